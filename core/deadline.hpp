@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <chrono>
+
+namespace tremula::core {
+
+/// The moment at which a wait gives up. Everything that waits takes one.
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+
+  /// @param seconds  from now; values above ten years mean ten years
+  static Deadline after(double seconds) {
+    return Deadline(Clock::now() +
+                    std::chrono::duration_cast<Clock::duration>(Seconds(std::min(seconds, 3.2e8))));
+  }
+  bool expired() const { return Clock::now() >= at_; }
+  /// Seconds left; 0 when expired.
+  double remaining() const { return std::max(0.0, Seconds(at_ - Clock::now()).count()); }
+  Clock::time_point at() const { return at_; }
+
+ private:
+  explicit Deadline(Clock::time_point at) : at_(at) {}
+  Clock::time_point at_;
+};
+
+}  // namespace tremula::core

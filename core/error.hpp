@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tremula::core {
+
+/// What kind of failure. The values are the negative status codes of the C interface (tremula.h).
+enum class Errc : int {
+  invalid_argument = -1,  ///< the caller passed something that cannot be right
+  timed_out = -2,         ///< a deadline passed
+  transport = -3,         ///< moving bytes failed
+  protocol = -4,          ///< foreign bytes are not what the wire format allows
+  peer_lost = -5,         ///< a process or group on the other side is gone
+  no_server = -6,         ///< the rendezvous server cannot be reached
+  refused = -7,           ///< the server or the other side said no
+  mismatch = -8,          ///< the two sides disagree about shape, type or name
+  unsupported = -9,       ///< this build or this machine cannot do it
+  cancelled = -10,        ///< the caller closed what the operation belonged to
+  internal = -99,         ///< a defect in Tremula
+};
+
+/// "peer_lost" and so on.
+constexpr std::string_view to_string(Errc code) noexcept {
+  switch (code) {
+    case Errc::invalid_argument: return "invalid_argument";
+    case Errc::timed_out: return "timed_out";
+    case Errc::transport: return "transport";
+    case Errc::protocol: return "protocol";
+    case Errc::peer_lost: return "peer_lost";
+    case Errc::no_server: return "no_server";
+    case Errc::refused: return "refused";
+    case Errc::mismatch: return "mismatch";
+    case Errc::unsupported: return "unsupported";
+    case Errc::cancelled: return "cancelled";
+    case Errc::internal: return "internal";
+  }
+  return "unknown";
+}
+
+/// The one exception type. `what()` says what was expected, what was found and what to do; `where()` is
+/// for developers and stays out of the text.
+class Error : public std::runtime_error {
+ public:
+  Error(Errc code, const std::string& text,
+        std::source_location where = std::source_location::current())
+      : std::runtime_error(text), code_(code), where_(where) {}
+  Errc code() const noexcept { return code_; }
+  const std::source_location& where() const noexcept { return where_; }
+
+ private:
+  Errc code_;
+  std::source_location where_;
+};
+
+/// Checks a precondition of a public function. On in every build type.
+/// @throws Error invalid_argument if `ok` is false
+inline void expects(bool ok, std::string_view text,
+                    std::source_location where = std::source_location::current()) {
+  if (!ok) throw Error(Errc::invalid_argument, std::string(text), where);
+}
+
+}  // namespace tremula::core
+
+/// Internal invariant: checked in builds without NDEBUG.
+#ifdef NDEBUG
+#define TREMULA_ASSERT(condition) static_cast<void>(0)
+#else
+#define TREMULA_ASSERT(condition)                                                          \
+  ((condition) ? static_cast<void>(0)                                                      \
+               : throw ::tremula::core::Error(::tremula::core::Errc::internal,             \
+                                              "invariant broken: " #condition))
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One line an event: `time level group.rank room event key=value ...` on standard error.
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tremula::core {
+
+enum class LogLevel { off, error, warn, info, debug };
+
+/// A named voice in the log. Cheap to copy a reference of; thread-safe. There is no global log: `main` or
+/// `Session` makes one and passes it down.
+class Log {
+ public:
+  /// @param who  "ocean.3" for rank 3 of group ocean, "server" for the server
+  Log(std::string who, LogLevel level);
+  ~Log();
+  Log(Log&&) noexcept;
+  Log& operator=(Log&&) noexcept;
+
+  bool is_on(LogLevel level) const noexcept;
+  /// @param room  folder the line comes from, e.g. "client"
+  /// @param text  "event key=value key=value"
+  void write(LogLevel level, std::string_view room, std::string_view text) const;
+  void error(std::string_view room, std::string_view text) const { write(LogLevel::error, room, text); }
+  void warn(std::string_view room, std::string_view text) const { write(LogLevel::warn, room, text); }
+  void info(std::string_view room, std::string_view text) const { write(LogLevel::info, room, text); }
+  void debug(std::string_view room, std::string_view text) const { write(LogLevel::debug, room, text); }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// "warn" and so on.  @throws Error invalid_argument for any other text, naming the levels
+LogLevel parse_log_level(std::string_view text);
+
+}  // namespace tremula::core

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <vector>
+
+#include "core/deadline.hpp"
+#include "core/types.hpp"
+
+namespace tremula::transport {
+
+/// The ranks of one application, able to tell each other a few bytes. For set-up and agreement only, never for the
+/// data of a step. All calls are collective: every rank makes the same calls in the same order.
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual core::Rank rank() const noexcept = 0;
+  virtual core::Rank size() const noexcept = 0;
+  /// Everybody gets what rank 0 passed; what the others pass is ignored.
+  /// @throws core::Error timed_out naming who waits since when
+  virtual core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) = 0;
+  /// Everybody gets what everybody passed. Shape of the result: [rank].
+  virtual std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) = 0;
+};
+
+}  // namespace tremula::transport

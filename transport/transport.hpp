@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How bytes get from one process to another. Knows peers and bytes; knows nothing of arrays, plans or protobuf.
+// README.md in this folder is the guide for who writes the next backend.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/deadline.hpp"
+#include "core/types.hpp"
+
+namespace tremula::transport {
+
+using core::Bytes, core::BytesView, core::Deadline, core::Rank;
+
+/// Matches a receive with a send between the same two ranks. All 64 bits may be used by the caller.
+using Tag = std::uint64_t;
+
+/// Where a rank's endpoint can be reached. Opaque to all but the backend that made it; travels through the
+/// rendezvous. At most 4096 bytes. May be empty (mpi: only rank 0 of the accepting side has one).
+using Address = Bytes;
+
+/// What a backend keeps of one operation in flight.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  /// Makes progress; the number of bytes moved if the operation has finished, else empty. Never blocks.
+  /// @throws core::Error transport if it failed, peer_lost if the peer is known to be gone
+  virtual std::optional<std::size_t> test() = 0;
+  /// Gives the operation up: returns only when the backend will not touch the bytes any more, within a second.
+  virtual void cancel() noexcept = 0;
+  /// Returns the object to its endpoint. Called once, instead of delete, when it has finished or is cancelled.
+  virtual void release() noexcept = 0;
+};
+
+/// An operation in flight. Move-only; owns nothing of the caller's memory: the caller keeps the bytes alive until
+/// test() said true or the request is destroyed. Destroying an unfinished request cancels it. Must not outlive
+/// its endpoint.
+class Request {
+ public:
+  Request() = default;  ///< a finished one
+  explicit Request(Operation* operation) noexcept : operation_(operation) {}
+  Request(Request&& other) noexcept
+      : operation_(std::exchange(other.operation_, nullptr)), bytes_(other.bytes_) {}
+  Request& operator=(Request&& other) noexcept {
+    if (this != &other) {
+      reset();
+      operation_ = std::exchange(other.operation_, nullptr);
+      bytes_ = other.bytes_;
+    }
+    return *this;
+  }
+  ~Request() { reset(); }
+
+  /// True when finished; idempotent from then on.  @throws as Operation::test, once; the request is then finished
+  bool test() {
+    if (operation_ == nullptr) return true;
+    std::optional<std::size_t> moved;
+    try {
+      moved = operation_->test();
+    } catch (...) {
+      std::exchange(operation_, nullptr)->release();
+      throw;
+    }
+    if (!moved) return false;
+    bytes_ = *moved;
+    std::exchange(operation_, nullptr)->release();
+    return true;
+  }
+  /// Bytes that a finished operation has moved; a receive may have got fewer than it had room for.
+  std::size_t bytes() const noexcept { return bytes_; }
+  bool is_finished() const noexcept { return operation_ == nullptr; }
+  /// Gives up an unfinished operation; the bytes are the caller's again on return.
+  void reset() noexcept {
+    if (operation_ == nullptr) return;
+    operation_->cancel();
+    std::exchange(operation_, nullptr)->release();
+  }
+
+ private:
+  Operation* operation_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// Which side of a link this group is. The producer accepts, the consumer connects.
+enum class Side { producer, consumer };
+
+/// This rank's end of the link between one producer group and one consumer group: reaches every rank of the other
+/// group. Not thread-safe: one thread at a time. Destroying it gives up all that is in flight and never waits
+/// longer than a second.
+///
+/// Messages between two ranks with the same tag arrive in the order in which they were sent. A message is delivered
+/// whole or not at all.
+class Endpoint {
+ public:
+  virtual ~Endpoint() = default;
+
+  /// Where the other side's ranks reach this endpoint.
+  virtual Address address() const = 0;
+  /// Makes every rank of the other group reachable. Called once, on every rank of both groups, before any send or
+  /// receive; may be collective over both groups. Blocks until then.
+  /// @param peers  address of every rank of the other group, index = rank
+  /// @throws core::Error timed_out, transport
+  virtual void connect(std::span<const Address> peers, Deadline deadline) = 0;
+
+  /// Starts to send `bytes` to `peer`. Never blocks. Finished = the bytes may be changed; it does not mean that the
+  /// peer has them.
+  /// @throws core::Error transport
+  virtual Request send(Rank peer, Tag tag, BytesView bytes) = 0;
+  /// Starts to receive a message of at most `bytes.size()` bytes from `peer`. A longer one ends in Errc::transport
+  /// naming the length posted; of a shorter one Request::bytes tells the length. Never blocks.
+  virtual Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) = 0;
+  /// Lets operations in flight proceed; call often while waiting for anything.
+  virtual void progress() = 0;
+};
+
+/// One way of moving bytes: "loopback", "ofi", "mpi". Chosen at run time; several may live in one process.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// "ofi" and so on: what a user writes in `transport:`.
+  virtual std::string_view name() const noexcept = 0;
+  /// What both sides must have in common for a link, e.g. "ofi:tcp;ofi_rxm" or "ofi:shm@<host identity>": equal
+  /// texts can talk to each other. Best first.
+  virtual std::vector<std::string> offers() const = 0;
+  /// This rank's end of a new link over `offer` (one of offers()).
+  virtual std::unique_ptr<Endpoint> open(std::string_view offer, Side side) = 0;
+};
+
+}  // namespace tremula::transport
