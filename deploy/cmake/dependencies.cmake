@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every dependency and its room is named in CONTRIBUTING.md.
+# Who needs what and why: deploy/dependencies.txt.
 include_guard()
 
 find_package(Threads REQUIRED)
@@ -33,6 +33,9 @@ endif()
 
 if(TREMULA_BUILD_TESTS)
   find_package(GTest REQUIRED)
+endif()
+if(TREMULA_BUILD_BENCHMARKS)
+  find_package(benchmark REQUIRED)
 endif()
 
 message(STATUS "Tremula transports: loopback, ofi ${TREMULA_HAS_OFI}, mpi ${TREMULA_HAS_MPI}")

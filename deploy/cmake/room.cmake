@@ -9,7 +9,8 @@ target_include_directories(tremula_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tremula_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow)
 if(TREMULA_SANITIZE)
-  target_compile_options(tremula_options INTERFACE -fsanitize=${TREMULA_SANITIZE} -fno-omit-frame-pointer)
+  target_compile_options(tremula_options INTERFACE
+    -fsanitize=${TREMULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(tremula_options INTERFACE -fsanitize=${TREMULA_SANITIZE})
 endif()
 
