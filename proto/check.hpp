@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The vocabulary in which convert*.cpp rejects foreign bytes. Internal to this room.
+#include <fmt/format.h>
+
+#include <concepts>
+#include <string>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "proto/convert.hpp"
+
+namespace tremula::proto {
+
+/// At most 64 bytes of foreign text, safe to print: other bytes than printable ASCII as '?'.
+inline std::string shown(std::string_view text) {
+  constexpr std::size_t limit = 64;
+  std::string out(text.substr(0, limit));
+  for (char& c : out)
+    if (c < ' ' || c > '~') c = '?';
+  return text.size() <= limit ? fmt::format("'{}'", out)
+                              : fmt::format("'{}...' ({} bytes)", out, text.size());
+}
+
+[[noreturn]] inline void reject(std::string_view part, std::string_view expected,
+                                std::string_view found) {
+  throw core::Error(core::Errc::protocol,
+                    fmt::format("{}: expected {}, found {}", part, expected, found));
+}
+
+inline void check_name(std::string_view part, std::string_view text) {
+  if (!is_name(text)) reject(part, name_rule, shown(text));
+}
+
+inline void check_text(std::string_view part, std::string_view text,
+                       std::size_t max_bytes = max_text_bytes) {
+  if (text.size() > max_bytes)
+    reject(part, fmt::format("at most {} bytes", max_bytes), fmt::format("{}", text.size()));
+}
+
+template <std::integral T>
+void check_range(std::string_view part, T value, T least, T most) {
+  if (value < least || value > most)
+    reject(part, fmt::format("{} to {}", least, most), fmt::format("{}", value));
+}
+
+}  // namespace tremula::proto

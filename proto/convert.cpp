@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/convert.hpp"
+
+#include <google/protobuf/stubs/logging.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <cmath>
+#include <limits>
+
+#include "proto/check.hpp"
+
+namespace tremula::proto {
+
+namespace {
+
+using google::protobuf::RepeatedPtrField;
+
+constexpr std::uint64_t any = std::numeric_limits<std::uint64_t>::max();
+
+void check_link(std::string_view part, std::uint64_t link) {
+  check_range(part, link, std::uint64_t{1}, any);
+}
+
+void check_seconds(std::string_view part, double seconds) {
+  if (!(std::isfinite(seconds) && seconds >= 0))
+    reject(part, "seconds, 0 or more", fmt::format("{}", seconds));
+}
+
+template <class Message>
+void check_fields(std::string_view part, const Message& message) {
+  try {
+    decode(message.fields());
+  } catch (const core::Error& error) {
+    throw core::Error(error.code(), fmt::format("{}.{}", part, error.what()));
+  }
+}
+
+void check_offers(std::string_view part, const RepeatedPtrField<wire::Offer>& offers) {
+  check_range(fmt::format("{}.offers, count", part), offers.size(), 1, max_offers);
+  for (const wire::Offer& offer : offers) {
+    check_name(fmt::format("{}.offers.transport", part), offer.transport());
+    check_name(fmt::format("{}.offers.offer", part), offer.offer());
+  }
+}
+
+void check(const wire::Hello& m) {
+  check_name("Hello.group", m.group());
+  check_range("Hello.size", m.size(), 1, max_group_size);
+  check_range("Hello.rank", m.rank(), 0, m.size() - 1);
+  check_name("Hello.job", m.job());
+  check_name("Hello.host", m.host());
+  check_name("Hello.version", m.version());
+}
+
+void check(const wire::Announce& m) {
+  check_name("Announce.stream", m.stream());
+  check_range("Announce.fields, count", m.fields_size(), 1, max_fields);
+  check_fields("Announce", m);
+  check_offers("Announce", m.offers());
+  check_range("Announce.queue_depth", m.queue_depth(), 1, 1 << 20);
+}
+
+void check(const wire::Subscribe& m) {
+  check_name("Subscribe.stream", m.stream());
+  check_range("Subscribe.fields, count", m.fields_size(), 1, max_fields);
+  check_fields("Subscribe", m);
+  check_offers("Subscribe", m.offers());
+}
+
+void check(const wire::LinkAddresses& m) {
+  check_link("LinkAddresses.link", m.link());
+  check_range("LinkAddresses.addresses, count", m.addresses_size(), 1,
+              static_cast<int>(max_group_size));
+  for (const std::string& address : m.addresses())
+    check_text("LinkAddresses.addresses", address, max_address_bytes);
+}
+
+void check(const wire::Counters& m) {
+  check_name("Counters.stream", m.stream());
+  check_seconds("Counters.wait_seconds", m.wait_seconds());
+  check_seconds("Counters.plan_seconds", m.plan_seconds());
+  if (!m.waits_for().empty()) check_name("Counters.waits_for", m.waits_for());
+}
+
+void check(const wire::Matched& m) {
+  check_link("Matched.link", m.link());
+  check_name("Matched.stream", m.stream());
+  check_name("Matched.peer_group", m.peer_group());
+  check_range("Matched.peer_size", m.peer_size(), 1, max_group_size);
+  check_range("Matched.fields, count", m.fields_size(), 1, max_fields);
+  check_fields("Matched", m);
+  check_name("Matched.offer", m.offer());
+  check_text("Matched.why", m.why());
+  check_range("Matched.queue_depth", m.queue_depth(), 1, 1 << 20);
+}
+
+void check(const wire::Welcome& m) {
+  check_text("Welcome.version", m.version());
+  check_seconds("Welcome.heartbeat_seconds", m.heartbeat_seconds());
+  if (m.heartbeat_seconds() < 0.001 || m.heartbeat_seconds() > 3600)
+    reject("Welcome.heartbeat_seconds", "0.001 to 3600", fmt::format("{}", m.heartbeat_seconds()));
+}
+
+void check(const wire::GroupLost& m) {
+  check_name("GroupLost.group", m.group());
+  check_range("GroupLost.rank", m.rank(), 0, max_group_size - 1);
+  check_text("GroupLost.why", m.why());
+}
+
+void check(const wire::Status& m) {
+  for (const wire::GroupStatus& group : m.groups()) check_name("Status.groups.name", group.name());
+  for (const wire::StreamStatus& stream : m.streams()) {
+    check_name("Status.streams.name", stream.name());
+    check_fields("Status.streams", stream);
+    for (const wire::LinkStatus& link : stream.consumers())
+      check_fields("Status.streams.consumers", link);
+  }
+}
+
+template <class Message>
+Message parse(core::BytesView bytes, std::string_view name) {
+  if (bytes.size() > max_message_bytes)
+    reject(name, fmt::format("at most {} bytes", max_message_bytes),
+           fmt::format("{}", bytes.size()));
+  Message message;
+  const google::protobuf::LogSilencer no_lines_on_standard_error;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    reject(name, "a message of this protocol", fmt::format("{} bytes that are none", bytes.size()));
+  if (message.body_case() == Message::BODY_NOT_SET)
+    reject(name, "one of the bodies that this version knows", "none of them");
+  return message;
+}
+
+template <class Message>
+core::Bytes to_bytes(const Message& message) {
+  const std::size_t bytes = message.ByteSizeLong();
+  if (bytes > max_message_bytes)
+    throw core::Error(
+        core::Errc::invalid_argument,
+        fmt::format("control message: expected at most {} bytes, found {}; send fewer fields, "
+                    "addresses or bytes at once",
+                    max_message_bytes, bytes));
+  core::Bytes out(bytes);
+  message.SerializeToArray(out.data(), static_cast<int>(bytes));
+  return out;
+}
+
+}  // namespace
+
+bool is_name(std::string_view text) noexcept {
+  if (text.empty() || text.size() > max_name_bytes) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c < 0x20 || c == 0x7f) return false;
+    const bool is_c1_control =
+        c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (is_c1_control) return false;
+  }
+  return true;
+}
+
+core::Bytes serialise(const wire::ToServer& message) { return to_bytes(message); }
+core::Bytes serialise(const wire::ToClient& message) { return to_bytes(message); }
+
+wire::ToServer parse_to_server(core::BytesView bytes) {
+  auto message = parse<wire::ToServer>(bytes, "message to the server");
+  const bool wants_reply = !message.has_heartbeat();
+  if (wants_reply && message.request() == 0) reject("request", "a number above 0", "0");
+  switch (message.body_case()) {
+    case wire::ToServer::kHello:
+      check(message.hello());
+      break;
+    case wire::ToServer::kAnnounce:
+      check(message.announce());
+      break;
+    case wire::ToServer::kSubscribe:
+      check(message.subscribe());
+      break;
+    case wire::ToServer::kUnsubscribe:
+      check_name("Unsubscribe.stream", message.unsubscribe().stream());
+      break;
+    case wire::ToServer::kLinkAddresses:
+      check(message.link_addresses());
+      break;
+    case wire::ToServer::kShare:
+      check_link("Share.round", message.share().round());
+      break;
+    case wire::ToServer::kCloseLink:
+      check_link("CloseLink.link", message.close_link().link());
+      break;
+    case wire::ToServer::kCloseStream:
+      check_name("CloseStream.stream", message.close_stream().stream());
+      break;
+    case wire::ToServer::kHeartbeat:
+      for (const wire::Counters& counters : message.heartbeat().counters()) check(counters);
+      break;
+    case wire::ToServer::kGoodbye:
+    case wire::ToServer::kStatus:
+    case wire::ToServer::BODY_NOT_SET:
+      break;
+  }
+  return message;
+}
+
+wire::ToClient parse_to_client(core::BytesView bytes) {
+  auto message = parse<wire::ToClient>(bytes, "message from the server");
+  switch (message.body_case()) {
+    case wire::ToClient::kRefused:
+      check_text("Refused.text", message.refused().text());
+      break;
+    case wire::ToClient::kWelcome:
+      check(message.welcome());
+      break;
+    case wire::ToClient::kMatched:
+      check(message.matched());
+      break;
+    case wire::ToClient::kStreams:
+      for (const std::string& name : message.streams().names()) check_name("Streams.names", name);
+      break;
+    case wire::ToClient::kLinkAddresses:
+      check(message.link_addresses());
+      break;
+    case wire::ToClient::kLinkClosed:
+      check_link("LinkClosed.link", message.link_closed().link());
+      check_text("LinkClosed.why", message.link_closed().why());
+      break;
+    case wire::ToClient::kGroupLost:
+      check(message.group_lost());
+      break;
+    case wire::ToClient::kStatus:
+      check(message.status());
+      break;
+    case wire::ToClient::kDone:
+    case wire::ToClient::kShared:
+    case wire::ToClient::BODY_NOT_SET:
+      break;
+  }
+  return message;
+}
+
+wire::Refused encode(const core::Error& error) {
+  wire::Refused out;
+  out.set_code(static_cast<int>(error.code()));
+  std::string_view text = error.what();
+  if (text.size() > max_text_bytes) {
+    std::size_t end = max_text_bytes;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+      --end;  // whole characters only
+    text = text.substr(0, end);
+  }
+  out.set_text(std::string(text));
+  return out;
+}
+
+core::Error decode(const wire::Refused& refused) {
+  const auto code = static_cast<core::Errc>(refused.code());
+  return {core::to_string(code) == "unknown" ? core::Errc::refused : code, refused.text()};
+}
+
+std::string to_json(const wire::Status& status) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string out;
+  const auto result = google::protobuf::util::MessageToJsonString(status, &out, options);
+  if (!result.ok()) throw core::Error(core::Errc::internal, "status as JSON: " + result.ToString());
+  return out;
+}
+
+}  // namespace tremula::proto

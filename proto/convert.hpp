@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Between bytes, messages and the values of the house. The only place where foreign bytes are
+// validated: what comes out of parse_to_server and parse_to_client needs no further check of form.
+// What a message means is judged by who receives it.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/element_type.hpp"
+#include "core/error.hpp"
+#include "core/types.hpp"
+#include "index_calc/layout.hpp"
+#include "proto/control.pb.h"
+
+namespace tremula::proto {
+
+inline constexpr std::uint32_t protocol_version = 1;                     ///< Hello.protocol
+inline constexpr std::size_t max_message_bytes = std::size_t{16} << 20;  ///< of one frame's payload
+inline constexpr std::size_t max_name_bytes =
+    255;  ///< group, stream, field, job, host, transport, offer
+inline constexpr std::size_t max_text_bytes = 16384;      ///< texts for people
+inline constexpr std::size_t max_layout_bytes = 1 << 20;  ///< text form of one layout
+inline constexpr std::size_t max_address_bytes = 4096;    ///< of one rank (transport::Address)
+inline constexpr int max_fields = 4096;                   ///< of one stream
+inline constexpr int max_offers = 64;                     ///< of one side
+inline constexpr core::Rank max_group_size = 10'000'000;
+
+/// What a name must be, for error messages.
+inline constexpr std::string_view name_rule = "1 to 255 bytes of printable UTF-8 text";
+/// True for a text that may be the name of a group, stream or field: see name_rule; no control
+/// characters.
+bool is_name(std::string_view text) noexcept;
+
+/// A named, typed, laid-out global array: the validated form of wire::Field.
+struct Field {
+  std::string name;
+  core::ElementType type = core::ElementType::f64;
+  index_calc::Layout layout;
+  friend bool operator==(const Field&, const Field&) = default;
+};
+
+/// Ghost and leading stay at home: only the owner's memory knows them.
+wire::Field encode(const Field& field);
+/// @throws core::Error protocol naming the part, what was expected and what was found
+Field decode(const wire::Field& field);
+
+using WireFields = google::protobuf::RepeatedPtrField<wire::Field>;
+/// One after the other, in the order given.
+WireFields encode(std::span<const Field> fields);
+/// @throws core::Error protocol as above, and for a name that comes twice or more than max_fields
+std::vector<Field> decode(const WireFields& fields);
+
+/// Every wanted field must be offered with equal type and equal shape; distributions may differ.
+/// @throws core::Error mismatch naming stream, field, both groups, what each has and what to do
+void check_compatible(std::span<const Field> wanted, std::span<const Field> offered,
+                      std::string_view stream, std::string_view consumer,
+                      std::string_view producer);
+/// Every layout must fit a group of `group_size` ranks (index_calc::validate_for_group).
+/// @throws core::Error mismatch naming stream, field, group and what to do
+void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,
+                      std::string_view group);
+
+/// The payload of one frame.  @throws core::Error invalid_argument if it would exceed
+/// max_message_bytes
+core::Bytes serialise(const wire::ToServer& message);
+core::Bytes serialise(const wire::ToClient& message);
+
+/// The inverse of serialise, for bytes that nobody vouches for: every name, number, text, layout
+/// and count of the message is inside its bounds.
+/// @throws core::Error protocol naming message and part, what was expected and what was found
+wire::ToServer parse_to_server(core::BytesView bytes);
+wire::ToClient parse_to_client(core::BytesView bytes);
+
+/// An error as the message that tells it to the other side.
+wire::Refused encode(const core::Error& error);
+/// The error that a refusal stands for; a code that this version does not know becomes
+/// Errc::refused.
+core::Error decode(const wire::Refused& refused);
+
+/// The facts of `tremula status --json`: protobuf's JSON, names as in control.proto, defaults
+/// written out.
+std::string to_json(const wire::Status& status);
+
+}  // namespace tremula::proto

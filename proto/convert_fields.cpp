@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "proto/check.hpp"
+#include "proto/convert.hpp"
+
+namespace tremula::proto {
+
+namespace {
+
+Field decode_at(std::string_view part, const wire::Field& field) {
+  check_name(fmt::format("{}.name", part), field.name());
+  if (!core::is_element_type(field.element_type()))
+    reject(fmt::format("{}.element_type", part), "1 (i8) to 12 (c128)",
+           fmt::format("{}", field.element_type()));
+  const std::string layout_part = fmt::format("{}.layout", part);
+  check_text(layout_part, field.layout(), max_layout_bytes);
+  Field out{.name = field.name(),
+            .type = static_cast<core::ElementType>(field.element_type()),
+            .layout = {}};
+  try {
+    out.layout = index_calc::Layout::parse(field.layout());
+  } catch (const core::Error& error) {
+    throw core::Error(core::Errc::protocol, fmt::format("{} of field {}: {}", layout_part,
+                                                        shown(field.name()), error.what()));
+  }
+  if (!out.layout.ghost.empty() || out.layout.leading != 0)
+    reject(layout_part, "a layout without ghost and leading", shown(field.layout()));
+  return out;
+}
+
+std::string shape_of(const Field& field) {
+  return fmt::format("{}", fmt::join(index_calc::shape(field.layout), "x"));
+}
+
+std::string listed(std::span<const Field> fields) {
+  std::vector<std::string> items;
+  for (const Field& field : fields)
+    items.push_back(
+        fmt::format("'{}' ({} {})", field.name, core::to_string(field.type), shape_of(field)));
+  return items.empty() ? "no field" : fmt::format("{}", fmt::join(items, ", "));
+}
+
+}  // namespace
+
+wire::Field encode(const Field& field) {
+  index_calc::Layout layout = field.layout;
+  layout.ghost.clear();
+  layout.leading = 0;
+  wire::Field out;
+  out.set_name(field.name);
+  out.set_element_type(static_cast<int>(field.type));
+  out.set_layout(index_calc::to_string(layout));
+  return out;
+}
+
+Field decode(const wire::Field& field) { return decode_at("Field", field); }
+
+WireFields encode(std::span<const Field> fields) {
+  WireFields out;
+  for (const Field& field : fields) *out.Add() = encode(field);
+  return out;
+}
+
+std::vector<Field> decode(const WireFields& fields) {
+  check_range("fields, count", fields.size(), 0, max_fields);
+  std::vector<Field> out;
+  std::set<std::string_view> names;
+  for (int i = 0; i < fields.size(); ++i) {
+    const std::string part = fmt::format("fields[{}]", i);
+    out.push_back(decode_at(part, fields[i]));
+    if (!names.insert(fields[i].name()).second)
+      reject(part + ".name", "names that differ", shown(fields[i].name()) + " twice");
+  }
+  return out;
+}
+
+void check_compatible(std::span<const Field> wanted, std::span<const Field> offered,
+                      std::string_view stream, std::string_view consumer,
+                      std::string_view producer) {
+  for (const Field& want : wanted) {
+    const auto have = std::ranges::find(offered, want.name, &Field::name);
+    if (have == offered.end())
+      throw core::Error(
+          core::Errc::mismatch,
+          fmt::format("stream '{}': consumer '{}' wants field '{}', producer '{}' offers {}; "
+                      "ask for one of these or add the field to the producer",
+                      stream, consumer, want.name, producer, listed(offered)));
+    const auto disagree = [&](std::string_view what, std::string_view mine,
+                              std::string_view theirs) {
+      throw core::Error(
+          core::Errc::mismatch,
+          fmt::format(
+              "stream '{}', field '{}': consumer '{}' wants {} {}, producer '{}' offers {} {}; "
+              "make both sides declare the same {}",
+              stream, want.name, consumer, what, mine, producer, what, theirs, what));
+    };
+    if (want.type != have->type)
+      disagree("type", core::to_string(want.type), core::to_string(have->type));
+    if (index_calc::shape(want.layout) != index_calc::shape(have->layout))
+      disagree("shape", shape_of(want), shape_of(*have));
+  }
+}
+
+void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,
+                      std::string_view group) {
+  for (const Field& field : fields) {
+    try {
+      index_calc::validate_for_group(field.layout, group_size);
+    } catch (const core::Error& error) {
+      throw core::Error(core::Errc::mismatch,
+                        fmt::format("stream '{}', field '{}' of group '{}': {}", stream, field.name,
+                                    group, error.what()));
+    }
+  }
+}
+
+}  // namespace tremula::proto

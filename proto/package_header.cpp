@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/package_header.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <concepts>
+#include <limits>
+
+#include "core/error.hpp"
+
+namespace tremula::proto {
+
+namespace {
+
+constexpr std::uint32_t magic = 0x4C4D5254;  // "TRML" in the order of the bytes
+constexpr std::uint16_t version = 1;
+
+namespace at {  // byte offsets, as drawn in WIRE_FORMAT.md
+constexpr std::size_t magic = 0, version = 4, kind = 6, link = 8, step = 16, payload_bytes = 24,
+                      fingerprint = 32, reserved = 40;
+}
+
+template <std::unsigned_integral T>
+void put(std::span<std::byte, package_header_bytes> out, std::size_t offset, T value) noexcept {
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    out[offset + i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+template <std::unsigned_integral T>
+T take(core::BytesView bytes, std::size_t offset) noexcept {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    value |= std::to_integer<std::uint64_t>(bytes[offset + i]) << (8 * i);
+  return static_cast<T>(value);
+}
+
+[[noreturn]] void reject(std::string_view part, const std::string& expected,
+                         const std::string& found) {
+  throw core::Error(
+      core::Errc::protocol,
+      fmt::format("package header, {}: expected {}, found {}; do both sides run the same Tremula?",
+                  part, expected, found));
+}
+
+}  // namespace
+
+void encode(const PackageHeader& header, std::span<std::byte, package_header_bytes> out) noexcept {
+  put(out, at::magic, magic);
+  put(out, at::version, version);
+  put(out, at::kind, static_cast<std::uint16_t>(header.kind));
+  put(out, at::link, header.link);
+  put(out, at::step, header.step);
+  put(out, at::payload_bytes, header.payload_bytes);
+  put(out, at::fingerprint, header.fingerprint);
+  std::ranges::fill(out.subspan<at::reserved>(), std::byte{0});
+}
+
+std::array<std::byte, package_header_bytes> encode(const PackageHeader& header) noexcept {
+  std::array<std::byte, package_header_bytes> bytes;
+  encode(header, bytes);
+  return bytes;
+}
+
+PackageHeader decode_package_header(core::BytesView bytes) {
+  if (bytes.size() < package_header_bytes)
+    reject("length", fmt::format("at least {} bytes", package_header_bytes),
+           fmt::format("{}", bytes.size()));
+  if (const auto found = take<std::uint32_t>(bytes, at::magic); found != magic)
+    reject("magic", fmt::format("{:#010x}", magic), fmt::format("{:#010x}", found));
+  if (const auto found = take<std::uint16_t>(bytes, at::version); found != version)
+    reject("version", fmt::format("{}", version), fmt::format("{}", found));
+  const auto kind = take<std::uint16_t>(bytes, at::kind);
+  if (kind < 1 || kind > 4) reject("kind", "1 to 4", fmt::format("{}", kind));
+  const PackageHeader header{.kind = static_cast<PackageKind>(kind),
+                             .link = take<std::uint64_t>(bytes, at::link),
+                             .step = take<std::uint64_t>(bytes, at::step),
+                             .payload_bytes = take<std::uint64_t>(bytes, at::payload_bytes),
+                             .fingerprint = take<std::uint64_t>(bytes, at::fingerprint)};
+  if (header.link == 0) reject("link", "a number above 0", "0");
+  if (header.kind != PackageKind::data && header.payload_bytes != 0)
+    reject("payload bytes", fmt::format("0 with kind {}", kind),
+           fmt::format("{}", header.payload_bytes));
+  if (header.payload_bytes > std::numeric_limits<std::int64_t>::max())
+    reject("payload bytes", "less than 2^63", fmt::format("{}", header.payload_bytes));
+  for (std::size_t i = at::reserved; i < package_header_bytes; ++i)
+    if (bytes[i] != std::byte{0})
+      reject("reserved bytes", fmt::format("0 at byte {}", i),
+             fmt::format("{}", std::to_integer<int>(bytes[i])));
+  return header;
+}
+
+}  // namespace tremula::proto
