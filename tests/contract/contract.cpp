@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/contract/contract.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "core/error.hpp"
+
+namespace tremula::contract {
+
+namespace {
+
+/// Gives the processor away between two looks at a link: at once while the wait is young, then for
+/// longer, so that hundreds of waiting seats leave room for the one that works.
+class Patience {
+public:
+  /// @throws core::Error timed_out naming `what`
+  void wait(std::string_view what) {
+    if (++looks_ < 200) return std::this_thread::yield();
+    if (deadline_.expired())
+      throw core::Error(core::Errc::timed_out,
+                        std::string(what) + " did not come within " +
+                            std::to_string(static_cast<int>(patience_seconds)) + " s");
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min(looks_ - 150, 1000)));
+  }
+
+private:
+  Deadline deadline_ = Deadline::after(patience_seconds);
+  int looks_ = 0;
+};
+
+constexpr std::uint64_t word_at(std::uint64_t word, std::uint64_t seed) {
+  std::uint64_t z = word * 0x9E3779B97F4A7C15u + seed * 0xD1B54A32D192ED03u + 1;
+  z = (z ^ (z >> 29)) * 0xBF58476D1CE4E5B9u;
+  return z ^ (z >> 32);
+}
+
+}  // namespace
+
+std::unique_ptr<Endpoint> Seat::connected() {
+  auto link = open();
+  const auto addresses = swap_addresses(link->address());
+  link->connect(addresses, Deadline::after(patience_seconds));
+  return link;
+}
+
+void play(Act act, Endpoint& link, Deadline deadline) {
+  Bytes bytes = pattern(act_bytes, act_tag);
+  Request request;
+  while (!deadline.expired()) {
+    link.progress();
+    if (act == Act::idle) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } else if (request.test()) {
+      request =
+          act == Act::sending ? link.send(0, act_tag, bytes) : link.receive(0, act_tag, bytes);
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+void TransportContract::on_link(
+    Rank producers, Rank consumers,
+    const std::function<void(Seat&, std::unique_ptr<Endpoint>&)>& body) {
+  if (producers + consumers > rig().seats())
+    GTEST_SKIP() << "needs " << producers + consumers << " seats, found " << rig().seats();
+  rig().run(producers, consumers, [&](Seat& seat) {
+    auto link = seat.connected();
+    body(seat, link);
+    seat.meet(link.get());
+  });
+}
+
+void finish(Endpoint& link, std::span<Request> requests) {
+  Patience patience;
+  for (;;) {
+    link.progress();
+    const auto unfinished =
+        std::count_if(requests.begin(), requests.end(), [](Request& r) { return !r.test(); });
+    if (unfinished == 0) return;
+    patience.wait("the end of " + std::to_string(unfinished) + " of " +
+                  std::to_string(requests.size()) + " operations");
+  }
+}
+
+Bytes pattern(std::size_t bytes, std::uint64_t seed) {
+  Bytes made((bytes + 7) / 8 * 8);
+  for (std::size_t at = 0; at < made.size(); at += 8) {
+    const std::uint64_t word = word_at(at / 8, seed);
+    std::memcpy(made.data() + at, &word, 8);
+  }
+  made.resize(bytes);
+  return made;
+}
+
+testing::AssertionResult is_pattern(BytesView found, std::uint64_t seed) {
+  for (std::size_t at = 0; at < found.size(); at += 8) {
+    const std::uint64_t word = word_at(at / 8, seed);
+    const std::size_t bytes = std::min<std::size_t>(8, found.size() - at);
+    if (std::memcmp(found.data() + at, &word, bytes) != 0)
+      return testing::AssertionFailure() << "of " << found.size() << " bytes those from " << at
+                                         << " on are not the pattern with seed " << seed;
+  }
+  return testing::AssertionSuccess();
+}
+
+}  // namespace tremula::contract

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What every transport promises, as one suite. A backend joins it by a Rig and one line:
+//
+//   INSTANTIATE_TEST_SUITE_P(Loopback, TransportContract, testing::Values(RigFactory{"strict",
+//   make_strict_rig}));
+//
+// A test is a body that every rank of a link runs, producers and consumers alike. A backend inside
+// one process runs one thread per rank; a program that is started once per rank runs the body for
+// its own rank alone, and gives every rank the same tests in the same order.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "core/deadline.hpp"
+#include "core/types.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::contract {
+
+using core::Bytes, core::BytesView, core::Deadline, core::Rank;
+using transport::Address, transport::Endpoint, transport::Request, transport::Side, transport::Tag;
+
+/// Longest wait of the suite for anything that ought to come.
+inline constexpr double patience_seconds = 30;
+
+/// One rank's place in a test.
+class Seat {
+public:
+  Seat(Side my_side, Rank my_rank, Rank ranks_opposite)
+      : side(my_side), rank(my_rank), peers(ranks_opposite) {}
+  virtual ~Seat() = default;
+  Seat(const Seat&) = delete;
+  Seat& operator=(const Seat&) = delete;
+
+  const Side side;
+  const Rank rank;
+  const Rank peers;  ///< ranks of the other side
+
+  /// This rank's end of the link under test, not yet connected. May be called again for a link of
+  /// its own.
+  virtual std::unique_ptr<Endpoint> open() = 0;
+  /// Collective over all seats: the addresses that the ranks of the other side passed, index =
+  /// rank.
+  /// @throws core::Error timed_out after `patience_seconds`
+  virtual std::vector<Address> swap_addresses(const Address& mine) = 0;
+  /// Collective over all seats: returns when every seat is here. Not through the link under test,
+  /// but calls `link->progress()` while it waits unless `link` is null.
+  /// @throws core::Error timed_out after `patience_seconds`
+  virtual void meet(Endpoint* link) = 0;
+
+  /// Collective: open, swap_addresses, connect.
+  std::unique_ptr<Endpoint> connected();
+};
+
+/// What the other process of a test does until it is killed.
+enum class Act {
+  idle,       ///< makes progress only
+  sending,    ///< sends one 8 MiB message after the other, tag `act_tag`
+  receiving,  ///< receives one such message after the other
+};
+inline constexpr Tag act_tag = 7;
+inline constexpr std::size_t act_bytes = std::size_t{8} << 20;
+
+/// Plays `act` on a connected link with one peer; for the other process. Returns when `deadline`
+/// has passed.
+void play(Act act, Endpoint& link, Deadline deadline);
+
+/// A process (or what stands for one) that is the only rank of the other side.
+class Victim {
+public:
+  virtual ~Victim() = default;  ///< ends the process if it still runs
+  /// The survivor's end, connected with the victim. Called once.
+  virtual std::unique_ptr<Endpoint> link() = 0;
+  /// Ends it as SIGKILL does: no good-bye, nothing cleaned up. Returns when it is gone.
+  virtual void kill() = 0;
+};
+
+/// What a backend brings to the suite.
+class Rig {
+public:
+  virtual ~Rig() = default;
+  /// Seats that a link can have, both sides together. A test that needs more is skipped; at
+  /// least 2.
+  virtual Rank seats() const = 0;
+  /// Runs `body` for every rank of a link of `producers` x `consumers` ranks that this process owns
+  /// (none, perhaps). Returns when all have ended. An exception out of the body is a failure of the
+  /// test that names the seat.
+  virtual void run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) = 0;
+  /// A peer to lose, or null where the backend cannot make one (the test is then skipped).
+  virtual std::unique_ptr<Victim> victim(Side survivor, Act act) = 0;
+};
+
+struct RigFactory {
+  std::string name;  ///< letters, digits and underscores; part of the test's name
+  std::function<std::unique_ptr<Rig>()> make;
+};
+inline void PrintTo(const RigFactory& factory, std::ostream* out) { *out << factory.name; }
+inline std::string name_of(const testing::TestParamInfo<RigFactory>& info) {
+  return info.param.name;
+}
+
+/// The suite. Tests whose name begins with Large move more than 2 GiB and are a ctest entry of
+/// their own.
+class TransportContract : public testing::TestWithParam<RigFactory> {
+protected:
+  /// Runs `body` on a connected link of producers x consumers; skips the test if the rig has too
+  /// few seats.
+  void on_link(Rank producers, Rank consumers,
+               const std::function<void(Seat&, std::unique_ptr<Endpoint>&)>& body);
+  Rig& rig() { return *rig_; }
+
+private:
+  void SetUp() override { rig_ = GetParam().make(); }
+  std::unique_ptr<Rig> rig_;
+};
+
+/// Calls progress and test until all of `requests` have finished.
+/// @throws core::Error as Request::test; timed_out after `patience_seconds`, saying how many are
+/// unfinished
+void finish(Endpoint& link, std::span<Request> requests);
+inline void finish(Endpoint& link, Request& request) { finish(link, std::span(&request, 1)); }
+
+/// Bytes that depend on their position and on `seed`, so that none can be taken for another.
+Bytes pattern(std::size_t bytes, std::uint64_t seed);
+/// Success if `found` is pattern(found.size(), seed); else tells the first byte that is not.
+testing::AssertionResult is_pattern(BytesView found, std::uint64_t seed);
+
+}  // namespace tremula::contract

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a transport delivers. What it does when things go wrong: failure_test.cpp.
+#include "tests/contract/contract.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <random>
+
+namespace tremula::contract {
+
+namespace {
+
+constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
+
+/// Tells apart the messages of one test.
+std::uint64_t seed_of(Side from, Rank sender, Rank receiver, std::uint64_t message = 0) {
+  return (from == Side::producer ? 1u : 2u) + 4 * static_cast<std::uint64_t>(sender) +
+         (static_cast<std::uint64_t>(receiver) << 20) + (message << 40);
+}
+Side other(Side side) { return side == Side::producer ? Side::consumer : Side::producer; }
+
+/// One message from the producer to the consumer and one of as many bytes back.
+void there_and_back(Seat& seat, Endpoint& link, std::size_t bytes) {
+  const Bytes out = pattern(bytes, seed_of(seat.side, 0, 0));
+  Bytes in(bytes);
+  Request receive = link.receive(0, 5, in);
+  Request send = link.send(0, 5, out);
+  finish(link, receive);
+  finish(link, send);
+  EXPECT_EQ(receive.bytes(), bytes);
+  EXPECT_EQ(send.bytes(), bytes);
+  EXPECT_TRUE(is_pattern(in, seed_of(other(seat.side), 0, 0)));
+}
+
+std::uint64_t random_seed() {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
+  std::cout << "TREMULA_TEST_SEED=" << seed << '\n';
+  return seed;
+}
+
+}  // namespace
+
+TEST_P(TransportContract, MovesMessagesOfEverySizeClass) {
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    for (std::size_t bytes :
+         {std::size_t{1}, std::size_t{8}, std::size_t{63}, std::size_t{64}, std::size_t{65},
+          4 * kibi - 1, 4 * kibi + 1, 16 * kibi, 64 * kibi + 3, mebi, 3 * mebi + 7})
+      there_and_back(seat, *link, bytes);
+  });
+}
+
+TEST_P(TransportContract, MovesAMessageOf64MiB) {
+  on_link(1, 1, [](Seat& seat, auto& link) { there_and_back(seat, *link, 64 * mebi); });
+}
+
+TEST_P(TransportContract, MovesMessagesOfZeroBytes) {
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    there_and_back(seat, *link, 0);
+    if (seat.side == Side::producer) {
+      Request send = link->send(0, 1, {});
+      finish(*link, send);
+    } else {
+      Bytes room(100, std::byte{42});
+      Request receive = link->receive(0, 1, room);
+      finish(*link, receive);
+      EXPECT_EQ(receive.bytes(), 0u);
+      EXPECT_EQ(room, Bytes(100, std::byte{42}));
+    }
+  });
+}
+
+TEST_P(TransportContract, MatchesAllBitsOfTheTagInAnyOrder) {
+  std::vector<Tag> tags{0, ~Tag{0}};
+  for (int bit = 0; bit < 64; ++bit) tags.push_back(Tag{1} << bit);
+  auto order = tags;
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(random_seed()));
+
+  on_link(1, 1, [&](Seat& seat, auto& link) {
+    for (std::size_t bytes : {std::size_t{16}, 40 * kibi}) {
+      std::vector<Request> requests;
+      std::vector<Bytes> messages;
+      if (seat.side == Side::producer) {
+        for (Tag tag : tags) messages.push_back(pattern(bytes, tag));
+        for (std::size_t i = 0; i < tags.size(); ++i)
+          requests.push_back(link->send(0, tags[i], messages[i]));
+        finish(*link, requests);
+      } else {
+        messages.assign(order.size(), Bytes(bytes));
+        for (std::size_t i = 0; i < order.size(); ++i)
+          requests.push_back(link->receive(0, order[i], messages[i]));
+        finish(*link, requests);
+        for (std::size_t i = 0; i < order.size(); ++i)
+          EXPECT_TRUE(is_pattern(messages[i], order[i])) << "tag " << std::hex << order[i];
+      }
+    }
+  });
+}
+
+TEST_P(TransportContract, KeepsTheOrderOfEqualTags) {
+  // Sizes that backends move in different ways alternate, so that a fast way may not overtake a
+  // slow one.
+  const auto bytes_of = [](std::uint64_t i) {
+    return i % 3 == 0 ? 8 : i % 3 == 1 ? 6 * kibi : 300 * kibi;
+  };
+  constexpr std::uint64_t count = 90;
+  on_link(1, 1, [&](Seat& seat, auto& link) {
+    std::vector<Request> requests;
+    std::vector<Bytes> messages;
+    for (std::uint64_t i = 0; i < count; ++i)
+      messages.push_back(seat.side == Side::producer ? pattern(bytes_of(i), i) : Bytes(300 * kibi));
+    for (std::uint64_t i = 0; i < count; ++i)
+      requests.push_back(seat.side == Side::producer ? link->send(0, 9, messages[i])
+                                                     : link->receive(0, 9, messages[i]));
+    finish(*link, requests);
+    for (std::uint64_t i = 0; i < count && seat.side == Side::consumer; ++i) {
+      ASSERT_EQ(requests[i].bytes(), bytes_of(i));
+      EXPECT_TRUE(is_pattern(std::span(messages[i]).first(bytes_of(i)), i));
+    }
+  });
+}
+
+TEST_P(TransportContract, DeliversWhatWasSentBeforeItsReceiveWasPosted) {
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    for (std::size_t bytes : {std::size_t{0}, std::size_t{100}, 12 * kibi, 2 * mebi}) {
+      const Bytes out = pattern(bytes, 3);
+      Bytes in(bytes);
+      Request request;
+      if (seat.side == Side::producer) request = link->send(0, 3, out);
+      seat.meet(link.get());
+      if (seat.side == Side::consumer) request = link->receive(0, 3, in);
+      finish(*link, request);
+      EXPECT_EQ(request.bytes(), bytes);
+      if (seat.side == Side::consumer) {
+        EXPECT_TRUE(is_pattern(in, 3));
+      }
+      seat.meet(link.get());
+    }
+  });
+}
+
+TEST_P(TransportContract, MovesBothDirectionsAtOnce) {
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    constexpr std::size_t rounds = 8, bytes = 4 * mebi;
+    std::vector<Bytes> out, in(rounds, Bytes(bytes));
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < rounds; ++i)
+      out.push_back(pattern(bytes, seed_of(seat.side, 0, 0, i)));
+    for (std::size_t i = 0; i < rounds; ++i) requests.push_back(link->send(0, i, out[i]));
+    for (std::size_t i = 0; i < rounds; ++i) requests.push_back(link->receive(0, i, in[i]));
+    finish(*link, requests);
+    for (std::size_t i = 0; i < rounds; ++i)
+      EXPECT_TRUE(is_pattern(in[i], seed_of(other(seat.side), 0, 0, i)));
+  });
+}
+
+TEST_P(TransportContract, KeepsPeersApart) {
+  on_link(3, 2, [](Seat& seat, auto& link) {
+    for (std::size_t bytes : {std::size_t{0}, std::size_t{24}, 100 * kibi}) {
+      std::vector<Bytes> out, in(static_cast<std::size_t>(seat.peers), Bytes(bytes));
+      std::vector<Request> requests;
+      for (Rank p = seat.peers - 1; p >= 0;
+           --p)  // receives in another order than sends, equal tags
+        requests.push_back(link->receive(p, 77, in[static_cast<std::size_t>(p)]));
+      for (Rank p = 0; p < seat.peers; ++p)
+        out.push_back(pattern(bytes, seed_of(seat.side, seat.rank, p)));
+      for (Rank p = 0; p < seat.peers; ++p)
+        requests.push_back(link->send(p, 77, out[static_cast<std::size_t>(p)]));
+      finish(*link, requests);
+      for (Rank p = 0; p < seat.peers; ++p)
+        EXPECT_TRUE(
+            is_pattern(in[static_cast<std::size_t>(p)], seed_of(other(seat.side), p, seat.rank)))
+            << "from " << p << " to " << seat.rank;
+    }
+  });
+}
+
+TEST_P(TransportContract, ReachesManyPeers) {
+  const Rank peers = std::min<Rank>(1000, rig().seats() - 1);
+  on_link(1, peers, [](Seat& seat, auto& link) {
+    const auto count = static_cast<std::size_t>(seat.peers);
+    std::vector<std::uint64_t> in(count), out(count);
+    std::vector<Request> requests;
+    for (Rank p = 0; p < seat.peers; ++p) {
+      const auto i = static_cast<std::size_t>(p);
+      out[i] = seed_of(seat.side, seat.rank, p);
+      requests.push_back(link->receive(p, 1, std::as_writable_bytes(std::span(&in[i], 1))));
+      requests.push_back(link->send(p, 1, std::as_bytes(std::span(&out[i], 1))));
+    }
+    finish(*link, requests);
+    for (Rank p = 0; p < seat.peers; ++p)
+      EXPECT_EQ(in[static_cast<std::size_t>(p)], seed_of(other(seat.side), p, seat.rank));
+  });
+}
+
+TEST_P(TransportContract, TellsTheLengthOfAShorterMessage) {
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    for (std::size_t bytes : {std::size_t{1}, std::size_t{1000}, 5 * kibi, mebi}) {
+      if (seat.side == Side::producer) {
+        const Bytes out = pattern(bytes, 8);
+        Request send = link->send(0, 8, out);
+        finish(*link, send);
+      } else {
+        Bytes room(2 * mebi, std::byte{42});
+        Request receive = link->receive(0, 8, room);
+        finish(*link, receive);
+        EXPECT_EQ(receive.bytes(), bytes);
+        EXPECT_TRUE(is_pattern(std::span(room).first(bytes), 8));
+        EXPECT_EQ(room[bytes], std::byte{42});
+      }
+    }
+  });
+}
+
+TEST_P(TransportContract, MovesManyLinksAtOnceInOneProcess) {
+  if (rig().seats() < 2) GTEST_SKIP();
+  rig().run(1, 1, [](Seat& seat) {
+    constexpr std::size_t links = 5;
+    std::vector<std::unique_ptr<Endpoint>> open;
+    for (std::size_t i = 0; i < links; ++i) open.push_back(seat.connected());
+    std::vector<Bytes> out, in(links, Bytes(200 * kibi));
+    for (std::size_t i = 0; i < links; ++i)
+      out.push_back(pattern(200 * kibi, seed_of(seat.side, 0, 0, i)));
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < links; ++i) {
+      requests.push_back(open[i]->receive(0, 1, in[i]));
+      requests.push_back(open[i]->send(0, 1, out[i]));
+    }
+    for (std::size_t i = 0; i < links; ++i) finish(*open[i], std::span(requests).subspan(2 * i, 2));
+    for (std::size_t i = 0; i < links; ++i)
+      EXPECT_TRUE(is_pattern(in[i], seed_of(other(seat.side), 0, 0, i))) << "link " << i;
+    for (auto& link : open) seat.meet(link.get());
+  });
+}
+
+TEST_P(TransportContract, LargeMessageOfMoreThan2GiBArrives) {
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    constexpr std::size_t bytes = (std::size_t{2} << 30) + 4097;
+    Bytes message = seat.side == Side::producer ? pattern(bytes, 2) : Bytes(bytes);
+    Request request =
+        seat.side == Side::producer ? link->send(0, 2, message) : link->receive(0, 2, message);
+    finish(*link, request);
+    EXPECT_EQ(request.bytes(), bytes);
+    if (seat.side == Side::consumer) {
+      EXPECT_TRUE(is_pattern(message, 2));
+    }
+  });
+}
+
+}  // namespace tremula::contract

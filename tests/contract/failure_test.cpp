@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a transport does when operations are given up, lengths differ or a peer dies: an error, or
+// no completion, but never a wait without end and never wrong bytes.
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "core/error.hpp"
+#include "tests/contract/contract.hpp"
+
+namespace tremula::contract {
+
+namespace {
+
+constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
+/// What one cancel or one destructor may take, and some room for a busy machine.
+constexpr double give_up_seconds = 2;
+
+double seconds_of(const std::function<void()>& action) {
+  const auto start = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Tests `request` for `seconds` at most; the error in which it ended, if it did.
+std::optional<core::Error> error_of(Endpoint& link, Request& request, double seconds) {
+  const auto deadline = Deadline::after(seconds);
+  try {
+    while (!request.test() && !deadline.expired()) {
+      link.progress();
+      std::this_thread::yield();
+    }
+  } catch (const core::Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+void expect_loss(const core::Error& error) {
+  EXPECT_TRUE(error.code() == core::Errc::peer_lost || error.code() == core::Errc::transport)
+      << error.what();
+}
+
+}  // namespace
+
+TEST_P(TransportContract, RefusesAMessageLongerThanItsReceive) {
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    struct Lengths {
+      std::size_t sent, posted;
+    };
+    for (auto [sent, posted] : {Lengths{200, 100}, Lengths{1, 0}, Lengths{9000, 8999},
+                                Lengths{60 * kibi, 1000}, Lengths{4 * mebi, mebi}}) {
+      for (bool posted_first : {true, false}) {
+        const Bytes out = pattern(sent, 1);
+        Bytes room(posted + 64, std::byte{42});
+        Request request;
+        if (seat.side == Side::consumer && posted_first)
+          request = link->receive(0, 1, std::span(room).first(posted));
+        seat.meet(link.get());
+        if (seat.side == Side::producer) request = link->send(0, 1, out);
+        if (!posted_first) seat.meet(link.get());
+        if (seat.side == Side::consumer && !posted_first)
+          request = link->receive(0, 1, std::span(room).first(posted));
+        if (seat.side == Side::consumer) {
+          const auto error = error_of(*link, request, patience_seconds);
+          ASSERT_TRUE(error) << sent << " bytes into " << posted;
+          EXPECT_EQ(error->code(), core::Errc::transport) << error->what();
+          EXPECT_NE(std::string(error->what()).find(std::to_string(posted)), std::string::npos)
+              << error->what();
+          for (std::size_t i = posted; i < room.size(); ++i) ASSERT_EQ(room[i], std::byte{42});
+        }
+        // The next message is not harmed.
+        Bytes next = seat.side == Side::producer ? pattern(500, 2) : Bytes(500);
+        Request after =
+            seat.side == Side::producer ? link->send(0, 2, next) : link->receive(0, 2, next);
+        finish(*link, after);
+        EXPECT_TRUE(is_pattern(next, 2));
+        seat.meet(link.get());
+        if (seat.side == Side::producer) error_of(*link, request, 0);
+      }
+    }
+  });
+}
+
+TEST_P(TransportContract, GivesUpAReceiveAndLeavesItsBytesAlone) {
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    for (std::size_t bytes : {std::size_t{100}, 2 * mebi}) {
+      const Bytes out = pattern(bytes, 4);
+      Bytes given_up(bytes, std::byte{42}), in(bytes);
+      if (seat.side == Side::consumer) {
+        Request receive = link->receive(0, 4, given_up);
+        EXPECT_FALSE(receive.test());
+        EXPECT_LT(seconds_of([&] { receive.reset(); }), give_up_seconds);
+        EXPECT_TRUE(receive.test());
+      }
+      seat.meet(link.get());
+      Request request =
+          seat.side == Side::producer ? link->send(0, 4, out) : link->receive(0, 4, in);
+      finish(*link, request);
+      if (seat.side == Side::consumer) {
+        EXPECT_TRUE(is_pattern(in, 4));
+        EXPECT_EQ(given_up, Bytes(bytes, std::byte{42}));
+      }
+      seat.meet(link.get());
+    }
+  });
+}
+
+TEST_P(TransportContract, GivesUpASend) {
+  // The link may be of no use afterwards; what arrives in spite of it must be whole.
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    constexpr std::size_t bytes = 8 * mebi;
+    if (seat.side == Side::producer) {
+      auto out = std::make_unique<Bytes>(pattern(bytes, 6));
+      Request send = link->send(0, 6, *out);
+      EXPECT_FALSE(send.test());
+      EXPECT_LT(seconds_of([&] { send.reset(); }), give_up_seconds);
+      std::fill(out->begin(), out->end(), std::byte{13});
+      out.reset();
+    }
+    seat.meet(link.get());
+    if (seat.side == Side::consumer) {
+      Bytes in(bytes);
+      Request receive = link->receive(0, 6, in);
+      if (!error_of(*link, receive, 0.5) && receive.is_finished()) {
+        EXPECT_TRUE(is_pattern(in, 6));
+      }
+      EXPECT_LT(seconds_of([&] { receive.reset(); }), give_up_seconds);
+    }
+    EXPECT_LT(seconds_of([&] { link.reset(); }), give_up_seconds);
+  });
+}
+
+TEST_P(TransportContract, ClosesInTimeWithOperationsInFlight) {
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    constexpr std::size_t count = 20, bytes = mebi;
+    const Bytes out = pattern(bytes, 1);
+    std::vector<Bytes> in(count, Bytes(bytes));
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < count; ++i) {
+      requests.push_back(link->send(0, 1, out));
+      requests.push_back(link->receive(0, 2, in[i]));
+    }
+    for (int i = 0; i < 20; ++i) link->progress();
+    EXPECT_LT(seconds_of([&] {
+                requests.clear();
+                link.reset();
+              }),
+              give_up_seconds);
+  });
+}
+
+TEST_P(TransportContract, SurvivesThatThePeerClosesItsEnd) {
+  on_link(1, 1, [](Seat& seat, auto& link) {
+    const Bytes out = pattern(2 * mebi, 1);
+    Bytes in(2 * mebi);
+    Request receive = link->receive(0, 1, in);
+    if (seat.side == Side::producer) {
+      receive.reset();
+      link.reset();
+    }
+    seat.meet(link.get());
+    if (seat.side == Side::producer) return;
+    if (const auto error = error_of(*link, receive, 0.3)) expect_loss(*error);
+    try {
+      Request send = link->send(0, 2, out);
+      if (const auto error = error_of(*link, send, 0.3)) expect_loss(*error);
+    } catch (const core::Error& error) {
+      expect_loss(error);
+    }
+    EXPECT_LT(seconds_of([&] {
+                receive.reset();
+                link.reset();
+              }),
+              give_up_seconds);
+  });
+}
+
+TEST_P(TransportContract, ConnectsOrGivesUpByItsDeadline) {
+  rig().run(1, 1, [](Seat& seat) {
+    auto link = seat.open();
+    const auto addresses = seat.swap_addresses(link->address());
+    if (seat.side == Side::consumer) {
+      const double seconds = seconds_of([&] {
+        try {
+          link->connect(addresses, Deadline::after(0.5));
+        } catch (const core::Error& error) {
+          EXPECT_EQ(error.code(), core::Errc::timed_out) << error.what();
+        }
+      });
+      EXPECT_LT(seconds, 0.5 + give_up_seconds);
+    }
+    seat.meet(nullptr);
+    EXPECT_LT(seconds_of([&] { link.reset(); }), give_up_seconds);
+  });
+}
+
+TEST_P(TransportContract, RefusesAnAddressThatIsNone) {
+  rig().run(1, 1, [](Seat& seat) {
+    auto link = seat.open();
+    if (seat.side == Side::consumer) {
+      const std::vector<Address> nonsense{pattern(999, 1)};
+      EXPECT_THROW(link->connect(nonsense, Deadline::after(1)), core::Error);
+    }
+    seat.meet(nullptr);
+  });
+}
+
+TEST_P(TransportContract, OutlivesALostPeer) {
+  for (Side survivor : {Side::producer, Side::consumer}) {
+    for (Act act : {Act::idle, Act::sending, Act::receiving}) {
+      SCOPED_TRACE(testing::Message() << "act " << static_cast<int>(act));
+      const auto victim = rig().victim(survivor, act);
+      if (victim == nullptr) GTEST_SKIP() << "this rig has no peer to lose";
+      auto link = victim->link();
+      const Bytes out = pattern(act_bytes, act_tag);
+      Bytes in(act_bytes), small(8);
+      if (act == Act::sending)  // the peer is well and at work
+        for (int i = 0; i < 3; ++i) {
+          Request receive = link->receive(0, act_tag, in);
+          finish(*link, receive);
+          EXPECT_TRUE(is_pattern(in, act_tag));
+        }
+      if (act == Act::receiving)
+        for (int i = 0; i < 3; ++i) {
+          Request send = link->send(0, act_tag, out);
+          finish(*link, send);
+        }
+      std::vector<Request> requests;
+      for (int i = 0; i < 3; ++i) requests.push_back(link->send(0, act_tag, out));
+      requests.push_back(link->receive(0, act_tag, in));
+      requests.push_back(link->receive(0, act_tag + 1, small));
+      for (int i = 0; i < 50; ++i) link->progress();
+      victim->kill();
+      for (auto& request : requests)
+        if (const auto error = error_of(*link, request, 0.2)) expect_loss(*error);
+      try {
+        Request late = link->send(0, 1, small);
+        if (const auto error = error_of(*link, late, 0.2)) expect_loss(*error);
+      } catch (const core::Error& error) {
+        expect_loss(error);
+      }
+      EXPECT_LT(seconds_of([&] {
+                  requests.clear();
+                  link.reset();
+                }),
+                give_up_seconds);
+    }
+  }
+}
+
+}  // namespace tremula::contract

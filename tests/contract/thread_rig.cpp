@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/contract/thread_rig.hpp"
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "core/error.hpp"
+
+namespace tremula::contract {
+
+namespace {
+
+std::string_view to_string(Side side) { return side == Side::producer ? "producer" : "consumer"; }
+
+/// Where the seats of one test meet and leave their addresses.
+class Hub {
+public:
+  Hub(Rank producers, Rank consumers)
+      : seats_(producers + consumers),
+        addresses_{std::vector<Address>(static_cast<std::size_t>(producers)),
+                   std::vector<Address>(static_cast<std::size_t>(consumers))} {}
+
+  void meet(Endpoint* link) {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t round = round_;
+    if (++here_ == seats_) {
+      here_ = 0;
+      ++round_;
+      return;
+    }
+    const auto deadline = Deadline::after(patience_seconds);
+    while (round_ == round) {
+      if (deadline.expired())
+        throw core::Error(core::Errc::timed_out, "only " + std::to_string(here_) + " of " +
+                                                     std::to_string(seats_) + " seats have come");
+      lock.unlock();
+      if (link != nullptr) link->progress();
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      lock.lock();
+    }
+  }
+  void put(Side side, Rank rank, const Address& address) {
+    const std::lock_guard lock(mutex_);
+    addresses_[static_cast<std::size_t>(side)][static_cast<std::size_t>(rank)] = address;
+  }
+  std::vector<Address> of(Side side) {
+    const std::lock_guard lock(mutex_);
+    return addresses_[static_cast<std::size_t>(side)];
+  }
+
+private:
+  std::mutex mutex_;
+  Rank seats_, here_ = 0;
+  std::uint64_t round_ = 0;
+  std::array<std::vector<Address>, 2> addresses_;
+};
+
+class ThreadSeat final : public Seat {
+public:
+  ThreadSeat(Side my_side, Rank my_rank, Rank my_peers, Hub& hub, transport::Transport& transport,
+             std::string_view offer)
+      : Seat(my_side, my_rank, my_peers), hub_(hub), transport_(transport), offer_(offer) {}
+
+  std::unique_ptr<Endpoint> open() override { return transport_.open(offer_, side); }
+  std::vector<Address> swap_addresses(const Address& mine) override {
+    hub_.put(side, rank, mine);
+    hub_.meet(nullptr);
+    auto theirs = hub_.of(side == Side::producer ? Side::consumer : Side::producer);
+    hub_.meet(nullptr);
+    return theirs;
+  }
+  void meet(Endpoint* link) override { hub_.meet(link); }
+
+private:
+  Hub& hub_;
+  transport::Transport& transport_;
+  std::string_view offer_;
+};
+
+}  // namespace
+
+void ThreadRig::run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) {
+  Hub hub(producers, consumers);
+  const auto sit = [&](Side side, Rank rank, Rank peers) {
+    try {
+      const auto transport = make_transport_();
+      ThreadSeat seat(side, rank, peers, hub, *transport, offer_);
+      body(seat);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << to_string(side) << ' ' << rank << ": " << error.what();
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (Rank rank = 0; rank < producers; ++rank)
+    threads.emplace_back(sit, Side::producer, rank, consumers);
+  for (Rank rank = 0; rank < consumers; ++rank)
+    threads.emplace_back(sit, Side::consumer, rank, producers);
+}
+
+}  // namespace tremula::contract

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <mutex>
+
+#include "tests/contract/contract.hpp"
+
+namespace tremula::contract {
+
+/// All ranks in this process, a thread and a Transport of its own for each.
+class ThreadRig final : public Rig {
+public:
+  using MakeTransport = std::function<std::unique_ptr<transport::Transport>()>;
+  using MakeVictim = std::function<std::unique_ptr<Victim>(Side survivor, Act act)>;
+  /// @param offer  what the links run over
+  /// @param make_victim  null where there is none
+  ThreadRig(Rank seats, std::string offer, MakeTransport make_transport, MakeVictim make_victim)
+      : seats_(seats),
+        offer_(std::move(offer)),
+        make_transport_(std::move(make_transport)),
+        make_victim_(std::move(make_victim)) {}
+
+  Rank seats() const override { return seats_; }
+  void run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) override;
+  std::unique_ptr<Victim> victim(Side survivor, Act act) override {
+    return make_victim_ ? make_victim_(survivor, act) : nullptr;
+  }
+
+private:
+  Rank seats_;
+  std::string offer_;
+  MakeTransport make_transport_;
+  MakeVictim make_victim_;
+};
+
+}  // namespace tremula::contract
