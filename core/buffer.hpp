@@ -17,9 +17,9 @@ class Buffer {
       : data_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment}))),
         bytes_(bytes) {}
 
-  std::span<std::byte> span() noexcept { return {data_.get(), bytes_}; }
-  std::span<const std::byte> span() const noexcept { return {data_.get(), bytes_}; }
-  std::size_t bytes() const noexcept { return bytes_; }
+  std::span<std::byte> span() noexcept { return {data_.get(), bytes()}; }
+  std::span<const std::byte> span() const noexcept { return {data_.get(), bytes()}; }
+  std::size_t bytes() const noexcept { return data_ ? bytes_ : 0; }  // 0 after a move
 
  private:
   struct Free {

@@ -11,10 +11,10 @@ class Deadline {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
-  /// @param seconds  from now; values above ten years mean ten years
+  /// @param seconds  from now; above ten years means ten years, below zero or not a number means now
   static Deadline after(double seconds) {
-    return Deadline(Clock::now() +
-                    std::chrono::duration_cast<Clock::duration>(Seconds(std::min(seconds, 3.2e8))));
+    const double within = seconds > 0 ? std::min(seconds, 3.2e8) : 0;
+    return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(within)));
   }
   bool expired() const { return Clock::now() >= at_; }
   /// Seconds left; 0 when expired.
