@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Return codes and handles of the MPI library.
+#include <mpi.h>
+
+#include <source_location>
+#include <string>
+#include <string_view>
+
+#include "core/unique_handle.hpp"
+
+namespace tremula::transport::mpi {
+
+/// MPI's own text for a return code.
+std::string error_text(int code);
+
+/// @param what  the MPI function and what it was called for: "MPI_Isend to rank 3"
+/// @throws core::Error transport with MPI's own text, if `code` is not MPI_SUCCESS
+void check(int code, std::string_view what,
+           std::source_location where = std::source_location::current());
+
+struct CommTraits {
+  using Handle = MPI_Comm;
+  static Handle none() { return MPI_COMM_NULL; }
+  /// Does nothing once MPI is finalised.
+  static void close(Handle comm) noexcept;
+};
+using Comm = core::UniqueHandle<CommTraits>;
+
+/// A duplicate of `comm` whose errors come back as return codes. Collective.
+/// @throws core::Error invalid_argument if MPI is not running or comm is no group of ranks,
+/// transport
+Comm duplicate(MPI_Comm comm);
+
+}  // namespace tremula::transport::mpi

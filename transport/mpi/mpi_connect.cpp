@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/mpi/mpi_connect.hpp"
+
+#include <chrono>
+#include <future>
+#include <semaphore>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "core/error.hpp"
+#include "transport/mpi/mpi_call.hpp"
+
+namespace tremula::transport::mpi {
+
+using core::Deadline, core::Errc, core::Error;
+
+namespace {
+
+// The MPI library is one for the whole process, and so is the rule that only one thread at a time
+// may connect.
+std::binary_semaphore connecting{1};
+
+struct Outcome {
+  int code = MPI_SUCCESS;
+  MPI_Comm link = MPI_COMM_NULL;
+};
+
+/// Runs `call` in a thread that may outlive the caller and everything that the caller owns.
+template <class Call>
+std::future<Outcome> in_background(Call call) {
+  std::packaged_task<Outcome()> task(std::move(call));
+  auto outcome = task.get_future();
+  std::thread(std::move(task)).detach();
+  return outcome;
+}
+
+std::string seconds_since(std::chrono::steady_clock::time_point began) {
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
+  return std::to_string(waited.count()) + " s";
+}
+
+}  // namespace
+
+MPI_Comm connect_groups(MPI_Comm local, Side side, const std::string& port, Deadline deadline) {
+  const auto began = std::chrono::steady_clock::now();
+  const bool accepts = side == Side::producer;
+  const std::string call = accepts ? "MPI_Comm_accept" : "MPI_Comm_connect";
+  if (!connecting.try_acquire_until(deadline.at()))
+    throw Error(Errc::timed_out, "expected to begin " + call + ", but for " + seconds_since(began) +
+                                     " another one of this process has been waiting for a group "
+                                     "that does not come, and MPI cannot "
+                                     "interrupt it: restart this job, or choose another transport");
+  auto outcome = in_background([=] {
+    Outcome result;
+    result.code = accepts ? MPI_Comm_accept(port.c_str(), MPI_INFO_NULL, 0, local, &result.link)
+                          : MPI_Comm_connect(port.c_str(), MPI_INFO_NULL, 0, local, &result.link);
+    connecting.release();
+    return result;
+  });
+  if (outcome.wait_until(deadline.at()) != std::future_status::ready)
+    throw Error(Errc::timed_out, "expected the other group to join by " +
+                                     std::string(accepts ? "MPI_Comm_connect" : "MPI_Comm_accept") +
+                                     ", but " + call + " has waited " + seconds_since(began) +
+                                     " for it: check that the other job is alive, that all its "
+                                     "ranks take part, and that the "
+                                     "ompi-server that both mpiruns were given still runs");
+  const auto [code, link] = outcome.get();
+  check(code, call);
+  check(MPI_Comm_set_errhandler(link, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return link;
+}
+
+bool disconnect_groups(MPI_Comm link, double seconds) noexcept {
+  try {
+    auto outcome = in_background([link]() mutable {
+      return Outcome{MPI_Comm_disconnect(&link), MPI_COMM_NULL};
+    });
+    return outcome.wait_until(Deadline::after(seconds).at()) == std::future_status::ready &&
+           outcome.get().code == MPI_SUCCESS;
+  } catch (const std::exception&) {  // no thread to be had
+    return false;
+  }
+}
+
+}  // namespace tremula::transport::mpi

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The bytes go by MPI, between two jobs that were started separately: the producer opens a port,
+// its name travels through the rendezvous, the consumer connects to it.
+//
+// What MPI cannot do shapes this folder. It reports no dead peer: liveness is the session's affair.
+// It cannot take back a message that has begun: see Operation::cancel in mpi_endpoint. It cannot
+// interrupt a connect: see mpi_connect.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/log.hpp"
+#include "transport/mpi/mpi_call.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::transport::mpi {
+
+class Transport final : public transport::Transport {
+public:
+  /// Duplicates `comm`, whose ranks are this group's. Collective.
+  /// @param log  outlives the transport; may be null
+  /// @param chunk_bytes  longer messages travel in parts; equal in all groups; tests make it small
+  /// @throws core::Error invalid_argument, transport
+  explicit Transport(MPI_Comm comm, const core::Log* log = nullptr,
+                     std::size_t chunk_bytes = std::size_t{1} << 30);
+
+  std::string_view name() const noexcept override { return "mpi"; }
+  /// "mpi:<library>", and what else two jobs must share; nothing if this process cannot connect to
+  /// another job.
+  std::vector<std::string> offers() const override;
+  /// What is missing and what to do, when offers() is empty; otherwise empty.
+  std::string why_not() const { return why_not_; }
+  /// Rank 0 of a producer opens a port.
+  /// @throws core::Error unsupported if there is no such offer, transport
+  std::unique_ptr<transport::Endpoint> open(std::string_view offer, Side side) override;
+
+private:
+  Comm comm_;
+  const core::Log* log_;
+  std::size_t chunk_bytes_;
+  std::string offer_;
+  std::string why_not_;
+};
+
+}  // namespace tremula::transport::mpi
