@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which room may know which, read from the #include lines of the whole tree.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string_view>;
+
+struct Room {
+  std::string_view name;
+  Words may_know;  // rooms of which it may include headers, besides itself
+};
+const std::array rooms{
+    Room{"core", {}},
+    Room{"index_calc", {"core"}},
+    Room{"transport", {"core"}},
+    Room{"proto", {"core", "index_calc"}},
+    Room{"client", {"core", "index_calc", "transport", "proto"}},
+    Room{"server", {"core", "transport", "proto"}},
+    Room{"cli", {"core", "index_calc", "transport", "proto", "client", "server"}},
+    Room{"examples", {}},  // what is installed and nothing else
+    Room{"tests",
+         {"core", "index_calc", "transport", "proto", "client", "server", "cli", "examples"}},
+};
+
+struct Technology {
+  std::string_view name;
+  std::string_view headers;  // regex over the whole name
+  Words homes;               // the only paths that may include them
+};
+const std::array technologies{
+    Technology{"MPI",
+               R"(mpi\.h|tremula/tremula_mpi\.h)",
+               {"transport/mpi/", "client/include/tremula/tremula_mpi.h", "client/c_api_mpi.cpp",
+                "examples/", "tests/"}},
+    Technology{"libfabric", R"(rdma/.*)", {"transport/ofi/"}},
+    Technology{"Asio", R"(boost/.*|asio.*)", {"transport/control/", "server/"}},
+    Technology{"Protobuf",
+               R"(google/protobuf/.*|.*\.pb\.h)",
+               {"proto/", "client/", "server/", "cli/", "tests/"}},
+    Technology{"spdlog", R"(spdlog/.*)", {"core/log.cpp"}},
+    Technology{"yaml-cpp", R"(yaml-cpp/.*)", {"client/", "server/", "cli/", "tests/"}},
+    Technology{"CLI11", R"(CLI/.*)", {"cli/", "examples/", "tests/"}},
+};
+
+// index_calc is pure: nothing that reads a clock, a file or another thread.
+const std::regex impure(
+    R"(thread|mutex|shared_mutex|atomic|condition_variable|future|chrono|ctime|iostream|fstream|cstdio|filesystem|random|unistd\.h|sys/.*)");
+
+bool starts_with_any(std::string_view path, const Words& prefixes) {
+  return std::ranges::any_of(prefixes, [&](auto prefix) { return path.starts_with(prefix); });
+}
+
+const Room* room_of(std::string_view path) {
+  const auto found = std::ranges::find(rooms, path.substr(0, path.find('/')), &Room::name);
+  return found == rooms.end() ? nullptr : &*found;
+}
+
+// "ofi" for transport/ofi/endpoint.hpp, "" for transport/transport.hpp
+std::string_view backend_of(std::string_view path) {
+  constexpr std::string_view transport = "transport/";
+  if (!path.starts_with(transport)) return {};
+  path.remove_prefix(transport.size());
+  const auto slash = path.find('/');
+  return slash == path.npos ? std::string_view{} : path.substr(0, slash);
+}
+
+/// Why `file` may not include `header`; empty if it may.
+std::optional<std::string> objection(std::string_view file, std::string_view header) {
+  const Room& room = *room_of(file);
+  if (header.find("..") != header.npos) return "write the path from the root of the tree";
+  const Room* known = room_of(header);
+  if (header.starts_with("tremula/"))
+    known = room_of(room.name == "examples" ? "examples/" : "client/");
+  if (known && known->name != room.name &&
+      std::ranges::find(room.may_know, known->name) == room.may_know.end())
+    return std::string(room.name) + "/ may not know " + std::string(known->name) + "/";
+  if (!backend_of(file).empty() && !backend_of(header).empty() &&
+      backend_of(file) != backend_of(header))
+    return "parts of transport/ are blind to each other";
+  for (const Technology& technology : technologies) {
+    const std::regex headers(technology.headers.begin(), technology.headers.end());
+    if (std::regex_match(header.begin(), header.end(), headers) &&
+        !starts_with_any(file, technology.homes)) {
+      std::string homes;
+      for (const auto home : technology.homes) homes += " " + std::string(home);
+      return std::string(technology.name) + " belongs to" + homes;
+    }
+  }
+  if (room.name == "index_calc" && std::regex_match(header.begin(), header.end(), impure))
+    return "index_calc/ is pure: no I/O, threads, clock, random numbers";
+  return std::nullopt;
+}
+
+std::vector<fs::path> sources() {
+  const fs::path root = TREMULA_SOURCE_DIR;
+  std::vector<fs::path> found;
+  for (const Room& room : rooms)
+    for (const auto& entry : fs::recursive_directory_iterator(root / room.name)) {
+      const auto extension = entry.path().extension();
+      if (extension == ".h" || extension == ".hpp" || extension == ".c" || extension == ".cpp")
+        found.push_back(entry.path());
+    }
+  return found;
+}
+
+TEST(Architecture, IncludesGoTheRightWay) {
+  const std::regex include(R"re(\s*#\s*include\s*[<"]([^>"]+)[>"].*)re");
+  std::size_t seen = 0;
+  for (const fs::path& path : sources()) {
+    const std::string file = path.lexically_relative(TREMULA_SOURCE_DIR).generic_string();
+    std::ifstream text(path);
+    int number = 0;
+    for (std::string line; std::getline(text, line);) {
+      ++number;
+      std::smatch match;
+      if (!std::regex_match(line, match, include)) continue;
+      ++seen;
+      const std::string header = match[1];
+      const auto why = objection(file, header);
+      EXPECT_FALSE(why) << file << ":" << number << " includes " << header << ": "
+                        << why.value_or("");
+    }
+  }
+  EXPECT_GT(seen, 50u) << "hardly any #include found: is " TREMULA_SOURCE_DIR " the tree?";
+}
+
+TEST(Architecture, EveryRoomOpensWithAPage) {
+  for (const Room& room : rooms) {
+    if (room.name == "tests") continue;  // mirrors the rooms
+    EXPECT_TRUE(fs::exists(fs::path(TREMULA_SOURCE_DIR) / room.name / "README.md")) << room.name;
+  }
+}
+
+TEST(Rules, ForbidWhatTheHouseForbids) {
+  const std::pair<std::string_view, std::string_view> forbidden[] = {
+      {"core/log.hpp", "index_calc/layout.hpp"},
+      {"core/error.hpp", "spdlog/spdlog.h"},
+      {"index_calc/plan.cpp", "transport/transport.hpp"},
+      {"index_calc/plan.cpp", "proto/convert.hpp"},
+      {"index_calc/plan.cpp", "chrono"},
+      {"transport/ofi/endpoint.cpp", "index_calc/plan.hpp"},
+      {"transport/ofi/endpoint.cpp", "mpi.h"},
+      {"transport/ofi/endpoint.cpp", "transport/mpi/endpoint.hpp"},
+      {"transport/mpi/endpoint.cpp", "rdma/fabric.h"},
+      {"transport/loopback/loopback.cpp", "boost/asio.hpp"},
+      {"transport/control/frame.cpp", "google/protobuf/message.h"},
+      {"proto/convert.hpp", "transport/transport.hpp"},
+      {"client/session.cpp", "server/registry.hpp"},
+      {"client/session.cpp", "mpi.h"},
+      {"client/session.cpp", "boost/asio/ip/tcp.hpp"},
+      {"server/registry.cpp", "client/session.hpp"},
+      {"server/registry.cpp", "index_calc/layout.hpp"},
+      {"server/registry.cpp", "tremula/tremula.h"},
+      {"client/session.cpp", "cli/serve.hpp"},
+      {"examples/tsunami/producer.cpp", "core/error.hpp"},
+      {"client/session.cpp", "../server/registry.hpp"},
+  };
+  for (const auto& [file, header] : forbidden)
+    EXPECT_TRUE(objection(file, header)) << file << " could include " << header;
+}
+
+TEST(Rules, AllowWhatTheHouseNeeds) {
+  const std::pair<std::string_view, std::string_view> allowed[] = {
+      {"core/log.cpp", "spdlog/spdlog.h"},
+      {"index_calc/plan.cpp", "core/types.hpp"},
+      {"index_calc/plan.cpp", "vector"},
+      {"transport/mpi/endpoint.cpp", "mpi.h"},
+      {"transport/ofi/endpoint.cpp", "transport/transport.hpp"},
+      {"proto/convert.cpp", "proto/control.pb.h"},
+      {"client/exchange.cpp", "index_calc/plan.hpp"},
+      {"client/c_api.cpp", "tremula/tremula.h"},
+      {"client/c_api_mpi.cpp", "tremula/tremula_mpi.h"},
+      {"server/server.cpp", "transport/control/listener.hpp"},
+      {"cli/main.cpp", "server/server.hpp"},
+      {"examples/00_quick_start/producer.cpp", "tremula/tremula_mpi.h"},
+      {"tests/proto/convert_test.cpp", "proto/convert.hpp"},
+  };
+  for (const auto& [file, header] : allowed)
+    EXPECT_FALSE(objection(file, header)) << file << ": " << objection(file, header).value_or("");
+}
+
+}  // namespace
