@@ -1,1 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` gives:
+#   lib/libtremula.so        one library, all rooms inside, only the C interface visible
+#   bin/tremula              the command line
+#   include/tremula/         the headers of the C interface and its C++ skin, no internal one
+#   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi
+#   lib/pkgconfig/tremula.pc
+include_guard()
+include(CMakePackageConfigHelpers)
+
+if(NOT TARGET tremula OR NOT TARGET tremula_cli)
+  return()
+endif()
+
+set(interface_map ${CMAKE_CURRENT_LIST_DIR}/interface.map)
+target_link_options(tremula PRIVATE LINKER:--version-script=${interface_map})
+set_target_properties(tremula PROPERTIES
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+  LINK_DEPENDS ${interface_map})
+install(TARGETS tremula EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(NOT TREMULA_HAS_MPI)
+  set(without_mpi PATTERN tremula_mpi.h EXCLUDE)
+endif()
+install(DIRECTORY client/include/tremula DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h*" ${without_mpi})
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tremula)
+install(EXPORT tremula NAMESPACE tremula:: FILE tremulaTargets.cmake DESTINATION ${package_dir})
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/tremulaConfig.cmake.in ${PROJECT_BINARY_DIR}/tremulaConfig.cmake
+  INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/tremulaConfig.cmake ${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake
+  DESTINATION ${package_dir})
+
+# The prefix is found from the place of the file itself, so that an installed tree can be moved.
+string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/tremula.pc.in ${PROJECT_BINARY_DIR}/tremula.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tremula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
