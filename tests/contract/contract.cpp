@@ -12,25 +12,6 @@ namespace tremula::contract {
 
 namespace {
 
-/// Gives the processor away between two looks at a link: at once while the wait is young, then for
-/// longer, so that hundreds of waiting seats leave room for the one that works.
-class Patience {
-public:
-  /// @throws core::Error timed_out naming `what`
-  void wait(std::string_view what) {
-    if (++looks_ < 200) return std::this_thread::yield();
-    if (deadline_.expired())
-      throw core::Error(core::Errc::timed_out,
-                        std::string(what) + " did not come within " +
-                            std::to_string(static_cast<int>(patience_seconds)) + " s");
-    std::this_thread::sleep_for(std::chrono::microseconds(std::min(looks_ - 150, 1000)));
-  }
-
-private:
-  Deadline deadline_ = Deadline::after(patience_seconds);
-  int looks_ = 0;
-};
-
 constexpr std::uint64_t word_at(std::uint64_t word, std::uint64_t seed) {
   std::uint64_t z = word * 0x9E3779B97F4A7C15u + seed * 0xD1B54A32D192ED03u + 1;
   z = (z ^ (z >> 29)) * 0xBF58476D1CE4E5B9u;
@@ -39,6 +20,15 @@ constexpr std::uint64_t word_at(std::uint64_t word, std::uint64_t seed) {
 
 }  // namespace
 
+void Patience::wait(std::string_view what) {
+  if (++looks_ < 200) return std::this_thread::yield();
+  if (deadline_.expired())
+    throw core::Error(core::Errc::timed_out,
+                      std::string(what) + " did not come within " +
+                          std::to_string(static_cast<int>(patience_seconds)) + " s");
+  std::this_thread::sleep_for(std::chrono::microseconds(std::min(10 * (looks_ - 195), 5000)));
+}
+
 std::unique_ptr<Endpoint> Seat::connected() {
   auto link = open();
   const auto addresses = swap_addresses(link->address());
@@ -46,10 +36,10 @@ std::unique_ptr<Endpoint> Seat::connected() {
   return link;
 }
 
-void play(Act act, Endpoint& link, Deadline deadline) {
+void play(Act act, Endpoint& link, const std::function<bool()>& stopped) {
   Bytes bytes = pattern(act_bytes, act_tag);
   Request request;
-  while (!deadline.expired()) {
+  while (!stopped()) {
     link.progress();
     if (act == Act::idle) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -62,9 +52,8 @@ void play(Act act, Endpoint& link, Deadline deadline) {
   }
 }
 
-void TransportContract::on_link(
-    Rank producers, Rank consumers,
-    const std::function<void(Seat&, std::unique_ptr<Endpoint>&)>& body) {
+void TransportContract::on_link(Rank producers, Rank consumers,
+                                const std::function<void(Seat&, Link&)>& body) {
   if (producers + consumers > rig().seats())
     GTEST_SKIP() << "needs " << producers + consumers << " seats, found " << rig().seats();
   rig().run(producers, consumers, [&](Seat& seat) {
@@ -81,8 +70,7 @@ void finish(Endpoint& link, std::span<Request> requests) {
     const auto unfinished =
         std::count_if(requests.begin(), requests.end(), [](Request& r) { return !r.test(); });
     if (unfinished == 0) return;
-    patience.wait("the end of " + std::to_string(unfinished) + " of " +
-                  std::to_string(requests.size()) + " operations");
+    patience.wait("the end of all operations");
   }
 }
 

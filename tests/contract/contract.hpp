@@ -25,8 +25,23 @@ namespace tremula::contract {
 using core::Bytes, core::BytesView, core::Deadline, core::Rank;
 using transport::Address, transport::Endpoint, transport::Request, transport::Side, transport::Tag;
 
+using Link = std::unique_ptr<Endpoint>;
+
 /// Longest wait of the suite for anything that ought to come.
 inline constexpr double patience_seconds = 30;
+
+/// Between two looks at something that ought to come: gives the processor away, at once while the
+/// wait is young and for longer later, so that hundreds of waiting seats leave room for the one
+/// that works.
+class Patience {
+public:
+  /// @throws core::Error timed_out after `patience_seconds`, naming `what`
+  void wait(std::string_view what);
+
+private:
+  Deadline deadline_ = Deadline::after(patience_seconds);
+  int looks_ = 0;
+};
 
 /// One rank's place in a test.
 class Seat {
@@ -68,7 +83,7 @@ inline constexpr std::size_t act_bytes = std::size_t{8} << 20;
 
 /// Plays `act` on a connected link with one peer; for the other process. Returns when `deadline`
 /// has passed.
-void play(Act act, Endpoint& link, Deadline deadline);
+void play(Act act, Endpoint& link, const std::function<bool()>& stopped);
 
 /// A process (or what stands for one) that is the only rank of the other side.
 class Victim {
@@ -110,8 +125,7 @@ class TransportContract : public testing::TestWithParam<RigFactory> {
 protected:
   /// Runs `body` on a connected link of producers x consumers; skips the test if the rig has too
   /// few seats.
-  void on_link(Rank producers, Rank consumers,
-               const std::function<void(Seat&, std::unique_ptr<Endpoint>&)>& body);
+  void on_link(Rank producers, Rank consumers, const std::function<void(Seat&, Link&)>& body);
   Rig& rig() { return *rig_; }
 
 private:

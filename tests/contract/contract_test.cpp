@@ -43,7 +43,7 @@ std::uint64_t random_seed() {
 }  // namespace
 
 TEST_P(TransportContract, MovesMessagesOfEverySizeClass) {
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
     for (std::size_t bytes :
          {std::size_t{1}, std::size_t{8}, std::size_t{63}, std::size_t{64}, std::size_t{65},
           4 * kibi - 1, 4 * kibi + 1, 16 * kibi, 64 * kibi + 3, mebi, 3 * mebi + 7})
@@ -52,11 +52,11 @@ TEST_P(TransportContract, MovesMessagesOfEverySizeClass) {
 }
 
 TEST_P(TransportContract, MovesAMessageOf64MiB) {
-  on_link(1, 1, [](Seat& seat, auto& link) { there_and_back(seat, *link, 64 * mebi); });
+  on_link(1, 1, [](Seat& seat, Link& link) { there_and_back(seat, *link, 64 * mebi); });
 }
 
 TEST_P(TransportContract, MovesMessagesOfZeroBytes) {
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
     there_and_back(seat, *link, 0);
     if (seat.side == Side::producer) {
       Request send = link->send(0, 1, {});
@@ -77,7 +77,7 @@ TEST_P(TransportContract, MatchesAllBitsOfTheTagInAnyOrder) {
   auto order = tags;
   std::shuffle(order.begin(), order.end(), std::mt19937_64(random_seed()));
 
-  on_link(1, 1, [&](Seat& seat, auto& link) {
+  on_link(1, 1, [&](Seat& seat, Link& link) {
     for (std::size_t bytes : {std::size_t{16}, 40 * kibi}) {
       std::vector<Request> requests;
       std::vector<Bytes> messages;
@@ -105,7 +105,7 @@ TEST_P(TransportContract, KeepsTheOrderOfEqualTags) {
     return i % 3 == 0 ? 8 : i % 3 == 1 ? 6 * kibi : 300 * kibi;
   };
   constexpr std::uint64_t count = 90;
-  on_link(1, 1, [&](Seat& seat, auto& link) {
+  on_link(1, 1, [&](Seat& seat, Link& link) {
     std::vector<Request> requests;
     std::vector<Bytes> messages;
     for (std::uint64_t i = 0; i < count; ++i)
@@ -122,7 +122,7 @@ TEST_P(TransportContract, KeepsTheOrderOfEqualTags) {
 }
 
 TEST_P(TransportContract, DeliversWhatWasSentBeforeItsReceiveWasPosted) {
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
     for (std::size_t bytes : {std::size_t{0}, std::size_t{100}, 12 * kibi, 2 * mebi}) {
       const Bytes out = pattern(bytes, 3);
       Bytes in(bytes);
@@ -141,7 +141,7 @@ TEST_P(TransportContract, DeliversWhatWasSentBeforeItsReceiveWasPosted) {
 }
 
 TEST_P(TransportContract, MovesBothDirectionsAtOnce) {
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
     constexpr std::size_t rounds = 8, bytes = 4 * mebi;
     std::vector<Bytes> out, in(rounds, Bytes(bytes));
     std::vector<Request> requests;
@@ -156,7 +156,7 @@ TEST_P(TransportContract, MovesBothDirectionsAtOnce) {
 }
 
 TEST_P(TransportContract, KeepsPeersApart) {
-  on_link(3, 2, [](Seat& seat, auto& link) {
+  on_link(3, 2, [](Seat& seat, Link& link) {
     for (std::size_t bytes : {std::size_t{0}, std::size_t{24}, 100 * kibi}) {
       std::vector<Bytes> out, in(static_cast<std::size_t>(seat.peers), Bytes(bytes));
       std::vector<Request> requests;
@@ -178,7 +178,7 @@ TEST_P(TransportContract, KeepsPeersApart) {
 
 TEST_P(TransportContract, ReachesManyPeers) {
   const Rank peers = std::min<Rank>(1000, rig().seats() - 1);
-  on_link(1, peers, [](Seat& seat, auto& link) {
+  on_link(1, peers, [](Seat& seat, Link& link) {
     const auto count = static_cast<std::size_t>(seat.peers);
     std::vector<std::uint64_t> in(count), out(count);
     std::vector<Request> requests;
@@ -195,7 +195,7 @@ TEST_P(TransportContract, ReachesManyPeers) {
 }
 
 TEST_P(TransportContract, TellsTheLengthOfAShorterMessage) {
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
     for (std::size_t bytes : {std::size_t{1}, std::size_t{1000}, 5 * kibi, mebi}) {
       if (seat.side == Side::producer) {
         const Bytes out = pattern(bytes, 8);
@@ -235,7 +235,7 @@ TEST_P(TransportContract, MovesManyLinksAtOnceInOneProcess) {
 }
 
 TEST_P(TransportContract, LargeMessageOfMoreThan2GiBArrives) {
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
     constexpr std::size_t bytes = (std::size_t{2} << 30) + 4097;
     Bytes message = seat.side == Side::producer ? pattern(bytes, 2) : Bytes(bytes);
     Request request =

@@ -44,7 +44,7 @@ void expect_loss(const core::Error& error) {
 }  // namespace
 
 TEST_P(TransportContract, RefusesAMessageLongerThanItsReceive) {
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
     struct Lengths {
       std::size_t sent, posted;
     };
@@ -83,7 +83,7 @@ TEST_P(TransportContract, RefusesAMessageLongerThanItsReceive) {
 }
 
 TEST_P(TransportContract, GivesUpAReceiveAndLeavesItsBytesAlone) {
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
     for (std::size_t bytes : {std::size_t{100}, 2 * mebi}) {
       const Bytes out = pattern(bytes, 4);
       Bytes given_up(bytes, std::byte{42}), in(bytes);
@@ -108,7 +108,7 @@ TEST_P(TransportContract, GivesUpAReceiveAndLeavesItsBytesAlone) {
 
 TEST_P(TransportContract, GivesUpASend) {
   // The link may be of no use afterwards; what arrives in spite of it must be whole.
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
     constexpr std::size_t bytes = 8 * mebi;
     if (seat.side == Side::producer) {
       auto out = std::make_unique<Bytes>(pattern(bytes, 6));
@@ -132,7 +132,7 @@ TEST_P(TransportContract, GivesUpASend) {
 }
 
 TEST_P(TransportContract, ClosesInTimeWithOperationsInFlight) {
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat&, Link& link) {
     constexpr std::size_t count = 20, bytes = mebi;
     const Bytes out = pattern(bytes, 1);
     std::vector<Bytes> in(count, Bytes(bytes));
@@ -151,7 +151,7 @@ TEST_P(TransportContract, ClosesInTimeWithOperationsInFlight) {
 }
 
 TEST_P(TransportContract, SurvivesThatThePeerClosesItsEnd) {
-  on_link(1, 1, [](Seat& seat, auto& link) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
     const Bytes out = pattern(2 * mebi, 1);
     Bytes in(2 * mebi);
     Request receive = link->receive(0, 1, in);

@@ -2,10 +2,7 @@
 #include "tests/contract/thread_rig.hpp"
 
 #include <array>
-#include <chrono>
 #include <thread>
-
-#include "core/error.hpp"
 
 namespace tremula::contract {
 
@@ -29,14 +26,10 @@ public:
       ++round_;
       return;
     }
-    const auto deadline = Deadline::after(patience_seconds);
-    while (round_ == round) {
-      if (deadline.expired())
-        throw core::Error(core::Errc::timed_out, "only " + std::to_string(here_) + " of " +
-                                                     std::to_string(seats_) + " seats have come");
+    for (Patience patience; round_ == round;) {
       lock.unlock();
       if (link != nullptr) link->progress();
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      patience.wait("another seat of the test");
       lock.lock();
     }
   }

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <thread>
+
+#include "tests/contract/thread_rig.hpp"
+#include "transport/loopback/loopback.hpp"
+
+namespace tremula::contract {
+
+namespace {
+
+using transport::Loopback, transport::Network;
+
+/// A thread that the network loses: it goes on, but nobody sees it any more.
+class LostThread final : public Victim {
+public:
+  LostThread(Network& network, Side survivor, Act act) : network_(network) {
+    Loopback loopback(network);
+    mine_ = loopback.open("loopback", survivor);
+    theirs_ =
+        loopback.open("loopback", survivor == Side::producer ? Side::consumer : Side::producer);
+    const auto deadline = Deadline::after(patience_seconds);
+    mine_->connect(std::vector<Address>{theirs_->address()}, deadline);
+    theirs_->connect(std::vector<Address>{mine_->address()}, deadline);
+    thread_ = std::jthread([this, act](std::stop_token stop) {
+      try {
+        play(act, *theirs_, [&] { return stop.stop_requested(); });
+      } catch (const std::exception&) {
+        // its link is closed at the end of the test
+      }
+    });
+  }
+  std::unique_ptr<Endpoint> link() override { return std::move(mine_); }
+  void kill() override {
+    network_.lose(theirs_->address());
+    thread_ = {};
+  }
+
+private:
+  Network& network_;
+  std::unique_ptr<Endpoint> mine_, theirs_;
+  std::jthread thread_;
+};
+
+/// @param eager_bytes  as of Network
+RigFactory rig(std::string name, std::size_t eager_bytes) {
+  return {std::move(name), [eager_bytes]() -> std::unique_ptr<Rig> {
+            auto network =
+                std::make_shared<Network>(eager_bytes);  // shared by the functions of the rig
+            return std::make_unique<ThreadRig>(
+                1001, "loopback", [network] { return std::make_unique<Loopback>(*network); },
+                [network](Side survivor, Act act) {
+                  return std::make_unique<LostThread>(*network, survivor, act);
+                });
+          }};
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Loopback, TransportContract,
+                         testing::Values(rig("unbuffered", 0), rig("eager", 8192)), name_of);
+
+}  // namespace tremula::contract

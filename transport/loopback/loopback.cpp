@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/loopback/loopback.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include "core/error.hpp"
+#include "transport/loopback/operation.hpp"
+
+namespace tremula::transport {
+
+void LoopbackOperation::start(const Network::Key& key, std::span<std::byte> room) {
+  key_ = key;
+  room_ = room;
+  state_ = State::pending;
+}
+
+void LoopbackOperation::finish(std::size_t bytes) {
+  state_ = State::finished;
+  bytes_ = bytes;
+}
+
+void LoopbackOperation::fail(core::Errc code, std::string text) {
+  state_ = State::failed;
+  code_ = code;
+  text_ = std::move(text);
+}
+
+std::optional<std::size_t> LoopbackOperation::test() {
+  const std::lock_guard lock(network_.mutex_);
+  if (state_ == State::pending) network_.settle(key_);
+  if (state_ == State::failed) throw core::Error(code_, text_);
+  return state_ == State::finished ? std::optional(bytes_) : std::nullopt;
+}
+
+void LoopbackOperation::cancel() noexcept { network_.withdraw(*this); }
+
+class LoopbackEndpoint final : public Endpoint {
+public:
+  LoopbackEndpoint(Network& network, Side side)
+      : network_(network), side_(side), me_(network.open(side)) {}
+  ~LoopbackEndpoint() override { network_.close(me_); }
+
+  Address address() const override { return Network::address_of(me_); }
+
+  void connect(std::span<const Address> peers, Deadline) override {
+    const std::lock_guard lock(network_.mutex_);
+    std::vector<Network::Id> ids;
+    for (const Address& peer : peers) {
+      ids.push_back(network_.id_of(peer));
+      if (network_.stations_[ids.back()].side == side_)
+        throw core::Error(
+            core::Errc::transport,
+            "loopback: expected the address of a rank of the other side, found one of this "
+            "side at position " +
+                std::to_string(ids.size() - 1));
+    }
+    peers_ = std::move(ids);
+  }
+
+  Request send(Rank peer, Tag tag, BytesView bytes) override {
+    auto& operation = next();
+    operation.start({me_, id_of(peer), tag}, {});
+    Request request(&operation);
+    network_.post_send(operation, bytes);
+    return request;
+  }
+  Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override {
+    auto& operation = next();
+    operation.start({id_of(peer), me_, tag}, bytes);
+    Request request(&operation);
+    network_.post_receive(operation);
+    return request;
+  }
+  void progress() override {}  // the network works whenever somebody posts or tests
+
+private:
+  Network::Id id_of(Rank peer) const {
+    core::expects(peer >= 0 && static_cast<std::size_t>(peer) < peers_.size(),
+                  "loopback: the peer must be a rank of the connected group");
+    return peers_[static_cast<std::size_t>(peer)];
+  }
+  LoopbackOperation& next() {
+    if (idle_.empty()) idle_.push_back(&operations_.emplace_back(network_, idle_));
+    auto& operation = *idle_.back();
+    idle_.pop_back();
+    return operation;
+  }
+
+  Network& network_;
+  Side side_;
+  Network::Id me_;
+  std::vector<Network::Id> peers_;
+  std::deque<LoopbackOperation> operations_;  // a deque never moves them
+  std::vector<LoopbackOperation*> idle_;
+};
+
+std::unique_ptr<Endpoint> Loopback::open(std::string_view offer, Side side) {
+  if (offer != "loopback")
+    throw core::Error(core::Errc::unsupported, "loopback: expected the offer 'loopback', found '" +
+                                                   std::string(offer) + "'");
+  return std::make_unique<LoopbackEndpoint>(network_, side);
+}
+
+}  // namespace tremula::transport

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/loopback/network.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/error.hpp"
+#include "transport/loopback/operation.hpp"
+
+namespace tremula::transport {
+
+void Network::set_weather(Weather weather) {
+  const std::lock_guard lock(mutex_);
+  weather_ = std::move(weather);
+}
+
+Network::Counters Network::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+Address Network::address_of(Id id) {
+  Address address(sizeof id);
+  std::memcpy(address.data(), &id, sizeof id);
+  return address;
+}
+
+Network::Id Network::id_of(const Address& address) const {
+  Id id = 0;
+  if (address.size() == sizeof id) std::memcpy(&id, address.data(), sizeof id);
+  if (address.size() != sizeof id || id >= stations_.size())
+    throw core::Error(core::Errc::transport,
+                      "loopback: expected the address of an endpoint of this network, found " +
+                          std::to_string(address.size()) + " other bytes");
+  return id;
+}
+
+Network::Id Network::open(Side side) {
+  const std::lock_guard lock(mutex_);
+  stations_.push_back({side, State::open});
+  return stations_.size() - 1;
+}
+
+void Network::close(Id id) {
+  const std::lock_guard lock(mutex_);
+  if (stations_[id].state == State::open) stations_[id].state = State::closed;
+}
+
+void Network::lose(const Address& address, Loss loss) {
+  const std::lock_guard lock(mutex_);
+  stations_[id_of(address)].state = loss == Loss::silent ? State::lost_silently : State::lost;
+}
+
+void Network::post_send(LoopbackOperation& send, BytesView bytes) {
+  const std::lock_guard lock(mutex_);
+  const Key& key = send.key_;
+  if (stations_[key.from].state != State::open) return;  // the dead do not send
+  const Address from = address_of(key.from), to = address_of(key.to);
+  const Fault fault =
+      weather_ ? weather_({counters_.messages_sent, from, to, key.tag, bytes}) : Fault{};
+  ++counters_.messages_sent;
+  counters_.bytes_sent += static_cast<std::int64_t>(bytes.size());
+  counters_.messages_harmed += fault == Fault{} ? 0 : 1;
+  if (fault.fail) return send.fail(core::Errc::transport, "loopback: the weather ended this send");
+  if (fault.drop) return send.finish(bytes.size());
+
+  Parcel parcel{bytes, {}, &send, Deadline::after(fault.delay_seconds).at()};
+  if (fault.arrives_as || fault.flipped_byte || bytes.size() <= eager_bytes_) {
+    parcel.copy.assign(bytes.begin(), bytes.end());
+    if (fault.arrives_as) parcel.copy.resize(*fault.arrives_as);
+    if (fault.flipped_byte) parcel.copy.at(*fault.flipped_byte) ^= std::byte{0xff};
+    parcel.bytes = parcel.copy;
+    parcel.sender = nullptr;
+    send.finish(bytes.size());
+  }
+  channels_[key].parcels.push_back(std::move(parcel));
+  settle(key);
+}
+
+void Network::post_receive(LoopbackOperation& receive) {
+  const std::lock_guard lock(mutex_);
+  channels_[receive.key_].receives.push_back(&receive);
+  settle(receive.key_);
+}
+
+void Network::settle(const Key& key) {
+  const auto at = channels_.find(key);
+  if (at == channels_.end()) return;
+  auto& [parcels, receives] = at->second;
+  const State from = stations_[key.from].state, to = stations_[key.to].state;
+
+  if (from != State::open)  // what had not left the sender never will
+    std::erase_if(parcels, [](const Parcel& parcel) { return parcel.sender != nullptr; });
+  if (to == State::open) {
+    const auto now = Deadline::Clock::now();
+    while (!parcels.empty() && !receives.empty() && parcels.front().due <= now) {
+      deliver(parcels.front(), *receives.front());
+      parcels.pop_front();
+      receives.pop_front();
+    }
+    if (parcels.empty() && is_known_gone(from))
+      for (auto* receive : std::exchange(receives, {}))
+        receive->fail(core::Errc::peer_lost, "loopback: the peer of this receive is gone");
+  }
+  if (from == State::open && is_known_gone(to))
+    for (auto& parcel : std::exchange(parcels, {}))
+      if (parcel.sender != nullptr)
+        parcel.sender->fail(core::Errc::peer_lost, "loopback: the peer of this send is gone");
+  if (parcels.empty() && receives.empty()) channels_.erase(at);
+}
+
+void Network::deliver(const Parcel& parcel, LoopbackOperation& receive) {
+  const std::size_t bytes = parcel.bytes.size(), posted = receive.room_.size();
+  if (bytes > posted) {
+    receive.fail(core::Errc::transport, "loopback: expected a message of at most " +
+                                            std::to_string(posted) +
+                                            " bytes (the length posted), found one of " +
+                                            std::to_string(bytes) + " bytes");
+  } else {
+    std::copy(parcel.bytes.begin(), parcel.bytes.end(), receive.room_.begin());
+    receive.finish(bytes);
+    ++counters_.messages_delivered;
+    counters_.bytes_delivered += static_cast<std::int64_t>(bytes);
+  }
+  if (parcel.sender != nullptr) parcel.sender->finish(bytes);
+}
+
+void Network::withdraw(LoopbackOperation& operation) {
+  const std::lock_guard lock(mutex_);
+  const auto at = channels_.find(operation.key_);
+  if (at == channels_.end()) return;
+  std::erase_if(at->second.parcels,
+                [&](const Parcel& parcel) { return parcel.sender == &operation; });
+  std::erase(at->second.receives, &operation);
+}
+
+}  // namespace tremula::transport

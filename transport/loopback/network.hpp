@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "transport/transport.hpp"
+
+namespace tremula::transport {
+
+class LoopbackOperation;
+
+/// Everything that loopback transports of one process reach each other through. Outlives them all.
+/// Thread-safe. A test makes it behave badly: see Fault and lose().
+class Network {
+public:
+  /// A message on its way, as the weather sees it.
+  struct Message {
+    std::int64_t number;  ///< how many were sent before it in this network
+    const Address& from;
+    const Address& to;
+    Tag tag;
+    BytesView bytes;
+  };
+  /// What becomes of a message. None by default.
+  struct Fault {
+    bool drop = false;         ///< never arrives; its send finishes
+    bool fail = false;         ///< its send ends in Errc::transport
+    double delay_seconds = 0;  ///< arrives so much later, and so do those with its tag behind it
+    std::optional<std::size_t>
+        arrives_as;  ///< length that the receiver finds; zeros beyond what was sent
+    std::optional<std::size_t>
+        flipped_byte;  ///< position of a byte that arrives with all bits inverted
+    bool operator==(const Fault&) const = default;
+  };
+  /// Called for every message, one at a time. Must not call the network.
+  using Weather = std::function<Fault(const Message&)>;
+  /// Whether the others are told that an endpoint is gone, or see nothing of it any more.
+  enum class Loss { reported, silent };
+  struct Counters {
+    std::int64_t messages_sent = 0, bytes_sent = 0;
+    std::int64_t messages_delivered = 0, bytes_delivered = 0;
+    std::int64_t messages_harmed = 0;  ///< that the weather did something to
+  };
+
+  /// @param eager_bytes  a send of so many bytes or fewer is copied and finishes at once; a longer
+  /// one finishes when
+  ///                     it is received. 0 is the strictest: what works then, works everywhere.
+  explicit Network(std::size_t eager_bytes = 8192) : eager_bytes_(eager_bytes) {}
+
+  void set_weather(Weather weather);
+  /// The rank behind `address` dies: what it had not finished never arrives, what is sent to it
+  /// ends in peer_lost (or, silent, never ends).
+  void lose(const Address& address, Loss loss = Loss::reported);
+  Counters counters() const;
+
+private:
+  friend class LoopbackEndpoint;
+  friend class LoopbackOperation;
+
+  using Id = std::uint64_t;
+  enum class State { open, closed, lost, lost_silently };
+  struct Station {
+    Side side;
+    State state;
+  };
+  struct Key {
+    Id from, to;
+    Tag tag;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Parcel {
+    BytesView bytes;            ///< of the sender, or of `copy`
+    Bytes copy;                 ///< if eager or harmed
+    LoopbackOperation* sender;  ///< null if its send has finished
+    Deadline::Clock::time_point due;
+  };
+  /// Messages and receives that have not met. At most one of the two is waiting, but for messages
+  /// not yet due.
+  struct Channel {
+    std::deque<Parcel> parcels;
+    std::deque<LoopbackOperation*> receives;
+  };
+
+  static Address address_of(Id id);
+  /// @throws core::Error transport unless an endpoint of this network had this address
+  Id id_of(const Address& address) const;
+  Id open(Side side);
+  void close(Id id);
+  static bool is_known_gone(State state) { return state == State::closed || state == State::lost; }
+
+  void post_send(LoopbackOperation& operation, BytesView bytes);
+  void post_receive(LoopbackOperation& operation);
+  /// Lets what has met on this channel arrive and fails what never will.
+  void settle(const Key& key);
+  void deliver(const Parcel& parcel, LoopbackOperation& receive);
+  void withdraw(LoopbackOperation& operation);
+
+  mutable std::mutex mutex_;  ///< guards everything below and the state of every operation
+  std::size_t eager_bytes_;
+  std::vector<Station> stations_;  ///< index = id; an id is never used again
+  std::map<Key, Channel> channels_;
+  Weather weather_;
+  Counters counters_;
+};
+
+}  // namespace tremula::transport
