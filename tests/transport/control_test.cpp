@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// A ControlConnection against a server of plain sockets that shares no code with it.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/error.hpp"
+#include "transport/control/control_connection.hpp"
+#include "transport/control/frame.hpp"
+
+namespace tremula::transport {
+namespace {
+
+using core::Bytes, core::Deadline, core::Errc, core::Error;
+
+Bytes bytes_of(std::string_view text) {
+  Bytes out(text.size());
+  std::memcpy(out.data(), text.data(), text.size());
+  return out;
+}
+std::string text_of(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// A listening socket of this host; blocking, every wait bounded by 10 s.
+class PlainServer {
+public:
+  PlainServer() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::listen(listener_, 16), 0);
+    EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~PlainServer() {
+    drop();
+    ::close(listener_);
+  }
+  HostPort address() const { return {"127.0.0.1", port_}; }
+  void accept() {
+    EXPECT_TRUE(is_readable(listener_));
+    peer_ = ::accept(listener_, nullptr, nullptr);
+    EXPECT_GE(peer_, 0);
+  }
+  void write(std::string_view raw) {
+    EXPECT_EQ(::send(peer_, raw.data(), raw.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(raw.size()));
+  }
+  /// Exactly `bytes` bytes, fewer only if the other side closed.
+  std::string read(std::size_t bytes) {
+    std::string out(bytes, '\0');
+    std::size_t have = 0;
+    while (have < bytes && is_readable(peer_)) {
+      const ssize_t got = ::recv(peer_, out.data() + have, bytes - have, 0);
+      if (got <= 0) break;
+      have += static_cast<std::size_t>(got);
+    }
+    out.resize(have);
+    return out;
+  }
+  void drop() {
+    if (peer_ >= 0) ::close(peer_);
+    peer_ = -1;
+  }
+  void drop_with_reset() {
+    const linger now{1, 0};
+    ::setsockopt(peer_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    drop();
+  }
+
+private:
+  static bool is_readable(int fd) {
+    pollfd entry{fd, POLLIN, 0};
+    return ::poll(&entry, 1, 10'000) == 1;
+  }
+  int listener_;
+  int peer_ = -1;
+  std::uint16_t port_ = 0;
+};
+
+/// What the handlers were told, for the test's thread.
+class Record {
+public:
+  ControlConnection::Handlers handlers() {
+    return {.on_frame = [this](Bytes payload) { add(frames_, text_of(payload)); },
+            .on_closed = [this](const std::string& why) { add(closed_, why); },
+            .on_timer = [this] { add(ticks_, ""); }};
+  }
+  std::vector<std::string> frames(std::size_t count) { return wait(frames_, count); }
+  std::vector<std::string> closed(std::size_t count) { return wait(closed_, count); }
+  std::size_t ticks(std::size_t count) { return wait(ticks_, count).size(); }
+
+private:
+  void add(std::vector<std::string>& to, std::string text) {
+    const std::lock_guard lock(mutex_);
+    to.push_back(std::move(text));
+    changed_.notify_all();
+  }
+  std::vector<std::string> wait(const std::vector<std::string>& on, std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(10), [&] { return on.size() >= count; });
+    return on;
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> frames_, closed_, ticks_;
+};
+
+Deadline soon() { return Deadline::after(10); }
+
+std::string error_of(const auto& call, Errc code) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "expected an error";
+  return "";
+}
+
+TEST(ControlConnection, SendsLengthLeastSignificantByteFirstThenPayload) {
+  PlainServer server;
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon());
+  server.accept();
+  connection.send(bytes_of("hello"));
+  connection.send(Bytes(0x0102, std::byte{'x'}));
+  connection.send({});
+  EXPECT_EQ(server.read(9), std::string("\x05\0\0\0hello", 9));
+  EXPECT_EQ(server.read(4), std::string("\x02\x01\0\0", 4));
+  EXPECT_EQ(server.read(0x0102), std::string(0x0102, 'x'));
+  EXPECT_EQ(server.read(4), std::string(4, '\0'));
+}
+
+TEST(ControlConnection, ReceivesFramesHoweverTheyAreCut) {
+  PlainServer server;
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon());
+  server.accept();
+  const std::string raw =
+      std::string("\x03\0\0\0abc", 7) + std::string("\0\0\0\0", 4) + std::string("\x02\0\0\0de", 6);
+  for (const char c : raw) {
+    server.write({&c, 1});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  server.write(raw);
+  EXPECT_EQ(record.frames(6), (std::vector<std::string>{"abc", "", "de", "abc", "", "de"}));
+}
+
+TEST(ControlConnection, CarriesALongFrameBothWays) {
+  PlainServer server;
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon());
+  server.accept();
+  const std::string payload(max_frame_payload_bytes, 'z');
+  connection.send(bytes_of(payload));
+  EXPECT_EQ(server.read(4), std::string("\0\0\0\x01", 4));
+  EXPECT_EQ(server.read(payload.size()), payload);
+  server.write(std::string("\0\0\0\x01", 4));
+  server.write(payload);
+  const auto frames = record.frames(1);
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_TRUE(frames[0] == payload);
+}
+
+TEST(ControlConnection, RefusesToSendAFrameThatIsTooLong) {
+  PlainServer server;
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon());
+  const std::string text = error_of([&] { connection.send(Bytes(max_frame_payload_bytes + 1)); },
+                                    Errc::invalid_argument);
+  EXPECT_EQ(text, "control frame: expected at most 16777216 bytes, found 16777217");
+}
+
+TEST(ControlConnection, ClosesOnALengthThatIsTooLong) {
+  PlainServer server;
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon());
+  server.accept();
+  server.write("HTTP/1.1 400 Bad Request\r\n");
+  const auto closed = record.closed(1);
+  ASSERT_EQ(closed.size(), 1u);
+  EXPECT_EQ(
+      closed[0],
+      "control frame: expected a length of at most 16777216 bytes, found 1347703880; the other "
+      "side does not speak this protocol");
+  EXPECT_EQ(server.read(1), "");
+}
+
+TEST(ControlConnection, TellsWhyItWasClosed) {
+  for (const bool reset : {false, true}) {
+    PlainServer server;
+    Record record;
+    ControlConnection connection(server.address(), record.handlers(), soon());
+    server.accept();
+    reset ? server.drop_with_reset() : server.drop();
+    const auto closed = record.closed(1);
+    ASSERT_EQ(closed.size(), 1u);
+    EXPECT_EQ(closed[0],
+              reset ? "Connection reset by peer" : "the other side closed the connection");
+    connection.send(bytes_of("into the void"));
+    connection.repeat_timer(0.001);
+    connection.close(soon());
+    EXPECT_EQ(record.closed(1).size(), 1u);
+  }
+}
+
+TEST(ControlConnection, ClosesWithTheTextOfAHandlersException) {
+  PlainServer server;
+  Record record;
+  auto handlers = record.handlers();
+  handlers.on_frame = [](const Bytes&) { throw Error(Errc::protocol, "cannot read this"); };
+  ControlConnection connection(server.address(), handlers, soon());
+  server.accept();
+  server.write(std::string("\x01\0\0\0a", 5));
+  EXPECT_EQ(record.closed(1), std::vector<std::string>{"cannot read this"});
+}
+
+TEST(ControlConnection, FlushesWhatWasSentBeforeItCloses) {
+  PlainServer server;
+  Record record;
+  const std::string payload(4 << 20, 'p');
+  std::thread peer([&] {
+    server.accept();
+    EXPECT_EQ(server.read(4).size(), 4u);
+    EXPECT_TRUE(server.read(payload.size()) == payload);
+    EXPECT_EQ(server.read(1), "");  // nothing follows
+    server.write(std::string("\x04\0\0\0last", 8));
+    server.drop();
+  });
+  {
+    ControlConnection connection(server.address(), record.handlers(), soon());
+    connection.send(bytes_of(payload));
+    connection.close(soon());
+    connection.close(soon());
+  }
+  peer.join();
+  EXPECT_EQ(record.frames(1), std::vector<std::string>{"last"});
+  EXPECT_TRUE(record.closed(0).empty());
+}
+
+TEST(ControlConnection, ClosesAtTheDeadlineWhenTheServerHangs) {
+  PlainServer server;  // never reads
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon());
+  connection.send(Bytes(max_frame_payload_bytes));
+  const auto before = std::chrono::steady_clock::now();
+  connection.close(Deadline::after(0.2));
+  const auto took = std::chrono::steady_clock::now() - before;
+  EXPECT_GE(took, std::chrono::milliseconds(190));
+  EXPECT_LT(took, std::chrono::seconds(5));
+  EXPECT_TRUE(record.closed(0).empty());
+}
+
+TEST(ControlConnection, RepeatsItsTimerUntilStopped) {
+  PlainServer server;
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon());
+  EXPECT_EQ(record.ticks(0), 0u);
+  connection.repeat_timer(0.005);
+  EXPECT_GE(record.ticks(5), 5u);
+  connection.repeat_timer(3600);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const std::size_t ticks = record.ticks(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  EXPECT_EQ(record.ticks(0), ticks);
+}
+
+TEST(ControlConnection, NamesTheAddressWhereNobodyListens) {
+  HostPort gone;
+  {
+    PlainServer server;
+    gone = server.address();
+  }
+  const std::string text =
+      error_of([&] { ControlConnection(gone, Record().handlers(), soon()); }, Errc::no_server);
+  EXPECT_EQ(text,
+            "no server at " + to_string(gone) +
+                ": Connection refused; start one with 'tremula serve' or name the address where "
+                "one listens");
+}
+
+TEST(ControlConnection, NamesAnUnknownHost) {
+  const std::string text = error_of(
+      [&] {
+        ControlConnection({"no-such-host.invalid", 7423}, Record().handlers(), soon());
+      },
+      Errc::no_server);
+  EXPECT_NE(text.find("no server at no-such-host.invalid:7423: "), std::string::npos) << text;
+  EXPECT_NE(text.find("numeric address"), std::string::npos) << text;
+}
+
+TEST(ControlConnection, GivesUpAtTheDeadlineWhenNobodyAnswers) {
+  // A listener whose queue is full does not answer any more.
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::listen(listener, 0), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const HostPort full{"127.0.0.1", ntohs(address.sin_port)};
+  Record record;
+  const auto before = std::chrono::steady_clock::now();
+  const std::string text = error_of(
+      [&] {
+        std::vector<std::unique_ptr<ControlConnection>> kept;
+        while (kept.size() < 10)
+          kept.push_back(
+              std::make_unique<ControlConnection>(full, record.handlers(), Deadline::after(0.3)));
+      },
+      Errc::no_server);
+  EXPECT_NE(text.find("no answer in time"), std::string::npos) << text;
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(20));
+  ::close(listener);
+}
+
+}  // namespace
+}  // namespace tremula::transport

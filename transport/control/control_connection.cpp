@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/control/control_connection.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <exception>
+#include <future>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/error.hpp"
+#include "transport/control/framed_socket.hpp"
+#include "transport/control/resolve.hpp"
+
+namespace tremula::transport {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+/// One attempt; runs `io` on the calling thread.
+error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::endpoint& endpoint,
+                        core::Deadline deadline) {
+  std::optional<error_code> result;
+  socket.async_connect(endpoint, [&](const error_code& error) { result = error; });
+  io.restart();
+  io.run_until(deadline.at());
+  if (!result) {
+    socket.close();
+    io.run();
+    return asio::error::timed_out;
+  }
+  // A connect to a free port of this host may pick that very port for itself and so reach itself.
+  if (!*result && socket.local_endpoint() == socket.remote_endpoint())
+    return asio::error::connection_refused;
+  return *result;
+}
+
+tcp::socket connect(asio::io_context& io, const HostPort& server, core::Deadline deadline) {
+  const std::vector<tcp::endpoint> endpoints = resolve(server, deadline);
+  error_code error = asio::error::host_not_found;
+  for (std::size_t i = 0; i < endpoints.size(); ++i) {
+    tcp::socket socket(io);
+    const double share = deadline.remaining() / static_cast<double>(endpoints.size() - i);
+    error = connect_once(io, socket, endpoints[i], core::Deadline::after(share));
+    if (!error) return socket;
+  }
+  const std::string found = error == asio::error::timed_out ? "no answer in time" : error.message();
+  throw core::Error(
+      core::Errc::no_server,
+      fmt::format(
+          "no server at {}: {}; start one with 'tremula serve' or name the address where one "
+          "listens",
+          to_string(server), found));
+}
+
+}  // namespace
+
+struct ControlConnection::Impl {
+  explicit Impl(Handlers h) : handlers(std::move(h)) {}
+
+  void open(const HostPort& server, core::Deadline deadline) {
+    socket = std::make_shared<FramedSocket>(
+        connect(io, server, deadline),
+        FramedSocket::Handlers{.on_frame =
+                                   [this](core::Bytes payload) {
+                                     guarded([&] { handlers.on_frame(std::move(payload)); });
+                                   },
+                               .on_closed = [this](const std::string& why) { closed(why); }});
+    socket->start();
+    io.restart();
+    thread = std::thread([this] { io.run(); });
+  }
+
+  template <class Call>
+  void guarded(Call&& call) {
+    try {
+      call();
+    } catch (const std::exception& error) {
+      socket->close(error.what());
+    }
+  }
+
+  void closed(const std::string& why) {
+    timer.cancel();
+    if (!closing && handlers.on_closed) handlers.on_closed(why);
+    done.set_value();
+  }
+
+  void arm(std::chrono::steady_clock::time_point at) {
+    timer.expires_at(at);
+    timer.async_wait([this](const error_code& error) {
+      if (error || !socket->is_open()) return;
+      if (handlers.on_timer) guarded([this] { handlers.on_timer(); });
+      // A late call is not made up for.
+      if (period > std::chrono::steady_clock::duration::zero())
+        arm(std::max(timer.expiry() + period, std::chrono::steady_clock::now()));
+    });
+  }
+
+  asio::io_context io;
+  asio::steady_timer timer{io};
+  std::chrono::steady_clock::duration period{};
+  Handlers handlers;
+  std::shared_ptr<FramedSocket> socket;
+  std::promise<void> done;  // the socket is closed
+  bool closing = false;     // by close(): nobody is told
+  std::thread thread;
+};
+
+ControlConnection::ControlConnection(const HostPort& server, Handlers handlers,
+                                     core::Deadline deadline)
+    : impl_(std::make_unique<Impl>(std::move(handlers))) {
+  impl_->open(server, deadline);
+}
+
+ControlConnection::~ControlConnection() { close(core::Deadline::after(1)); }
+
+void ControlConnection::send(core::Bytes payload) {
+  frame_prefix(payload.size());  // throws here, on the caller's thread
+  asio::post(impl_->io, [impl = impl_.get(), payload = std::move(payload)]() mutable {
+    impl->socket->send(std::move(payload));
+  });
+}
+
+void ControlConnection::repeat_timer(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto period = std::chrono::duration_cast<Clock::duration>(core::Deadline::Seconds(seconds));
+  asio::post(impl_->io, [impl = impl_.get(), period] {
+    impl->period = period;
+    impl->timer.cancel();
+    if (period > Clock::duration::zero() && impl->socket->is_open())
+      impl->arm(Clock::now() + period);
+  });
+}
+
+void ControlConnection::close(core::Deadline deadline) noexcept {
+  if (!impl_->thread.joinable()) return;
+  asio::post(impl_->io, [impl = impl_.get()] {
+    impl->closing = true;
+    impl->timer.cancel();
+    impl->socket->finish();
+  });
+  impl_->done.get_future().wait_until(deadline.at());
+  impl_->io.stop();
+  impl_->thread.join();
+}
+
+}  // namespace tremula::transport
