@@ -2,9 +2,9 @@
 #ifndef TREMULA_H
 #define TREMULA_H
 /*
- * Tremula's C interface. Opaque handles; every function that can fail returns a status, negative for an error whose
- * text tremula_last_error() tells. Handles are not thread-safe: one thread at a time. "Collective" = every rank of the
- * group makes the same calls in the same order.
+ * Tremula's C interface. Opaque handles; every function that can fail returns a status, negative
+ * for an error whose text tremula_last_error() tells. Handles are not thread-safe: one thread at a
+ * time. "Collective" = every rank of the group makes the same calls in the same order.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +21,8 @@ extern "C" {
 
 typedef enum tremula_status {
   TREMULA_OK = 0,
-  TREMULA_END_OF_STREAM = 1, /* tremula_in_begin_step: the producer closed the stream after its last step */
+  TREMULA_END_OF_STREAM =
+      1, /* tremula_in_begin_step: the producer closed the stream after its last step */
   TREMULA_INVALID_ARGUMENT = -1,
   TREMULA_TIMED_OUT = -2,
   TREMULA_TRANSPORT = -3,
@@ -36,11 +37,18 @@ typedef enum tremula_status {
 } tremula_status;
 
 typedef enum tremula_type {
-  TREMULA_I8 = 1, TREMULA_I16, TREMULA_I32, TREMULA_I64,
-  TREMULA_U8, TREMULA_U16, TREMULA_U32, TREMULA_U64,
-  TREMULA_F32, TREMULA_F64,
-  TREMULA_C64,  /* complex, two f32 */
-  TREMULA_C128  /* complex, two f64 */
+  TREMULA_I8 = 1,
+  TREMULA_I16,
+  TREMULA_I32,
+  TREMULA_I64,
+  TREMULA_U8,
+  TREMULA_U16,
+  TREMULA_U32,
+  TREMULA_U64,
+  TREMULA_F32,
+  TREMULA_F64,
+  TREMULA_C64, /* complex, two f32 */
+  TREMULA_C128 /* complex, two f64 */
 } tremula_type;
 
 #define TREMULA_MAX_DIMENSIONS 8
@@ -52,28 +60,36 @@ typedef struct tremula_in_stream tremula_in_stream;
 
 /* "0.1.0" */
 TREMULA_API const char* tremula_version(void);
-/* Text of the last error of the calling thread: expected, found, what to do. Valid until the thread's next call. */
+/* Text of the last error of the calling thread: expected, found, what to do. Valid until the
+ * thread's next call. */
 TREMULA_API const char* tremula_last_error(void);
 
-/* ---- session ------------------------------------------------------------------------------------------------ */
+/* ---- session
+ * ------------------------------------------------------------------------------------------------
+ */
 
-/* Joins rank `rank` of `size` of the group `group` to a server. Collective; blocks until the server has answered.
- * rank = size = -1: taken from RANK and WORLD_SIZE, as torchrun sets them.
- * For a group that has an MPI communicator see tremula_mpi.h.
- * options: NULL or a YAML mapping, e.g. "{server: localhost:7423, transport: auto, timeout: 60}"; the manual's table
- * of configuration keys lists them. Precedence: options, TREMULA_* environment, YAML file TREMULA_CONFIG, default. */
-TREMULA_API tremula_status tremula_session_open(const char* group, int rank, int size, const char* options,
-                                                tremula_session** session);
+/* Joins rank `rank` of `size` of the group `group` to a server. Collective; blocks until the server
+ * has answered. rank = size = -1: taken from RANK and WORLD_SIZE, as torchrun sets them. For a
+ * group that has an MPI communicator see tremula_mpi.h. options: NULL or a YAML mapping, e.g.
+ * "{server: localhost:7423, transport: auto, timeout: 60}"; the manual's table of configuration
+ * keys lists them. Precedence: options, TREMULA_* environment, YAML file TREMULA_CONFIG, default.
+ */
+TREMULA_API tremula_status tremula_session_open(const char* group, int rank, int size,
+                                                const char* options, tremula_session** session);
 /* Leaves the server. Streams must have been closed or freed before. NULL is allowed. Collective. */
 TREMULA_API tremula_status tremula_session_close(tremula_session* session);
+/* -1 for NULL. */
 TREMULA_API int tremula_session_rank(const tremula_session* session);
 TREMULA_API int tremula_session_size(const tremula_session* session);
 
-/* ---- layout ------------------------------------------------------------------------------------------------- */
+/* ---- layout
+ * -------------------------------------------------------------------------------------------------
+ */
 
 /* Text form, e.g. "shape=10000x10000 grid=4x4 block=30x50"; the README explains it. */
 TREMULA_API tremula_status tremula_layout_parse(const char* text, tremula_layout** layout);
-/* Dense matrix descriptor of ScaLAPACK, desc[9], on a rows x columns BLACS grid in row-major rank order. */
+/* Dense matrix descriptor of ScaLAPACK, desc[9], on a rows x columns BLACS grid in row-major rank
+ * order. */
 TREMULA_API tremula_status tremula_layout_from_scalapack(const int desc[9], int rows, int columns,
                                                          tremula_layout** layout);
 TREMULA_API void tremula_layout_free(tremula_layout* layout);
@@ -82,67 +98,86 @@ TREMULA_API const char* tremula_layout_text(const tremula_layout* layout);
 TREMULA_API int tremula_layout_dimensions(const tremula_layout* layout);
 /* Global extents; shape of `extents`: [dimensions]. */
 TREMULA_API tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* extents);
-/* Extents, strides (elements) and buffer of the part of group rank `rank`; each out argument may be NULL.
- * first: element offset of the first owned element; allocated: elements the buffer must have. */
-TREMULA_API tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int64_t* extents,
-                                                int64_t* strides, int64_t* first, int64_t* allocated);
-/* Global index, along `dimension`, of the element that `rank` stores at local index `local`. 0-based. */
-TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* layout, int rank, int dimension,
-                                                       int64_t local, int64_t* global);
+/* Extents, strides (elements) and buffer of the part of group rank `rank`; each out argument may be
+ * NULL. first: element offset of the first owned element; allocated: elements the buffer must have.
+ */
+TREMULA_API tremula_status tremula_layout_local(const tremula_layout* layout, int rank,
+                                                int64_t* extents, int64_t* strides, int64_t* first,
+                                                int64_t* allocated);
+/* Global index, along `dimension`, of the element that `rank` stores at local index `local`.
+ * 0-based. */
+TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* layout, int rank,
+                                                       int dimension, int64_t local,
+                                                       int64_t* global);
 
-/* ---- producing ---------------------------------------------------------------------------------------------- */
+/* ---- producing
+ * ---------------------------------------------------------------------------------------------- */
 
-/* options: NULL or YAML, keys queue_depth (steps that may be under way to a consumer, default 2) and wait_for_consumers
- * (the first step waits for that many consumer groups, default 1). Collective, as all calls below. */
-TREMULA_API tremula_status tremula_out_open(tremula_session* session, const char* stream, const char* options,
-                                            tremula_out_stream** out);
+/* options: NULL or YAML, keys queue_depth (steps that may be under way to a consumer, default 2)
+ * and wait_for_consumers (the first step waits for that many consumer groups, default 1).
+ * Collective, as all calls below. */
+TREMULA_API tremula_status tremula_out_open(tremula_session* session, const char* stream,
+                                            const char* options, tremula_out_stream** out);
 /* Declares a field. All fields are declared before the first step; `field` is 0, 1, ... */
-TREMULA_API tremula_status tremula_out_field(tremula_out_stream* out, const char* name, tremula_type type,
-                                             const tremula_layout* layout, int* field);
-/* Starts a step. Blocks while queue_depth steps are under way, and at the first step until consumers have come. */
+TREMULA_API tremula_status tremula_out_field(tremula_out_stream* out, const char* name,
+                                             tremula_type type, const tremula_layout* layout,
+                                             int* field);
+/* Starts a step. Blocks while queue_depth steps are under way, and at the first step until
+ * consumers have come. */
 TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
-/* Hands one field of the step over; on return `data` may be changed. bytes: size of the local buffer. */
-TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data, size_t bytes);
+/* Hands one field of the step over; on return `data` may be changed. bytes: size of the local
+ * buffer. */
+TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data,
+                                           size_t bytes);
 /* Sends the step. Every declared field must have been put. */
 TREMULA_API tremula_status tremula_out_end_step(tremula_out_stream* out);
 /* Tells the consumers that no step follows and waits until they have everything. */
 TREMULA_API tremula_status tremula_out_close(tremula_out_stream* out);
-/* Frees the handle; a stream that was not closed is given up: its consumers get an error. NULL is allowed. */
+/* Frees the handle; a stream that was not closed is given up: its consumers get an error. NULL is
+ * allowed. */
 TREMULA_API void tremula_out_free(tremula_out_stream* out);
 
-/* ---- consuming ---------------------------------------------------------------------------------------------- */
+/* ---- consuming
+ * ---------------------------------------------------------------------------------------------- */
 
-TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream, const char* options,
-                                           tremula_in_stream** in);
+TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream,
+                                           const char* options, tremula_in_stream** in);
 /* Asks for a field in a layout of one's own. All fields are declared before the first step. */
-TREMULA_API tremula_status tremula_in_field(tremula_in_stream* in, const char* name, tremula_type type,
-                                            const tremula_layout* layout, int* field);
+TREMULA_API tremula_status tremula_in_field(tremula_in_stream* in, const char* name,
+                                            tremula_type type, const tremula_layout* layout,
+                                            int* field);
 /* Waits for the next step: TREMULA_OK, TREMULA_END_OF_STREAM or an error. */
 TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
 /* Number of the step that is open: 0, 1, ... counted by the producer. */
-TREMULA_API uint64_t tremula_in_step(const tremula_in_stream* in);
-/* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that the rank does not own
- * (ghost, padding) are left alone. After an error the contents are undefined. */
-TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data, size_t bytes);
+TREMULA_API tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step);
+/* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that
+ * the rank does not own (ghost, padding) are left alone. After an error the contents are undefined.
+ */
+TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data,
+                                          size_t bytes);
 /* Gives the step back to the producer's queue. */
 TREMULA_API tremula_status tremula_in_end_step(tremula_in_stream* in);
 /* Leaves the stream, also before its end. */
 TREMULA_API tremula_status tremula_in_close(tremula_in_stream* in);
 TREMULA_API void tremula_in_free(tremula_in_stream* in);
 
-/* ---- counters ----------------------------------------------------------------------------------------------- */
+/* ---- counters
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* Of this rank since the stream was opened. Exact. */
 typedef struct tremula_statistics {
-  uint64_t steps;     /* complete */
-  uint64_t packages;  /* sent or received */
-  uint64_t bytes;     /* payload sent or received */
+  uint64_t steps;    /* complete */
+  uint64_t packages; /* sent or received */
+  uint64_t bytes;    /* payload sent or received */
   double plan_seconds;
   double wait_seconds; /* blocked on the other side */
   char transport[64];  /* "ofi:tcp;ofi_rxm"; of the link opened last */
 } tremula_statistics;
-TREMULA_API tremula_status tremula_out_statistics(const tremula_out_stream* out, tremula_statistics* statistics);
-TREMULA_API tremula_status tremula_in_statistics(const tremula_in_stream* in, tremula_statistics* statistics);
+TREMULA_API tremula_status tremula_out_statistics(const tremula_out_stream* out,
+                                                  tremula_statistics* statistics);
+TREMULA_API tremula_status tremula_in_statistics(const tremula_in_stream* in,
+                                                 tremula_statistics* statistics);
 
 #ifdef __cplusplus
 }

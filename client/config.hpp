@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "core/log.hpp"
+#include "index_calc/overlap.hpp"
+
+namespace tremula::client {
+
+/// What a session is told. Every key: argument > TREMULA_<KEY> in the environment > YAML file named
+/// by TREMULA_CONFIG > default. The README's table documents them.
+struct SessionConfig {
+  std::string server = "localhost:7423";  ///< "host:port", or "file:PATH" of the server's port file
+  std::string server_from = "default";    ///< where `server` was set, for messages
+  std::string transport = "auto";         ///< auto, ofi or mpi
+  double timeout = 60;         ///< seconds for every set-up wait: server, rendezvous, connections
+  double step_timeout = 3600;  ///< seconds for the data of one step
+  index_calc::Algorithm index_algorithm = index_calc::Algorithm::aspen;
+  bool validate_plans = false;
+  core::LogLevel log = core::LogLevel::warn;
+  std::string ofi_provider;  ///< libfabric provider; empty = the best that both sides have
+  std::string ofi_bind;      ///< address that libfabric listens on; empty = loopback
+};
+
+/// @param options  YAML mapping, may be empty
+/// @throws core::Error invalid_argument naming key, value, source and what was expected
+SessionConfig load_session_config(const std::string& options);
+
+/// What a producer chooses for one stream.
+struct OutConfig {
+  int queue_depth = 2;         ///< steps that may be under way to a consumer, >= 1
+  int wait_for_consumers = 1;  ///< consumer groups that the stream needs
+};
+
+/// @throws core::Error invalid_argument as above
+OutConfig load_out_config(const std::string& options);
+
+/// A consumer chooses nothing yet: every key is an error.
+void load_in_config(const std::string& options);
+
+}  // namespace tremula::client

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One rank's conversation with the server: requests and replies, notices, heartbeats.
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/deadline.hpp"
+#include "core/log.hpp"
+#include "proto/control.pb.h"
+#include "transport/control/control_connection.hpp"
+
+namespace tremula::client {
+
+/// Thread-safe. A background thread (of the connection) takes in replies and notices and sends
+/// heartbeats; everything here is called from the application's thread. When the server goes away,
+/// calls fail with no_server, but links that exist stay as they are: their data does not pass
+/// through the server.
+class Control {
+public:
+  /// Connects and says hello.
+  /// @param address  "host:port" or "file:PATH"
+  /// @param from     where the address was configured, for messages
+  /// @throws core::Error no_server, refused, timed_out
+  Control(const std::string& address, const std::string& from, const wire::Hello& hello,
+          core::Deadline deadline, const core::Log& log);
+  /// Says goodbye if the server is still there; waits at most a second.
+  ~Control();
+  Control(const Control&) = delete;
+
+  /// Sends `message` and waits for its reply.
+  /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
+  wire::ToClient call(wire::ToServer message, core::Deadline deadline);
+
+  /// New consumers of `stream` since the last call; waits until there are at least `least` or the
+  /// deadline has passed.
+  std::vector<wire::Matched> take_matches(const std::string& stream, int least,
+                                          core::Deadline deadline);
+  /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
+  /// closed)
+  wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
+
+  /// Why a link has ended: closed in order by the other side, or lost.
+  struct LinkEnd {
+    bool lost = false;
+    std::string why;
+  };
+  /// Empty while the link is alive as far as the server has told. Cheap: one atomic load while all
+  /// is well.
+  std::optional<LinkEnd> link_end(std::uint64_t link);
+
+  /// The server's limit for one rank to be silent says how often this is sent; the latest values go
+  /// with it.
+  void report(const wire::Counters& counters);
+  /// Names the group that this rank waits for in `stream`; empty when it does not wait any more.
+  void report_waiting(const std::string& stream, std::uint64_t link, const std::string& group);
+  /// Sends the latest counters now, e.g. before a stream is closed.
+  void send_counters();
+
+private:
+  void on_frame(core::BytesView frame);
+  void on_notice(const wire::ToClient& message);
+  void on_closed(const std::string& why);
+  [[noreturn]] void throw_closed() const;
+
+  const core::Log& log_;
+  std::string address_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+  std::string closed_why_;
+  std::uint64_t last_request_ = 0;
+  std::map<std::uint64_t, std::optional<wire::ToClient>> replies_;  // requests somebody waits for
+  std::vector<wire::Matched> matches_;
+  std::map<std::uint64_t, wire::LinkAddresses> addresses_;
+  std::atomic<bool> any_end_ = false;
+  std::map<std::uint64_t, LinkEnd> ends_;
+  std::optional<std::string> own_group_lost_;
+  std::map<std::pair<std::string, std::uint64_t>, wire::Counters> counters_;
+  std::unique_ptr<transport::ControlConnection>
+      connection_;  // last: its thread calls into the above
+};
+
+}  // namespace tremula::client

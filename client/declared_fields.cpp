@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/declared_fields.hpp"
+
+#include <fmt/format.h>
+
+#include "client/link.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error, core::expects;
+
+namespace {
+std::string text_of(const wire::Announce& fields) {
+  std::string text;
+  for (const auto& f : fields.fields())
+    text +=
+        fmt::format("{}'{}' {} {}", text.empty() ? "" : ", ", f.name(),
+                    core::to_string(static_cast<core::ElementType>(f.element_type())), f.layout());
+  return text.empty() ? "no field" : text;
+}
+}  // namespace
+
+DeclaredFields::DeclaredFields(Session& session, std::string stream)
+    : session_(session), stream_(std::move(stream)) {
+  expects(proto::is_name(stream_),
+          fmt::format("stream name: expected {}; found '{}'", proto::name_rule, stream_));
+}
+
+int DeclaredFields::declare(proto::Field field) {
+  expects(proto::is_name(field.name),
+          fmt::format("stream '{}': field name: expected {}; found '{}'", stream_, proto::name_rule,
+                      field.name));
+  for (const auto& f : fields_)
+    expects(f.name != field.name,
+            fmt::format("stream '{}': field '{}' is declared twice", stream_, field.name));
+  try {
+    validate_for_group(field.layout, session_.size());
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("stream '{}', field '{}', group '{}': {}", stream_,
+                                      field.name, session_.name(), e.what()));
+  }
+  parts_.push_back(local_part(field.layout, session_.rank()));
+  fields_.push_back(std::move(field));
+  return static_cast<int>(fields_.size()) - 1;
+}
+
+void DeclaredFields::check_alike() const {
+  expects(!fields_.empty(),
+          fmt::format("stream '{}': expected at least one field before the first step", stream_));
+  wire::Announce mine;
+  for (const auto& field : fields_) *mine.add_fields() = proto::encode(field);
+  const auto all = session_.group().allgather(to_bytes(mine), session_.deadline());
+  for (std::size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all[0])
+      throw Error(Errc::mismatch,
+                  fmt::format("stream '{}': expected every rank of group '{}' to declare the same "
+                              "fields in the same "
+                              "order; rank 0 declares {}; rank {} declares {}",
+                              stream_, session_.name(), text_of(from_bytes<wire::Announce>(all[0])),
+                              r, text_of(from_bytes<wire::Announce>(all[r]))));
+}
+
+std::size_t DeclaredFields::check(int field, std::size_t bytes) const {
+  expects(field >= 0 && field < static_cast<int>(fields_.size()),
+          fmt::format("stream '{}': expected a field from 0 to {}; found {}", stream_,
+                      fields_.size() - 1, field));
+  const auto f = static_cast<std::size_t>(field);
+  const std::size_t expected =
+      static_cast<std::size_t>(parts_[f].allocated) * core::element_bytes(fields_[f].type);
+  expects(bytes == expected,
+          fmt::format("stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} "
+                      "elements of {}, layout {}); "
+                      "found {} bytes; pass the whole local part, ghost cells included",
+                      stream_, fields_[f].name, session_.rank(), expected, parts_[f].allocated,
+                      core::to_string(fields_[f].type), to_string(fields_[f].layout), bytes));
+  return f;
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// All messages of one rank and one link, computed once when the link is opened. Pure: no transport,
+// no memory moved.
+//
+// Per step and pair of ranks one message: package header, then the packages of all fields, each on
+// a 16-byte boundary (proto/WIRE_FORMAT.md). Consumer rank q has at least an empty package from
+// producer rank q mod M, so that every rank sees every step and the end.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "index_calc/pack.hpp"
+#include "index_calc/plan.hpp"
+#include "proto/convert.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::client {
+
+using core::Index, core::Rank;
+
+/// What one rank sends to, or receives from, one peer in one step.
+struct Message {
+  struct Part {
+    std::size_t field = 0;
+    std::size_t package = 0;  ///< number in the field's plan
+    std::size_t offset = 0;   ///< bytes from the beginning of the message
+    std::size_t bytes = 0;
+  };
+  Rank peer = 0;
+  std::vector<Part>
+      parts;  ///< in the order of the fields; empty for a package that only tells of the step
+  std::size_t bytes = 0;  ///< header included
+  std::size_t payload_bytes() const noexcept;
+};
+
+/// All messages of one rank and one link, in the order in which they are posted.
+struct ExchangePlan {
+  struct Field {
+    index_calc::Plan plan;
+    index_calc::LocalPart part;
+    index_calc::Order wire_order = index_calc::Order::row;
+    std::size_t element_bytes = 0;
+  };
+  std::vector<Field> fields;
+  std::vector<Message> messages;  ///< begins with the peer opposite this rank and goes round
+  std::uint64_t fingerprint = 0;  ///< equal on both sides
+  std::size_t payload_bytes = 0;  ///< of one step
+  std::size_t staging_bytes = 0;  ///< of one step, headers included
+  double seconds = 0;             ///< spent on the plan
+};
+
+/// How plans are computed.
+struct PlanConfig {
+  index_calc::Algorithm algorithm = index_calc::Algorithm::aspen;
+  bool validate = false;
+};
+
+/// @param mine, theirs  the link's fields in the same order on both sides
+/// @throws core::Error mismatch if shapes differ
+ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
+                           transport::Side side, Rank me, Rank my_size, Rank peer_size,
+                           const PlanConfig& config);
+
+}  // namespace tremula::client

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/in_stream.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "client/wait.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error, core::expects;
+
+InStream::InStream(Session& session, const std::string& name)
+    : session_(session), fields_(session, name) {}
+
+InStream::~InStream() {
+  if (exchange_ == nullptr) return;
+  try {
+    if (session_.rank() == 0)
+      close_link(fmt::format("group '{}' left without closing the stream", session_.name()));
+  } catch (const std::exception& e) {
+    session_.log().warn("client", fmt::format("left stream={} error=\"{}\"", name(), e.what()));
+  }
+}
+
+int InStream::declare(proto::Field field) {
+  expects(state_ == State::declaring, fmt::format("stream '{}': expected all fields to be declared "
+                                                  "before the first step; found '{}' after it",
+                                                  name(), field.name));
+  return fields_.declare(std::move(field));
+}
+
+wire::Matched InStream::ask_server() {
+  wire::ToServer message;
+  auto& subscribe = *message.mutable_subscribe();
+  subscribe.set_stream(name());
+  for (const auto& field : fields_.all()) *subscribe.add_fields() = proto::encode(field);
+  for (const auto& offer : session_.offers()) *subscribe.add_offers() = offer;
+  try {
+    return session_.control().call(message, session_.deadline()).matched();
+  } catch (const Error& e) {
+    if (e.code() != Errc::timed_out) throw;
+  }
+  wire::ToServer give_up;
+  give_up.mutable_unsubscribe()->set_stream(name());
+  const auto reply = session_.control().call(give_up, session_.deadline());
+  const auto& names = reply.streams().names();
+  throw Error(Errc::timed_out,
+              fmt::format("stream '{}': expected a producer to offer it within {} s; found {}; "
+                          "start the producer, check "
+                          "the name, or set timeout",
+                          name(), session_.config().timeout,
+                          names.empty() ? std::string("no stream at this server")
+                                        : fmt::format("only '{}'", fmt::join(names, "', '"))));
+}
+
+void InStream::subscribe() {
+  fields_.check_alike();
+  const auto deadline = session_.deadline();
+  session_.control().report_waiting(name(), 0, "a producer");
+  const auto matched = from_bytes<wire::Matched>(
+      session_.from_root([&] { return to_bytes(ask_server()); }, deadline));
+  session_.control().report_waiting(name(), 0, "");
+  try {
+    link_ = open_link(session_, matched, fields_.all(), transport::Side::consumer);
+    statistics_.plan_seconds = link_.plan.seconds;
+    statistics_.transport = link_.offer;
+    exchange_ = std::make_unique<InExchange>(std::move(link_.plan), *link_.endpoint, link_.number,
+                                             link_.queue_depth);
+  } catch (const Error& e) {
+    link_.number = matched.link();
+    if (session_.rank() == 0) close_link(e.what());
+    throw;
+  }
+  state_ = State::between_steps;
+}
+
+void InStream::throw_lost(const std::string& why) const {
+  throw Error(Errc::peer_lost,
+              fmt::format("stream '{}', step {}: {}", name(), statistics_.steps, why));
+}
+
+template <class Poll>
+void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
+  Control& control = session_.control();
+  bool is_reported = false;
+  std::optional<Control::LinkEnd> end;
+  core::Deadline grace = core::Deadline::after(0);
+  const auto check = [&] {
+    if (!is_reported) control.report_waiting(name(), link_.number, link_.peer_group);
+    is_reported = true;
+    if (end) {
+      if (grace.expired()) throw_lost(end->why);
+    } else if ((end = control.link_end(link_.number))) {
+      grace = core::Deadline::after(0.5);  // for what the producer sent before it died
+    }
+  };
+  const auto finish = [&](double seconds) {
+    statistics_.wait_seconds += seconds;
+    if (is_reported) control.report_waiting(name(), link_.number, "");
+  };
+  const auto start = core::Deadline::Clock::now();
+  try {
+    const auto [seconds, is_done] = wait_for(poll, session_.step_deadline(), check);
+    finish(seconds);
+    if (is_done) return;
+  } catch (const Error& e) {
+    finish(core::Deadline::Seconds(core::Deadline::Clock::now() - start).count());
+    if (e.code() != Errc::transport) throw;
+    // Perhaps because the producer died: the server knows within a moment.
+    wait_for([&] { return control.link_end(link_.number).has_value(); }, core::Deadline::after(2),
+             [] {});
+    if (const auto why = control.link_end(link_.number)) throw_lost(why->why);
+    throw;
+  }
+  throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: waited {} s for producer group "
+                                           "'{}' to {}; is it stuck? step_timeout "
+                                           "sets how long a step may take",
+                                           name(), statistics_.steps,
+                                           session_.config().step_timeout, link_.peer_group, what));
+}
+
+bool InStream::begin_step() {
+  expects(state_ != State::in_step,
+          fmt::format("stream '{}': expected end_step before the next begin_step", name()));
+  expects(state_ != State::closed,
+          fmt::format("stream '{}' is closed: open it again for further steps", name()));
+  if (state_ == State::ended) return false;
+  if (state_ == State::declaring) subscribe();
+  auto known = InExchange::State::nothing;
+  wait_for_producer(
+      [&] {
+        known = exchange_->poll();
+        return known != InExchange::State::nothing;
+      },
+      "send the next step");
+  if (known == InExchange::State::step) {
+    state_ = State::in_step;
+    return true;
+  }
+  tell_producer();
+  state_ = State::ended;
+  session_.control().send_counters();
+  return false;
+}
+
+void InStream::tell_producer() {
+  wait_for_producer([&] { return exchange_->is_told(); }, "take the credits");
+  exchange_->leave();
+  // What is on its way when the producer dies concerns nobody any more.
+  wait_for([&] { return exchange_->is_told(); }, core::Deadline::after(1), [] {});
+}
+
+std::uint64_t InStream::step() const {
+  expects(state_ == State::in_step,
+          fmt::format("stream '{}': expected begin_step before step", name()));
+  return exchange_->step();
+}
+
+void InStream::get(int field, std::span<std::byte> local) {
+  expects(state_ == State::in_step,
+          fmt::format("stream '{}': expected begin_step before get", name()));
+  const std::size_t f = fields_.check(field, local.size());
+  const auto i = static_cast<std::size_t>(
+      std::find(link_.field.begin(), link_.field.end(), static_cast<int>(f)) - link_.field.begin());
+  exchange_->begin_again(i);
+  wait_for_producer([&] { return exchange_->unpack_some(i, local); }, "send the rest of the step");
+}
+
+void InStream::end_step() {
+  expects(state_ == State::in_step,
+          fmt::format("stream '{}': expected begin_step before end_step", name()));
+  wait_for_producer([&] { return exchange_->can_finish_step(); }, "send the rest of the step");
+  exchange_->finish_step();
+  state_ = State::between_steps;
+  const auto& counters = exchange_->counters();
+  statistics_.steps = counters.steps;
+  statistics_.packages = counters.packages;
+  statistics_.bytes = counters.bytes;
+  report();
+}
+
+void InStream::close_link(const std::string& why) {
+  wire::ToServer message;
+  message.mutable_close_link()->set_link(link_.number);
+  message.mutable_close_link()->set_why(why);
+  session_.control().call(message, core::Deadline::after(std::min(5.0, session_.config().timeout)));
+}
+
+void InStream::close() {
+  expects(state_ != State::in_step,
+          fmt::format("stream '{}': expected end_step before close", name()));
+  if (state_ == State::closed) return;
+  if (exchange_ != nullptr) {
+    if (state_ != State::ended) tell_producer();
+    session_.control().send_counters();
+    session_.together([] {});  // every rank has told the producer: now the server may tell it too
+    exchange_.reset();
+    if (session_.rank() == 0) {
+      try {
+        close_link(fmt::format("group '{}' closed the stream", session_.name()));
+      } catch (const Error& e) {  // the producer's ranks know it already
+        session_.log().warn("client",
+                            fmt::format("close stream={} error=\"{}\"", name(), e.what()));
+      }
+    }
+    link_.endpoint.reset();
+  }
+  state_ = State::closed;
+}
+
+Statistics InStream::statistics() const { return statistics_; }
+
+void InStream::report() {
+  wire::Counters counters;
+  counters.set_stream(name());
+  counters.set_link(link_.number);
+  counters.set_steps(statistics_.steps);
+  counters.set_packages(statistics_.packages);
+  counters.set_bytes(statistics_.bytes);
+  counters.set_wait_seconds(statistics_.wait_seconds);
+  counters.set_plan_seconds(statistics_.plan_seconds);
+  session_.control().report(counters);
+}
+
+}  // namespace tremula::client

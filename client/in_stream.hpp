@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "client/declared_fields.hpp"
+#include "client/exchange.hpp"
+#include "client/link.hpp"
+#include "client/statistics.hpp"
+
+namespace tremula::client {
+
+/// The consumer's end of a stream on one rank. What an application may rely on stands in tremula.h.
+/// The first begin_step and close are collective over the group; between them each rank goes at its
+/// own pace.
+class InStream {
+public:
+  InStream(Session& session, const std::string& name);
+  ~InStream();
+
+  /// @return the field's index
+  int declare(proto::Field field);
+  /// @return false at the end of the stream
+  bool begin_step();
+  std::uint64_t step() const;
+  void get(int field, std::span<std::byte> local);
+  void end_step();
+  void close();
+  Statistics statistics() const;
+
+private:
+  enum class State { declaring, between_steps, in_step, ended, closed };
+
+  void subscribe();
+  wire::Matched ask_server();
+  /// Waits until poll() is true.  @throws core::Error peer_lost, timed_out, transport
+  template <class Poll>
+  void wait_for_producer(Poll&& poll, const std::string& what);
+  [[noreturn]] void throw_lost(const std::string& why) const;
+  void tell_producer();
+  void close_link(const std::string& why);
+  void report();
+  const std::string& name() const noexcept { return fields_.stream(); }
+
+  Session& session_;
+  DeclaredFields fields_;
+  State state_ = State::declaring;
+  Link link_;
+  std::unique_ptr<InExchange> exchange_;  // uses link_.endpoint: destroyed first
+  Statistics statistics_;                 // up to the last finished step
+};
+
+}  // namespace tremula::client

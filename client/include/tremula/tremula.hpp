@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Tremula for C++: thin, header-only, exceptions instead of statuses. What each call does, whether
+// it blocks and who must make it stands in tremula.h. For sessions with an MPI communicator include
+// <tremula/tremula_mpi.h> first.
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tremula/tremula.h"
+
+namespace tremula {
+
+using Index = std::int64_t;
+
+/// what() says what was expected, what was found and what to do.
+class Error : public std::runtime_error {
+public:
+  Error(tremula_status status, const std::string& text)
+      : std::runtime_error(text), status_(status) {}
+  tremula_status status() const noexcept { return status_; }
+
+private:
+  tremula_status status_;
+};
+
+namespace detail {
+
+inline tremula_status check(tremula_status status) {
+  if (status < 0) throw Error(status, tremula_last_error());
+  return status;
+}
+
+/// Frees what a C function made.
+template <auto free_handle>
+struct Free {
+  template <class Handle>
+  void operator()(Handle* handle) const noexcept {
+    free_handle(handle);
+  }
+};
+
+template <class T>
+constexpr tremula_type type_of() {
+  using U = std::remove_cv_t<T>;
+  if constexpr (std::is_same_v<U, float>)
+    return TREMULA_F32;
+  else if constexpr (std::is_same_v<U, double>)
+    return TREMULA_F64;
+  else if constexpr (std::is_same_v<U, std::complex<float>>)
+    return TREMULA_C64;
+  else if constexpr (std::is_same_v<U, std::complex<double>>)
+    return TREMULA_C128;
+  else {
+    static_assert(std::is_integral_v<U> && !std::is_same_v<U, bool>, "no element type of Tremula");
+    constexpr int log2_bytes = sizeof(U) == 1 ? 0 : sizeof(U) == 2 ? 1 : sizeof(U) == 4 ? 2 : 3;
+    return static_cast<tremula_type>((std::is_signed_v<U> ? TREMULA_I8 : TREMULA_U8) + log2_bytes);
+  }
+}
+
+inline std::string joined(const std::vector<Index>& values, char separator = 'x') {
+  std::string text;
+  for (const Index v : values)
+    text += (text.empty() ? "" : std::string(1, separator)) + std::to_string(v);
+  return text;
+}
+
+}  // namespace detail
+
+/// Who owns what and how each owner stores its part. Copies share one immutable value.
+class Layout {
+public:
+  struct Block {
+    std::vector<Index> shape;  ///< global extents
+    std::vector<Index> grid;   ///< process grid
+    std::string more = {};     ///< further keys of the text form, e.g. "store=column ghost=1x1"
+  };
+  struct BlockCyclic {
+    std::vector<Index> shape;
+    std::vector<Index> grid;
+    std::vector<Index> block;
+    std::vector<Index> source = {};  ///< grid coordinate of block 0; empty = 0
+    std::string more = {};
+  };
+
+  /// The text form, which the README explains.
+  static Layout parse(const std::string& text) {
+    tremula_layout* handle = nullptr;
+    detail::check(tremula_layout_parse(text.c_str(), &handle));
+    return Layout(handle);
+  }
+  /// One block of ceil(shape / grid) elements a coordinate.
+  static Layout block(const Block& b) {
+    return parse("shape=" + detail::joined(b.shape) + " grid=" + detail::joined(b.grid) + " " +
+                 b.more);
+  }
+  static Layout block_cyclic(const BlockCyclic& b) {
+    return parse("shape=" + detail::joined(b.shape) + " grid=" + detail::joined(b.grid) +
+                 " block=" + detail::joined(b.block) +
+                 (b.source.empty() ? "" : " source=" + detail::joined(b.source)) + " " + b.more);
+  }
+  /// A ScaLAPACK descriptor on a rows x columns BLACS grid.
+  static Layout from_scalapack(std::span<const int, 9> desc, int rows, int columns) {
+    tremula_layout* handle = nullptr;
+    detail::check(tremula_layout_from_scalapack(desc.data(), rows, columns, &handle));
+    return Layout(handle);
+  }
+
+  std::string text() const { return tremula_layout_text(handle_.get()); }
+  int dimensions() const { return tremula_layout_dimensions(handle_.get()); }
+  std::vector<Index> shape() const {
+    std::vector<Index> extents(static_cast<std::size_t>(dimensions()));
+    detail::check(tremula_layout_shape(handle_.get(), extents.data()));
+    return extents;
+  }
+
+  /// How one rank stores its part.
+  struct Local {
+    std::vector<Index> extents;  ///< owned elements along each dimension
+    std::vector<Index> strides;  ///< elements between neighbours
+    Index first = 0;             ///< offset of the first owned element
+    Index allocated = 0;         ///< elements that the buffer must have
+  };
+  Local local(int rank) const {
+    const auto n = static_cast<std::size_t>(dimensions());
+    Local part{.extents = std::vector<Index>(n), .strides = std::vector<Index>(n)};
+    detail::check(tremula_layout_local(handle_.get(), rank, part.extents.data(),
+                                       part.strides.data(), &part.first, &part.allocated));
+    return part;
+  }
+  /// Global index along `dimension` of the element that `rank` stores at `local`. 0-based.
+  Index global_index(int rank, int dimension, Index local) const {
+    std::int64_t global = 0;
+    detail::check(tremula_layout_global_index(handle_.get(), rank, dimension, local, &global));
+    return global;
+  }
+
+  const tremula_layout* handle() const noexcept { return handle_.get(); }
+
+private:
+  explicit Layout(tremula_layout* handle) : handle_(handle, tremula_layout_free) {}
+  std::shared_ptr<tremula_layout> handle_;  // shared, so that a layout is a value
+};
+
+struct SessionOptions {
+  std::optional<std::string> server;     ///< "host:port" or "file:PATH" of the server's port file
+  std::optional<std::string> transport;  ///< auto, ofi, mpi
+  std::optional<double> timeout;         ///< seconds
+  std::string more = {};  ///< further keys as YAML, e.g. "log: info, validate_plans: true"
+
+  /// Everything as the YAML mapping that the C interface takes.
+  std::string text() const {
+    std::string s;
+    const auto add = [&s](const std::string& entry) { s += (s.empty() ? "" : ", ") + entry; };
+    if (server) add("server: \"" + *server + "\"");
+    if (transport) add("transport: \"" + *transport + "\"");
+    if (timeout) add("timeout: " + std::to_string(*timeout));
+    if (!more.empty()) add(more);
+    return "{" + s + "}";
+  }
+};
+
+struct OutOptions {
+  int queue_depth = 2;         ///< steps that may be under way to a consumer
+  int wait_for_consumers = 1;  ///< the first step waits for that many consumer groups
+
+  std::string text() const {
+    return "{queue_depth: " + std::to_string(queue_depth) +
+           ", wait_for_consumers: " + std::to_string(wait_for_consumers) + "}";
+  }
+};
+
+using Statistics = tremula_statistics;
+
+/// A declared field of a stream.
+template <class T>
+struct Field {
+  int number = -1;
+};
+
+/// The producer's end of a stream.
+class OutStream {
+public:
+  template <class T>
+  Field<T> field(const std::string& name, const Layout& layout) {
+    Field<T> field;
+    detail::check(tremula_out_field(handle_.get(), name.c_str(), detail::type_of<T>(),
+                                    layout.handle(), &field.number));
+    return field;
+  }
+  void begin_step() {
+    detail::check(tremula_out_begin_step(handle_.get()));
+    in_step_ = true;
+  }
+  /// Outside of begin_step and end_step: a whole step, for a stream of one field.
+  template <class T>
+  void put(Field<T> field, std::span<const std::type_identity_t<T>> data) {
+    const bool is_whole_step = !in_step_;
+    if (is_whole_step) begin_step();
+    detail::check(tremula_out_put(handle_.get(), field.number, data.data(), data.size_bytes()));
+    if (is_whole_step) end_step();
+  }
+  void end_step() {
+    detail::check(tremula_out_end_step(handle_.get()));
+    in_step_ = false;
+  }
+  void close() { detail::check(tremula_out_close(handle_.get())); }
+  Statistics statistics() const {
+    Statistics s{};
+    detail::check(tremula_out_statistics(handle_.get(), &s));
+    return s;
+  }
+
+private:
+  friend class Session;
+  explicit OutStream(tremula_out_stream* handle) : handle_(handle) {}
+  std::unique_ptr<tremula_out_stream, detail::Free<tremula_out_free>> handle_;
+  bool in_step_ = false;
+};
+
+enum class StepStatus { ok, end_of_stream };
+
+/// The consumer's end of a stream.
+class InStream {
+public:
+  template <class T>
+  Field<T> field(const std::string& name, const Layout& layout) {
+    Field<T> field;
+    detail::check(tremula_in_field(handle_.get(), name.c_str(), detail::type_of<T>(),
+                                   layout.handle(), &field.number));
+    return field;
+  }
+  StepStatus begin_step() {
+    return detail::check(tremula_in_begin_step(handle_.get())) == TREMULA_OK
+               ? StepStatus::ok
+               : StepStatus::end_of_stream;
+  }
+  std::uint64_t step() const {
+    std::uint64_t number = 0;
+    detail::check(tremula_in_step(handle_.get(), &number));
+    return number;
+  }
+  template <class T>
+  void get(Field<T> field, std::span<std::type_identity_t<T>> data) {
+    detail::check(tremula_in_get(handle_.get(), field.number, data.data(), data.size_bytes()));
+  }
+  void end_step() { detail::check(tremula_in_end_step(handle_.get())); }
+  void close() { detail::check(tremula_in_close(handle_.get())); }
+  Statistics statistics() const {
+    Statistics s{};
+    detail::check(tremula_in_statistics(handle_.get(), &s));
+    return s;
+  }
+
+private:
+  friend class Session;
+  explicit InStream(tremula_in_stream* handle) : handle_(handle) {}
+  std::unique_ptr<tremula_in_stream, detail::Free<tremula_in_free>> handle_;
+};
+
+/// One rank's membership of a group. Must outlive its streams.
+class Session {
+public:
+  /// A group without MPI; rank and size from RANK and WORLD_SIZE, as torchrun sets them.
+  explicit Session(const std::string& group, const SessionOptions& options = {})
+      : Session(group, -1, -1, options) {}
+  /// A group without MPI.
+  Session(const std::string& group, int rank, int size, const SessionOptions& options = {}) {
+    tremula_session* handle = nullptr;
+    detail::check(tremula_session_open(group.c_str(), rank, size, options.text().c_str(), &handle));
+    handle_.reset(handle);
+  }
+  /// A group whose ranks are those of `comm`, an MPI_Comm.
+  template <class Comm>
+  requires(!std::is_convertible_v<Comm, SessionOptions>)
+      Session(const std::string& group, Comm comm, const SessionOptions& options = {}) {
+    tremula_session* handle = nullptr;
+    detail::check(tremula_session_open_mpi(group.c_str(), comm, options.text().c_str(), &handle));
+    handle_.reset(handle);
+  }
+
+  int rank() const { return tremula_session_rank(handle_.get()); }
+  int size() const { return tremula_session_size(handle_.get()); }
+
+  OutStream out_stream(const std::string& name, const OutOptions& options = {}) {
+    tremula_out_stream* handle = nullptr;
+    detail::check(tremula_out_open(handle_.get(), name.c_str(), options.text().c_str(), &handle));
+    return OutStream(handle);
+  }
+  InStream in_stream(const std::string& name) {
+    tremula_in_stream* handle = nullptr;
+    detail::check(tremula_in_open(handle_.get(), name.c_str(), nullptr, &handle));
+    return InStream(handle);
+  }
+
+private:
+  std::unique_ptr<tremula_session, detail::Free<tremula_session_close>> handle_;
+};
+
+}  // namespace tremula

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/out_stream.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "client/wait.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error, core::expects;
+
+OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
+    : session_(session), fields_(session, name), config_(config) {}
+
+OutStream::~OutStream() {
+  if (state_ == State::declaring || state_ == State::closed) return;
+  try {
+    if (session_.rank() != 0) return;
+    for (const Open& open : links_) {
+      wire::ToServer message;
+      message.mutable_close_link()->set_link(open.link.number);
+      message.mutable_close_link()->set_why(
+          fmt::format("group '{}' gave stream '{}' up after {} steps without closing it",
+                      session_.name(), name(), step_));
+      session_.control().call(message, core::Deadline::after(1));
+    }
+    wire::ToServer message;
+    message.mutable_close_stream()->set_stream(name());
+    session_.control().call(message, core::Deadline::after(1));
+  } catch (const std::exception& e) {
+    session_.log().warn("client", fmt::format("gave_up stream={} error=\"{}\"", name(), e.what()));
+  }
+}
+
+int OutStream::declare(proto::Field field) {
+  expects(state_ == State::declaring, fmt::format("stream '{}': expected all fields to be declared "
+                                                  "before the first step; found '{}' after it",
+                                                  name(), field.name));
+  return fields_.declare(std::move(field));
+}
+
+void OutStream::announce() {
+  fields_.check_alike();
+  session_.from_root(
+      [&] {
+        wire::ToServer message;
+        auto& announce = *message.mutable_announce();
+        announce.set_stream(name());
+        for (const auto& field : fields_.all()) *announce.add_fields() = proto::encode(field);
+        for (const auto& offer : session_.offers()) *announce.add_offers() = offer;
+        announce.set_queue_depth(config_.queue_depth);
+        session_.control().call(message, session_.deadline());
+        return core::Bytes{};
+      },
+      session_.deadline());
+  is_put_.resize(fields_.size());
+}
+
+void OutStream::admit() {
+  const bool is_first = state_ == State::declaring;
+  const auto deadline = session_.deadline();
+  const auto bytes = session_.from_root(
+      [&] {
+        wire::Membership membership;
+        if (is_first) session_.control().report_waiting(name(), 0, "a consumer");
+        const int least = is_first ? config_.wait_for_consumers : 0;
+        for (auto& matched : session_.control().take_matches(name(), least, deadline))
+          *membership.add_joined() = std::move(matched);
+        session_.control().report_waiting(name(), 0, "");
+        if (membership.joined_size() < least)
+          throw Error(Errc::timed_out, fmt::format("stream '{}': expected {} consumer group(s) "
+                                                   "within {} s; {} came; start the consumer, "
+                                                   "or set wait_for_consumers or timeout",
+                                                   name(), least, session_.config().timeout,
+                                                   membership.joined_size()));
+        membership.set_lost(std::exchange(lost_, {}));
+        return to_bytes(membership);
+      },
+      deadline);
+  const auto membership = from_bytes<wire::Membership>(bytes);
+  for (const auto& matched : membership.joined()) join(matched);
+  if (membership.lost().empty()) return;
+  lost_.clear();
+  if (links_.size() < static_cast<std::size_t>(config_.wait_for_consumers))
+    throw Error(Errc::peer_lost,
+                fmt::format("stream '{}', step {}: {}", name(), step_, membership.lost()));
+}
+
+void OutStream::join(const wire::Matched& matched) {
+  try {
+    Open open;
+    open.link = open_link(session_, matched, fields_.all(), transport::Side::producer);
+    ended_.plan_seconds += open.link.plan.seconds;
+    ended_.transport = open.link.offer;
+    open.exchange = std::make_unique<OutExchange>(std::move(open.link.plan), *open.link.endpoint,
+                                                  open.link.number, step_, open.link.queue_depth);
+    links_.push_back(std::move(open));
+  } catch (const Error& e) {  // on every rank: a consumer that cannot be reached costs the producer
+                              // nothing else
+    lost_ =
+        fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), e.what());
+    session_.log().warn("client", lost_);
+    if (session_.rank() != 0) return;
+    wire::ToServer message;
+    message.mutable_close_link()->set_link(matched.link());
+    message.mutable_close_link()->set_why(lost_);
+    session_.control().call(message, session_.deadline());
+  }
+}
+
+bool OutStream::has_ended(Open& open) {
+  if (open.exchange->has_left()) return true;
+  const auto end = session_.control().link_end(open.link.number);
+  if (!end) return false;
+  if (end->lost) lost_ = end->why;
+  return true;
+}
+
+void OutStream::drop(std::size_t i) {
+  const auto& counters = links_[i].exchange->counters();
+  session_.log().info("client", fmt::format("unlinked stream={} link={} peer={} steps={} {}",
+                                            name(), links_[i].link.number,
+                                            links_[i].link.peer_group, counters.steps, lost_));
+  ended_.packages += counters.packages;
+  ended_.bytes += counters.bytes;
+  links_[i].exchange.reset();  // before its endpoint
+  links_.erase(links_.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+void OutStream::drop_ended() {
+  for (std::size_t i = 0; i < links_.size();)
+    if (has_ended(links_[i]))
+      drop(i);
+    else
+      ++i;
+}
+
+template <class Poll>
+void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
+  for (std::size_t i = 0; i < links_.size();) {
+    Open& open = links_[i];
+    bool is_alive = true;
+    bool is_reported = false;
+    const auto check = [&] {
+      is_alive = !has_ended(open);
+      if (!is_reported) session_.control().report_waiting(name(), 0, open.link.peer_group);
+      is_reported = true;
+    };
+    std::string failure;
+    bool is_done = false;
+    double seconds = 0;
+    try {
+      std::tie(seconds, is_done) = wait_for([&] { return !is_alive || poll(*open.exchange); },
+                                            session_.step_deadline(), check);
+    } catch (const Error& e) {
+      // The transport failed, perhaps because the consumer died: the server knows within a moment.
+      failure = e.what();
+      wait_for([&] { return has_ended(open); }, core::Deadline::after(2), [] {});
+      if (lost_.empty() && !has_ended(open))
+        lost_ =
+            fmt::format("link to consumer group '{}' failed: {}", open.link.peer_group, failure);
+    }
+    wait_seconds_ += seconds;
+    if (is_reported) session_.control().report_waiting(name(), 0, "");
+    if (failure.empty() && !is_done)
+      throw Error(
+          Errc::timed_out,
+          fmt::format("stream '{}', step {}: waited {} s for consumer group '{}' to {}; is it "
+                      "stuck? step_timeout sets how long a step may take",
+                      name(), step_, session_.config().step_timeout, open.link.peer_group, what));
+    if (is_alive && failure.empty())
+      ++i;
+    else
+      drop(i);
+  }
+}
+
+void OutStream::begin_step() {
+  expects(state_ != State::in_step,
+          fmt::format("stream '{}': expected end_step before the next begin_step", name()));
+  expects(state_ != State::closed,
+          fmt::format("stream '{}' is closed: open it again for further steps", name()));
+  if (state_ == State::declaring) announce();
+  drop_ended();
+  admit();
+  state_ = State::between_steps;
+  wait_for_links([&](OutExchange& exchange) { return exchange.is_ready(step_); },
+                 "take an earlier step");
+  is_put_.assign(fields_.size(), false);
+  state_ = State::in_step;
+}
+
+void OutStream::put(int field, std::span<const std::byte> local) {
+  expects(state_ == State::in_step,
+          fmt::format("stream '{}': expected begin_step before put", name()));
+  const std::size_t f = fields_.check(field, local.size());
+  expects(!is_put_[f], fmt::format("stream '{}', step {}: field '{}' was put twice", name(), step_,
+                                   fields_[f].name));
+  for (Open& open : links_)
+    for (std::size_t i = 0; i < open.link.field.size(); ++i)
+      if (open.link.field[i] == field) open.exchange->pack(step_, i, local);
+  is_put_[f] = true;
+}
+
+void OutStream::end_step() {
+  expects(state_ == State::in_step,
+          fmt::format("stream '{}': expected begin_step before end_step", name()));
+  for (std::size_t f = 0; f < fields_.size(); ++f)
+    expects(is_put_[f],
+            fmt::format("stream '{}', step {}: expected every field to be put; '{}' is missing",
+                        name(), step_, fields_[f].name));
+  for (Open& open : links_) {
+    try {
+      open.exchange->send(step_);
+    } catch (const Error& e) {  // the next step drops the link
+      session_.log().warn(
+          "client", fmt::format("send stream={} step={} error=\"{}\"", name(), step_, e.what()));
+    }
+  }
+  ++step_;
+  state_ = State::between_steps;
+  report();
+}
+
+void OutStream::close() {
+  expects(state_ != State::in_step,
+          fmt::format("stream '{}': expected end_step before close", name()));
+  if (state_ == State::closed) return;
+  if (state_ == State::declaring) {  // nobody was ever told of it
+    state_ = State::closed;
+    return;
+  }
+  admit();  // a consumer that has just come learns that the stream ends
+  wait_for_links([&](OutExchange& exchange) { return exchange.is_ready(step_); },
+                 "make room for the end");
+  for (Open& open : links_) open.exchange->send_end(step_);
+  wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_ + 1); },
+                 "take the last steps");
+  while (!links_.empty()) drop(0);
+  state_ = State::closed;
+  session_.control().send_counters();
+  session_.from_root(
+      [&] {
+        wire::ToServer message;
+        message.mutable_close_stream()->set_stream(name());
+        session_.control().call(message, session_.deadline());
+        if (!lost_.empty())
+          throw Error(Errc::peer_lost, fmt::format("stream '{}', close: {}", name(), lost_));
+        return core::Bytes{};
+      },
+      session_.deadline());
+}
+
+Statistics OutStream::statistics() const {
+  Statistics s = ended_;
+  s.steps = step_;
+  s.wait_seconds = wait_seconds_;
+  for (const Open& open : links_) {
+    s.packages += open.exchange->counters().packages;
+    s.bytes += open.exchange->counters().bytes;
+  }
+  return s;
+}
+
+void OutStream::report() {
+  const Statistics s = statistics();
+  wire::Counters counters;
+  counters.set_stream(name());
+  counters.set_steps(s.steps);
+  counters.set_packages(s.packages);
+  counters.set_bytes(s.bytes);
+  counters.set_wait_seconds(s.wait_seconds);
+  counters.set_plan_seconds(s.plan_seconds);
+  session_.control().report(counters);
+}
+
+}  // namespace tremula::client

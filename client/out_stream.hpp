@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/declared_fields.hpp"
+#include "client/exchange.hpp"
+#include "client/link.hpp"
+#include "client/statistics.hpp"
+
+namespace tremula::client {
+
+/// The producer's end of a stream on one rank: one link for each consumer group that has joined.
+/// What an application may rely on stands in tremula.h. All calls are collective over the group.
+class OutStream {
+public:
+  OutStream(Session& session, const std::string& name, const OutConfig& config);
+  /// A stream that is neither closed nor lost is given up: the server tells its consumers.
+  ~OutStream();
+
+  /// @return the field's index
+  int declare(proto::Field field);
+  void begin_step();
+  void put(int field, std::span<const std::byte> local);
+  void end_step();
+  void close();
+  Statistics statistics() const;
+
+private:
+  enum class State { declaring, between_steps, in_step, closed };
+  struct Open {
+    Link link;
+    std::unique_ptr<OutExchange> exchange;  // uses link.endpoint: destroyed first
+  };
+
+  void announce();
+  void admit();
+  void join(const wire::Matched& matched);
+  /// Waits until `poll(exchange)` is true for every link that is alive; links that end are dropped.
+  template <class Poll>
+  void wait_for_links(Poll&& poll, const std::string& what);
+  /// True when the link has ended; says why in lost_ if it was not in order.
+  bool has_ended(Open& open);
+  void drop(std::size_t i);
+  void drop_ended();
+  void report();
+  const std::string& name() const noexcept { return fields_.stream(); }
+
+  Session& session_;
+  DeclaredFields fields_;
+  OutConfig config_;
+  State state_ = State::declaring;
+  std::vector<bool> is_put_;  // parallel to fields_
+  std::vector<Open> links_;
+  std::uint64_t step_ = 0;
+  std::string lost_;  // why a consumer is gone, until rank 0 has told the group
+  Statistics ended_;  // of links that are no more
+  double wait_seconds_ = 0;
+};
+
+}  // namespace tremula::client

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One rank's membership of a group, joined to a server: what every stream of the rank shares.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/config.hpp"
+#include "client/control.hpp"
+#include "core/error.hpp"
+#include "transport/group.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::client {
+
+class Session {
+public:
+  /// A group that has no MPI: its ranks agree through the server. Collective.
+  /// @param rank, size  both -1: RANK and WORLD_SIZE from the environment
+  static std::unique_ptr<Session> open(const std::string& group, int rank, int size,
+                                       const SessionConfig& config);
+
+  /// A group with a channel and transports of its own (MPI, or a test's). Collective over
+  /// `channel`.
+  static std::unique_ptr<Session> open(
+      const std::string& group, std::unique_ptr<transport::Group> channel,
+      std::vector<std::unique_ptr<transport::Transport>> transports, const SessionConfig& config);
+
+  /// The transports that need no launcher, as `config.transport` says: ofi where the build has it.
+  /// @throws core::Error unsupported if the one asked for is not in this build
+  static std::vector<std::unique_ptr<transport::Transport>> network_transports(
+      const SessionConfig& config);
+
+  const std::string& name() const noexcept { return name_; }
+  core::Rank rank() const noexcept { return group_->rank(); }
+  core::Rank size() const noexcept { return group_->size(); }
+  const SessionConfig& config() const noexcept { return config_; }
+  const core::Log& log() const noexcept { return *log_; }
+  Control& control() noexcept { return *control_; }
+  transport::Group& group() noexcept { return *group_; }
+  core::Deadline deadline() const {
+    return core::Deadline::after(config_.timeout);
+  }  ///< for set-up
+  core::Deadline step_deadline() const {
+    return core::Deadline::after(config_.step_timeout);
+  }  ///< for a step
+
+  /// What every rank of the group can talk over, best first. Fixed when the session is opened.
+  const std::vector<wire::Offer>& offers() const noexcept { return offers_; }
+  /// This rank's end of a new link over `offer`, one of offers().
+  std::unique_ptr<transport::Endpoint> open_endpoint(const std::string& offer,
+                                                     transport::Side side);
+
+  /// Collective. Runs `work` on rank 0 and gives everybody its bytes; where it throws, everybody
+  /// throws that error.
+  /// @param deadline  of work; the other ranks wait a little longer for its outcome
+  core::Bytes from_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
+  /// Collective. Runs `work` on every rank; where any rank throws, every rank throws the error of
+  /// the lowest such rank.
+  void together(const std::function<void()>& work);
+
+private:
+  Session(std::string name, const SessionConfig& config);
+  std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job) const;
+  void agree_on_offers();
+
+  std::string name_;
+  SessionConfig config_;
+  std::unique_ptr<core::Log> log_;
+  std::unique_ptr<Control> control_;
+  std::unique_ptr<transport::Group> group_;  // after control_: a group without MPI talks through it
+  std::vector<std::unique_ptr<transport::Transport>> transports_;
+  std::vector<wire::Offer> offers_;
+};
+
+}  // namespace tremula::client
