@@ -19,10 +19,8 @@ namespace tremula::transport {
 
 using core::Bytes, core::BytesView, core::Deadline, core::Rank;
 
-/// Matches a receive with a send between the same two ranks. One tag for each kind of message is enough, since those
-/// of one tag arrive in order: values 0 to tag_limit - 1 only, so that every backend can carry a tag unchanged.
+/// Matches a receive with a send between the same two ranks. All 64 bits may be used by the caller.
 using Tag = std::uint64_t;
-inline constexpr Tag tag_limit = 16384;
 
 /// Where a rank's endpoint can be reached. Opaque to all but the backend that made it; travels through the
 /// rendezvous. At most 4096 bytes. May be empty (mpi: only rank 0 of the accepting side has one).
@@ -113,7 +111,6 @@ class Endpoint {
 
   /// Starts to send `bytes` to `peer`. Never blocks. Finished = the bytes may be changed; it does not mean that the
   /// peer has them.
-  /// @pre tag < tag_limit, and peer is a rank of the other group
   /// @throws core::Error transport
   virtual Request send(Rank peer, Tag tag, BytesView bytes) = 0;
   /// Starts to receive a message of at most `bytes.size()` bytes from `peer`. A longer one ends in Errc::transport
