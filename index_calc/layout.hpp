@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,11 @@ inline constexpr std::size_t max_dimensions = 8;
 /// In which order the cells of something with several dimensions are numbered: `row` = last dimension fastest
 /// (C), `column` = first dimension fastest (Fortran).
 enum class Order { row, column };
+
+/// The dimension that is numbered as the k-th fastest one, k = 0 .. dimensions - 1.
+constexpr std::size_t kth_fastest(Order order, std::size_t dimensions, std::size_t k) noexcept {
+  return order == Order::row ? dimensions - 1 - k : k;
+}
 
 /// `count` consecutive ranks from `first` on.
 struct RankRange {
@@ -36,7 +42,8 @@ struct RankRange {
 ///     shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45
 ///
 /// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without block and
-/// without splits gets the plain block distribution ceil(shape / grid). Keys may come in any order, each once.
+/// without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes bounds, `owners1=` the
+/// owner of each interval; without owners, interval i belongs to coordinate i. Keys may come in any order, each once.
 struct Layout {
   std::vector<Distribution> dims;    ///< shape: [dimension], 1 to max_dimensions
   Order rank_order = Order::row;     ///< how ranks number the process grid
@@ -94,7 +101,8 @@ struct LocalPart {
   Index allocated = 0;                         ///< elements the buffer must have, ghost and leading included
 };
 
-/// The part of group rank `rank`; all zero for a rank that takes no part.
+/// The part of group rank `rank`; all zero for a rank that takes no part, strides and allocated zero for one that
+/// owns no element.
 /// @throws core::Error invalid_argument if `leading` is smaller than the rank needs
 LocalPart local_part(const Layout& layout, Rank rank);
 

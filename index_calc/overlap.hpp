@@ -38,6 +38,16 @@ struct SegmentList {
     return static_cast<Index>(period.size()) * repeat + tail;
   }
 
+  /// Segment number i in ascending global order; 0 <= i < segments().  O(1)
+  Segment operator[](Index i) const noexcept {
+    const Index count = static_cast<Index>(period.size()), turn = i / count;
+    Segment s = period[static_cast<std::size_t>(i % count)];
+    s.begin.value += turn * stride;
+    s.peer_begin.value += turn * peer_stride;
+    if (i + 1 == segments() && tail > 0) s.length = tail_length;
+    return s;
+  }
+
   /// Calls visit(Segment) for each segment in ascending global order.
   template <class Visit>
   void for_each(Visit&& visit) const {
@@ -51,6 +61,22 @@ struct SegmentList {
         visit(s);
       }
     }
+  }
+
+  /// Calls visit(begin, length) for each run of neighbours in my local indices: segments that touch are one run.
+  template <class Visit>
+  void for_each_run(Visit&& visit) const {
+    Index begin = 0, length = 0;
+    for_each([&](const Segment& s) {
+      if (s.begin.value == begin + length) {
+        length += s.length;
+        return;
+      }
+      if (length > 0) visit(begin, length);
+      begin = s.begin.value;
+      length = s.length;
+    });
+    if (length > 0) visit(begin, length);
   }
 };
 

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "tests/index_calc/random.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+using testing::Random;
+
+TEST(LayoutText, RoundTripsRandomLayouts) {
+  Random random;
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<Index> shape;
+    for (Index d = random.in(1, 8); d > 0; --d)
+      shape.push_back(random.one_in(9) ? 0 : random.in(1, 40));
+    const Layout layout = random.layout(shape, 4);
+    const std::string text = to_string(layout);
+    ASSERT_EQ(Layout::parse(text), layout) << text;
+    ASSERT_EQ(to_string(Layout::parse(text)), text);
+  }
+}
+
+struct Malformed {
+  const char* text;
+  std::size_t position;
+  const char* expected;
+  const char* found;
+};
+
+TEST(LayoutText, NamesPositionOfMistake) {
+  const Malformed rows[] = {
+      {"", 0, "shape=", "the end of the text"},
+      {"shape=4", 7, "grid=", "the end of the text"},
+      {"shape grid=2", 0, "key=value", "\"shape\""},
+      {"shape=4 gird=2", 8, "one of shape grid block source ranks store ghost leading members",
+       "\"gird\""},
+      {"shape=4 grid=2 grid=2", 15, "every key once", "\"grid\" again"},
+      {"shape=4 grid=2 =3", 15, "one of shape", "\"\""},
+      {"shape=4x grid=2", 8, "a number", "a space"},
+      {"shape=4xx5 grid=2x2", 8, "a number", "\"x5\""},
+      {"shape= grid=2", 6, "a number", "a space"},
+      {"shape=-4 grid=2", 6, "a number", "\"-4\""},
+      {"shape=+4 grid=2", 6, "a number", "\"+4\""},
+      {"shape=4,5 grid=2x2", 7, "'x' or a space", "\",5\""},
+      {"shape=9223372036854775808 grid=2", 6, "a number below 2^63", "\"9223372036854775808\""},
+      {"shape=4294967296x4294967296 grid=1x1", 17, "at most 2^63 - 1 elements", "more"},
+      {"shape=1x1x1x1x1x1x1x1x1 grid=1", 22, "at most 8 dimensions", "one more"},
+      {"shape=4x4 grid=2", 15, "2 numbers, as many as shape has", "1 in \"2\""},
+      {"shape=4x4 grid=2x0", 17, "a number of at least 1", "0"},
+      {"shape=4x4 grid=65536x32768", 21, "at most 2^31 - 1 ranks", "more"},
+      {"shape=4 grid=2 block=0", 21, "a number of at least 1", "0"},
+      {"shape=4 grid=2 block=2x2", 21, "1 numbers", "2 in \"2x2\""},
+      {"shape=4 grid=2 block0=2x", 23, "a space", "\"x\""},
+      {"shape=4 grid=2 block=2 block0=2", 23, "one block for dimension 0", "a second one"},
+      {"shape=4 grid=2 block1=2", 15, "a dimension from 0 to 0", "\"block1\""},
+      {"shape=4 grid=2 shape0=2", 15, "one of shape", "\"shape0\""},
+      {"shape=4 grid=2 splits=0/4", 15, "one of shape", "\"splits\""},
+      {"shape=4 grid=2 splits0=1/4", 23, "bounds that begin with 0", "1"},
+      {"shape=4 grid=2 splits0=0/3/3/4", 27, "a bound above 3", "3"},
+      {"shape=4 grid=2 splits0=0/3", 25, "a last bound of 4", "3"},
+      {"shape=4 grid=2 splits0=0/4 block0=2", 27, "no block for dimension 0", "\"block0=2\""},
+      {"shape=4x4 grid=2x1 splits0=0/4 block=2x2", 31, "no block for dimension 0", "\"block=2x2\""},
+      {"shape=4 grid=2 splits0=0/1/2/4", 23, "owners0=", "3 intervals"},
+      {"shape=4 grid=2 splits0=0/1/4 owners0=0", 37, "2 owners", "1"},
+      {"shape=4 grid=2 splits0=0/1/4 owners0=0/2", 39, "an owner from 0 to 1", "2"},
+      {"shape=4 grid=2 owners0=0/1", 15, "splits0= beside it", "owners0= alone"},
+      {"shape=4x4 grid=2x2 source=0x2", 28, "a source from 0 to 1", "2"},
+      {"shape=4 grid=2 splits0=0/4 source=1", 34, "source 0 for dimension 0", "1"},
+      {"shape=4 grid=2 ranks=rows", 21, "row or column", "\"rows\""},
+      {"shape=4 grid=2 store=", 21, "row or column", "the end of the text"},
+      {"shape=4 grid=2 ghost=1x1", 21, "1 numbers", "2 in \"1x1\""},
+      {"shape=4 grid=2 leading=0", 23, "a number of at least 1", "0"},
+      {"shape=4 grid=2 members=0-2", 23, "2 ranks, one for each cell of the grid", "3 in \"0-2\""},
+      {"shape=4 grid=2 members=1/0-1", 25, "every rank once", "ranks 0 to 1 again"},
+      {"shape=4 grid=2 members=5-4", 25, "a last rank of at least 5", "4"},
+      {"shape=4 grid=2 members=0,1", 24, "'-', '/' or a space", "\",1\""},
+      {"shape=4 grid=2 members=2147483647/1", 23, "a rank below 2^31 - 1", "2147483647"},
+  };
+  for (const Malformed& row : rows) {
+    SCOPED_TRACE(row.text);
+    try {
+      Layout::parse(row.text);
+      ADD_FAILURE() << "expected an error, found none";
+    } catch (const core::Error& e) {
+      EXPECT_EQ(e.code(), core::Errc::invalid_argument);
+      const std::string what = e.what();
+      const std::string begin =
+          "layout, position " + std::to_string(row.position) + ": expected " + row.expected;
+      EXPECT_EQ(what.substr(0, begin.size()), begin);
+      const std::string end = std::string(", found ") + row.found + " in \"" + row.text + "\"";
+      EXPECT_EQ(what.substr(what.size() - std::min(what.size(), end.size())), end);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tremula::index_calc

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The definition, element by element: blocks are dealt like cards. Reads the fields of
+// distributions and layouts as data and calls nothing of the room.
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "index_calc/layout.hpp"
+#include "index_calc/overlap.hpp"
+
+namespace tremula::index_calc::testing {
+
+/// Where every element of one dimension ends up. Shape of all: [element] or [coordinate].
+struct Dealt {
+  std::vector<Index> owner, local;
+  std::vector<Index> count;  ///< elements each coordinate got
+};
+
+inline Dealt deal(const Distribution& d) {
+  Dealt dealt;
+  const auto give = [&dealt](Index player, Index elements) {
+    for (Index i = 0; i < elements; ++i) {
+      dealt.owner.push_back(player);
+      dealt.local.push_back(dealt.count[static_cast<std::size_t>(player)]++);
+    }
+  };
+  if (const auto* splits = std::get_if<Splits>(&d)) {
+    dealt.count.resize(static_cast<std::size_t>(splits->grid));
+    for (std::size_t i = 0; i < splits->owner.size(); ++i)
+      give(splits->owner[i], splits->bounds[i + 1] - splits->bounds[i]);
+    return dealt;
+  }
+  const auto& cyclic = std::get<BlockCyclic>(d);
+  dealt.count.resize(static_cast<std::size_t>(cyclic.grid));
+  Index player = cyclic.source;
+  for (Index left = cyclic.extent; left > 0; left -= cyclic.block) {
+    give(player, left < cyclic.block ? left : cyclic.block);
+    player = player + 1 == cyclic.grid ? 0 : player + 1;
+  }
+  return dealt;
+}
+
+/// For each coordinate of theirs that shares elements with `me`: the maximal runs of such elements.
+inline std::map<Index, std::vector<Segment>> shared(const Dealt& mine, Index me,
+                                                    const Dealt& theirs) {
+  std::map<Index, std::vector<Segment>> lists;
+  std::optional<Index> previous;  // owner of the element before, if that one was mine
+  for (std::size_t i = 0; i < mine.owner.size(); ++i) {
+    if (mine.owner[i] != me) {
+      previous.reset();
+      continue;
+    }
+    auto& list = lists[theirs.owner[i]];
+    if (previous != theirs.owner[i]) list.push_back({{mine.local[i]}, {theirs.local[i]}, 0});
+    ++list.back().length;
+    previous = theirs.owner[i];
+  }
+  return lists;
+}
+
+/// A whole array in the memory of all ranks of a layout: every element carries its global number
+/// (row-major).
+struct World {
+  std::vector<Index> shape;
+  std::map<Index, Rank> owner;    ///< global number -> rank
+  std::map<Index, Index> offset;  ///< global number -> element offset in the buffer of its rank
+  std::map<Rank, std::vector<Index>>
+      buffers;  ///< of the ranks that take part; -1 where no element lies
+
+  explicit World(const Layout& layout) {
+    const std::size_t dimensions = layout.dims.size();
+    std::vector<Dealt> dealt;
+    std::vector<Index> cells;
+    for (const Distribution& d : layout.dims) {
+      dealt.push_back(deal(d));
+      shape.push_back(static_cast<Index>(dealt.back().owner.size()));
+      cells.push_back(static_cast<Index>(dealt.back().count.size()));
+    }
+    std::vector<Rank> ranks;
+    for (const RankRange& r : layout.members)
+      for (Rank k = 0; k < r.count; ++k) ranks.push_back(r.first + k);
+    Index number = 0;
+    for_each_index(cells, layout.rank_order, [&](const std::vector<Index>& cell) {
+      const Rank rank =
+          ranks.empty() ? static_cast<Rank>(number) : ranks[static_cast<std::size_t>(number)];
+      ++number;
+      // The allocated box, and the place of every owned element in it.
+      std::vector<Index> box;
+      bool empty = false;
+      for (std::size_t d = 0; d < dimensions; ++d) {
+        const Index count = dealt[d].count[static_cast<std::size_t>(cell[d])];
+        empty = empty || count == 0;
+        box.push_back(count + (layout.ghost.empty() ? 0 : 2 * layout.ghost[d]));
+      }
+      const std::size_t fastest = layout.storage_order == Order::row ? dimensions - 1 : 0;
+      if (layout.leading != 0) box[fastest] = layout.leading;
+      Index size = empty ? 0 : 1;
+      for (const Index n : box) size *= n;
+      buffers[rank].assign(static_cast<std::size_t>(size), -1);
+      const auto place = [&](const std::vector<Index>& at) {
+        Index result = 0;
+        for (std::size_t k = 0; k < dimensions; ++k) {
+          const std::size_t d = layout.storage_order == Order::row ? k : dimensions - 1 - k;
+          const Index local = dealt[d].local[static_cast<std::size_t>(at[d])];
+          result = result * box[d] + local + (layout.ghost.empty() ? 0 : layout.ghost[d]);
+        }
+        return result;
+      };
+      Index global = 0;
+      for_each_index(shape, Order::row, [&](const std::vector<Index>& at) {
+        bool here = true;
+        for (std::size_t d = 0; d < dimensions; ++d)
+          here = here && dealt[d].owner[static_cast<std::size_t>(at[d])] == cell[d];
+        if (here) {
+          owner[global] = rank;
+          offset[global] = place(at);
+          buffers[rank][static_cast<std::size_t>(offset[global])] = global;
+        }
+        ++global;
+      });
+    });
+  }
+
+  /// Global numbers of the elements that `me` owns here and `peer` there, in wire order.
+  std::vector<Index> common(const World& there, Rank me, Rank peer, Order order) const {
+    std::vector<Index> result;
+    for_each_index(shape, order, [&](const std::vector<Index>& at) {
+      Index global = 0;
+      for (std::size_t d = 0; d < shape.size(); ++d) global = global * shape[d] + at[d];
+      if (owner.at(global) == me && there.owner.at(global) == peer) result.push_back(global);
+    });
+    return result;
+  }
+
+  /// Calls visit(index) for every index of a box, row: last dimension fastest, column: first
+  /// dimension fastest.
+  template <class Visit>
+  static void for_each_index(const std::vector<Index>& box, Order order, Visit&& visit) {
+    std::vector<Index> at(box.size(), 0);
+    for (const Index n : box)
+      if (n == 0) return;
+    for (;;) {
+      visit(at);
+      std::size_t k = 0;
+      for (; k < box.size(); ++k) {
+        const std::size_t d = order == Order::row ? box.size() - 1 - k : k;
+        if (++at[d] < box[d]) break;
+        at[d] = 0;
+      }
+      if (k == box.size()) return;
+    }
+  }
+};
+
+}  // namespace tremula::index_calc::testing

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Seeded random distributions and layouts, small enough for the oracle.
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <string>
+
+#include "index_calc/layout.hpp"
+
+namespace tremula::index_calc::testing {
+
+/// A random source whose seed is printed and can be replayed with TREMULA_TEST_SEED.
+class Random {
+public:
+  Random() : seed_(choose()), generator_(seed_) {
+    std::cout << "replay with TREMULA_TEST_SEED=" << seed_ << std::endl;
+  }
+
+  /// Uniform in [low, high].
+  Index in(Index low, Index high) {
+    return std::uniform_int_distribution<Index>(low, high)(generator_);
+  }
+  bool one_in(Index n) { return in(1, n) == 1; }
+
+  BlockCyclic block_cyclic(Index extent, Index max_block, Index max_grid) {
+    const Index grid = in(1, max_grid);
+    return {.extent = extent, .block = in(1, max_block), .grid = grid, .source = in(0, grid - 1)};
+  }
+  Splits splits(Index extent, Index max_grid) {
+    Splits result{.bounds = {0}, .owner = {}, .grid = in(1, max_grid)};
+    while (result.bounds.back() < extent) {
+      result.bounds.push_back(std::min(extent, result.bounds.back() + in(1, 1 + extent / 3)));
+      result.owner.push_back(in(0, result.grid - 1));
+    }
+    return result;
+  }
+  Distribution distribution(Index extent, Index max_grid) {
+    if (one_in(3)) return splits(extent, max_grid);
+    return block_cyclic(extent, in(1, 9), max_grid);
+  }
+
+  /// Any layout of `shape`, with idle ranks, ghost cells and a padded leading dimension now and
+  /// then.
+  Layout layout(const std::vector<Index>& shape, Index max_grid) {
+    Layout result;
+    Index cells = 1;
+    for (const Index n : shape) {
+      result.dims.push_back(distribution(n, max_grid));
+      cells *= grid(result.dims.back());
+    }
+    result.rank_order = one_in(2) ? Order::row : Order::column;
+    result.storage_order = one_in(2) ? Order::row : Order::column;
+    if (one_in(3))
+      for (std::size_t d = 0; d < shape.size(); ++d) result.ghost.push_back(in(0, 2));
+    if (one_in(3))
+      result.leading = shape[kth_fastest(result.storage_order, shape.size(), 0)] + in(4, 7);
+    if (one_in(3)) {
+      const auto front = static_cast<Rank>(in(0, cells - 1)), first = static_cast<Rank>(in(0, 3));
+      const auto back = static_cast<Rank>(cells) - front;
+      result.members = {{static_cast<Rank>(first + front + in(0, 2)), back}};
+      if (front > 0) result.members.push_back({first, front});
+    }
+    return result;
+  }
+
+private:
+  static unsigned choose() {
+    if (const char* given = std::getenv("TREMULA_TEST_SEED"))
+      return static_cast<unsigned>(std::stoul(given));
+    return std::random_device{}();
+  }
+  unsigned seed_;
+  std::mt19937 generator_;
+};
+
+}  // namespace tremula::index_calc::testing
