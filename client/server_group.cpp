@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "core/error.hpp"
+
 namespace tremula::client {
 
 core::Bytes ServerGroup::broadcast(core::Bytes bytes, core::Deadline deadline) {

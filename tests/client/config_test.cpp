@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/config.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.hpp"
+
+namespace tremula::client {
+namespace {
+
+/// Sets an environment variable for one test.
+class Variable {
+public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~Variable() { unsetenv(name_); }
+
+private:
+  const char* name_;
+};
+
+class File {
+public:
+  explicit File(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() /
+              ("tremula_config_" + std::to_string(getpid()) + ".yaml")) {
+    std::ofstream(path_) << text;
+  }
+  ~File() { std::filesystem::remove(path_); }
+  std::string path() const { return path_; }
+
+private:
+  std::filesystem::path path_;
+};
+
+template <class Body>
+std::string error_of(Body&& body) {
+  try {
+    body();
+  } catch (const core::Error& e) {
+    EXPECT_EQ(e.code(), core::Errc::invalid_argument);
+    return e.what();
+  }
+  ADD_FAILURE() << "expected an error";
+  return {};
+}
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST(Config, ArgumentBeatsEnvironmentBeatsFileBeatsDefault) {
+  EXPECT_EQ(load_session_config("").server, "localhost:7423");
+  const File file("server: a:1\ntimeout: 1\nlog: debug\n");
+  const Variable use_file("TREMULA_CONFIG", file.path());
+  EXPECT_EQ(load_session_config("").server, "a:1");
+  EXPECT_EQ(load_session_config("").server_from, file.path());
+  const Variable server("TREMULA_SERVER", "b:2"), timeout("TREMULA_TIMEOUT", "2");
+  EXPECT_EQ(load_session_config("").server, "b:2");
+  EXPECT_EQ(load_session_config("").server_from, "TREMULA_SERVER in the environment");
+  const auto config = load_session_config("{server: \"c:3\"}");
+  EXPECT_EQ(config.server, "c:3");
+  EXPECT_EQ(config.timeout, 2);
+  EXPECT_EQ(config.log, core::LogLevel::debug);
+}
+
+TEST(Config, NamesTheUnknownKeyItsPlaceAndTheKnownOnes) {
+  const auto text = error_of([] { load_session_config("{timeout: 3, sever: x}"); });
+  EXPECT_HAS(text, "session options, line 1");
+  EXPECT_HAS(text, "'sever'");
+  EXPECT_HAS(text, "server");
+  const File file("timeout: 1\nqueue_dept: 3\n");
+  const Variable use_file("TREMULA_CONFIG", file.path());
+  EXPECT_HAS(error_of([] { load_session_config(""); }),
+             file.path() + ", line 2: unknown key 'queue_dept'");
+}
+
+TEST(Config, NamesExpectedAndFoundOfABadValue) {
+  EXPECT_HAS(error_of([] { load_session_config("{timeout: soon}"); }),
+             "at least 0.001; found 'soon'");
+  EXPECT_HAS(error_of([] { load_session_config("{timeout: -1}"); }), "found '-1'");
+  EXPECT_HAS(error_of([] { load_session_config("{transport: pigeon}"); }),
+             "expected one of auto, ofi, mpi; found 'pigeon'");
+  EXPECT_HAS(error_of([] { load_session_config("{index_algorithm: magic}"); }), "aspen");
+  EXPECT_HAS(error_of([] { load_session_config("{log: loud}"); }), "'loud'");
+  EXPECT_HAS(error_of([] { load_session_config("{validate_plans: perhaps}"); }), "true or false");
+  EXPECT_HAS(error_of([] { load_session_config("{timeout: [1, 2]}"); }), "a list");
+  EXPECT_HAS(error_of([] { load_session_config("just text"); }), "mapping");
+  EXPECT_HAS(error_of([] { load_session_config("{timeout: 1"); }), "{timeout: 1");
+  EXPECT_HAS(error_of([] { load_out_config("{queue_depth: 0}"); }), "at least 1; found '0'");
+  EXPECT_HAS(error_of([] { load_in_config("{queue_depth: 1}"); }), "queue_depth");
+  const Variable missing("TREMULA_CONFIG", "/nowhere/tremula.yaml");
+  EXPECT_HAS(error_of([] { load_session_config(""); }), "/nowhere/tremula.yaml");
+}
+
+}  // namespace
+}  // namespace tremula::client
