@@ -16,7 +16,7 @@
 #include "client/version.hpp"
 #include "proto/convert.hpp"
 #ifdef TREMULA_HAS_OFI
-#include "transport/ofi/ofi_transport.hpp"
+#include "transport/ofi/ofi.hpp"
 #endif
 
 namespace tremula::client {
@@ -94,8 +94,8 @@ std::vector<std::unique_ptr<transport::Transport>> Session::network_transports(
   std::vector<std::unique_ptr<transport::Transport>> transports;
   if (config.transport != "auto" && config.transport != "ofi") return transports;
 #ifdef TREMULA_HAS_OFI
-  transports.push_back(std::make_unique<transport::ofi::Transport>(
-      transport::ofi::Options{.provider = config.ofi_provider, .bind = config.ofi_bind}));
+  transports.push_back(std::make_unique<transport::Ofi>(
+      transport::OfiOptions{.provider = config.ofi_provider, .bind = config.ofi_bind}));
 #else
   if (config.transport == "ofi")
     throw Error(Errc::unsupported,
