@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# lint.sh BUILD_DIR [FILE...]: layout by clang-format, bugs and names by clang-tidy, directions of includes.
+# BUILD_DIR holds compile_commands.json and the architecture test. Without files: all tracked ones.
+set -euo pipefail
+build=$1
+shift
+[ $# -gt 0 ] || mapfile -t all < <(git ls-files '*.c' '*.h' '*.cpp' '*.hpp')
+files=("$@" "${all[@]:-}")
+
+failed=0
+say() { printf '\n== %s\n' "$*"; }
+
+say "Layout: ${#files[@]} files"
+clang-format --dry-run -Werror "${files[@]}" || { failed=1; echo "repair with: clang-format -i FILE"; }
+
+# Headers are seen through the sources that include them.
+say "Bugs, performance, names"
+printf '%s\n' "${files[@]}" | grep -E '\.cpp$' | while read -r file; do
+  if grep -q "\"$PWD/$file\"" "$build/compile_commands.json"; then echo "$file"; fi
+done | xargs -P "$(nproc)" -n 4 clang-tidy-19 --quiet -p "$build" || failed=1
+
+say "Directions of includes"
+"$build/bin/architecture_includes_test" --gtest_brief=1 || failed=1
+
+[ $failed -eq 0 ] && say "Lint found nothing" || { say "Lint found the above"; exit 1; }
