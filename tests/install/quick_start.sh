@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# quick_start.sh SOURCE BUILD MPIEXEC: installs Tremula into a prefix of its own, builds the quick start from a folder
+# that knows nothing but this prefix, and runs it as two MPI jobs and a server.
+set -euo pipefail
+source=$1 build=$2 mpiexec=$3
+work=$(mktemp -d)
+server=
+finish() {
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  rm -rf "$work"
+}
+trap finish EXIT
+fail() { echo "FAILED: $*" >&2; exit 1; }
+prefix=$work/prefix
+
+echo "== install"
+cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+# The tree can be moved: nothing in it may know where it was made.
+mv "$prefix" "$work/moved"
+prefix=$work/moved
+
+echo "== only the C interface and its skins are seen"
+find "$prefix/include" -type f | sed "s#$prefix/include/##" | sort | tee "$work/headers"
+grep -vE '^tremula/tremula(_mpi)?\.(h|hpp)$' "$work/headers" && fail "internal headers are installed"
+library=$(find "$prefix" -name libtremula.so)
+nm --dynamic --defined-only "$library" | awk '{print $3}' | grep -v '^tremula_' &&
+  fail "libtremula.so shows names that are not of the C interface"
+
+echo "== find_package, from outside of the repository"
+cp -r "$source/examples/00_quick_start" "$work/quick_start"
+cmake -S "$work/quick_start" -B "$work/quick_start/build" -DCMAKE_PREFIX_PATH="$prefix" \
+  >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
+cmake --build "$work/quick_start/build" || fail "the quick start does not compile"
+
+echo "== pkg-config, a C program"
+cat >"$work/version.c" <<'C'
+#include <stdio.h>
+#include <tremula/tremula.h>
+int main(void) { return puts(tremula_version()) < 0; }
+C
+export PKG_CONFIG_PATH
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tremula.pc)")
+# shellcheck disable=SC2046
+cc "$work/version.c" -o "$work/version" $(pkg-config --cflags --libs tremula)
+version=$(LD_LIBRARY_PATH=$(dirname "$library") "$work/version")
+[ "$version" = "$(pkg-config --modversion tremula)" ] || fail "library says $version, tremula.pc something else"
+
+echo "== a server and two jobs"
+"$prefix/bin/tremula" serve --port 0 --port-file "$work/port" >"$work/server.log" 2>&1 &
+server=$!
+for _ in $(seq 100); do
+  [ -s "$work/port" ] && break
+  sleep 0.1
+done
+[ -s "$work/port" ] || { cat "$work/server.log"; fail "no port file after 10 s"; }
+
+export TREMULA_SERVER=file:$work/port TREMULA_TIMEOUT=60
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+start() {  # start PROGRAM RANKS: a job of its own
+  timeout 120 "$mpiexec" --oversubscribe --bind-to none -n "$2" \
+    "$work/quick_start/build/quick_start_$1" >"$work/$1.log" 2>&1
+}
+start producer 2 &
+producer=$!
+consumer_status=0 producer_status=0
+start consumer 3 || consumer_status=$?
+wait "$producer" || producer_status=$?
+cat "$work/producer.log" "$work/consumer.log"
+[ "$producer_status" = 0 ] || fail "the producer ended with $producer_status"
+[ "$consumer_status" = 0 ] || fail "the consumer ended with $consumer_status"
+
+# The mean of 0 1 2 ... 799999 is 399999.5; a step adds a million.
+for step in $(seq 0 9); do
+  echo "step $step: mean $((step * 1000000 + 399999)).5"
+done | diff - "$work/consumer.log" || fail "the consumer has other numbers than the producer"
+echo "== the numbers agree"

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# without_mpi_and_libfabric.sh SOURCE [COMPILER_LAUNCHER]: library and program still build, install and start.
+set -euo pipefail
+source=$1 launcher=${2:-}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" \
+  -DTREMULA_WITH_MPI=OFF -DTREMULA_WITH_OFI=OFF -DTREMULA_BUILD_TESTS=OFF -DTREMULA_BUILD_EXAMPLES=OFF |
+  grep 'Tremula transports'
+cmake --build "$work/build"
+cmake --install "$work/build" --prefix "$work/prefix" >/dev/null
+"$work/prefix/bin/tremula" version
+if [ -e "$work/prefix/include/tremula/tremula_mpi.h" ]; then
+  echo "FAILED: tremula_mpi.h is installed, but its function is not in the library" >&2
+  exit 1
+fi
