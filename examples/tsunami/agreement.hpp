@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What producer and consumer have agreed on beforehand. Process counts and distributions are not
+// part of it.
+#include "grid.hpp"
+
+namespace tsunami {
+
+inline constexpr const char* stream_name = "tsunami";
+/// Height of the sea surface above still water in metres, float, shape [rows][columns], south to
+/// north; 0 on land.
+inline constexpr const char* field_name = "elevation";
+
+inline constexpr Index steps = 300;
+inline constexpr double seconds_per_step = 120;
+/// Step 0 is the sea one interval after its floor was lifted.
+inline constexpr double seconds_at(Index step) {
+  return static_cast<double>(step + 1) * seconds_per_step;
+}
+
+/// The Pacific from 120 E to 70 W and from 50 S to 62 N, in cells of `nodes` x 5 arc-minutes.
+inline Grid pacific(Index nodes) {
+  return {.west = 120,
+          .south = -50,
+          .nodes = nodes,
+          .rows = 112 * 12 / nodes,
+          .columns = 170 * 12 / nodes};
+}
+
+}  // namespace tsunami

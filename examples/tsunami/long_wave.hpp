@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Linear long waves on the sphere, on a block of the grid per rank.
+//
+// With elevation e, depth h and fluxes M = h u (east), N = h v (north), latitude p, longitude l,
+// radius R:
+//
+//     de/dt + 1 / (R cos p) (dM/dl + d(N cos p)/dp) = 0
+//     dM/dt + g h / (R cos p) de/dl = 0
+//     dN/dt + g h / R de/dp = 0
+//
+// Source: IUGG/IOC TIME Project, "Numerical method of tsunami simulation with the leap-frog
+// scheme", IOC Manuals and Guides 35 (1997), part 3 (linear long waves in spherical coordinates),
+// on the staggered grid given there: e in the middle of a cell at whole time steps, M and N on its
+// faces half a step later. What differs: the Coriolis force is left out (a tsunami's period of well
+// under two hours is short against the pendulum day, arrivals do not feel it), and the fluxes are
+// kept scaled, m = M dt / (R cos p dl) and n = N cos p dt / (R dp), which leaves
+//
+//     m -= cx (e[east] - e)     n -= cy (e[north] - e)     e -= m - m[west] + (n - n[south]) / cos
+//     p
+//
+// with cx, cy the squared Courant numbers of a face. A face to land has 0 there: no flux, full
+// reflection. On a face to the outside of the grid the flux is that of a wave that leaves straight
+// through it, M = e sqrt(g h).
+//
+// Stable if dt sqrt(g h) sqrt(1 / dx^2 + 1 / dy^2) <= 1 in every cell.
+#include <mpi.h>
+
+#include <array>
+#include <vector>
+
+#include "grid.hpp"
+
+namespace tsunami {
+
+inline constexpr double gravity = 9.81;
+
+/// The cells of one rank, and its neighbours (MPI_PROC_NULL beyond the grid).
+struct Block {
+  MPI_Comm comm = MPI_COMM_NULL;
+  Index first_row = 0, first_column = 0, rows = 0, columns = 0;
+  int south = MPI_PROC_NULL, north = MPI_PROC_NULL, west = MPI_PROC_NULL, east = MPI_PROC_NULL;
+
+  /// One value per cell, with a ring of one ghost cell around; shape: [rows + 2][columns + 2].
+  std::size_t ghosted_cells() const { return static_cast<std::size_t>((rows + 2) * stride()); }
+  Index stride() const { return columns + 2; }
+  /// Position of a cell in that shape; -1 and rows (columns) are the ghosts.
+  std::size_t at(Index row, Index column) const {
+    return static_cast<std::size_t>((row + 1) * stride() + column + 1);
+  }
+};
+
+/// Shares the grid among the ranks of `comm`: `process_rows` x `process_columns` plain blocks of
+/// ceil(extent / processes) cells, ranks numbered row by row.
+/// @throws std::runtime_error if the grid has fewer rows or columns than are needed for everybody
+/// to have some
+Block make_block(const Grid& grid, MPI_Comm comm, int process_rows, int process_columns);
+
+/// The waves on one block. All member functions are collective over block.comm unless they say
+/// otherwise.
+class LongWave {
+public:
+  /// @param depth still water in metres, 0 on land; shape as Block::ghosted_cells
+  /// @param seconds length that a whole number of time steps has to fill; see steps()
+  LongWave(const Grid& grid, const Block& block, const std::vector<float>& depth, double seconds);
+  ~LongWave();
+  LongWave(const LongWave&) = delete;
+  LongWave& operator=(const LongWave&) = delete;
+
+  /// Time steps in `seconds`: as few as stay 10 % below the limit of stability.
+  int steps() const { return steps_; }
+  /// Goes `seconds` on in time.
+  void advance();
+
+  /// Height of the sea surface above still water in metres, 0 on land; shape as
+  /// Block::ghosted_cells. Not collective.
+  std::vector<float>& elevation() { return elevation_; }
+  const std::vector<float>& elevation() const { return elevation_; }
+
+private:
+  void find_time_step(const Grid& grid, const std::vector<float>& depth, double seconds);
+  void set_faces(const Grid& grid, const std::vector<float>& depth);
+  void join_neighbours();
+  void radiate();
+  void advance_one();
+  std::size_t at(Index row, Index column) const { return block_.at(row, column); }
+
+  /// Faces to the outside of the grid: the cell within, the flux and its scaled Courant number,
+  /// outwards positive.
+  struct OpenFace {
+    std::size_t cell, face;
+    float outward;
+    bool eastern_or_western;
+  };
+
+  Block block_;
+  int steps_ = 0;
+  double time_step_ = 0;
+  std::vector<float> elevation_;
+  std::vector<float> east_flux_,
+      north_flux_;  ///< scaled, through a cell's eastern and northern face
+  std::vector<float> east_courant_, north_courant_;  ///< squared, of the same faces
+  std::vector<float> per_cosine_;                    ///< 1 / cos of a row's latitude
+  std::vector<OpenFace> open_faces_;
+  std::array<MPI_Request, 8>
+      halo_{};  ///< persistent: 4 sends and 4 receives of the elevation's edges
+  MPI_Datatype column_type_ = MPI_DATATYPE_NULL;
+};
+
+}  // namespace tsunami

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The relief of the Earth: NOAA's ETOPO5, heights in metres on a 5' grid.
+#include <string>
+#include <vector>
+
+#include "grid.hpp"
+
+namespace tsunami {
+
+/// Where Debian's package ferret-datasets puts it.
+inline constexpr const char* default_relief = "/usr/share/ferret-vis/data/etopo5.cdf";
+
+/// Heights of the relief points of `rows` x `columns` cells of the grid from cell (first_row,
+/// first_column) on, each the mean of its nodes x nodes points; negative below the sea. Cells may
+/// lie one or more outside the grid, but on the sphere. Shape: [rows][columns], south to north.
+/// @throws std::runtime_error if the file is missing or is not ETOPO5
+std::vector<float> read_relief(const std::string& file, const Grid& grid, Index first_row,
+                               Index first_column, Index rows, Index columns);
+
+/// Depth of the still water in metres, 0 on land. The linear equations lose their meaning where a
+/// wave is as high as the water is deep, so that no sea is shallower than `shallowest_metres`.
+inline constexpr float shallowest_metres = 10;
+inline float still_depth(float height) {
+  return height >= 0 ? 0 : (-height < shallowest_metres ? shallowest_metres : -height);
+}
+
+}  // namespace tsunami

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A hash of one step of a distributed field that does not depend on who holds which element: both
+// jobs compute it over what lies in their own memory, and equal hashes mean equal fields.
+#include <mpi.h>
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "grid.hpp"
+
+namespace tsunami {
+
+/// Bijective, every bit of the input changes half of the output's. Source: splitmix64 by S. Vigna
+/// (public domain).
+inline std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+/// Sum modulo 2^64, over the elements it is shown, of mixed(step, global index, bits of the value).
+class StepHash {
+public:
+  explicit StepHash(Index step) : start_(mixed(static_cast<std::uint64_t>(step) + 1)) {}
+
+  /// `count` elements that are neighbours in the global order, the first with number `first`.
+  void add(Index first, const float* values, Index count) {
+    // Multiples of the golden ratio stay further apart than 2^32, where two different (index,
+    // value) could meet.
+    constexpr std::uint64_t golden = 0x9e3779b97f4a7c15U;
+    std::uint64_t place = start_ + golden * static_cast<std::uint64_t>(first);
+    for (Index i = 0; i < count; ++i, place += golden) {
+      sum_ += mixed(place + std::bit_cast<std::uint32_t>(values[i]));
+    }
+  }
+  std::uint64_t sum() const { return sum_; }
+
+private:
+  std::uint64_t start_, sum_ = 0;
+};
+
+/// The hashes of all ranks' parts become those of the whole field. Collective.
+inline void add_over_ranks(std::vector<std::uint64_t>& hashes, MPI_Comm comm) {
+  static_assert(sizeof(unsigned long) == sizeof(std::uint64_t));
+  MPI_Allreduce(MPI_IN_PLACE, hashes.data(), static_cast<int>(hashes.size()), MPI_UNSIGNED_LONG,
+                MPI_SUM, comm);
+}
+
+}  // namespace tsunami

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a job says about its run, for the other job and for whoever started both.
+#include <mpi.h>
+
+#include <cstdint>
+#include <string>
+#include <tremula/tremula.hpp>
+#include <vector>
+
+namespace tsunami {
+
+struct Summary {
+  std::string job;
+  std::uint64_t steps = 0;
+  std::uint64_t bytes = 0;     ///< payload of all ranks
+  std::uint64_t packages = 0;  ///< of all ranks
+  double plan_seconds = 0;     ///< of the slowest rank
+  double wait_seconds = 0;     ///< blocked on the other job, mean over the ranks
+  double wall_seconds = 0;
+  std::string transport;
+  std::vector<std::uint64_t> hashes;  ///< of every step, over the whole field
+};
+
+/// From each rank's statistics and each rank's share of the hashes. Collective.
+Summary summarise(const std::string& job, const tremula::Statistics& statistics,
+                  std::vector<std::uint64_t> hashes, double wall_seconds, MPI_Comm comm);
+
+/// As JSON; the file appears under its name only when it is complete.
+void write_summary(const Summary& summary, const std::string& file);
+
+/// What write_summary wrote, by a job that may still be about to.
+/// @throws std::runtime_error if the file is not there after `timeout_seconds`
+Summary read_summary(const std::string& file, double timeout_seconds);
+
+}  // namespace tsunami
