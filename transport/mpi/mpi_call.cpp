@@ -6,7 +6,6 @@
 #include "core/error.hpp"
 
 namespace tremula::transport::mpi {
-namespace {
 
 bool is_running() {
   int initialised = 0, finalised = 0;
@@ -14,8 +13,6 @@ bool is_running() {
   MPI_Finalized(&finalised);
   return initialised != 0 && finalised == 0;
 }
-
-}  // namespace
 
 std::string error_text(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};

@@ -11,6 +11,9 @@
 
 namespace tremula::transport::mpi {
 
+/// Between MPI_Init and MPI_Finalize.
+bool is_running();
+
 /// MPI's own text for a return code.
 std::string error_text(int code);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/mpi/mpi_connect.hpp"
 
+#include <signal.h>
+
 #include <chrono>
 #include <future>
 #include <semaphore>
@@ -26,13 +28,11 @@ struct Outcome {
   MPI_Comm link = MPI_COMM_NULL;
 };
 
-/// Runs `call` in a thread that may outlive the caller and everything that the caller owns.
-template <class Call>
-std::future<Outcome> in_background(Call call) {
-  std::packaged_task<Outcome()> task(std::move(call));
-  auto outcome = task.get_future();
-  std::thread(std::move(task)).detach();
-  return outcome;
+void ignore_broken_pipes() {
+  struct sigaction action {};
+  if (sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, nullptr);
 }
 
 std::string seconds_since(std::chrono::steady_clock::time_point began) {
@@ -51,13 +51,22 @@ MPI_Comm connect_groups(MPI_Comm local, Side side, const std::string& port, Dead
                                      " another one of this process has been waiting for a group "
                                      "that does not come, and MPI cannot "
                                      "interrupt it: restart this job, or choose another transport");
-  auto outcome = in_background([=] {
+  ignore_broken_pipes();
+  // Holds nothing of the caller's: it may outlive all of it.
+  std::packaged_task<Outcome()> task([=] {
     Outcome result;
     result.code = accepts ? MPI_Comm_accept(port.c_str(), MPI_INFO_NULL, 0, local, &result.link)
                           : MPI_Comm_connect(port.c_str(), MPI_INFO_NULL, 0, local, &result.link);
     connecting.release();
     return result;
   });
+  auto outcome = task.get_future();
+  try {
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error& error) {
+    connecting.release();
+    throw Error(Errc::transport, "expected a thread for " + call + ", found none: " + error.what());
+  }
   if (outcome.wait_until(deadline.at()) != std::future_status::ready)
     throw Error(Errc::timed_out, "expected the other group to join by " +
                                      std::string(accepts ? "MPI_Comm_connect" : "MPI_Comm_accept") +
@@ -69,18 +78,6 @@ MPI_Comm connect_groups(MPI_Comm local, Side side, const std::string& port, Dead
   check(code, call);
   check(MPI_Comm_set_errhandler(link, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   return link;
-}
-
-bool disconnect_groups(MPI_Comm link, double seconds) noexcept {
-  try {
-    auto outcome = in_background([link]() mutable {
-      return Outcome{MPI_Comm_disconnect(&link), MPI_COMM_NULL};
-    });
-    return outcome.wait_until(Deadline::after(seconds).at()) == std::future_status::ready &&
-           outcome.get().code == MPI_SUCCESS;
-  } catch (const std::exception&) {  // no thread to be had
-    return false;
-  }
 }
 
 }  // namespace tremula::transport::mpi

@@ -14,124 +14,154 @@
 namespace tremula::transport::mpi {
 
 using core::Deadline, core::Errc, core::Error, core::Rank;
+using Kind = Envelope::Kind;
 
-/// One message, in whole or in part on its way.
+namespace {
+
+constexpr std::size_t chunk_bytes = std::size_t{1} << 30;
+/// Stands before a port's name in an address, so that another transport's address is no port.
+constexpr std::string_view address_prefix = "mpi-port:";
+
+/// MPI tag of the chunks of a long message. Two messages that share one are 32000 messages apart.
+int chunk_tag(std::uint32_t number) {
+  return Postbox::mpi_tag + 1 + static_cast<int>(number % 32000);
+}
+
+void nap() { std::this_thread::sleep_for(std::chrono::microseconds(50)); }
+
+}  // namespace
+
+/// One message that is asked for or on its way.
 class Endpoint::Transfer final : public Operation {
 public:
-  void start(Endpoint& endpoint, Direction direction, Rank peer, int tag, std::byte* bytes,
-             std::size_t count) {
-    endpoint_ = &endpoint;
-    direction_ = direction;
+  explicit Transfer(Endpoint& endpoint) : endpoint_(endpoint) {}
+
+  void begin(bool is_send, Rank peer, Tag tag, std::span<std::byte> bytes) {
+    state_ = State::waiting;
+    is_send_ = is_send;
+    is_ended_ = false;
     peer_ = peer;
     tag_ = tag;
     bytes_ = bytes;
-    count_ = count;
-    moved_ = 0;
-    post(tag);
+    failure_.clear();
   }
 
   std::optional<std::size_t> test() override {
-    if (!failure_.empty()) throw Error(Errc::transport, std::exchange(failure_, {}));
-    while (request_ != MPI_REQUEST_NULL || is_next_in_line()) {
-      if (request_ == MPI_REQUEST_NULL) post(tag_ + static_cast<int>(tag_limit));
-      int done = 0;
-      MPI_Status status;
-      const int code = MPI_Test(&request_, &done, &status);
-      if (code != MPI_SUCCESS) fail(code);
-      if (done == 0) return std::nullopt;
-      const std::size_t chunk = direction_ == Direction::send ? room() : arrived(status);
-      moved_ += chunk;
-      if (chunk < endpoint_->chunk_bytes_) return moved_;
-    }
-    return std::nullopt;
-  }
-
-  /// As test, for somebody who has no use for an error.
-  void advance() noexcept {
-    try {
-      test();
-    } catch (const std::exception& error) {
-      failure_ = error.what();
-    }
+    endpoint_.take_mail();
+    advance();
+    if (!failure_.empty()) throw Error(Errc::transport, failure_);
+    if (state_ != State::finished) return std::nullopt;
+    return length_;
   }
 
   void cancel() noexcept override {
-    if (is_long()) endpoint_->spoilt_ = "a long message " + name() + " was given up";
-    if (request_ == MPI_REQUEST_NULL) return;
-    MPI_Cancel(&request_);
-    using Clock = std::chrono::steady_clock;
-    const auto began = Clock::now();
-    const auto deadline = Deadline::after(endpoint_->patience_);
-    int done = 0;
-    while (MPI_Test(&request_, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
-      if (deadline.expired()) {
-        ++endpoint_->abandoned_;
-        break;
-      }
-      std::this_thread::yield();
-    }
-    endpoint_->patience_ -= std::chrono::duration<double>(Clock::now() - began).count();
-    request_ = MPI_REQUEST_NULL;
+    if (state_ == State::waiting && !is_send_)
+      std::erase(endpoint_.lanes_[{peer_, tag_}].receives, this);
+    if (state_ == State::moving) take_chunks_back();
   }
 
   void release() noexcept override {
-    std::erase(endpoint_->long_ones_, this);
-    endpoint_->idle_.push_back(this);
+    std::erase(endpoint_.long_ones_, this);
+    endpoint_.idle_.push_back(this);
   }
 
-  bool is_long() const noexcept { return count_ >= endpoint_->chunk_bytes_; }
+  bool is(bool is_send, Rank peer, std::uint32_t number) const {
+    return is_send_ == is_send && peer_ == peer && number_ == number;
+  }
+  Rank peer() const { return peer_; }
+  std::span<std::byte> bytes() const { return bytes_; }
+  /// "from rank 3 with tag 2"
+  std::string name() const {
+    return (is_send_ ? "to rank " : "from rank ") + std::to_string(peer_) + " with tag " +
+           std::to_string(tag_);
+  }
+
+  /// The message is a long one, the `number`th between its two ranks.
+  void announce(std::uint32_t number) {
+    number_ = number;
+    endpoint_.long_ones_.push_back(this);
+  }
+
+  /// Both sides are at it: hands the message's bytes to MPI.
+  void move(std::size_t length) {
+    state_ = State::moving;
+    length_ = length;
+    const int tag = chunk_tag(number_);
+    chunks_.clear();
+    for (std::size_t at = 0; at < length; at += chunk_bytes) {
+      const int count = static_cast<int>(std::min(chunk_bytes, length - at));
+      std::byte* chunk = bytes_.data() + at;
+      MPI_Request& request = chunks_.emplace_back(MPI_REQUEST_NULL);
+      if (is_send_)
+        check(MPI_Isend(chunk, count, MPI_BYTE, peer_, tag, endpoint_.link_, &request),
+              "MPI_Isend " + name());
+      else
+        check(MPI_Irecv(chunk, count, MPI_BYTE, peer_, tag, endpoint_.link_, &request),
+              "MPI_Irecv " + name());
+    }
+  }
+
+  /// Looks whether MPI has done its part.
+  void advance() {
+    if (state_ != State::moving) return;
+    int done = 0;
+    check(MPI_Testall(static_cast<int>(chunks_.size()), chunks_.data(), &done, MPI_STATUSES_IGNORE),
+          "MPI_Testall of a message " + name());
+    if (done == 0) return;
+    if (is_send_)
+      endpoint_.post_->send(peer_,
+                            {.kind = Kind::end, .number = number_, .tag = tag_, .length = length_});
+    if (is_send_ || is_ended_) finish(length_);
+  }
+
+  /// The sender says that its bytes were good to the last.
+  void end() {
+    is_ended_ = true;
+    advance();
+  }
+
+  void finish(std::size_t length) {
+    state_ = State::finished;
+    length_ = length;
+  }
+  void fail(std::string text) {
+    state_ = State::finished;
+    failure_ = std::move(text);
+  }
 
 private:
-  std::size_t room() const { return std::min(endpoint_->chunk_bytes_, count_ - moved_); }
-  std::string name() const {
-    return (direction_ == Direction::send ? "to rank " : "from rank ") + std::to_string(peer_) +
-           " with tag " + std::to_string(tag_);
-  }
-  bool is_next_in_line() const {
-    const auto same_line = [this](const Transfer* other) {
-      return other->direction_ == direction_ && other->peer_ == peer_ && other->tag_ == tag_;
-    };
-    return *std::ranges::find_if(endpoint_->long_ones_, same_line) == this;
-  }
-  void post(int tag) {
-    const int bytes = static_cast<int>(room());
-    if (direction_ == Direction::send)
-      check(MPI_Isend(bytes_ + moved_, bytes, MPI_BYTE, peer_, tag, endpoint_->link_, &request_),
-            "MPI_Isend " + name());
-    else
-      check(MPI_Irecv(bytes_ + moved_, bytes, MPI_BYTE, peer_, tag, endpoint_->link_, &request_),
-            "MPI_Irecv " + name());
-  }
-  static std::size_t arrived(const MPI_Status& status) {
-    int bytes = 0;
-    check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
-    return static_cast<std::size_t>(bytes);
-  }
-  [[noreturn]] void fail(int code) {
-    request_ = MPI_REQUEST_NULL;
-    int kind = code;
-    MPI_Error_class(code, &kind);
-    if (kind != MPI_ERR_TRUNCATE) check(code, "MPI_Test of a message " + name());
-    endpoint_->spoilt_ = "a message " + name() + " was longer than its receiver expected";
-    throw Error(Errc::transport,
-                "expected a message " + name() + " of at most " + std::to_string(count_) +
-                    " bytes, found a longer one: both sides must have the same plan; open the "
-                    "stream again on both sides");
+  enum class State { waiting, moving, finished };
+
+  void take_chunks_back() noexcept {
+    using Clock = std::chrono::steady_clock;
+    for (auto& chunk : chunks_)
+      if (chunk != MPI_REQUEST_NULL) MPI_Cancel(&chunk);
+    const auto began = Clock::now();
+    const auto deadline = Deadline::after(endpoint_.patience_);
+    int done = 0;
+    while (MPI_Testall(static_cast<int>(chunks_.size()), chunks_.data(), &done,
+                       MPI_STATUSES_IGNORE) == MPI_SUCCESS &&
+           done == 0 && !deadline.expired())
+      nap();
+    endpoint_.patience_ -= std::chrono::duration<double>(Clock::now() - began).count();
+    if (done == 0) ++endpoint_.abandoned_;
   }
 
-  Endpoint* endpoint_ = nullptr;
-  Direction direction_ = Direction::send;
+  Endpoint& endpoint_;
+  State state_ = State::waiting;
+  bool is_send_ = false;
+  bool is_ended_ = false;  // end() was called
   Rank peer_ = 0;
-  int tag_ = 0;
-  std::byte* bytes_ = nullptr;
-  std::size_t count_ = 0;                   // bytes to send, or posted for receiving
-  std::size_t moved_ = 0;                   // bytes of the chunks that have finished
-  MPI_Request request_ = MPI_REQUEST_NULL;  // of the chunk in flight
-  std::string failure_;                     // found by advance(), to be thrown by test()
+  Tag tag_ = 0;
+  std::span<std::byte> bytes_;  // to send, or room to receive in
+  std::uint32_t number_ = 0;
+  std::size_t length_ = 0;  // of the message, once it is known
+  std::vector<MPI_Request> chunks_;
+  std::string failure_;
 };
 
-Endpoint::Endpoint(MPI_Comm local, Side side, std::size_t chunk_bytes, const core::Log* log)
-    : local_(local), side_(side), chunk_bytes_(chunk_bytes), log_(log) {
+Endpoint::Endpoint(MPI_Comm local, Side side, const core::Log* log)
+    : local_(local), side_(side), log_(log) {
   int rank = 0;
   check(MPI_Comm_rank(local_, &rank), "MPI_Comm_rank");
   if (side_ == Side::consumer || rank != 0) return;
@@ -141,16 +171,43 @@ Endpoint::Endpoint(MPI_Comm local, Side side, std::size_t chunk_bytes, const cor
 }
 
 Endpoint::~Endpoint() {
+  if (!is_running()) {  // nothing of MPI may be called any more
+    static_cast<void>(post_.release());
+    return;
+  }
   if (!port_.empty()) MPI_Close_port(port_.c_str());
   if (link_ == MPI_COMM_NULL) return;
-  const bool is_clean = abandoned_ == 0 && disconnect_groups(link_, 0.4);
-  if (!is_clean && log_ != nullptr)
-    log_->warn("transport", "mpi link left behind operations=" + std::to_string(abandoned_) +
-                                " because the other group is gone or does not answer");
+  const bool is_clean = part_from_peers();
+  post_.reset();
+  if (is_clean)
+    MPI_Comm_free(&link_);
+  else if (log_ != nullptr)
+    log_->info("transport", "mpi link left to MPI goodbyes=" + std::to_string(goodbyes_) + "/" +
+                                std::to_string(announced_.size()) +
+                                " messages=" + std::to_string(abandoned_));
+}
+
+bool Endpoint::part_from_peers() {
+  if (abandoned_ != 0) return false;
+  try {
+    for (std::size_t p = 0; p < announced_.size(); ++p)
+      post_->send(static_cast<Rank>(p), {.kind = Kind::goodbye});
+    const auto deadline = Deadline::after(0.5);
+    for (;;) {
+      take_mail();
+      if (goodbyes_ == announced_.size() && post_->is_sent()) return true;
+      if (deadline.expired()) return false;
+      nap();
+    }
+  } catch (const Error&) {  // a link that has failed is left to MPI, too
+    return false;
+  }
 }
 
 Address Endpoint::address() const {
-  const auto bytes = std::as_bytes(std::span(port_));
+  if (port_.empty()) return {};
+  const std::string text = std::string(address_prefix) + port_;
+  const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
 
@@ -158,55 +215,152 @@ void Endpoint::connect(std::span<const Address> peers, Deadline deadline) {
   core::expects(link_ == MPI_COMM_NULL, "expected connect to be called once, found a second call");
   std::string port = port_;
   if (side_ == Side::consumer) {
-    if (peers.empty() || peers[0].empty())
-      throw Error(Errc::transport,
-                  "expected the name of an MPI port as the address of the producer's rank 0, found "
-                  "none: both sides "
-                  "must use the mpi transport");
-    port.assign(reinterpret_cast<const char*>(peers[0].data()), peers[0].size());
+    if (!peers.empty())
+      port.assign(reinterpret_cast<const char*>(peers[0].data()), peers[0].size());
+    if (!port.starts_with(address_prefix))
+      throw Error(
+          Errc::transport,
+          "expected the name of an MPI port as the address of the producer's rank 0, found " +
+              std::to_string(port.size()) +
+              " bytes that are none: both sides must use the mpi transport");
+    port.erase(0, address_prefix.size());
   }
   link_ = connect_groups(local_, side_, port, deadline);
-  check(MPI_Comm_remote_size(link_, &peers_), "MPI_Comm_remote_size");
-  if (static_cast<std::size_t>(peers_) != peers.size())
+  int ranks = 0;
+  check(MPI_Comm_remote_size(link_, &ranks), "MPI_Comm_remote_size");
+  if (static_cast<std::size_t>(ranks) != peers.size())
     throw Error(Errc::transport, "expected " + std::to_string(peers.size()) +
-                                     " ranks in the other group, found " + std::to_string(peers_) +
+                                     " ranks in the other group, found " + std::to_string(ranks) +
                                      " at port " + port);
+  announced_.resize(peers.size());
+  post_ = std::make_unique<Postbox>(link_);
 }
 
-Request Endpoint::start(Direction direction, Rank peer, Tag tag, std::byte* bytes,
-                        std::size_t count) {
-  core::expects(link_ != MPI_COMM_NULL,
-                "expected a connected endpoint, found none: call connect first");
-  core::expects(peer >= 0 && peer < peers_, "expected a peer from 0 to " +
-                                                std::to_string(peers_ - 1) + ", found " +
-                                                std::to_string(peer));
-  core::expects(tag < tag_limit, "expected a tag below " + std::to_string(tag_limit) + ", found " +
-                                     std::to_string(tag));
-  if (count >= chunk_bytes_ && !spoilt_.empty())
-    throw Error(Errc::transport,
-                "expected an undisturbed link, but " + spoilt_ + ": open the stream again");
-  if (idle_.empty()) idle_.push_back(transfers_.emplace_back(std::make_unique<Transfer>()).get());
+void Endpoint::expect_peer(Rank peer) const {
+  core::expects(post_ != nullptr, "expected a connected endpoint, found none: call connect first");
+  core::expects(peer >= 0 && static_cast<std::size_t>(peer) < announced_.size(),
+                "expected a rank of the other group, 0 to " +
+                    std::to_string(announced_.size() - 1) + ", found " + std::to_string(peer));
+}
+
+Endpoint::Transfer& Endpoint::idle_transfer() {
+  if (idle_.empty())
+    idle_.push_back(transfers_.emplace_back(std::make_unique<Transfer>(*this)).get());
   Transfer* transfer = idle_.back();
-  transfer->start(*this, direction, peer, static_cast<int>(tag), bytes, count);
   idle_.pop_back();
-  if (transfer->is_long()) long_ones_.push_back(transfer);
-  return Request(transfer);
+  return *transfer;
 }
 
 Request Endpoint::send(Rank peer, Tag tag, core::BytesView bytes) {
-  // MPI_Isend reads only, but both directions share one description.
-  return start(Direction::send, peer, tag, const_cast<std::byte*>(bytes.data()), bytes.size());
+  expect_peer(peer);
+  Transfer& transfer = idle_transfer();
+  Request request(&transfer);
+  // A send only reads, but both directions share one description.
+  transfer.begin(true, peer, tag, {const_cast<std::byte*>(bytes.data()), bytes.size()});
+  if (bytes.size() <= Postbox::short_bytes) {
+    post_->send(peer, {.kind = Kind::message, .number = 0, .tag = tag, .length = bytes.size()},
+                bytes);
+    transfer.finish(bytes.size());
+  } else {
+    const std::uint32_t number = announced_[static_cast<std::size_t>(peer)]++;
+    transfer.announce(number);
+    post_->send(peer,
+                {.kind = Kind::announce, .number = number, .tag = tag, .length = bytes.size()});
+  }
+  return request;
 }
 
 Request Endpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
-  return start(Direction::receive, peer, tag, bytes.data(), bytes.size());
+  expect_peer(peer);
+  Transfer& transfer = idle_transfer();
+  Request request(&transfer);
+  transfer.begin(false, peer, tag, bytes);
+  Lane& lane = lanes_[{peer, tag}];
+  if (lane.arrivals.empty()) {
+    lane.receives.push_back(&transfer);
+  } else {
+    const auto arrival = std::move(lane.arrivals.front());
+    lane.arrivals.pop_front();
+    match(transfer, arrival.envelope, arrival.payload);
+  }
+  return request;
 }
 
 void Endpoint::progress() {
+  if (post_ == nullptr) return;
+  take_mail();
   for (Transfer* transfer : long_ones_) transfer->advance();
-  int found = 0;
-  if (link_ != MPI_COMM_NULL)
-    check(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, link_, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
+}
+
+void Endpoint::take_mail() {
+  while (const auto mail = post_->take()) take(*mail);
+}
+
+void Endpoint::take(const Postbox::Mail& mail) {
+  const auto& [peer, envelope, payload] = mail;
+  switch (envelope.kind) {
+    case Kind::message:
+    case Kind::announce: {
+      Lane& lane = lanes_[{peer, envelope.tag}];
+      if (lane.receives.empty()) {
+        lane.arrivals.push_back({envelope, {payload.begin(), payload.end()}});
+        return;
+      }
+      Transfer& receive = *lane.receives.front();
+      lane.receives.pop_front();
+      match(receive, envelope, payload);
+      return;
+    }
+    case Kind::ready:  // of a send that was given up in the meantime there is no trace
+      if (Transfer* send = find(true, peer, envelope.number)) send->move(send->bytes().size());
+      return;
+    case Kind::refuse:
+      if (Transfer* send = find(true, peer, envelope.number))
+        send->fail("the receiver of a message " + send->name() + " expected at most " +
+                   std::to_string(envelope.length) + " bytes, found " +
+                   std::to_string(send->bytes().size()) + ": both sides must have the same plan");
+      return;
+    case Kind::end:
+      if (Transfer* receive = find(false, peer, envelope.number)) receive->end();
+      return;
+    case Kind::goodbye:
+      ++goodbyes_;
+      return;
+  }
+  throw Error(Errc::protocol, "expected an envelope from rank " + std::to_string(peer) +
+                                  ", found one of kind " +
+                                  std::to_string(static_cast<std::uint32_t>(envelope.kind)) +
+                                  ": both jobs must use the same version of Tremula");
+}
+
+void Endpoint::match(Transfer& receive, const Envelope& envelope, core::BytesView payload) {
+  const std::size_t room = receive.bytes().size();
+  const bool is_long = envelope.kind == Kind::announce;
+  if (envelope.length > room) {
+    receive.fail("expected a message " + receive.name() + " of at most " + std::to_string(room) +
+                 " bytes, found one of " + std::to_string(envelope.length) +
+                 ": both sides must have the same plan");
+    if (is_long)
+      post_->send(
+          receive.peer(),
+          {.kind = Kind::refuse, .number = envelope.number, .tag = envelope.tag, .length = room});
+  } else if (is_long) {
+    receive.announce(envelope.number);
+    receive.move(envelope.length);
+    post_->send(receive.peer(), {.kind = Kind::ready,
+                                 .number = envelope.number,
+                                 .tag = envelope.tag,
+                                 .length = envelope.length});
+  } else {
+    std::ranges::copy(payload, receive.bytes().begin());
+    receive.finish(payload.size());
+  }
+}
+
+Endpoint::Transfer* Endpoint::find(bool is_send, Rank peer, std::uint32_t number) const {
+  const auto it = std::ranges::find_if(
+      long_ones_, [&](const Transfer* t) { return t->is(is_send, peer, number); });
+  return it == long_ones_.end() ? nullptr : *it;
 }
 
 }  // namespace tremula::transport::mpi

@@ -2,18 +2,31 @@
 #pragma once
 // Messages between two groups that share an MPI intercommunicator.
 //
-// MPI counts in `int`, so a message travels as chunks of C bytes, all full but the last: a chunk of
-// less than C bytes (perhaps none) ends the message. The first chunk has the message's tag, the
-// others tag + tag_limit: so a receive never takes the rest of an earlier message for the beginning
-// of its own. Chunks after the first are posted when the one before has finished and every earlier
-// long message of the same (peer, tag) is complete.
+// MPI cannot take back an operation whose peer has begun to answer it, so it gets the caller's
+// memory only when both sides are at it:
+//
+//     sender                               receiver
+//     short: copied, sent ---------------> copied into the receive that matches
+//     long:  announce -------------------> finds the receive that matches, posts it
+//            sends chunks <--------------- ready
+//            chunks =====================> straight into the caller's memory
+//            end ------------------------> complete
+//
+// Tags and order live in the envelopes (mpi_postbox), which between two ranks stay in order. The
+// chunks of a long message have an MPI tag of their own, and at most 1 GiB each because MPI counts
+// in `int`.
 #include <mpi.h>
 
+#include <deque>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/log.hpp"
+#include "transport/mpi/mpi_postbox.hpp"
 #include "transport/transport.hpp"
 
 namespace tremula::transport::mpi {
@@ -21,11 +34,10 @@ namespace tremula::transport::mpi {
 class Endpoint final : public transport::Endpoint {
 public:
   /// @param local  this group's ranks; borrowed, outlives the endpoint
-  /// @param chunk_bytes  C; equal on both sides
   /// @param log  where the destructor tells what it had to leave behind; may be null
-  Endpoint(MPI_Comm local, Side side, std::size_t chunk_bytes, const core::Log* log);
-  /// Separates the groups again if both sides are well. An operation that the peer will never
-  /// finish stays with MPI, and so does the intercommunicator.
+  Endpoint(MPI_Comm local, Side side, const core::Log* log);
+  /// Says goodbye and waits up to half a second for the peers' goodbyes. Without all of them the
+  /// intercommunicator stays with MPI, so that what still arrives for it can do no harm.
   ~Endpoint() override;
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
@@ -35,28 +47,45 @@ public:
   /// Collective over both groups. Uses the first address only.
   void connect(std::span<const Address> peers, core::Deadline deadline) override;
   Request send(core::Rank peer, Tag tag, core::BytesView bytes) override;
+  /// Its bytes are MPI's only while a long message arrives in them. If the sender stops for more
+  /// than half a second just then, and cancel() is called, MPI may write to them later.
   Request receive(core::Rank peer, Tag tag, std::span<std::byte> bytes) override;
   void progress() override;
 
 private:
   class Transfer;
-  enum class Direction { send, receive };
-  Request start(Direction direction, core::Rank peer, Tag tag, std::byte* bytes, std::size_t count);
+  /// What the other rank may send next with one tag, or has sent before it was asked.
+  struct Lane {
+    std::deque<Transfer*> receives;  // in the order of their start; empty if there are arrivals
+    struct Arrival {
+      Envelope envelope;
+      core::Bytes payload;
+    };
+    std::deque<Arrival> arrivals;  // in the order of sending
+  };
+
+  Transfer& idle_transfer();
+  void expect_peer(core::Rank peer) const;
+  void take_mail();
+  void take(const Postbox::Mail& mail);
+  void match(Transfer& receive, const Envelope& envelope, core::BytesView payload);
+  Transfer* find(bool is_send, core::Rank peer, std::uint32_t number) const;
+  bool part_from_peers();
 
   MPI_Comm local_;
   Side side_;
-  std::size_t chunk_bytes_;
   const core::Log* log_;
   std::string port_;  // open on rank 0 of the producer, empty elsewhere
   MPI_Comm link_ = MPI_COMM_NULL;
-  core::Rank peers_ = 0;
+  std::unique_ptr<Postbox> post_;
+  std::vector<std::uint32_t> announced_;  // long messages sent; shape: [peer]
+  std::map<std::pair<core::Rank, Tag>, Lane> lanes_;
   std::vector<std::unique_ptr<Transfer>> transfers_;  // all that were ever needed at once
   std::vector<Transfer*> idle_;                       // of transfers_
-  std::vector<Transfer*>
-      long_ones_;  // of transfers_, in flight and of C bytes or more, in the order of their start
-  std::string spoilt_;     // why no message of C bytes or more can follow; empty: they can
-  double patience_ = 0.5;  // seconds that all cancelled operations together may take to end
-  int abandoned_ = 0;      // operations that did not end
+  std::vector<Transfer*> long_ones_;                  // of transfers_: announced and not yet ended
+  std::size_t goodbyes_ = 0;
+  int abandoned_ = 0;      // chunks that MPI does not give back
+  double patience_ = 0.5;  // seconds that may be spent on waiting for MPI to give chunks back
 };
 
 }  // namespace tremula::transport::mpi

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <limits>
 
 #include "core/error.hpp"
 #include "transport/mpi/mpi_endpoint.hpp"
@@ -42,11 +41,7 @@ std::string ompi_server() {
 
 }  // namespace
 
-Transport::Transport(MPI_Comm comm, const core::Log* log, std::size_t chunk_bytes)
-    : comm_(duplicate(comm)), log_(log), chunk_bytes_(chunk_bytes) {
-  core::expects(
-      chunk_bytes > 0 && chunk_bytes <= std::size_t{std::numeric_limits<int>::max()},
-      "expected chunks of 1 byte to 2 GiB, found " + std::to_string(chunk_bytes) + " bytes");
+Transport::Transport(MPI_Comm comm, const core::Log* log) : comm_(duplicate(comm)), log_(log) {
   int level = MPI_THREAD_SINGLE;
   check(MPI_Query_thread(&level), "MPI_Query_thread");
   if (level < MPI_THREAD_MULTIPLE) {
@@ -83,7 +78,7 @@ std::unique_ptr<transport::Endpoint> Transport::open(std::string_view offer, Sid
   if (offer != offer_)
     throw core::Error(core::Errc::unsupported,
                       "expected the offer '" + offer_ + "', found '" + std::string(offer) + "'");
-  return std::make_unique<Endpoint>(comm_.get(), side, chunk_bytes_, log_);
+  return std::make_unique<Endpoint>(comm_.get(), side, log_);
 }
 
 }  // namespace tremula::transport::mpi

@@ -20,10 +20,8 @@ class Transport final : public transport::Transport {
 public:
   /// Duplicates `comm`, whose ranks are this group's. Collective.
   /// @param log  outlives the transport; may be null
-  /// @param chunk_bytes  longer messages travel in parts; equal in all groups; tests make it small
   /// @throws core::Error invalid_argument, transport
-  explicit Transport(MPI_Comm comm, const core::Log* log = nullptr,
-                     std::size_t chunk_bytes = std::size_t{1} << 30);
+  explicit Transport(MPI_Comm comm, const core::Log* log = nullptr);
 
   std::string_view name() const noexcept override { return "mpi"; }
   /// "mpi:<library>", and what else two jobs must share; nothing if this process cannot connect to
@@ -38,7 +36,6 @@ public:
 private:
   Comm comm_;
   const core::Log* log_;
-  std::size_t chunk_bytes_;
   std::string offer_;
   std::string why_not_;
 };

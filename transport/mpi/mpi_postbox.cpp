@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/mpi/mpi_postbox.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/error.hpp"
+#include "transport/mpi/mpi_call.hpp"
+
+namespace tremula::transport::mpi {
+
+namespace {
+
+constexpr std::size_t posted_receives = 16;
+
+}  // namespace
+
+Postbox::Postbox(MPI_Comm link) : link_(link), incoming_(posted_receives) {
+  for (auto& slot : incoming_) {
+    slot = std::make_unique<Slot>();
+    receive(*slot);
+  }
+}
+
+Postbox::~Postbox() {
+  for (auto& slot : incoming_) {
+    if (slot->request == MPI_REQUEST_NULL) continue;
+    int done = 0;
+    MPI_Cancel(&slot->request);
+    if (MPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0)
+      static_cast<void>(slot.release());  // MPI still writes to it
+  }
+  for (auto& slot : outgoing_) {
+    int done = 0;
+    if (MPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0)
+      static_cast<void>(slot.release());  // MPI still reads from it
+  }
+}
+
+void Postbox::receive(Slot& slot) {
+  check(MPI_Irecv(slot.bytes.data(), static_cast<int>(slot.bytes.size()), MPI_BYTE, MPI_ANY_SOURCE,
+                  mpi_tag, link_, &slot.request),
+        "MPI_Irecv of an envelope");
+}
+
+void Postbox::send(core::Rank peer, const Envelope& envelope, core::BytesView payload) {
+  TREMULA_ASSERT(payload.size() <= short_bytes);
+  int done = 0;
+  if (!outgoing_.empty())
+    check(MPI_Test(&outgoing_.front()->request, &done, MPI_STATUS_IGNORE),
+          "MPI_Test of an envelope on its way");
+  if (done != 0) {
+    outgoing_.push_back(std::move(outgoing_.front()));
+    outgoing_.pop_front();
+  } else {
+    outgoing_.push_back(std::make_unique<Slot>());
+  }
+  Slot& slot = *outgoing_.back();
+  std::memcpy(slot.bytes.data(), &envelope, sizeof envelope);
+  if (!payload.empty())
+    std::memcpy(slot.bytes.data() + sizeof envelope, payload.data(), payload.size());
+  check(MPI_Isend(slot.bytes.data(), static_cast<int>(sizeof envelope + payload.size()), MPI_BYTE,
+                  peer, mpi_tag, link_, &slot.request),
+        "MPI_Isend of an envelope to rank " + std::to_string(peer));
+}
+
+std::optional<Postbox::Mail> Postbox::take() {
+  if (std::exchange(is_taken_, false)) {
+    receive(*incoming_[oldest_]);
+    oldest_ = (oldest_ + 1) % incoming_.size();
+  }
+  Slot& slot = *incoming_[oldest_];
+  int done = 0;
+  MPI_Status status;
+  check(MPI_Test(&slot.request, &done, &status), "MPI_Test of an envelope");
+  if (done == 0) return std::nullopt;
+  is_taken_ = true;
+  int bytes = 0;
+  check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+  const auto view = std::span(slot.bytes).first(static_cast<std::size_t>(bytes));
+  Mail mail{.peer = status.MPI_SOURCE, .envelope = {}, .payload = {}};
+  if (view.size() < sizeof mail.envelope)
+    throw core::Error(core::Errc::protocol, "expected an envelope of at least " +
+                                                std::to_string(sizeof mail.envelope) +
+                                                " bytes from rank " + std::to_string(mail.peer) +
+                                                ", found " + std::to_string(bytes) +
+                                                ": both jobs must use the same version of Tremula");
+  std::memcpy(&mail.envelope, view.data(), sizeof mail.envelope);
+  mail.payload = view.subspan(sizeof mail.envelope);
+  return mail;
+}
+
+bool Postbox::is_sent() {
+  return std::ranges::all_of(outgoing_, [](auto& slot) {
+    int done = 0;
+    check(MPI_Test(&slot->request, &done, MPI_STATUS_IGNORE), "MPI_Test of an envelope on its way");
+    return done != 0;
+  });
+}
+
+}  // namespace tremula::transport::mpi

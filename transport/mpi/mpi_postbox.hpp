@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "core/deadline.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::transport::mpi {
+
+/// What one rank of a link tells another. Between two ranks they arrive in the order in which they
+/// were sent.
+struct Envelope {
+  enum class Kind : std::uint32_t {
+    message,   ///< a whole short message; its bytes follow
+    announce,  ///< a long message of `length` bytes waits to be asked for
+    ready,     ///< answer to announce: the receives for its chunks are posted
+    refuse,    ///< answer to announce: the receive has room for `length` bytes only
+    end,       ///< all chunks of an announced message have been sent from memory that was valid
+    goodbye,   ///< the sender closes its end; nothing follows
+  };
+  Kind kind = Kind::message;
+  std::uint32_t number = 0;  ///< of an announced message, counted by its sender for each peer
+  Tag tag = 0;
+  std::uint64_t length = 0;
+};
+static_assert(sizeof(Envelope) == 24);
+
+/// Sends and receives envelopes. Everything that MPI touches is memory of the postbox, which leaves
+/// it to MPI when an operation does not end.
+class Postbox {
+public:
+  /// Longest message that fits in an envelope.
+  static constexpr std::size_t short_bytes = 4096 - sizeof(Envelope);
+  /// MPI tag of envelopes; all others are free.
+  static constexpr int mpi_tag = 0;
+
+  explicit Postbox(MPI_Comm link);
+  ~Postbox();
+  Postbox(const Postbox&) = delete;
+  Postbox& operator=(const Postbox&) = delete;
+
+  /// Copies `payload`; never blocks.
+  /// @throws core::Error transport
+  void send(core::Rank peer, const Envelope& envelope, core::BytesView payload = {});
+
+  struct Mail {
+    core::Rank peer;
+    Envelope envelope;
+    core::BytesView payload;  ///< valid until the next call of take()
+  };
+  /// The next envelope if one has come. Makes progress.
+  /// @throws core::Error transport, protocol
+  std::optional<Mail> take();
+
+  /// True when all that was sent is out of this process' hands. Makes progress.
+  bool is_sent();
+
+private:
+  struct Slot {
+    MPI_Request request = MPI_REQUEST_NULL;
+    std::array<std::byte, sizeof(Envelope) + short_bytes> bytes;
+  };
+  void receive(Slot& slot);
+
+  MPI_Comm link_;
+  std::vector<std::unique_ptr<Slot>>
+      incoming_;                                // always posted but for the one that was taken last
+  std::size_t oldest_ = 0;                      // of incoming_; MPI fills them in turn
+  bool is_taken_ = false;                       // incoming_[oldest_] is in the caller's hands
+  std::deque<std::unique_ptr<Slot>> outgoing_;  // in the order of sending
+};
+
+}  // namespace tremula::transport::mpi
