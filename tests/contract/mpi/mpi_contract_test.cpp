@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs every test of the transport contract with two jobs of its own, so that a connect which MPI
+// cannot interrupt spoils no other test.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "tests/coupled/jobs.hpp"
+
+namespace tremula::contract {
+
+namespace {
+
+using coupled::Arguments, coupled::Deadline, coupled::Job, coupled::Launcher, coupled::Role,
+    coupled::Stage;
+
+constexpr double test_seconds = 60;
+
+/// Plays the part of those who start jobs: whoever wants a peer to lose leaves a note
+/// (mpi_rank.cpp).
+class Undertaker {
+public:
+  explicit Undertaker(Stage& stage) : stage_(stage) {}
+  void look() {
+    const std::string name = "victim" + std::to_string(victims_);
+    std::ifstream note(stage_.directory() / name);
+    std::string side, act;
+    if (job_ == nullptr && note >> side >> act) {
+      job_ = &stage_.start({name, 1}, Launcher::mpirun,
+                           {RANK_PROGRAM, "victim", stage_.directory().string(),
+                            std::to_string(victims_), side, act});
+    } else if (job_ != nullptr && job_->wait(Deadline::after(0))) {
+      std::ofstream(stage_.directory() / (name + ".dead")) << "\n";
+      job_ = nullptr;
+      ++victims_;
+    }
+  }
+
+private:
+  Stage& stage_;
+  Job* job_ = nullptr;
+  int victims_ = 0;
+};
+
+class MpiContract : public testing::Test {
+public:
+  explicit MpiContract(std::string name) : name_(std::move(name)) {}
+
+  void TestBody() override {
+    const bool is_about_peers = name_.find("Peers") != std::string::npos;
+    const bool is_alone = name_.find("LostPeer") != std::string::npos;
+    const Role producers{"producer", is_about_peers ? 3 : 1},
+        consumers{"consumer", is_about_peers ? 4 : 1};
+    Stage stage;
+    stage.start_ompi_server();
+    std::vector<Job*> jobs;
+    for (const Role& role : {producers, consumers})
+      if (jobs.empty() || !is_alone)
+        jobs.push_back(
+            &stage.start(role, Launcher::mpirun,
+                         {RANK_PROGRAM, "--gtest_filter=" + name_, "--gtest_color=no", role.name,
+                          stage.directory().string(), std::to_string(producers.ranks),
+                          std::to_string(consumers.ranks)}));
+    Undertaker undertaker(stage);
+    const auto deadline = Deadline::after(test_seconds);
+    const auto is_over = [&] {
+      return std::ranges::all_of(
+          jobs, [](Job* job) { return job->wait(Deadline::after(0)).has_value(); });
+    };
+    while (!is_over() && !deadline.expired()) {
+      undertaker.look();
+      jobs.front()->wait(Deadline::after(0.02));
+    }
+    for (Job* job : jobs) {
+      EXPECT_EQ(job->wait(Deadline::after(0)), 0) << job->name();
+      EXPECT_EQ(job->output().find("SKIPPED"), std::string::npos) << job->name();
+      EXPECT_NE(job->output().find("[  PASSED  ] 1 test"), std::string::npos)
+          << job->name() << " ran no test";
+    }
+    if (HasFailure()) ADD_FAILURE() << stage.report();
+  }
+
+private:
+  std::string name_;
+};
+
+/// "Suite/Prefix.Test/parameter" of every test of the suite.
+std::vector<std::string> suite() {
+  std::unique_ptr<FILE, int (*)(FILE*)> list(popen(RANK_PROGRAM " --gtest_list_tests", "r"),
+                                             pclose);
+  std::string text;
+  for (int c = std::fgetc(list.get()); c != EOF; c = std::fgetc(list.get()))
+    text.push_back(static_cast<char>(c));
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  std::string line, prefix;
+  while (std::getline(lines, line)) {
+    line.erase(line.find_last_not_of(' ', line.find('#') - 1) + 1);
+    if (line.starts_with("  "))
+      names.push_back(prefix + line.substr(2));
+    else
+      prefix = line;
+  }
+  return names;
+}
+
+}  // namespace
+
+}  // namespace tremula::contract
+
+int main(int argc, char** argv) {
+  using namespace tremula::contract;
+  for (const auto& name : suite()) {
+    const auto begin = name.find('.') + 1;
+    testing::RegisterTest("MpiContract", name.substr(begin, name.find('/', begin) - begin).c_str(),
+                          nullptr, nullptr, __FILE__, __LINE__,
+                          [name]() -> testing::Test* { return new MpiContract(name); });
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of one of the two jobs that run the contract suite: mpi_rank SIDE DIRECTORY PRODUCERS
+// CONSUMERS. With DIRECTORY the jobs meet; a third job, the peer to lose, is `mpi_rank victim
+// DIRECTORY NUMBER SIDE ACT`.
+#include <mpi.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <thread>
+
+#include "core/error.hpp"
+#include "tests/contract/contract.hpp"
+#include "tests/coupled/jobs.hpp"
+#include "transport/mpi/mpi_transport.hpp"
+
+namespace tremula::contract {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A directory in which every process writes notes and reads those of the others.
+class Board {
+public:
+  explicit Board(fs::path directory) : directory_(std::move(directory)) {}
+  void write(const std::string& name, const std::string& text) const {
+    const auto draft = directory_ / (name + ".draft" + std::to_string(getpid()));
+    std::ofstream(draft) << text;
+    fs::rename(draft, directory_ / name);
+  }
+  /// Waits for the note.
+  std::string read(const std::string& name, Endpoint* link) const {
+    const auto deadline = Deadline::after(patience_seconds);
+    for (;;) {
+      std::ifstream file(directory_ / name);
+      if (file) return {std::istreambuf_iterator<char>(file), {}};
+      if (deadline.expired())
+        throw core::Error(core::Errc::timed_out, "the note " + name + " did not come");
+      if (link != nullptr) link->progress();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+
+private:
+  fs::path directory_;
+};
+
+std::string name_of(Side side) { return side == Side::producer ? "producer" : "consumer"; }
+Side other(Side side) { return side == Side::producer ? Side::consumer : Side::producer; }
+
+class MpiSeat final : public Seat {
+public:
+  MpiSeat(Side my_side, Rank my_rank, Rank mine, Rank theirs, const Board& board, std::string run,
+          MPI_Comm comm)
+      : Seat(my_side, my_rank, theirs),
+        mine_(mine),
+        board_(board),
+        run_(std::move(run)),
+        transport_(comm) {}
+
+  std::unique_ptr<Endpoint> open() override {
+    const auto offers = transport_.offers();
+    if (offers.empty()) throw core::Error(core::Errc::unsupported, transport_.why_not());
+    return transport_.open(offers.front(), side);
+  }
+  std::vector<Address> swap_addresses(const Address& mine) override {
+    const std::string text(reinterpret_cast<const char*>(mine.data()), mine.size());
+    std::vector<Address> theirs;
+    for (const auto& found : tell(text, other(side), peers, nullptr)) {
+      const auto bytes = std::as_bytes(std::span(found));
+      theirs.emplace_back(bytes.begin(), bytes.end());
+    }
+    ++turn_;
+    return theirs;
+  }
+  void meet(Endpoint* link) override {
+    tell("", other(side), peers, link);
+    tell("", side, mine_, link);
+    ++turn_;
+  }
+
+private:
+  /// What the ranks of `whose` side tell in this turn.
+  std::vector<std::string> tell(const std::string& text, Side whose, Rank ranks, Endpoint* link) {
+    const auto note = [this](Side s, Rank r) {
+      return run_ + "." + std::to_string(turn_) + "." + name_of(s) + std::to_string(r);
+    };
+    board_.write(note(side, rank), text);
+    std::vector<std::string> texts;
+    for (Rank r = 0; r < ranks; ++r) texts.push_back(board_.read(note(whose, r), link));
+    return texts;
+  }
+
+  Rank mine_;
+  const Board& board_;
+  std::string run_;
+  int turn_ = 0;
+  transport::mpi::Transport transport_;
+};
+
+/// A job of its own, which mpi_contract_test starts when it finds the note.
+class LostJob final : public Victim {
+public:
+  LostJob(const Board& board, int number, Side survivor, Act act)
+      : board_(board),
+        name_("victim" + std::to_string(number)),
+        seat_(survivor, 0, 1, 1, board, name_, MPI_COMM_SELF) {
+    board_.write(name_,
+                 name_of(other(survivor)) + " " + std::to_string(static_cast<int>(act)) + "\n");
+    pid_ = std::stoi(board_.read(name_ + ".pid", nullptr));
+  }
+  ~LostJob() override { kill(); }
+  std::unique_ptr<Endpoint> link() override { return seat_.connected(); }
+  void kill() override {
+    ::kill(pid_, SIGKILL);
+    board_.read(name_ + ".dead", nullptr);
+  }
+
+private:
+  const Board& board_;
+  std::string name_;
+  MpiSeat seat_;
+  pid_t pid_ = 0;
+};
+
+class MpiRig final : public Rig {
+public:
+  MpiRig(Side side, Board board, Rank producers, Rank consumers)
+      : side_(side), board_(std::move(board)), producers_(producers), consumers_(consumers) {}
+  Rank seats() const override { return 1 + consumers_; }
+
+  void run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) override {
+    const std::string run = "run" + std::to_string(runs_++);
+    const Rank mine = side_ == Side::producer ? producers : consumers;
+    const Rank theirs = side_ == Side::producer ? consumers : producers;
+    core::expects(producers <= producers_ && consumers <= consumers_,
+                  "the jobs are too small for this test");
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_split(MPI_COMM_WORLD, rank < mine ? 0 : MPI_UNDEFINED, rank, &comm);
+    if (comm == MPI_COMM_NULL) return;
+    try {
+      MpiSeat seat(side_, rank, mine, theirs, board_, run, comm);
+      body(seat);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << name_of(side_) << " " << rank << ": " << error.what();
+    }
+    MPI_Comm_free(&comm);
+  }
+  std::unique_ptr<Victim> victim(Side survivor, Act act) override {
+    return std::make_unique<LostJob>(board_, victims_++, survivor, act);
+  }
+
+private:
+  Side side_;
+  Board board_;
+  Rank producers_, consumers_;
+  int runs_ = 0, victims_ = 0;
+};
+
+int play_victim(char** arguments) {
+  const Board board(arguments[2]);
+  const std::string name = "victim" + std::string(arguments[3]);
+  const Side side = arguments[4] == name_of(Side::producer) ? Side::producer : Side::consumer;
+  MpiSeat seat(side, 0, 1, 1, board, name, MPI_COMM_SELF);
+  board.write(name + ".pid", std::to_string(getpid()));
+  const auto link = seat.connected();
+  const auto deadline = Deadline::after(patience_seconds);
+  play(static_cast<Act>(std::stoi(arguments[5])), *link, [&] { return deadline.expired(); });
+  return 0;
+}
+
+RigFactory factory;
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Mpi, TransportContract,
+                         testing::Values(RigFactory{"jobs", [] { return factory.make(); }}),
+                         contract::name_of);
+
+}  // namespace tremula::contract
+
+int main(int argc, char** argv) {
+  using namespace tremula::contract;
+  tremula::coupled::die_with_parent();
+  testing::InitGoogleTest(&argc, argv);
+  if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  int status = 2;
+  if (argc == 6 && argv[1] == std::string("victim")) {
+    status = play_victim(argv);
+  } else if (argc == 5) {
+    const Side side = argv[1] == std::string("producer") ? Side::producer : Side::consumer;
+    factory.make = [&] {
+      return std::make_unique<MpiRig>(side, Board(argv[2]), std::stoi(argv[3]), std::stoi(argv[4]));
+    };
+    status = RUN_ALL_TESTS();
+  } else {
+    std::cerr << "expected SIDE DIRECTORY PRODUCERS CONSUMERS\n";
+  }
+  MPI_Finalize();
+  return status;
+}
