@@ -187,6 +187,7 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
       break;
     case wire::ToServer::kCloseLink:
       check_link("CloseLink.link", message.close_link().link());
+      check_text("CloseLink.why", message.close_link().why());
       break;
     case wire::ToServer::kCloseStream:
       check_name("CloseStream.stream", message.close_stream().stream());
@@ -236,6 +237,14 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       break;
   }
   return message;
+}
+
+std::uint64_t request_number(core::BytesView bytes) noexcept {
+  if (bytes.size() > max_message_bytes) return 0;
+  wire::ToServer message;
+  const google::protobuf::LogSilencer no_lines_on_standard_error;
+  const bool is_whole = message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  return is_whole ? message.request() : 0;
 }
 
 wire::Refused encode(const core::Error& error) {

@@ -73,6 +73,9 @@ core::Bytes serialise(const wire::ToClient& message);
 /// @throws core::Error protocol naming message and part, what was expected and what was found
 wire::ToServer parse_to_server(core::BytesView bytes);
 wire::ToClient parse_to_client(core::BytesView bytes);
+/// ToServer.request of a message that parse_to_server has rejected, so that the refusal can be told
+/// apart; 0 if it cannot be read.
+std::uint64_t request_number(core::BytesView bytes) noexcept;
 
 /// An error as the message that tells it to the other side.
 wire::Refused encode(const core::Error& error);

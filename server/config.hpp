@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How a server is told what to do: command line > TREMULA_* environment > YAML file > default.
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/log.hpp"
+
+namespace tremula::server {
+
+struct Config {
+  std::string bind = "127.0.0.1";  ///< numeric address to listen on
+  std::uint16_t port = 7423;       ///< 0 = any free one
+  std::optional<std::filesystem::path>
+      port_file;  ///< gets the line "host:port" while the server listens
+  core::LogLevel log = core::LogLevel::info;
+  double heartbeat_seconds =
+      1;  ///< how often every rank says that it lives; lost after 4 silent ones
+};
+
+/// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, log, heartbeat.
+using ConfigTexts = std::map<std::string, std::string>;
+/// nullptr for a variable that is not set, as std::getenv.
+using Environment = std::function<const char*(const char* name)>;
+
+/// @param arguments    from the command line; only the keys that were given
+/// @param environment  asked for TREMULA_<KEY>
+/// @param file         a YAML mapping of the same keys
+/// @throws core::Error invalid_argument naming the key, where it was given, what was expected and
+/// what was found;
+///         for the file also the line, and for an unknown key those that exist
+Config load_config(const ConfigTexts& arguments, const Environment& environment,
+                   const std::optional<std::filesystem::path>& file);
+
+}  // namespace tremula::server

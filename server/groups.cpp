@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/groups.hpp"
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+
+namespace tremula::server {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) { throw core::Error(core::Errc::refused, text); }
+
+void check_may_join(const Group& group, const wire::Hello& hello, double now) {
+  if (group.job != hello.job())
+    refuse(fmt::format(
+        "group '{}': the name is held by another job on host {}, pid {}, since {:.0f} s ago ({} of "
+        "{} "
+        "ranks connected); choose another name or end that job",
+        group.name, group.host, group.pid, now - group.since, group.members.size(), group.size));
+  if (group.size != hello.size())
+    refuse(
+        fmt::format("group '{}', rank {}: expected size {}, as its first rank on host {}, pid {}, "
+                    "said; found {}; "
+                    "start all ranks with the same size",
+                    group.name, hello.rank(), group.size, group.host, group.pid, hello.size()));
+  if (const auto taken = group.members.find(hello.rank()); taken != group.members.end())
+    refuse(fmt::format(
+        "group '{}': rank {} is held by host {}, pid {}, since {:.0f} s ago; found a second one on "
+        "host {}, pid {}; give every process a rank of its own",
+        group.name, hello.rank(), taken->second.host, taken->second.pid, now - taken->second.since,
+        hello.host(), hello.pid()));
+}
+
+}  // namespace
+
+Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now) {
+  if (const auto held = groups_.find(hello.group()); held != groups_.end())
+    check_may_join(held->second, hello, now);
+  const auto [place, is_new] = groups_.try_emplace(hello.group());
+  Group& group = place->second;
+  if (is_new) {
+    group.name = hello.group();
+    group.job = hello.job();
+    group.size = hello.size();
+    group.host = hello.host();
+    group.pid = hello.pid();
+    group.since = now;
+  }
+  group.members[hello.rank()] = {from, hello.host(), hello.pid(), now, now};
+  places_[from] = {hello.group(), hello.rank()};
+  return {&group, hello.rank()};
+}
+
+bool Groups::is_leaving(const std::string& name) const {
+  const auto it = groups_.find(name);
+  return it != groups_.end() && !it->second.left.empty();
+}
+
+bool Groups::leave(ConnectionId from) {
+  const Seat seat = *this->seat(from);
+  places_.erase(from);
+  seat.group->members.erase(seat.rank);
+  seat.group->left.insert(seat.rank);
+  return seat.group->members.empty();
+}
+
+void Groups::remove(const std::string& name) {
+  const auto it = groups_.find(name);
+  if (it == groups_.end()) return;
+  for (const auto& [rank, member] : it->second.members) places_.erase(member.connection);
+  groups_.erase(it);
+}
+
+std::optional<Seat> Groups::seat(ConnectionId connection) {
+  const auto it = places_.find(connection);
+  if (it == places_.end()) return std::nullopt;
+  return Seat{&groups_.at(it->second.group), it->second.rank};
+}
+
+Group* Groups::find(const std::string& name) {
+  const auto it = groups_.find(name);
+  return it == groups_.end() ? nullptr : &it->second;
+}
+
+void Groups::heard(ConnectionId from, double now) {
+  if (const auto place = seat(from)) place->group->members.at(place->rank).last_heard = now;
+}
+
+std::vector<Seat> Groups::silent_since(double then) {
+  std::vector<Seat> out;
+  for (auto& [name, group] : groups_)
+    for (const auto& [rank, member] : group.members)
+      if (member.last_heard < then) {
+        out.push_back({&group, rank});
+        break;
+      }
+  return out;
+}
+
+}  // namespace tremula::server

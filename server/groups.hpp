@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Who is there: groups, their ranks and the connections they speak over. Pure: time is an argument,
+// in seconds since any moment.
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/types.hpp"
+#include "proto/control.pb.h"
+#include "server/output.hpp"
+
+namespace tremula::server {
+
+/// A rank that is connected.
+struct Member {
+  ConnectionId connection = 0;
+  std::string host;
+  std::int64_t pid = 0;
+  double since = 0;
+  double last_heard = 0;
+};
+
+/// What one rank has passed to a collective call that others have not reached yet.
+struct PendingShare {
+  std::uint64_t request = 0;
+  std::string bytes;
+};
+
+struct Group {
+  std::string name;
+  std::string job;
+  core::Rank size = 0;
+  std::string host;  ///< of the rank seen first, as are pid and since
+  std::int64_t pid = 0;
+  double since = 0;
+  std::map<core::Rank, Member> members;
+  std::set<core::Rank> left;  ///< said goodbye
+  std::uint64_t rounds = 0;   ///< Share rounds that are complete
+  std::map<core::Rank, PendingShare> shares;
+};
+
+/// The place of one connection.
+struct Seat {
+  Group* group;
+  core::Rank rank;
+};
+
+class Groups {
+public:
+  /// Takes a rank in; the first one makes the group.
+  /// @pre !is_leaving(hello.group())
+  /// @throws core::Error refused naming who holds the name or the rank and since when, or the sizes
+  /// that differ
+  Seat join(ConnectionId from, const wire::Hello& hello, double now);
+  /// True if a rank of that name has said goodbye and others have not: the name will soon be free.
+  bool is_leaving(const std::string& name) const;
+  /// The rank said goodbye.  @return true if it was the last one connected: the group is to be
+  /// removed
+  bool leave(ConnectionId from);
+  /// Frees the name. The connections of its ranks have no seat any more.
+  void remove(const std::string& name);
+
+  std::optional<Seat> seat(ConnectionId connection);
+  /// nullptr if there is no such group.
+  Group* find(const std::string& name);
+  const std::map<std::string, Group>& all() const { return groups_; }
+
+  void heard(ConnectionId from, double now);
+  /// One silent rank of each group that has one.
+  std::vector<Seat> silent_since(double then);
+
+private:
+  std::map<std::string, Group> groups_;
+  struct Place {
+    std::string group;
+    core::Rank rank;
+  };
+  std::unordered_map<ConnectionId, Place> places_;
+};
+
+}  // namespace tremula::server

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/ledger.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace tremula::server {
+
+void Account::record(core::Rank rank, const wire::Counters& counters) {
+  entries_[static_cast<std::size_t>(rank)] = {.steps = counters.steps(),
+                                              .packages = counters.packages(),
+                                              .bytes = counters.bytes(),
+                                              .wait_seconds = counters.wait_seconds(),
+                                              .plan_seconds = counters.plan_seconds(),
+                                              .waits_for = counters.waits_for()};
+}
+
+wire::StepStatus Account::total() const {
+  std::uint64_t steps = std::numeric_limits<std::uint64_t>::max(), packages = 0, bytes = 0;
+  double wait_seconds = 0, plan_seconds = 0;
+  std::map<std::string, int> waiting;
+  for (const Entry& entry : entries_) {
+    steps = std::min(steps, entry.steps);
+    packages += entry.packages;
+    bytes += entry.bytes;
+    wait_seconds = std::max(wait_seconds, entry.wait_seconds);
+    plan_seconds = std::max(plan_seconds, entry.plan_seconds);
+    if (!entry.waits_for.empty()) ++waiting[entry.waits_for];
+  }
+  std::vector<std::pair<std::string, int>> most_first(waiting.begin(), waiting.end());
+  std::ranges::stable_sort(most_first, std::greater{}, &std::pair<std::string, int>::second);
+
+  wire::StepStatus out;
+  out.set_steps(steps);
+  out.set_packages(packages);
+  out.set_bytes(bytes);
+  out.set_wait_seconds(wait_seconds);
+  out.set_plan_seconds(plan_seconds);
+  for (const auto& [group, ranks] : most_first)
+    out.add_waits_for(fmt::format("{} of {} {} for {}", ranks, entries_.size(),
+                                  entries_.size() == 1 ? "rank waits" : "ranks wait", group));
+  return out;
+}
+
+std::uint64_t credit(const wire::StepStatus& consumed, int queue_depth) {
+  return consumed.steps() + static_cast<std::uint64_t>(queue_depth);
+}
+
+}  // namespace tremula::server

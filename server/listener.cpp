@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/listener.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/host_name.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <csignal>
+#include <exception>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "proto/convert.hpp"
+#include "server/rendezvous.hpp"
+#include "transport/control/framed_socket.hpp"
+
+namespace tremula::server {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using core::Errc, core::Error, core::LogLevel;
+using transport::FramedSocket;
+using Clock = FramedSocket::Clock;
+using std::chrono_literals::operator""s, std::chrono_literals::operator""ms;
+
+namespace {
+
+constexpr auto stranger_limit = 120s;  // silence of a connection that belongs to no group
+constexpr auto frame_limit = 30s;      // from the first byte of a frame to its last
+constexpr auto accept_pause = 100ms;   // when the process has no socket left
+constexpr auto stop_limit = 500ms;
+constexpr std::size_t max_queued_bytes = std::size_t{256}
+                                         << 20;  // to one connection that does not read
+constexpr std::size_t max_log_bytes = 1000;
+
+/// One line, whatever foreign text is in it.
+std::string one_line(std::string text) {
+  if (text.size() > max_log_bytes) text.replace(max_log_bytes, std::string::npos, "...");
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return text;
+}
+
+tcp::acceptor open(asio::io_context& io, const Config& config) {
+  const tcp::endpoint endpoint(asio::ip::make_address(config.bind), config.port);
+  tcp::acceptor acceptor(io);
+  error_code error;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) return acceptor;
+  std::string remedy = "choose another --bind or --port";
+  if (error == asio::error::address_in_use)
+    remedy =
+        "another program listens there; choose another --port (0 = any free one) or stop that "
+        "program";
+  else if (error == boost::system::errc::address_not_available ||
+           error == asio::error::address_family_not_supported)
+    remedy = "--bind must be an address of this host; 0.0.0.0 means all of them";
+  else if (error == asio::error::access_denied)
+    remedy = "ports below 1024 need privileges; choose another --port";
+  throw Error(Errc::invalid_argument, fmt::format("cannot listen on {}: {}; {}",
+                                                  transport::to_string({config.bind, config.port}),
+                                                  error.message(), remedy));
+}
+
+transport::HostPort reachable_address(const tcp::acceptor& acceptor) {
+  const tcp::endpoint local = acceptor.local_endpoint();
+  error_code no_name;
+  const std::string host = local.address().is_unspecified() ? asio::ip::host_name(no_name) : "";
+  return {host.empty() ? local.address().to_string() : host, local.port()};
+}
+
+}  // namespace
+
+struct Listener::Impl {
+  struct Connection {
+    std::shared_ptr<FramedSocket> socket;
+    std::optional<Clock::time_point>
+        finished;  // answered for the last time; the other side is to close
+  };
+
+  Impl(const Config& config, std::string version, const core::Log& l)
+      : log(l),
+        acceptor(open(io, config)),
+        address(reachable_address(acceptor)),
+        rendezvous({.version = std::move(version),
+                    .listens_on = transport::to_string(address),
+                    .heartbeat_seconds = config.heartbeat_seconds}),
+        tick_period(std::chrono::duration_cast<Clock::duration>(
+            std::chrono::duration<double>(config.heartbeat_seconds / 4))) {
+    if (!acceptor.local_endpoint().address().is_loopback())
+      log.warn("server", "listens beyond this host, for everybody who can reach the port");
+    accept();
+    tick();
+  }
+
+  double seconds(Clock::time_point at) const {
+    return std::chrono::duration<double>(at - started).count();
+  }
+  double now() const { return seconds(Clock::now()); }
+
+  void accept() {
+    acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
+      if (error == asio::error::operation_aborted) return;
+      if (error) {
+        log.error("server", fmt::format("accept_failed text={}", error.message()));
+        accept_timer.expires_after(accept_pause);
+        accept_timer.async_wait([this](const error_code& stopped) {
+          if (!stopped) accept();
+        });
+        return;
+      }
+      add(std::move(socket));
+      accept();
+    });
+  }
+
+  void add(tcp::socket socket) {
+    error_code gone;
+    const tcp::endpoint peer = socket.remote_endpoint(gone);
+    const ConnectionId id = ++last_id;
+    log.debug("server", fmt::format("connected connection={} address={}", id,
+                                    peer.address().to_string(gone)));
+    const auto socket_of_id = std::make_shared<FramedSocket>(
+        std::move(socket),
+        FramedSocket::Handlers{
+            .on_frame = [this, id](core::Bytes payload) { on_frame(id, payload); },
+            .on_closed = [this, id](const std::string& why) { on_closed(id, why); }});
+    connections.emplace(id, Connection{socket_of_id, std::nullopt});
+    socket_of_id->start();
+  }
+
+  void on_frame(ConnectionId from, core::BytesView payload) {
+    if (stopping || connections.at(from).finished) return;
+    try {
+      deliver(rendezvous.receive(from, proto::parse_to_server(payload), now()));
+    } catch (const Error& error) {
+      log.warn("server",
+               one_line(fmt::format("bad_frame connection={} text={}", from, error.what())));
+      wire::ToClient answer;
+      answer.set_request(proto::request_number(payload));
+      *answer.mutable_refused() = proto::encode(error);
+      send(from, answer);
+      finish(from);
+      deliver(
+          rendezvous.closed(from, fmt::format("it sent a bad message: {}", error.what()), now()));
+    } catch (const std::exception& error) {
+      log.error("server",
+                one_line(fmt::format("failed connection={} text={}", from, error.what())));
+      connections.at(from).socket->close(error.what());
+    }
+  }
+
+  void on_closed(ConnectionId id, const std::string& why) {
+    connections.erase(id);
+    if (stopping) {
+      if (connections.empty()) io.stop();
+      return;
+    }
+    log.debug("server", one_line(fmt::format("disconnected connection={} why={}", id, why)));
+    deliver(rendezvous.closed(id, why, now()));
+  }
+
+  void deliver(const Output& output) {
+    for (const std::string& event : output.events) log.info("server", one_line(event));
+    for (const Outgoing& out : output.messages) {
+      send(out.to, out.message);
+      if (out.is_last) finish(out.to);
+    }
+  }
+
+  void send(ConnectionId to, const wire::ToClient& message) {
+    const auto it = connections.find(to);
+    if (it == connections.end() || it->second.finished) return;
+    FramedSocket& socket = *it->second.socket;
+    try {
+      socket.send(proto::serialise(message));
+    } catch (const Error& too_long) {
+      if (message.request() == 0) return socket.close(too_long.what());
+      wire::ToClient refusal;
+      refusal.set_request(message.request());
+      *refusal.mutable_refused() = proto::encode(too_long);
+      socket.send(proto::serialise(refusal));
+    }
+    if (socket.queued_bytes() > max_queued_bytes) socket.close("it does not read what it is sent");
+  }
+
+  /// Sends what is queued; takes nothing in any more.
+  void finish(ConnectionId id) {
+    const auto it = connections.find(id);
+    if (it == connections.end() || it->second.finished) return;
+    it->second.finished = Clock::now();
+    it->second.socket->finish();
+  }
+
+  void tick() {
+    ticker.expires_after(tick_period);
+    ticker.async_wait([this](const error_code& stopped) {
+      if (stopped) return;
+      const Clock::time_point at = Clock::now();
+      // A server that was itself away (stopped, swapped out) cannot tell who was silent.
+      const bool was_away = at - ticker.expiry() > 4 * tick_period;
+      for (const auto& [id, connection] : connections) {
+        rendezvous.heard(id, seconds(was_away ? at : connection.socket->last_heard()));
+        close_if_idle(id, connection, at);
+      }
+      deliver(rendezvous.check_silence(seconds(at)));
+      tick();
+    });
+  }
+
+  void close_if_idle(ConnectionId id, const Connection& connection, Clock::time_point at) {
+    FramedSocket& socket = *connection.socket;
+    if (connection.finished && at - *connection.finished > frame_limit)
+      socket.close("it does not close");
+    else if (socket.frame_since() && at - *socket.frame_since() > frame_limit)
+      socket.close("it left a message unfinished");
+    else if (at - socket.last_heard() > stranger_limit && !rendezvous.is_member(id))
+      socket.close("it said nothing");
+  }
+
+  void stop() {
+    if (std::exchange(stopping, true)) return;
+    log.info("server", fmt::format("stopping connections={}", connections.size()));
+    error_code ignored;
+    acceptor.close(ignored);
+    accept_timer.cancel();
+    ticker.cancel();
+    signals.cancel(ignored);
+    for (const auto& [id, connection] : connections) connection.socket->finish();
+    if (connections.empty()) return io.stop();
+    ticker.expires_after(stop_limit);
+    ticker.async_wait([this](const error_code&) { io.stop(); });
+  }
+
+  const core::Log& log;
+  asio::io_context io{1};
+  tcp::acceptor acceptor;
+  transport::HostPort address;
+  Rendezvous rendezvous;
+  Clock::duration tick_period;
+  Clock::time_point started = Clock::now();
+  asio::steady_timer ticker{io}, accept_timer{io};
+  asio::signal_set signals{io};
+  std::unordered_map<ConnectionId, Connection> connections;
+  ConnectionId last_id = 0;
+  bool stopping = false;
+};
+
+Listener::Listener(const Config& config, std::string version, const core::Log& log)
+    : impl_(std::make_unique<Impl>(config, std::move(version), log)) {}
+Listener::~Listener() = default;
+
+transport::HostPort Listener::address() const { return impl_->address; }
+
+void Listener::stop_on_signals() {
+  impl_->signals.add(SIGINT);
+  impl_->signals.add(SIGTERM);
+  impl_->signals.async_wait([impl = impl_.get()](const error_code& error, int) {
+    if (!error) impl->stop();
+  });
+}
+
+void Listener::run() { impl_->io.run(); }
+
+void Listener::stop() {
+  asio::post(impl_->io, [impl = impl_.get()] { impl->stop(); });
+}
+
+}  // namespace tremula::server

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <string>
+
+#include "core/log.hpp"
+#include "server/config.hpp"
+#include "transport/control/address.hpp"
+
+namespace tremula::server {
+
+/// The sockets around the Rendezvous: one thread, any number of connections. An idle connection
+/// costs one socket and about a kilobyte.
+class Listener {
+public:
+  /// Opens the port: sessions may connect from now on, and are served while run() runs.
+  /// @param log  must outlive the listener
+  /// @throws core::Error invalid_argument naming the address and what to do: port in use, address
+  /// not of this host,
+  ///         port not allowed
+  Listener(const Config& config, std::string version, const core::Log& log);
+  ~Listener();
+
+  /// Where sessions reach it; the host's name if it listens on all addresses.
+  transport::HostPort address() const;
+  /// SIGINT and SIGTERM stop the server in order. At most one listener of a process.
+  void stop_on_signals();
+  /// Serves until stop().
+  void run();
+  /// Sends what is queued, closes all connections and ends run(), within a second. Any thread; no
+  /// signal handler.
+  void stop();
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tremula::server

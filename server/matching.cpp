@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rendezvous: streams, links and their books.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "server/rendezvous.hpp"
+
+namespace tremula::server {
+
+using core::Errc, core::Error;
+
+namespace {
+
+std::vector<std::string> texts(const google::protobuf::RepeatedPtrField<wire::Offer>& offers) {
+  std::vector<std::string> out;
+  for (const wire::Offer& offer : offers) out.push_back(offer.offer());
+  return out;
+}
+
+/// The offered fields in the order of the wanted ones.
+proto::WireFields in_order_of(std::span<const proto::Field> wanted,
+                              std::span<const proto::Field> offered) {
+  proto::WireFields out;
+  for (const proto::Field& want : wanted)
+    *out.Add() = proto::encode(*std::ranges::find(offered, want.name, &proto::Field::name));
+  return out;
+}
+
+}  // namespace
+
+void Rendezvous::announce(const Call& call, const wire::Announce& message) {
+  const Group& group = *rank_0_of(call, "Announce").group;
+  if (const Stream* taken = open_stream(message.stream()))
+    throw Error(
+        Errc::refused,
+        fmt::format("stream '{}' is announced by group '{}' already; choose another name or "
+                    "announce it when that group has closed it",
+                    message.stream(), taken->producer));
+  std::vector<proto::Field> fields = proto::decode(message.fields());
+  proto::check_fits_group(fields, group.size, message.stream(), group.name);
+
+  const StreamId id = ++last_stream_;
+  Stream& stream = streams_
+                       .emplace(id, Stream{.id = id,
+                                           .name = message.stream(),
+                                           .producer = group.name,
+                                           .fields = std::move(fields),
+                                           .offers = texts(message.offers()),
+                                           .queue_depth = message.queue_depth(),
+                                           .produced = Account(group.size),
+                                           .links = {}})
+                       .first->second;
+  reply(call).mutable_done();
+  log(fmt::format("stream_announced stream={} producer={} fields={}", stream.name, group.name,
+                  stream.fields.size()));
+
+  std::vector<Subscription> waiting;
+  std::erase_if(subscriptions_, [&](Subscription& s) {
+    if (s.stream != stream.name) return false;
+    waiting.push_back(std::move(s));
+    return true;
+  });
+  for (const Subscription& subscription : waiting) match(subscription, stream);
+}
+
+void Rendezvous::subscribe(const Call& call, const wire::Subscribe& message) {
+  const Group& group = *rank_0_of(call, "Subscribe").group;
+  const bool waits_already = std::ranges::any_of(subscriptions_, [&](const Subscription& s) {
+    return s.consumer == group.name && s.stream == message.stream();
+  });
+  if (waits_already)
+    throw Error(Errc::refused,
+                fmt::format("group '{}' waits for stream '{}' already; one subscription at a time",
+                            group.name, message.stream()));
+  Subscription subscription{.call = call,
+                            .consumer = group.name,
+                            .stream = message.stream(),
+                            .fields = proto::decode(message.fields()),
+                            .offers = texts(message.offers())};
+  proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
+  if (Stream* stream = open_stream(message.stream())) return match(subscription, *stream);
+  log(fmt::format("consumer_waits stream={} consumer={}", message.stream(), group.name));
+  subscriptions_.push_back(std::move(subscription));
+}
+
+void Rendezvous::unsubscribe(const Call& call, const wire::Unsubscribe& message) {
+  const Group& group = *rank_0_of(call, "Unsubscribe").group;
+  std::erase_if(subscriptions_, [&](const Subscription& s) {
+    return s.consumer == group.name && s.stream == message.stream();
+  });
+  std::set<std::string> names;
+  for (const auto& [id, stream] : streams_)
+    if (!stream.closed) names.insert(stream.name);
+  wire::Streams& streams = *reply(call).mutable_streams();
+  for (const std::string& name : names) streams.add_names(name);
+}
+
+void Rendezvous::match(const Subscription& subscription, Stream& stream) {
+  const Group& consumer = *groups_.find(subscription.consumer);
+  const Group& producer = *groups_.find(stream.producer);
+  std::string offer;
+  try {
+    if (&consumer == &producer)
+      throw Error(Errc::unsupported,
+                  fmt::format("stream '{}': group '{}' produces it and cannot consume it too; let "
+                              "another group consume it",
+                              stream.name, consumer.name));
+    proto::check_compatible(subscription.fields, stream.fields, stream.name, consumer.name,
+                            producer.name);
+    const auto best = std::ranges::find_first_of(stream.offers, subscription.offers);
+    if (best == stream.offers.end())
+      throw Error(
+          Errc::mismatch,
+          fmt::format("stream '{}': producer '{}' offers the transports {}, consumer '{}' offers "
+                      "{}, and none "
+                      "is on both lists; set 'transport' so that both sides have one in common",
+                      stream.name, producer.name, fmt::join(stream.offers, ", "), consumer.name,
+                      fmt::join(subscription.offers, ", ")));
+    offer = *best;
+  } catch (const Error& error) {
+    return refuse(subscription.call, error);
+  }
+
+  const LinkId id = ++last_link_;
+  const Link& link =
+      links_
+          .emplace(id,
+                   Link{.id = id,
+                        .stream = stream.id,
+                        .consumer = consumer.name,
+                        .offer = offer,
+                        .why = fmt::format(
+                            "the producer's first of {} that the consumer has too (it has {})",
+                            fmt::join(stream.offers, ", "), fmt::join(subscription.offers, ", ")),
+                        .fields = subscription.fields,
+                        .consumed = Account(consumer.size)})
+          .first->second;
+  stream.links.insert(id);
+  log(fmt::format("matched link={} stream={} producer={} consumer={} transport={} why={}", id,
+                  stream.name, producer.name, consumer.name, offer, link.why));
+
+  wire::Matched matched;
+  matched.set_link(id);
+  matched.set_stream(stream.name);
+  matched.set_offer(offer);
+  matched.set_why(link.why);
+  matched.set_queue_depth(stream.queue_depth);
+
+  matched.set_peer_group(producer.name);
+  matched.set_peer_size(producer.size);
+  *matched.mutable_fields() = in_order_of(link.fields, stream.fields);
+  *reply(subscription.call).mutable_matched() = matched;
+
+  matched.set_peer_group(consumer.name);
+  matched.set_peer_size(consumer.size);
+  *matched.mutable_fields() = proto::encode(link.fields);
+  wire::ToClient notice;
+  *notice.mutable_matched() = std::move(matched);
+  notify_rank_0(producer, std::move(notice));
+}
+
+void Rendezvous::link_addresses(const Call& call, const wire::LinkAddresses& message) {
+  const Group& group = *rank_0_of(call, "LinkAddresses").group;
+  if (message.addresses_size() != group.size)
+    throw Error(Errc::invalid_argument,
+                fmt::format("link {}: expected {} addresses, one for each rank of group '{}', "
+                            "found {}",
+                            message.link(), group.size, group.name, message.addresses_size()));
+  const Link* link = link_of(group, message.link());
+  if (link == nullptr)
+    throw Error(Errc::peer_lost,
+                fmt::format("link {} was closed by the other side", message.link()));
+  reply(call).mutable_done();
+  wire::ToClient notice;
+  *notice.mutable_link_addresses() = message;
+  if (const Group* other = other_side(*link, group)) notify_rank_0(*other, std::move(notice));
+}
+
+void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
+  const Group& group = *rank_0_of(call, "CloseLink").group;
+  const Link* link = link_of(group, message.link());
+  reply(call).mutable_done();
+  if (link == nullptr) return;
+  tell_link_closed(*link, group,
+                   message.why().empty() ? fmt::format("group '{}' closed the link", group.name)
+                                         : message.why());
+  drop_link(message.link());
+}
+
+void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message) {
+  const Group& group = *rank_0_of(call, "CloseStream").group;
+  Stream* stream = open_stream(message.stream());
+  if (stream == nullptr || !stream->is_produced_by(group))
+    throw Error(
+        Errc::refused,
+        fmt::format("stream '{}': expected one that group '{}' has announced, found {}",
+                    message.stream(), group.name,
+                    stream == nullptr ? "none of that name"
+                                      : fmt::format("that of group '{}'", stream->producer)));
+  reply(call).mutable_done();
+  log(fmt::format("stream_closed stream={} producer={}", stream->name, group.name));
+  stream->closed = true;
+  if (stream->is_over()) streams_.erase(stream->id);
+}
+
+void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
+  const auto seat = groups_.seat(call.from);
+  if (!seat) return;  // nobody waits for an answer
+  for (const wire::Counters& counters : message.counters()) {
+    if (counters.link() == 0) {
+      for (auto& [id, stream] : streams_)
+        if (stream.name == counters.stream() && stream.is_produced_by(*seat->group))
+          stream.produced.record(seat->rank, counters);
+    } else if (const auto link = links_.find(counters.link());
+               link != links_.end() && link->second.consumer == seat->group->name) {
+      link->second.consumed.record(seat->rank, counters);
+    }
+  }
+}
+
+Rendezvous::Stream* Rendezvous::open_stream(const std::string& name) {
+  const auto it = std::ranges::find_if(streams_, [&](const auto& entry) {
+    return entry.second.name == name && !entry.second.closed &&
+           !groups_.is_leaving(entry.second.producer);
+  });
+  return it == streams_.end() ? nullptr : &it->second;
+}
+
+Rendezvous::Link* Rendezvous::link_of(const Group& group, LinkId id) {
+  const auto it = links_.find(id);
+  const bool was_closed = it == links_.end() && id <= last_link_;
+  if (was_closed) return nullptr;
+  if (it == links_.end() ||
+      (it->second.consumer != group.name && !streams_.at(it->second.stream).is_produced_by(group)))
+    throw Error(Errc::refused,
+                fmt::format("link {}: expected a link of group '{}', found none", id, group.name));
+  return &it->second;
+}
+
+const Group* Rendezvous::other_side(const Link& link, const Group& group) {
+  if (link.consumer != group.name) return groups_.find(link.consumer);
+  const Stream& stream = streams_.at(link.stream);
+  return stream.producer_gone ? nullptr : groups_.find(stream.producer);
+}
+
+void Rendezvous::tell_link_closed(const Link& link, const Group& by, const std::string& why) {
+  log(fmt::format("link_closed link={} by={} why={}", link.id, by.name, why));
+  wire::ToClient notice;
+  notice.mutable_link_closed()->set_link(link.id);
+  notice.mutable_link_closed()->set_why(why);
+  if (const Group* other = other_side(link, by)) notify(*other, notice);
+}
+
+void Rendezvous::drop_link(LinkId id) {
+  const auto link = links_.find(id);
+  const auto stream = streams_.find(link->second.stream);
+  links_.erase(link);
+  stream->second.links.erase(id);
+  if (stream->second.is_over()) streams_.erase(stream);
+}
+
+}  // namespace tremula::server

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the state machines of this room give back for an event.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "proto/control.pb.h"
+
+namespace tremula::server {
+
+/// Number that the listener gave a connection; never used twice.
+using ConnectionId = std::uint64_t;
+
+struct Outgoing {
+  ConnectionId to = 0;
+  wire::ToClient message;
+  bool is_last = false;  ///< the connection is to be closed after it
+};
+
+struct Output {
+  std::vector<Outgoing> messages;   ///< in the order in which they are to be sent
+  std::vector<std::string> events;  ///< for the log: "event key=value key=value"
+};
+
+}  // namespace tremula::server

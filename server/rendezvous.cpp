@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who comes and who goes; streams and links are in matching.cpp.
+#include "server/rendezvous.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace tremula::server {
+
+using core::Errc, core::Error;
+
+Output Rendezvous::receive(ConnectionId from, const wire::ToServer& message, double now) {
+  groups_.heard(from, now);
+  const Call call{from, message.request(), now};
+  try {
+    dispatch(call, message);
+  } catch (const Error& error) {
+    refuse(call, error);
+  }
+  return std::exchange(output_, {});
+}
+
+void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
+  switch (message.body_case()) {
+    case wire::ToServer::kHello:
+      return hello(call, message.hello());
+    case wire::ToServer::kAnnounce:
+      return announce(call, message.announce());
+    case wire::ToServer::kSubscribe:
+      return subscribe(call, message.subscribe());
+    case wire::ToServer::kUnsubscribe:
+      return unsubscribe(call, message.unsubscribe());
+    case wire::ToServer::kLinkAddresses:
+      return link_addresses(call, message.link_addresses());
+    case wire::ToServer::kShare:
+      return share(call, message.share());
+    case wire::ToServer::kCloseLink:
+      return close_link(call, message.close_link());
+    case wire::ToServer::kCloseStream:
+      return close_stream(call, message.close_stream());
+    case wire::ToServer::kHeartbeat:
+      return heartbeat(call, message.heartbeat());
+    case wire::ToServer::kGoodbye:
+      return goodbye(call);
+    case wire::ToServer::kStatus:
+      *reply(call).mutable_status() = status(call.now);
+      return;
+    case wire::ToServer::BODY_NOT_SET:
+      return;
+  }
+}
+
+void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
+  if (groups_.seat(call.from) || orphans_.contains(call.from))
+    throw Error(Errc::refused, "Hello: expected once a connection, found a second one");
+  if (hello.protocol() != proto::protocol_version)
+    throw Error(Errc::refused, fmt::format("group '{}', rank {}: expected protocol {} of Tremula "
+                                           "{}, found protocol {} of Tremula {}; "
+                                           "install the same version on both sides",
+                                           hello.group(), hello.rank(), proto::protocol_version,
+                                           settings_.version, hello.protocol(), hello.version()));
+  if (groups_.is_leaving(hello.group())) {
+    waiting_hellos_.push_back({call, hello});
+    return;
+  }
+  const Seat seat = groups_.join(call.from, hello, call.now);
+  wire::Welcome& welcome = *reply(call).mutable_welcome();
+  welcome.set_version(settings_.version);
+  welcome.set_heartbeat_seconds(settings_.heartbeat_seconds);
+  if (static_cast<core::Rank>(seat.group->members.size()) == seat.group->size)
+    log(fmt::format("group_complete group={} ranks={} host={} pid={} version={}", hello.group(),
+                    hello.size(), seat.group->host, seat.group->pid, hello.version()));
+}
+
+void Rendezvous::share(const Call& call, const wire::Share& message) {
+  const Seat seat = seat_of(call);
+  Group& group = *seat.group;
+  if (!group.left.empty())
+    throw Error(
+        Errc::cancelled,
+        fmt::format("group '{}': rank {} has left, its ranks cannot agree on anything any more",
+                    group.name, *group.left.begin()));
+  if (message.round() != group.rounds + 1 || group.shares.contains(seat.rank))
+    throw Error(Errc::protocol,
+                fmt::format("group '{}', rank {}: expected Share round {} once, found round {}{}; "
+                            "all ranks must make the same calls in the same order",
+                            group.name, seat.rank, group.rounds + 1, message.round(),
+                            group.shares.contains(seat.rank) ? " again" : ""));
+  group.shares[seat.rank] = {call.request, message.bytes()};
+  if (static_cast<core::Rank>(group.shares.size()) < group.size) return;
+
+  ++group.rounds;
+  const auto shares = std::exchange(group.shares, {});
+  wire::ToClient answer;
+  for (const auto& [rank, share] : shares) answer.mutable_shared()->add_bytes(share.bytes);
+  const bool fits = answer.ByteSizeLong() + 16 <= proto::max_message_bytes;
+  for (const auto& [rank, share] : shares) {
+    const Call to{group.members.at(rank).connection, share.request, call.now};
+    if (fits)
+      *reply(to).mutable_shared() = answer.shared();
+    else
+      refuse(
+          to,
+          Error(Errc::invalid_argument,
+                fmt::format(
+                    "group '{}': expected at most {} bytes from all ranks in one Share, found {}",
+                    group.name, proto::max_message_bytes, answer.ByteSizeLong())));
+  }
+}
+
+void Rendezvous::goodbye(const Call& call) {
+  if (orphans_.contains(call.from)) {
+    reply(call).mutable_done();
+    return;
+  }
+  const Seat seat = seat_of(call);
+  Group& group = *seat.group;
+  reply(call).mutable_done();
+  for (const auto& [rank, share] : std::exchange(group.shares, {}))
+    refuse(
+        {group.members.at(rank).connection, share.request, call.now},
+        Error(Errc::cancelled, fmt::format("group '{}': rank {} has left while others wait for it",
+                                           group.name, seat.rank)));
+  if (groups_.leave(call.from)) group_ended(group, call.now);
+}
+
+Output Rendezvous::closed(ConnectionId connection, const std::string& why, double now) {
+  std::erase_if(waiting_hellos_, [&](const WaitingHello& h) { return h.call.from == connection; });
+  if (const auto seat = groups_.seat(connection))
+    group_lost(*seat->group, seat->rank,
+               fmt::format("closed its connection without goodbye ({})", why), now);
+  std::erase_if(output_.messages, [&](const Outgoing& out) { return out.to == connection; });
+  orphans_.erase(connection);
+  return std::exchange(output_, {});
+}
+
+Output Rendezvous::check_silence(double now) {
+  for (const Seat& seat :
+       groups_.silent_since(now - silent_heartbeats * settings_.heartbeat_seconds)) {
+    const Member silent = seat.group->members.at(seat.rank);
+    group_lost(*seat.group, seat.rank,
+               fmt::format("has been silent for {:.1f} s", now - silent.last_heard), now);
+    for (Outgoing& out : output_.messages)
+      if (out.to == silent.connection) out.is_last = true;
+  }
+  return std::exchange(output_, {});
+}
+
+void Rendezvous::group_ended(const Group& group, double now) {
+  log(fmt::format("group_ended group={}", group.name));
+  std::vector<LinkId> over;
+  for (const auto& [id, link] : links_) {
+    const Stream& stream = streams_.at(link.stream);
+    if (link.consumer == group.name)
+      tell_link_closed(link, group, fmt::format("consumer '{}' has left", group.name));
+    else if (stream.is_produced_by(group) && !stream.closed)
+      tell_link_closed(link, group,
+                       fmt::format("producer '{}' has left without closing stream '{}'", group.name,
+                                   stream.name));
+    else
+      continue;
+    over.push_back(id);
+  }
+  for (const LinkId id : over) drop_link(id);
+  for (auto& [id, stream] : streams_)
+    if (stream.is_produced_by(group)) stream.producer_gone = stream.closed = true;
+  std::erase_if(streams_, [](const auto& entry) { return entry.second.is_over(); });
+  forget(group.name, now);
+}
+
+void Rendezvous::group_lost(const Group& group, core::Rank rank, const std::string& why,
+                            double now) {
+  const Member& lost = group.members.at(rank);
+  const std::string text = fmt::format("rank {} of group '{}' on host {}, pid {}, {}", rank,
+                                       group.name, lost.host, lost.pid, why);
+  log(fmt::format("group_lost group={} rank={} why={}", group.name, rank, text));
+
+  wire::ToClient notice;
+  wire::GroupLost& message = *notice.mutable_group_lost();
+  message.set_group(group.name);
+  message.set_rank(rank);
+  message.set_why(text);
+  notify(group, notice);
+  for (const auto& [member_rank, member] : group.members) orphans_[member.connection] = text;
+
+  std::map<const Group*, std::vector<LinkId>> links_with;
+  std::vector<LinkId> over;
+  for (const auto& [id, link] : links_) {
+    if (link.consumer != group.name && !streams_.at(link.stream).is_produced_by(group)) continue;
+    over.push_back(id);
+    if (const Group* other = other_side(link, group)) links_with[other].push_back(id);
+  }
+  for (const auto& [other, ids] : links_with) {
+    message.mutable_links()->Assign(ids.begin(), ids.end());
+    notify(*other, notice);
+  }
+  for (const LinkId id : over) drop_link(id);
+  std::erase_if(streams_, [&](const auto& entry) { return entry.second.is_produced_by(group); });
+  forget(group.name, now);
+}
+
+void Rendezvous::forget(std::string name, double now) {
+  groups_.remove(name);
+  std::erase_if(subscriptions_, [&](const Subscription& s) { return s.consumer == name; });
+  for (WaitingHello& waiting : std::exchange(waiting_hellos_, {})) {
+    waiting.call.now = now;
+    try {
+      hello(waiting.call, waiting.hello);  // waits on if it is for another name
+    } catch (const Error& error) {
+      refuse(waiting.call, error);
+    }
+  }
+}
+
+Seat Rendezvous::seat_of(const Call& call) {
+  if (const auto seat = groups_.seat(call.from)) return *seat;
+  if (const auto lost = orphans_.find(call.from); lost != orphans_.end())
+    throw Error(Errc::peer_lost, fmt::format("this rank's group is lost: {}", lost->second));
+  throw Error(Errc::refused,
+              "expected Hello as the first message of a connection, found another one");
+}
+
+Seat Rendezvous::rank_0_of(const Call& call, std::string_view what) {
+  const Seat seat = seat_of(call);
+  if (seat.rank != 0)
+    throw Error(Errc::refused, fmt::format("{}: expected from rank 0 of group '{}', found rank {}",
+                                           what, seat.group->name, seat.rank));
+  return seat;
+}
+
+wire::ToClient& Rendezvous::reply(const Call& call) {
+  Outgoing& out = output_.messages.emplace_back();
+  out.to = call.from;
+  out.message.set_request(call.request);
+  return out.message;
+}
+
+void Rendezvous::refuse(const Call& call, const Error& error) {
+  *reply(call).mutable_refused() = proto::encode(error);
+  log(fmt::format("refused connection={} code={} text={}", call.from, core::to_string(error.code()),
+                  error.what()));
+}
+
+void Rendezvous::notify(const Group& group, const wire::ToClient& message) {
+  for (const auto& [rank, member] : group.members)
+    output_.messages.push_back({member.connection, message});
+}
+
+void Rendezvous::notify_rank_0(const Group& group, wire::ToClient message) {
+  if (const auto rank_0 = group.members.find(0); rank_0 != group.members.end())
+    output_.messages.push_back({rank_0->second.connection, std::move(message)});
+}
+
+}  // namespace tremula::server

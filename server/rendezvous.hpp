@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The server's whole behaviour: groups register, streams are announced and matched, addresses go
+// across, losses are told. A pure state machine: events in, messages out; no sockets, no threads,
+// no clock. Time is an argument, in seconds since the server started.
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "proto/control.pb.h"
+#include "proto/convert.hpp"
+#include "server/groups.hpp"
+#include "server/ledger.hpp"
+#include "server/output.hpp"
+
+namespace tremula::server {
+
+class Rendezvous {
+public:
+  struct Settings {
+    std::string version;
+    std::string listens_on;  ///< for status
+    double heartbeat_seconds = 1;
+  };
+  /// A rank that was silent for that many heartbeats is lost.
+  static constexpr int silent_heartbeats = 4;
+
+  explicit Rendezvous(Settings settings) : settings_(std::move(settings)) {}
+
+  /// A message has come. @pre it came out of proto::parse_to_server
+  Output receive(ConnectionId from, const wire::ToServer& message, double now);
+  /// Bytes have come that are no whole message yet: the rank lives.
+  void heard(ConnectionId from, double now) { groups_.heard(from, now); }
+  /// The connection is gone. A rank that has not said goodbye is lost, and its group with it.
+  Output closed(ConnectionId connection, const std::string& why, double now);
+  /// Loses the ranks that were silent too long. To be called several times a heartbeat.
+  Output check_silence(double now);
+
+  wire::Status status(double now) const;
+  /// True for the connections that said hello and belong to a group.
+  bool is_member(ConnectionId connection) { return groups_.seat(connection).has_value(); }
+
+private:
+  using LinkId = std::uint64_t;
+  using StreamId = std::uint64_t;
+
+  /// A message that wants an answer.
+  struct Call {
+    ConnectionId from;
+    std::uint64_t request;
+    double now;
+  };
+  struct Link {
+    LinkId id;
+    StreamId stream;
+    std::string consumer;
+    std::string offer, why;
+    std::vector<proto::Field> fields;  // the consumer's
+    Account consumed;
+  };
+  struct Stream {
+    StreamId id;
+    std::string name, producer;
+    std::vector<proto::Field> fields;
+    std::vector<std::string> offers;  // best first
+    int queue_depth;
+    Account produced;
+    std::set<LinkId> links;
+    bool closed = false;         // by its producer: what is left of it is the consumers'
+    bool producer_gone = false;  // in order
+    bool is_produced_by(const Group& group) const {
+      return !producer_gone && producer == group.name;
+    }
+    bool is_over() const { return closed && links.empty(); }
+  };
+  /// A Subscribe that has no answer yet.
+  struct Subscription {
+    Call call;
+    std::string consumer, stream;
+    std::vector<proto::Field> fields;
+    std::vector<std::string> offers;
+  };
+  struct WaitingHello {
+    Call call;
+    wire::Hello hello;
+  };
+
+  void dispatch(const Call& call, const wire::ToServer& message);
+  void hello(const Call& call, const wire::Hello& hello);
+  void announce(const Call& call, const wire::Announce& message);
+  void subscribe(const Call& call, const wire::Subscribe& message);
+  void unsubscribe(const Call& call, const wire::Unsubscribe& message);
+  void link_addresses(const Call& call, const wire::LinkAddresses& message);
+  void share(const Call& call, const wire::Share& message);
+  void close_link(const Call& call, const wire::CloseLink& message);
+  void close_stream(const Call& call, const wire::CloseStream& message);
+  void heartbeat(const Call& call, const wire::Heartbeat& message);
+  void goodbye(const Call& call);
+
+  /// @throws core::Error refused if the connection belongs to no group
+  Seat seat_of(const Call& call);
+  /// As seat_of, for what only rank 0 may say.
+  Seat rank_0_of(const Call& call, std::string_view what);
+  /// nullptr if nobody offers it.
+  Stream* open_stream(const std::string& name);
+  /// The link, if the group is one of its ends; nullptr if it was closed before.
+  /// @throws core::Error refused if it never was the group's
+  Link* link_of(const Group& group, LinkId id);
+
+  /// Answers a subscription: Matched to both sides, or Refused.
+  void match(const Subscription& subscription, Stream& stream);
+  /// nullptr if it has left.
+  const Group* other_side(const Link& link, const Group& group);
+  void tell_link_closed(const Link& link, const Group& by, const std::string& why);
+  /// And its stream with it, if that is over.
+  void drop_link(LinkId id);
+  void group_ended(const Group& group, double now);
+  void group_lost(const Group& group, core::Rank rank, const std::string& why, double now);
+  /// Forgets the group, its streams, links and subscriptions, and lets in who waited for its name.
+  void forget(std::string name, double now);
+
+  wire::ToClient& reply(const Call& call);
+  void refuse(const Call& call, const core::Error& error);
+  void notify(const Group& group, const wire::ToClient& message);
+  void notify_rank_0(const Group& group, wire::ToClient message);
+  void log(std::string event) { output_.events.push_back(std::move(event)); }
+
+  Settings settings_;
+  Groups groups_;
+  std::map<StreamId, Stream> streams_;
+  std::map<LinkId, Link> links_;
+  std::vector<Subscription> subscriptions_;
+  std::vector<WaitingHello> waiting_hellos_;               // for a name whose holder is leaving
+  std::unordered_map<ConnectionId, std::string> orphans_;  // of lost groups: why
+  StreamId last_stream_ = 0;
+  LinkId last_link_ = 0;
+  Output output_;
+};
+
+}  // namespace tremula::server

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/serve.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "core/error.hpp"
+#include "server/listener.hpp"
+
+namespace tremula::server {
+
+namespace {
+
+/// Exists while the server listens.
+class PortFile {
+public:
+  PortFile(std::filesystem::path path, transport::HostPort address)
+      : path_(std::move(path)), address_(std::move(address)) {
+    transport::write_port_file(path_, address_);
+  }
+  ~PortFile() {
+    try {
+      // Another server may have taken the file over.
+      if (transport::read_port_file(path_) == address_) std::filesystem::remove(path_);
+    } catch (const std::exception&) {
+      // It is gone or somebody else's: nothing of ours is left.
+    }
+  }
+  PortFile(const PortFile&) = delete;
+  PortFile& operator=(const PortFile&) = delete;
+
+private:
+  std::filesystem::path path_;
+  transport::HostPort address_;
+};
+
+/// One connection takes one file.
+void raise_open_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // where it fails, the old limit holds
+}
+
+}  // namespace
+
+void serve(const Config& config, const std::string& version, const core::Log& log) {
+  raise_open_file_limit();
+  Listener listener(config, version, log);
+  listener.stop_on_signals();
+  std::optional<PortFile> port_file;
+  if (config.port_file) port_file.emplace(*config.port_file, listener.address());
+  log.info("server", fmt::format("listening address={} version={}",
+                                 transport::to_string(listener.address()), version));
+  listener.run();
+  log.info("server", "stopped");
+}
+
+}  // namespace tremula::server

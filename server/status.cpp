@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rendezvous: the facts for `tremula status`.
+#include "server/rendezvous.hpp"
+
+namespace tremula::server {
+
+wire::Status Rendezvous::status(double now) const {
+  wire::Status out;
+  out.set_version(settings_.version);
+  out.set_listens_on(settings_.listens_on);
+  out.set_uptime_seconds(now);
+  for (const auto& [name, group] : groups_.all()) {
+    wire::GroupStatus& row = *out.add_groups();
+    row.set_name(name);
+    row.set_size(group.size);
+    row.set_connected(static_cast<core::Rank>(group.members.size()));
+    row.set_host(group.host);
+    row.set_pid(group.pid);
+    row.set_age_seconds(now - group.since);
+  }
+  for (const auto& [id, stream] : streams_) {
+    wire::StreamStatus& row = *out.add_streams();
+    row.set_name(stream.name);
+    row.set_producer(stream.producer);
+    row.set_queue_depth(stream.queue_depth);
+    *row.mutable_fields() = proto::encode(stream.fields);
+    *row.mutable_produced() = stream.produced.total();
+    row.set_closed(stream.closed);
+    for (const LinkId link_id : stream.links) {
+      const Link& link = links_.at(link_id);
+      wire::LinkStatus& consumer = *row.add_consumers();
+      consumer.set_link(link_id);
+      consumer.set_consumer(link.consumer);
+      consumer.set_offer(link.offer);
+      consumer.set_why(link.why);
+      *consumer.mutable_fields() = proto::encode(link.fields);
+      *consumer.mutable_consumed() = link.consumed.total();
+      consumer.set_credit(credit(consumer.consumed(), stream.queue_depth));
+    }
+  }
+  std::map<std::string, wire::StreamStatus*> not_offered;  // streams that consumers wait for
+  for (const Subscription& subscription : subscriptions_) {
+    wire::StreamStatus*& row = not_offered[subscription.stream];
+    if (row == nullptr) {
+      row = out.add_streams();
+      row->set_name(subscription.stream);
+    }
+    row->add_waiting_consumers(subscription.consumer);
+  }
+  return out;
+}
+
+}  // namespace tremula::server
