@@ -1,58 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Private to this room.
+// The blocks of one coordinate, one after the other; private to this room.
 #include <algorithm>
+#include <limits>
 
-#include "index_calc/overlap_builder.hpp"
+#include "index_calc/distribution.hpp"
 
 namespace tremula::index_calc {
 
-/// The blocks (intervals) of one coordinate, one after the other. Refers to the distribution.
-class Blocks {
+/// a * b for a, b >= 0; the largest Index, which no element has, if that exceeds 63 bits.
+inline Index saturating_product(Index a, Index b) noexcept {
+  Index result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<Index>::max() : result;
+}
+
+/// Where the walk is: the block is [begin, end), its first element has local index `local`. begin
+/// == extent behind the last block.
+struct Block {
+  Index begin = 0, end = 0, local = 0;
+};
+
+/// @pre the distribution has source 0
+class DealtBlocks : public Block {
 public:
-  Blocks(const Distribution& d, GridCoord c)
-      : extent_(extent(d)), splits_(std::get_if<Splits>(&d)), coord_(c.value) {
-    if (splits_ != nullptr) {
-      find_interval(0);
-      return;
-    }
-    const auto& dealt = std::get<BlockCyclic>(d);
-    const Index turn =
-        c.value >= dealt.source ? c.value - dealt.source : c.value + (dealt.grid - dealt.source);
-    stride_ = saturating_product(dealt.block, dealt.grid);
-    block_ = dealt.block;
-    begin = saturating_product(dealt.block, turn);
-    finish_block();
+  DealtBlocks(const BlockCyclic& d, Index turn)
+      : extent_(d.extent), block_(d.block), round_(saturating_product(d.block, d.grid)) {
+    begin = std::min(saturating_product(d.block, turn), extent_);
+    end = begin + std::min(block_, extent_ - begin);
   }
-
-  bool is_at_end() const { return begin >= extent_; }
-
+  bool is_at_end() const { return begin == extent_; }
   void next() {
-    local += end - begin;
-    if (splits_ != nullptr) return find_interval(interval_ + 1);
-    begin = extent_ - begin <= stride_ ? extent_ : begin + stride_;
-    finish_block();
+    local += block_;
+    begin = extent_ - begin <= round_ ? extent_ : begin + round_;
+    end = begin + std::min(block_, extent_ - begin);
   }
-
-  Index begin = 0, end = 0;  ///< the block, global
-  Index local = 0;           ///< of its first element
+  /// How many whole blocks of this coordinate lie in the `room` elements behind this block. Divides
+  /// only if some do.
+  Index whole_blocks_within(Index room) const {
+    room = std::min(room, extent_ - end);
+    return room < round_ ? 0 : room / round_;
+  }
+  /// @pre that many whole blocks follow
+  void skip(Index blocks) {
+    local += blocks * block_;
+    begin += blocks * round_;
+    end += blocks * round_;
+  }
 
 private:
-  void finish_block() { end = is_at_end() ? extent_ : begin + std::min(block_, extent_ - begin); }
-  void find_interval(std::size_t from) {
-    interval_ = from;
-    while (interval_ < splits_->owner.size() && splits_->owner[interval_] != coord_) ++interval_;
-    begin = end = extent_;
-    if (interval_ == splits_->owner.size()) return;
-    begin = splits_->bounds[interval_];
-    end = splits_->bounds[interval_ + 1];
+  Index extent_, block_, round_;
+};
+
+/// Refers to the distribution.
+class SplitsBlocks : public Block {
+public:
+  SplitsBlocks(const Splits& d, Index coordinate) : d_(d), coordinate_(coordinate) { find_from(0); }
+  bool is_at_end() const { return interval_ == d_.owner.size(); }
+  void next() {
+    local += end - begin;
+    find_from(interval_ + 1);
   }
 
-  Index extent_;
-  const Splits* splits_;
-  Index coord_;
-  Index block_ = 0, stride_ = 0;
+private:
+  void find_from(std::size_t interval) {
+    interval_ = interval;
+    while (!is_at_end() && d_.owner[interval_] != coordinate_) ++interval_;
+    begin = d_.bounds[interval_];
+    end = is_at_end() ? begin : d_.bounds[interval_ + 1];
+  }
+
+  const Splits& d_;
+  Index coordinate_;
   std::size_t interval_ = 0;
 };
+
+inline DealtBlocks blocks_of(const BlockCyclic& d, Index turn) { return {d, turn}; }
+inline SplitsBlocks blocks_of(const Splits& d, Index coordinate) { return {d, coordinate}; }
 
 }  // namespace tremula::index_calc

@@ -7,22 +7,32 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "index_calc/blocks.hpp"
 #include "index_calc/overlap_builder.hpp"
 
 namespace tremula::index_calc {
 namespace {
 
-/// The same ownership with the longest blocks that say so: neighbouring blocks (intervals) of one
-/// coordinate are one. Blocks of a single coordinate are joined to the other side's cycle, so that
-/// the pattern still repeats with it.
-BlockCyclic joined(const BlockCyclic& d, Index other_cycle) {
+/// Elements after which the dealing of `d` starts afresh; saturated.
+Index round_of(const BlockCyclic& d) {
+  return saturating_product(std::min(d.block, d.extent), d.grid);
+}
+
+/// The same ownership in dealing order (source 0), with the longest blocks that say so. The blocks
+/// of a single coordinate are joined to one round of the other side, so that the pattern repeats
+/// with that.
+BlockCyclic joined(const BlockCyclic& d, const Distribution& other) {
   BlockCyclic result = d;
-  if (d.grid == 1) result.block = other_cycle;
-  result.block = std::clamp<Index>(result.block, 1, std::max<Index>(1, d.extent));
+  result.source = 0;
+  if (d.grid == 1) {
+    const auto* dealt = std::get_if<BlockCyclic>(&other);
+    result.block = dealt != nullptr && dealt->grid > 1 ? round_of(*dealt) : d.extent;
+  }
+  result.block = std::min(result.block, d.extent);
   return result;
 }
 
-Splits joined(const Splits& d) {
+Splits joined(const Splits& d, const Distribution&) {
   Splits result{.bounds = {}, .owner = {}, .grid = d.grid};
   for (std::size_t i = 0; i < d.owner.size(); ++i) {
     if (i > 0 && d.owner[i] == d.owner[i - 1]) continue;
@@ -33,62 +43,95 @@ Splits joined(const Splits& d) {
   return result;
 }
 
-Distribution joined(const Distribution& d) {
-  if (const auto* splits = std::get_if<Splits>(&d)) return joined(*splits);
-  return joined(std::get<BlockCyclic>(d), extent(d));
+Distribution joined(const Distribution& d, const Distribution& other) {
+  return std::visit([&](const auto& one) { return Distribution(joined(one, other)); }, d);
 }
 
-/// Elements of the smallest piece of the dimension, from 0 on, after which the dealing of d starts
-/// afresh.
-Index cycle(const BlockCyclic& d) {
-  return d.grid == 1 ? d.extent : saturating_product(std::min(d.block, d.extent), d.grid);
+Index source_of(const Distribution& d) {
+  const auto* dealt = std::get_if<BlockCyclic>(&d);
+  return dealt != nullptr ? dealt->source : 0;
 }
 
-/// lcm(a, b), saturated.
-Index period(Index a, Index b) { return saturating_product(a / std::gcd(a, b), b); }
+/// How far a block of one side reaches over whole rounds of the other: there the segments are
+/// families.
+void set_family_strides(const Distribution& mine, const Distribution& theirs, Repetition& r) {
+  const auto* a = std::get_if<BlockCyclic>(&mine);
+  const auto* b = std::get_if<BlockCyclic>(&theirs);
+  if (b != nullptr && (a == nullptr || a->block > round_of(*b))) {
+    r.family_stride = round_of(*b);
+    r.family_peer_stride = b->block;
+  } else if (a != nullptr) {
+    r.family_stride = a->block;
+    r.family_peer_stride = round_of(*a);
+  }
+}
 
-Overlaps dealt_overlaps(const BlockCyclic& mine_given, GridCoord me,
-                        const BlockCyclic& theirs_given, Algorithm algorithm) {
-  const BlockCyclic mine = joined(mine_given, cycle(theirs_given)),
-                    theirs = joined(theirs_given, cycle(mine_given));
-  const Index n = mine.extent;
-  std::vector<Piece> pieces;
-  Repetition repetition{
-      .rest = local_extent(mine, me), .peers = theirs.grid, .source = theirs.source};
-  if (algorithm == Algorithm::classical) {
-    repetition.source = 0;
-    classical(mine, me, theirs, pieces);
-    return OverlapsBuilder::build(std::move(pieces), repetition);
-  }
-  Index end = n;
-  const Index whole = period(saturating_product(mine.block, mine.grid),
-                             saturating_product(theirs.block, theirs.grid));
-  if (whole <= n) {
-    BlockCyclic behind = mine;
-    behind.extent = n % whole;
-    end = whole;
-    repetition.repeat = n / whole;
-    repetition.stride = whole / mine.grid;
-    repetition.peer_stride = whole / theirs.grid;
-    repetition.rest = local_extent(behind, me);
-  }
-  const Index turn =
-      me.value >= mine.source ? me.value - mine.source : me.value + (mine.grid - mine.source);
-  const auto algorithm_of = algorithm == Algorithm::aspen ? aspen : falls;
-  algorithm_of({mine.block, mine.grid}, turn, {theirs.block, theirs.grid}, end, pieces);
-  return OverlapsBuilder::build(std::move(pieces), repetition);
+/// Cuts both sides down to the first period, if the extent has a whole one.
+void cut_to_period(BlockCyclic& mine, Index me, BlockCyclic& theirs, Repetition& r) {
+  const Index a = round_of(mine), b = round_of(theirs);
+  const Index period = saturating_product(a / std::gcd(a, b), b);
+  if (period > mine.extent) return;
+  r.repeat = mine.extent / period;
+  r.stride = period / mine.grid;
+  r.peer_stride = period / theirs.grid;
+  mine.extent %= period;
+  r.rest = local_extent(mine, {me});
+  mine.extent = theirs.extent = period;
 }
 
 }  // namespace
 
+Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
+                  Algorithm algorithm) {
+  core::expects(extent(mine) == extent(theirs),
+                "overlaps: expected two distributions of the same extent");
+  core::expects(me.value >= 0 && me.value < grid(mine),
+                "overlaps: expected a coordinate of the own grid");
+  if (extent(mine) == 0) return {};
+  Distribution a = joined(mine, theirs), b = joined(theirs, mine);
+  const Index turn = me.value - source_of(mine) + (me.value < source_of(mine) ? grid(mine) : 0);
+  Repetition r{.rest = local_extent(mine, me), .peers = grid(theirs), .source = source_of(theirs)};
+  set_family_strides(a, b, r);
+  auto* dealt_a = std::get_if<BlockCyclic>(&a);
+  auto* dealt_b = std::get_if<BlockCyclic>(&b);
+  const bool both_dealt = dealt_a != nullptr && dealt_b != nullptr;
+  std::vector<Piece> pieces;
+  if (algorithm == Algorithm::classical) {
+    classical(a, turn, b, pieces);
+  } else {
+    if (both_dealt) cut_to_period(*dealt_a, turn, *dealt_b, r);
+    (algorithm == Algorithm::falls && both_dealt ? falls : aspen)(a, turn, b, pieces);
+  }
+  return OverlapsBuilder::build(std::move(pieces), r);
+}
+
+Index SegmentList::segments() const noexcept {
+  Index in_period = 0, in_tail = 0;
+  for (std::size_t i = 0; i < period.size(); ++i) {
+    in_period += period[i].count;
+    if (static_cast<Index>(i) < tail)
+      in_tail += static_cast<Index>(i) + 1 == tail ? tail_count : period[i].count;
+  }
+  return in_period * repeat + in_tail;
+}
+
 Index SegmentList::elements() const noexcept {
   Index in_period = 0, in_tail = 0;
   for (std::size_t i = 0; i < period.size(); ++i) {
-    in_period += period[i].length;
-    if (static_cast<Index>(i) < tail)
-      in_tail += static_cast<Index>(i) + 1 == tail ? tail_length : period[i].length;
+    const Index all = period[i].count * period[i].first.length;
+    in_period += all;
+    if (static_cast<Index>(i) + 1 < tail) in_tail += all;
+    if (static_cast<Index>(i) + 1 == tail)
+      in_tail += (tail_count - 1) * period[i].first.length + tail_length;
   }
   return in_period * repeat + in_tail;
+}
+
+Segment SegmentList::last() const noexcept {
+  const Family& f = tail > 0 ? period[static_cast<std::size_t>(tail - 1)] : period.back();
+  Segment s = moved(f.first, tail > 0 ? repeat : repeat - 1, (tail > 0 ? tail_count : f.count) - 1);
+  if (tail > 0) s.length = tail_length;
+  return s;
 }
 
 std::string_view to_string(Algorithm a) noexcept {
@@ -113,37 +156,21 @@ Algorithm parse_algorithm(std::string_view text) {
 
 SegmentList Overlaps::operator[](std::size_t i) const noexcept {
   const List& list = lists_[i];
-  return {.period = std::span(segments_).subspan(list.begin, list.count),
-          .repeat = list.repeat,
+  const std::size_t end = i + 1 < lists_.size() ? lists_[i + 1].begin : families_.size();
+  return {.period = std::span(families_).subspan(list.begin, end - list.begin),
+          .family_stride = family_stride_,
+          .family_peer_stride = family_peer_stride_,
+          .repeat = repeat_,
           .stride = stride_,
           .peer_stride = peer_stride_,
           .tail = list.tail,
+          .tail_count = list.tail_count,
           .tail_length = list.tail_length};
 }
 
-Index Overlaps::elements(std::size_t i) const noexcept { return lists_[i].elements; }
-
 std::size_t Overlaps::memory_bytes() const noexcept {
-  return sizeof(*this) + peers_.capacity() * sizeof(GridCoord) +
-         segments_.capacity() * sizeof(Segment) + lists_.capacity() * sizeof(List);
-}
-
-Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
-                  Algorithm algorithm) {
-  core::expects(extent(mine) == extent(theirs),
-                "overlaps: expected two distributions of the same extent");
-  core::expects(me.value >= 0 && me.value < grid(mine),
-                "overlaps: expected a coordinate of the own grid");
-  if (extent(mine) == 0) return {};
-  const auto* my_deal = std::get_if<BlockCyclic>(&mine);
-  const auto* their_deal = std::get_if<BlockCyclic>(&theirs);
-  if (my_deal != nullptr && their_deal != nullptr)
-    return dealt_overlaps(*my_deal, me, *their_deal, algorithm);
-  std::vector<Piece> pieces;
-  const Distribution a = joined(mine), b = joined(theirs);
-  (algorithm == Algorithm::classical ? classical : merge)(a, me, b, pieces);
-  return OverlapsBuilder::build(std::move(pieces),
-                                {.rest = local_extent(mine, me), .peers = grid(theirs)});
+  return sizeof(*this) + peers_.capacity() * sizeof(GridCoord) + lists_.capacity() * sizeof(List) +
+         families_.capacity() * sizeof(Family);
 }
 
 }  // namespace tremula::index_calc

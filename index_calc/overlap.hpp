@@ -3,8 +3,11 @@
 // One dimension: which elements of my coordinate belong to which coordinate of the other side.
 //
 // Definitions. `mine` deals blocks of b elements to P coordinates, `theirs` blocks of B to Q coordinates; both
-// cover the same extent n. A *segment* is a maximal run of elements that lie in one block of mine, in one block of
-// theirs. The pattern of segments repeats with the period lcm(b*P, B*Q): only one period is stored.
+// cover the same extent n. A *segment* is a maximal run of successive elements that one coordinate of mine and one of
+// theirs own: it lies in one block of either side, where neighbouring blocks (or intervals) of one coordinate count as
+// one block. The pattern of segments repeats with the period lcm(b*P, B*Q): only one period is stored. Where a block
+// of one side is longer than a whole round b*P of the other, the segments in it are equally spaced *families*, and
+// only the first of each is stored. So a plan costs neither the extent nor the blocks inside blocks.
 //
 // Sources: ASPEN paper, Eqs. (1), (2), (4); FALLS: Ramaswamy & Banerjee 1995; periodicity: Prylli & Tourancheau 1997.
 #include <cstddef>
@@ -24,59 +27,82 @@ struct Segment {
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
-/// The segments of one pair of coordinates in ascending global order: `period` is walked `repeat` times, each turn
-/// `stride` further in my local indices and `peer_stride` further in the peer's; then the first `tail` segments
-/// once more (turn number `repeat`), the last of them with `tail_length` elements.
-/// If repeat == 0, `period` holds just the tail's segments.
+/// `count` segments of one length at equal distances (the line segments of FALLS). The distances are the list's.
+struct Family {
+  Segment first;
+  Index count = 1;
+};
+
+/// The segments of one pair of coordinates in ascending global order. `period` is walked `repeat` times, each turn
+/// `stride` further in my local indices and `peer_stride` further in the peer's; then the first `tail` families once
+/// more (turn number `repeat`), the last of them with `tail_count` segments, the last of those with `tail_length`
+/// elements. If repeat == 0, `period` holds just the tail's families.
+///
+/// Example: cyclic on 2 coordinates against blocks of 6 on 2, extent 24: I (coordinate 0) share 0 2 4, 12 14 16 with
+/// peer 0. In local indices 0 1 2, 6 7 8, in the peer's 0 2 4, 6 8 10: one family of 3 segments of 1 element,
+/// family_stride 1, family_peer_stride 2; repeat 2, stride 6, peer_stride 6; no tail.
 struct SegmentList {
-  std::span<const Segment> period;
+  std::span<const Family> period;
+  Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
   Index repeat = 0, stride = 0, peer_stride = 0;
-  Index tail = 0, tail_length = 0;
+  Index tail = 0, tail_count = 0, tail_length = 0;
 
   Index elements() const noexcept;  ///< O(period)
-  Index segments() const noexcept {  ///< O(1)
-    return static_cast<Index>(period.size()) * repeat + tail;
-  }
+  Index segments() const noexcept;  ///< O(period)
+  Segment first() const noexcept { return period.front().first; }
+  Segment last() const noexcept;
 
-  /// Segment number i in ascending global order; 0 <= i < segments().  O(1)
-  Segment operator[](Index i) const noexcept {
-    const Index count = static_cast<Index>(period.size()), turn = i / count;
-    Segment s = period[static_cast<std::size_t>(i % count)];
-    s.begin.value += turn * stride;
-    s.peer_begin.value += turn * peer_stride;
-    if (i + 1 == segments() && tail > 0) s.length = tail_length;
-    return s;
+  /// Calls visit(Family) for each family of each turn, in ascending global order. A shortened last segment comes as
+  /// a family of its own.
+  template <class Visit>
+  void for_each_family(Visit&& visit) const {
+    for (Index turn = 0; turn < repeat; ++turn)
+      for (const Family& f : period) visit(Family{moved(f.first, turn, 0), f.count});
+    for (Index i = 0; i + 1 < tail; ++i) {
+      const Family& f = period[static_cast<std::size_t>(i)];
+      visit(Family{moved(f.first, repeat, 0), f.count});
+    }
+    if (tail == 0) return;
+    const Segment& s = period[static_cast<std::size_t>(tail - 1)].first;
+    if (s.length == tail_length) return visit(Family{moved(s, repeat, 0), tail_count});
+    if (tail_count > 1) visit(Family{moved(s, repeat, 0), tail_count - 1});
+    visit(Family{last(), 1});
   }
 
   /// Calls visit(Segment) for each segment in ascending global order.
   template <class Visit>
   void for_each(Visit&& visit) const {
-    for (Index turn = 0; turn <= repeat; ++turn) {
-      const std::size_t count = turn < repeat ? period.size() : static_cast<std::size_t>(tail);
-      for (std::size_t i = 0; i < count; ++i) {
-        Segment s = period[i];
-        s.begin.value += turn * stride;
-        s.peer_begin.value += turn * peer_stride;
-        if (turn == repeat && i + 1 == count) s.length = tail_length;
-        visit(s);
-      }
-    }
+    for_each_family([&](const Family& f) {
+      for (Index i = 0; i < f.count; ++i) visit(moved(f.first, 0, i));
+    });
   }
 
   /// Calls visit(begin, length) for each run of neighbours in my local indices: segments that touch are one run.
   template <class Visit>
   void for_each_run(Visit&& visit) const {
     Index begin = 0, length = 0;
-    for_each([&](const Segment& s) {
-      if (s.begin.value == begin + length) {
-        length += s.length;
+    const auto add = [&](Index at, Index elements) {
+      if (at == begin + length) {
+        length += elements;
         return;
       }
       if (length > 0) visit(begin, length);
-      begin = s.begin.value;
-      length = s.length;
+      begin = at;
+      length = elements;
+    };
+    for_each_family([&](const Family& f) {
+      Index at = f.first.begin.value;
+      if (f.first.length == family_stride) return add(at, f.count * family_stride);
+      for (Index i = 0; i < f.count; ++i, at += family_stride) add(at, f.first.length);
     });
     if (length > 0) visit(begin, length);
+  }
+
+ private:
+  Segment moved(Segment s, Index turns, Index segments) const noexcept {
+    s.begin.value += turns * stride + segments * family_stride;
+    s.peer_begin.value += turns * peer_stride + segments * family_peer_stride;
+    return s;
   }
 };
 
@@ -92,22 +118,23 @@ class Overlaps {
   /// Peers (coordinates of theirs) with at least one element in common, ascending.
   std::span<const GridCoord> peers() const noexcept { return peers_; }
   std::size_t size() const noexcept { return peers_.size(); }
-  /// The list of peers()[i]. Valid as long as this object.
+  /// The list of peers()[i]. Valid as long as this object, also when that is moved.
   SegmentList operator[](std::size_t i) const noexcept;
   /// Elements in common with peers()[i].  O(1)
-  Index elements(std::size_t i) const noexcept;
+  Index elements(std::size_t i) const noexcept { return lists_[i].elements; }
   std::size_t memory_bytes() const noexcept;
 
  private:
   friend class OverlapsBuilder;
-  std::vector<GridCoord> peers_;
-  std::vector<Segment> segments_;
   struct List {
-    std::size_t begin = 0, count = 0;
-    Index repeat = 0, tail = 0, tail_length = 0, elements = 0;
+    std::size_t begin = 0;  ///< in families_, up to the begin of the next list
+    Index tail = 0, tail_count = 0, tail_length = 0, elements = 0;
   };
+  std::vector<GridCoord> peers_;
   std::vector<List> lists_;
-  Index stride_ = 0, peer_stride_ = 0;
+  std::vector<Family> families_;
+  Index family_stride_ = 0, family_peer_stride_ = 0;
+  Index repeat_ = 0, stride_ = 0, peer_stride_ = 0;
 };
 
 /// @pre both are valid and have the same extent; 0 <= me < grid(mine)

@@ -32,45 +32,47 @@ void sort_by_peer(std::vector<Piece>& pieces, Index peers) {
 
 }  // namespace
 
-Overlaps OverlapsBuilder::build(std::vector<Piece> pieces, const Repetition& repetition) {
+Overlaps OverlapsBuilder::build(std::vector<Piece> pieces, const Repetition& r) {
   Overlaps result;
-  result.stride_ = repetition.stride;
-  result.peer_stride_ = repetition.peer_stride;
-  sort_by_peer(pieces, repetition.peers);
+  result.family_stride_ = r.family_stride;
+  result.family_peer_stride_ = r.family_peer_stride;
+  result.repeat_ = r.repeat;
+  result.stride_ = r.stride;
+  result.peer_stride_ = r.peer_stride;
+  sort_by_peer(pieces, r.peers);
+  result.families_.reserve(pieces.size());
 
-  // Turns become coordinates by a rotation: those that wrap around come first.
-  const auto wraps = std::partition_point(pieces.begin(), pieces.end(), [&](const Piece& p) {
-    return p.peer < repetition.peers - repetition.source;
-  });
-  result.segments_.reserve(pieces.size());
-  const auto add = [&](auto begin, auto end, Index shift) {
-    while (begin != end) {
-      const auto stop =
-          std::find_if(begin, end, [peer = begin->peer](const Piece& p) { return p.peer != peer; });
-      Overlaps::List list{.begin = result.segments_.size(),
-                          .count = static_cast<std::size_t>(stop - begin),
-                          .repeat = repetition.repeat,
-                          .tail = 0,
-                          .tail_length = 0,
-                          .elements = 0};
-      Index in_period = 0, in_tail = 0;
-      for (auto p = begin; p != stop; ++p) {
-        result.segments_.push_back(p->segment);
-        in_period += p->segment.length;
-        if (p->segment.begin.value < repetition.rest) {
-          ++list.tail;
-          list.tail_length = std::min(p->segment.length, repetition.rest - p->segment.begin.value);
-          in_tail += list.tail_length;
-        }
-      }
-      list.elements = in_period * list.repeat + in_tail;
-      result.peers_.push_back({begin->peer + shift});
-      result.lists_.push_back(list);
-      begin = stop;
+  const auto add_list = [&](std::span<const Piece> of_one_peer, Index coordinate) {
+    Overlaps::List list{.begin = result.families_.size()};
+    Index in_period = 0, in_tail = 0;
+    for (const Piece& p : of_one_peer) {
+      const Family& f = p.family;
+      const Index begin = f.first.begin.value, length = f.first.length;
+      result.families_.push_back(f);
+      in_period += f.count * length;
+      if (begin >= r.rest) continue;
+      const Index last_begin = begin + (f.count - 1) * r.family_stride;
+      ++list.tail;
+      list.tail_count = last_begin < r.rest ? f.count : (r.rest - begin - 1) / r.family_stride + 1;
+      list.tail_length =
+          std::min(length, r.rest - (begin + (list.tail_count - 1) * r.family_stride));
+      in_tail += (list.tail_count - 1) * length + list.tail_length;
+    }
+    list.elements = in_period * r.repeat + in_tail;
+    result.peers_.push_back({coordinate});
+    result.lists_.push_back(list);
+  };
+  const auto add_lists = [&](std::span<const Piece> sorted, Index shift) {
+    for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
+      while (end < sorted.size() && sorted[end].peer == sorted[begin].peer) ++end;
+      add_list(sorted.subspan(begin, end - begin), sorted[begin].peer + shift);
     }
   };
-  add(wraps, pieces.end(), repetition.source - repetition.peers);
-  add(pieces.begin(), wraps, repetition.source);
+  // Dealing order becomes coordinates by a rotation: the peers that wrap around come first.
+  const auto wraps = std::partition_point(
+      pieces.begin(), pieces.end(), [&](const Piece& p) { return p.peer < r.peers - r.source; });
+  add_lists({wraps, pieces.end()}, r.source - r.peers);
+  add_lists({pieces.begin(), wraps}, r.source);
   return result;
 }
 

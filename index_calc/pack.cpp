@@ -18,26 +18,33 @@ std::size_t bytes_of(Index elements, std::size_t element_bytes) {
   return static_cast<std::size_t>(elements) * element_bytes;
 }
 
-Index first_of(const SegmentList& list) { return list[0].begin.value; }
-Index last_of(const SegmentList& list) {
-  const Segment s = list[list.segments() - 1];
-  return s.begin.value + s.length - 1;
+/// Local indices from the first element of the list to the last.
+Index span_of(const SegmentList& list) {
+  const Segment last = list.last();
+  return last.begin.value + last.length - list.first().begin.value - 1;
 }
 
 /// How many pairs of successive elements of the list are `distance` apart in my local indices.
 /// O(period)
 Index steps_of(const SegmentList& list, Index distance) {
-  const Index count = static_cast<Index>(list.period.size());
-  const auto is_step = [&](const Segment& a, const Segment& b) {
-    return b.begin.value - (a.begin.value + a.length - 1) == distance;
-  };
   Index result = distance == 1 ? list.elements() - list.segments() : 0;
-  for (Index i = 1; i < count; ++i)
-    if (is_step(list.period[static_cast<std::size_t>(i - 1)],
-                list.period[static_cast<std::size_t>(i)]))
-      result += list.repeat + (i < list.tail ? 1 : 0);
-  if (list.repeat > 0 && list.segments() > count && is_step(list[count - 1], list[count]))
-    result += list.repeat - 1 + (list.tail > 0 ? 1 : 0);
+  const auto end_of = [&](const Family& f) {
+    return f.first.begin.value + (f.count - 1) * list.family_stride + f.first.length;
+  };
+  for (std::size_t i = 0; i < list.period.size(); ++i) {
+    const Family& f = list.period[i];
+    const Index place = static_cast<Index>(i) + 1;  // in the tail, from 1 on
+    if (list.family_stride - f.first.length + 1 == distance)
+      result += (f.count - 1) * list.repeat + (place < list.tail    ? f.count - 1
+                                               : place == list.tail ? list.tail_count - 1
+                                                                    : 0);
+    if (i > 0 && f.first.begin.value - end_of(list.period[i - 1]) + 1 == distance)
+      result += list.repeat + (place <= list.tail ? 1 : 0);
+  }
+  const Index turns = list.repeat + (list.tail > 0 ? 1 : 0);
+  if (turns > 1 &&
+      list.first().begin.value + list.stride - end_of(list.period.back()) + 1 == distance)
+    result += turns - 1;
   return result;
 }
 
@@ -62,9 +69,9 @@ struct Walk {
       const std::size_t d = kth_fastest(order, package.dimensions, k);
       const SegmentList& list = package.along[d];
       const std::ptrdiff_t stride = part.stride[d] * width;
-      const Index elements = list.elements(), begin = first_of(list);
-      const bool extends_unit = depth == 0 && static_cast<std::size_t>(stride) == unit &&
-                                last_of(list) - begin + 1 == elements;
+      const Index elements = list.elements(), begin = list.first().begin.value;
+      const bool extends_unit =
+          depth == 0 && static_cast<std::size_t>(stride) == unit && span_of(list) + 1 == elements;
       if (elements == 1 || extends_unit) {
         first += begin * stride;
         unit *= static_cast<std::size_t>(elements);
@@ -192,7 +199,7 @@ Index runs(const Package& package, const LocalPart& part, Order order) {
     slower /= elements;
     const Index onward = (span + 1) % stride == 0 ? steps_of(list, (span + 1) / stride) : 0;
     result += slower * (elements - 1 - onward);
-    span += (last_of(list) - first_of(list)) * stride;
+    span += span_of(list) * stride;
   }
   return result;
 }

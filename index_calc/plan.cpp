@@ -21,20 +21,21 @@ std::uint64_t pair_fingerprint(const Layout& a, const Layout& b) {
   return XXH3_64bits(both.data(), sizeof(both));
 }
 
-/// The first segment in which two lists differ, as text; empty if they are equal.
-std::string difference(const SegmentList& a, const SegmentList& b) {
+/// The first segment in which a list differs from a reference of single segments, as text; empty if
+/// they are equal.
+std::string difference(const SegmentList& found, const SegmentList& reference) {
   const auto text = [](const Segment& s) {
     return fmt::format("[{}, {}) at {} of the peer", s.begin.value, s.begin.value + s.length,
                        s.peer_begin.value);
   };
-  if (a.segments() != b.segments())
-    return fmt::format("{} segments against {}", a.segments(), b.segments());
+  if (found.segments() != reference.segments())
+    return fmt::format("{} segments against {}", found.segments(), reference.segments());
   std::string result;
-  Index i = 0;
-  a.for_each([&](const Segment& mine) {
-    const Segment other = b[i];
-    if (result.empty() && mine != other)
-      result = fmt::format("segment {}: {} against {}", i, text(mine), text(other));
+  std::size_t i = 0;
+  found.for_each([&](const Segment& s) {
+    const Segment& expected = reference.period[i].first;
+    if (result.empty() && s != expected)
+      result = fmt::format("segment {}: {} against {}", i, text(s), text(expected));
     ++i;
   });
   return result;
