@@ -109,12 +109,13 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
     if (is_done) return;
   } catch (const Error& e) {
     finish(core::Deadline::Seconds(core::Deadline::Clock::now() - start).count());
-    if (e.code() != Errc::transport) throw;
+    if (end || (e.code() != Errc::transport && e.code() != Errc::peer_lost)) throw;
     // Perhaps because the producer died: the server knows within a moment.
     wait_for([&] { return control.link_end(link_.number).has_value(); }, core::Deadline::after(2),
              [] {});
-    if (const auto why = control.link_end(link_.number)) throw_lost(why->why);
-    throw;
+    const auto known = control.link_end(link_.number);
+    throw_lost(known ? known->why
+                     : fmt::format("producer group '{}': {}", link_.peer_group, e.what()));
   }
   throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: waited {} s for producer group "
                                            "'{}' to {}; is it stuck? step_timeout "

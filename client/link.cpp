@@ -27,8 +27,9 @@ std::vector<transport::Address> exchange_addresses(Session& session, std::uint64
         return to_bytes(session.control().take_addresses(link, deadline));
       },
       deadline);
+  const auto message = from_bytes<wire::LinkAddresses>(reply);
   std::vector<transport::Address> theirs;
-  for (const std::string& address : from_bytes<wire::LinkAddresses>(reply).addresses()) {
+  for (const std::string& address : message.addresses()) {
     const auto view = std::as_bytes(std::span(address));
     theirs.emplace_back(view.begin(), view.end());
   }

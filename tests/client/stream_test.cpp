@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole streams in one process: a real server on a free port, every rank a thread with a session of
+// its own, data over loopback. What only separate jobs can show is in tests/coupled.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "client/in_stream.hpp"
+#include "client/out_stream.hpp"
+#include "client/session.hpp"
+#include "server/listener.hpp"
+#include "thread_group.hpp"
+#include "transport/loopback/loopback.hpp"
+
+namespace tremula::client {
+namespace {
+
+using core::Errc, core::Error, core::Rank;
+using index_calc::Layout;
+
+/// A server on a thread of its own.
+class Server {
+public:
+  Server() : log_("server", core::LogLevel::off), listener_(config(), "test", log_) {
+    thread_ = std::thread([this] { listener_.run(); });
+  }
+  ~Server() {
+    listener_.stop();
+    thread_.join();
+  }
+  std::string address() const { return to_string(listener_.address()); }
+
+private:
+  static server::Config config() {
+    server::Config c;
+    c.port = 0;
+    c.heartbeat_seconds = 0.2;
+    return c;
+  }
+
+  core::Log log_;
+  server::Listener listener_;
+  std::thread thread_;
+};
+
+/// One world for a test: a server, a network, and groups whose ranks are threads.
+class World {
+public:
+  SessionConfig config(double timeout) const {
+    SessionConfig c;
+    c.server = server_.address();
+    c.timeout = timeout;
+    c.step_timeout = 10;
+    c.log = core::LogLevel::off;
+    return c;
+  }
+  /// Runs `body` on every rank of a group; what a rank throws is its outcome.
+  void start(const std::string& group, Rank size, const std::function<void(Session&)>& body,
+             double timeout = 5) {
+    auto ranks = std::make_shared<ThreadRanks>(size);
+    for (Rank r = 0; r < size; ++r)
+      threads_.emplace_back([=, this] {
+        try {
+          std::vector<std::unique_ptr<transport::Transport>> transports;
+          transports.push_back(std::make_unique<transport::Loopback>(network_));
+          auto session = Session::open(group, std::make_unique<ThreadGroup>(*ranks, r),
+                                       std::move(transports), config(timeout));
+          body(*session);
+        } catch (const Error& e) {
+          const std::scoped_lock lock(mutex_);
+          errors_.emplace_back(fmt::format("{}.{}", group, r), e);
+        }
+      });
+  }
+  /// Waits for all groups; the errors that ranks ended with.
+  std::vector<std::pair<std::string, Error>> join() {
+    for (auto& t : threads_) t.join();
+    threads_.clear();
+    return errors_;
+  }
+  ~World() { join(); }
+
+private:
+  Server server_;
+  transport::Network network_;
+  std::mutex mutex_;
+  std::vector<std::pair<std::string, Error>> errors_;
+  std::vector<std::thread> threads_;
+};
+
+constexpr core::Index extent = 24;
+
+proto::Field row_field(Rank size, const std::string& more = "",
+                       core::ElementType type = core::ElementType::i64) {
+  return {.name = "f",
+          .type = type,
+          .layout = Layout::parse(fmt::format("shape={} grid={} {}", extent, size, more))};
+}
+
+/// What rank holds of step: element i of the array is 100 * i + step.
+std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, std::uint64_t step) {
+  std::vector<std::int64_t> part(static_cast<std::size_t>(local_part(layout, rank).elements));
+  for (std::size_t i = 0; i < part.size(); ++i)
+    part[i] =
+        100 * index_calc::to_global(layout.dims[0], {rank}, {static_cast<core::Index>(i)}).value +
+        static_cast<std::int64_t>(step);
+  return part;
+}
+
+void put_steps(Session& session, std::uint64_t first, std::uint64_t count, OutStream& out,
+               const Layout& layout) {
+  for (std::uint64_t s = first; s < first + count; ++s) {
+    const auto data = part_of(layout, session.rank(), s);
+    out.begin_step();
+    out.put(0, std::as_bytes(std::span(data)));
+    out.end_step();
+  }
+}
+
+/// Takes steps until the end; checks every element. Returns the numbers of the first step and of
+/// how many there were.
+std::pair<std::uint64_t, std::uint64_t> take_steps(Session& session, InStream& in,
+                                                   const Layout& layout,
+                                                   std::uint64_t at_most = ~0ull) {
+  std::uint64_t first = 0, count = 0;
+  std::vector<std::int64_t> data(
+      static_cast<std::size_t>(local_part(layout, session.rank()).elements));
+  while (count < at_most && in.begin_step()) {
+    if (count == 0) first = in.step();
+    EXPECT_EQ(in.step(), first + count);
+    in.get(0, std::as_writable_bytes(std::span(data)));
+    EXPECT_EQ(data, part_of(layout, session.rank(), first + count))
+        << "rank " << session.rank() << " step " << first + count;
+    in.end_step();
+    ++count;
+  }
+  return {first, count};
+}
+
+void produce(Session& session, std::uint64_t steps, const OutConfig& config = {}) {
+  OutStream out(session, "s", config);
+  const auto field = row_field(session.size(), "block=2");
+  out.declare(field);
+  put_steps(session, 0, steps, out, field.layout);
+  out.close();
+  EXPECT_EQ(out.statistics().steps, steps);
+}
+
+std::string text_of(const std::vector<std::pair<std::string, Error>>& errors) {
+  std::string text;
+  for (const auto& [who, e] : errors) text += fmt::format("{}: {}\n", who, e.what());
+  return text;
+}
+
+TEST(Stream, BringsStepsFromAnyGroupSizeToAny) {
+  for (const auto& [m, n] : {std::pair{1, 1}, {1, 3}, {3, 1}, {2, 3}, {4, 4}}) {
+    SCOPED_TRACE(fmt::format("{}x{}", m, n));
+    World world;
+    world.start("producer", m, [](Session& s) { produce(s, 20); });
+    world.start("consumer", n, [](Session& s) {
+      InStream in(s, "s");
+      const auto field = row_field(s.size(), "block=3");
+      in.declare(field);
+      EXPECT_EQ(take_steps(s, in, field.layout), std::pair(std::uint64_t{0}, std::uint64_t{20}));
+      EXPECT_FALSE(in.begin_step()) << "the end stays the end";
+      in.close();
+    });
+    EXPECT_EQ(text_of(world.join()), "");
+  }
+}
+
+TEST(Stream, GivesALateConsumerWholeStepsFromThenOn) {
+  World world;
+  std::atomic<bool> is_first_done = false;
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 1});
+    const auto field = row_field(s.size(), "block=2");
+    out.declare(field);
+    put_steps(s, 0, 10, out, field.layout);
+    is_first_done = true;
+    std::uint64_t step = 10;  // until the late one has come and taken five
+    for (; step < 2000 && out.statistics().packages < 10 * 3 + 5; ++step) {
+      put_steps(s, step, 1, out, field.layout);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      s.group().allgather({}, s.deadline());
+    }
+    put_steps(s, step, 30, out, field.layout);
+    out.close();
+  });
+  for (const bool is_late : {false, true})
+    world.start(is_late ? "late" : "early", is_late ? 1 : 3, [&, is_late](Session& s) {
+      while (is_late && !is_first_done) std::this_thread::yield();
+      InStream in(s, "s");
+      const auto field = row_field(s.size());
+      in.declare(field);
+      const auto [first, count] = take_steps(s, in, field.layout);
+      if (is_late) {
+        EXPECT_GE(first, 10u);
+        EXPECT_GE(count, 1u);
+      } else {
+        EXPECT_EQ(first, 0u);
+      }
+      in.close();
+    });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Stream, GoesOnWhenAConsumerLeavesEarly) {
+  World world;
+  world.start("producer", 2,
+              [](Session& s) { produce(s, 50, {.queue_depth = 1, .wait_for_consumers = 2}); });
+  for (const std::string name : {"short", "long"})
+    world.start(name, 2, [name](Session& s) {
+      InStream in(s, "s");
+      const auto field = row_field(s.size());
+      in.declare(field);
+      const auto [first, count] = take_steps(s, in, field.layout, name == "short" ? 7 : ~0ull);
+      EXPECT_EQ(count, name == "short" ? 7u : 50u);
+      in.close();
+    });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Stream, TellsConsumersThatAProducerGaveUp) {
+  World world;
+  world.start("producer", 2, [](Session& s) {
+    OutStream out(s, "s", {});
+    const auto field = row_field(s.size());
+    out.declare(field);
+    put_steps(s, 0, 3, out, field.layout);
+    throw Error(Errc::internal, "gives up");  // leaves without close
+  });
+  world.start("consumer", 2, [](Session& s) {
+    InStream in(s, "s");
+    const auto field = row_field(s.size());
+    in.declare(field);
+    take_steps(s, in, field.layout);
+  });
+  int told = 0;
+  for (const auto& [who, e] : world.join()) {
+    if (!who.starts_with("consumer")) continue;
+    ++told;
+    EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+    EXPECT_NE(std::string(e.what()).find("stream 's'"), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(told, 2);
+}
+
+TEST(Stream, RefusesWhatTheSidesDisagreeAbout) {
+  World world;
+  world.start("producer", 1, [](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
+    const auto field = row_field(1);
+    out.declare(field);
+    put_steps(s, 0, 1, out, field.layout);
+    for (int i = 0; i < 20; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    out.close();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  world.start("wrong_type", 2, [](Session& s) {
+    InStream in(s, "s");
+    in.declare(row_field(s.size(), "", core::ElementType::f64));
+    in.begin_step();
+  });
+  world.start("wrong_shape", 1, [](Session& s) {
+    InStream in(s, "s");
+    in.declare(
+        {.name = "f", .type = core::ElementType::i64, .layout = Layout::parse("shape=25 grid=1")});
+    in.begin_step();
+  });
+  world.start("wrong_name", 1, [](Session& s) {
+    InStream in(s, "s");
+    in.declare(
+        {.name = "g", .type = core::ElementType::i64, .layout = Layout::parse("shape=24 grid=1")});
+    in.begin_step();
+  });
+  world.start("unlike", 2, [](Session& s) {
+    InStream in(s, "s");
+    in.declare(row_field(2, s.rank() == 0 ? "block=12" : "block=1"));
+    in.begin_step();
+  });
+  std::map<std::string, std::string> texts;
+  for (const auto& [who, e] : world.join()) {
+    texts[who] = e.what();
+    EXPECT_EQ(e.code(), Errc::mismatch) << who << ": " << e.what();
+  }
+  EXPECT_EQ(texts.size(), 6u);
+  const auto has = [&](const std::string& who, const std::string& part) {
+    EXPECT_NE(texts[who].find(part), std::string::npos) << who << ": " << texts[who];
+  };
+  has("wrong_type.0", "f64");
+  has("wrong_type.1", "i64");
+  has("wrong_shape.0", "25");
+  has("wrong_name.0", "'g'");
+  has("unlike.1", "rank 1");
+}
+
+TEST(Stream, NamesTheStreamsThereAreWhenNobodyOffersTheOneWanted) {
+  World world;
+  world.start("producer", 1, [](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
+    out.declare(row_field(1));
+    put_steps(s, 0, 1, out, row_field(1).layout);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    out.close();
+  });
+  world.start(
+      "consumer", 1,
+      [](Session& s) {
+        InStream in(s, "t");
+        in.declare(row_field(1));
+        in.begin_step();
+      },
+      0.7);
+  const auto errors = world.join();
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0].second.code(), Errc::timed_out);
+  EXPECT_NE(std::string(errors[0].second.what()).find("only 's'"), std::string::npos)
+      << errors[0].second.what();
+}
+
+TEST(Stream, RefusesCallsOutOfTurn) {
+  World world;
+  world.start("producer", 1, [](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
+    EXPECT_THROW(out.begin_step(), Error) << "no field";
+    const auto field = row_field(1);
+    out.declare(field);
+    EXPECT_THROW(out.declare(field), Error) << "declared twice";
+    EXPECT_THROW(out.declare({.name = "g",
+                              .type = core::ElementType::i8,
+                              .layout = Layout::parse("shape=4 grid=2")}),
+                 Error)
+        << "grid of two, group of one";
+    const std::vector<std::int64_t> data(extent);
+    EXPECT_THROW(out.put(0, std::as_bytes(std::span(data))), Error) << "no step open";
+    out.begin_step();
+    EXPECT_THROW(out.begin_step(), Error) << "step open";
+    EXPECT_THROW(out.end_step(), Error) << "nothing put";
+    EXPECT_THROW(out.put(1, std::as_bytes(std::span(data))), Error) << "no such field";
+    EXPECT_THROW(out.put(0, std::as_bytes(std::span(data)).first(8)), Error) << "buffer too small";
+    out.put(0, std::as_bytes(std::span(data)));
+    EXPECT_THROW(out.put(0, std::as_bytes(std::span(data))), Error) << "put twice";
+    EXPECT_THROW(out.close(), Error) << "step open";
+    out.end_step();
+    out.close();
+    out.close();
+    EXPECT_THROW(out.begin_step(), Error) << "closed";
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+}  // namespace
+}  // namespace tremula::client
