@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The commands of `tremula`. Each lives in a file of its name, adds itself to the command line, and
+// runs when it was chosen; it fails by throwing core::Error.
+#include <CLI/App.hpp>
+
+namespace tremula::cli {
+
+void add_serve(CLI::App& app);
+void add_status(CLI::App& app);
+void add_version(CLI::App& app);
+
+}  // namespace tremula::cli

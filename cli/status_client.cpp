@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/status_client.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/error.hpp"
+#include "proto/convert.hpp"
+
+namespace tremula::cli {
+
+using core::Errc, core::Error;
+
+StatusClient::StatusClient(const ServerChoice& server, core::Deadline deadline)
+    : name_(transport::to_string(server.address)) {
+  try {
+    connection_ = std::make_unique<transport::ControlConnection>(
+        server.address,
+        transport::ControlConnection::Handlers{
+            .on_frame = [this](core::Bytes payload) { on_frame(payload); },
+            .on_closed =
+                [this](const std::string& why) {
+                  const std::lock_guard lock(mutex_);
+                  closed_ = why;
+                  changed_.notify_all();
+                },
+            .on_timer = {}},
+        deadline);
+  } catch (const Error& error) {
+    if (server.port_file)
+      throw Error(
+          error.code(),
+          fmt::format(
+              "port file '{0}' is stale: {1} (address from {2}); a server that was killed leaves "
+              "its "
+              "file behind: remove it, or start a server with 'tremula serve --port-file {0}'",
+              *server.port_file, error.what(), server.from));
+    throw Error(error.code(), fmt::format("{} (address from {})", error.what(), server.from));
+  }
+}
+
+void StatusClient::on_frame(core::BytesView payload) {
+  wire::ToClient message = proto::parse_to_client(payload);
+  const std::lock_guard lock(mutex_);
+  if (message.request() != request_) return;
+  reply_ = std::move(message);
+  changed_.notify_all();
+}
+
+wire::Status StatusClient::ask(core::Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  wire::ToServer question;
+  question.set_request(++request_);
+  question.mutable_status();
+  reply_.reset();
+  connection_->send(proto::serialise(question));
+  const bool is_in_time =
+      changed_.wait_until(lock, deadline.at(), [&] { return reply_ || closed_; });
+  if (!is_in_time)
+    throw Error(
+        Errc::timed_out,
+        fmt::format("server {}: expected its status in time, found no answer; is it stopped, "
+                    "or no Tremula server?",
+                    name_));
+  if (!reply_)
+    throw Error(Errc::no_server, fmt::format("server {} has gone away: {}", name_, *closed_));
+  if (reply_->has_refused()) throw proto::decode(reply_->refused());
+  if (!reply_->has_status())
+    throw Error(Errc::protocol,
+                fmt::format("server {}: expected its status, found another message", name_));
+  return std::move(*reply_->mutable_status());
+}
+
+}  // namespace tremula::cli

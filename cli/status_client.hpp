@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "cli/find_server.hpp"
+#include "core/deadline.hpp"
+#include "proto/control.pb.h"
+#include "transport/control/control_connection.hpp"
+
+namespace tremula::cli {
+
+/// Asks one server for its status, any number of times.
+class StatusClient {
+public:
+  /// @throws core::Error no_server naming the address, who chose it and, for a port file, that it
+  /// is stale
+  StatusClient(const ServerChoice& server, core::Deadline deadline);
+  /// Blocks.  @throws core::Error no_server if the server goes away, timed_out, protocol
+  wire::Status ask(core::Deadline deadline);
+
+private:
+  void on_frame(core::BytesView payload);
+
+  std::string name_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t request_ = 0;
+  std::optional<wire::ToClient> reply_;
+  std::optional<std::string> closed_;
+  std::unique_ptr<transport::ControlConnection> connection_;  // last: its thread uses what is above
+};
+
+}  // namespace tremula::cli

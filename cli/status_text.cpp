@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/status_text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "cli/units.hpp"
+#include "core/element_type.hpp"
+
+namespace tremula::cli {
+
+namespace {
+
+using Row = std::vector<std::string>;
+
+/// Columns as wide as their widest text, two blanks between them.
+void append_table(std::string& out, const std::vector<Row>& rows) {
+  std::vector<std::size_t> widths(rows.front().size(), 0);
+  for (const Row& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      fmt::format_to(std::back_inserter(line), "  {:<{}}", row[i], widths[i]);
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  }
+}
+
+template <class Message>
+Row counters(const Message& of) {
+  return {fmt::format("{}", of.steps()), bytes_text(static_cast<double>(of.bytes())),
+          fmt::format("{}", of.packages()), seconds_text(of.plan_seconds()),
+          seconds_text(of.wait_seconds())};
+}
+
+void append_row(std::vector<Row>& rows, Row row, const wire::StepStatus& of) {
+  std::ranges::move(counters(of), std::back_inserter(row));
+  rows.push_back(std::move(row));
+}
+
+void append_fields(std::string& out, const google::protobuf::RepeatedPtrField<wire::Field>& fields,
+                   const std::string& group) {
+  for (const wire::Field& field : fields)
+    fmt::format_to(std::back_inserter(out), "  field {} in {}: {} {}\n", field.name(), group,
+                   core::to_string(static_cast<core::ElementType>(field.element_type())),
+                   field.layout());
+}
+
+void append_stream(std::string& out, const wire::StreamStatus& stream) {
+  const auto line = [&](const std::string& text) { out += "  " + text + '\n'; };
+  out += fmt::format("\nstream {}{}\n", stream.name(),
+                     stream.closed() ? " (closed by its producer)" : "");
+  if (stream.producer().empty()) {
+    line(fmt::format("no group offers it; {} waits for it",
+                     fmt::join(stream.waiting_consumers(), ", ")));
+    return;
+  }
+  std::vector<Row> rows{{"group", "as", "credit", "step", "moved", "packages", "plan", "waited"}};
+  append_row(rows, {stream.producer(), "producer", ""}, stream.produced());
+  for (const wire::LinkStatus& link : stream.consumers())
+    append_row(rows, {link.consumer(), "consumer", fmt::format("{}", link.credit())},
+               link.consumed());
+  append_table(out, rows);
+  line(fmt::format("queue depth {}", stream.queue_depth()));
+  append_fields(out, stream.fields(), stream.producer());
+  for (const wire::LinkStatus& link : stream.consumers())
+    append_fields(out, link.fields(), link.consumer());
+  for (const wire::LinkStatus& link : stream.consumers())
+    line(fmt::format("link {} to {} by {}: {}", link.link(), link.consumer(), link.offer(),
+                     link.why()));
+  for (const std::string& text : stream.produced().waits_for())
+    line(fmt::format("in {} {}", stream.producer(), text));
+  for (const wire::LinkStatus& link : stream.consumers())
+    for (const std::string& text : link.consumed().waits_for())
+      line(fmt::format("in {} {}", link.consumer(), text));
+  if (stream.consumers().empty() && !stream.closed()) line("no group consumes it");
+}
+
+}  // namespace
+
+std::string status_text(const wire::Status& status) {
+  std::string out = fmt::format("server {}, Tremula {}, up {}\n", status.listens_on(),
+                                status.version(), seconds_text(status.uptime_seconds()));
+  if (status.groups().empty()) out += "\nno groups\n";
+  if (!status.groups().empty()) {
+    out += '\n';
+    std::vector<Row> rows{{"group", "ranks", "host", "pid", "since"}};
+    for (const wire::GroupStatus& group : status.groups())
+      rows.push_back({group.name(), fmt::format("{} of {}", group.connected(), group.size()),
+                      group.host(), fmt::format("{}", group.pid()),
+                      seconds_text(group.age_seconds())});
+    append_table(out, rows);
+  }
+  if (status.streams().empty()) out += "\nno streams\n";
+  for (const wire::StreamStatus& stream : status.streams()) append_stream(out, stream);
+  return out;
+}
+
+}  // namespace tremula::cli

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "proto/control.pb.h"
+
+namespace tremula::cli {
+
+/// What `tremula status` prints: the server, a table of groups, and for each stream its fields, its
+/// counters, its consumers with their transport and why, and who waits for whom. Ends with a new
+/// line.
+std::string status_text(const wire::Status& status);
+
+}  // namespace tremula::cli

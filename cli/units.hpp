@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Numbers as people read them.
+#include <cstdint>
+#include <string>
+
+namespace tremula::cli {
+
+/// "512 B", "1.50 kB", "12.3 GB": powers of 1000, three digits.
+std::string bytes_text(double bytes);
+/// "0.004 s", "12.3 s", "2 min 10 s", "3 h 5 min", "2 d 4 h".
+std::string seconds_text(double seconds);
+
+}  // namespace tremula::cli

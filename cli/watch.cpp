@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/watch.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+
+#include "cli/units.hpp"
+
+namespace tremula::cli {
+
+namespace {
+
+std::vector<std::string> waits(const wire::StreamStatus& stream) {
+  std::vector<std::string> out;
+  for (const std::string& text : stream.produced().waits_for())
+    out.push_back(fmt::format("in {} {}", stream.producer(), text));
+  for (const wire::LinkStatus& link : stream.consumers())
+    for (const std::string& text : link.consumed().waits_for())
+      out.push_back(fmt::format("in {} {}", link.consumer(), text));
+  for (const std::string& group : stream.waiting_consumers())
+    out.push_back(fmt::format("{} waits for a producer", group));
+  return out;
+}
+
+std::string rate(const std::optional<wire::Status>& before, const wire::Status& now,
+                 const wire::StreamStatus& stream) {
+  if (!before) return "";
+  const double seconds = now.uptime_seconds() - before->uptime_seconds();
+  const auto earlier = std::ranges::find_if(before->streams(), [&](const wire::StreamStatus& s) {
+    return s.name() == stream.name() && s.producer() == stream.producer() &&
+           s.produced().bytes() <= stream.produced().bytes();
+  });
+  if (seconds <= 0 || earlier == before->streams().end()) return "";
+  const auto moved = static_cast<double>(stream.produced().bytes() - earlier->produced().bytes());
+  return fmt::format("  {}/s", bytes_text(moved / seconds));
+}
+
+sigset_t watch_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+/// True if a signal came.
+bool sleep_until_signal(double seconds) {
+  const sigset_t signals = watch_signals();
+  timespec time{};
+  time.tv_sec = static_cast<std::time_t>(seconds);
+  time.tv_nsec = static_cast<long>((seconds - static_cast<double>(time.tv_sec)) * 1e9);
+  return sigtimedwait(&signals, nullptr, &time) > 0;
+}
+
+/// Lines that take the place of those shown before.
+class Screen {
+public:
+  void show(const std::vector<std::string>& lines) {
+    if (!is_terminal_) {
+      for (const std::string& line : lines) fmt::print("{}\n", line);
+    } else {
+      if (shown_ > 0) fmt::print("\x1b[{}A", shown_);
+      for (const std::string& line : lines) fmt::print("\r{}\x1b[K\n", line.substr(0, columns()));
+      fmt::print("\x1b[J");  // lines of streams that are gone
+      shown_ = lines.size();
+    }
+    std::fflush(stdout);
+  }
+
+private:
+  static std::size_t columns() {
+    winsize size{};
+    return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  }
+  bool is_terminal_ = ::isatty(STDOUT_FILENO) == 1;
+  std::size_t shown_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> watch_lines(const std::optional<wire::Status>& before,
+                                     const wire::Status& now) {
+  std::vector<std::string> out;
+  for (const wire::StreamStatus& stream : now.streams()) {
+    std::vector<std::string> consumers;
+    for (const wire::LinkStatus& link : stream.consumers())
+      consumers.push_back(fmt::format("{} at {}", link.consumer(), link.consumed().steps()));
+    std::string line = fmt::format("{}  step {}  {}{}", stream.name(), stream.produced().steps(),
+                                   bytes_text(static_cast<double>(stream.produced().bytes())),
+                                   rate(before, now, stream));
+    if (!stream.producer().empty())
+      line +=
+          fmt::format("  {} -> {}", stream.producer(),
+                      consumers.empty() ? "nobody" : fmt::format("{}", fmt::join(consumers, ", ")));
+    const std::vector<std::string> waiting = waits(stream);
+    if (!waiting.empty()) line += fmt::format("  {}", fmt::join(waiting, "; "));
+    out.push_back(std::move(line));
+  }
+  return out;
+}
+
+void block_watch_signals() {
+  const sigset_t signals = watch_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+void watch(StatusClient& client, double interval, double answer_seconds) {
+  Screen screen;
+  std::optional<wire::Status> before;
+  bool has_seen_streams = false;
+  do {
+    wire::Status now = client.ask(core::Deadline::after(answer_seconds));
+    if (now.streams().empty() && has_seen_streams) return;
+    has_seen_streams = has_seen_streams || !now.streams().empty();
+    screen.show(watch_lines(before, now));
+    before = std::move(now);
+  } while (!sleep_until_signal(interval));
+}
+
+}  // namespace tremula::cli
