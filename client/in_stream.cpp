@@ -86,37 +86,38 @@ void InStream::throw_lost(const std::string& why) const {
 template <class Poll>
 void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
   Control& control = session_.control();
-  bool is_reported = false;
+  bool is_reported = false, is_lost = false;
   std::optional<Control::LinkEnd> end;
   core::Deadline grace = core::Deadline::after(0);
   const auto check = [&] {
     if (!is_reported) control.report_waiting(name(), link_.number, link_.peer_group);
     is_reported = true;
     if (end) {
-      if (grace.expired()) throw_lost(end->why);
+      is_lost = grace.expired();
     } else if ((end = control.link_end(link_.number))) {
       grace = core::Deadline::after(0.5);  // for what the producer sent before it died
     }
   };
-  const auto finish = [&](double seconds) {
-    statistics_.wait_seconds += seconds;
+  const auto start = core::Deadline::Clock::now();
+  const auto finish = [&] {
+    statistics_.wait_seconds +=
+        core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
     if (is_reported) control.report_waiting(name(), link_.number, "");
   };
-  const auto start = core::Deadline::Clock::now();
   try {
-    const auto [seconds, is_done] = wait_for(poll, session_.step_deadline(), check);
-    finish(seconds);
-    if (is_done) return;
+    const bool is_done =
+        wait_for([&] { return is_lost || poll(); }, session_.step_deadline(), check).second;
+    finish();
+    if (is_done && !is_lost) return;
   } catch (const Error& e) {
-    finish(core::Deadline::Seconds(core::Deadline::Clock::now() - start).count());
-    if (end || (e.code() != Errc::transport && e.code() != Errc::peer_lost)) throw;
+    finish();
+    if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw;
     // Perhaps because the producer died: the server knows within a moment.
-    wait_for([&] { return control.link_end(link_.number).has_value(); }, core::Deadline::after(2),
-             [] {});
-    const auto known = control.link_end(link_.number);
-    throw_lost(known ? known->why
-                     : fmt::format("producer group '{}': {}", link_.peer_group, e.what()));
+    const auto knows = [&] { return (end = control.link_end(link_.number)).has_value(); };
+    wait_for(knows, core::Deadline::after(2), [] {});
+    throw_lost(end ? end->why : fmt::format("producer group '{}': {}", link_.peer_group, e.what()));
   }
+  if (is_lost) throw_lost(end->why);
   throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: waited {} s for producer group "
                                            "'{}' to {}; is it stuck? step_timeout "
                                            "sets how long a step may take",
