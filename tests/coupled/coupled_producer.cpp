@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// coupled_producer --seed S --scenarios K --peers N --transport T: produces the scenarios 0 to K-1
+// for N consumer ranks.
+#include "tests/coupled/walk.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+void produce(tremula_session* session, const Scenario& scenario) {
+  const int rank = tremula_session_rank(session);
+  tremula_out_stream* handle = nullptr;
+  expect_ok(tremula_out_open(
+                session, scenario.stream.c_str(),
+                ("{queue_depth: " + std::to_string(scenario.queue_depth) + "}").c_str(), &handle),
+            "open " + scenario.stream);
+  const OutStream out(handle);
+  std::vector<LocalField> fields;
+  for (const auto& field : scenario.fields) {
+    LocalField& local = fields.emplace_back(field.type, field.producer, rank);
+    expect_ok(tremula_out_field(out.get(), field.name.c_str(), field.type, local.layout.get(),
+                                &local.number),
+              "declare " + field.name);
+  }
+  std::uint64_t bytes = 0;
+  for (int step = 0; step < scenario.steps; ++step) {
+    expect_ok(tremula_out_begin_step(out.get()), "begin step " + std::to_string(step));
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      LocalField& local = fields[f];
+      local.fill(static_cast<std::uint64_t>(step), f);
+      expect_ok(tremula_out_put(out.get(), local.number, local.buffer.data(), local.buffer.size()),
+                "put");
+      local.spoil();  // what was put is the stream's
+      bytes += local.payload_bytes();
+    }
+    expect_ok(tremula_out_end_step(out.get()), "end step " + std::to_string(step));
+  }
+  expect_ok(tremula_out_close(out.get()), "close " + scenario.stream);
+  tremula_statistics statistics{};
+  expect_ok(tremula_out_statistics(out.get(), &statistics), "statistics");
+  expect_equal("steps sent", static_cast<std::uint64_t>(scenario.steps), statistics.steps);
+  expect_equal("bytes sent", bytes, statistics.bytes);
+}
+
+}  // namespace
+
+}  // namespace tremula::coupled
+
+int main(int argc, char** argv) {
+  return tremula::coupled::walk(argc, argv, "producer", tremula::coupled::produce);
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/coupled/scenario.hpp"
+
+#include <algorithm>
+#include <complex>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+
+namespace tremula::coupled {
+
+namespace {
+
+/// Draws that are equal on every machine and in every job, which std:: distributions are not.
+class Dice {
+public:
+  explicit Dice(std::uint64_t seed) : generator_(seed) {}
+  /// From `least` to `most`, both included.
+  std::int64_t from(std::int64_t least, std::int64_t most) {
+    return least +
+           static_cast<std::int64_t>(generator_() % static_cast<std::uint64_t>(most - least + 1));
+  }
+  bool one_in(std::int64_t n) { return from(1, n) == 1; }
+
+private:
+  std::mt19937_64 generator_;
+};
+
+template <class Value>
+std::string join(const std::vector<Value>& values, char separator) {
+  std::string text;
+  for (const auto& value : values)
+    text += (text.empty() ? "" : std::string(1, separator)) + std::to_string(value);
+  return text;
+}
+
+template <class Value>
+std::string join(const std::vector<Dealing>& dimensions, Value Dealing::*member) {
+  std::vector<Value> values;
+  for (const auto& d : dimensions) values.push_back(d.*member);
+  return join(values, 'x');
+}
+
+Dealing make_dealing(Dice& dice, std::int64_t extent, std::int64_t grid) {
+  Dealing d;
+  d.extent = extent;
+  d.grid = grid;
+  if (extent > 0 && dice.one_in(3)) {
+    d.bounds.push_back(0);
+    while (d.bounds.back() < extent) {
+      d.bounds.push_back(std::min(extent, d.bounds.back() + dice.from(1, 1 + extent / 2)));
+      d.owners.push_back(dice.from(0, grid - 1));
+    }
+  } else {
+    d.block = dice.from(1, std::max<std::int64_t>(1, dice.one_in(2) ? 3 : extent));
+    d.source = dice.from(0, grid - 1);
+  }
+  return d;
+}
+
+SideLayout make_layout(Dice& dice, const std::vector<std::int64_t>& shape, int ranks) {
+  SideLayout layout;
+  int cells = ranks;
+  if (dice.one_in(3)) {  // some ranks are idle, and the others come in any order
+    cells = static_cast<int>(dice.from(1, ranks));
+    std::vector<int> all(static_cast<std::size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    for (std::size_t i = all.size(); i > 1; --i)
+      std::swap(all[i - 1],
+                all[static_cast<std::size_t>(dice.from(0, static_cast<std::int64_t>(i) - 1))]);
+    layout.members.assign(all.begin(), all.begin() + cells);
+  }
+  std::vector<std::int64_t> grid(shape.size(), 1);
+  for (int rest = cells, factor = 2; rest > 1; ++factor)
+    for (; rest % factor == 0; rest /= factor)
+      grid[static_cast<std::size_t>(dice.from(0, static_cast<std::int64_t>(shape.size()) - 1))] *=
+          factor;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    layout.dimensions.push_back(make_dealing(dice, shape[d], grid[d]));
+  layout.is_rank_order_column = dice.one_in(2);
+  layout.is_storage_column = dice.one_in(2);
+  if (dice.one_in(3))
+    for (std::size_t d = 0; d < shape.size(); ++d) layout.ghost.push_back(dice.from(0, 2));
+  if (dice.one_in(5)) {
+    const std::size_t fastest = layout.is_storage_column ? 0 : shape.size() - 1;
+    layout.leading =
+        shape[fastest] + (layout.ghost.empty() ? 0 : 2 * layout.ghost[fastest]) + dice.from(1, 3);
+  }
+  return layout;
+}
+
+template <class Value>
+void store(std::byte* at, Value value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+}  // namespace
+
+std::vector<std::vector<std::int64_t>> Dealing::hands() const {
+  std::vector<std::vector<std::int64_t>> hands(static_cast<std::size_t>(grid));
+  if (bounds.empty()) {
+    auto turn = static_cast<std::size_t>(source);
+    for (std::int64_t i = 0; i < extent; ++i) {
+      if (i > 0 && i % block == 0) turn = (turn + 1) % hands.size();
+      hands[turn].push_back(i);
+    }
+  } else {
+    for (std::size_t interval = 0; interval < owners.size(); ++interval)
+      for (std::int64_t i = bounds[interval]; i < bounds[interval + 1]; ++i)
+        hands[static_cast<std::size_t>(owners[interval])].push_back(i);
+  }
+  return hands;
+}
+
+std::string SideLayout::text() const {
+  std::string text =
+      "shape=" + join(dimensions, &Dealing::extent) + " grid=" + join(dimensions, &Dealing::grid);
+  for (std::size_t d = 0; d < dimensions.size(); ++d) {
+    const std::string number = std::to_string(d);
+    if (dimensions[d].bounds.empty())
+      text += " block" + number + "=" + std::to_string(dimensions[d].block);
+    else
+      text += " splits" + number + "=" + join(dimensions[d].bounds, '/') + " owners" + number +
+              "=" + join(dimensions[d].owners, '/');
+  }
+  text += " source=" + join(dimensions, &Dealing::source);
+  if (is_rank_order_column) text += " ranks=column";
+  if (is_storage_column) text += " store=column";
+  if (!ghost.empty()) text += " ghost=" + join(ghost, 'x');
+  if (leading != 0) text += " leading=" + std::to_string(leading);
+  if (!members.empty()) text += " members=" + join(members, '/');
+  return text;
+}
+
+Part part_of(const SideLayout& layout, int rank) {
+  const std::size_t n = layout.dimensions.size();
+  Part part{.extents = std::vector<std::int64_t>(n),
+            .strides = std::vector<std::int64_t>(n),
+            .cells = {}};
+  int seat = rank;
+  if (!layout.members.empty()) {
+    const auto found = std::ranges::find(layout.members, rank);
+    if (found == layout.members.end()) return part;
+    seat = static_cast<int>(found - layout.members.begin());
+  }
+  std::vector<std::vector<std::int64_t>> held(n);
+  for (std::size_t k = 0; k < n; ++k) {  // the coordinate that runs fastest with the rank first
+    const std::size_t d = layout.is_rank_order_column ? k : n - 1 - k;
+    const auto hands = layout.dimensions[d].hands();
+    held[d] = hands[static_cast<std::size_t>(seat) % hands.size()];
+    seat /= static_cast<int>(hands.size());
+    part.extents[d] = static_cast<std::int64_t>(held[d].size());
+  }
+  if (std::ranges::find(part.extents, 0) != part.extents.end()) return part;
+
+  std::int64_t step = 1;
+  for (std::size_t k = 0; k < n; ++k) {  // the dimension that runs fastest in memory first
+    const std::size_t d = layout.is_storage_column ? k : n - 1 - k;
+    const std::int64_t ghost = layout.ghost.empty() ? 0 : layout.ghost[d];
+    part.strides[d] = step;
+    part.first += ghost * step;
+    step *= k == 0 && layout.leading != 0 ? layout.leading : part.extents[d] + 2 * ghost;
+  }
+  part.allocated = step;
+
+  std::vector<std::int64_t> at(n, 0);  // local indices, the last runs fastest
+  for (bool is_over = false; !is_over;) {
+    Cell cell{part.first, 0};
+    for (std::size_t d = 0; d < n; ++d) {
+      cell.offset += at[d] * part.strides[d];
+      cell.global =
+          cell.global * layout.dimensions[d].extent + held[d][static_cast<std::size_t>(at[d])];
+    }
+    part.cells.push_back(cell);
+    is_over = true;
+    for (std::size_t d = n; is_over && d-- > 0;) {
+      is_over = ++at[d] == part.extents[d];
+      if (is_over) at[d] = 0;
+    }
+  }
+  return part;
+}
+
+Scenario make_scenario(std::uint64_t seed, int number, int producers, int consumers) {
+  Dice dice(seed * 1000003 + static_cast<std::uint64_t>(number));
+  Scenario scenario;
+  scenario.stream = "scenario-" + std::to_string(number);
+  scenario.steps = static_cast<int>(dice.from(1, 5));
+  scenario.queue_depth = static_cast<int>(dice.from(1, 3));
+  const auto fields = dice.from(1, 3);
+  for (int f = 0; f < fields; ++f) {
+    FieldCase field;
+    field.name = "field-" + std::to_string(f);
+    field.type = static_cast<tremula_type>(dice.from(TREMULA_I8, TREMULA_C128));
+    const std::int64_t most[] = {600, 40, 14, 7};
+    const auto dimensions = static_cast<std::size_t>(dice.from(1, 4));
+    std::vector<std::int64_t> shape;
+    for (std::size_t d = 0; d < dimensions; ++d)
+      shape.push_back(dice.one_in(40) ? 0 : dice.from(1, most[dimensions - 1]));
+    field.producer = make_layout(dice, shape, producers);
+    field.consumer = make_layout(dice, shape, consumers);
+    scenario.fields.push_back(std::move(field));
+  }
+  return scenario;
+}
+
+std::size_t element_bytes(tremula_type type) {
+  switch (type) {
+    case TREMULA_I8:
+    case TREMULA_U8:
+      return 1;
+    case TREMULA_I16:
+    case TREMULA_U16:
+      return 2;
+    case TREMULA_I32:
+    case TREMULA_U32:
+    case TREMULA_F32:
+      return 4;
+    case TREMULA_I64:
+    case TREMULA_U64:
+    case TREMULA_F64:
+    case TREMULA_C64:
+      return 8;
+    case TREMULA_C128:
+      return 16;
+  }
+  throw std::logic_error("no element type");
+}
+
+void write_value(std::byte* at, tremula_type type, std::int64_t global, std::uint64_t step,
+                 std::size_t field) {
+  const auto number = static_cast<std::uint64_t>(global) + 1 + step * 10007 + field * 100003;
+  switch (type) {
+    case TREMULA_I8:
+    case TREMULA_U8:
+      return store(at, static_cast<std::uint8_t>(number));
+    case TREMULA_I16:
+    case TREMULA_U16:
+      return store(at, static_cast<std::uint16_t>(number));
+    case TREMULA_I32:
+    case TREMULA_U32:
+      return store(at, static_cast<std::uint32_t>(number));
+    case TREMULA_I64:
+    case TREMULA_U64:
+      return store(at, number);
+    case TREMULA_F32:
+      return store(at, static_cast<float>(number));
+    case TREMULA_F64:
+      return store(at, static_cast<double>(number));
+    case TREMULA_C64:
+      return store(at, std::complex<float>(static_cast<float>(number), -static_cast<float>(step)));
+    case TREMULA_C128:
+      return store(at,
+                   std::complex<double>(static_cast<double>(number), -static_cast<double>(field)));
+  }
+  throw std::logic_error("no element type");
+}
+
+}  // namespace tremula::coupled

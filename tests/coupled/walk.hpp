@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What coupled_producer and coupled_consumer have in common.
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/coupled/program.hpp"
+#include "tests/coupled/scenario.hpp"
+
+namespace tremula::coupled {
+
+/// A field and this rank's part of it.
+struct LocalField {
+  LocalField(tremula_type element_type, const SideLayout& side, int rank);
+
+  /// Gives every element its value of this step.
+  void fill(std::uint64_t step, std::size_t field);
+  /// Makes every byte of the buffer wrong, each time differently.
+  void spoil();
+  /// @param untouched  what the buffer was before the elements came
+  /// @throws std::runtime_error naming the first element or cell that is wrong
+  void verify(std::span<const std::byte> untouched, std::uint64_t step, std::size_t field) const;
+  std::uint64_t payload_bytes() const { return part.cells.size() * element_bytes(type); }
+
+  tremula_type type;
+  Part part;
+  Layout layout;
+  std::vector<std::byte> buffer;
+  int number = -1;  ///< of the field in its stream
+  unsigned char spoiler = 0x5a;
+};
+
+/// @throws std::runtime_error naming both
+void expect_equal(const std::string& what, std::uint64_t expected, std::uint64_t found);
+
+/// A program's main: opens the session of `group`, plays every scenario, and says what went wrong.
+int walk(int argc, char** argv, const std::string& group,
+         const std::function<void(tremula_session*, const Scenario&)>& play);
+
+}  // namespace tremula::coupled
