@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages are written as Protobuf text, so that the tests do not build what they judge with the
+// code they judge.
+#include "proto/convert.hpp"
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+
+namespace tremula::proto {
+namespace {
+
+using core::Errc, core::Error;
+
+template <class Message>
+Message message(const std::string& text) {
+  Message out;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &out)) << text;
+  return out;
+}
+
+template <class Message>
+core::Bytes raw(const Message& of) {
+  const std::string text = of.SerializePartialAsString();
+  core::Bytes out(text.size());
+  std::memcpy(out.data(), text.data(), text.size());
+  return out;
+}
+
+std::string error_of(const auto& call, Errc code) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "expected an error";
+  return "";
+}
+
+const std::string hello =
+    "group: 'ocean' rank: 1 size: 4 job: 'j' host: 'nid1' pid: 7 version: '0.1' protocol: 1";
+const std::string fields = "fields { name: 'u' element_type: 10 layout: 'shape=8 grid=2' }";
+const std::string offers = "offers { transport: 'ofi' offer: 'ofi:tcp;ofi_rxm' }";
+
+const std::string to_server[] = {
+    "request: 1 hello {" + hello + "}",
+    "request: 18446744073709551615 announce { stream: 's' queue_depth: 2 " + fields + offers + "}",
+    "request: 2 subscribe { stream: 'a stream with spaces, and ünïcode' " + fields + offers + "}",
+    "request: 3 unsubscribe { stream: 's' }",
+    "request: 3 link_addresses { link: 1 addresses: '' addresses: '\\000\\377' }",
+    "request: 3 share { round: 1 bytes: '\\000\\001' }",
+    "request: 3 close_link { link: 1 why: 'enough' }",
+    "request: 3 close_stream { stream: 's' }",
+    "heartbeat {}",
+    "heartbeat { counters { stream: 's' link: 3 steps: 1 packages: 2 bytes: 3 wait_seconds: 0.5 "
+    "plan_seconds: 0 "
+    "waits_for: 'ocean' } counters { stream: 't' } }",
+    "request: 4 goodbye {}",
+    "request: 5 status {}",
+};
+
+const std::string to_client[] = {
+    "request: 1 done {}",
+    "request: 1 refused { code: -8 text: 'no' }",
+    "request: 1 welcome { version: '0.1' heartbeat_seconds: 1 }",
+    "matched { link: 1 stream: 's' peer_group: 'p' peer_size: 3 offer: 'o' why: 'w' queue_depth: "
+    "1 " +
+        fields + "}",
+    "request: 1 streams {}",
+    "request: 1 streams { names: 's' names: 't' }",
+    "link_addresses { link: 1 addresses: 'a' }",
+    "request: 1 shared { bytes: '' bytes: 'b' }",
+    "link_closed { link: 9 why: 'over' }",
+    "group_lost { group: 'g' rank: 0 links: 1 links: 2 why: 'killed' }",
+    "request: 1 status { groups { name: 'g' size: 1 } streams { name: 's' " + fields +
+        " consumers { link: 1 " + fields + "} } }",
+};
+
+TEST(Convert, RoundTripsEveryMessage) {
+  for (const std::string& text : to_server) {
+    const auto sent = message<wire::ToServer>(text);
+    EXPECT_EQ(parse_to_server(serialise(sent)).ShortDebugString(), sent.ShortDebugString());
+    EXPECT_EQ(request_number(serialise(sent)), sent.request());
+  }
+  for (const std::string& text : to_client) {
+    const auto sent = message<wire::ToClient>(text);
+    EXPECT_EQ(parse_to_client(serialise(sent)).ShortDebugString(), sent.ShortDebugString());
+  }
+}
+
+TEST(Convert, NamesThePartOfAMessageToTheServer) {
+  const std::string rule = "expected 1 to 255 bytes of printable UTF-8 text, found ''";
+  const struct {
+    std::string message;
+    std::string text;
+  } rows[] = {
+      {"request: 1",
+       "message to the server: expected one of the bodies that this version knows, found none of "
+       "them"},
+      {"goodbye {}", "request: expected a number above 0, found 0"},
+      {"request: 1 hello { rank: 1 size: 4 job: 'j' host: 'h' version: 'v' }",
+       "Hello.group: " + rule},
+      {"request: 1 hello { group: 'g' size: 4 host: 'h' version: 'v' }", "Hello.job: " + rule},
+      {"request: 1 hello { group: 'g' size: 4 job: 'j' version: 'v' }", "Hello.host: " + rule},
+      {"request: 1 hello { group: 'g' size: 4 job: 'j' host: 'h' }", "Hello.version: " + rule},
+      {"request: 1 hello { group: 'g' size: 0 }", "Hello.size: expected 1 to 10000000, found 0"},
+      {"request: 1 hello { group: 'g' size: -1 }", "Hello.size: expected 1 to 10000000, found -1"},
+      {"request: 1 hello { group: 'g' size: 10000001 }",
+       "Hello.size: expected 1 to 10000000, found 10000001"},
+      {"request: 1 hello { group: 'g' size: 4 rank: 4 }", "Hello.rank: expected 0 to 3, found 4"},
+      {"request: 1 hello { group: 'g' size: 4 rank: -1 }", "Hello.rank: expected 0 to 3, found -1"},
+      {"request: 1 announce { " + fields + offers + "}", "Announce.stream: " + rule},
+      {"request: 1 announce { stream: 's' " + offers + "}",
+       "Announce.fields, count: expected 1 to 4096, found 0"},
+      {"request: 1 announce { stream: 's' fields { name: 'u' element_type: 77 } }",
+       "Announce.fields[0].element_type: expected 1 (i8) to 12 (c128), found 77"},
+      {"request: 1 announce { stream: 's' " + fields + fields + "}",
+       "Announce.fields[1].name: expected names that differ, found 'u' twice"},
+      {"request: 1 announce { stream: 's' " + fields + "}",
+       "Announce.offers, count: expected 1 to 64, found 0"},
+      {"request: 1 announce { stream: 's' " + fields + " offers { offer: 'o' } }",
+       "Announce.offers.transport: " + rule},
+      {"request: 1 announce { stream: 's' " + fields + " offers { transport: 't' } }",
+       "Announce.offers.offer: " + rule},
+      {"request: 1 announce { stream: 's' " + fields + offers + "}",
+       "Announce.queue_depth: expected 1 to 1048576, found 0"},
+      {"request: 1 announce { stream: 's' queue_depth: 1048577 " + fields + offers + "}",
+       "Announce.queue_depth: expected 1 to 1048576, found 1048577"},
+      {"request: 1 subscribe { " + fields + offers + "}", "Subscribe.stream: " + rule},
+      {"request: 1 subscribe { stream: 's' " + offers + "}",
+       "Subscribe.fields, count: expected 1 to 4096, found 0"},
+      {"request: 1 subscribe { stream: 's' fields { element_type: 1 } }",
+       "Subscribe.fields[0].name: " + rule},
+      {"request: 1 subscribe { stream: 's' " + fields + "}",
+       "Subscribe.offers, count: expected 1 to 64, found 0"},
+      {"request: 1 unsubscribe {}", "Unsubscribe.stream: " + rule},
+      {"request: 1 link_addresses { addresses: 'a' }",
+       "LinkAddresses.link: expected 1 to 18446744073709551615, found 0"},
+      {"request: 1 link_addresses { link: 1 }",
+       "LinkAddresses.addresses, count: expected 1 to 10000000, found 0"},
+      {"request: 1 link_addresses { link: 1 addresses: '" + std::string(4097, 'a') + "' }",
+       "LinkAddresses.addresses: expected at most 4096 bytes, found 4097"},
+      {"request: 1 share {}", "Share.round: expected 1 to 18446744073709551615, found 0"},
+      {"request: 1 close_link {}", "CloseLink.link: expected 1 to 18446744073709551615, found 0"},
+      {"request: 1 close_link { link: 1 why: '" + std::string(16385, 'w') + "' }",
+       "CloseLink.why: expected at most 16384 bytes, found 16385"},
+      {"request: 1 close_stream {}", "CloseStream.stream: " + rule},
+      {"heartbeat { counters {} }", "Counters.stream: " + rule},
+      {"heartbeat { counters { stream: 's' wait_seconds: -1 } }",
+       "Counters.wait_seconds: expected seconds, 0 or more, found -1"},
+      {"heartbeat { counters { stream: 's' wait_seconds: nan } }",
+       "Counters.wait_seconds: expected seconds, 0 or more, found nan"},
+      {"heartbeat { counters { stream: 's' plan_seconds: inf } }",
+       "Counters.plan_seconds: expected seconds, 0 or more, found inf"},
+      {"heartbeat { counters { stream: 's' waits_for: '\\t' } }",
+       "Counters.waits_for: expected 1 to 255 bytes of printable UTF-8 text, found '?'"},
+  };
+  for (const auto& row : rows)
+    EXPECT_EQ(error_of([&] { parse_to_server(raw(message<wire::ToServer>(row.message))); },
+                       Errc::protocol),
+              row.text)
+        << row.message;
+}
+
+TEST(Convert, NamesThePartOfAMessageFromTheServer) {
+  const std::string rule = "expected 1 to 255 bytes of printable UTF-8 text, found ''";
+  const std::string matched =
+      "matched { link: 1 stream: 's' peer_group: 'p' peer_size: 3 offer: 'o' queue_depth: 1 ";
+  const struct {
+    std::string message;
+    std::string text;
+  } rows[] = {
+      {"",
+       "message from the server: expected one of the bodies that this version knows, found none of "
+       "them"},
+      {"refused { text: '" + std::string(16385, 'x') + "' }",
+       "Refused.text: expected at most 16384 bytes, found 16385"},
+      {"welcome { heartbeat_seconds: 0 }",
+       "Welcome.heartbeat_seconds: expected 0.001 to 3600, found 0"},
+      {"welcome { heartbeat_seconds: 3601 }",
+       "Welcome.heartbeat_seconds: expected 0.001 to 3600, found 3601"},
+      {"welcome { heartbeat_seconds: nan }",
+       "Welcome.heartbeat_seconds: expected seconds, 0 or more, found nan"},
+      {"matched { stream: 's' }", "Matched.link: expected 1 to 18446744073709551615, found 0"},
+      {"matched { link: 1 }", "Matched.stream: " + rule},
+      {"matched { link: 1 stream: 's' }", "Matched.peer_group: " + rule},
+      {"matched { link: 1 stream: 's' peer_group: 'p' }",
+       "Matched.peer_size: expected 1 to 10000000, found 0"},
+      {matched + "}", "Matched.fields, count: expected 1 to 4096, found 0"},
+      {matched + "fields {} }", "Matched.fields[0].name: " + rule},
+      {matched + fields + " offer: '' }", "Matched.offer: " + rule},
+      {matched + fields + " queue_depth: 0 }",
+       "Matched.queue_depth: expected 1 to 1048576, found 0"},
+      {"streams { names: '' }", "Streams.names: " + rule},
+      {"link_addresses { addresses: 'a' }",
+       "LinkAddresses.link: expected 1 to 18446744073709551615, found 0"},
+      {"link_closed {}", "LinkClosed.link: expected 1 to 18446744073709551615, found 0"},
+      {"group_lost {}", "GroupLost.group: " + rule},
+      {"group_lost { group: 'g' rank: -1 }", "GroupLost.rank: expected 0 to 9999999, found -1"},
+      {"status { groups {} }", "Status.groups.name: " + rule},
+      {"status { streams {} }", "Status.streams.name: " + rule},
+      {"status { streams { name: 's' fields {} } }", "Status.streams.fields[0].name: " + rule},
+      {"status { streams { name: 's' consumers { fields {} } } }",
+       "Status.streams.consumers.fields[0].name: " + rule},
+  };
+  for (const auto& row : rows) {
+    auto of =
+        message<wire::ToClient>(row.message.find("offer: ''") != std::string::npos ||
+                                        row.message.find("queue_depth: 0") != std::string::npos
+                                    ? "matched {}"
+                                    : row.message);
+    if (row.message.find("offer: ''") != std::string::npos) {
+      of = message<wire::ToClient>(matched + fields + "}");
+      of.mutable_matched()->clear_offer();
+    } else if (row.message.find("queue_depth: 0") != std::string::npos) {
+      of = message<wire::ToClient>(matched + fields + "}");
+      of.mutable_matched()->clear_queue_depth();
+    }
+    EXPECT_EQ(error_of([&] { parse_to_client(raw(of)); }, Errc::protocol), row.text) << row.message;
+  }
+}
+
+TEST(Convert, RejectsBytesThatAreNoMessage) {
+  const core::Bytes junk(7, std::byte{0xff});
+  EXPECT_EQ(
+      error_of([&] { parse_to_server(junk); }, Errc::protocol),
+      "message to the server: expected a message of this protocol, found 7 bytes that are none");
+  EXPECT_EQ(
+      error_of([&] { parse_to_client(junk); }, Errc::protocol),
+      "message from the server: expected a message of this protocol, found 7 bytes that are none");
+  EXPECT_EQ(request_number(junk), 0u);
+  EXPECT_EQ(error_of([&] { parse_to_server({}); }, Errc::protocol),
+            "message to the server: expected one of the bodies that this version knows, found none "
+            "of them");
+  const core::Bytes huge(max_message_bytes + 1);
+  EXPECT_EQ(error_of([&] { parse_to_server(huge); }, Errc::protocol),
+            "message to the server: expected at most 16777216 bytes, found 16777217");
+  EXPECT_EQ(request_number(huge), 0u);
+}
+
+TEST(Convert, RejectsTextThatIsNotUtf8Silently) {
+  wire::ToServer of = message<wire::ToServer>(to_server[3]);
+  core::Bytes bytes = raw(of);
+  bytes.back() = std::byte{0xff};  // the stream's name
+  testing::internal::CaptureStderr();
+  error_of([&] { parse_to_server(bytes); }, Errc::protocol);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Convert, SurvivesAnyDamage) {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  const std::uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  SCOPED_TRACE("TREMULA_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const auto damaged = [&](core::Bytes bytes) {
+    for (std::uint64_t i = 0; i <= random() % 4; ++i) {
+      const std::size_t at = random() % bytes.size();
+      if (random() % 3 == 0)
+        bytes.resize(at + 1);
+      else
+        bytes[at] = static_cast<std::byte>(random());
+    }
+    return bytes;
+  };
+  const auto survives = [](const auto& parse) {
+    try {
+      parse();
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), Errc::protocol) << error.what();
+      ASSERT_LT(std::strlen(error.what()), 2000u);
+    }
+  };
+  for (int i = 0; i < 1000; ++i) {
+    for (const std::string& text : to_server)
+      survives([&] { parse_to_server(damaged(raw(message<wire::ToServer>(text)))); });
+    for (const std::string& text : to_client)
+      survives([&] { parse_to_client(damaged(raw(message<wire::ToClient>(text)))); });
+  }
+}
+
+TEST(Convert, SaysThatAMessageIsTooLong) {
+  wire::ToServer of;
+  of.set_request(1);
+  of.mutable_share()->set_round(1);
+  of.mutable_share()->set_bytes(std::string(max_message_bytes, 'x'));
+  const std::string text = error_of([&] { serialise(of); }, Errc::invalid_argument);
+  EXPECT_EQ(text.find("control message: expected at most 16777216 bytes, found 167772"), 0u)
+      << text;
+}
+
+TEST(Convert, CarriesErrors) {
+  for (const Errc code : {Errc::mismatch, Errc::refused, Errc::protocol, Errc::internal}) {
+    const Error back = decode(encode(Error(code, "expected this, found that")));
+    EXPECT_EQ(back.code(), code);
+    EXPECT_STREQ(back.what(), "expected this, found that");
+  }
+  wire::Refused unknown;
+  unknown.set_code(-1234);
+  EXPECT_EQ(decode(unknown).code(), Errc::refused);
+}
+
+TEST(Convert, CutsLongErrorsBetweenCharacters) {
+  std::string text = "x";
+  while (text.size() <= max_text_bytes) text += "ü";
+  const wire::Refused refused = encode(Error(Errc::refused, text));
+  EXPECT_EQ(refused.text(), text.substr(0, max_text_bytes - 1));
+  wire::ToClient of;
+  *of.mutable_refused() = refused;
+  EXPECT_NO_THROW(parse_to_client(serialise(of)));
+}
+
+TEST(IsName, KnowsPrintableText) {
+  for (const char* text : {"a", "surface", "a b", "ocean/sst:0", "øcéan", "\xc2\xa0"})
+    EXPECT_TRUE(is_name(text)) << text;
+  for (const char* text : {"", "\n", "a\tb", "\x7f", "\x1b[2J", "\xc2\x85"})
+    EXPECT_FALSE(is_name(text)) << text;
+  EXPECT_TRUE(is_name(std::string(255, 'x')));
+  EXPECT_FALSE(is_name(std::string(256, 'x')));
+  EXPECT_FALSE(is_name(std::string(1, '\0')));
+}
+
+TEST(ToJson, KeepsNamesAndDefaults) {
+  const auto status =
+      message<wire::Status>("version: '0.1' groups { name: 'g' } streams { name: 's' }");
+  const std::string json = to_json(status);
+  for (const char* part : {"\"listens_on\": \"\"", "\"uptime_seconds\": 0", "\"queue_depth\": 0",
+                           "\"connected\": 0", "\"waiting_consumers\": []", "\"closed\": false"})
+    EXPECT_NE(json.find(part), std::string::npos) << part << " in " << json;
+}
+
+}  // namespace
+}  // namespace tremula::proto

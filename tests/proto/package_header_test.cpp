@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/package_header.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace tremula::proto {
+namespace {
+
+using Raw = std::array<std::byte, package_header_bytes>;
+
+// As drawn in WIRE_FORMAT.md, written by hand.
+Raw drawn() {
+  const unsigned char bytes[] = {'T',  'R',  'M',  'L',  1,    0,    1,    0,     //
+                                 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x08,  // link
+                                 7,    0,    0,    0,    0,    0,    0,    0,     // step
+                                 0,    0,    0,    0,    2,    0,    0,    0,     // 8 GiB follow
+                                 0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0xf1,  // fingerprint
+                                 0,    0,    0,    0,    0,    0,    0,    0,    0, 0, 0, 0,
+                                 0,    0,    0,    0,    0,    0,    0,    0,    0, 0, 0, 0};
+  Raw out;
+  static_assert(sizeof bytes == package_header_bytes);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::byte{bytes[i]};
+  return out;
+}
+const PackageHeader drawn_header{.kind = PackageKind::data,
+                                 .link = 0x0877665544332211,
+                                 .step = 7,
+                                 .payload_bytes = std::uint64_t{1} << 33,
+                                 .fingerprint = 0xf123456789abcdef};
+
+TEST(PackageHeader, IsWrittenAsDrawn) { EXPECT_EQ(encode(drawn_header), drawn()); }
+TEST(PackageHeader, IsReadAsDrawn) { EXPECT_EQ(decode_package_header(drawn()), drawn_header); }
+
+TEST(PackageHeader, OverwritesWhateverWasThere) {
+  Raw out;
+  out.fill(std::byte{0xff});
+  encode(drawn_header, out);
+  EXPECT_EQ(out, drawn());
+}
+
+TEST(PackageHeader, RoundTrips) {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  const std::uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  SCOPED_TRACE("TREMULA_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 10'000; ++i) {
+    PackageHeader header{.kind = static_cast<PackageKind>(1 + random() % 4),
+                         .link = (random() >> random() % 64) | 1,
+                         .step = random() >> random() % 64,
+                         .payload_bytes = random() >> (1 + random() % 63),
+                         .fingerprint = random()};
+    if (header.kind != PackageKind::data) header.payload_bytes = 0;
+    ASSERT_EQ(decode_package_header(encode(header)), header);
+  }
+}
+
+TEST(PackageHeader, LeavesThePayloadAlone) {
+  core::Bytes message(package_header_bytes + 5, std::byte{0x5a});
+  encode(drawn_header, std::span(message).first<package_header_bytes>());
+  EXPECT_EQ(decode_package_header(message), drawn_header);
+  for (std::size_t i = package_header_bytes; i < message.size(); ++i)
+    EXPECT_EQ(message[i], std::byte{0x5a});
+}
+
+TEST(PackageHeader, NamesThePartThatIsWrong) {
+  const auto with = [](std::size_t at, unsigned char value) {
+    core::Bytes out;
+    for (const std::byte b : drawn()) out.push_back(b);
+    out[at] = std::byte{value};
+    return out;
+  };
+  const auto no_link = [&] {
+    core::Bytes out = with(0, 'T');
+    for (std::size_t i = 8; i < 16; ++i) out[i] = std::byte{0};
+    return out;
+  };
+  const auto cut = [&](std::size_t bytes) {
+    core::Bytes out = with(0, 'T');
+    out.resize(bytes);
+    return out;
+  };
+  const struct {
+    core::Bytes bytes;
+    const char* text;
+  } rows[] = {
+      {cut(0), "package header, length: expected at least 64 bytes, found 0"},
+      {cut(63), "package header, length: expected at least 64 bytes, found 63"},
+      {with(0, 't'), "package header, magic: expected 0x4c4d5254, found 0x4c4d5274"},
+      {with(3, 0), "package header, magic: expected 0x4c4d5254, found 0x004d5254"},
+      {with(4, 2), "package header, version: expected 1, found 2"},
+      {with(5, 1), "package header, version: expected 1, found 257"},
+      {with(6, 0), "package header, kind: expected 1 to 4, found 0"},
+      {with(6, 5), "package header, kind: expected 1 to 4, found 5"},
+      {with(7, 1), "package header, kind: expected 1 to 4, found 257"},
+      {no_link(), "package header, link: expected a number above 0, found 0"},
+      {with(6, 2), "package header, payload bytes: expected 0 with kind 2, found 8589934592"},
+      {with(6, 3), "package header, payload bytes: expected 0 with kind 3, found 8589934592"},
+      {with(6, 4), "package header, payload bytes: expected 0 with kind 4, found 8589934592"},
+      {with(31, 0x80),
+       "package header, payload bytes: expected less than 2^63, found 9223372045444710400"},
+      {with(40, 1), "package header, reserved bytes: expected 0 at byte 40, found 1"},
+      {with(63, 255), "package header, reserved bytes: expected 0 at byte 63, found 255"},
+  };
+  for (const auto& row : rows) {
+    try {
+      decode_package_header(row.bytes);
+      ADD_FAILURE() << "expected: " << row.text;
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.code(), core::Errc::protocol);
+      EXPECT_EQ(std::string(error.what()).find(row.text), 0u)
+          << error.what() << "\nexpected: " << row.text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tremula::proto
