@@ -141,6 +141,7 @@ bool InStream::begin_step() {
       "send the next step");
   if (known == InExchange::State::step) {
     state_ = State::in_step;
+    step_ = exchange_->step();
     return true;
   }
   tell_producer();
@@ -157,9 +158,8 @@ void InStream::tell_producer() {
 }
 
 std::uint64_t InStream::step() const {
-  expects(state_ == State::in_step,
-          fmt::format("stream '{}': expected begin_step before step", name()));
-  return exchange_->step();
+  expects(step_.has_value(), fmt::format("stream '{}': expected begin_step before step", name()));
+  return *step_;
 }
 
 void InStream::get(int field, std::span<std::byte> local) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -49,6 +50,7 @@ private:
   State state_ = State::declaring;
   Link link_;
   std::unique_ptr<InExchange> exchange_;  // uses link_.endpoint: destroyed first
+  std::optional<std::uint64_t> step_;     // opened last
   Statistics statistics_;                 // up to the last finished step
 };
 

@@ -17,8 +17,8 @@ void produce() {
   std::vector<double> data(local.allocated);
   for (int step = 0; step < 10; ++step) {
     for (tremula::Index row = 0; row < local.extents[0]; ++row) {
+      const auto global_row = layout.global_index(session.rank(), 0, row);
       for (tremula::Index column = 0; column < local.extents[1]; ++column) {
-        const auto global_row = layout.global_index(session.rank(), 0, row);
         data[row * local.strides[0] + column] = 1e6 * step + 800.0 * global_row + column;
       }
     }

@@ -148,7 +148,7 @@ TREMULA_API tremula_status tremula_in_field(tremula_in_stream* in, const char* n
                                             int* field);
 /* Waits for the next step: TREMULA_OK, TREMULA_END_OF_STREAM or an error. */
 TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
-/* Number of the step that is open: 0, 1, ... counted by the producer. */
+/* Number of the step opened last: 0, 1, ... counted by the producer. */
 TREMULA_API tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step);
 /* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that
  * the rank does not own (ghost, padding) are left alone. After an error the contents are undefined.
