@@ -17,7 +17,7 @@ std::unique_ptr<client::Session> open(const char* group, MPI_Comm comm,
     auto mpi = std::make_unique<transport::mpi::Transport>(comm);
     if (config.transport == "mpi" && mpi->offers().empty())
       throw core::Error(core::Errc::unsupported,
-                        fmt::format("group '{}': transport mpi: {}", group, mpi->why_not()));
+                        fmt::format("group '{}': {}", group, mpi->why_not()));
     transports.push_back(std::move(mpi));
   }
   return client::Session::open(group, std::make_unique<transport::mpi::Group>(comm),
