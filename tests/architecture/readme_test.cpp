@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The pages tell the truth: code blocks are the files they show, links lead somewhere.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path root = TREMULA_SOURCE_DIR;
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// What stands between ```cpp and ```.
+std::vector<std::string> code_blocks(const std::string& page) {
+  constexpr std::string_view opens = "```cpp\n";
+  std::vector<std::string> blocks;
+  for (auto begin = page.find(opens); begin != page.npos; begin = page.find(opens, begin)) {
+    begin += opens.size();
+    blocks.push_back(page.substr(begin, page.find("```", begin) - begin));
+  }
+  return blocks;
+}
+
+TEST(Readme, ShowsTheQuickStartAsItIs) {
+  const auto blocks = code_blocks(contents(root / "README.md"));
+  for (const char* program : {"producer.cpp", "consumer.cpp"}) {
+    const std::string code = contents(root / "examples" / "00_quick_start" / program);
+    ASSERT_FALSE(code.empty()) << program;
+    EXPECT_NE(std::ranges::find(blocks, code), blocks.end())
+        << "README.md shows no code block that equals examples/00_quick_start/" << program;
+  }
+}
+
+std::vector<fs::path> pages() {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(root)) {
+    const std::string name = entry.path().filename();
+    if (entry.path().extension() == ".md") found.push_back(entry.path());
+    if (!entry.is_directory() || name.starts_with('.') || name == "build" || name == "demo")
+      continue;
+    for (const auto& inner : fs::recursive_directory_iterator(entry.path()))
+      if (inner.path().extension() == ".md") found.push_back(inner.path());
+  }
+  return found;
+}
+
+TEST(Pages, LinkOnlyToWhatExists) {
+  const std::regex link(R"(\]\(([^)#]+)(#[^)]*)?\))");
+  std::size_t seen = 0;
+  for (const fs::path& page : pages()) {
+    const std::string text = contents(page);
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), link);
+         at != std::sregex_iterator(); ++at) {
+      const std::string target = (*at)[1];
+      if (target.starts_with("http")) continue;
+      ++seen;
+      EXPECT_TRUE(fs::exists(page.parent_path() / target)) << page << " links to " << target;
+    }
+  }
+  EXPECT_GT(seen, 10u);
+}
+
+}  // namespace
