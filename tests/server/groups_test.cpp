@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/groups.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/error.hpp"
+
+namespace tremula::server {
+namespace {
+
+wire::Hello hello(const std::string& group, int rank, int size, const std::string& job = "j",
+                  const std::string& host = "node", int pid = 7) {
+  wire::Hello out;
+  out.set_group(group);
+  out.set_rank(rank);
+  out.set_size(size);
+  out.set_job(job);
+  out.set_host(host);
+  out.set_pid(pid);
+  return out;
+}
+
+TEST(Groups, TakeRanksInInAnyOrder) {
+  Groups groups;
+  groups.join(11, hello("g", 2, 3, "j", "first", 42), 5);
+  groups.join(12, hello("g", 0, 3), 6);
+  const Seat seat = groups.join(13, hello("g", 1, 3), 7);
+  EXPECT_EQ(seat.rank, 1);
+  EXPECT_EQ(seat.group->name, "g");
+  EXPECT_EQ(seat.group->members.size(), 3u);
+  EXPECT_EQ(seat.group->host, "first");
+  EXPECT_EQ(seat.group->pid, 42);
+  EXPECT_EQ(seat.group->since, 5);
+  EXPECT_EQ(groups.seat(11)->rank, 2);
+  EXPECT_FALSE(groups.seat(14));
+}
+
+TEST(Groups, RefuseWhoCannotBeOfTheGroup) {
+  Groups groups;
+  groups.join(1, hello("g", 0, 4, "j", "nid1", 42), 10);
+  const struct {
+    wire::Hello hello;
+    const char* text;
+  } rows[] = {
+      {hello("g", 1, 4, "other"),
+       "group 'g': the name is held by another job on host nid1, pid 42, since 30 s ago (1 of 4 "
+       "ranks connected); choose "
+       "another name or end that job"},
+      {hello("g", 1, 5),
+       "group 'g', rank 1: expected size 4, as its first rank on host nid1, pid 42, said; found 5; "
+       "start all ranks with the same size"},
+      {hello("g", 0, 4, "j", "nid2", 43),
+       "group 'g': rank 0 is held by host nid1, pid 42, since 30 s ago; found a second one on host "
+       "nid2, pid 43; give "
+       "every process a rank of its own"},
+  };
+  for (const auto& row : rows) {
+    try {
+      groups.join(2, row.hello, 40);
+      ADD_FAILURE() << "expected: " << row.text;
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.code(), core::Errc::refused);
+      EXPECT_STREQ(error.what(), row.text);
+    }
+    EXPECT_FALSE(groups.seat(2));
+    EXPECT_EQ(groups.find("g")->members.size(), 1u);
+  }
+}
+
+TEST(Groups, EndWithTheLastGoodbye) {
+  Groups groups;
+  for (int rank = 0; rank < 3; ++rank)
+    groups.join(static_cast<ConnectionId>(rank + 1), hello("g", rank, 3), 0);
+  EXPECT_FALSE(groups.is_leaving("g"));
+  EXPECT_FALSE(groups.leave(2));
+  EXPECT_TRUE(groups.is_leaving("g"));
+  EXPECT_FALSE(groups.seat(2));
+  EXPECT_FALSE(groups.leave(1));
+  EXPECT_TRUE(groups.leave(3));
+  groups.remove("g");
+  EXPECT_EQ(groups.find("g"), nullptr);
+  EXPECT_FALSE(groups.is_leaving("g"));
+}
+
+TEST(Groups, ForgetAllConnectionsOfARemovedGroup) {
+  Groups groups;
+  groups.join(1, hello("g", 0, 2), 0);
+  groups.join(2, hello("g", 1, 2), 0);
+  groups.join(3, hello("h", 0, 1), 0);
+  groups.remove("g");
+  groups.remove("no such group");
+  EXPECT_FALSE(groups.seat(1));
+  EXPECT_FALSE(groups.seat(2));
+  EXPECT_TRUE(groups.seat(3));
+}
+
+TEST(Groups, NameOneSilentRankOfEachGroup) {
+  Groups groups;
+  for (int rank = 0; rank < 3; ++rank) {
+    groups.join(static_cast<ConnectionId>(10 + rank), hello("g", rank, 3), 1);
+    groups.join(static_cast<ConnectionId>(20 + rank), hello("h", rank, 3), 1);
+  }
+  EXPECT_TRUE(groups.silent_since(1).empty());
+  groups.heard(10, 5);
+  groups.heard(20, 5);
+  groups.heard(21, 5);
+  groups.heard(22, 5);
+  groups.heard(99, 5);
+  const auto silent = groups.silent_since(4);
+  ASSERT_EQ(silent.size(), 1u);
+  EXPECT_EQ(silent[0].group->name, "g");
+  EXPECT_EQ(silent[0].rank, 1);
+}
+
+}  // namespace
+}  // namespace tremula::server

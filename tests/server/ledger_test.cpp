@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/ledger.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace tremula::server {
+namespace {
+
+wire::Counters said(std::uint64_t steps, std::uint64_t packages, std::uint64_t bytes,
+                    double wait = 0, double plan = 0, const std::string& waits_for = "") {
+  wire::Counters out;
+  out.set_steps(steps);
+  out.set_packages(packages);
+  out.set_bytes(bytes);
+  out.set_wait_seconds(wait);
+  out.set_plan_seconds(plan);
+  out.set_waits_for(waits_for);
+  return out;
+}
+
+std::vector<std::string> waits(const Account& account) {
+  const wire::StepStatus total = account.total();
+  return {total.waits_for().begin(), total.waits_for().end()};
+}
+
+TEST(Account, IsEmptyUntilEveryRankHasSpoken) {
+  Account account(3);
+  EXPECT_EQ(account.total().steps(), 0u);
+  account.record(0, said(5, 10, 100));
+  account.record(2, said(7, 20, 1000));
+  EXPECT_EQ(account.total().steps(), 0u);
+  EXPECT_EQ(account.total().packages(), 30u);
+  EXPECT_EQ(account.total().bytes(), 1100u);
+  account.record(1, said(6, 0, 1));
+  EXPECT_EQ(account.total().steps(), 5u);
+}
+
+TEST(Account, CountsAStepWhenTheLastRankHasIt) {
+  Account account(2);
+  account.record(0, said(1, 1, 1));
+  account.record(1, said(3, 1, 1));
+  EXPECT_EQ(account.total().steps(), 1u);
+  account.record(0, said(4, 1, 1));
+  EXPECT_EQ(account.total().steps(), 3u);
+}
+
+TEST(Account, ReplacesWhatARankSaidBefore) {
+  Account account(2);
+  account.record(1, said(1, 2, 3, 4, 5, "x"));
+  account.record(0, said(10, 20, 30, 0.5, 0.25));
+  account.record(1, said(20, 40, 60, 1.5, 0.125));
+  const wire::StepStatus total = account.total();
+  EXPECT_EQ(total.steps(), 10u);
+  EXPECT_EQ(total.packages(), 60u);
+  EXPECT_EQ(total.bytes(), 90u);
+  EXPECT_EQ(total.wait_seconds(), 1.5);
+  EXPECT_EQ(total.plan_seconds(), 0.25);
+  EXPECT_TRUE(waits(account).empty());
+}
+
+TEST(Account, CountsBeyond32Bits) {
+  Account account(2);
+  account.record(0, said(1, 1, std::uint64_t{1} << 40));
+  account.record(1, said(1, 1, std::uint64_t{1} << 40));
+  EXPECT_EQ(account.total().bytes(), std::uint64_t{1} << 41);
+}
+
+TEST(Account, SaysWhoWaitsForWhomMostRanksFirst) {
+  Account account(4);
+  EXPECT_TRUE(waits(account).empty());
+  account.record(0, said(0, 0, 0, 0, 0, "ocean"));
+  EXPECT_EQ(waits(account), std::vector<std::string>{"1 of 4 ranks wait for ocean"});
+  account.record(1, said(0, 0, 0, 0, 0, "ice"));
+  account.record(2, said(0, 0, 0, 0, 0, "ocean"));
+  EXPECT_EQ(waits(account),
+            (std::vector<std::string>{"2 of 4 ranks wait for ocean", "1 of 4 ranks wait for ice"}));
+  account.record(0, said(1, 0, 0));
+  account.record(2, said(1, 0, 0));
+  account.record(1, said(1, 0, 0));
+  EXPECT_TRUE(waits(account).empty());
+  Account single(1);
+  single.record(0, said(0, 0, 0, 0, 0, "ocean"));
+  EXPECT_EQ(waits(single), std::vector<std::string>{"1 of 1 rank waits for ocean"});
+}
+
+TEST(Credit, IsConsumedStepsAndTheQueue) {
+  wire::StepStatus consumed;
+  EXPECT_EQ(credit(consumed, 2), 2u);
+  consumed.set_steps(40);
+  EXPECT_EQ(credit(consumed, 1), 41u);
+}
+
+}  // namespace
+}  // namespace tremula::server

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams and links: server/matching.cpp. In every play the producer "ocean" has the connections 1
+// and 2, the consumer "viewer" 11 to 13.
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "play.hpp"
+
+namespace tremula::server {
+namespace {
+
+const std::string two =
+    Play::field("u", 10, "shape=8x6 grid=2x1") + Play::field("v", 9, "shape=8x6 grid=1x2");
+const std::string wanted =
+    Play::field("v", 9, "shape=8x6 grid=3x1 block0=1") + Play::field("u", 10, "shape=8x6 grid=1x3");
+const std::string wanted_by_two = Play::field("u", 10, "shape=8x6 grid=1x2");
+
+std::string announce(const std::string& stream, const std::string& fields = two,
+                     const std::vector<std::string>& offers = {"shm", "tcp", "mpi"}) {
+  return "request: 2 announce { stream: '" + stream + "' queue_depth: 3 " + fields +
+         Play::offers(offers) + "}";
+}
+std::string subscribe(const std::string& stream, const std::string& fields = wanted,
+                      const std::vector<std::string>& offers = {"mpi", "tcp"}, int request = 2) {
+  return fmt::format("request: {} subscribe {{ stream: '{}' {}{} }}", request, stream, fields,
+                     Play::offers(offers));
+}
+
+const std::string why =
+    "why: \"the producer's first of shm, tcp, mpi that the consumer has too (it has mpi, tcp)\" ";
+const std::string to_viewer =
+    "11: request: 2 matched { link: 1 stream: 's' peer_group: 'ocean' peer_size: 2 " +
+    Play::field("v", 9, "shape=8x6 grid=1x2") + Play::field("u", 10, "shape=8x6 grid=2x1") +
+    "offer: 'tcp' queue_depth: 3 " + why + "}";
+const std::string to_ocean = "1: matched { link: 1 stream: 's' peer_group: 'viewer' peer_size: 3 " +
+                             wanted + "offer: 'tcp' queue_depth: 3 " + why + "}";
+
+/// Both groups are there.
+class Matching : public testing::Test {
+protected:
+  Matching() {
+    play.join("ocean", 2, 1);
+    play.join("viewer", 3, 11);
+  }
+  /// And linked by link 1.
+  void link() {
+    play.tell(1, announce("s"), {Play::done(1, 2)});
+    play.tell(11, subscribe("s"), {to_viewer, to_ocean});
+  }
+  std::vector<std::string> streams() {
+    std::vector<std::string> out;
+    const wire::Status status = play.status();
+    for (const auto& stream : status.streams()) out.push_back(stream.name());
+    return out;
+  }
+  Play play;
+};
+
+TEST_F(Matching, AnswersASubscriptionAndTellsTheProducer) { link(); }
+
+TEST_F(Matching, LetsAConsumerWaitForTheStream) {
+  play.tell(11, subscribe("s"), {});
+  play.tell(1, announce("other", Play::field("u", 10, "shape=8 grid=2")), {Play::done(1, 2)});
+  play.tell(1, announce("s"), {Play::done(1, 2), to_viewer, to_ocean});
+}
+
+TEST_F(Matching, ServesALateConsumer) {
+  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.at(1000);
+  for (const ConnectionId alive : {1u, 2u, 11u, 12u, 13u}) play.heard(alive);
+  play.tell(11, subscribe("s"), {to_viewer, to_ocean});
+}
+
+TEST_F(Matching, GivesEveryConsumerALinkOfItsOwn) {
+  play.join("second", 2, 21);
+  play.tell(21, subscribe("s", wanted_by_two, {"shm"}, 9), {});
+  const std::string second_why =
+      "why: \"the producer's first of shm, tcp, mpi that the consumer has too (it has shm)\" ";
+  play.tell(11, subscribe("s"), {});
+  const auto numbered = [](std::string text, int number) {
+    return text.replace(text.find("link: 1 "), 8, fmt::format("link: {} ", number));
+  };
+  play.tell(1, announce("s"),
+            {Play::done(1, 2),
+             "21: request: 9 matched { link: 1 stream: 's' peer_group: 'ocean' peer_size: 2 " +
+                 Play::field("u", 10, "shape=8x6 grid=2x1") + "offer: 'shm' queue_depth: 3 " +
+                 second_why + "}",
+             "1: matched { link: 1 stream: 's' peer_group: 'second' peer_size: 2 " + wanted_by_two +
+                 "offer: 'shm' queue_depth: 3 " + second_why + "}",
+             numbered(to_viewer, 2), numbered(to_ocean, 2)});
+  // Addresses go to the right ones.
+  play.tell(21, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+            {Play::done(21, 3), "1: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
+  play.tell(1, "request: 3 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
+            {Play::done(1, 3), "11: link_addresses { link: 2 addresses: 'c' addresses: 'd' }"});
+  // One leaves, the other stays.
+  const std::string closed = "link_closed { link: 1 why: \"group 'second' closed the link\" }";
+  play.tell(21, "request: 4 close_link { link: 1 }",
+            {Play::done(21, 4), "1: " + closed, "2: " + closed});
+  play.tell(1, "request: 4 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
+            {Play::done(1, 4), "11: link_addresses { link: 2 addresses: 'c' addresses: 'd' }"});
+}
+
+TEST_F(Matching, TakesTheProducersFirstCommonTransport) {
+  const struct {
+    std::vector<std::string> producer, consumer;
+    std::string taken;
+  } rows[] = {{{"a", "b", "c"}, {"c", "b", "a"}, "a"},
+              {{"a", "b", "c"}, {"c", "b"}, "b"},
+              {{"a"}, {"x", "a"}, "a"}};
+  int link = 0;
+  for (const auto& row : rows) {
+    const std::string name = "s" + std::to_string(++link);
+    play.tell(1, announce(name, Play::field("u", 10, "shape=8 grid=2"), row.producer),
+              {Play::done(1, 2)});
+    const std::string same = fmt::format(
+        "link: {} stream: '{}' offer: '{}' queue_depth: 3 why: \"the producer's first of {} "
+        "that the consumer has too (it has {})\" ",
+        link, name, row.taken, fmt::join(row.producer, ", "), fmt::join(row.consumer, ", "));
+    play.tell(11, subscribe(name, Play::field("u", 10, "shape=8 grid=3"), row.consumer),
+              {"11: request: 2 matched { peer_group: 'ocean' peer_size: 2 " +
+                   Play::field("u", 10, "shape=8 grid=2") + same + "}",
+               "1: matched { peer_group: 'viewer' peer_size: 3 " +
+                   Play::field("u", 10, "shape=8 grid=3") + same + "}"});
+  }
+}
+
+TEST_F(Matching, RefusesWhatDoesNotFit) {
+  play.tell(1, announce("s"), {Play::done(1, 2)});
+  const struct {
+    std::string subscribe;
+    int code;
+    const char* text;
+  } rows[] = {
+      {subscribe("s", Play::field("w", 10, "shape=8x6 grid=1x3")), -8,
+       "stream 's': consumer 'viewer' wants field 'w', producer 'ocean' offers 'u' (f64 8x6), 'v' "
+       "(f32 8x6); ask for one "
+       "of these or add the field to the producer"},
+      {subscribe("s", Play::field("u", 9, "shape=8x6 grid=1x3")), -8,
+       "stream 's', field 'u': consumer 'viewer' wants type f32, producer 'ocean' offers type f64; "
+       "make both sides declare "
+       "the same type"},
+      {subscribe("s", Play::field("u", 10, "shape=6x8 grid=1x3")), -8,
+       "stream 's', field 'u': consumer 'viewer' wants shape 6x8, producer 'ocean' offers shape "
+       "8x6; make both sides "
+       "declare the same shape"},
+      {subscribe("s", wanted, {"quic", "rdma"}), -8,
+       "stream 's': producer 'ocean' offers the transports shm, tcp, mpi, consumer 'viewer' offers "
+       "quic, rdma, and none is "
+       "on both lists; set 'transport' so that both sides have one in common"},
+  };
+  for (const auto& row : rows)
+    play.tell(11, row.subscribe, {Play::refused(11, row.code, row.text, 2)});
+  EXPECT_TRUE(play.status().streams(0).consumers().empty());
+  play.tell(11, subscribe("s"), {to_viewer, to_ocean});  // and nothing of them is left
+}
+
+TEST_F(Matching, RefusesAWaitingConsumerWhenTheStreamComes) {
+  play.tell(11, subscribe("s", Play::field("u", 1, "shape=8x6 grid=1x3")), {});
+  play.tell(
+      1, announce("s"),
+      {Play::done(1, 2),
+       Play::refused(11, -8,
+                     "stream 's', field 'u': consumer 'viewer' wants type i8, producer 'ocean' "
+                     "offers type f64; make both sides declare the same type",
+                     2)});
+}
+
+TEST_F(Matching, RefusesLayoutsThatDoNotFitTheirGroup) {
+  play.tell(1, announce("s", Play::field("u", 10, "shape=8 grid=3")),
+            {"1: request: 2 refused { code: -8 text: \"" +
+             [] {
+               try {
+                 index_calc::validate_for_group(index_calc::Layout::parse("shape=8 grid=3"), 2);
+               } catch (const core::Error& error) {
+                 return std::string("stream 's', field 'u' of group 'ocean': ") + error.what();
+               }
+               return std::string("no error");
+             }() +
+             "\" }"});
+  EXPECT_TRUE(streams().empty());
+}
+
+TEST_F(Matching, RefusesAStreamThatIsThereAlready) {
+  play.tell(1, announce("s"), {Play::done(1, 2)});
+  const std::string text =
+      "stream 's' is announced by group 'ocean' already; choose another name or announce it when "
+      "that group has closed it";
+  play.tell(1, announce("s"), {Play::refused(1, -7, text, 2)});
+  play.tell(11, announce("s", wanted), {Play::refused(11, -7, text, 2)});
+}
+
+TEST_F(Matching, RefusesAGroupsOwnStream) {
+  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.tell(1, subscribe("s", Play::field("u", 10, "shape=8x6 grid=1x2")),
+            {Play::refused(1, -9,
+                           "stream 's': group 'ocean' produces it and cannot consume it too; let "
+                           "another group consume it",
+                           2)});
+}
+
+TEST_F(Matching, RefusesASecondSubscriptionWhileOneWaits) {
+  play.tell(11, subscribe("s"), {});
+  play.tell(
+      11, subscribe("s", wanted, {"tcp"}, 3),
+      {Play::refused(
+          11, -7, "group 'viewer' waits for stream 's' already; one subscription at a time", 3)});
+  play.tell(11, subscribe("t", wanted, {"tcp"}, 4), {});
+}
+
+TEST_F(Matching, IsTheBusinessOfRank0) {
+  const struct {
+    const char* message;
+    const char* what;
+  } rows[] = {{"request: 2 announce { stream: 's' }", "Announce"},
+              {"request: 2 subscribe { stream: 's' }", "Subscribe"},
+              {"request: 2 unsubscribe { stream: 's' }", "Unsubscribe"},
+              {"request: 2 link_addresses { link: 1 }", "LinkAddresses"},
+              {"request: 2 close_link { link: 1 }", "CloseLink"},
+              {"request: 2 close_stream { stream: 's' }", "CloseStream"}};
+  for (const auto& row : rows)
+    play.tell(
+        12, row.message,
+        {Play::refused(
+            12, -7,
+            std::string(row.what) + ": expected from rank 0 of group 'viewer', found rank 1", 2)});
+}
+
+TEST_F(Matching, TellsWhoGivesUpWhatThereIs) {
+  play.tell(11, subscribe("nobody has this"), {});
+  play.tell(1, announce("t"), {Play::done(1, 2)});
+  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.tell(11, "request: 3 unsubscribe { stream: 'nobody has this' }",
+            {"11: request: 3 streams { names: 's' names: 't' }"});
+  play.tell(1, announce("nobody has this"), {Play::done(1, 2)});  // no match any more
+  play.tell(1, "request: 4 close_stream { stream: 's' }", {Play::done(1, 4)});
+  play.tell(11, "request: 5 unsubscribe { stream: 'x' }",
+            {"11: request: 5 streams { names: 'nobody has this' names: 't' }"});
+}
+
+TEST_F(Matching, PassesAddressesOn) {
+  link();
+  play.tell(1, "request: 3 link_addresses { link: 1 addresses: 'p0' addresses: '' }",
+            {Play::done(1, 3), "11: link_addresses { link: 1 addresses: 'p0' addresses: '' }"});
+  play.tell(
+      11, "request: 3 link_addresses { link: 1 addresses: '' addresses: '\\000' addresses: 'c2' }",
+      {Play::done(11, 3),
+       "1: link_addresses { link: 1 addresses: '' addresses: '\\000' addresses: 'c2' }"});
+}
+
+TEST_F(Matching, RefusesAddressesThatDoNotBelong) {
+  link();
+  play.join("third", 1, 31);
+  play.tell(11, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+            {Play::refused(
+                11, -1,
+                "link 1: expected 3 addresses, one for each rank of group 'viewer', found 2", 3)});
+  play.tell(31, "request: 3 link_addresses { link: 1 addresses: 'a' }",
+            {Play::refused(31, -7, "link 1: expected a link of group 'third', found none", 3)});
+  play.tell(31, "request: 3 link_addresses { link: 2 addresses: 'a' }",
+            {Play::refused(31, -7, "link 2: expected a link of group 'third', found none", 3)});
+  play.tell(31, "request: 3 close_link { link: 1 }",
+            {Play::refused(31, -7, "link 1: expected a link of group 'third', found none", 3)});
+}
+
+TEST_F(Matching, ClosesALinkFromEitherSideOnce) {
+  link();
+  const std::string closed = "link_closed { link: 1 why: 'no disk left' }";
+  play.tell(1, "request: 3 close_link { link: 1 why: 'no disk left' }",
+            {Play::done(1, 3), "11: " + closed, "12: " + closed, "13: " + closed});
+  play.tell(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
+  play.tell(11, "request: 4 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
+            {Play::refused(11, -5, "link 1 was closed by the other side", 4)});
+  EXPECT_EQ(streams(), std::vector<std::string>{"s"});  // others may still come
+}
+
+TEST_F(Matching, KeepsAClosedStreamForItsConsumers) {
+  link();
+  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  EXPECT_EQ(streams(), std::vector<std::string>{"s"});
+  EXPECT_TRUE(play.status().streams(0).closed());
+  play.tell(
+      1, "request: 4 close_stream { stream: 's' }",
+      {Play::refused(
+          1, -7,
+          "stream 's': expected one that group 'ocean' has announced, found none of that name",
+          4)});
+  play.tell(1, announce("s"), {Play::done(1, 2)});  // the name is free
+  EXPECT_EQ(streams(), (std::vector<std::string>{"s", "s"}));
+  const std::string closed = "link_closed { link: 1 why: \"group 'viewer' closed the link\" }";
+  play.tell(11, "request: 3 close_link { link: 1 }",
+            {Play::done(11, 3), "1: " + closed, "2: " + closed});
+  EXPECT_EQ(streams(), std::vector<std::string>{"s"});
+}
+
+TEST_F(Matching, ForgetsAClosedStreamWithoutConsumers) {
+  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.tell(
+      11, "request: 2 close_stream { stream: 's' }",
+      {Play::refused(
+          11, -7,
+          "stream 's': expected one that group 'viewer' has announced, found that of group 'ocean'",
+          2)});
+  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  EXPECT_TRUE(streams().empty());
+}
+
+TEST_F(Matching, LeavesTheConsumersInPeaceWhenTheProducerEndsInOrder) {
+  link();
+  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  play.tell(1, "request: 4 goodbye {}", {Play::done(1, 4)});
+  play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
+  EXPECT_EQ(streams(), std::vector<std::string>{"s"});
+  play.join("ocean", 1, 41);  // another one of that name has nothing to do with it
+  play.tell(41, "request: 2 close_link { link: 1 }",
+            {Play::refused(41, -7, "link 1: expected a link of group 'ocean', found none", 2)});
+  play.tell(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
+  EXPECT_TRUE(streams().empty());
+}
+
+TEST_F(Matching, TellsTheConsumersWhenTheProducerLeavesItsStreamOpen) {
+  link();
+  play.tell(1, "request: 4 goodbye {}", {Play::done(1, 4)});
+  const std::string closed =
+      "link_closed { link: 1 why: \"producer 'ocean' has left without closing stream 's'\" }";
+  play.tell(2, "request: 4 goodbye {}",
+            {Play::done(2, 4), "11: " + closed, "12: " + closed, "13: " + closed});
+  EXPECT_TRUE(streams().empty());
+}
+
+TEST_F(Matching, MatchesNobodyWithAProducerThatIsLeaving) {
+  play.tell(1, announce("s"), {Play::done(1, 2)});
+  play.tell(1, "request: 4 goodbye {}", {Play::done(1, 4)});
+  play.tell(11, subscribe("s"), {});
+  play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
+  play.join("ocean", 2, 1);
+  play.tell(1, announce("s"), {Play::done(1, 2), to_viewer, to_ocean});
+}
+
+TEST_F(Matching, TellsTheProducerWhenAConsumerEnds) {
+  link();
+  play.tell(12, "request: 4 goodbye {}", {Play::done(12, 4)});
+  play.tell(11, "request: 4 goodbye {}", {Play::done(11, 4)});
+  const std::string closed = "link_closed { link: 1 why: \"consumer 'viewer' has left\" }";
+  play.tell(13, "request: 4 goodbye {}", {Play::done(13, 4), "1: " + closed, "2: " + closed});
+  EXPECT_EQ(streams(), std::vector<std::string>{"s"});
+}
+
+TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
+  link();
+  play.join("second", 2, 21);
+  play.join("unlinked", 1, 31);
+  play.tell(31, subscribe("t", Play::field("u", 10, "shape=8x6 grid=1x1")), {});
+  play.tell(1, announce("s2"), {Play::done(1, 2)});
+  const auto matched = [&](const std::string& to, const std::string& peer, int size,
+                           const std::string& fields) {
+    return fmt::format(
+        "{}matched {{ link: 2 stream: 's2' peer_group: '{}' peer_size: {} {} offer: 'tcp' "
+        "queue_depth: 3 why: "
+        "\"the producer's first of shm, tcp, mpi that the consumer has too (it has tcp)\" }}",
+        to, peer, size, fields);
+  };
+  play.tell(21, subscribe("s2", wanted_by_two, {"tcp"}),
+            {matched("21: request: 2 ", "ocean", 2, Play::field("u", 10, "shape=8x6 grid=2x1")),
+             matched("1: ", "second", 2, wanted_by_two)});
+  const std::string lost =
+      "group_lost { group: 'ocean' rank: 1 why: \"rank 1 of group 'ocean' on host node, pid 101, "
+      "closed "
+      "its connection without goodbye (reset)\" ";
+  // Who is told first is not promised.
+  play.at(1);
+  for (const ConnectionId alive : {1u, 2u, 11u, 12u, 13u, 21u, 22u, 31u}) play.heard(alive);
+  play.close_in_any_order(2, {"1: " + lost + "}", "11: " + lost + "links: 1 }",
+                              "12: " + lost + "links: 1 }", "13: " + lost + "links: 1 }",
+                              "21: " + lost + "links: 2 }", "22: " + lost + "links: 2 }"});
+  EXPECT_EQ(streams(), std::vector<std::string>{"t"});  // that somebody waits for
+  play.tell(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
+  play.tell(11, "request: 3 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
+            {Play::refused(11, -5, "link 1 was closed by the other side", 3)});
+}
+
+TEST_F(Matching, TellsTheProducerWhenAConsumerIsLostAndKeepsItsStream) {
+  link();
+  const std::string lost =
+      "group_lost { group: 'viewer' rank: 0 why: \"rank 0 of group 'viewer' on host node, pid 100, "
+      "closed "
+      "its connection without goodbye (reset)\" ";
+  play.close(11, {"12: " + lost + "}", "13: " + lost + "}", "1: " + lost + "links: 1 }",
+                  "2: " + lost + "links: 1 }"});
+  EXPECT_EQ(streams(), std::vector<std::string>{"s"});
+  // It comes back under its own name and gets a new link.
+  play.join("viewer", 3, 14);
+  play.tell(14, subscribe("s"),
+            {"14" + to_viewer.substr(2, to_viewer.find("link: 1") - 2) + "link: 2" +
+                 to_viewer.substr(to_viewer.find("link: 1") + 7),
+             to_ocean.substr(0, to_ocean.find("link: 1")) + "link: 2" +
+                 to_ocean.substr(to_ocean.find("link: 1") + 7)});
+}
+
+TEST_F(Matching, ForgetsTheSubscriptionsOfALostGroup) {
+  play.tell(11, subscribe("s"), {});
+  const std::string lost =
+      "group_lost { group: 'viewer' rank: 2 why: \"rank 2 of group 'viewer' on host node, pid 102, "
+      "closed "
+      "its connection without goodbye (reset)\" }";
+  play.close(13, {"11: " + lost, "12: " + lost});
+  play.tell(1, announce("s"), {Play::done(1, 2)});
+}
+
+}  // namespace
+}  // namespace tremula::server

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who comes and who goes: server/rendezvous.cpp.
+#include <gtest/gtest.h>
+
+#include "play.hpp"
+
+namespace tremula::server {
+namespace {
+
+TEST(Membership, BeginsWithHello) {
+  Play play;
+  const std::string text = "expected Hello as the first message of a connection, found another one";
+  for (const char* message :
+       {"request: 1 announce { stream: 's' }", "request: 1 subscribe { stream: 's' }",
+        "request: 1 unsubscribe {}", "request: 1 link_addresses {}",
+        "request: 1 share { round: 1 }", "request: 1 close_link {}", "request: 1 close_stream {}",
+        "request: 1 goodbye {}"})
+    play.tell(9, message, {Play::refused(9, -7, text)});
+  play.tell(9, "heartbeat {}", {});
+  play.close(9, {});
+}
+
+TEST(Membership, IsAnsweredWithWelcome) {
+  Play play;
+  play.join("ocean", 3, 1);
+  play.tell(1, Play::hello("ocean", 0, 3),
+            {Play::refused(1, -7, "Hello: expected once a connection, found a second one")});
+  EXPECT_TRUE(play.is_member(3));
+  EXPECT_FALSE(play.is_member(4));
+}
+
+TEST(Membership, NeedsTheSameProtocol) {
+  Play play;
+  play.tell(1,
+            "request: 1 hello { protocol: 2 group: 'g' rank: 0 size: 1 job: 'j' host: 'h' version: "
+            "'9.9' }",
+            {Play::refused(1, -7,
+                           "group 'g', rank 0: expected protocol 1 of Tremula 0.1, found protocol "
+                           "2 of Tremula 9.9; install "
+                           "the same version on both sides")});
+  EXPECT_FALSE(play.is_member(1));
+}
+
+TEST(Membership, IsRefusedToASecondGroupOfTheSameName) {
+  Play play;
+  play.join("ocean", 2, 1);
+  play.at(90);
+  play.tell(7, Play::hello("ocean", 0, 2, "other job"),
+            {Play::refused(7, -7,
+                           "group 'ocean': the name is held by another job on host node, pid 100, "
+                           "since 90 s ago (2 of 2 "
+                           "ranks connected); choose another name or end that job")});
+  play.tell(7, Play::hello("ocean 2", 0, 2, "other job"), {Play::welcome(7)});
+}
+
+TEST(Membership, ReachesThroughShareRounds) {
+  Play play;
+  play.join("g", 3, 1);
+  play.tell(2, "request: 5 share { round: 1 bytes: 'b' }", {});
+  play.tell(3, "request: 6 share { round: 1 bytes: 'c' }", {});
+  play.tell(1, "request: 7 share { round: 1 bytes: '' }",
+            {"1: request: 7 shared { bytes: '' bytes: 'b' bytes: 'c' }",
+             "2: request: 5 shared { bytes: '' bytes: 'b' bytes: 'c' }",
+             "3: request: 6 shared { bytes: '' bytes: 'b' bytes: 'c' }"});
+  play.tell(1, "request: 8 share { round: 2 bytes: 'A' }", {});
+  const std::string same = "; all ranks must make the same calls in the same order";
+  play.tell(
+      1, "request: 9 share { round: 2 bytes: 'A' }",
+      {Play::refused(
+          1, -4, "group 'g', rank 0: expected Share round 2 once, found round 2 again" + same, 9)});
+  play.tell(2, "request: 9 share { round: 1 bytes: 'B' }",
+            {Play::refused(
+                2, -4, "group 'g', rank 1: expected Share round 2 once, found round 1" + same, 9)});
+  play.tell(2, "request: 9 share { round: 3 bytes: 'B' }",
+            {Play::refused(
+                2, -4, "group 'g', rank 1: expected Share round 2 once, found round 3" + same, 9)});
+}
+
+TEST(Membership, WaitsInAShareForRanksThatAreNotThereYet) {
+  Play play;
+  play.tell(1, Play::hello("g", 0, 2), {Play::welcome(1)});
+  play.tell(1, "request: 2 share { round: 1 bytes: 'x' }", {});
+  play.tell(2, Play::hello("g", 1, 2), {Play::welcome(2)});
+  play.tell(2, "request: 2 share { round: 1 bytes: 'y' }",
+            {"1: request: 2 shared { bytes: 'x' bytes: 'y' }",
+             "2: request: 2 shared { bytes: 'x' bytes: 'y' }"});
+}
+
+TEST(Membership, BoundsAShare) {
+  Play play;
+  play.join("g", 2, 1);
+  const std::string half(9 << 20, 'x');
+  play.tell(1, "request: 2 share { round: 1 bytes: '" + half + "' }", {});
+  const std::string text =
+      "group 'g': expected at most 16777216 bytes from all ranks in one Share, found 18874383";
+  play.tell(2, "request: 3 share { round: 1 bytes: '" + half + "' }",
+            {Play::refused(1, -1, text, 2), Play::refused(2, -1, text, 3)});
+}
+
+TEST(Membership, EndsWithGoodbyeOfAllRanks) {
+  Play play;
+  play.join("g", 2, 1);
+  play.tell(1, "request: 2 goodbye {}", {Play::done(1, 2)});
+  play.close(1, {});
+  EXPECT_EQ(play.status().groups_size(), 1);
+  play.tell(2, "request: 2 goodbye {}", {Play::done(2, 2)});
+  EXPECT_EQ(play.status().groups_size(), 0);
+  play.close(2, {});
+  play.join("g", 1, 3);
+}
+
+TEST(Membership, BreaksAShareThatARankHasLeft) {
+  Play play;
+  play.join("g", 3, 1);
+  play.tell(1, "request: 2 share { round: 1 bytes: 'x' }", {});
+  play.tell(2, "request: 2 goodbye {}",
+            {Play::done(2, 2),
+             Play::refused(1, -10, "group 'g': rank 1 has left while others wait for it", 2)});
+  play.tell(
+      3, "request: 2 share { round: 1 bytes: 'x' }",
+      {Play::refused(
+          3, -10, "group 'g': rank 1 has left, its ranks cannot agree on anything any more", 2)});
+}
+
+TEST(Membership, LetsANewcomerOfTheNameWaitUntilAllHaveLeft) {
+  Play play;
+  play.join("g", 2, 1);
+  play.tell(1, "request: 2 goodbye {}", {Play::done(1, 2)});
+  play.tell(3, Play::hello("g", 0, 2, "next job"), {});
+  play.tell(4, Play::hello("g", 1, 2, "next job"), {});
+  play.tell(5, Play::hello("g", 1, 2, "third job"), {});
+  play.tell(6, Play::hello("g", 1, 2, "nobody any more"), {});
+  play.close(6, {});
+  play.tell(2, "request: 2 goodbye {}",
+            {Play::done(2, 2), Play::welcome(3), Play::welcome(4),
+             Play::refused(5, -7,
+                           "group 'g': the name is held by another job on host node, pid 100, "
+                           "since 0 s ago (2 of 2 ranks "
+                           "connected); choose another name or end that job")});
+}
+
+TEST(Membership, LosesTheGroupWhenAConnectionCloses) {
+  Play play;
+  play.join("g", 3, 1);
+  play.join("unrelated", 1, 7);
+  const std::string why =
+      "rank 1 of group 'g' on host node, pid 101, closed its connection without goodbye (reset)";
+  const std::string lost = "group_lost { group: 'g' rank: 1 why: \"" + why + "\" }";
+  play.close(2, {"1: " + lost, "3: " + lost});
+  EXPECT_EQ(play.status().groups_size(), 1);
+
+  // The ranks that are left are told so whatever they ask, and may still end in order.
+  const std::string text = "this rank's group is lost: " + why;
+  play.tell(1, "request: 2 share { round: 1 }", {Play::refused(1, -5, text, 2)});
+  play.tell(3, "request: 2 announce { stream: 's' }", {Play::refused(3, -5, text, 2)});
+  play.tell(1, Play::hello("g", 0, 3),
+            {Play::refused(1, -7, "Hello: expected once a connection, found a second one")});
+  play.tell(1, "heartbeat {}", {});
+  play.tell(1, "request: 3 goodbye {}", {Play::done(1, 3)});
+  play.close(1, {});
+  play.close(3, {});
+
+  play.join("g", 2, 11);  // the name is free
+}
+
+TEST(Membership, LosesASilentRankAfterFourHeartbeats) {
+  Play play;
+  play.join("g", 2, 1);
+  play.at(3);
+  play.tell(1, "heartbeat {}", {});
+  play.check_silence({});
+  play.at(4);
+  play.check_silence({});
+  play.at(4.1);
+  const std::string lost =
+      "group_lost { group: 'g' rank: 1 why: \"rank 1 of group 'g' on host node, pid 101, has been "
+      "silent for 4.1 s\" }";
+  play.check_silence({"1: " + lost, "2 last: " + lost});
+  play.check_silence({});
+  play.at(100);
+  play.check_silence({});
+  play.close(2, {});
+}
+
+TEST(Membership, TakesAnyByteForASignOfLife) {
+  Play play;
+  play.join("g", 1, 1);
+  play.at(4);
+  play.heard(1);
+  play.at(8);
+  play.check_silence({});
+  play.tell(1, "request: 2 unsubscribe { stream: 's' }", {"1: request: 2 streams {}"});
+  play.at(12);
+  play.check_silence({});
+  play.at(12.5);
+  play.check_silence(
+      {"1 last: group_lost { group: 'g' rank: 0 why: \"rank 0 of group 'g' on host node, pid 100, "
+       "has been "
+       "silent for 4.5 s\" }"});
+}
+
+TEST(Membership, LosesAGroupThatLeavesHalf) {
+  Play play;
+  play.join("g", 2, 1);
+  play.tell(1, "request: 2 goodbye {}", {Play::done(1, 2)});
+  play.tell(3, Play::hello("g", 0, 1, "next"), {});
+  play.close(2, {Play::welcome(3)});
+}
+
+}  // namespace
+}  // namespace tremula::server

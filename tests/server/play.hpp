@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Plays events to a Rendezvous and compares what it answers. Messages are Protobuf text, e.g.
+// `request: 1 goodbye {}`; an answer is "3: request: 1 done {}" for the connection 3.
+#include <fmt/format.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "server/rendezvous.hpp"
+
+namespace tremula::server {
+
+using Answers = std::vector<std::string>;
+
+class Play {
+public:
+  using Where = std::source_location;
+
+  void at(double seconds) { now_ = seconds; }
+
+  void tell(ConnectionId from, const std::string& message, const Answers& expected,
+            Where where = Where::current()) {
+    wire::ToServer parsed;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(message, &parsed)) << message;
+    compare(message, rendezvous_.receive(from, parsed, now_), expected, where);
+  }
+  void close(ConnectionId connection, const Answers& expected, Where where = Where::current()) {
+    compare(fmt::format("close {}", connection), rendezvous_.closed(connection, "reset", now_),
+            expected, where);
+  }
+  void close_in_any_order(ConnectionId connection, const Answers& expected,
+                          Where where = Where::current()) {
+    Output output = rendezvous_.closed(connection, "reset", now_);
+    std::ranges::stable_sort(output.messages, {}, &Outgoing::to);
+    compare(fmt::format("close {}", connection), output, expected, where);
+  }
+  void check_silence(const Answers& expected, Where where = Where::current()) {
+    compare("check_silence", rendezvous_.check_silence(now_), expected, where);
+  }
+  void heard(ConnectionId from) { rendezvous_.heard(from, now_); }
+  wire::Status status() const { return rendezvous_.status(now_); }
+  bool is_member(ConnectionId connection) { return rendezvous_.is_member(connection); }
+
+  /// Ranks 0 .. size-1 of a group say hello over the connections first, first + 1, ...
+  void join(const std::string& group, int size, ConnectionId first,
+            Where where = Where::current()) {
+    for (int rank = 0; rank < size; ++rank) {
+      const ConnectionId from = first + static_cast<ConnectionId>(rank);
+      tell(from, hello(group, rank, size), {welcome(from)}, where);
+    }
+  }
+
+  static std::string hello(const std::string& group, int rank, int size,
+                           const std::string& job = "j") {
+    return fmt::format(
+        "request: 1 hello {{ protocol: 1 group: '{}' rank: {} size: {} job: '{}' host: 'node' pid: "
+        "{} "
+        "version: '0.1' }}",
+        group, rank, size, job, 100 + rank);
+  }
+  static std::string welcome(ConnectionId to) {
+    return fmt::format("{}: request: 1 welcome {{ version: '0.1' heartbeat_seconds: 1 }}", to);
+  }
+  static std::string done(ConnectionId to, int request = 1) {
+    return fmt::format("{}: request: {} done {{}}", to, request);
+  }
+  static std::string refused(ConnectionId to, int code, const std::string& text, int request = 1) {
+    return fmt::format("{}: request: {} refused {{ code: {} text: \"{}\" }}", to, request, code,
+                       text);
+  }
+  static std::string field(const std::string& name, int type, const std::string& layout) {
+    return fmt::format("fields {{ name: '{}' element_type: {} layout: '{}' }} ", name, type,
+                       layout);
+  }
+  static std::string offers(const std::vector<std::string>& texts) {
+    std::string out;
+    for (const std::string& text : texts)
+      out += fmt::format("offers {{ transport: 't' offer: '{}' }} ", text);
+    return out;
+  }
+
+private:
+  static std::string normal(const std::string& answer) {
+    const std::size_t colon = answer.find(": ");
+    wire::ToClient parsed;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(answer.substr(colon + 2), &parsed))
+        << answer;
+    return answer.substr(0, colon + 2) + parsed.ShortDebugString();
+  }
+  static void compare(const std::string& event, const Output& output, const Answers& expected,
+                      const Where& where) {
+    Answers found, wanted;
+    for (const Outgoing& out : output.messages)
+      found.push_back(fmt::format("{}{}: {}", out.to, out.is_last ? " last" : "",
+                                  out.message.ShortDebugString()));
+    for (const std::string& answer : expected) wanted.push_back(normal(answer));
+    EXPECT_EQ(found, wanted) << "after: " << event.substr(0, 500) << "\nat " << where.file_name()
+                             << ':' << where.line();
+  }
+
+  Rendezvous rendezvous_{{.version = "0.1", .listens_on = "here:1", .heartbeat_seconds = 1}};
+  double now_ = 0;
+};
+
+}  // namespace tremula::server

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `tremula status` is told, and how heartbeats get into it.
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include "play.hpp"
+
+namespace tremula::server {
+namespace {
+
+std::string difference(const wire::Status& found, const std::string& expected) {
+  wire::Status wanted;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(expected, &wanted)) << expected;
+  std::string text;
+  google::protobuf::util::MessageDifferencer differencer;
+  differencer.ReportDifferencesToString(&text);
+  return differencer.Compare(wanted, found) ? "" : text;
+}
+
+const std::string announced = Play::field("u", 10, "shape=8 grid=2");
+const std::string wanted = Play::field("u", 10, "shape=8 grid=1");
+const std::string why = "the producer's first of tcp that the consumer has too (it has tcp)";
+
+class Status : public testing::Test {
+protected:
+  Status() {
+    play.join("ocean", 2, 1);
+    play.at(2);
+    play.join("viewer", 1, 11);
+    play.tell(1,
+              "request: 2 announce { stream: 's' queue_depth: 3 " + announced +
+                  Play::offers({"tcp"}) + "}",
+              {Play::done(1, 2)});
+    play.tell(11, "request: 2 subscribe { stream: 's' " + wanted + Play::offers({"tcp"}) + "}",
+              {"11: request: 2 matched { link: 1 stream: 's' peer_group: 'ocean' peer_size: 2 "
+               "offer: 'tcp' queue_depth: 3 why: \"" +
+                   why + "\" " + announced + "}",
+               "1: matched { link: 1 stream: 's' peer_group: 'viewer' peer_size: 1 offer: 'tcp' "
+               "queue_depth: 3 why: \"" +
+                   why + "\" " + wanted + "}"});
+  }
+  Play play;
+};
+
+TEST(EmptyStatus, IsGivenToAnybody) {
+  Play play;
+  play.at(1.5);
+  play.tell(99, "request: 4 status {}",
+            {"99: request: 4 status { version: '0.1' listens_on: 'here:1' uptime_seconds: 1.5 }"});
+}
+
+TEST_F(Status, ShowsGroupsStreamsLayoutsAndCounters) {
+  play.at(5);
+  play.tell(1,
+            "heartbeat { counters { stream: 's' steps: 7 packages: 7 bytes: 100 wait_seconds: 1 "
+            "plan_seconds: 0.5 waits_for: "
+            "'viewer' } }",
+            {});
+  play.tell(2,
+            "heartbeat { counters { stream: 's' steps: 6 packages: 6 bytes: 50 wait_seconds: 2 "
+            "plan_seconds: 0.25 } }",
+            {});
+  play.tell(11,
+            "heartbeat { counters { stream: 's' link: 1 steps: 5 packages: 10 bytes: 130 "
+            "waits_for: 'ocean' } }",
+            {});
+  EXPECT_EQ(
+      difference(
+          play.status(),
+          "version: '0.1' listens_on: 'here:1' uptime_seconds: 5 "
+          "groups { name: 'ocean' size: 2 connected: 2 host: 'node' pid: 100 age_seconds: 5 } "
+          "groups { name: 'viewer' size: 1 connected: 1 host: 'node' pid: 100 age_seconds: 3 } "
+          "streams { name: 's' producer: 'ocean' queue_depth: 3 " +
+              announced +
+              "produced { steps: 6 packages: 13 bytes: 150 wait_seconds: 2 plan_seconds: 0.5 "
+              "waits_for: '1 of 2 ranks "
+              "wait for viewer' } "
+              "consumers { link: 1 consumer: 'viewer' offer: 'tcp' why: \"" +
+              why + "\" " + wanted +
+              "consumed { steps: 5 packages: 10 bytes: 130 waits_for: '1 of 1 rank waits for "
+              "ocean' } credit: 8 } }"),
+      "");
+}
+
+TEST_F(Status, IgnoresCountersOfOthers) {
+  for (const char* counters : {"stream: 's' steps: 1", "stream: 'nothing' steps: 1",
+                               "stream: 's' link: 2 steps: 1", "stream: 's' link: 99 steps: 1"})
+    play.tell(11, std::string("heartbeat { counters { ") + counters + " } }", {});
+  play.tell(1, "heartbeat { counters { stream: 's' link: 1 steps: 1 } }", {});
+  EXPECT_EQ(play.status().streams(0).produced().steps(), 0u);
+  EXPECT_EQ(play.status().streams(0).consumers(0).consumed().steps(), 0u);
+}
+
+TEST_F(Status, ShowsWhoWaitsForAStreamThatNobodyOffers) {
+  play.join("third", 1, 21);
+  for (const ConnectionId from : {11u, 21u})
+    play.tell(from,
+              "request: 5 subscribe { stream: 'missing' " + wanted + Play::offers({"tcp"}) + "}",
+              {});
+  const wire::Status status = play.status();
+  ASSERT_EQ(status.streams_size(), 2);
+  EXPECT_EQ(status.streams(1).ShortDebugString(),
+            "name: \"missing\" waiting_consumers: \"viewer\" waiting_consumers: \"third\"");
+}
+
+TEST_F(Status, CountsTheRanksThatAreThere) {
+  play.tell(1, "request: 3 goodbye {}", {Play::done(1, 3)});
+  EXPECT_EQ(play.status().groups(0).connected(), 1);
+  EXPECT_EQ(play.status().groups(0).size(), 2);
+}
+
+}  // namespace
+}  // namespace tremula::server
