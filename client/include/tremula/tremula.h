@@ -113,8 +113,12 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
 /* ---- producing
  * ---------------------------------------------------------------------------------------------- */
 
-/* options: NULL or YAML, keys queue_depth (steps that may be under way to a consumer, default 2)
- * and wait_for_consumers (the first step waits for that many consumer groups, default 1).
+/* options: NULL or YAML with the keys
+ *   queue_depth         steps that may be under way to a consumer, default 2
+ *   wait_for_consumers  consumer groups that the stream needs, default 1: the first step waits for
+ *                       them; when one is lost later and fewer remain, begin_step fails once with
+ *                       TREMULA_PEER_LOST on every rank, and the stream may go on without it.
+ *                       0: whoever listens gets the steps, nobody need.
  * Collective, as all calls below. */
 TREMULA_API tremula_status tremula_out_open(tremula_session* session, const char* stream,
                                             const char* options, tremula_out_stream** out);
