@@ -112,13 +112,10 @@ void emit_rounds(DealtCursor& theirs, Index local, Index left, std::vector<Piece
   left -= rounds * theirs.round();
   for (Index k = 0; k < theirs.grid(); ++k, local += theirs.block(), theirs.next()) {
     const bool once_more = left >= theirs.block();
-    out.push_back(
-        {theirs.peer(), {{{local}, {theirs.local()}, theirs.block()}, rounds + once_more}});
+    add(out, theirs.peer(), local, theirs.local(), theirs.block(), rounds + once_more);
     if (!once_more && left > 0)
-      out.push_back({theirs.peer(),
-                     {{{local + rounds * theirs.round()},
-                       {theirs.local() + rounds * theirs.block()},
-                       left}}});
+      add(out, theirs.peer(), local + rounds * theirs.round(),
+          theirs.local() + rounds * theirs.block(), left);
     left = once_more ? left - theirs.block() : 0;
   }
 }
@@ -129,7 +126,7 @@ void walk(Blocks mine, Cursor theirs, std::vector<Piece>& out) {
     theirs.seek(mine.begin);
     Index local = mine.local, left = mine.end - mine.begin;
     Index length = std::min(left, theirs.left());
-    out.push_back({theirs.peer(), {{{local}, {theirs.local()}, length}}});
+    add(out, theirs.peer(), local, theirs.local(), length);
     if constexpr (std::is_same_v<Blocks, DealtBlocks>) {
       // How many more blocks of mine lie in the same block of theirs?
       if (length == left) {
@@ -148,7 +145,7 @@ void walk(Blocks mine, Cursor theirs, std::vector<Piece>& out) {
         }
       }
       length = std::min(left, theirs.left());
-      out.push_back({theirs.peer(), {{{local}, {theirs.local()}, length}}});
+      add(out, theirs.peer(), local, theirs.local(), length);
     }
   }
 }

@@ -15,9 +15,7 @@ void classical(const Distribution& mine, Index me, const Distribution& theirs,
   const auto intersect = [&](auto a, auto b, Index peer) {
     while (!a.is_at_end() && !b.is_at_end()) {
       const Index from = std::max(a.begin, b.begin), to = std::min(a.end, b.end);
-      if (from < to)
-        out.push_back(
-            {peer, {{{a.local + from - a.begin}, {b.local + from - b.begin}, to - from}}});
+      if (from < to) add(out, peer, a.local + from - a.begin, b.local + from - b.begin, to - from);
       a.end <= b.end ? a.next() : b.next();
     }
   };

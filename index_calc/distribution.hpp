@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One dimension of a distributed array: which grid coordinate owns which element, and where it stores it.
+// One dimension of a distributed array: which grid coordinate owns which element, and where it
+// stores it.
 #include <compare>
 #include <variant>
 #include <vector>
@@ -20,8 +21,8 @@ using core::GlobalIndex, core::GridCoord, core::Index, core::LocalIndex;
 ///     owner          1 1 0 0 1 1 0 0
 ///     local index    0 1 0 1 2 3 2 3
 ///
-/// Source: ScaLAPACK Users' Guide, "The Two-dimensional Block-Cyclic Distribution"; TOOLS/indxg2p.f,
-/// indxg2l.f, indxl2g.f, numroc.f (1-based there, 0-based here).
+/// Source: ScaLAPACK Users' Guide, "The Two-dimensional Block-Cyclic Distribution";
+/// TOOLS/indxg2p.f, indxg2l.f, indxl2g.f, numroc.f (1-based there, 0-based here).
 struct BlockCyclic {
   Index extent = 0;  ///< elements in the whole dimension, >= 0
   Index block = 1;   ///< elements per block, >= 1
@@ -30,9 +31,9 @@ struct BlockCyclic {
   friend bool operator==(const BlockCyclic&, const BlockCyclic&) = default;
 };
 
-/// Any increasing bounds with any owner per interval: interval i is [bounds[i], bounds[i+1]) and belongs to
-/// coordinate owner[i]. An owner may have several intervals or none; it stores its intervals one after the
-/// other in ascending global order. Extent = bounds.back().
+/// Any increasing bounds with any owner per interval: interval i is [bounds[i], bounds[i+1]) and
+/// belongs to coordinate owner[i]. An owner may have several intervals or none; it stores its
+/// intervals one after the other in ascending global order. Extent = bounds.back().
 struct Splits {
   std::vector<Index> bounds;  ///< strictly increasing, bounds.front() == 0; shape: [intervals + 1]
   std::vector<Index> owner;   ///< 0 <= owner[i] < grid; shape: [intervals]
@@ -46,11 +47,14 @@ using Distribution = std::variant<BlockCyclic, Splits>;
 void validate(const Distribution& d);
 Index extent(const Distribution& d) noexcept;
 Index grid(const Distribution& d) noexcept;
-/// Which coordinate owns `i`. O(1) for BlockCyclic, O(log intervals) for Splits.  @pre 0 <= i < extent
+/// Which coordinate owns `i`. O(1) for BlockCyclic, O(log intervals) for Splits.  @pre 0 <= i <
+/// extent
 GridCoord owner(const Distribution& d, GlobalIndex i) noexcept;
-/// Where the owner of `i` stores it. O(1) for BlockCyclic, O(intervals) for Splits.  @pre 0 <= i < extent
+/// Where the owner of `i` stores it. O(1) for BlockCyclic, O(intervals) for Splits.  @pre 0 <= i <
+/// extent
 LocalIndex to_local(const Distribution& d, GlobalIndex i) noexcept;
-/// Which element `c` stores at `i`. The inverse of (owner, to_local).  @pre 0 <= i < local_extent(d, c)
+/// Which element `c` stores at `i`. The inverse of (owner, to_local).  @pre 0 <= i <
+/// local_extent(d, c)
 GlobalIndex to_global(const Distribution& d, GridCoord c, LocalIndex i) noexcept;
 /// How many elements `c` stores. O(1) for BlockCyclic, O(intervals) for Splits.  @pre 0 <= c < grid
 Index local_extent(const Distribution& d, GridCoord c) noexcept;

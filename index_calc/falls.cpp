@@ -28,8 +28,7 @@ void falls(const Distribution& mine, Index me, const Distribution& theirs,
       }
       for (; j.begin < i.end && !j.is_at_end(); j.next()) {
         const Index from = std::max(i.begin, j.begin), to = std::min(i.end, j.end);
-        out.push_back(
-            {peer, {{{i.local + from - i.begin}, {j.local + from - j.begin}, to - from}}});
+        add(out, peer, i.local + from - i.begin, j.local + from - j.begin, to - from);
       }
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A whole array: one distribution per dimension, how ranks number the grid, how a rank stores its part.
+// A whole array: one distribution per dimension, how ranks number the grid, how a rank stores its
+// part.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -17,8 +18,8 @@ using core::Rank;
 
 inline constexpr std::size_t max_dimensions = 8;
 
-/// In which order the cells of something with several dimensions are numbered: `row` = last dimension fastest
-/// (C), `column` = first dimension fastest (Fortran).
+/// In which order the cells of something with several dimensions are numbered: `row` = last
+/// dimension fastest (C), `column` = first dimension fastest (Fortran).
 enum class Order { row, column };
 
 /// The dimension that is numbered as the k-th fastest one, k = 0 .. dimensions - 1.
@@ -41,24 +42,29 @@ struct RankRange {
 ///                       [ghost=1x1] [leading=N] [members=0-3/7]
 ///     shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45
 ///
-/// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without block and
-/// without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes bounds, `owners1=` the
-/// owner of each interval; without owners, interval i belongs to coordinate i. Keys may come in any order, each once.
+/// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without
+/// block and without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes
+/// bounds, `owners1=` the owner of each interval; without owners, interval i belongs to coordinate
+/// i. Keys may come in any order, each once.
 struct Layout {
   std::vector<Distribution> dims;    ///< shape: [dimension], 1 to max_dimensions
   Order rank_order = Order::row;     ///< how ranks number the process grid
   Order storage_order = Order::row;  ///< how one rank stores its local part
-  std::vector<Index> ghost;          ///< cells around the local part on both sides; empty = none; shape: [dimension]
-  Index leading = 0;                 ///< allocated cells along the fastest dimension; 0 = as many as are needed
-  std::vector<RankRange> members;    ///< group ranks that take part, in grid order; empty = 0 .. rank_count()-1
+  std::vector<Index>
+      ghost;  ///< cells around the local part on both sides; empty = none; shape: [dimension]
+  Index leading = 0;  ///< allocated cells along the fastest dimension; 0 = as many as are needed
+  std::vector<RankRange>
+      members;  ///< group ranks that take part, in grid order; empty = 0 .. rank_count()-1
 
   /// The inverse of to_string. The result is validated.
-  /// @throws core::Error invalid_argument with the position (0-based character) of the mistake, what was
+  /// @throws core::Error invalid_argument with the position (0-based character) of the mistake,
+  /// what was
   ///         expected there and what was found
   static Layout parse(std::string_view text);
 
-  /// From a ScaLAPACK descriptor of a dense matrix: desc = {1, ctxt, m, n, mb, nb, rsrc, csrc, lld}, on a
-  /// `rows` x `columns` BLACS grid numbered in `rank_order`. Storage is column-major, leading = lld.
+  /// From a ScaLAPACK descriptor of a dense matrix: desc = {1, ctxt, m, n, mb, nb, rsrc, csrc,
+  /// lld}, on a `rows` x `columns` BLACS grid numbered in `rank_order`. Storage is column-major,
+  /// leading = lld.
   /// @throws core::Error invalid_argument if desc[0] is not 1 or a value is out of range
   static Layout from_scalapack(std::span<const int, 9> desc, int rows, int columns,
                                Order rank_order = Order::row);
@@ -69,12 +75,13 @@ struct Layout {
 /// Shortest text that Layout::parse reads back to an equal value.
 std::string to_string(const Layout& layout);
 
-/// @throws core::Error invalid_argument naming the broken condition (also when the number of elements or the
+/// @throws core::Error invalid_argument naming the broken condition (also when the number of
+/// elements or the
 ///         grid exceeds 63 / 31 bits)
 void validate(const Layout& layout);
 
-/// As validate, and also that a group of `group_size` ranks fits: without `members` the grid has exactly
-/// group_size cells, with `members` every member is a rank of the group.
+/// As validate, and also that a group of `group_size` ranks fits: without `members` the grid has
+/// exactly group_size cells, with `members` every member is a rank of the group.
 /// @throws core::Error invalid_argument with both numbers and what to do
 void validate_for_group(const Layout& layout, Rank group_size);
 
@@ -96,18 +103,19 @@ struct LocalPart {
   std::size_t dimensions = 0;
   std::array<Index, max_dimensions> extent{};  ///< owned elements along each dimension
   std::array<Index, max_dimensions> stride{};  ///< elements between neighbours along each dimension
-  Index first = 0;                             ///< element offset of the first owned element (ghost cells before it)
-  Index elements = 0;                          ///< owned elements
-  Index allocated = 0;                         ///< elements the buffer must have, ghost and leading included
+  Index first = 0;      ///< element offset of the first owned element (ghost cells before it)
+  Index elements = 0;   ///< owned elements
+  Index allocated = 0;  ///< elements the buffer must have, ghost and leading included
 };
 
-/// The part of group rank `rank`; all zero for a rank that takes no part, strides and allocated zero for one that
-/// owns no element.
+/// The part of group rank `rank`; all zero for a rank that takes no part, strides and allocated
+/// zero for one that owns no element.
 /// @throws core::Error invalid_argument if `leading` is smaller than the rank needs
 LocalPart local_part(const Layout& layout, Rank rank);
 
-/// Of all that the other side must know: distributions, both orders, members; not ghost and leading, which only
-/// the owner's memory knows. Equal layouts have equal fingerprints on every machine.
+/// Of all that the other side must know: distributions, both orders, members; not ghost and
+/// leading, which only the owner's memory knows. Equal layouts have equal fingerprints on every
+/// machine.
 std::uint64_t fingerprint(const Layout& layout);
 
 }  // namespace tremula::index_calc

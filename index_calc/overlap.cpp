@@ -66,43 +66,83 @@ void set_family_strides(const Distribution& mine, const Distribution& theirs, Re
   }
 }
 
-/// Cuts both sides down to the first period, if the extent has a whole one.
-void cut_to_period(BlockCyclic& mine, Index me, BlockCyclic& theirs, Repetition& r) {
-  const Index a = round_of(mine), b = round_of(theirs);
+/// What the algorithms work on, and what their pieces mean.
+struct Prepared {
+  Distribution mine, theirs;  ///< in dealing order
+  Index me = 0;
+  Repetition repetition;
+};
+
+Index to_turn(const Distribution& d, GridCoord c) {
+  return c.value - source_of(d) + (c.value < source_of(d) ? grid(d) : 0);
+}
+
+Prepared prepare(const Distribution& mine, GridCoord me, const Distribution& theirs) {
+  core::expects(extent(mine) == extent(theirs),
+                "overlaps: expected two distributions of the same extent");
+  core::expects(me.value >= 0 && me.value < grid(mine),
+                "overlaps: expected a coordinate of the own grid");
+  Prepared p{
+      .mine = joined(mine, theirs),
+      .theirs = joined(theirs, mine),
+      .me = to_turn(mine, me),
+      .repetition = {
+          .rest = local_extent(mine, me), .peers = grid(theirs), .source = source_of(theirs)}};
+  set_family_strides(p.mine, p.theirs, p.repetition);
+  return p;
+}
+
+/// Cuts both sides down to the first period, if both are dealt and the extent has a whole one.
+void cut_to_period(Prepared& p) {
+  auto* mine = std::get_if<BlockCyclic>(&p.mine);
+  auto* theirs = std::get_if<BlockCyclic>(&p.theirs);
+  if (mine == nullptr || theirs == nullptr) return;
+  const Index a = round_of(*mine), b = round_of(*theirs);
   const Index period = saturating_product(a / std::gcd(a, b), b);
-  if (period > mine.extent) return;
-  r.repeat = mine.extent / period;
-  r.stride = period / mine.grid;
-  r.peer_stride = period / theirs.grid;
-  mine.extent %= period;
-  r.rest = local_extent(mine, {me});
-  mine.extent = theirs.extent = period;
+  if (period > mine->extent) return;
+  Repetition& r = p.repetition;
+  r.repeat = mine->extent / period;
+  r.stride = period / mine->grid;
+  r.peer_stride = period / theirs->grid;
+  mine->extent %= period;
+  r.rest = local_extent(p.mine, {p.me});
+  mine->extent = theirs->extent = period;
 }
 
 }  // namespace
 
 Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
                   Algorithm algorithm) {
-  core::expects(extent(mine) == extent(theirs),
-                "overlaps: expected two distributions of the same extent");
-  core::expects(me.value >= 0 && me.value < grid(mine),
-                "overlaps: expected a coordinate of the own grid");
+  Prepared p = prepare(mine, me, theirs);
   if (extent(mine) == 0) return {};
-  Distribution a = joined(mine, theirs), b = joined(theirs, mine);
-  const Index turn = me.value - source_of(mine) + (me.value < source_of(mine) ? grid(mine) : 0);
-  Repetition r{.rest = local_extent(mine, me), .peers = grid(theirs), .source = source_of(theirs)};
-  set_family_strides(a, b, r);
-  auto* dealt_a = std::get_if<BlockCyclic>(&a);
-  auto* dealt_b = std::get_if<BlockCyclic>(&b);
-  const bool both_dealt = dealt_a != nullptr && dealt_b != nullptr;
+  const bool has_splits =
+      std::holds_alternative<Splits>(mine) || std::holds_alternative<Splits>(theirs);
+  if (algorithm != Algorithm::classical) cut_to_period(p);
   std::vector<Piece> pieces;
-  if (algorithm == Algorithm::classical) {
-    classical(a, turn, b, pieces);
-  } else {
-    if (both_dealt) cut_to_period(*dealt_a, turn, *dealt_b, r);
-    (algorithm == Algorithm::falls && both_dealt ? falls : aspen)(a, turn, b, pieces);
+  switch (algorithm) {
+    case Algorithm::aspen:
+      aspen(p.mine, p.me, p.theirs, pieces);
+      break;
+    case Algorithm::falls:
+      (has_splits ? aspen : falls)(p.mine, p.me, p.theirs, pieces);
+      break;
+    case Algorithm::classical:
+      classical(p.mine, p.me, p.theirs, pieces);
+      break;
   }
-  return OverlapsBuilder::build(std::move(pieces), r);
+  return OverlapsBuilder::build(std::move(pieces), p.repetition);
+}
+
+Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution& theirs,
+                      GridCoord peer) {
+  Prepared p = prepare(mine, me, theirs);
+  core::expects(peer.value >= 0 && peer.value < grid(theirs),
+                "overlap_with: expected a coordinate of the other grid");
+  if (extent(mine) == 0) return {};
+  cut_to_period(p);
+  std::vector<Piece> pieces;
+  pair(p.mine, p.me, p.theirs, to_turn(theirs, peer), pieces);
+  return OverlapsBuilder::build(std::move(pieces), p.repetition);
 }
 
 Index SegmentList::segments() const noexcept {

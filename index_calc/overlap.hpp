@@ -2,14 +2,17 @@
 #pragma once
 // One dimension: which elements of my coordinate belong to which coordinate of the other side.
 //
-// Definitions. `mine` deals blocks of b elements to P coordinates, `theirs` blocks of B to Q coordinates; both
-// cover the same extent n. A *segment* is a maximal run of successive elements that one coordinate of mine and one of
-// theirs own: it lies in one block of either side, where neighbouring blocks (or intervals) of one coordinate count as
-// one block. The pattern of segments repeats with the period lcm(b*P, B*Q): only one period is stored. Where a block
-// of one side is longer than a whole round b*P of the other, the segments in it are equally spaced *families*, and
-// only the first of each is stored. So a plan costs neither the extent nor the blocks inside blocks.
+// Definitions. `mine` deals blocks of b elements to P coordinates, `theirs` blocks of B to Q
+// coordinates; both cover the same extent n. A *segment* is a maximal run of successive elements
+// that one coordinate of mine and one of theirs own: it lies in one block of either side, where
+// neighbouring blocks (or intervals) of one coordinate count as one block. The pattern of segments
+// repeats with the period lcm(b*P, B*Q): only one period is stored. Where a block of one side is
+// longer than a whole round b*P of the other, the segments in it are equally spaced *families*, and
+// only the first of each is stored. So a plan costs neither the extent nor the blocks inside
+// blocks.
 //
-// Sources: ASPEN paper, Eqs. (1), (2), (4); FALLS: Ramaswamy & Banerjee 1995; periodicity: Prylli & Tourancheau 1997.
+// Sources: ASPEN paper, Eqs. (1), (2), (4); FALLS: Ramaswamy & Banerjee 1995; periodicity: Prylli &
+// Tourancheau 1997.
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -27,20 +30,23 @@ struct Segment {
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
-/// `count` segments of one length at equal distances (the line segments of FALLS). The distances are the list's.
+/// `count` segments of one length at equal distances (the line segments of FALLS). The distances
+/// are the list's.
 struct Family {
   Segment first;
   Index count = 1;
 };
 
-/// The segments of one pair of coordinates in ascending global order. `period` is walked `repeat` times, each turn
-/// `stride` further in my local indices and `peer_stride` further in the peer's; then the first `tail` families once
-/// more (turn number `repeat`), the last of them with `tail_count` segments, the last of those with `tail_length`
-/// elements. If repeat == 0, `period` holds just the tail's families.
+/// The segments of one pair of coordinates in ascending global order. `period` is walked `repeat`
+/// times, each turn `stride` further in my local indices and `peer_stride` further in the peer's;
+/// then the first `tail` families once more (turn number `repeat`), the last of them with
+/// `tail_count` segments, the last of those with `tail_length` elements. If repeat == 0, `period`
+/// holds just the tail's families.
 ///
-/// Example: cyclic on 2 coordinates against blocks of 6 on 2, extent 24: I (coordinate 0) share 0 2 4, 12 14 16 with
-/// peer 0. In local indices 0 1 2, 6 7 8, in the peer's 0 2 4, 6 8 10: one family of 3 segments of 1 element,
-/// family_stride 1, family_peer_stride 2; repeat 2, stride 6, peer_stride 6; no tail.
+/// Example: cyclic on 2 coordinates against blocks of 6 on 2, extent 24: I (coordinate 0) share 0 2
+/// 4, 12 14 16 with peer 0. In local indices 0 1 2, 6 7 8, in the peer's 0 2 4, 6 8 10: one family
+/// of 3 segments of 1 element, family_stride 1, family_peer_stride 2; repeat 2, stride 6,
+/// peer_stride 6; no tail.
 struct SegmentList {
   std::span<const Family> period;
   Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
@@ -52,8 +58,8 @@ struct SegmentList {
   Segment first() const noexcept { return period.front().first; }
   Segment last() const noexcept;
 
-  /// Calls visit(Family) for each family of each turn, in ascending global order. A shortened last segment comes as
-  /// a family of its own.
+  /// Calls visit(Family) for each family of each turn, in ascending global order. A shortened last
+  /// segment comes as a family of its own.
   template <class Visit>
   void for_each_family(Visit&& visit) const {
     for (Index turn = 0; turn < repeat; ++turn)
@@ -77,7 +83,8 @@ struct SegmentList {
     });
   }
 
-  /// Calls visit(begin, length) for each run of neighbours in my local indices: segments that touch are one run.
+  /// Calls visit(begin, length) for each run of neighbours in my local indices: segments that touch
+  /// are one run.
   template <class Visit>
   void for_each_run(Visit&& visit) const {
     Index begin = 0, length = 0;
@@ -98,7 +105,7 @@ struct SegmentList {
     if (length > 0) visit(begin, length);
   }
 
- private:
+private:
   Segment moved(Segment s, Index turns, Index segments) const noexcept {
     s.begin.value += turns * stride + segments * family_stride;
     s.peer_begin.value += turns * peer_stride + segments * family_peer_stride;
@@ -114,7 +121,7 @@ Algorithm parse_algorithm(std::string_view text);
 
 /// All that coordinate `me` of `mine` shares with the coordinates of `theirs`. Owns the segments.
 class Overlaps {
- public:
+public:
   /// Peers (coordinates of theirs) with at least one element in common, ascending.
   std::span<const GridCoord> peers() const noexcept { return peers_; }
   std::size_t size() const noexcept { return peers_.size(); }
@@ -124,7 +131,7 @@ class Overlaps {
   Index elements(std::size_t i) const noexcept { return lists_[i].elements; }
   std::size_t memory_bytes() const noexcept;
 
- private:
+private:
   friend class OverlapsBuilder;
   struct List {
     std::size_t begin = 0;  ///< in families_, up to the begin of the next list
@@ -140,5 +147,11 @@ class Overlaps {
 /// @pre both are valid and have the same extent; 0 <= me < grid(mine)
 Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
                   Algorithm algorithm = Algorithm::aspen);
+
+/// What `me` shares with `peer` alone: one list, equal to the one in overlaps(), or none. Costs the
+/// segments of the pair in one period, not the blocks of `me`.
+/// @pre as overlaps; 0 <= peer < grid(theirs)
+Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution& theirs,
+                      GridCoord peer);
 
 }  // namespace tremula::index_calc

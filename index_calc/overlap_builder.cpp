@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index_calc/overlap_builder.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <utility>
+
+#include "core/error.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -31,6 +35,18 @@ void sort_by_peer(std::vector<Piece>& pieces, Index peers) {
 }
 
 }  // namespace
+
+void grow(std::vector<Piece>& pieces, std::size_t most) {
+  if (pieces.size() >= most)
+    throw core::Error(
+        core::Errc::unsupported,
+        fmt::format(
+            "expected at most {} segments along one dimension of one rank, found more: the blocks "
+            "of the two layouts fall together too rarely; choose blocks for which the smallest "
+            "common multiple of block x grid of both sides is smaller",
+            most));
+  pieces.reserve(std::min(most, std::max<std::size_t>(64, 2 * pieces.size())));
+}
 
 Overlaps OverlapsBuilder::build(std::vector<Piece> pieces, const Repetition& r) {
   Overlaps result;

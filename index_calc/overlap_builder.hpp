@@ -13,6 +13,19 @@ struct Piece {
   Family family;
 };
 
+/// More pieces than this are refused: layouts come from strangers, and memory is finite.
+inline constexpr std::size_t most_pieces = std::size_t{1} << 24;
+
+/// Makes room for at least one more piece.
+/// @throws core::Error unsupported if there are `most` already, saying what to change
+void grow(std::vector<Piece>& pieces, std::size_t most = most_pieces);
+
+inline void add(std::vector<Piece>& pieces, Index peer, Index begin, Index peer_begin, Index length,
+                Index count = 1) {
+  if (pieces.size() == pieces.capacity()) grow(pieces);
+  pieces.push_back({peer, {{{begin}, {peer_begin}, length}, count}});
+}
+
 // The algorithms. Each appends all pieces of coordinate `me` of `mine`, for each peer in ascending
 // global order. BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order
 // there.
@@ -26,6 +39,11 @@ void falls(const Distribution& mine, Index me, const Distribution& theirs, std::
 /// Peer by peer, all my blocks against all of the peer's.  O(peers * my blocks + their blocks)
 void classical(const Distribution& mine, Index me, const Distribution& theirs,
                std::vector<Piece>& out);
+
+/// The pieces that are shared with `peer`, without a look at the others.  O(pieces + log), and once
+/// the intervals of Splits
+void pair(const Distribution& mine, Index me, const Distribution& theirs, Index peer,
+          std::vector<Piece>& out);
 
 /// How the pieces repeat along the dimension, and who their peers are.
 struct Repetition {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Gathers the elements of a package into contiguous bytes and scatters them back. Moves bytes inside one process,
-// never across.
+// Gathers the elements of a package into contiguous bytes and scatters them back. Moves bytes
+// inside one process, never across.
 //
-// Wire order: the elements of a package in ascending global index, numbered in `order` (row: last dimension
-// fastest; column: first dimension fastest). Both sides use the producer's storage order.
+// Wire order: the elements of a package in ascending global index, numbered in `order` (row: last
+// dimension fastest; column: first dimension fastest). Both sides use the producer's storage order.
 #include <cstddef>
 #include <span>
 

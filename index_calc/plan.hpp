@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What one rank exchanges with every rank of the other side. Pure calculation: no memory is moved here.
+// What one rank exchanges with every rank of the other side. Pure calculation: no memory is moved
+// here.
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -10,8 +11,8 @@
 
 namespace tremula::index_calc {
 
-/// All elements that go between this rank and one peer: the outer product of one segment list per dimension.
-/// A view: valid as long as the plan it came from.
+/// All elements that go between this rank and one peer: the outer product of one segment list per
+/// dimension. A view: valid as long as the plan it came from.
 struct Package {
   Rank peer = 0;
   std::size_t dimensions = 0;
@@ -19,15 +20,17 @@ struct Package {
   Index elements = 0;                               ///< product of the lists' elements, >= 1
 };
 
-/// The packages of one rank for one field. Holds the segment lists per dimension; the product over the dimensions
-/// is never materialised, packages are made on request.
+/// The packages of one rank for one field. Holds the segment lists per dimension; the product over
+/// the dimensions is never materialised, packages are made on request.
 class Plan {
- public:
+public:
   /// Number of peers with elements in common.
   std::size_t size() const noexcept;
-  /// Packages are numbered by the grid coordinates of the peer, last dimension fastest. O(dimensions).
+  /// Packages are numbered by the grid coordinates of the peer, last dimension fastest.
+  /// O(dimensions).
   Package operator[](std::size_t i) const;
-  /// The package of `peer`'s number; size() if nothing is shared with it. O(dimensions * log peers).
+  /// The package of `peer`'s number; size() if nothing is shared with it. O(dimensions * log
+  /// peers).
   std::size_t find(Rank peer) const;
   /// Elements of all packages = elements of the rank's local part.
   Index elements() const noexcept { return elements_; }
@@ -35,7 +38,7 @@ class Plan {
   /// Of the pair of layouts, the same on both sides (symmetric in its arguments by wire direction).
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
- private:
+private:
   friend Plan make_plan(const Layout&, const Layout&, Rank, Algorithm);
   Layout theirs_;
   std::vector<Overlaps> along_;  // empty when this rank takes no part
@@ -43,14 +46,17 @@ class Plan {
   std::uint64_t fingerprint_ = 0;
 };
 
-/// What group rank `me` of `mine` exchanges with every rank of `theirs`. The same call serves both sides: the
-/// producer passes (its own, the consumer's), the consumer (its own, the producer's); my package for a peer and the
-/// peer's package for me describe the same global elements in the same order. No communication.
+/// What group rank `me` of `mine` exchanges with every rank of `theirs`. The same call serves both
+/// sides: the producer passes (its own, the consumer's), the consumer (its own, the producer's); my
+/// package for a peer and the peer's package for me describe the same global elements in the same
+/// order. No communication.
 /// @throws core::Error mismatch if the shapes differ (both are named)
-Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Algorithm algorithm = Algorithm::aspen);
+Plan make_plan(const Layout& mine, const Layout& theirs, Rank me,
+               Algorithm algorithm = Algorithm::aspen);
 
 /// Computes the plan with all three algorithms.
-/// @throws core::Error internal naming rank, peer, dimension and the first segment in which two of them differ
+/// @throws core::Error internal naming rank, peer, dimension and the first segment in which two of
+/// them differ
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me);
 
 }  // namespace tremula::index_calc

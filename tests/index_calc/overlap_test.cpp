@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.hpp"
+#include "index_calc/overlap_builder.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 
@@ -65,18 +67,34 @@ std::string mistake(const Overlaps& found, const std::map<Index, std::vector<Seg
   return {};
 }
 
-/// All algorithms, from all coordinates, against the oracle.
-bool all_algorithms_equal_definition(const Distribution& mine, const Distribution& theirs) {
+/// The one-pair query for every pair of coordinates against the oracle.
+bool pair_query_equals_definition(const Distribution& mine, const Distribution& theirs) {
   const Dealt my_deal = deal(mine), their_deal = deal(theirs);
   for (Index me = 0; me < grid(mine); ++me) {
-    const auto expected = shared(my_deal, me, their_deal);
-    for (const Algorithm a : algorithms) {
-      const std::string wrong = mistake(overlaps(mine, {me}, theirs, a), expected);
+    const auto all = shared(my_deal, me, their_deal);
+    for (Index peer = 0; peer < grid(theirs); ++peer) {
+      std::map<Index, std::vector<Segment>> expected;
+      if (const auto list = all.find(peer); list != all.end()) expected.insert(*list);
+      const std::string wrong = mistake(overlap_with(mine, {me}, theirs, {peer}), expected);
       if (wrong.empty()) continue;
-      ADD_FAILURE() << to_string(a) << ", coordinate " << me << " of " << text(mine) << " against "
-                    << text(theirs) << ": " << wrong;
+      ADD_FAILURE() << "coordinates " << me << " and " << peer << " of " << text(mine)
+                    << " against " << text(theirs) << ": " << wrong;
       return false;
     }
+  }
+  return true;
+}
+
+/// All algorithms from coordinate `me` against the oracle.
+bool all_algorithms_equal_definition(const Distribution& mine, Index me,
+                                     const Distribution& theirs) {
+  const auto expected = shared(deal(mine), me, deal(theirs));
+  for (const Algorithm a : algorithms) {
+    const std::string wrong = mistake(overlaps(mine, {me}, theirs, a), expected);
+    if (wrong.empty()) continue;
+    ADD_FAILURE() << to_string(a) << ", coordinate " << me << " of " << text(mine) << " against "
+                  << text(theirs) << ": " << wrong;
+    return false;
   }
   return true;
 }
@@ -90,7 +108,9 @@ TEST(Overlap, EqualsDefinitionForAllSmallBlockCyclicPairs) {
             const BlockCyclic mine{.extent = n, .block = b, .grid = p, .source = (b + n) % p};
             const BlockCyclic theirs{
                 .extent = n, .block = block, .grid = q, .source = (block + p) % q};
-            if (!all_algorithms_equal_definition(mine, theirs)) return;
+            for (Index me = 0; me < p; ++me)
+              if (!all_algorithms_equal_definition(mine, me, theirs)) return;
+            if (!pair_query_equals_definition(mine, theirs)) return;
           }
 }
 
@@ -98,18 +118,91 @@ TEST(Overlap, EqualsDefinitionForRandomBlockCyclicPairs) {
   Random random;
   for (int pair = 0; pair < 100'000; ++pair) {
     const Index n = random.one_in(50) ? random.in(100, 400) : random.in(0, 50);
-    const BlockCyclic mine = random.block_cyclic(n, random.in(1, 20), 4);
-    if (!all_algorithms_equal_definition(mine, random.block_cyclic(n, random.in(1, 20), 6))) return;
+    const BlockCyclic mine = random.block_cyclic(n, random.in(1, 20), 6);
+    const BlockCyclic theirs = random.block_cyclic(n, random.in(1, 20), 8);
+    if (!all_algorithms_equal_definition(mine, random.in(0, mine.grid - 1), theirs)) return;
   }
 }
 
 TEST(Overlap, EqualsDefinitionForRandomPairsWithSplits) {
   Random random;
-  for (int pair = 0; pair < 20'000; ++pair) {
+  for (int pair = 0; pair < 15'000; ++pair) {
     const Index n = random.in(0, 50);
     const bool first = random.one_in(2);
     const Distribution a = random.splits(n, 5), b = random.distribution(n, 5);
-    if (!all_algorithms_equal_definition(first ? a : b, first ? b : a)) return;
+    const Distribution &mine = first ? a : b, &theirs = first ? b : a;
+    if (!all_algorithms_equal_definition(mine, random.in(0, grid(mine) - 1), theirs)) return;
+  }
+}
+
+TEST(Overlap, StoresOnePeriodWithBlocksInsideBlocksAsFamilies) {
+  // The example of SegmentList.
+  const BlockCyclic cyclic{.extent = 24, .block = 1, .grid = 2},
+      blocks{.extent = 24, .block = 6, .grid = 2};
+  const Overlaps found = overlaps(cyclic, {0}, blocks);
+  ASSERT_EQ(found.size(), 2U);
+  const SegmentList list = found[0];
+  ASSERT_EQ(list.period.size(), 1U);
+  EXPECT_EQ(list.period[0].first, (Segment{{0}, {0}, 1}));
+  EXPECT_EQ(list.period[0].count, 3);
+  EXPECT_EQ(list.family_stride, 1);
+  EXPECT_EQ(list.family_peer_stride, 2);
+  EXPECT_EQ(list.repeat, 2);
+  EXPECT_EQ(list.stride, 6);
+  EXPECT_EQ(list.peer_stride, 6);
+  EXPECT_EQ(list.tail, 0);
+  const Overlaps longer =
+      overlaps(BlockCyclic{.extent = 24'000'000'007, .block = 1, .grid = 2}, {0},
+               BlockCyclic{.extent = 24'000'000'007, .block = 6, .grid = 2});
+  EXPECT_EQ(longer.memory_bytes(), found.memory_bytes());
+  EXPECT_EQ(longer[0].repeat, 2'000'000'000);
+  EXPECT_EQ(longer[0].tail, 1);
+  EXPECT_EQ(longer[0].elements() + longer[1].elements(), 12'000'000'004);
+}
+
+TEST(Overlap, RefusesWhatItsContractForbids) {
+  const BlockCyclic d{.extent = 8, .block = 2, .grid = 2},
+      longer{.extent = 9, .block = 2, .grid = 2};
+  EXPECT_THROW(overlaps(d, {0}, longer), core::Error);
+  EXPECT_THROW(overlaps(d, {2}, d), core::Error);
+  EXPECT_THROW(overlaps(d, {-1}, d), core::Error);
+  EXPECT_THROW(overlap_with(d, {0}, d, {2}), core::Error);
+  EXPECT_THROW(overlap_with(d, {0}, longer, {0}), core::Error);
+}
+
+TEST(Overlap, RefusesPatternsBeyondMemory) {
+  std::vector<Piece> pieces;
+  for (int i = 0; i < 100; ++i) add(pieces, 0, i, i, 1);
+  EXPECT_NO_THROW(grow(pieces, 101));
+  EXPECT_GE(pieces.capacity(), 101U);
+  try {
+    grow(pieces, 100);
+    FAIL() << "expected an error";
+  } catch (const core::Error& e) {
+    EXPECT_EQ(e.code(), core::Errc::unsupported);
+    EXPECT_NE(std::string(e.what()).find("at most 100 segments"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Overlap, AlgorithmsAreKnownByName) {
+  for (const Algorithm a : algorithms) EXPECT_EQ(parse_algorithm(to_string(a)), a);
+  try {
+    parse_algorithm("Aspen");
+    FAIL() << "expected an error";
+  } catch (const core::Error& e) {
+    EXPECT_STREQ(e.what(), "index algorithm: expected aspen, falls or classical, found \"Aspen\"");
+  }
+}
+
+TEST(Overlap, OfOnePairEqualsDefinition) {
+  Random random;
+  for (int round = 0; round < 2'000; ++round) {
+    const Index n = random.in(0, 150);
+    const Distribution a = random.one_in(6) ? Distribution(random.splits(n, 5))
+                                            : random.block_cyclic(n, random.in(1, 12), 5);
+    const Distribution b = random.one_in(6) ? Distribution(random.splits(n, 5))
+                                            : random.block_cyclic(n, random.in(1, 12), 12);
+    if (!pair_query_equals_definition(a, b) || !pair_query_equals_definition(b, a)) return;
   }
 }
 

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The segments of one pair of coordinates, without a look at the others.
+//
+// Where a block of one side holds whole rounds of the other, each such block shares a family with
+// the pair. Else, let r = b*P and R = B*Q be the rounds, and y(k) = (me*b + k*r - peer*B) mod R
+// where my k-th block begins in the peer's round. It meets the peer exactly if z(k) = (y(k) + b -
+// 1) mod R < W = b + B - 1. So the k wanted are those of an arithmetic progression modulo R that
+// fall below W, and from one to the next there are at most three different steps (three-gap
+// theorem): the shortest step that moves z forward by less than W, the shortest that moves it back
+// by less than W, and both together.
+//
+// Source: Kennedy, Nedeljkovic & Sethi 1995, "A linear-time algorithm for computing the memory
+// access sequence in data-parallel programs", for the steps; 1-D access sequence there, pairs of
+// blocks here.
+#include <algorithm>
+
+#include "index_calc/blocks.hpp"
+#include "index_calc/overlap_builder.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+__extension__ using Wide = __int128;
+
+/// Smallest k >= 0 with low <= k*a mod m <= high; -1 if there is none. Euclid's algorithm on (m,
+/// a).
+/// @pre 0 <= a < m, 0 <= low <= high < m
+Index first_multiple_in(Index a, Index m, Index low, Index high) {
+  if (low == 0) return 0;
+  if (a == 0) return -1;
+  if (a > m - a) return first_multiple_in(m - a, m, m - high, m - low);
+  const Index k = low / a + (low % a != 0);
+  if (k <= high / a) return k;
+  // No multiple of a lies in the range itself, so m must be added j times first: -high <= j*m mod a
+  // <= -low.
+  const Index j = first_multiple_in(m % a, a, (a - high % a) % a, (a - low % a) % a);
+  if (j < 0) return -1;
+  return static_cast<Index>((Wide{low} + Wide{m} * j + a - 1) / a);
+}
+
+/// The k >= 0 with (start + k*a) mod m < width, ascending.
+class Progression {
+public:
+  /// @pre 0 <= start, a < m; 1 <= width < m
+  Progression(Index start, Index a, Index m, Index width) : width_(width) {
+    forward_ = 1 + first_below(a, a, m);
+    forward_by_ = static_cast<Index>(Wide{a} * forward_ % m);
+    const Index back = (m - a) % m;
+    back_ = 1 + first_below(back, back, m);
+    back_by_ = static_cast<Index>(Wide{back} * back_ % m);
+    k_ = first_below(start, a, m);
+    if (k_ >= 0) z_ = static_cast<Index>((Wide{a} * k_ + start) % m);
+  }
+  /// True when no k below `end` is left.
+  bool is_at_end(Index end) const { return k_ < 0 || k_ >= end; }
+  Index k() const { return k_; }
+  void next() {
+    const bool can_go_forward = z_ + forward_by_ < width_, can_go_back = z_ >= back_by_;
+    const bool goes_forward = can_go_forward && (!can_go_back || forward_ < back_);
+    const bool goes_both = !can_go_forward && !can_go_back;
+    if (goes_forward || goes_both) k_ += forward_, z_ += forward_by_;
+    if (!goes_forward || goes_both) k_ += back_, z_ -= back_by_;
+  }
+
+private:
+  /// Smallest k >= 0 with (from + k*a) mod m < width; -1 if there is none.
+  Index first_below(Index from, Index a, Index m) const {
+    return from < width_ ? 0 : first_multiple_in(a, m, m - from, m - from + width_ - 1);
+  }
+  Index width_;
+  Index forward_ = 0, forward_by_ = 0;  ///< the shortest step of k that moves z on, and how far
+  Index back_ = 0, back_by_ = 0;        ///< the shortest step of k that moves z back, and how far
+  Index k_ = 0, z_ = 0;
+};
+
+/// Calls emit(block, from, to, count) for the blocks of `small` that reach into `big`: [from, to)
+/// of `block` does, and so do its next count - 1 successors as a whole.
+template <class Emit>
+void cut(const Block& big, DealtBlocks small, Emit&& emit) {
+  if (small.end <= big.begin) {
+    small.skip(small.whole_blocks_within(big.begin - small.end));
+    small.next();
+  }
+  for (; !small.is_at_end() && small.begin < big.end; small.next()) {
+    const Index from = std::max(big.begin, small.begin), to = std::min(big.end, small.end);
+    const Index more = from == small.begin ? small.whole_blocks_within(big.end - to) : 0;
+    emit(small, from, to, 1 + more);
+    small.skip(more);
+  }
+}
+
+/// What is shared with one peer. Wherever a block is looked at, it has a piece.
+class Pair {
+public:
+  Pair(Index me, Index peer, std::vector<Piece>& out) : me_(me), peer_(peer), out_(out) {}
+
+  void operator()(const Splits& mine, const Splits& theirs) const {
+    SplitsBlocks a(mine, me_), b(theirs, peer_);
+    while (!a.is_at_end() && !b.is_at_end()) {
+      const Index from = std::max(a.begin, b.begin), to = std::min(a.end, b.end);
+      if (from < to) emit(a, b, from, to, 1);
+      a.end <= b.end ? a.next() : b.next();
+    }
+  }
+  void operator()(const Splits& mine, const BlockCyclic& theirs) const {
+    in_each_of_mine(mine, theirs);
+  }
+  void operator()(const BlockCyclic& mine, const Splits& theirs) const {
+    in_each_of_theirs(mine, theirs);
+  }
+  void operator()(const BlockCyclic& mine, const BlockCyclic& theirs) const {
+    const Index my_round = saturating_product(mine.block, mine.grid);
+    const Index their_round = saturating_product(theirs.block, theirs.grid);
+    if (theirs.block > my_round) return in_each_of_theirs(mine, theirs);
+    if (mine.block > their_round - theirs.block) return in_each_of_mine(mine, theirs);
+    const DealtBlocks their_blocks(theirs, peer_);
+    Block block = DealtBlocks(mine, me_);
+    if (block.begin == mine.extent || their_blocks.is_at_end()) return;
+    const Index my_blocks = (mine.extent - block.begin - 1) / my_round + 1, first = block.begin;
+    const Index before =
+        their_blocks.begin - first;  // negative: the peer's first block begins before mine
+    const Index ahead = before > 0 ? their_round - before % their_round : -before;
+    for (Progression p(static_cast<Index>((Wide{ahead} + mine.block - 1) % their_round),
+                       my_round % their_round, their_round, mine.block + theirs.block - 1);
+         !p.is_at_end(my_blocks); p.next()) {
+      block.begin = first + p.k() * my_round;
+      block.end = block.begin + std::min(mine.block, mine.extent - block.begin);
+      block.local = p.k() * mine.block;
+      in_block_of_mine(block, their_blocks);
+    }
+  }
+
+private:
+  void emit(const Block& mine, const Block& theirs, Index from, Index to, Index count) const {
+    add(out_, peer_, mine.local + from - mine.begin, theirs.local + from - theirs.begin, to - from,
+        count);
+  }
+  void in_block_of_mine(const Block& block, const DealtBlocks& theirs) const {
+    cut(block, theirs, [&](const Block& small, Index from, Index to, Index count) {
+      emit(block, small, from, to, count);
+    });
+  }
+  template <class Mine>
+  void in_each_of_mine(const Mine& mine, const BlockCyclic& theirs) const {
+    for (auto block = blocks_of(mine, me_); !block.is_at_end(); block.next())
+      in_block_of_mine(block, DealtBlocks(theirs, peer_));
+  }
+  template <class Theirs>
+  void in_each_of_theirs(const BlockCyclic& mine, const Theirs& theirs) const {
+    for (auto block = blocks_of(theirs, peer_); !block.is_at_end(); block.next())
+      cut(block, DealtBlocks(mine, me_),
+          [&](const Block& small, Index from, Index to, Index count) {
+            emit(small, block, from, to, count);
+          });
+  }
+
+  Index me_, peer_;
+  std::vector<Piece>& out_;
+};
+
+}  // namespace
+
+void pair(const Distribution& mine, Index me, const Distribution& theirs, Index peer,
+          std::vector<Piece>& out) {
+  std::visit(Pair(me, peer, out), mine, theirs);
+}
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+#include "core/error.hpp"
+#include "tests/index_calc/oracle.hpp"
+#include "tests/index_calc/random.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+using testing::Random, testing::World;
+
+std::vector<Segment> unrolled(const SegmentList& list) {
+  std::vector<Segment> result;
+  list.for_each([&](const Segment& s) { result.push_back(s); });
+  return result;
+}
+
+/// Both layouts of a random pair have the same random shape of 1 to 3 dimensions.
+std::pair<Layout, Layout> random_pair(Random& random) {
+  std::vector<Index> shape;
+  for (Index d = random.in(1, 3); d > 0; --d)
+    shape.push_back(random.one_in(20) ? 0 : random.in(1, 12));
+  const Index most = shape.size() == 1 ? 6 : 3;
+  return {random.layout(shape, most), random.layout(shape, most)};
+}
+
+TEST(Plan, CoversEveryLocalElementOnce) {
+  Random random;
+  for (int round = 0; round < 400; ++round) {
+    const auto [mine, theirs] = random_pair(random);
+    SCOPED_TRACE(to_string(mine) + "  to  " + to_string(theirs));
+    for (Rank me = 0; me < 30; ++me) {
+      const Plan plan = make_plan(mine, theirs, me);
+      const LocalPart part = local_part(mine, me);
+      ASSERT_EQ(plan.elements(), part.elements);
+      std::vector<int> packages(static_cast<std::size_t>(part.elements), 0);
+      for (std::size_t i = 0; i < plan.size(); ++i) {
+        const Package package = plan[i];
+        std::vector<Index> cells{0};  // local elements in dense row-major order
+        for (std::size_t d = 0; d < package.dimensions; ++d) {
+          std::vector<Index> finer;
+          for (const Index cell : cells)
+            package.along[d].for_each([&](const Segment& s) {
+              for (Index k = 0; k < s.length; ++k)
+                finer.push_back(cell * part.extent[d] + s.begin.value + k);
+            });
+          cells = finer;
+        }
+        ASSERT_EQ(static_cast<Index>(cells.size()), package.elements);
+        ASSERT_GE(package.elements, 1);
+        for (const Index cell : cells) ++packages[static_cast<std::size_t>(cell)];
+      }
+      for (const int n : packages) ASSERT_EQ(n, 1);
+    }
+  }
+}
+
+TEST(Plan, BothSidesDescribeTheSamePackage) {
+  Random random;
+  for (int round = 0; round < 400; ++round) {
+    const auto [mine, theirs] = random_pair(random);
+    SCOPED_TRACE(to_string(mine) + "  to  " + to_string(theirs));
+    for (Rank me = 0; me < 30; ++me) {
+      const Plan plan = make_plan(mine, theirs, me);
+      std::set<Rank> peers;
+      for (std::size_t i = 0; i < plan.size(); ++i) {
+        const Package package = plan[i];
+        ASSERT_TRUE(peers.insert(package.peer).second);
+        ASSERT_EQ(plan.find(package.peer), i);
+        const Plan other = make_plan(theirs, mine, package.peer);
+        ASSERT_EQ(other.fingerprint(), plan.fingerprint());
+        ASSERT_LT(other.find(me), other.size());
+        const Package swapped = other[other.find(me)];
+        ASSERT_EQ(swapped.elements, package.elements);
+        for (std::size_t d = 0; d < package.dimensions; ++d) {
+          const auto here = unrolled(package.along[d]), there = unrolled(swapped.along[d]);
+          ASSERT_EQ(here.size(), there.size());
+          for (std::size_t k = 0; k < here.size(); ++k)
+            ASSERT_TRUE(here[k].begin == there[k].peer_begin &&
+                        here[k].peer_begin == there[k].begin && here[k].length == there[k].length);
+        }
+      }
+      for (Rank peer = 0; peer < 30; ++peer)
+        ASSERT_EQ(plan.find(peer) == plan.size(), !peers.contains(peer));
+    }
+  }
+}
+
+TEST(Plan, PackagesAreThePairsOfTheDefinition) {
+  Random random;
+  for (int round = 0; round < 200; ++round) {
+    const auto [mine, theirs] = random_pair(random);
+    SCOPED_TRACE(to_string(mine) + "  to  " + to_string(theirs));
+    const World here(mine), there(theirs);
+    for (const auto& [me, buffer] : here.buffers) {
+      const Plan plan = make_plan(mine, theirs, me);
+      for (const auto& [peer, peer_buffer] : there.buffers) {
+        const auto common = here.common(there, me, peer, Order::row);
+        const std::size_t i = plan.find(peer);
+        ASSERT_EQ(i < plan.size() ? plan[i].elements : 0, static_cast<Index>(common.size()));
+      }
+    }
+  }
+}
+
+TEST(Plan, IsOrderedByGridCoordinatesOfPeers) {
+  const Plan plan = make_plan(Layout::parse("shape=12x12 grid=1x1"),
+                              Layout::parse("shape=12x12 grid=2x3 ranks=column members=10-15"), 0);
+  std::vector<Rank> peers;
+  for (std::size_t i = 0; i < plan.size(); ++i) peers.push_back(plan[i].peer);
+  EXPECT_EQ(peers, (std::vector<Rank>{10, 12, 14, 11, 13, 15}));
+}
+
+TEST(Plan, OfIdleRankIsEmpty) {
+  const Layout mine = Layout::parse("shape=8 grid=2 members=1/3"),
+               theirs = Layout::parse("shape=8 grid=4");
+  for (const Rank idle : {0, 2, 7}) {
+    EXPECT_EQ(make_plan(mine, theirs, idle).size(), 0U);
+    EXPECT_EQ(make_validated_plan(mine, theirs, idle).elements(), 0);
+  }
+  EXPECT_EQ(make_plan(mine, theirs, 1).fingerprint(), make_plan(mine, theirs, 0).fingerprint());
+}
+
+TEST(Plan, RefusesDifferentShapesNamingBoth) {
+  const Layout mine = Layout::parse("shape=8x4 grid=2x1"),
+               theirs = Layout::parse("shape=8x5 grid=4x1");
+  try {
+    make_plan(mine, theirs, 0);
+    FAIL() << "expected an error";
+  } catch (const core::Error& e) {
+    EXPECT_EQ(e.code(), core::Errc::mismatch);
+    const std::string text = e.what();
+    EXPECT_NE(text.find(to_string(mine)), std::string::npos) << text;
+    EXPECT_NE(text.find(to_string(theirs)), std::string::npos) << text;
+  }
+}
+
+TEST(Plan, ValidatedPlanEqualsPlan) {
+  Random random;
+  for (int round = 0; round < 500; ++round) {
+    const auto [mine, theirs] = random_pair(random);
+    for (Rank me = 0; me < 5; ++me) {
+      const Plan plan = make_plan(mine, theirs, me),
+                 validated = make_validated_plan(mine, theirs, me);
+      ASSERT_EQ(plan.size(), validated.size());
+      ASSERT_EQ(plan.elements(), validated.elements());
+    }
+  }
+}
+
+/// Where no oracle can count: the segments of the first and the last turn begin and end where the
+/// distributions say, in ascending order, and the lengths add up to all that I own. So nothing is
+/// missing and nothing is there twice.
+void expect_exact(const Distribution& mine, GridCoord me, const Distribution& theirs) {
+  const Overlaps found = overlaps(mine, me, theirs);
+  Index elements = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const SegmentList list = found[i];
+    const auto check = [&](const Segment& s) {
+      for (const Index k : {Index{0}, s.length - 1}) {
+        const GlobalIndex g = to_global(mine, me, {s.begin.value + k});
+        ASSERT_EQ(owner(theirs, g), found.peers()[i]);
+        ASSERT_EQ(to_local(theirs, g).value, s.peer_begin.value + k);
+      }
+    };
+    Index end = 0;
+    for (const Family& f : list.period) {
+      Segment last = f.first;
+      last.begin.value += (f.count - 1) * list.family_stride;
+      last.peer_begin.value += (f.count - 1) * list.family_peer_stride;
+      ASSERT_GE(f.first.begin.value, end);
+      end = last.begin.value + last.length;
+      check(f.first);
+      check(last);
+      if (list.repeat > 0) {
+        last.begin.value += (list.repeat - 1) * list.stride;
+        last.peer_begin.value += (list.repeat - 1) * list.peer_stride;
+        check(last);
+      }
+    }
+    check(list.last());
+    if (i > 0) {
+      ASSERT_LT(found.peers()[i - 1], found.peers()[i]);
+    }
+    ASSERT_EQ(list.elements(), found.elements(i));
+    elements += list.elements();
+  }
+  ASSERT_EQ(elements, local_extent(mine, me));
+}
+
+TEST(Plan, OfAMillionRanksIsSmall) {
+  const Layout mine = Layout::parse("shape=1000000000000x1000000 grid=1000x1000 block=64x48");
+  const Layout theirs = Layout::parse("shape=1000000000000x1000000 grid=999x1001 block=100x36");
+  const Plan plan = make_plan(mine, theirs, 499'500), other = make_plan(theirs, mine, 17);
+  EXPECT_LT(plan.memory_bytes(), std::size_t{1} << 20);
+  EXPECT_LT(other.memory_bytes(), std::size_t{1} << 20);
+  EXPECT_EQ(plan.elements(), local_part(mine, 499'500).elements);
+  for (std::size_t d = 0; d < 2; ++d) {
+    expect_exact(mine.dims[d], {499}, theirs.dims[d]);
+    expect_exact(theirs.dims[d], {17}, mine.dims[d]);
+  }
+}
+
+TEST(Plan, CostsNeitherExtentNorRemoteCoordinates) {
+  constexpr Index n = 1'000'000'000'000, most = std::numeric_limits<Index>::max();
+  const auto bytes = [](const Distribution& mine, GridCoord me, const Distribution& theirs) {
+    expect_exact(mine, me, theirs);
+    return overlaps(mine, me, theirs).memory_bytes();
+  };
+  const BlockCyclic plain{.extent = n, .block = n / 7 + 1, .grid = 7, .source = 3};
+  const BlockCyclic cyclic{.extent = n, .block = 1, .grid = 5, .source = 2};
+  EXPECT_LT(bytes(plain, {0}, cyclic), 2000U);
+  EXPECT_LT(bytes(cyclic, {0}, plain), 3000U);
+  const Splits bands{
+      .bounds = {0, 10, n / 3, n / 2, n}, .owner = {999'999, 0, 999'999, 5}, .grid = 1'000'000};
+  EXPECT_LT(bytes(cyclic, {1}, bands), 2000U);
+  EXPECT_LT(bytes(bands, {999'999}, cyclic), 3000U);
+  // One block of mine meets two of a million coordinates.
+  const BlockCyclic far{.extent = n, .block = 1000, .grid = 1'000'000'000, .source = 999'999'999};
+  EXPECT_LT(bytes(BlockCyclic{.extent = n, .block = 1500, .grid = 1'000'000'000}, {77}, far),
+            1000U);
+  // Neither the round block * grid nor the period fits 63 bits.
+  const BlockCyclic huge{.extent = most, .block = (Index{1} << 61) + 1, .grid = 5, .source = 1};
+  const BlockCyclic other{.extent = most, .block = Index{1} << 61, .grid = 4, .source = 0};
+  for (Index c = 0; c < 4; ++c) {
+    EXPECT_LT(bytes(huge, {c}, other), 1000U);
+    EXPECT_LT(bytes(other, {c}, huge), 1000U);
+  }
+  EXPECT_LT(bytes(BlockCyclic{.extent = most}, {0},
+                  BlockCyclic{.extent = most, .block = most, .grid = 3}),
+            1000U);
+  EXPECT_LT(
+      bytes(BlockCyclic{.extent = most, .block = 3, .grid = 2}, {1}, BlockCyclic{.extent = most}),
+      1000U);
+}
+
+}  // namespace
+}  // namespace tremula::index_calc
