@@ -64,9 +64,7 @@ TREMULA_API const char* tremula_version(void);
  * thread's next call. */
 TREMULA_API const char* tremula_last_error(void);
 
-/* ---- session
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- session ---- */
 
 /* Joins rank `rank` of `size` of the group `group` to a server. Collective; blocks until the server
  * has answered. rank = size = -1: taken from RANK and WORLD_SIZE, as torchrun sets them. For a
@@ -82,9 +80,7 @@ TREMULA_API tremula_status tremula_session_close(tremula_session* session);
 TREMULA_API int tremula_session_rank(const tremula_session* session);
 TREMULA_API int tremula_session_size(const tremula_session* session);
 
-/* ---- layout
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- layout ---- */
 
 /* Text form, e.g. "shape=10000x10000 grid=4x4 block=30x50"; the README explains it. */
 TREMULA_API tremula_status tremula_layout_parse(const char* text, tremula_layout** layout);
@@ -110,8 +106,7 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
                                                        int dimension, int64_t local,
                                                        int64_t* global);
 
-/* ---- producing
- * ---------------------------------------------------------------------------------------------- */
+/* ---- producing ---- */
 
 /* options: NULL or YAML with the keys
  *   queue_depth         steps that may be under way to a consumer, default 2
@@ -141,8 +136,7 @@ TREMULA_API tremula_status tremula_out_close(tremula_out_stream* out);
  * allowed. */
 TREMULA_API void tremula_out_free(tremula_out_stream* out);
 
-/* ---- consuming
- * ---------------------------------------------------------------------------------------------- */
+/* ---- consuming ---- */
 
 TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream,
                                            const char* options, tremula_in_stream** in);
@@ -165,9 +159,7 @@ TREMULA_API tremula_status tremula_in_end_step(tremula_in_stream* in);
 TREMULA_API tremula_status tremula_in_close(tremula_in_stream* in);
 TREMULA_API void tremula_in_free(tremula_in_stream* in);
 
-/* ---- counters
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- counters ---- */
 
 /* Of this rank since the stream was opened. Exact. */
 typedef struct tremula_statistics {
