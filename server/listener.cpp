@@ -35,12 +35,8 @@ using std::chrono_literals::operator""s, std::chrono_literals::operator""ms;
 
 namespace {
 
-constexpr auto stranger_limit = 120s;  // silence of a connection that belongs to no group
-constexpr auto frame_limit = 30s;      // from the first byte of a frame to its last
-constexpr auto accept_pause = 100ms;   // when the process has no socket left
+constexpr auto accept_pause = 100ms;  // when the process has no socket left
 constexpr auto stop_limit = 500ms;
-constexpr std::size_t max_queued_bytes = std::size_t{256}
-                                         << 20;  // to one connection that does not read
 constexpr std::size_t max_log_bytes = 1000;
 
 /// One line, whatever foreign text is in it.
@@ -91,8 +87,9 @@ struct Listener::Impl {
         finished;  // answered for the last time; the other side is to close
   };
 
-  Impl(const Config& config, std::string version, const core::Log& l)
+  Impl(const Config& config, std::string version, const core::Log& l, Limits lim)
       : log(l),
+        limits(lim),
         acceptor(open(io, config)),
         address(reachable_address(acceptor)),
         rendezvous({.version = std::move(version),
@@ -194,7 +191,8 @@ struct Listener::Impl {
       *refusal.mutable_refused() = proto::encode(too_long);
       socket.send(proto::serialise(refusal));
     }
-    if (socket.queued_bytes() > max_queued_bytes) socket.close("it does not read what it is sent");
+    if (socket.queued_bytes() > limits.queued_bytes)
+      socket.close("it does not read what it is sent");
   }
 
   /// Sends what is queued; takes nothing in any more.
@@ -223,6 +221,8 @@ struct Listener::Impl {
 
   void close_if_idle(ConnectionId id, const Connection& connection, Clock::time_point at) {
     FramedSocket& socket = *connection.socket;
+    const std::chrono::duration<double> frame_limit(limits.frame_seconds),
+        stranger_limit(limits.stranger_seconds);
     if (connection.finished && at - *connection.finished > frame_limit)
       socket.close("it does not close");
     else if (socket.frame_since() && at - *socket.frame_since() > frame_limit)
@@ -246,6 +246,7 @@ struct Listener::Impl {
   }
 
   const core::Log& log;
+  Limits limits;
   asio::io_context io{1};
   tcp::acceptor acceptor;
   transport::HostPort address;
@@ -259,8 +260,10 @@ struct Listener::Impl {
   bool stopping = false;
 };
 
+Listener::Listener(const Config& config, std::string version, const core::Log& log, Limits limits)
+    : impl_(std::make_unique<Impl>(config, std::move(version), log, limits)) {}
 Listener::Listener(const Config& config, std::string version, const core::Log& log)
-    : impl_(std::make_unique<Impl>(config, std::move(version), log)) {}
+    : Listener(config, std::move(version), log, Limits{}) {}
 Listener::~Listener() = default;
 
 transport::HostPort Listener::address() const { return impl_->address; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -13,11 +14,20 @@ namespace tremula::server {
 /// costs one socket and about a kilobyte.
 class Listener {
 public:
+  /// When a connection is given up.
+  struct Limits {
+    double stranger_seconds = 120;  ///< silence of a connection that belongs to no group
+    double frame_seconds = 30;      ///< from the first byte of a frame to its last
+    std::size_t queued_bytes = std::size_t{256}
+                               << 20;  ///< not sent yet, because the other side does not read
+  };
+
   /// Opens the port: sessions may connect from now on, and are served while run() runs.
   /// @param log  must outlive the listener
   /// @throws core::Error invalid_argument naming the address and what to do: port in use, address
   /// not of this host,
   ///         port not allowed
+  Listener(const Config& config, std::string version, const core::Log& log, Limits limits);
   Listener(const Config& config, std::string version, const core::Log& log);
   ~Listener();
 

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace tremula::cli {
+
+/// The command `tremula` as a process of its own, without TREMULA_* variables but those given.
+/// Killed when it is still there at the end.
+class Process {
+public:
+  enum class Output { pipe, terminal };
+  explicit Process(const std::vector<std::string>& arguments,
+                   const std::vector<std::string>& variables = {}, Output output = Output::pipe);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void signal(int number) const;
+  /// Exit code; 128 + number for a signal. Waits at most 20 s, then kills and gives -1.
+  int wait();
+  /// What it has written so far; everything once wait() has returned. On a terminal both come as
+  /// output.
+  std::string output();
+  std::string errors();
+
+private:
+  void drain(int& fd, std::string& into, bool until_end);
+  pid_t pid_ = -1;
+  int output_fd_ = -1, errors_fd_ = -1;
+  std::string output_, errors_;
+};
+
+}  // namespace tremula::cli

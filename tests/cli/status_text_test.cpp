@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/status_text.hpp"
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace tremula::cli {
+namespace {
+
+wire::Status status(const std::string& text) {
+  wire::Status out;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &out)) << text;
+  return out;
+}
+
+TEST(StatusText, SaysThatThereIsNothing) {
+  EXPECT_EQ(
+      status_text(status("version: '0.1.0' listens_on: '127.0.0.1:7423' uptime_seconds: 130")),
+      "server 127.0.0.1:7423, Tremula 0.1.0, up 2 min 10 s\n"
+      "\n"
+      "no groups\n"
+      "\n"
+      "no streams\n");
+}
+
+TEST(StatusText, ShowsEverything) {
+  EXPECT_EQ(
+      status_text(status(
+          "version: '0.1.0' listens_on: 'h:1' uptime_seconds: 65 "
+          "groups { name: 'ocean' size: 4 connected: 4 host: 'nid01' pid: 1234 age_seconds: 60 } "
+          "groups { name: 'a long name' size: 3 connected: 2 host: 'n' pid: 5 age_seconds: 4 } "
+          "streams { name: 'surface' producer: 'ocean' queue_depth: 2 "
+          "  fields { name: 'sst' element_type: 10 layout: 'shape=8x6 grid=2x2' } "
+          "  produced { steps: 120 packages: 1440 bytes: 1234567890 wait_seconds: 1.5 "
+          "plan_seconds: 0.002 "
+          "             waits_for: '3 of 4 ranks wait for viewer' } "
+          "  consumers { link: 7 consumer: 'viewer' offer: 'ofi:tcp;ofi_rxm' why: 'because' "
+          "credit: 120 "
+          "    fields { name: 'sst' element_type: 10 layout: 'shape=8x6 grid=3x1' } "
+          "    consumed { steps: 118 packages: 1416 bytes: 1200000000 } } } "
+          "streams { name: 'lonely' producer: 'ocean' queue_depth: 1 produced {} } "
+          "streams { name: 'old' producer: 'ocean' closed: true queue_depth: 1 } "
+          "streams { name: 'missing' waiting_consumers: 'viewer' waiting_consumers: 'other' }")),
+      "server h:1, Tremula 0.1.0, up 1 min 5 s\n"
+      "\n"
+      "  group        ranks   host   pid   since\n"
+      "  ocean        4 of 4  nid01  1234  1 min 0 s\n"
+      "  a long name  2 of 3  n      5     4.0 s\n"
+      "\n"
+      "stream surface\n"
+      "  group   as        credit  step  moved    packages  plan     waited\n"
+      "  ocean   producer          120   1.23 GB  1440      0.002 s  1.5 s\n"
+      "  viewer  consumer  120     118   1.20 GB  1416      0.000 s  0.000 s\n"
+      "  queue depth 2\n"
+      "  field sst in ocean: f64 shape=8x6 grid=2x2\n"
+      "  field sst in viewer: f64 shape=8x6 grid=3x1\n"
+      "  link 7 to viewer by ofi:tcp;ofi_rxm: because\n"
+      "  in ocean 3 of 4 ranks wait for viewer\n"
+      "\n"
+      "stream lonely\n"
+      "  group  as        credit  step  moved  packages  plan     waited\n"
+      "  ocean  producer          0     0 B    0         0.000 s  0.000 s\n"
+      "  queue depth 1\n"
+      "  no group consumes it\n"
+      "\n"
+      "stream old (closed by its producer)\n"
+      "  group  as        credit  step  moved  packages  plan     waited\n"
+      "  ocean  producer          0     0 B    0         0.000 s  0.000 s\n"
+      "  queue depth 1\n"
+      "\n"
+      "stream missing\n"
+      "  no group offers it; viewer, other waits for it\n");
+}
+
+}  // namespace
+}  // namespace tremula::cli

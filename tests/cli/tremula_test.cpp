@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command as a user runs it.
+#include <fmt/format.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "core/deadline.hpp"
+#include "process.hpp"
+#include "proto/convert.hpp"
+#include "transport/control/control_connection.hpp"
+
+namespace tremula::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using core::Deadline;
+
+/// Waits up to 20 s for a condition.
+bool soon(const auto& condition) {
+  const Deadline deadline = Deadline::after(20);
+  while (!condition() && !deadline.expired())
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return condition();
+}
+
+/// A rank that tells the server messages and waits for each answer.
+class Rank {
+public:
+  explicit Rank(const transport::HostPort& server)
+      : connection_(server,
+                    {.on_frame =
+                         [this](const core::Bytes&) {
+                           const std::lock_guard lock(mutex_);
+                           ++answers_;
+                           changed_.notify_all();
+                         },
+                     .on_closed = {},
+                     .on_timer = {}},
+                    Deadline::after(10)) {}
+  void tell(const std::string& text) {
+    wire::ToServer message;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+    std::unique_lock lock(mutex_);
+    const int before = answers_;
+    connection_.send(proto::serialise(message));
+    if (message.has_heartbeat()) return;
+    ASSERT_TRUE(changed_.wait_for(lock, std::chrono::seconds(10), [&] {
+      return answers_ > before;
+    })) << text;
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int answers_ = 0;
+  transport::ControlConnection connection_;
+};
+
+class Tremula : public testing::Test {
+protected:
+  Tremula() { fs::create_directories(folder); }
+  ~Tremula() override { fs::remove_all(folder); }
+
+  /// A server on a free port that has written its port file.
+  void serve() {
+    server.emplace(std::vector<std::string>{"serve", "--port", "0", "--port-file", port_file,
+                                            "--heartbeat", "60"});
+    ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
+  }
+  /// And a producer and a consumer that are linked.
+  void link() {
+    serve();
+    const auto address = transport::read_port_file(port_file);
+    ocean.emplace(address);
+    viewer.emplace(address);
+    const std::string what =
+        "stream: 's' fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' } offers { "
+        "transport: 't' offer: 'tcp' }";
+    for (auto* group : {&ocean, &viewer})
+      (*group)->tell(fmt::format(
+          "request: 1 hello {{ protocol: 1 group: '{}' size: 1 job: 'j' host: 'h' version: 'v' }}",
+          group == &ocean ? "ocean" : "viewer"));
+    ocean->tell("request: 2 announce { queue_depth: 2 " + what + " }");
+    viewer->tell("request: 2 subscribe { " + what + " }");
+    ocean->tell("heartbeat { counters { stream: 's' steps: 3 packages: 3 bytes: 192 } }");
+    ocean->tell("request: 3 unsubscribe { stream: 'x' }");  // answered: the heartbeat has arrived
+  }
+
+  const fs::path folder =
+      fs::path(testing::TempDir()) / fmt::format("tremula_command_{}", ::getpid());
+  const std::string port_file = folder / "port";
+  std::optional<Process> server;
+  std::optional<Rank> ocean, viewer;
+};
+
+TEST_F(Tremula, HelpsWithEveryCommand) {
+  for (const auto& arguments : {std::vector<std::string>{"--help"},
+                                {"serve", "--help"},
+                                {"status", "--help"},
+                                {"version", "--help"}}) {
+    Process help(arguments);
+    EXPECT_EQ(help.wait(), 0) << arguments[0];
+    EXPECT_NE(help.output().find("Usage: tremula"), std::string::npos) << help.output();
+  }
+}
+
+TEST_F(Tremula, KnowsItsVersion) {
+  Process text({"version"}), json({"version", "--json"});
+  EXPECT_EQ(text.wait(), 0);
+  EXPECT_EQ(text.output().find("tremula "), 0u);
+  EXPECT_EQ(json.wait(), 0);
+  EXPECT_NE(json.output().find("\"protocol\": 1"), std::string::npos);
+}
+
+TEST_F(Tremula, RefusesACommandLineThatItDoesNotUnderstand) {
+  for (const auto& arguments : {std::vector<std::string>{},
+                                {"wurst"},
+                                {"serve", "--wurst"},
+                                {"status", "extra"},
+                                {"status", "--watch", "never"},
+                                {"status", "--watch", "--json"},
+                                {"status", "--server", "a:1", "--port-file", "f"}}) {
+    Process process(arguments);
+    EXPECT_EQ(process.wait(), 2);
+    EXPECT_EQ(process.output(), "");
+    EXPECT_NE(process.errors(), "");
+  }
+}
+
+TEST_F(Tremula, ServesAndShowsStatusAsJson) {
+  link();
+  for (const auto& [arguments, variable] :
+       {std::pair<std::vector<std::string>, std::string>{
+            {"status", "--json", "--port-file", port_file}, "TREMULA_SERVER=nonsense"},
+        {{"status", "--json", "--server", "file:" + port_file}, "TREMULA_SERVER=nonsense"},
+        {{"status", "--json"}, "TREMULA_SERVER=file:" + port_file},
+        {{"status", "--json"},
+         "TREMULA_SERVER=" + transport::to_string(transport::read_port_file(port_file))}}) {
+    Process process(arguments, {variable});
+    ASSERT_EQ(process.wait(), 0) << process.errors();
+    wire::Status status;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(process.output(), &status).ok())
+        << process.output();
+    ASSERT_EQ(status.groups_size(), 2);
+    EXPECT_EQ(status.groups(0).name(), "ocean");
+    EXPECT_EQ(status.groups(0).connected(), 1);
+    ASSERT_EQ(status.streams_size(), 1);
+    EXPECT_EQ(status.streams(0).produced().bytes(), 192u);
+    EXPECT_EQ(status.streams(0).consumers(0).offer(), "tcp");
+    EXPECT_EQ(status.streams(0).consumers(0).credit(), 2u);
+    EXPECT_NE(process.output().find("\"wait_seconds\": 0"),
+              std::string::npos);  // defaults are written out
+  }
+}
+
+TEST_F(Tremula, ShowsStatusAsText) {
+  link();
+  Process process({"status", "--port-file", port_file});
+  EXPECT_EQ(process.wait(), 0) << process.errors();
+  for (const char* part : {"ocean   1 of 1  h", "stream s\n",
+                           "field u in viewer: f64 shape=8 grid=1", "link 1 to viewer by tcp: "})
+    EXPECT_NE(process.output().find(part), std::string::npos) << part << " in\n"
+                                                              << process.output();
+}
+
+TEST_F(Tremula, WatchesUntilNoStreamIsLeft) {
+  link();
+  Process watch({"status", "--watch", "0.05", "--port-file", port_file});
+  const std::string line = "s  step 3  192 B  0 B/s  ocean -> viewer at 0\n";
+  EXPECT_TRUE(soon([&] { return watch.output().find(line) != std::string::npos; }))
+      << watch.output() << watch.errors();
+  viewer->tell("request: 5 goodbye {}");
+  ocean->tell("request: 5 close_stream { stream: 's' }");
+  EXPECT_EQ(watch.wait(), 0) << watch.errors();
+  EXPECT_EQ(watch.output().find('\x1b'), std::string::npos);
+}
+
+TEST_F(Tremula, WaitsForTheFirstStreamToWatch) {
+  serve();
+  Process watch({"status", "--watch", "0.05", "--port-file", port_file});
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  Rank late(transport::read_port_file(port_file));
+  late.tell("request: 1 hello { protocol: 1 group: 'g' size: 1 job: 'j' host: 'h' version: 'v' }");
+  late.tell(
+      "request: 2 announce { stream: 's' queue_depth: 2 fields { name: 'u' element_type: 10 "
+      "layout: 'shape=8 grid=1' } "
+      "offers { transport: 't' offer: 'tcp' } }");
+  EXPECT_TRUE(soon([&] { return watch.output().find("s  step 0") != std::string::npos; }))
+      << watch.errors();
+  late.tell("request: 3 goodbye {}");
+  EXPECT_EQ(watch.wait(), 0) << watch.errors();
+}
+
+TEST_F(Tremula, RedrawsItsLinesOnATerminal) {
+  link();
+  Process watch({"status", "--watch", "0.05", "--port-file", port_file}, {},
+                Process::Output::terminal);
+  EXPECT_TRUE(soon([&] { return watch.output().find("\x1b[1A\rs  step 3") != std::string::npos; }))
+      << watch.output();
+  watch.signal(SIGINT);
+  EXPECT_EQ(watch.wait(), 0);
+}
+
+TEST_F(Tremula, FailsWhenTheWatchedServerGoesAway) {
+  link();
+  Process watch({"status", "--watch", "0.05", "--port-file", port_file});
+  EXPECT_TRUE(soon([&] { return watch.output().find("s  step") != std::string::npos; }))
+      << watch.errors();
+  server->signal(SIGTERM);
+  EXPECT_EQ(watch.wait(), 1);
+  EXPECT_NE(watch.errors().find("has gone away"), std::string::npos) << watch.errors();
+}
+
+TEST_F(Tremula, RemovesThePortFileWhenItIsStopped) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    serve();
+    server->signal(number);
+    EXPECT_EQ(server->wait(), 0) << server->errors();
+    EXPECT_FALSE(fs::exists(port_file));
+  }
+}
+
+TEST_F(Tremula, LeavesAPortFileThatIsNotItsOwn) {
+  serve();
+  std::ofstream(port_file) << "other:1\n";
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  EXPECT_TRUE(fs::exists(port_file));
+}
+
+TEST_F(Tremula, SaysThatAPortFileIsStale) {
+  serve();
+  server->signal(SIGKILL);
+  server->wait();
+  ASSERT_TRUE(fs::exists(port_file));
+  Process status({"status", "--port-file", port_file});
+  EXPECT_EQ(status.wait(), 1);
+  EXPECT_EQ(status.errors().find("tremula: port file '" + port_file +
+                                 "' is stale: no server at 127.0.0.1:"),
+            0u)
+      << status.errors();
+}
+
+TEST_F(Tremula, SaysThatNobodyServes) {
+  serve();
+  const std::string address = transport::to_string(transport::read_port_file(port_file));
+  server->signal(SIGTERM);
+  server->wait();
+  Process status({"status", "--server", address});
+  EXPECT_EQ(status.wait(), 1);
+  EXPECT_EQ(status.errors(), "tremula: no server at " + address +
+                                 ": Connection refused; start one with 'tremula serve' or name the "
+                                 "address where one listens (address from --server)\n");
+  EXPECT_EQ(status.output(), "");
+}
+
+TEST_F(Tremula, GivesUpOnAServerThatHangs) {
+  serve();
+  server->signal(SIGSTOP);
+  Process status({"status", "--port-file", port_file, "--timeout", "0.2"});
+  EXPECT_EQ(status.wait(), 1);
+  EXPECT_NE(status.errors().find("expected its status in time, found no answer"), std::string::npos)
+      << status.errors();
+  server->signal(SIGCONT);
+}
+
+TEST_F(Tremula, TakesItsConfigFromAFile) {
+  const std::string config = folder / "server.yaml";
+  std::ofstream(config) << "port: 0\nport_file: " << port_file << "\nlog: debug\n";
+  server.emplace(std::vector<std::string>{"serve", "--config", config});
+  EXPECT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
+  std::ofstream(config) << "prot: 0\n";
+  Process wrong({"serve", "--config", config});
+  EXPECT_EQ(wrong.wait(), 1);
+  EXPECT_EQ(
+      wrong.errors(),
+      "tremula: config file '" + config +
+          "', line 1: unknown key 'prot'; expected one of bind, port, port_file, log, heartbeat\n");
+}
+
+}  // namespace
+}  // namespace tremula::cli
