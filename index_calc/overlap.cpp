@@ -78,6 +78,8 @@ Index to_turn(const Distribution& d, GridCoord c) {
 }
 
 Prepared prepare(const Distribution& mine, GridCoord me, const Distribution& theirs) {
+  validate(mine);
+  validate(theirs);
   core::expects(extent(mine) == extent(theirs),
                 "overlaps: expected two distributions of the same extent");
   core::expects(me.value >= 0 && me.value < grid(mine),

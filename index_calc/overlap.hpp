@@ -144,13 +144,19 @@ private:
   Index repeat_ = 0, stride_ = 0, peer_stride_ = 0;
 };
 
-/// @pre both are valid and have the same extent; 0 <= me < grid(mine)
+/// The one interface of the three algorithms; they agree on every segment. Splits are merged onward
+/// in ascending order, for falls as well, which has no families for them.
+/// @throws core::Error invalid_argument if a distribution is not valid, the extents differ or `me`
+/// is no coordinate of mine; unsupported if there are more than 2^24 segments to hold Cost: aspen
+/// the blocks of mine and the segments in one period (O(intervals) more for Splits); falls the
+/// blocks of mine in one period for each coordinate of theirs; classical the blocks of both in the
+/// whole extent, those of mine for each coordinate of theirs.
 Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
                   Algorithm algorithm = Algorithm::aspen);
 
 /// What `me` shares with `peer` alone: one list, equal to the one in overlaps(), or none. Costs the
 /// segments of the pair in one period, not the blocks of `me`.
-/// @pre as overlaps; 0 <= peer < grid(theirs)
+/// @throws core::Error as overlaps, and invalid_argument if `peer` is no coordinate of theirs
 Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution& theirs,
                       GridCoord peer);
 

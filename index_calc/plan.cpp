@@ -102,6 +102,8 @@ std::size_t Plan::memory_bytes() const noexcept {
 }
 
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Algorithm algorithm) {
+  validate(mine);
+  validate(theirs);
   if (shape(mine) != shape(theirs))
     throw core::Error(
         core::Errc::mismatch,

@@ -50,13 +50,17 @@ private:
 /// sides: the producer passes (its own, the consumer's), the consumer (its own, the producer's); my
 /// package for a peer and the peer's package for me describe the same global elements in the same
 /// order. No communication.
-/// @throws core::Error mismatch if the shapes differ (both are named)
+/// @throws core::Error mismatch if the shapes differ (both are named), invalid_argument if a layout
+/// is not valid, unsupported if a rank would hold more than 2^24 segments along one dimension
+/// Cost: the blocks and segments of one period along each dimension, never their product, the
+/// extent or the ranks of the other side.
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me,
                Algorithm algorithm = Algorithm::aspen);
 
-/// Computes the plan with all three algorithms.
-/// @throws core::Error internal naming rank, peer, dimension and the first segment in which two of
-/// them differ
+/// Computes the plan with all three algorithms. The classical one walks all blocks of the extent,
+/// for each coordinate of the other side: for tests and for doubts, not for large arrays.
+/// @throws core::Error as make_plan, and internal naming rank, peer, dimension and the first
+/// segment in which two of them differ
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me);
 
 }  // namespace tremula::index_calc
