@@ -20,11 +20,12 @@ inline constexpr double seconds_at(Index step) {
 
 /// The Pacific from 120 E to 70 W and from 50 S to 62 N, in cells of `nodes` x 5 arc-minutes.
 inline Grid pacific(Index nodes) {
+  constexpr Index nodes_per_degree = 12;
   return {.west = 120,
           .south = -50,
           .nodes = nodes,
-          .rows = 112 * 12 / nodes,
-          .columns = 170 * 12 / nodes};
+          .rows = 112 * nodes_per_degree / nodes,
+          .columns = 170 * nodes_per_degree / nodes};
 }
 
 }  // namespace tsunami

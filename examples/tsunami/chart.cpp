@@ -15,7 +15,9 @@ void set_colour(cairo_t* cairo, Colour colour) {
 }
 
 std::uint32_t packed(Colour colour) {
-  const auto byte = [](double value) { return static_cast<std::uint32_t>(value * 255 + 0.5); };
+  const auto byte = [](double value) {
+    return static_cast<std::uint32_t>(std::lround(value * 255));
+  };
   return byte(colour.red) << 16 | byte(colour.green) << 8 | byte(colour.blue);
 }
 
@@ -193,7 +195,7 @@ void Chart::draw_colour_bar(const ColourScale& scale) {
   const double x = left_margin + width_ + 50, height = std::floor(height_ * 0.86),
                y = top_margin + std::floor((height_ - height) / 2);
   cairo_set_antialias(cairo, CAIRO_ANTIALIAS_NONE);
-  for (double row = 0; row < height; ++row) {
+  for (int row = 0; row < static_cast<int>(height); ++row) {
     set_colour(cairo, scale.at(1 - (row + 0.5) / height));
     cairo_rectangle(cairo, x, y + row, width, 1);
     cairo_fill(cairo);

@@ -76,7 +76,7 @@ bool print_summary(const Summary& consumer, const Summary& producer) {
   if (consumer.hashes.size() != static_cast<std::size_t>(steps) ||
       producer.hashes.size() != consumer.hashes.size() || differ.first != consumer.hashes.end()) {
     std::printf(
-        "NOT THE SAME expected equal hashes of %ld steps, found %zu in the producer, %zu in the "
+        "NOT VERIFIED expected equal hashes of %ld steps, found %zu in the producer, %zu in the "
         "consumer, the "
         "first %td equal\n",
         static_cast<long>(steps), producer.hashes.size(), consumer.hashes.size(),

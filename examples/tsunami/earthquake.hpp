@@ -34,8 +34,8 @@ inline constexpr Fault tohoku_2011{.centre = {.latitude = 38.1, .longitude = 142
 
 /// The rupture took two to three minutes; the model lifts the sea floor all at once at the centroid
 /// time of the Global CMT catalogue (05:47:33 UTC), this long after the earthquake began (USGS:
-/// 05:46:23).
-inline constexpr double centroid_delay_seconds = 70;
+/// 05:46:24).
+inline constexpr double centroid_delay_seconds = 69;
 
 /// Vertical displacement in metres, upwards, of the surface point that lies `x` metres along strike
 /// and `y` metres to the left of strike from the corner above the fault's lower edge. `depth` is

@@ -34,7 +34,9 @@ public:
   /// A line per option with the value it has.
   std::string text() const {
     std::string lines;
-    for (const auto& [name, value] : values_) lines += "  --" + name + " " + value + "\n";
+    for (const auto& [name, value] : values_) {
+      lines.append("  --").append(name).append(" ").append(value).append("\n");
+    }
     return lines;
   }
 

@@ -13,10 +13,10 @@ namespace tsunami {
 namespace {
 
 /// Ahead of the first wave the scheme leaves elevations of 1e-40 m, which processors compute a
-/// hundred times slower than others. Takes them as 0.
+/// hundred times slower than others. From now on this thread takes them as 0.
 void flush_denormals() {
 #if defined(__SSE__)
-  _mm_setcsr(_mm_getcsr() | 0x8040);
+  _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zero
 #endif
 }
 

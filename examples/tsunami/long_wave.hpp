@@ -16,8 +16,9 @@
 // under two hours is short against the pendulum day, arrivals do not feel it), and the fluxes are
 // kept scaled, m = M dt / (R cos p dl) and n = N cos p dt / (R dp), which leaves
 //
-//     m -= cx (e[east] - e)     n -= cy (e[north] - e)     e -= m - m[west] + (n - n[south]) / cos
-//     p
+//     m -= cx (e[east] - e)
+//     n -= cy (e[north] - e)
+//     e -= m - m[west] + (n - n[south]) / cos p
 //
 // with cx, cy the squared Courant numbers of a face. A face to land has 0 there: no flux, full
 // reflection. On a face to the outside of the grid the flux is that of a wave that leaves straight

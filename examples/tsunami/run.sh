@@ -93,7 +93,9 @@ start "$output/consumer.log" "${launch[@]}" -n 3 "$build/bin/tsunami_consumer" \
   --producer-summary "$output/producer.json"
 consumer=$!
 
-"$build/bin/tremula" status --watch &
+interval=5  # seconds; lines that follow each other in a log want to be few
+[[ ! -t 1 ]] || interval=1
+"$build/bin/tremula" status --watch "$interval" &
 watch=$!
 running+=("$watch")
 
