@@ -55,11 +55,14 @@ public:
   bool is_at_end(Index end) const { return k_ < 0 || k_ >= end; }
   Index k() const { return k_; }
   void next() {
-    const bool can_go_forward = z_ + forward_by_ < width_, can_go_back = z_ >= back_by_;
-    const bool goes_forward = can_go_forward && (!can_go_back || forward_ < back_);
-    const bool goes_both = !can_go_forward && !can_go_back;
-    if (goes_forward || goes_both) k_ += forward_, z_ += forward_by_;
-    if (!goes_forward || goes_both) k_ += back_, z_ -= back_by_;
+    // Not both fit: their difference would be a shorter step back, or on, by less than the width.
+    if (z_ + forward_by_ < width_) {
+      k_ += forward_, z_ += forward_by_;
+    } else if (z_ >= back_by_) {
+      k_ += back_, z_ -= back_by_;
+    } else {
+      k_ += forward_ + back_, z_ += forward_by_ - back_by_;
+    }
   }
 
 private:

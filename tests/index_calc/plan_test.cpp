@@ -232,6 +232,12 @@ TEST(Plan, CostsNeitherExtentNorRemoteCoordinates) {
     EXPECT_LT(bytes(huge, {c}, other), 1000U);
     EXPECT_LT(bytes(other, {c}, huge), 1000U);
   }
+  // Families in a last block that would end beyond 63 bits.
+  const BlockCyclic halves{.extent = most, .block = (Index{1} << 62) + 1, .grid = 3, .source = 2};
+  for (Index c = 0; c < 2; ++c) {
+    EXPECT_LT(bytes(BlockCyclic{.extent = most, .block = 1, .grid = 2}, {c}, halves), 1000U);
+    EXPECT_LT(bytes(halves, {c}, BlockCyclic{.extent = most, .block = 1, .grid = 2}), 1000U);
+  }
   EXPECT_LT(bytes(BlockCyclic{.extent = most}, {0},
                   BlockCyclic{.extent = most, .block = most, .grid = 3}),
             1000U);
