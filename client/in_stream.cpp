@@ -67,7 +67,7 @@ void InStream::subscribe() {
   try {
     link_ = open_link(session_, matched, fields_.all(), transport::Side::consumer);
     statistics_.plan_seconds = link_.plan.seconds;
-    statistics_.transport = link_.offer;
+    statistics_.transport = link_.transport;
     exchange_ = std::make_unique<InExchange>(std::move(link_.plan), *link_.endpoint, link_.number,
                                              link_.queue_depth);
   } catch (const Error& e) {

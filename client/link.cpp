@@ -45,6 +45,7 @@ Link open_link(Session& session, const wire::Matched& matched,
   link.stream = matched.stream();
   link.peer_group = matched.peer_group();
   link.offer = matched.offer();
+  link.transport = link.offer.substr(0, link.offer.find('@'));
   link.queue_depth = matched.queue_depth();
   session.together([&] {
     link.endpoint = session.open_endpoint(link.offer, side);
@@ -66,7 +67,7 @@ Link open_link(Session& session, const wire::Matched& matched,
   session.log().info(
       "client",
       fmt::format("linked stream={} link={} peer={} transport={} ({}) packages={} bytes={}",
-                  link.stream, link.number, link.peer_group, link.offer, matched.why(),
+                  link.stream, link.number, link.peer_group, link.transport, matched.why(),
                   link.plan.messages.size(), link.plan.payload_bytes));
   return link;
 }

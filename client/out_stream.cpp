@@ -94,7 +94,7 @@ void OutStream::join(const wire::Matched& matched) {
     Open open;
     open.link = open_link(session_, matched, fields_.all(), transport::Side::producer);
     ended_.plan_seconds += open.link.plan.seconds;
-    ended_.transport = open.link.offer;
+    ended_.transport = open.link.transport;
     open.exchange = std::make_unique<OutExchange>(std::move(open.link.plan), *open.link.endpoint,
                                                   open.link.number, step_, open.link.queue_depth);
     links_.push_back(std::move(open));

@@ -40,11 +40,11 @@ inline tremula_status check(tremula_status status) {
 }
 
 /// Frees what a C function made.
-template <auto free_handle>
+template <auto FreeHandle>
 struct Free {
   template <class Handle>
   void operator()(Handle* handle) const noexcept {
-    free_handle(handle);
+    FreeHandle(handle);
   }
 };
 
@@ -66,10 +66,13 @@ constexpr tremula_type type_of() {
   }
 }
 
-inline std::string joined(const std::vector<Index>& values, char separator = 'x') {
+/// "10x20x30"
+inline std::string joined(const std::vector<Index>& extents) {
   std::string text;
-  for (const Index v : values)
-    text += (text.empty() ? "" : std::string(1, separator)) + std::to_string(v);
+  for (const Index extent : extents) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(extent);
+  }
   return text;
 }
 
