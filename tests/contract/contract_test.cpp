@@ -140,6 +140,24 @@ TEST_P(TransportContract, DeliversWhatWasSentBeforeItsReceiveWasPosted) {
   });
 }
 
+TEST_P(TransportContract, KeepsManyMessagesUntilTheirReceivesAreThere) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
+    constexpr std::size_t count = 500, bytes = 100;
+    std::vector<Request> requests;
+    std::vector<Bytes> messages;
+    for (std::size_t i = 0; i < count; ++i)
+      messages.push_back(seat.side == Side::producer ? pattern(bytes, i) : Bytes(bytes));
+    for (std::size_t i = 0; i < count && seat.side == Side::producer; ++i)
+      requests.push_back(link->send(0, i, messages[i]));
+    seat.meet(link.get());
+    for (std::size_t i = count; i-- > 0 && seat.side == Side::consumer;)
+      requests.push_back(link->receive(0, i, messages[i]));
+    finish(*link, requests);
+    for (std::size_t i = 0; i < count && seat.side == Side::consumer; ++i)
+      ASSERT_TRUE(is_pattern(messages[i], i)) << "message " << i;
+  });
+}
+
 TEST_P(TransportContract, MovesBothDirectionsAtOnce) {
   on_link(1, 1, [](Seat& seat, Link& link) {
     constexpr std::size_t rounds = 8, bytes = 4 * mebi;

@@ -233,10 +233,10 @@ TEST_P(TransportContract, OutlivesALostPeer) {
       for (int i = 0; i < 50; ++i) link->progress();
       victim->kill();
       for (auto& request : requests)
-        if (const auto error = error_of(*link, request, 0.2)) expect_loss(*error);
+        if (const auto error = error_of(*link, request, 0.1)) expect_loss(*error);
       try {
         Request late = link->send(0, 1, small);
-        if (const auto error = error_of(*link, late, 0.2)) expect_loss(*error);
+        if (const auto error = error_of(*link, late, 0.1)) expect_loss(*error);
       } catch (const core::Error& error) {
         expect_loss(error);
       }

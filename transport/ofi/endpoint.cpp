@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/ofi/endpoint.hpp"
+
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "transport/ofi/host.hpp"
+
+namespace tremula::transport::ofi {
+
+namespace {
+
+/// What a send that is given up may still need to end by itself; then the link is closed under it.
+constexpr double grace_seconds = 0.2;
+
+bool tells_a_loss(int error) {
+  switch (error) {
+    case FI_ECANCELED:  // not by us: its connection has ended
+    case EOWNERDEAD:
+    case FI_ECONNREFUSED:
+    case FI_ECONNRESET:
+    case FI_ECONNABORTED:
+    case FI_ENOTCONN:
+    case FI_ESHUTDOWN:
+    case FI_ETIMEDOUT:
+    case FI_EHOSTUNREACH:
+    case FI_EHOSTDOWN:
+    case FI_ENETUNREACH:
+    case EPIPE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Nothing where the system does not lend that much address space.
+Sink make_sink() {
+  void* at = mmap(nullptr, SinkTraits::bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return Sink(at == MAP_FAILED ? nullptr : at);
+}
+
+}  // namespace
+
+void SinkTraits::close(Handle handle) noexcept { munmap(handle, bytes); }
+
+std::optional<std::size_t> OfiOperation::test() { return endpoint_.look_at(*this); }
+void OfiOperation::cancel() noexcept { endpoint_.give_up(*this); }
+void OfiOperation::release() noexcept { endpoint_.idle_.push_back(this); }
+
+OfiEndpoint::OfiEndpoint(const Provider& provider)
+    : sink_(make_sink()),
+      port_(Port::open(provider)),
+      provider_(port_->provider()),
+      address_(port_->address()) {}
+
+OfiEndpoint::~OfiEndpoint() {
+  close_if_lost();
+  if (!watch_ || watch_->lost() < 0) return;
+  watch_.reset();
+  remove_leftovers();
+}
+
+void OfiEndpoint::connect(std::span<const Address> peers, Deadline) {
+  neighbours_ = port_->neighbours_among(peers);
+  if (const auto files = port_->shared_files(peers); files.size() > neighbours_.size())
+    watch_ = std::make_unique<PeerWatch>(files);
+  for (const fi_addr_t address : port_->add(peers)) peers_.push_back({.address = address});
+}
+
+Request OfiEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
+  return start(Kind::send, peer, tag, const_cast<std::byte*>(bytes.data()), bytes.size());
+}
+
+Request OfiEndpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
+  return start(Kind::receive, peer, tag, bytes.data(), bytes.size());
+}
+
+Request OfiEndpoint::start(Kind kind, Rank peer, Tag tag, std::byte* data, std::size_t bytes) {
+  core::expects(peer >= 0 && static_cast<std::size_t>(peer) < peers_.size(),
+                "ofi: the peer must be a rank of the connected group");
+  if (idle_.empty()) idle_.push_back(&operations_.emplace_back(*this));
+  auto& operation = *idle_.back();
+  idle_.pop_back();
+  operation.kind_ = kind;
+  operation.state_ = State::queued;
+  operation.peer_ = peer;
+  operation.tag_ = tag;
+  operation.data_ = data;
+  operation.room_ = bytes;
+  Request request(&operation);
+  if (queued(operation) > 0 || !post(operation)) {
+    queue_.push_back(&operation);
+    ++queued(operation);
+  }
+  return request;
+}
+
+bool OfiEndpoint::post(OfiOperation& operation) {
+  if (!port_) return true;  // look_at tells why
+  const auto peer = peers_[static_cast<std::size_t>(operation.peer_)].address;
+  const std::array<iovec, 2> room{
+      {{operation.data_, operation.room_}, {sink_.get(), SinkTraits::bytes}}};
+  const auto code = guard([&] {
+    return operation.kind_ == Kind::send
+               ? fi_tsend(port_->endpoint(), operation.data_, operation.room_, nullptr, peer,
+                          operation.tag_, &operation.context_)
+               : fi_trecvv(port_->endpoint(), room.data(), nullptr, sink_ ? 2 : 1, peer,
+                           operation.tag_, 0, &operation.context_);
+  });
+  if (code == -FI_EAGAIN) return false;
+  operation.state_ = State::posted;
+  if (code < 0 && code != -EOWNERDEAD) fail(operation, static_cast<int>(-code));
+  return true;
+}
+
+void OfiEndpoint::progress() {
+  if (!port_ || close_if_lost()) return;
+  read_completions();
+  if (!queue_.empty()) post_queued();
+}
+
+void OfiEndpoint::post_queued() {
+  ++round_;  // who found no room in this round lets those behind it wait, so that order is kept
+  std::erase_if(queue_, [this](OfiOperation* operation) {
+    auto& full_at = peers_[static_cast<std::size_t>(operation->peer_)]
+                        .full_at[static_cast<std::size_t>(operation->kind_)];
+    if (full_at == round_) return false;
+    if (post(*operation)) {
+      --queued(*operation);
+      return true;
+    }
+    full_at = round_;
+    return false;
+  });
+}
+
+void OfiEndpoint::read_completions() {
+  std::array<fi_cq_tagged_entry, 32> entries;
+  for (;;) {
+    const auto count =
+        guard([&] { return fi_cq_read(port_->completions(), entries.data(), entries.size()); });
+    if (count == -FI_EAVAIL) {
+      read_error();
+      continue;
+    }
+    if (count == -FI_EAGAIN || count == -EOWNERDEAD) return;
+    check(count, "fi_cq_read over " + provider_);
+    for (const auto& entry : std::span(entries).first(static_cast<std::size_t>(count))) {
+      auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
+      operation.state_ = State::finished;
+      operation.bytes_ = operation.kind_ == Kind::send ? operation.room_ : entry.len;
+      if (operation.bytes_ > operation.room_) {
+        fail(operation, FI_ETRUNC);
+        madvise(sink_.get(), SinkTraits::bytes, MADV_DONTNEED);
+      }
+    }
+    if (static_cast<std::size_t>(count) < entries.size()) return;
+  }
+}
+
+void OfiEndpoint::read_error() {
+  fi_cq_err_entry entry{};
+  const auto count = guard([&] { return fi_cq_readerr(port_->completions(), &entry, 0); });
+  if (count <= 0 || entry.op_context == nullptr) return;
+  auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
+  operation.bytes_ = operation.room_ + entry.olen;
+  fail(operation, entry.err);
+}
+
+void OfiEndpoint::fail(OfiOperation& operation, int error) {
+  const bool is_ours = operation.state_ == State::cancelling;
+  operation.state_ = State::failed;
+  operation.error_ = error;
+  if (!is_ours && tells_a_loss(error))
+    peers_[static_cast<std::size_t>(operation.peer_)].is_lost = true;
+}
+
+std::optional<std::size_t> OfiEndpoint::look_at(OfiOperation& operation) {
+  if (operation.state_ == State::queued || operation.state_ == State::posted) progress();
+  if (operation.state_ == State::finished) return operation.bytes_;
+  if (operation.state_ == State::failed) throw error_of(operation);
+  if (!port_) throw core::Error(closed_code_, describe(operation) + " ended: " + closed_reason_);
+  if (peers_[static_cast<std::size_t>(operation.peer_)].is_lost)
+    throw core::Error(core::Errc::peer_lost, describe(operation) + " ended: the peer is lost");
+  return std::nullopt;
+}
+
+core::Error OfiEndpoint::error_of(const OfiOperation& operation) const {
+  if (operation.error_ == FI_ETRUNC && operation.kind_ == Kind::receive)
+    return {core::Errc::transport,
+            describe(operation) + ": expected a message of at most the length posted, found " +
+                (operation.bytes_ > operation.room_
+                     ? "one of " + std::to_string(operation.bytes_) + " bytes"
+                     : "a longer one")};
+  return {tells_a_loss(operation.error_) ? core::Errc::peer_lost : core::Errc::transport,
+          describe(operation) + " failed: " + text_of(-operation.error_)};
+}
+
+void OfiEndpoint::give_up(OfiOperation& operation) noexcept {
+  if (operation.state_ == State::queued) {
+    std::erase(queue_, &operation);
+    --queued(operation);
+  } else if (operation.state_ == State::posted && port_) {
+    operation.state_ = State::cancelling;
+    guard([&] { return fi_cancel(&port_->endpoint()->fid, &operation.context_); });
+    const auto deadline = Deadline::after(grace_seconds);
+    try {
+      while (operation.state_ == State::cancelling && !deadline.expired() && !close_if_lost()) {
+        read_completions();
+        std::this_thread::yield();
+      }
+    } catch (const core::Error&) {
+      // no completion can be had any more: close
+    }
+    if (operation.state_ == State::cancelling && port_)
+      close(core::Errc::transport,
+            "the link was closed because " + describe(operation) + " was given up");
+  }
+  operation.state_ = State::finished;
+}
+
+void OfiEndpoint::close(core::Errc code, std::string reason) {
+  if (watch_ && watch_->has_interrupted()) Port::abandon(std::move(port_));
+  port_.reset();
+  closed_code_ = code;
+  closed_reason_ = std::move(reason);
+}
+
+bool OfiEndpoint::close_if_lost() {
+  if (!port_ || !watch_ || watch_->lost() < 0) return false;
+  close(core::Errc::peer_lost,
+        watch_->lost() == PeerWatch::unknown
+            ? "a process of the other side stands still and keeps the shared memory locked"
+            : "the process of rank " + std::to_string(watch_->lost()) + " has died");
+  return true;
+}
+
+std::string OfiEndpoint::describe(const OfiOperation& operation) const {
+  return "ofi: " + std::string(operation.kind_ == Kind::send ? "send of " : "receive of up to ") +
+         std::to_string(operation.room_) + " bytes " +
+         (operation.kind_ == Kind::send ? "to" : "from") + " rank " +
+         std::to_string(operation.peer_) + " over " + provider_;
+}
+
+}  // namespace tremula::transport::ofi

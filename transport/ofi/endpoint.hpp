@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One rank's end of a link over libfabric. Private to this folder.
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "transport/ofi/peer_watch.hpp"
+#include "transport/ofi/port.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::transport::ofi {
+
+class OfiEndpoint;
+
+/// A send or a receive. Its endpoint keeps it for the next one after release().
+///
+///   queued ──> posted ──> finished | failed      queued: libfabric had no room for it yet
+///     └──────────┴──> given up
+class OfiOperation final : public Operation {
+public:
+  enum class Kind { send, receive };
+
+  explicit OfiOperation(OfiEndpoint& endpoint) : endpoint_(endpoint) {}
+  std::optional<std::size_t> test() override;
+  void cancel() noexcept override;
+  void release() noexcept override;
+
+private:
+  friend class OfiEndpoint;
+  enum class State { queued, posted, cancelling, finished, failed };
+
+  /// libfabric writes here while the operation is posted.
+  struct Context {
+    fi_context2 scratch{};
+    OfiOperation* owner = nullptr;
+  };
+
+  Context context_{{}, this};
+  OfiEndpoint& endpoint_;
+  Kind kind_{};
+  State state_ = State::finished;
+  Rank peer_ = 0;
+  Tag tag_ = 0;
+  std::byte* data_ = nullptr;  // of a send: never written to
+  std::size_t room_ = 0;       // bytes posted
+  std::size_t bytes_ = 0;      // bytes moved, or of a failed receive the bytes found
+  int error_ = 0;              // positive, of libfabric
+};
+
+/// Where the end of a message goes that is longer than its receive, so that every provider
+/// completes it and tells the length: shm and tcp;ofi_rxm by themselves may never end such a
+/// receive, or harm the messages behind it. Memory that takes no room until it is written to.
+struct SinkTraits {
+  using Handle = void*;
+  static constexpr std::size_t bytes = std::size_t{16} << 30;
+  static Handle none() { return nullptr; }
+  static void close(Handle handle) noexcept;
+};
+using Sink = core::UniqueHandle<SinkTraits>;
+
+class OfiEndpoint final : public Endpoint {
+public:
+  explicit OfiEndpoint(const Provider& provider);
+  ~OfiEndpoint() override;
+
+  Address address() const override { return address_; }
+  void connect(std::span<const Address> peers, Deadline deadline) override;
+  Request send(Rank peer, Tag tag, BytesView bytes) override;
+  Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override;
+  void progress() override;
+
+private:
+  friend class OfiOperation;
+  using Kind = OfiOperation::Kind;
+  using State = OfiOperation::State;
+
+  struct Peer {
+    fi_addr_t address = FI_ADDR_UNSPEC;
+    bool is_lost = false;
+    std::array<int, 2> queued{};  ///< operations of this kind that wait for room, index = Kind
+    std::array<std::uint64_t, 2>
+        full_at{};  ///< the last round in which there was no room, index = Kind
+  };
+
+  Request start(Kind kind, Rank peer, Tag tag, std::byte* data, std::size_t bytes);
+  /// False if libfabric has no room at the moment.
+  bool post(OfiOperation& operation);
+  void post_queued();
+  void read_completions();
+  void read_error();
+  void fail(OfiOperation& operation, int error);
+  std::optional<std::size_t> look_at(OfiOperation& operation);
+  void give_up(OfiOperation& operation) noexcept;
+  /// Gives up everything at once. The endpoint is of no use afterwards.
+  void close(core::Errc code, std::string reason);
+  /// Closes the link if a peer has died, for what it left in shared memory is not to be touched.
+  bool close_if_lost();
+  /// Every call of libfabric that other processes have a part in.
+  template <class Call>
+  std::int64_t guard(const Call& call) noexcept {
+    return watch_ ? watch_->guard(call) : static_cast<std::int64_t>(call());
+  }
+  core::Error error_of(const OfiOperation& operation) const;
+  std::string describe(const OfiOperation& operation) const;
+  int& queued(const OfiOperation& operation) {
+    return peers_[static_cast<std::size_t>(operation.peer_)]
+        .queued[static_cast<std::size_t>(operation.kind_)];
+  }
+
+  Sink sink_;  // none where the system does not lend that much address space
+  std::vector<std::shared_ptr<Port>> neighbours_;
+  std::shared_ptr<Port>
+      port_;  // null once closed; declared behind the neighbours, so closed before them
+  std::unique_ptr<PeerWatch> watch_;  // null unless memory is shared with other processes
+  std::string provider_;
+  Address address_;
+  core::Errc closed_code_{};  // why it is closed
+  std::string closed_reason_;
+  std::vector<Peer> peers_;
+  std::vector<OfiOperation*> queue_;     // waiting for room, oldest first
+  std::uint64_t round_ = 0;              // of post_queued
+  std::deque<OfiOperation> operations_;  // a deque never moves them
+  std::vector<OfiOperation*> idle_;
+};
+
+}  // namespace tremula::transport::ofi

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What libfabric holds open for one rank's end of a link. Private to this folder.
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/ofi/fabric.hpp"
+#include "transport/ofi/provider.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::transport::ofi {
+
+/// A libfabric endpoint with a fabric, domain, queue and address vector of its own, so that closing
+/// it gives up everything that is in flight, whatever the peers do.
+///
+/// Shared where shm is: libfabric lets two endpoints of one process use each other's memory
+/// directly, and so an endpoint must stay open, though nobody drives it, for as long as a peer in
+/// the same process is.
+class Port {
+public:
+  static std::shared_ptr<Port> open(const Provider& provider);
+  /// For one that a call was left in the middle of: libfabric could not close it. Its memory is
+  /// lost until the process ends; its file is removed.
+  static void abandon(std::shared_ptr<Port> port);
+  ~Port();
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  fid_ep* endpoint() const noexcept { return endpoint_.get(); }
+  fid_cq* completions() const noexcept { return completions_.get(); }
+  const std::string& provider() const noexcept { return provider_; }
+
+  Address address() const;
+  /// Makes peers reachable; what libfabric numbers them by, in their order.
+  /// @throws core::Error transport if one is no address of this provider, unsupported if they are
+  /// too many
+  std::vector<fi_addr_t> add(std::span<const Address> peers);
+  /// Names of the peers' files in /dev/shm; empty unless the provider is shm.
+  std::vector<std::string> shared_files(std::span<const Address> peers) const;
+  /// Those of the peers that are of this process, for the caller to keep.
+  std::vector<std::shared_ptr<Port>> neighbours_among(std::span<const Address> peers) const;
+
+private:
+  explicit Port(const Provider& provider);
+  std::string raw_name() const;
+  /// @return what libfabric calls the peer
+  std::string checked(const Address& peer) const;
+
+  std::string provider_;
+  std::uint32_t format_;  ///< of addresses, FI_ADDR_STR and so on
+  Fabric fabric_;
+  Domain domain_;
+  AddressVector addresses_;
+  CompletionQueue completions_;
+  FabricEndpoint endpoint_;  // declared last, so closed first
+};
+
+}  // namespace tremula::transport::ofi

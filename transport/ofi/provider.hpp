@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What libfabric has to offer on this machine. Private to this folder.
+#include <string>
+#include <vector>
+
+#include "transport/ofi/fabric.hpp"
+#include "transport/ofi/ofi.hpp"
+
+namespace tremula::transport::ofi {
+
+/// One way to open an endpoint.
+struct Provider {
+  std::string offer;  ///< "ofi:<provider>" and, where it ends at this machine, "@<identity>"
+  Info info;
+  bool is_shared_memory() const { return info->addr_format == FI_ADDR_STR; }
+};
+
+/// Best first; nothing twice.
+/// @throws core::Error unsupported if `options` name a provider or an interface that is not there,
+/// naming those that are
+std::vector<Provider> find_providers(const OfiOptions& options);
+
+}  // namespace tremula::transport::ofi
