@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/mpi/mpi_group.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "core/error.hpp"
+
+namespace tremula::transport::mpi {
+
+namespace {
+
+using core::Bytes, core::Deadline, core::Errc, core::Error;
+
+Bytes bytes_of(core::Rank rank, std::size_t count) {
+  Bytes bytes(count);
+  for (std::size_t i = 0; i < count; ++i)
+    bytes[i] = static_cast<std::byte>(static_cast<std::size_t>(rank) * 31 + i);
+  return bytes;
+}
+
+Deadline soon() { return Deadline::after(20); }
+
+TEST(MpiGroup, GivesEverybodyWhatRankZeroPassed) {
+  Group group(MPI_COMM_WORLD);
+  for (std::size_t count :
+       {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{3'000'000}})
+    EXPECT_EQ(group.broadcast(
+                  bytes_of(group.rank(), count + static_cast<std::size_t>(group.rank())), soon()),
+              bytes_of(0, count));
+}
+
+TEST(MpiGroup, GivesEverybodyWhatEverybodyPassed) {
+  Group group(MPI_COMM_WORLD);
+  for (std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}}) {
+    const auto length = [count](core::Rank rank) {
+      return count * static_cast<std::size_t>(rank % 3);
+    };
+    const auto all = group.allgather(bytes_of(group.rank(), length(group.rank())), soon());
+    ASSERT_EQ(all.size(), static_cast<std::size_t>(group.size()));
+    for (core::Rank rank = 0; rank < group.size(); ++rank)
+      EXPECT_EQ(all[static_cast<std::size_t>(rank)], bytes_of(rank, length(rank)))
+          << "rank " << rank;
+  }
+}
+
+TEST(MpiGroup, NumbersItsRanksAsTheCommunicatorDoes) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm reversed = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
+  Group group(reversed);
+  MPI_Comm_free(&reversed);  // the group has a duplicate
+  EXPECT_EQ(group.rank(), size - 1 - rank);
+  EXPECT_EQ(group.size(), size);
+  EXPECT_EQ(group.broadcast(bytes_of(group.rank(), 5), soon()), bytes_of(0, 5));
+}
+
+TEST(MpiGroup, KeepsToItselfWhatTheApplicationSends) {
+  Group group(MPI_COMM_WORLD);
+  int sum = 0, one = 1;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+  EXPECT_EQ(group.allgather(bytes_of(group.rank(), 9), soon()).back(),
+            bytes_of(group.size() - 1, 9));
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  EXPECT_EQ(sum, group.size());
+}
+
+TEST(MpiGroup, RefusesACommunicatorThatIsNone) {
+  try {
+    Group group(MPI_COMM_NULL);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find("found MPI_COMM_NULL"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(MpiGroup, GivesUpAtTheDeadlineAndSaysWhatItWaitedFor) {
+  Group group(MPI_COMM_WORLD);
+  if (group.rank() != group.size() - 1) {  // the last rank does not come
+    const auto began = std::chrono::steady_clock::now();
+    try {
+      group.allgather(bytes_of(group.rank(), 3), Deadline::after(0.3));
+      ADD_FAILURE() << "nobody was missed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::timed_out);
+      for (const char* part : {"MPI_Iallgather", "rank", " s for the others"})
+        EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    EXPECT_LT(took.count(), 2);
+    EXPECT_THROW(group.broadcast({}, soon()), Error) << "a group that is stuck stays so";
+  }
+  MPI_Barrier(MPI_COMM_WORLD);  // MPI itself is well
+}
+
+}  // namespace
+
+}  // namespace tremula::transport::mpi

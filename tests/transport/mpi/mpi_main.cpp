@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GoogleTest program of which mpirun starts every rank. All ranks run the same tests in the same
+// order.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <cstdlib>
+#include <string>
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const char* wanted = std::getenv("TREMULA_TEST_THREAD_LEVEL");
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, wanted == nullptr ? MPI_THREAD_MULTIPLE : std::atoi(wanted),
+                  &level);
+  const int status = RUN_ALL_TESTS();
+  MPI_Finalize();
+  return status;
+}
