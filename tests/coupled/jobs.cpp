@@ -181,6 +181,12 @@ Process& Stage::start_server() {
   return server;
 }
 
+void Stage::stop_server(int signal) {
+  Process& server = *services_.at("server");
+  server.signal(signal);
+  server.wait(Deadline::after(5));
+}
+
 Process& Stage::start_ompi_server() {
   const fs::path uri_file = directory_ / "ompi-server.uri";
   auto& server = start_service("ompi-server",
@@ -193,14 +199,17 @@ Process& Stage::start_ompi_server() {
 
 Job& Stage::start(const Role& role, Launcher launcher, const Arguments& command,
                   const Environment& environment) {
+  const std::string name = std::to_string(jobs_.size()) + "-" + role.name;
+  const fs::path scratch =
+      directory_ / name;  // two mpiruns that share one may both fail to make it
+  fs::create_directory(scratch);
   Environment all{
       {"OMPI_ALLOW_RUN_AS_ROOT", "1"},       {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
       {"OMPI_MCA_mpi_yield_when_idle", "1"}, {"OMPI_MCA_btl_tcp_if_include", "lo"},
-      {"OMPI_MCA_oob_tcp_if_include", "lo"}, {"OMPI_MCA_orte_tmpdir_base", directory_.string()}};
+      {"OMPI_MCA_oob_tcp_if_include", "lo"}, {"OMPI_MCA_orte_tmpdir_base", scratch.string()}};
   if (!server_.empty()) all["TREMULA_SERVER"] = server_;
-  for (const auto& [name, value] : environment) all[name] = value;
+  for (const auto& [variable, value] : environment) all[variable] = value;
 
-  const std::string name = std::to_string(jobs_.size()) + "-" + role.name;
   std::vector<std::unique_ptr<Process>> processes;
   if (launcher == Launcher::mpirun) {
     Arguments full{MPIRUN_PROGRAM, "--oversubscribe",         "--bind-to", "none",

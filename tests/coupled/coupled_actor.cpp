@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a job that meets trouble, or makes it. Notes what it has done and each error, a line
+// each, and ends with status 0 in either case, so that no mpirun takes the other ranks with it:
+//
+//     rank=0 doing=begin_step step=3 status=-5 at=1234.567 seconds=0.321 text=...
+//
+// at: seconds of a clock that all processes of the machine share; seconds: how long the call took.
+//
+//     --notes FILE          rank r writes FILE.r
+//     --side out|in         produces or consumes
+//     --group, --session, --stream, --stream-options, --layout, --type, --field
+//     --steps N             to produce
+//     --pause SECONDS       in every step
+//     --buffer BYTES        more than the layout needs
+//     --leave-after N       steps, then close
+//     --abandon-after N     steps, then free without close
+//     --die-rank R --die-step S --die-signal N   in the middle of the step; SIGKILL
+//     --wait-file FILE      waits for it before it opens the stream
+//     --step-file FILE      makes it when step 1 is complete
+#include <signal.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <thread>
+#include <vector>
+
+#include "tests/coupled/jobs.hpp"
+#include "tests/coupled/program.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+/// An error that has been written down.
+struct Over {};
+
+class Actor {
+public:
+  Actor(int argc, char** argv) : options_(argc, argv), mpi_(argc, argv) {}
+
+  void play() {
+    try {
+      open_session();
+      wait_for_file();
+      layout_ = parse();
+      if (options_.text("side") == "out")
+        produce();
+      else
+        consume();
+    } catch (const Over&) {
+    }
+    out_.reset();
+    in_.reset();
+    session_.reset();
+    write("end", TREMULA_OK);
+  }
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  void write(const std::string& doing, int status, double seconds = 0) const {
+    const double at = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+    std::ofstream notes(options_.text("notes") + "." + std::to_string(rank_), std::ios::app);
+    notes << std::fixed << std::setprecision(3) << "rank=" << rank_ << " doing=" << doing
+          << " step=" << step_ << " status=" << status << " at=" << at << " seconds=" << seconds
+          << " text=" << (status < 0 ? tremula_last_error() : "") << std::endl;
+  }
+  /// Writes an error and ends the play with it.
+  template <class Call>
+  tremula_status act(const std::string& doing, Call&& call) {
+    const auto began = Clock::now();
+    const tremula_status status = call();
+    if (status >= 0) return status;
+    write(doing, status, std::chrono::duration<double>(Clock::now() - began).count());
+    throw Over{};
+  }
+
+  void open_session() {
+    tremula_session* session = nullptr;
+    const std::string group = options_.text("group", "actor"),
+                      yaml = options_.text("session", "{}");
+    rank_ = rank_from_launcher();
+    act("session", [&] {
+      return mpi_.is_there()
+                 ? tremula_session_open_mpi(group.c_str(), MPI_COMM_WORLD, yaml.c_str(), &session)
+                 : tremula_session_open(group.c_str(), -1, -1, yaml.c_str(), &session);
+    });
+    session_.reset(session);
+    write("joined", TREMULA_OK);
+  }
+  static int rank_from_launcher() {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "RANK"})
+      if (const char* text = std::getenv(name)) return std::atoi(text);
+    return -1;
+  }
+  void wait_for_file() const {
+    const std::string file = options_.text("wait-file");
+    const auto deadline = Deadline::after(30);
+    while (!file.empty() && !std::filesystem::exists(file) && !deadline.expired())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  Layout parse() {
+    tremula_layout* layout = nullptr;
+    act("layout", [&] { return tremula_layout_parse(options_.text("layout").c_str(), &layout); });
+    return Layout(layout);
+  }
+
+  /// The buffer has room for a type of 8 bytes; all elements of step s are s.
+  std::vector<double> buffer() {
+    std::int64_t allocated = 0;
+    act("local", [&] {
+      return tremula_layout_local(layout_.get(), rank_, nullptr, nullptr, nullptr, &allocated);
+    });
+    bytes_ = static_cast<std::size_t>(8 * allocated + options_.number("buffer", 0));
+    return std::vector<double>(static_cast<std::size_t>(allocated) + 64);
+  }
+  tremula_type type() const {
+    return static_cast<tremula_type>(options_.number("type", TREMULA_F64));
+  }
+
+  void pause() const {
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::stod(options_.text("pause", "0"))));
+  }
+  void maybe_die() const {
+    if (rank_ != options_.number("die-rank", -1) || step_ != options_.number("die-step", 0)) return;
+    write("die", TREMULA_OK);
+    raise(static_cast<int>(options_.number("die-signal", SIGKILL)));
+  }
+  void step_is_complete() const {
+    const std::string file = options_.text("step-file");
+    if (step_ == 1 && rank_ == 0 && !file.empty()) std::ofstream(file) << "\n";
+  }
+  bool is_time(const std::string& option) const { return options_.number(option, -1) == step_; }
+
+  void produce() {
+    tremula_out_stream* out = nullptr;
+    act("open", [&] {
+      return tremula_out_open(session_.get(), options_.text("stream", "s").c_str(),
+                              options_.text("stream-options", "{}").c_str(), &out);
+    });
+    out_.reset(out);
+    int field = 0;
+    act("field", [&] {
+      return tremula_out_field(out, options_.text("field", "f").c_str(), type(), layout_.get(),
+                               &field);
+    });
+    auto data = buffer();
+    for (step_ = 0; step_ < options_.number("steps", 1); ++step_) {
+      if (is_time("abandon-after")) return;
+      act("begin_step", [&] { return tremula_out_begin_step(out); });
+      pause();
+      std::fill(data.begin(), data.end(), static_cast<double>(step_));
+      act("put", [&] { return tremula_out_put(out, field, data.data(), bytes_); });
+      maybe_die();
+      act("end_step", [&] { return tremula_out_end_step(out); });
+      step_is_complete();
+    }
+    act("close", [&] { return tremula_out_close(out); });
+    write("closed", TREMULA_OK);
+  }
+
+  void consume() {
+    tremula_in_stream* in = nullptr;
+    act("open", [&] {
+      return tremula_in_open(session_.get(), options_.text("stream", "s").c_str(), nullptr, &in);
+    });
+    in_.reset(in);
+    int field = 0;
+    act("field", [&] {
+      return tremula_in_field(in, options_.text("field", "f").c_str(), type(), layout_.get(),
+                              &field);
+    });
+    auto data = buffer();
+    const auto elements = bytes_ / 8;
+    for (long taken = 0;; ++taken) {
+      if (options_.number("leave-after", -1) == taken) break;
+      if (options_.number("abandon-after", -1) == taken) return;
+      if (act("begin_step", [&] { return tremula_in_begin_step(in); }) == TREMULA_END_OF_STREAM) {
+        write("end_of_stream", TREMULA_OK);
+        break;
+      }
+      std::uint64_t number = 0;
+      act("step", [&] { return tremula_in_step(in, &number); });
+      step_ = static_cast<long>(number);
+      if (taken == 0) write("first_step", TREMULA_OK);
+      pause();
+      maybe_die();
+      act("get", [&] { return tremula_in_get(in, field, data.data(), bytes_); });
+      for (std::size_t i = 0; i < elements; ++i)
+        if (data[i] != static_cast<double>(step_)) {
+          write("wrong_number", TREMULA_INTERNAL);
+          throw Over{};
+        }
+      act("end_step", [&] { return tremula_in_end_step(in); });
+      step_is_complete();
+    }
+    act("close", [&] { return tremula_in_close(in); });
+    write("closed", TREMULA_OK);
+  }
+
+  Options options_;
+  MaybeMpi mpi_;
+  Session session_;
+  Layout layout_;
+  OutStream out_;
+  InStream in_;
+  int rank_ = -1;
+  long step_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace
+
+}  // namespace tremula::coupled
+
+int main(int argc, char** argv) {
+  tremula::coupled::die_with_parent();
+  tremula::coupled::Actor(argc, argv).play();
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank is killed in the middle of a step: whoever depends on it has an error in time, and nobody
+// hangs.
+#include <signal.h>
+
+#include <tuple>
+
+#include "tests/coupled/actors.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+/// How long after the death the others may learn of it.
+constexpr double most_seconds = 10;
+constexpr int fatal_step = 3;
+constexpr int queue_depth =
+    2;  ///< default; a rank that needs nothing of the lost one may be so far ahead
+
+struct Loss {
+  Roles roles;  ///< of the producer and of the consumer
+  std::string transport;
+  Launcher launcher;
+
+  std::string name() const {
+    return std::to_string(roles[0].ranks) + "x" + std::to_string(roles[1].ranks) + "_" + transport +
+           (launcher == Launcher::plain ? "_plain" : "");
+  }
+};
+void PrintTo(const Loss& loss, std::ostream* out) { *out << loss.name(); }
+
+class CoupledLoss : public CoupledActors, public testing::WithParamInterface<Loss> {
+protected:
+  void SetUp() override {
+    stage.start_server();
+    if (GetParam().transport == "mpi") stage.start_ompi_server();
+  }
+  /// Packages of some hundred kibibytes, so that a step has a middle.
+  Actors act(const Role& role, const std::string& side, const Arguments& more = {}) {
+    const std::string layout = "shape=300000 grid=" + std::to_string(role.ranks);
+    return play(role, GetParam().launcher,
+                join({"--side", side, "--layout", layout, "--steps", "100000"},
+                     session(GetParam().transport, 20, 30), more));
+  }
+  /// Sends `signal` to `rank` of one side and checks that every rank of the other side learns of
+  /// it.
+  void lose(const std::string& lost_side, int rank, int signal = SIGKILL) {
+    const Role& producer = GetParam().roles[0];
+    const Role& consumer = GetParam().roles[1];
+    const Arguments death{"--die-rank",   std::to_string(rank),
+                          "--die-step",   std::to_string(fatal_step),
+                          "--die-signal", std::to_string(signal)};
+    const bool loses_producer = lost_side == "out";
+    const Actors out = act(producer, "out", loses_producer ? death : Arguments{});
+    const Actors in = act(consumer, "in", loses_producer ? Arguments{} : death);
+    const Actors& lost = loses_producer ? out : in;
+    const Actors& others = loses_producer ? in : out;
+
+    expect_end(others, 40);
+    const Event death_of = lost.event_of(rank, "die");
+    ASSERT_EQ(death_of.rank, rank) << "nobody died";
+    expect_error(others, TREMULA_PEER_LOST, 2 * most_seconds, {lost.role.name});
+    for (int r = 0; r < others.role.ranks; ++r) {
+      EXPECT_LT(others.error_of(r).at - death_of.at, most_seconds)
+          << others.role.name << " rank " << r;
+      EXPECT_EQ(others.event_of(r, "closed").rank, -1);
+      if (loses_producer) {
+        EXPECT_LE(others.error_of(r).step, fatal_step + queue_depth) << "rank " << r;
+      }
+    }
+    if (GetParam().launcher == Launcher::mpirun || signal != SIGKILL)
+      return;  // it takes the rest of its job with it
+    for (int r = 0; r < lost.role.ranks; ++r) {
+      if (r == rank) continue;
+      ASSERT_TRUE(lost.job->process(static_cast<std::size_t>(r)).wait(Deadline::after(30)));
+      EXPECT_EQ(lost.error_of(r).status, TREMULA_PEER_LOST) << lost.role.name << " rank " << r;
+      EXPECT_LT(lost.error_of(r).at - death_of.at, most_seconds) << lost.role.name << " rank " << r;
+    }
+  }
+};
+
+TEST_P(CoupledLoss, OfTheProducersRankZeroIsToldToTheConsumer) { lose("out", 0); }
+
+TEST_P(CoupledLoss, OfTheProducersLastRankIsToldToTheConsumer) {
+  lose("out", GetParam().roles[0].ranks - 1);
+}
+
+TEST_P(CoupledLoss, OfTheConsumersRankZeroIsToldToTheProducer) { lose("in", 0); }
+
+TEST_P(CoupledLoss, OfTheConsumersLastRankIsToldToTheProducer) {
+  lose("in", GetParam().roles[1].ranks - 1);
+}
+
+TEST_P(CoupledLoss, OfAProducerRankThatIsSilentIsToldToTheConsumer) { lose("out", 1, SIGSTOP); }
+
+TEST_P(CoupledLoss, OfAConsumerRankThatIsSilentIsToldToTheProducer) { lose("in", 1, SIGSTOP); }
+
+TEST_P(CoupledLoss, OfOneConsumerCostsTheOtherNothing) {
+  const auto& [producer, consumer] = std::tie(GetParam().roles[0], GetParam().roles[1]);
+  const Arguments steps{"--steps", "200"}, slowly{"--pause", "0.005"};
+  const auto one_has_come = (stage.directory() / "one-has-come").string();
+  const Actors out = act(producer, "out", join(steps, slowly));
+  const Actors steady = act({"steady", consumer.ranks}, "in", {"--step-file", one_has_come});
+  const Actors mortal = act({"mortal", consumer.ranks}, "in",
+                            {"--wait-file", one_has_come, "--die-rank", "0", "--die-step", "120"});
+  expect_end(steady, 60);
+  expect_end(out, 20);
+  ASSERT_TRUE(mortal.have_all("first_step", 0)) << "it came too late";
+  EXPECT_GT(mortal.event_of(0, "first_step").step, 0) << "it came first";
+  EXPECT_EQ(mortal.event_of(0, "die").step, 120);
+  for (int r = 0; r < consumer.ranks; ++r) {
+    EXPECT_EQ(steady.error_of(r).status, 0) << testing::PrintToString(steady.error_of(r));
+    EXPECT_EQ(steady.event_of(r, "end_of_stream").step, 199);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, CoupledLoss,
+    testing::Values(Loss{Roles{{"producer", 2}, {"consumer", 3}}, "ofi", Launcher::mpirun},
+                    Loss{Roles{{"producer", 2}, {"consumer", 3}}, "ofi", Launcher::plain},
+                    Loss{Roles{{"producer", 2}, {"consumer", 3}}, "mpi", Launcher::mpirun}),
+    [](const auto& test) { return test.param.name(); });
+
+}  // namespace
+
+}  // namespace tremula::coupled

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups come and go in every order that is allowed.
+#include <signal.h>
+
+#include "tests/coupled/actors.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+class CoupledOrder : public CoupledActors, public testing::WithParamInterface<std::string> {
+protected:
+  void SetUp() override {
+    stage.start_server();
+    if (GetParam().ends_with("mpi")) stage.start_ompi_server();
+  }
+  Actors act(const Role& role, const std::string& side, const Arguments& more = {}) {
+    const std::string layout = "shape=1000x10 grid=1x" + std::to_string(role.ranks);
+    return play(role, Launcher::mpirun,
+                join({"--side", side, "--layout", layout},
+                     session(GetParam().substr(GetParam().find('_') + 1), 20, 20), more));
+  }
+  void expect_no_error(const Actors& actors) {
+    for (int r = 0; r < actors.role.ranks; ++r)
+      EXPECT_EQ(actors.error_of(r).status, 0)
+          << actors.role.name << " " << testing::PrintToString(actors.error_of(r));
+  }
+  const Role producer{"producer", 2}, consumer{"consumer", 2};
+};
+
+TEST_P(CoupledOrder, AProducerThatClosesEndsTheStreamAfterItsLastStep) {
+  const Actors in = act(consumer, "in");  // it may come first
+  const Actors out = act(producer, "out", {"--steps", "6"});
+  for (const Actors& actors : {in, out}) {
+    expect_end(actors, 30);
+    expect_no_error(actors);
+  }
+  for (int r = 0; r < consumer.ranks; ++r) EXPECT_EQ(in.event_of(r, "end_of_stream").step, 5);
+}
+
+TEST_P(CoupledOrder, AConsumerThatLeavesEarlyDoesNotStopTheProducer) {
+  const Actors out = act(producer, "out", {"--steps", "60", "--pause", "0.01"});
+  const Actors in = act(consumer, "in", {"--leave-after", "5"});
+  for (const Actors& actors : {in, out}) {
+    expect_end(actors, 30);
+    expect_no_error(actors);
+  }
+  EXPECT_EQ(in.event_of(0, "closed").step, 4);
+  EXPECT_EQ(out.event_of(0, "closed").step, 60);
+}
+
+TEST_P(CoupledOrder, AConsumerThatComesLateJoinsAtALaterStep) {
+  const auto begun = (stage.directory() / "begun").string();
+  const Actors out = act(producer, "out",
+                         {"--steps", "200", "--pause", "0.01", "--stream-options",
+                          "{wait_for_consumers: 0}", "--step-file", begun});
+  const Actors in =
+      act({"late", 3}, "in", {"--wait-file", begun, "--layout", "shape=1000x10 grid=3x1"});
+  for (const Actors& actors : {in, out}) {
+    expect_end(actors, 30);
+    expect_no_error(actors);
+  }
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_GT(in.event_of(r, "first_step").step, 0);
+    EXPECT_EQ(in.event_of(r, "first_step").step, in.event_of(0, "first_step").step);
+    EXPECT_EQ(in.event_of(r, "end_of_stream").step, 199);
+  }
+}
+
+TEST_P(CoupledOrder, AConsumerComesBackUnderItsName) {
+  const Actors out =
+      act(producer, "out",
+          {"--steps", "300", "--pause", "0.01", "--stream-options", "{wait_for_consumers: 0}"});
+  const Actors once = act(consumer, "in", {"--leave-after", "2"});
+  expect_end(once, 20);
+  const Actors again = act(consumer, "in", {"--leave-after", "2"});
+  expect_end(again, 20);
+  expect_no_error(once);
+  expect_no_error(again);
+  EXPECT_GT(again.event_of(0, "first_step").step, once.event_of(0, "closed").step);
+  expect_end(out, 20);
+  expect_no_error(out);
+}
+
+TEST_P(CoupledOrder, AStreamThatIsGivenUpIsAnErrorForItsConsumer) {
+  const Actors out = act(producer, "out", {"--steps", "9", "--abandon-after", "4"});
+  const Actors in = act(consumer, "in");
+  expect_end(in, 30);
+  expect_error(in, TREMULA_PEER_LOST, 10, {"producer"});
+  expect_end(out, 10);
+}
+
+TEST_P(CoupledOrder, AStreamFlowsOnWithoutTheServer) {
+  const auto begun = (stage.directory() / "begun").string();
+  const Actors out =
+      act(producer, "out", {"--steps", "50", "--pause", "0.02", "--step-file", begun});
+  const Actors in = act(consumer, "in");
+  const auto deadline = Deadline::after(20);
+  while (!std::filesystem::exists(begun) && !deadline.expired())
+    in.job->wait(Deadline::after(0.01));
+  stage.stop_server(SIGKILL);
+  expect_end(in, 40);
+  for (int r = 0; r < consumer.ranks; ++r) EXPECT_EQ(in.event_of(r, "end_of_stream").step, 49);
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledOrder, testing::Values("2x2_ofi", "2x2_mpi"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+
+}  // namespace tremula::coupled

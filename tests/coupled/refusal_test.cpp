@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bad input ends in an error that names what was expected, what was found and what to do; never in
+// a hang.
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/coupled/actors.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+/// A port of this host at which nobody listens.
+int closed_port() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  bind(listener, reinterpret_cast<sockaddr*>(&address), length);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  close(listener);
+  return ntohs(address.sin_port);
+}
+
+const Arguments out_of_ten{"--side", "out", "--layout", "shape=10 grid=1"};
+const Arguments in_of_ten{"--side", "in", "--layout", "shape=10 grid=1"};
+
+/// The transport matters little here, so one of them stands for all.
+class CoupledRefusal : public CoupledActors, public testing::WithParamInterface<std::string> {};
+
+TEST_P(CoupledRefusal, OfAServerThatIsNotThere) {
+  const std::string address = "127.0.0.1:" + std::to_string(closed_port());
+  for (Launcher launcher : {Launcher::mpirun, Launcher::plain}) {
+    const Actors job = play({"lonely", 2}, launcher, join(out_of_ten, session(GetParam(), 3)),
+                            {{"TREMULA_SERVER", address}});
+    expect_end(job, 15);
+    expect_error(job, TREMULA_NO_SERVER, 5, {address, "TREMULA_SERVER", "tremula serve"});
+  }
+}
+
+TEST_P(CoupledRefusal, OfAPortFileThatIsStale) {
+  stage.start_server();
+  stage.stop_server(SIGKILL);
+  const auto port_file = stage.directory() / "server.port";
+  ASSERT_TRUE(std::filesystem::exists(port_file)) << "SIGKILL leaves the port file";
+  const Actors job = play({"lonely", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam(), 3)),
+                          {{"TREMULA_SERVER", "file:" + port_file.string()}});
+  expect_end(job, 15);
+  expect_error(job, TREMULA_NO_SERVER, 5, {port_file.string(), stage.server(), "tremula serve"});
+}
+
+TEST_P(CoupledRefusal, OfAnUnknownTransport) {
+  stage.start_server();
+  const Actors job = play({"modern", 2}, Launcher::mpirun, join(out_of_ten, session("pigeon")));
+  expect_end(job, 15);
+  expect_error(job, TREMULA_INVALID_ARGUMENT, 1, {"transport", "pigeon", "auto", "ofi", "mpi"});
+}
+
+TEST_P(CoupledRefusal, OfMpiWithoutAnOmpiServer) {
+  stage.start_server();
+  const Actors job = play({"unserved", 2}, Launcher::mpirun, join(out_of_ten, session("mpi")));
+  expect_end(job, 15);
+  expect_error(job, TREMULA_UNSUPPORTED, 2, {"ompi-server", "--report-uri", "--ompi-server file:"});
+}
+
+TEST_P(CoupledRefusal, OfMpiWithoutACommunicator) {
+  stage.start_server();
+  const Actors job = play({"plain", 1}, Launcher::plain, join(out_of_ten, session("mpi")));
+  expect_end(job, 15);
+  expect_error(job, TREMULA_UNSUPPORTED, 2, {"tremula_mpi.h", "ofi"});
+}
+
+TEST_P(CoupledRefusal, OfTwoSidesWithNoTransportInCommon) {
+  stage.start_server();
+  stage.start_ompi_server();
+  const Actors producer = play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session("mpi")));
+  const Actors consumer =
+      play({"consumer", 1}, Launcher::mpirun, join(in_of_ten, session(GetParam())));
+  expect_end(consumer, 15);
+  expect_error(consumer, TREMULA_MISMATCH, 5, {"mpi:Open MPI", "ofi:", "producer", "consumer"});
+}
+
+TEST_P(CoupledRefusal, OfASecondGroupWithTheSameName) {
+  stage.start_server();
+  const Actors first = play({"twin", 2}, Launcher::mpirun,
+                            {"--side", "out", "--layout", "shape=10 grid=2", "--session",
+                             "{transport: ofi, timeout: 4}"});
+  ASSERT_TRUE(first.have_all("joined", 10));
+  const Actors second = play({"twin", 2}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
+  expect_end(second, 15);
+  expect_error(second, TREMULA_REFUSED, 4, {"twin", "name"});
+}
+
+TEST_P(CoupledRefusal, OfAStreamThatNobodyOffers) {
+  stage.start_server();
+  const Actors job =
+      play({"hopeful", 2}, Launcher::mpirun,
+           join({"--side", "in", "--layout", "shape=10 grid=2", "--stream", "unicorns"},
+                session(GetParam(), 2)));
+  expect_end(job, 20);
+  expect_error(job, TREMULA_TIMED_OUT, 6, {"unicorns", "2 s", "start the producer"});
+}
+
+TEST_P(CoupledRefusal, OfAnotherShape) {
+  stage.start_server();
+  const Actors producer =
+      play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
+  const Actors consumer =
+      play({"consumer", 2}, Launcher::mpirun,
+           join({"--side", "in", "--layout", "shape=12 grid=2"}, session(GetParam())));
+  expect_end(consumer, 15);
+  expect_error(consumer, TREMULA_MISMATCH, 5, {"'f'", "producer", "consumer", "10", "12"});
+}
+
+TEST_P(CoupledRefusal, OfAnotherType) {
+  stage.start_server();
+  const Actors producer =
+      play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
+  const Actors consumer =
+      play({"consumer", 1}, Launcher::mpirun,
+           join(in_of_ten, Arguments{"--type", std::to_string(TREMULA_I64)}, session(GetParam())));
+  expect_end(consumer, 15);
+  expect_error(consumer, TREMULA_MISMATCH, 5, {"'f'", "producer", "consumer", "f64", "i64"});
+}
+
+TEST_P(CoupledRefusal, OfAFieldThatTheStreamDoesNotHave) {
+  stage.start_server();
+  const Actors producer =
+      play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
+  const Actors consumer = play({"consumer", 1}, Launcher::mpirun,
+                               join(in_of_ten, Arguments{"--field", "g"}, session(GetParam())));
+  expect_end(consumer, 15);
+  expect_error(consumer, TREMULA_MISMATCH, 5, {"'g'", "'f'"});
+}
+
+TEST_P(CoupledRefusal, OfAGridThatDoesNotMatchTheGroup) {
+  stage.start_server();
+  for (const char* side : {"out", "in"}) {
+    const Actors job =
+        play({std::string("misfit-") + side, 3}, Launcher::mpirun,
+             join({"--side", side, "--layout", "shape=8x8 grid=2x2"}, session(GetParam())));
+    expect_end(job, 15);
+    expect_error(job, TREMULA_INVALID_ARGUMENT, 2, {"3", "4", "members"});
+  }
+}
+
+TEST_P(CoupledRefusal, OfABufferOfTheWrongSize) {
+  stage.start_server();
+  const Actors producer = play({"producer", 1}, Launcher::mpirun,
+                               join(out_of_ten, Arguments{"--buffer", "8"}, session(GetParam())));
+  const Actors consumer =
+      play({"consumer", 1}, Launcher::mpirun, join(in_of_ten, session(GetParam())));
+  expect_end(producer, 15);
+  expect_error(producer, TREMULA_INVALID_ARGUMENT, 1, {"'f'", "80", "88"});
+
+  const Actors good = play({"good", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
+  const Actors bad = play({"bad", 1}, Launcher::mpirun,
+                          join(in_of_ten, Arguments{"--buffer", "-8"}, session(GetParam())));
+  expect_end(bad, 15);
+  expect_error(bad, TREMULA_INVALID_ARGUMENT, 1, {"'f'", "80", "72"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledRefusal, testing::Values("ofi"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+
+}  // namespace tremula::coupled
