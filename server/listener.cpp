@@ -206,7 +206,7 @@ struct Listener::Impl {
   void tick() {
     ticker.expires_after(tick_period);
     ticker.async_wait([this](const error_code& stopped) {
-      if (stopped) return;
+      if (stopped || stopping) return;
       const Clock::time_point at = Clock::now();
       // A server that was itself away (stopped, swapped out) cannot tell who was silent.
       const bool was_away = at - ticker.expiry() > 4 * tick_period;
