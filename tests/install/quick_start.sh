@@ -58,7 +58,9 @@ done
 export TREMULA_SERVER=file:$work/port TREMULA_TIMEOUT=60
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 start() {  # start PROGRAM RANKS: a job of its own
-  timeout 120 "$mpiexec" --oversubscribe --bind-to none -n "$2" \
+  # Two mpirun that start at once in one TMPDIR can both want to make the same folder in it, and one then gives up.
+  mkdir "$work/$1.tmp"
+  TMPDIR=$work/$1.tmp timeout 120 "$mpiexec" --oversubscribe --bind-to none -n "$2" \
     "$work/quick_start/build/quick_start_$1" >"$work/$1.log" 2>&1
 }
 start producer 2 &
