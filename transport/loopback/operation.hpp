@@ -3,6 +3,7 @@
 // Private to this folder.
 #include <string>
 
+#include "core/error.hpp"
 #include "transport/loopback/network.hpp"
 
 namespace tremula::transport {
