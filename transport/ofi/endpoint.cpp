@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "transport/ofi/host.hpp"
 
@@ -65,11 +66,40 @@ OfiEndpoint::~OfiEndpoint() {
   remove_leftovers();
 }
 
-void OfiEndpoint::connect(std::span<const Address> peers, Deadline) {
-  neighbours_ = port_->neighbours_among(peers);
-  if (const auto files = port_->shared_files(peers); files.size() > neighbours_.size())
-    watch_ = std::make_unique<PeerWatch>(files);
-  for (const fi_addr_t address : port_->add(peers)) peers_.push_back({.address = address});
+void OfiEndpoint::connect(std::span<const Address> peers, Deadline deadline) {
+  if (port_->is_shared_memory()) watch_ = std::make_unique<PeerWatch>(port_->shared_files(peers));
+  auto [addresses, neighbours] = port_->add(peers);
+  neighbours_ = std::move(neighbours);
+  for (const fi_addr_t address : addresses) peers_.push_back({.address = address});
+  if (port_->is_shared_memory()) shake_hands(deadline);
+}
+
+// libfabric's shm does not survive a first message from an endpoint that is closed when it is read.
+// So nobody may leave before all of the others have read something of it: the second greeting says
+// that the first one was read.
+void OfiEndpoint::shake_hands(Deadline deadline) {
+  const auto ranks = static_cast<Rank>(peers_.size());
+  for (Rank rank = 0; rank < ranks; ++rank)
+    if (!watch_->is_open(rank))
+      throw core::Error(core::Errc::peer_lost,
+                        "ofi: rank " + std::to_string(rank) +
+                            " of the other side closed its end before this side connected");
+  for (int round = 0; round < 2; ++round) {
+    std::vector<Request> sent, received;
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      received.push_back(start(Kind::be_greeted, rank, 0, nullptr, 0));
+      sent.push_back(start(Kind::greet, rank, 0, nullptr, 0));
+    }
+    for (Rank rank = 0; rank < ranks; ++rank)
+      while (!received[static_cast<std::size_t>(rank)].test() ||
+             !sent[static_cast<std::size_t>(rank)].test()) {
+        if (deadline.expired())
+          throw core::Error(
+              core::Errc::timed_out,
+              "ofi: rank " + std::to_string(rank) + " of the other side did not connect in time");
+        std::this_thread::yield();
+      }
+  }
 }
 
 Request OfiEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
@@ -105,12 +135,22 @@ bool OfiEndpoint::post(OfiOperation& operation) {
   const auto peer = peers_[static_cast<std::size_t>(operation.peer_)].address;
   const std::array<iovec, 2> room{
       {{operation.data_, operation.room_}, {sink_.get(), SinkTraits::bytes}}};
-  const auto code = guard([&] {
-    return operation.kind_ == Kind::send
-               ? fi_tsend(port_->endpoint(), operation.data_, operation.room_, nullptr, peer,
-                          operation.tag_, &operation.context_)
-               : fi_trecvv(port_->endpoint(), room.data(), nullptr, sink_ ? 2 : 1, peer,
-                           operation.tag_, 0, &operation.context_);
+  const auto code = guard([&]() -> ssize_t {
+    auto* endpoint = port_->endpoint();
+    auto* context = &operation.context_;
+    switch (operation.kind_) {
+      case Kind::send:
+        return fi_tsend(endpoint, operation.data_, operation.room_, nullptr, peer, operation.tag_,
+                        context);
+      case Kind::receive:
+        return fi_trecvv(endpoint, room.data(), nullptr, sink_ ? 2 : 1, peer, operation.tag_, 0,
+                         context);
+      case Kind::greet:
+        return fi_send(endpoint, nullptr, 0, nullptr, peer, context);
+      case Kind::be_greeted:
+        return fi_recv(endpoint, nullptr, 0, nullptr, peer, context);
+    }
+    return -FI_EINVAL;
   });
   if (code == -FI_EAGAIN) return false;
   operation.state_ = State::posted;
@@ -153,7 +193,7 @@ void OfiEndpoint::read_completions() {
     for (const auto& entry : std::span(entries).first(static_cast<std::size_t>(count))) {
       auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
       operation.state_ = State::finished;
-      operation.bytes_ = operation.kind_ == Kind::send ? operation.room_ : entry.len;
+      operation.bytes_ = operation.kind_ == Kind::receive ? entry.len : operation.room_;
       if (operation.bytes_ > operation.room_) {
         fail(operation, FI_ETRUNC);
         madvise(sink_.get(), SinkTraits::bytes, MADV_DONTNEED);
@@ -241,10 +281,18 @@ bool OfiEndpoint::close_if_lost() {
 }
 
 std::string OfiEndpoint::describe(const OfiOperation& operation) const {
-  return "ofi: " + std::string(operation.kind_ == Kind::send ? "send of " : "receive of up to ") +
-         std::to_string(operation.room_) + " bytes " +
-         (operation.kind_ == Kind::send ? "to" : "from") + " rank " +
-         std::to_string(operation.peer_) + " over " + provider_;
+  const auto bytes = std::to_string(operation.room_) + " bytes ";
+  const auto rest = "rank " + std::to_string(operation.peer_) + " over " + provider_;
+  switch (operation.kind_) {
+    case Kind::send:
+      return "ofi: send of " + bytes + "to " + rest;
+    case Kind::receive:
+      return "ofi: receive of up to " + bytes + "from " + rest;
+    case Kind::greet:
+    case Kind::be_greeted:
+      break;
+  }
+  return "ofi: connection with " + rest;
 }
 
 }  // namespace tremula::transport::ofi

@@ -21,7 +21,7 @@ class OfiEndpoint;
 ///     └──────────┴──> given up
 class OfiOperation final : public Operation {
 public:
-  enum class Kind { send, receive };
+  enum class Kind { send, receive, greet, be_greeted };
 
   explicit OfiOperation(OfiEndpoint& endpoint) : endpoint_(endpoint) {}
   std::optional<std::size_t> test() override;
@@ -80,11 +80,12 @@ private:
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
     bool is_lost = false;
-    std::array<int, 2> queued{};  ///< operations of this kind that wait for room, index = Kind
-    std::array<std::uint64_t, 2>
-        full_at{};  ///< the last round in which there was no room, index = Kind
+    std::array<int, 4> queued{};             ///< operations that wait for room, index = Kind
+    std::array<std::uint64_t, 4> full_at{};  ///< the last round without room, index = Kind
   };
 
+  /// Waits until every peer has our greeting and we have theirs.
+  void shake_hands(Deadline deadline);
   Request start(Kind kind, Rank peer, Tag tag, std::byte* data, std::size_t bytes);
   /// False if libfabric has no room at the moment.
   bool post(OfiOperation& operation);
@@ -112,9 +113,8 @@ private:
 
   Sink sink_;  // none where the system does not lend that much address space
   std::vector<std::shared_ptr<Port>> neighbours_;
-  std::shared_ptr<Port>
-      port_;  // null once closed; declared behind the neighbours, so closed before them
-  std::unique_ptr<PeerWatch> watch_;  // null unless memory is shared with other processes
+  std::shared_ptr<Port> port_;  // null once closed; behind the neighbours, so closed before them
+  std::unique_ptr<PeerWatch> watch_;  // null unless memory is shared
   std::string provider_;
   Address address_;
   core::Errc closed_code_{};  // why it is closed

@@ -46,14 +46,14 @@ PeerWatch::PeerWatch(std::span<const std::string> files)
   };
   add(stop_, stop_mark);
   for (std::size_t rank = 0; rank < files.size(); ++rank) {
+    files_[rank] = hold(files[rank]);
     const pid_t process = process_of(files[rank]);
     if (process == getpid()) continue;
-    files_[rank] = hold(files[rank]);
     if (process != 0)
       processes_[rank] = File(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
     if (processes_[rank]) add(processes_[rank], rank);
     // It may have ended meanwhile, and its number be another's.
-    if (process_of(files[rank]) == 0 && has_left_its_file(rank))
+    if (process_of(files[rank]) == 0 && is_open(static_cast<core::Rank>(rank)))
       lost_ = static_cast<core::Rank>(rank);
   }
   sigset_t all{}, before{};
@@ -74,9 +74,10 @@ void PeerWatch::enter() noexcept {
   calls_.fetch_add(1);
 }
 
-bool PeerWatch::has_left_its_file(std::size_t rank) const {
-  struct stat file {};
-  return files_[rank] && fstat(files_[rank].get(), &file) == 0 && file.st_nlink > 0;
+bool PeerWatch::is_open(core::Rank rank) const {
+  const auto& file = files_[static_cast<std::size_t>(rank)];
+  struct stat found {};
+  return file && fstat(file.get(), &found) == 0 && found.st_nlink > 0;
 }
 
 void PeerWatch::watch() {
@@ -88,13 +89,13 @@ void PeerWatch::watch() {
     if (count < 0 && errno != EINTR) return;
     if (count > 0 && event.data.u64 == stop_mark) return;
     if (count > 0) {
-      const auto rank = static_cast<std::size_t>(event.data.u64);
-      if (has_left_its_file(rank)) {
-        lost_ = static_cast<core::Rank>(rank);
+      const auto rank = static_cast<core::Rank>(event.data.u64);
+      if (is_open(rank)) {
+        lost_ = rank;
         return free_caller();
       }
-      epoll_ctl(ended_.get(), EPOLL_CTL_DEL, processes_[rank].get(),
-                nullptr);  // it had closed its end
+      const auto& process = processes_[static_cast<std::size_t>(rank)];
+      epoll_ctl(ended_.get(), EPOLL_CTL_DEL, process.get(), nullptr);
     } else if (calls_ != call || call % 2 == 0) {
       call = calls_;
       before = processor_seconds(caller_);

@@ -39,6 +39,9 @@ public:
   /// none.
   core::Rank lost() const noexcept { return lost_.load(); }
 
+  /// Whether a peer, dead or alive, has not closed its end.
+  bool is_open(core::Rank rank) const;
+
   /// Whether a call was left in the middle; no other may follow, not even to close.
   bool has_interrupted() const noexcept { return has_interrupted_.load(); }
 
@@ -61,7 +64,6 @@ private:
     calls_.fetch_add(1);
     return result;
   }
-  bool has_left_its_file(std::size_t rank) const;
   void watch();
   /// Waits for the end of the call that is under way, and brings it about if need be.
   void free_caller();
@@ -76,8 +78,8 @@ private:
   sigjmp_buf way_out_{};         // of the call that is under way
   File ended_;                   // readable when a process ends
   File stop_;                    // readable when the thread shall end
-  std::vector<File> processes_;  // index = rank; none for those of this process
-  std::vector<File> files_;      // likewise, held
+  std::vector<File> processes_;  // index = rank; none where it is this one
+  std::vector<File> files_;      // index = rank; held
   std::thread thread_;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/ofi/port.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +30,16 @@ Neighbourhood& neighbourhood() {
   return one;
 }
 
+/// @pre the neighbourhood is locked
+std::shared_ptr<Port> neighbour(const std::string& name) {
+  const auto at = neighbourhood().ports.find(name);
+  auto port = at == neighbourhood().ports.end() ? nullptr : at->second.lock();
+  if (port == nullptr)
+    throw core::Error(core::Errc::peer_lost,
+                      "ofi: a peer in this process has closed its end before this side connected");
+  return port;
+}
+
 template <class Owner, class Open>
 Owner opened(std::string_view what, Open open) {
   typename Owner::Handle handle = nullptr;
@@ -39,7 +51,7 @@ Owner opened(std::string_view what, Open open) {
 
 std::shared_ptr<Port> Port::open(const Provider& provider) {
   const std::shared_ptr<Port> port(new Port(provider));
-  if (port->format_ == FI_ADDR_STR) {
+  if (port->is_shared_memory()) {
     const std::lock_guard lock(neighbourhood().mutex);
     neighbourhood().ports[port->raw_name()] = port;
   }
@@ -49,7 +61,7 @@ std::shared_ptr<Port> Port::open(const Provider& provider) {
 Port::Port(const Provider& provider)
     : provider_(provider.info->fabric_attr->prov_name), format_(provider.info->addr_format) {
   const Info info(fi_dupinfo(provider.info.get()));
-  if (format_ == FI_ADDR_STR) {
+  if (is_shared_memory()) {
     const auto name = std::string(shared_memory_scheme) + next_shared_memory_name();
     std::free(info->src_addr);
     info->src_addr = strdup(name.c_str());
@@ -85,8 +97,9 @@ void Port::abandon(std::shared_ptr<Port> port) {
 }
 
 Port::~Port() {
-  if (format_ != FI_ADDR_STR) return;
+  if (!is_shared_memory()) return;
   const std::lock_guard lock(neighbourhood().mutex);
+  endpoint_.reset();
   std::erase_if(neighbourhood().ports, [](const auto& entry) { return entry.second.expired(); });
 }
 
@@ -108,7 +121,7 @@ std::string Port::checked(const Address& peer) const {
   const std::string head = provider_ + '\0';
   const auto name = text.substr(std::min(head.size(), text.size()));
   bool is_good = text.starts_with(head) && !name.empty();
-  if (format_ == FI_ADDR_STR) {  // becomes the name of a file: one of ours, in that folder
+  if (is_shared_memory()) {  // becomes the name of a file: one of ours, in that folder
     const auto start = std::string(shared_memory_scheme) + std::string(shared_memory_prefix);
     is_good = is_good && name.starts_with(start) && name.find('\0') == name.size() - 1 &&
               name.find('/', shared_memory_scheme.size()) == std::string::npos;
@@ -122,41 +135,33 @@ std::string Port::checked(const Address& peer) const {
   return name;
 }
 
-std::vector<fi_addr_t> Port::add(std::span<const Address> peers) {
-  if (format_ == FI_ADDR_STR && peers.size() > shared_memory_peers)
-    throw core::Error(core::Errc::unsupported, "ofi: shm reaches at most " +
-                                                   std::to_string(shared_memory_peers) +
-                                                   " ranks, found " + std::to_string(peers.size()) +
-                                                   "; use another provider, e.g. tcp;ofi_rxm");
-  std::vector<fi_addr_t> added;
-  for (const Address& peer : peers) {
-    const auto name = checked(peer);
-    if (fi_av_insert(addresses_.get(), name.data(), 1, &added.emplace_back(), 0, nullptr) != 1)
-      throw core::Error(core::Errc::transport, "ofi: " + provider_ +
-                                                   " cannot use the address of rank " +
-                                                   std::to_string(added.size() - 1));
-  }
-  return added;
-}
-
 std::vector<std::string> Port::shared_files(std::span<const Address> peers) const {
   std::vector<std::string> files;
-  if (format_ != FI_ADDR_STR) return files;
   for (const Address& peer : peers)
     files.emplace_back(checked(peer).c_str() + shared_memory_scheme.size());
   return files;
 }
 
-std::vector<std::shared_ptr<Port>> Port::neighbours_among(std::span<const Address> peers) const {
-  std::vector<std::shared_ptr<Port>> found;
-  if (format_ != FI_ADDR_STR) return found;
-  const std::lock_guard lock(neighbourhood().mutex);
+Port::Peers Port::add(std::span<const Address> peers) {
+  if (is_shared_memory() && peers.size() > shared_memory_peers)
+    throw core::Error(core::Errc::unsupported, "ofi: shm reaches at most " +
+                                                   std::to_string(shared_memory_peers) +
+                                                   " ranks, found " + std::to_string(peers.size()) +
+                                                   "; use another provider, e.g. tcp;ofi_rxm");
+  Peers added;
+  std::unique_lock<std::mutex> lock;  // no neighbour closes meanwhile
+  if (is_shared_memory()) lock = std::unique_lock(neighbourhood().mutex);
   for (const Address& peer : peers) {
-    const auto at = neighbourhood().ports.find(checked(peer));
-    if (at == neighbourhood().ports.end()) continue;
-    if (auto port = at->second.lock()) found.push_back(std::move(port));
+    const auto name = checked(peer);
+    if (is_shared_memory() && process_of(name.c_str() + shared_memory_scheme.size()) == getpid())
+      added.neighbours.push_back(neighbour(name));
+    if (fi_av_insert(addresses_.get(), name.data(), 1, &added.addresses.emplace_back(), 0,
+                     nullptr) != 1)
+      throw core::Error(core::Errc::transport, "ofi: " + provider_ +
+                                                   " cannot use the address of rank " +
+                                                   std::to_string(added.addresses.size() - 1));
   }
-  return found;
+  return added;
 }
 
 }  // namespace tremula::transport::ofi

@@ -33,14 +33,19 @@ public:
   const std::string& provider() const noexcept { return provider_; }
 
   Address address() const;
-  /// Makes peers reachable; what libfabric numbers them by, in their order.
-  /// @throws core::Error transport if one is no address of this provider, unsupported if they are
-  /// too many
-  std::vector<fi_addr_t> add(std::span<const Address> peers);
-  /// Names of the peers' files in /dev/shm; empty unless the provider is shm.
+  bool is_shared_memory() const noexcept { return format_ == FI_ADDR_STR; }
+  /// Names of the peers' files in /dev/shm.  @pre is_shared_memory()
   std::vector<std::string> shared_files(std::span<const Address> peers) const;
-  /// Those of the peers that are of this process, for the caller to keep.
-  std::vector<std::shared_ptr<Port>> neighbours_among(std::span<const Address> peers) const;
+
+  struct Peers {
+    std::vector<fi_addr_t> addresses;  ///< what libfabric numbers them by, index = rank
+    std::vector<std::shared_ptr<Port>>
+        neighbours;  ///< those of this process, for the caller to keep
+  };
+  /// Makes peers reachable.
+  /// @throws core::Error transport if one is no address of this provider, unsupported if they are
+  /// too many, peer_lost if one of this process is closed already
+  Peers add(std::span<const Address> peers);
 
 private:
   explicit Port(const Provider& provider);

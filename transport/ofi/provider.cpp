@@ -68,7 +68,7 @@ constexpr std::uint64_t all_tag_bits = 0xAAAAAAAAAAAAAAAA;
 Info everything() {
   Info hints(fi_allocinfo());
   hints->ep_attr->type = FI_EP_RDM;
-  hints->caps = FI_TAGGED | FI_DIRECTED_RECV;
+  hints->caps = FI_TAGGED | FI_MSG | FI_DIRECTED_RECV;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->domain_attr->mr_mode = 0;
   hints->domain_attr->threading =
