@@ -147,6 +147,12 @@ std::optional<Control::LinkEnd> Control::link_end(std::uint64_t link) {
   return end == ends_.end() ? std::nullopt : std::optional(end->second);
 }
 
+void Control::check_own_group() {
+  if (!any_end_.load(std::memory_order_acquire)) return;
+  const std::scoped_lock lock(mutex_);
+  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+}
+
 void Control::report(const wire::Counters& counters) {
   const std::scoped_lock lock(mutex_);
   auto& latest = counters_[{counters.stream(), counters.link()}];

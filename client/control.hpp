@@ -46,6 +46,9 @@ public:
   /// closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
 
+  /// @throws core::Error peer_lost if a rank of the own group is gone
+  void check_own_group();
+
   /// Why a link has ended: closed in order by the other side, or lost.
   struct LinkEnd {
     bool lost = false;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <random>
 
+#include "client/endpoint_group.hpp"
 #include "client/server_group.hpp"
 #include "client/version.hpp"
 #include "proto/convert.hpp"
@@ -126,6 +127,7 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
   session->group_ = std::make_unique<ServerGroup>(*session->control_, rank, size);
   session->transports_ = network_transports(config);
   session->agree_on_offers();
+  if (size > 1) session->link_own_ranks();
   return session;
 }
 
@@ -208,6 +210,20 @@ void Session::agree_on_offers() {
                                                "ranks have; found none (transport: {}); see "
                                                "the README on transports",
                                                name_, size(), config_.transport));
+}
+
+void Session::link_own_ranks() {
+  const bool is_root = rank() == 0;
+  std::unique_ptr<transport::Endpoint> endpoint;
+  together([&] {
+    endpoint = open_endpoint(offers_.front().offer(),
+                             is_root ? transport::Side::producer : transport::Side::consumer);
+  });
+  const auto addresses = group_->allgather(endpoint->address(), deadline());
+  const std::span all(addresses);
+  together([&] { endpoint->connect(is_root ? all.subspan(1) : all.first(1), deadline()); });
+  group_ = std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size(),
+                                           [this] { control_->check_own_group(); });
 }
 
 std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& offer,

@@ -16,7 +16,8 @@ namespace tremula::client {
 
 class Session {
 public:
-  /// A group that has no MPI: its ranks agree through the server. Collective.
+  /// A group that has no MPI: its ranks meet through the server, and then agree over a transport.
+  /// Collective.
   /// @param rank, size  both -1: RANK and WORLD_SIZE from the environment
   static std::unique_ptr<Session> open(const std::string& group, int rank, int size,
                                        const SessionConfig& config);
@@ -64,13 +65,15 @@ private:
   Session(std::string name, const SessionConfig& config);
   std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job) const;
   void agree_on_offers();
+  /// From here on the ranks of a group without MPI agree without the server.
+  void link_own_ranks();
 
   std::string name_;
   SessionConfig config_;
   std::unique_ptr<core::Log> log_;
   std::unique_ptr<Control> control_;
-  std::unique_ptr<transport::Group> group_;  // after control_: a group without MPI talks through it
   std::vector<std::unique_ptr<transport::Transport>> transports_;
+  std::unique_ptr<transport::Group> group_;  // after what it may talk through
   std::vector<wire::Offer> offers_;
 };
 
