@@ -132,7 +132,7 @@ Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& th
       classical(p.mine, p.me, p.theirs, pieces);
       break;
   }
-  return OverlapsBuilder::build(std::move(pieces), p.repetition);
+  return OverlapsBuilder::build(pieces, p.repetition);
 }
 
 Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution& theirs,
@@ -144,7 +144,7 @@ Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution
   cut_to_period(p);
   std::vector<Piece> pieces;
   pair(p.mine, p.me, p.theirs, to_turn(theirs, peer), pieces);
-  return OverlapsBuilder::build(std::move(pieces), p.repetition);
+  return OverlapsBuilder::build(pieces, p.repetition);
 }
 
 Index SegmentList::segments() const noexcept {

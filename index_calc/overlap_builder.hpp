@@ -58,7 +58,7 @@ struct Repetition {
 /// Groups pieces by peer. Costs the pieces, however many coordinates the other side has.
 class OverlapsBuilder {
 public:
-  static Overlaps build(std::vector<Piece> pieces, const Repetition& repetition);
+  static Overlaps build(const std::vector<Piece>& pieces, const Repetition& repetition);
 };
 
 }  // namespace tremula::index_calc

@@ -19,13 +19,17 @@ struct Dealt {
 
 inline Dealt deal(const Distribution& d) {
   Dealt dealt;
+  const auto* const splits = std::get_if<Splits>(&d);
+  const Index all = splits != nullptr ? splits->bounds.back() : std::get<BlockCyclic>(d).extent;
+  dealt.owner.reserve(static_cast<std::size_t>(all));
+  dealt.local.reserve(static_cast<std::size_t>(all));
   const auto give = [&dealt](Index player, Index elements) {
     for (Index i = 0; i < elements; ++i) {
       dealt.owner.push_back(player);
       dealt.local.push_back(dealt.count[static_cast<std::size_t>(player)]++);
     }
   };
-  if (const auto* splits = std::get_if<Splits>(&d)) {
+  if (splits != nullptr) {
     dealt.count.resize(static_cast<std::size_t>(splits->grid));
     for (std::size_t i = 0; i < splits->owner.size(); ++i)
       give(splits->owner[i], splits->bounds[i + 1] - splits->bounds[i]);

@@ -14,12 +14,14 @@ namespace {
 
 using testing::Random, testing::World;
 
-std::vector<Index> shape_of(Random& random, std::size_t dimensions) {
+/// Few elements, but now and then a dimension that is longer than a tile of the transposition.
+std::vector<Index> random_shape(Random& random, std::size_t dimensions) {
+  constexpr Index longest[] = {60, 14, 6, 5};
   std::vector<Index> shape;
   for (std::size_t d = 0; d < dimensions; ++d)
-    shape.push_back(random.in(random.one_in(20) ? 0 : 1, dimensions == 1   ? 60
-                                                         : dimensions == 2 ? 14
-                                                                           : 6));
+    shape.push_back(random.one_in(30) ? 0 : random.in(1, longest[dimensions - 1]));
+  if (random.one_in(4))
+    shape[static_cast<std::size_t>(random.in(0, static_cast<Index>(dimensions) - 1))] = 40;
   return shape;
 }
 
@@ -38,8 +40,8 @@ std::vector<std::byte> buffer_of(const std::vector<Index>& numbers, std::size_t 
 
 TEST(Pack, MovesEveryElementToItsPlaceInAgreedWireOrder) {
   Random random;
-  for (int round = 0; round < 1500; ++round) {
-    const auto shape = shape_of(random, static_cast<std::size_t>(random.in(1, 4)));
+  for (int round = 0; round < 1000; ++round) {
+    const auto shape = random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
     const Index most = shape.size() < 3 ? 4 : 2;
     const Layout from = random.layout(shape, most), to = random.layout(shape, most);
     const Order order = random.one_in(2) ? Order::row : Order::column;
@@ -75,6 +77,65 @@ TEST(Pack, MovesEveryElementToItsPlaceInAgreedWireOrder) {
     for (const auto& [rank, numbers] : target.buffers)
       ASSERT_EQ(received[rank], buffer_of(numbers, width));
   }
+}
+
+TEST(Pack, TransposesLargerThanATile) {
+  for (const char* shape :
+       {"shape=40x37 grid=1x1", "shape=37x3x33 grid=1x1x1", "shape=2x35x3x19 grid=1x1x1x1"}) {
+    Layout rows = Layout::parse(shape), columns = rows;
+    columns.storage_order = Order::column;
+    const World source(rows), target(columns);
+    for (const std::size_t width : {1U, 2U, 4U, 8U, 16U}) {
+      const auto from = buffer_of(source.buffers.at(0), width),
+                 to = buffer_of(target.buffers.at(0), width);
+      for (const Order order : {Order::row, Order::column}) {
+        std::vector<std::byte> wire(from.size()), back(from.size());
+        pack(make_plan(rows, columns, 0)[0], local_part(rows, 0), order, width, from, wire);
+        EXPECT_EQ(wire, order == Order::row ? from : to);
+        unpack(make_plan(columns, rows, 0)[0], local_part(columns, 0), order, width, wire, back);
+        EXPECT_EQ(back, to);
+      }
+    }
+  }
+}
+
+TEST(Pack, WalksContiguousMemoryAsOneRun) {
+  const auto runs_of = [](const char* mine, const char* theirs, Order order) {
+    const Layout layout = Layout::parse(mine);
+    return runs(make_plan(layout, Layout::parse(theirs), 0)[0], local_part(layout, 0), order);
+  };
+  EXPECT_EQ(runs_of("shape=40x30 grid=4x1", "shape=40x30 grid=1x1", Order::row), 1);
+  EXPECT_EQ(runs_of("shape=40x30 grid=4x1 block=2x30", "shape=40x30 grid=1x1", Order::row), 1);
+  EXPECT_EQ(runs_of("shape=40x30 grid=4x1 ghost=1x0", "shape=40x30 grid=1x1", Order::row), 1);
+  EXPECT_EQ(runs_of("shape=40x30 grid=4x1 ghost=0x1", "shape=40x30 grid=1x1", Order::row), 10);
+  EXPECT_EQ(runs_of("shape=40x30 grid=4x1", "shape=40x30 grid=1x1", Order::column), 300);
+  EXPECT_EQ(runs_of("shape=40x30 grid=1x1", "shape=40x30 grid=1x2", Order::row), 40);
+  EXPECT_EQ(runs_of("shape=40x30 grid=1x1", "shape=40x30 grid=1x2 block1=1", Order::row), 600);
+}
+
+TEST(Pack, RefusesBuffersOfTheWrongSize) {
+  const Layout layout = Layout::parse("shape=6 grid=2 ghost=1");
+  const Plan plan = make_plan(layout, Layout::parse("shape=6 grid=1"), 0);
+  const LocalPart part = local_part(layout, 0);
+  std::vector<std::byte> local(5 * 8), wire(3 * 8);
+  EXPECT_NO_THROW(pack(plan[0], part, Order::row, 8, local, wire));
+  const auto refused = [&](std::size_t element_bytes, std::size_t local_bytes,
+                           std::size_t wire_bytes, const std::string& text) {
+    for (const bool packing : {true, false}) {
+      try {
+        const auto l = std::span(local).first(local_bytes), w = std::span(wire).first(wire_bytes);
+        packing ? pack(plan[0], part, Order::row, element_bytes, l, w)
+                : unpack(plan[0], part, Order::row, element_bytes, w, l);
+        ADD_FAILURE() << "expected an error with: " << text;
+      } catch (const core::Error& e) {
+        EXPECT_EQ(e.code(), core::Errc::invalid_argument);
+        EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+      }
+    }
+  };
+  refused(8, 39, 24, "expected a local buffer of 5 elements of 8 bytes, found 39 bytes");
+  refused(8, 40, 23, "expected 3 elements of 8 bytes on the wire, found 23 bytes");
+  refused(3, 40, 24, "expected elements of 1, 2, 4, 8 or 16 bytes");
 }
 
 }  // namespace
