@@ -246,7 +246,13 @@ void OutStream::close() {
       [&] {
         wire::ToServer message;
         message.mutable_close_stream()->set_stream(name());
-        session_.control().call(message, session_.deadline());
+        try {
+          session_.control().call(message, session_.deadline());
+        } catch (const Error& e) {  // every consumer has everything: nothing is lost
+          if (e.code() != Errc::no_server) throw;
+          session_.log().warn("client",
+                              fmt::format("close stream={} error=\"{}\"", name(), e.what()));
+        }
         if (!lost_.empty())
           throw Error(Errc::peer_lost, fmt::format("stream '{}', close: {}", name(), lost_));
         return core::Bytes{};

@@ -53,8 +53,8 @@ int from_environment(const char* variable, int least, const std::string& group) 
 /// The ranks of a job without MPI know each other by what their launcher set, if anything.
 std::string job_from_environment() {
   for (const char* variable : {"TREMULA_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"})
-    if (const char* text = std::getenv(variable)) return text;
-  return {};
+    if (const char* text = std::getenv(variable); text && *text) return text;
+  return "unnamed";
 }
 
 /// What happened on one rank, for the others: an error or some bytes.
