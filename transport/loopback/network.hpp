@@ -33,9 +33,9 @@ public:
     bool fail = false;         ///< its send ends in Errc::transport
     double delay_seconds = 0;  ///< arrives so much later, and so do those with its tag behind it
     std::optional<std::size_t>
-        arrives_as;  ///< length that the receiver finds; zeros beyond what was sent
+        arrives_as{};  ///< length that the receiver finds; zeros beyond what was sent
     std::optional<std::size_t>
-        flipped_byte;  ///< position of a byte that arrives with all bits inverted
+        flipped_byte{};  ///< position of a byte that arrives with all bits inverted
     bool operator==(const Fault&) const = default;
   };
   /// Called for every message, one at a time. Must not call the network.

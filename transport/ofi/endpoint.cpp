@@ -189,7 +189,7 @@ void OfiEndpoint::read_completions() {
       continue;
     }
     if (count == -FI_EAGAIN || count == -EOWNERDEAD) return;
-    check(count, "fi_cq_read over " + provider_);
+    check(count, "fi_cq_read");
     for (const auto& entry : std::span(entries).first(static_cast<std::size_t>(count))) {
       auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
       operation.state_ = State::finished;

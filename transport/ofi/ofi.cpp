@@ -7,6 +7,7 @@
 #include "transport/ofi/endpoint.hpp"
 #include "transport/ofi/host.hpp"
 #include "transport/ofi/provider.hpp"
+#include "transport/ofi/signals.hpp"
 
 namespace tremula::transport {
 
@@ -24,6 +25,7 @@ void set_defaults() {
 }  // namespace
 
 Ofi::Ofi(const OfiOptions& options) {
+  const ofi::SignalKeeper keeper;
   set_defaults();
   providers_ = ofi::find_providers(options);
   if (std::any_of(providers_.begin(), providers_.end(),

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "transport/ofi/host.hpp"
+#include "transport/ofi/signals.hpp"
 
 namespace tremula::transport::ofi {
 
@@ -60,6 +61,7 @@ std::shared_ptr<Port> Port::open(const Provider& provider) {
 
 Port::Port(const Provider& provider)
     : provider_(provider.info->fabric_attr->prov_name), format_(provider.info->addr_format) {
+  const SignalKeeper keeper;
   const Info info(fi_dupinfo(provider.info.get()));
   if (is_shared_memory()) {
     const auto name = std::string(shared_memory_scheme) + next_shared_memory_name();

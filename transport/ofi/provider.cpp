@@ -65,6 +65,9 @@ std::string listed(const std::set<std::string>& names) {
 /// The first bit set: the caller may use all 64 (fi_endpoint(3), mem_tag_format).
 constexpr std::uint64_t all_tag_bits = 0xAAAAAAAAAAAAAAAA;
 
+/// A provider that cannot move a package of this many bytes in one piece is left out.
+constexpr std::size_t longest_message = std::size_t{1} << 40;
+
 Info everything() {
   Info hints(fi_allocinfo());
   hints->ep_attr->type = FI_EP_RDM;
@@ -100,6 +103,7 @@ std::vector<Provider> find_providers(const OfiOptions& options) {
     names.insert(provider);
     if (!ip.empty()) places.insert(place + " (" + ip + ')');
     if (options.provider.empty() ? is_avoided(provider) : options.provider != provider) continue;
+    if (info->ep_attr->max_msg_size < longest_message) continue;
     if (provider == "shm") offer(*info, "ofi:shm@" + shared_memory_identity());
     if (ip == "127.0.0.1") offer(*info, "ofi:" + provider + '@' + loopback_identity());
     if (!options.bind.empty() && (place == options.bind || ip == options.bind))

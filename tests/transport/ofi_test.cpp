@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ofi does beyond the contract: choose among providers, keep to this machine, clean up.
+#include "transport/ofi/ofi.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "core/error.hpp"
+#include "transport/ofi/host.hpp"
+
+namespace {
+std::atomic<long> allocations = 0;
+}
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace tremula::transport {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string error_text(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const core::Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// Two ends in this process; the second is driven by a thread while both connect.
+struct Pair {
+  explicit Pair(Ofi& ofi, const std::string& offer)
+      : producer(ofi.open(offer, Side::producer)), consumer(ofi.open(offer, Side::consumer)) {
+    std::thread other([this] {
+      consumer->connect(std::vector<Address>{producer->address()}, Deadline::after(10));
+    });
+    producer->connect(std::vector<Address>{consumer->address()}, Deadline::after(10));
+    other.join();
+  }
+  /// One message from the producer to the consumer.
+  void move(core::BytesView out, std::span<std::byte> in) {
+    Request receive = consumer->receive(0, 1, in), send = producer->send(0, 1, out);
+    const auto deadline = Deadline::after(20);
+    while (!(send.test() & receive.test()))
+      if (deadline.expired()) throw core::Error(core::Errc::timed_out, "no message");
+  }
+  std::unique_ptr<Endpoint> producer, consumer;
+};
+
+std::size_t open_files() {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+
+/// Local addresses, as the kernel writes them, on which sockets of this process listen.
+std::set<std::string> listening_addresses() {
+  std::set<std::string> own, found;
+  for (const auto& file : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code ignored;
+    const auto link = fs::read_symlink(file.path(), ignored).string();
+    if (link.starts_with("socket:[")) own.insert(link.substr(8, link.size() - 9));
+  }
+  for (const char* table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
+    std::ifstream in(table);
+    std::string line, word;
+    for (std::getline(in, line); std::getline(in, line);) {
+      std::istringstream words(line);
+      std::vector<std::string> columns;
+      while (words >> word) columns.push_back(word);
+      if (columns.size() > 9 && columns[3] == "0A" && own.count(columns[9]) == 1)
+        found.insert(columns[1].substr(0, columns[1].find(':')));
+    }
+  }
+  return found;
+}
+
+std::set<std::string> shared_files() {
+  std::set<std::string> found;
+  for (const auto& file : fs::directory_iterator("/dev/shm")) {
+    const auto name = file.path().filename().string();
+    if (name.find("-" + std::to_string(getpid()) + "-") != std::string::npos) found.insert(name);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST(Ofi, OffersSharedMemoryFirstAndThenLoopback) {
+  const auto offers = Ofi().offers();
+  ASSERT_GE(offers.size(), 2u);
+  EXPECT_TRUE(offers[0].starts_with("ofi:shm@")) << offers[0];
+  EXPECT_TRUE(offers[1].starts_with("ofi:tcp;ofi_rxm@")) << offers[1];
+  EXPECT_EQ(std::set(offers.begin(), offers.end()).size(), offers.size());
+  EXPECT_EQ(Ofi().offers(), offers);
+}
+
+TEST(Ofi, OffersWhatOtherMachinesReachOnlyIfToldWhereToListen) {
+  for (const auto& offer : Ofi().offers()) EXPECT_NE(offer.find('@'), std::string::npos) << offer;
+  for (const char* bind : {"127.0.0.1", "lo"}) {
+    const auto offers = Ofi({.provider = {}, .bind = bind}).offers();
+    EXPECT_EQ(std::count(offers.begin(), offers.end(), "ofi:tcp;ofi_rxm"), 1) << bind;
+  }
+}
+
+TEST(Ofi, ListensOnLoopbackOnly) {
+  Ofi ofi;
+  std::vector<std::unique_ptr<Endpoint>> open;
+  for (const auto& offer : ofi.offers()) open.push_back(ofi.open(offer, Side::producer));
+  EXPECT_EQ(listening_addresses(), (std::set<std::string>{"0100007F"}));
+}
+
+TEST(Ofi, NamesWhatThereIsWhenItRefuses) {
+  const auto provider = error_text([] { Ofi({.provider = "carrier_pigeon", .bind = {}}); });
+  EXPECT_NE(provider.find("carrier_pigeon"), std::string::npos) << provider;
+  EXPECT_NE(provider.find("tcp;ofi_rxm"), std::string::npos) << provider;
+  const auto bind = error_text([] { Ofi({.provider = {}, .bind = "203.0.113.7"}); });
+  EXPECT_NE(bind.find("203.0.113.7"), std::string::npos) << bind;
+  EXPECT_NE(bind.find("127.0.0.1"), std::string::npos) << bind;
+  Ofi ofi;
+  const auto offer = error_text([&] { ofi.open("ofi:shm@elsewhere", Side::producer); });
+  EXPECT_NE(offer.find("elsewhere"), std::string::npos) << offer;
+  EXPECT_NE(offer.find(ofi.offers().front()), std::string::npos) << offer;
+}
+
+TEST(Ofi, RefusesWhatCannotBe) {
+  Ofi ofi;
+  Bytes bytes(8);
+  for (const auto& offer : ofi.offers()) {
+    const auto lone = ofi.open(offer, Side::producer);
+    EXPECT_THROW(lone->send(0, 0, bytes), core::Error) << "not connected";
+    Pair pair(ofi, offer);
+    EXPECT_THROW(pair.producer->send(1, 0, bytes), core::Error);
+    EXPECT_THROW(pair.producer->receive(-1, 0, bytes), core::Error);
+  }
+  const auto shm = ofi.open(ofi.offers().front(), Side::producer);
+  const std::vector<Address> crowd(257, ofi.open(ofi.offers().front(), Side::consumer)->address());
+  const auto text = error_text([&] { shm->connect(crowd, Deadline::after(1)); });
+  EXPECT_NE(text.find("257"), std::string::npos) << text;
+}
+
+TEST(Ofi, AllocatesNothingForAMessage) {
+  Ofi ofi;
+  for (const auto& offer : ofi.offers()) {
+    Pair pair(ofi, offer);
+    const Bytes out(100000, std::byte{1});
+    Bytes in(100000);
+    for (int i = 0; i < 10; ++i) pair.move(out, in);
+    const long before = allocations;
+    for (int i = 0; i < 100; ++i) pair.move(out, in);
+    EXPECT_EQ(allocations - before, 0) << offer;
+  }
+}
+
+TEST(Ofi, LeavesNoFileBehind) {
+  Ofi ofi;
+  for (const auto& offer : ofi.offers()) {
+    { Pair once(ofi, offer); }  // what libfabric opens for the process stays
+    const auto before = open_files();
+    for (int i = 0; i < 5; ++i) {
+      Pair pair(ofi, offer);
+      Bytes in(10);
+      pair.move(Bytes(10), in);
+    }
+    EXPECT_EQ(open_files(), before) << offer;
+    EXPECT_EQ(shared_files(), std::set<std::string>{}) << offer;
+  }
+}
+
+TEST(Ofi, LeavesSignalsToTheApplication) {
+  const auto handler = [](int number) {
+    struct sigaction now {};
+    sigaction(number, nullptr, &now);
+    return now.sa_handler;
+  };
+  const auto own = [](int) {};
+  signal(SIGTERM, own);
+  Ofi ofi;
+  for (const auto& offer : ofi.offers()) ofi.open(offer, Side::producer);
+  EXPECT_EQ(handler(SIGTERM), static_cast<sighandler_t>(own));
+  EXPECT_EQ(handler(SIGINT), SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+}
+
+TEST(OfiHost, RemovesTheFilesOfDeadProcessesAndNoOthers) {
+  const auto make = [](const std::string& name) {
+    std::ofstream(("/dev/shm/" + name).c_str()) << "x";
+    return fs::path("/dev/shm") / name;
+  };
+  const auto mine = ofi::next_shared_memory_name();  // tremula-<namespace>-<pid>-<start>-<n>
+  const auto with_pid = [&](const std::string& pid) {
+    auto name = mine;
+    const auto own = "-" + std::to_string(getpid()) + "-";
+    return name.replace(name.find(own), own.size(), "-" + pid + "-");
+  };
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+
+  const auto living = make(mine), dead = make(with_pid(std::to_string(child)));
+  const auto reused = make(with_pid("1")), held = make(with_pid(std::to_string(child)) + "0");
+  const auto elsewhere = make("tremula-1-" + std::to_string(child) + "-5-0"),
+             other = make("tremula");
+  const auto hold = ofi::hold(held.filename());
+  EXPECT_EQ(ofi::remove_leftovers(), 2);
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_FALSE(fs::exists(reused)) << "its process number is another process's now";
+  for (const auto& file : {living, held, elsewhere, other}) {
+    EXPECT_TRUE(fs::exists(file)) << file;
+    fs::remove(file);
+  }
+}
+
+}  // namespace tremula::transport
