@@ -27,9 +27,8 @@ Message message(const std::string& text) {
 template <class Message>
 core::Bytes raw(const Message& of) {
   const std::string text = of.SerializePartialAsString();
-  core::Bytes out(text.size());
-  std::memcpy(out.data(), text.data(), text.size());
-  return out;
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
 }
 
 std::string error_of(const auto& call, Errc code) {
