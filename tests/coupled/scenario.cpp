@@ -193,7 +193,11 @@ Scenario make_scenario(std::uint64_t seed, int number, int producers, int consum
     FieldCase field;
     field.name = "field-" + std::to_string(f);
     field.type = static_cast<tremula_type>(dice.from(TREMULA_I8, TREMULA_C128));
-    const std::int64_t most[] = {600, 40, 14, 7};
+    // Most are small, where the odd cases are; some have messages that no transport copies on the
+    // way.
+    const bool is_big = dice.one_in(8);
+    const std::int64_t most[] = {is_big ? 120000 : 600, is_big ? 350 : 40, is_big ? 50 : 14,
+                                 is_big ? 18 : 7};
     const auto dimensions = static_cast<std::size_t>(dice.from(1, 4));
     std::vector<std::int64_t> shape;
     for (std::size_t d = 0; d < dimensions; ++d)

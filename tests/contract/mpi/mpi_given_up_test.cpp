@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations that are given up when others of the same tag wait behind them, or when half of their
+// bytes are there.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "tests/contract/contract.hpp"
+
+namespace tremula::contract {
+
+namespace {
+
+constexpr std::size_t mebi = std::size_t{1} << 20;
+
+void progress_for(Endpoint& link, double seconds) {
+  const auto deadline = Deadline::after(seconds);
+  while (!deadline.expired()) {
+    link.progress();
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
+TEST_P(TransportContract, GivesTheMessageOfAGivenUpReceiveToTheNext) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
+    for (std::size_t bytes : {std::size_t{100}, mebi}) {
+      std::vector<Request> requests;
+      std::vector<Bytes> messages;
+      if (seat.side == Side::consumer) {
+        messages.assign(4, Bytes(bytes));
+        for (auto& message : messages) requests.push_back(link->receive(0, 1, message));
+        requests[2].reset();
+        requests[0].reset();
+        messages.push_back(Bytes(bytes));
+        requests.push_back(link->receive(0, 1, messages.back()));
+      }
+      seat.meet(link.get());
+      if (seat.side == Side::producer) {
+        for (std::uint64_t i = 0; i < 3; ++i) messages.push_back(pattern(bytes, i));
+        for (auto& message : messages) requests.push_back(link->send(0, 1, message));
+      }
+      finish(*link, requests);
+      if (seat.side == Side::consumer) {
+        EXPECT_TRUE(is_pattern(messages[1], 0));
+        EXPECT_TRUE(is_pattern(messages[3], 1));
+        EXPECT_TRUE(is_pattern(messages[4], 2));
+        EXPECT_EQ(messages[0], Bytes(bytes));
+        EXPECT_EQ(messages[2], Bytes(bytes));
+      }
+      seat.meet(link.get());
+    }
+  });
+}
+
+TEST_P(TransportContract, LeavesTheBytesOfAReceiveAloneThatWasGivenUpHalfway) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
+    constexpr std::size_t bytes = 64 * mebi;
+    Bytes message = seat.side == Side::producer ? pattern(bytes, 7) : Bytes(bytes);
+    Request request =
+        seat.side == Side::producer ? link->send(0, 1, message) : link->receive(0, 1, message);
+    if (seat.side == Side::consumer) {
+      const auto has_begun = [&] {
+        return std::ranges::any_of(std::span(message).first(64),
+                                   [](auto b) { return b != std::byte{0}; });
+      };
+      const auto deadline = Deadline::after(patience_seconds);
+      while (!has_begun() && !deadline.expired()) link->progress();
+      ASSERT_TRUE(has_begun());
+      request.reset();
+      std::ranges::fill(message, std::byte{42});
+      progress_for(*link, 0.3);
+      EXPECT_TRUE(std::ranges::all_of(message, [](auto b) { return b == std::byte{42}; }));
+    } else {
+      progress_for(*link, 0.3);
+      request.reset();
+    }
+    seat.meet(link.get());
+  });
+}
+
+}  // namespace tremula::contract
