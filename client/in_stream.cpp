@@ -68,9 +68,12 @@ void InStream::subscribe() {
     link_ = open_link(session_, matched, fields_.all(), transport::Side::consumer);
     statistics_.plan_seconds = link_.plan.seconds;
     statistics_.transport = link_.transport;
-    exchange_ = std::make_unique<InExchange>(std::move(link_.plan), *link_.endpoint, link_.number,
-                                             link_.queue_depth);
+    session_.together([&] {  // staging may not fit into memory
+      exchange_ = std::make_unique<InExchange>(std::move(link_.plan), *link_.endpoint, link_.number,
+                                               link_.queue_depth);
+    });
   } catch (const Error& e) {
+    exchange_.reset();
     link_.number = matched.link();
     if (session_.rank() == 0) close_link(e.what());
     throw;

@@ -95,8 +95,10 @@ void OutStream::join(const wire::Matched& matched) {
     open.link = open_link(session_, matched, fields_.all(), transport::Side::producer);
     ended_.plan_seconds += open.link.plan.seconds;
     ended_.transport = open.link.transport;
-    open.exchange = std::make_unique<OutExchange>(std::move(open.link.plan), *open.link.endpoint,
-                                                  open.link.number, step_, open.link.queue_depth);
+    session_.together([&] {  // staging may not fit into memory
+      open.exchange = std::make_unique<OutExchange>(std::move(open.link.plan), *open.link.endpoint,
+                                                    open.link.number, step_, open.link.queue_depth);
+    });
     links_.push_back(std::move(open));
   } catch (const Error& e) {  // on every rank: a consumer that cannot be reached costs the producer
                               // nothing else

@@ -244,6 +244,8 @@ core::Bytes Session::from_root(const std::function<core::Bytes()>& work, core::D
       outcome = encode_outcome(std::nullopt, work());
     } catch (const Error& e) {
       outcome = encode_outcome(e, {});
+    } catch (const std::exception& e) {
+      outcome = encode_outcome(Error(Errc::internal, e.what()), {});
     }
   }
   return decode_outcome(group_->broadcast(
@@ -251,18 +253,19 @@ core::Bytes Session::from_root(const std::function<core::Bytes()>& work, core::D
 }
 
 void Session::together(const std::function<void()>& work) {
-  core::Bytes outcome;
+  std::optional<Error> error;
   try {
     work();
-    outcome = encode_outcome(std::nullopt, {});
   } catch (const Error& e) {
-    outcome = encode_outcome(size() == 1 ? e
-                                         : Error(e.code(), fmt::format("rank {} of group '{}': {}",
-                                                                       rank(), name_, e.what())),
-                             {});
+    error = e;
+  } catch (const std::exception& e) {
+    error = Error(Errc::internal, e.what());
   }
-  for (const auto& of_rank : group_->allgather(
-           std::move(outcome), core::Deadline::after(config_.timeout + patience_seconds)))
+  if (error && size() > 1)
+    error = Error(error->code(),
+                  fmt::format("rank {} of group '{}': {}", rank(), name_, error->what()));
+  const auto patience = core::Deadline::after(config_.timeout + patience_seconds);
+  for (const auto& of_rank : group_->allgather(encode_outcome(error, {}), patience))
     decode_outcome(of_rank);
 }
 
