@@ -10,12 +10,12 @@
 namespace tremula::index_calc {
 namespace {
 
-template <class... F>
-struct Visitor : F... {
-  using F::operator()...;
-};
-template <class... F>
-Visitor(F...) -> Visitor<F...>;
+/// std::visit for the two kinds, which cannot throw.
+template <class Action>
+auto visit(const Distribution& d, Action&& action) noexcept {
+  const auto* dealt = std::get_if<BlockCyclic>(&d);
+  return dealt != nullptr ? action(*dealt) : action(*std::get_if<Splits>(&d));
+}
 
 void check(bool ok, const std::string& text) {
   if (!ok) throw core::Error(core::Errc::invalid_argument, text);
@@ -49,14 +49,68 @@ void validate_one(const Splits& d) {
                       d.owner[i], i));
 }
 
+/// Place of `c` in the dealing order.
+Index turn_of(const BlockCyclic& d, GridCoord c) noexcept {
+  return c.value >= d.source ? c.value - d.source : c.value + (d.grid - d.source);
+}
+
+Index extent_of(const BlockCyclic& d) noexcept { return d.extent; }
+
+GridCoord owner_in(const BlockCyclic& d, GlobalIndex i) noexcept {
+  const Index turn = i.value / d.block % d.grid;
+  return {turn < d.grid - d.source ? turn + d.source : turn - (d.grid - d.source)};
+}
+
+LocalIndex to_local_in(const BlockCyclic& d, GlobalIndex i) noexcept {
+  // Divided twice, because block * grid may exceed 63 bits.
+  return {i.value / d.block / d.grid * d.block + i.value % d.block};
+}
+
+GlobalIndex to_global_in(const BlockCyclic& d, GridCoord c, LocalIndex i) noexcept {
+  return {(i.value / d.block * d.grid + turn_of(d, c)) * d.block + i.value % d.block};
+}
+
+Index local_extent_in(const BlockCyclic& d, GridCoord c) noexcept {
+  const Index turn = turn_of(d, c), full_blocks = d.extent / d.block;
+  const Index rounds = full_blocks / d.grid, left = full_blocks % d.grid;
+  return rounds * d.block + (turn < left ? d.block : turn == left ? d.extent % d.block : 0);
+}
+
 /// The interval that holds `i`.
-std::size_t interval_of(const Splits& d, Index i) noexcept {
-  return static_cast<std::size_t>(std::upper_bound(d.bounds.begin() + 1, d.bounds.end(), i) -
+std::size_t interval_of(const Splits& d, GlobalIndex i) noexcept {
+  return static_cast<std::size_t>(std::upper_bound(d.bounds.begin() + 1, d.bounds.end(), i.value) -
                                   d.bounds.begin() - 1);
 }
 
-Index length(const Splits& d, std::size_t interval) noexcept {
-  return d.bounds[interval + 1] - d.bounds[interval];
+/// Elements of the first `intervals` intervals that belong to `c`.
+Index elements_before(const Splits& d, std::size_t intervals, Index c) noexcept {
+  Index sum = 0;
+  for (std::size_t k = 0; k < intervals; ++k)
+    if (d.owner[k] == c) sum += d.bounds[k + 1] - d.bounds[k];
+  return sum;
+}
+
+Index extent_of(const Splits& d) noexcept { return d.bounds.empty() ? 0 : d.bounds.back(); }
+
+GridCoord owner_in(const Splits& d, GlobalIndex i) noexcept { return {d.owner[interval_of(d, i)]}; }
+
+LocalIndex to_local_in(const Splits& d, GlobalIndex i) noexcept {
+  const std::size_t here = interval_of(d, i);
+  return {elements_before(d, here, d.owner[here]) + i.value - d.bounds[here]};
+}
+
+GlobalIndex to_global_in(const Splits& d, GridCoord c, LocalIndex i) noexcept {
+  Index rest = i.value;
+  for (std::size_t k = 0;; ++k) {
+    if (d.owner[k] != c.value) continue;
+    const Index length = d.bounds[k + 1] - d.bounds[k];
+    if (rest < length) return {d.bounds[k] + rest};
+    rest -= length;
+  }
+}
+
+Index local_extent_in(const Splits& d, GridCoord c) noexcept {
+  return elements_before(d, d.owner.size(), c.value);
 }
 
 }  // namespace
@@ -66,79 +120,27 @@ void validate(const Distribution& d) {
 }
 
 Index extent(const Distribution& d) noexcept {
-  return std::visit(
-      Visitor{[](const BlockCyclic& one) { return one.extent; },
-              [](const Splits& one) { return one.bounds.empty() ? 0 : one.bounds.back(); }},
-      d);
+  return visit(d, [](const auto& one) { return extent_of(one); });
 }
 
 Index grid(const Distribution& d) noexcept {
-  return std::visit([](const auto& one) { return one.grid; }, d);
+  return visit(d, [](const auto& one) { return one.grid; });
 }
 
 GridCoord owner(const Distribution& d, GlobalIndex i) noexcept {
-  return std::visit(
-      Visitor{[i](const BlockCyclic& one) {
-                const Index turn = i.value / one.block % one.grid;
-                return GridCoord{turn < one.grid - one.source ? turn + one.source
-                                                              : turn - (one.grid - one.source)};
-              },
-              [i](const Splits& one) { return GridCoord{one.owner[interval_of(one, i.value)]}; }},
-      d);
+  return visit(d, [i](const auto& one) { return owner_in(one, i); });
 }
 
 LocalIndex to_local(const Distribution& d, GlobalIndex i) noexcept {
-  return std::visit(
-      Visitor{[i](const BlockCyclic& one) {
-                // Divided twice, because block * grid may exceed 63 bits.
-                return LocalIndex{i.value / one.block / one.grid * one.block + i.value % one.block};
-              },
-              [i](const Splits& one) {
-                const std::size_t here = interval_of(one, i.value);
-                Index before = 0;
-                for (std::size_t k = 0; k < here; ++k)
-                  if (one.owner[k] == one.owner[here]) before += length(one, k);
-                return LocalIndex{before + i.value - one.bounds[here]};
-              }},
-      d);
+  return visit(d, [i](const auto& one) { return to_local_in(one, i); });
 }
 
 GlobalIndex to_global(const Distribution& d, GridCoord c, LocalIndex i) noexcept {
-  return std::visit(
-      Visitor{[c, i](const BlockCyclic& one) {
-                const Index turn = c.value >= one.source ? c.value - one.source
-                                                         : c.value + (one.grid - one.source);
-                return GlobalIndex{(i.value / one.block * one.grid + turn) * one.block +
-                                   i.value % one.block};
-              },
-              [c, i](const Splits& one) {
-                Index rest = i.value;
-                std::size_t k = 0;
-                for (; one.owner[k] != c.value || rest >= length(one, k); ++k)
-                  if (one.owner[k] == c.value) rest -= length(one, k);
-                return GlobalIndex{one.bounds[k] + rest};
-              }},
-      d);
+  return visit(d, [c, i](const auto& one) { return to_global_in(one, c, i); });
 }
 
 Index local_extent(const Distribution& d, GridCoord c) noexcept {
-  return std::visit(
-      Visitor{
-          [c](const BlockCyclic& one) {
-            const Index turn =
-                c.value >= one.source ? c.value - one.source : c.value + (one.grid - one.source);
-            const Index full_blocks = one.extent / one.block;
-            const Index rounds = full_blocks / one.grid, left = full_blocks % one.grid;
-            const Index last = turn < left ? one.block : turn == left ? one.extent % one.block : 0;
-            return rounds * one.block + last;
-          },
-          [c](const Splits& one) {
-            Index sum = 0;
-            for (std::size_t k = 0; k < one.owner.size(); ++k)
-              if (one.owner[k] == c.value) sum += length(one, k);
-            return sum;
-          }},
-      d);
+  return visit(d, [c](const auto& one) { return local_extent_in(one, c); });
 }
 
 }  // namespace tremula::index_calc

@@ -31,6 +31,12 @@ struct BlockCyclic {
   friend bool operator==(const BlockCyclic&, const BlockCyclic&) = default;
 };
 
+/// The block of the plain block distribution: ceil(extent / grid), at least 1.
+constexpr Index plain_block(Index extent, Index grid) noexcept {
+  if (extent <= 0 || grid <= 0) return 1;
+  return extent / grid + (extent % grid != 0 ? 1 : 0);
+}
+
 /// Any increasing bounds with any owner per interval: interval i is [bounds[i], bounds[i+1]) and
 /// belongs to coordinate owner[i]. An owner may have several intervals or none; it stores its
 /// intervals one after the other in ascending global order. Extent = bounds.back().

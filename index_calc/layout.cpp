@@ -154,6 +154,7 @@ Rank rank_count(const Layout& layout) noexcept {
 
 std::vector<Index> shape(const Layout& layout) {
   std::vector<Index> result;
+  result.reserve(layout.dims.size());
   for (const Distribution& d : layout.dims) result.push_back(extent(d));
   return result;
 }

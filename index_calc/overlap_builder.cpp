@@ -30,7 +30,7 @@ std::vector<Key> by_peer(const std::vector<Piece>& pieces, Index peers) {
   const std::size_t mask = (std::size_t{1} << digit) - 1;
   std::vector<Key> sorted(keys.size());
   std::vector<std::size_t> place(mask + 1);
-  for (int shift = 0; (peers - 1) >> shift != 0; shift += digit) {
+  for (int shift = 0; shift < 63 && (peers - 1) >> shift != 0; shift += digit) {
     const auto digit_of = [&](const Key& k) {
       return static_cast<std::size_t>(k.peer) >> shift & mask;
     };

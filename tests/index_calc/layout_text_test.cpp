@@ -22,6 +22,33 @@ TEST(LayoutText, RoundTripsRandomLayouts) {
   }
 }
 
+TEST(LayoutText, ReadsAndWritesTheShortestForm) {
+  const struct {
+    const char* given;
+    const char* shortest;
+  } rows[] = {
+      {"shape=10000x10000 grid=4x4 block=30x50 source=0x0 ranks=row store=row",
+       "shape=10000x10000 grid=4x4 block=30x50"},
+      {" block0=25 \t grid=4x3\nshape=100x90 block1=30 ", "shape=100x90 grid=4x3"},
+      {"shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45",
+       "shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1"},
+      {"shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/1/2 block1=40",
+       "shape=100x90 grid=3x2 block1=40 splits0=0/10/55/100"},
+      {"shape=9x9x9 grid=3x3x3 block=3x1x3", "shape=9x9x9 grid=3x3x3 block1=1"},
+      {"shape=9x9x9 grid=3x3x3 block=2x1x3", "shape=9x9x9 grid=3x3x3 block=2x1x3"},
+      {"shape=9 grid=2 source=1 ranks=column store=column ghost=0 leading=7 members=3/0",
+       "shape=9 grid=2 source=1 ranks=column store=column ghost=0 leading=7 members=3/0"},
+      {"shape=0x007 grid=2x1 members=0-1", "shape=0x7 grid=2x1 members=0-1"},
+      {"shape=9223372036854775807 grid=1", "shape=9223372036854775807 grid=1"},
+      {"shape=0x9223372036854775807x2 grid=1x1x1", "shape=0x9223372036854775807x2 grid=1x1x1"},
+      {"shape=0 grid=2 splits0=0", "shape=0 grid=2 splits0=0"},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(to_string(Layout::parse(row.given)), row.shortest);
+    EXPECT_EQ(Layout::parse(row.given), Layout::parse(row.shortest));
+  }
+}
+
 struct Malformed {
   const char* text;
   std::size_t position;
@@ -91,6 +118,44 @@ TEST(LayoutText, NamesPositionOfMistake) {
       EXPECT_EQ(what.substr(0, begin.size()), begin);
       const std::string end = std::string(", found ") + row.found + " in \"" + row.text + "\"";
       EXPECT_EQ(what.substr(what.size() - std::min(what.size(), end.size())), end);
+    }
+  }
+}
+
+TEST(LayoutText, QuotesOnlyWhatSurroundsAMistakeInALongText) {
+  const std::string text = "shape=100 grid=2 members=" + std::string(100'000, '1') + " store=row";
+  try {
+    Layout::parse(text);
+    FAIL() << "expected an error";
+  } catch (const core::Error& e) {
+    const std::string what = e.what();
+    EXPECT_EQ(what.find("layout, position 25: expected a number below 2^63, found \"1111"), 0U)
+        << what;
+    EXPECT_LT(what.size(), 500U);
+  }
+}
+
+TEST(LayoutText, AnyBytesEndInALayoutOrAnError) {
+  Random random;
+  const std::string characters = "shapegridblockx=/-0123456789 \n\xff";
+  for (int round = 0; round < 20'000; ++round) {
+    std::string text = "shape=12x9 grid=2x3 block=3x2 members=0-5";
+    for (Index edits = random.in(1, 3); edits > 0; --edits) {
+      const auto at = static_cast<std::size_t>(random.in(0, static_cast<Index>(text.size()) - 1));
+      const char c = characters[static_cast<std::size_t>(
+          random.in(0, static_cast<Index>(characters.size()) - 1))];
+      if (random.one_in(3))
+        text.erase(at, 1);
+      else if (random.one_in(2))
+        text.insert(at, 1, c);
+      else
+        text[at] = c;
+    }
+    try {
+      const Layout layout = Layout::parse(text);
+      EXPECT_EQ(Layout::parse(to_string(layout)), layout) << text;
+    } catch (const core::Error& e) {
+      EXPECT_EQ(std::string(e.what()).find("layout, position "), 0U) << text << "\n" << e.what();
     }
   }
 }

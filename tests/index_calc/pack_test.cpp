@@ -117,7 +117,7 @@ TEST(Pack, RefusesBuffersOfTheWrongSize) {
   const Layout layout = Layout::parse("shape=6 grid=2 ghost=1");
   const Plan plan = make_plan(layout, Layout::parse("shape=6 grid=1"), 0);
   const LocalPart part = local_part(layout, 0);
-  std::vector<std::byte> local(5 * 8), wire(3 * 8);
+  std::vector<std::byte> local(40), wire(24);  // 5 and 3 elements of 8 bytes
   EXPECT_NO_THROW(pack(plan[0], part, Order::row, 8, local, wire));
   const auto refused = [&](std::size_t element_bytes, std::size_t local_bytes,
                            std::size_t wire_bytes, const std::string& text) {

@@ -14,7 +14,7 @@ namespace tremula::index_calc::testing {
 class Random {
 public:
   Random() : seed_(choose()), generator_(seed_) {
-    std::cout << "replay with TREMULA_TEST_SEED=" << seed_ << std::endl;
+    std::cout << "replay with TREMULA_TEST_SEED=" << seed_ << '\n' << std::flush;
   }
 
   /// Uniform in [low, high].
