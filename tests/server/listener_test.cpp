@@ -184,6 +184,15 @@ TEST(Listener, AnswersBadMessagesClosesAndLivesOn) {
   EXPECT_EQ(good.answer(1), "request: 2 streams { }");
 }
 
+TEST(Listener, TakesNothingInAfterABadMessage) {
+  Running server;
+  Client bad(server);
+  bad.send_raw("\xff");
+  bad.tell("request: 1 status {}");
+  EXPECT_TRUE(bad.is_closed_soon());
+  EXPECT_EQ(bad.answers(1).size(), 1u);
+}
+
 TEST(Listener, LosesTheGroupOfABadMessage) {
   Running server;
   Client first(server), second(server);
@@ -263,11 +272,16 @@ int raw_connection(const Running& server) {
 
 TEST(Listener, GivesUpFramesThatNeverEnd) {
   Running server(0.1, {.frame_seconds = 0.2});
+  Client idle(server);
+  idle.tell("request: 1 status {}");
+  EXPECT_EQ(idle.answers(1).size(), 1u);
   const int fd = raw_connection(server);
   ASSERT_GE(fd, 0);
   char byte = 0;
   ASSERT_EQ(::send(fd, "\x10\0\0\0half", 8, MSG_NOSIGNAL), 8);
   EXPECT_EQ(::recv(fd, &byte, 1, 0), 0);
+  idle.tell("request: 2 status {}");  // between two frames one may take one's time
+  EXPECT_EQ(idle.answers(2).size(), 2u);
   ::close(fd);
 }
 
