@@ -23,9 +23,8 @@ constexpr std::uint64_t word_at(std::uint64_t word, std::uint64_t seed) {
 void Patience::wait(std::string_view what) {
   if (++looks_ < 200) return std::this_thread::yield();
   if (deadline_.expired())
-    throw core::Error(core::Errc::timed_out,
-                      std::string(what) + " did not come within " +
-                          std::to_string(static_cast<int>(patience_seconds)) + " s");
+    throw core::Error(core::Errc::timed_out, std::string(what) + " did not come within " +
+                                                 std::to_string(static_cast<int>(seconds_)) + " s");
   std::this_thread::sleep_for(std::chrono::microseconds(std::min(10 * (looks_ - 195), 5000)));
 }
 
@@ -63,8 +62,8 @@ void TransportContract::on_link(Rank producers, Rank consumers,
   });
 }
 
-void finish(Endpoint& link, std::span<Request> requests) {
-  Patience patience;
+void finish(Endpoint& link, std::span<Request> requests, double seconds) {
+  Patience patience(seconds);
   for (;;) {
     link.progress();
     const auto unfinished =

@@ -35,11 +35,13 @@ inline constexpr double patience_seconds = 30;
 /// that works.
 class Patience {
 public:
-  /// @throws core::Error timed_out after `patience_seconds`, naming `what`
+  explicit Patience(double seconds = patience_seconds) : seconds_(seconds) {}
+  /// @throws core::Error timed_out when the seconds have passed, naming `what`
   void wait(std::string_view what);
 
 private:
-  Deadline deadline_ = Deadline::after(patience_seconds);
+  double seconds_;
+  Deadline deadline_ = Deadline::after(seconds_);
   int looks_ = 0;
 };
 
@@ -136,7 +138,7 @@ private:
 /// Calls progress and test until all of `requests` have finished.
 /// @throws core::Error as Request::test; timed_out after `patience_seconds`, saying how many are
 /// unfinished
-void finish(Endpoint& link, std::span<Request> requests);
+void finish(Endpoint& link, std::span<Request> requests, double seconds = patience_seconds);
 inline void finish(Endpoint& link, Request& request) { finish(link, std::span(&request, 1)); }
 
 /// Bytes that depend on their position and on `seed`, so that none can be taken for another.

@@ -2,6 +2,7 @@
 // Operations that are given up when others of the same tag wait behind them, or when half of their
 // bytes are there.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <thread>
 
@@ -77,6 +78,34 @@ TEST_P(TransportContract, LeavesTheBytesOfAReceiveAloneThatWasGivenUpHalfway) {
       request.reset();
     }
     seat.meet(link.get());
+  });
+}
+
+TEST_P(TransportContract, EndsInOrderWhenThePeerHasGoneBeforeIt) {
+  rig().run(1, 1, [](Seat& seat) {
+    std::vector<Link> links(3);
+    for (auto& link : links) {
+      link = seat.connected();
+      std::array<std::byte, 8> out{}, in{};
+      std::array<Request, 2> both{link->send(0, 1, out), link->receive(0, 1, in)};
+      finish(*link, both);
+    }
+    // Who closes first waits in vain for the goodbye of its peer, and the link stays with MPI.
+    if (seat.side == Side::producer) links.clear();
+    seat.meet(nullptr);
+    links.clear();
+    // Its MPI_Finalize must not mind that the other job exists no more.
+    if (seat.side == Side::producer) std::this_thread::sleep_for(std::chrono::seconds(1));
+  });
+}
+
+TEST_P(TransportContract, ClosesAtOnceWhereNothingWasSaid) {
+  rig().run(1, 1, [](Seat& seat) {
+    Link link = seat.connected();
+    const auto began = std::chrono::steady_clock::now();
+    if (seat.side == Side::producer) link.reset();
+    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(300));
+    seat.meet(nullptr);
   });
 }
 

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace tremula::testing_only {
+
+/// How often operator new was called in this program; always 0 where a sanitizer has its own.
+long allocations();
+/// Whether this build can count.
+bool counts_allocations();
+
+}  // namespace tremula::testing_only
