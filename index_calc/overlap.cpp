@@ -14,25 +14,16 @@ namespace tremula::index_calc {
 namespace {
 
 /// Elements after which the dealing of `d` starts afresh; saturated.
-Index round_of(const BlockCyclic& d) {
-  return saturating_product(std::min(d.block, d.extent), d.grid);
+Index round_of(const BlockCyclic& d) { return saturating_product(d.block, d.grid); }
+
+/// The same ownership in dealing order (source 0), with the longest blocks that say so:
+/// neighbouring blocks (intervals) of one coordinate are one.
+BlockCyclic joined(const BlockCyclic& d) {
+  const Index block = d.grid == 1 ? d.extent : std::min(d.block, d.extent);
+  return {.extent = d.extent, .block = block, .grid = d.grid, .source = 0};
 }
 
-/// The same ownership in dealing order (source 0), with the longest blocks that say so. The blocks
-/// of a single coordinate are joined to one round of the other side, so that the pattern repeats
-/// with that.
-BlockCyclic joined(const BlockCyclic& d, const Distribution& other) {
-  BlockCyclic result = d;
-  result.source = 0;
-  if (d.grid == 1) {
-    const auto* dealt = std::get_if<BlockCyclic>(&other);
-    result.block = dealt != nullptr && dealt->grid > 1 ? round_of(*dealt) : d.extent;
-  }
-  result.block = std::min(result.block, d.extent);
-  return result;
-}
-
-Splits joined(const Splits& d, const Distribution&) {
+Splits joined(const Splits& d) {
   Splits result{.bounds = {}, .owner = {}, .grid = d.grid};
   for (std::size_t i = 0; i < d.owner.size(); ++i) {
     if (i > 0 && d.owner[i] == d.owner[i - 1]) continue;
@@ -43,8 +34,8 @@ Splits joined(const Splits& d, const Distribution&) {
   return result;
 }
 
-Distribution joined(const Distribution& d, const Distribution& other) {
-  return std::visit([&](const auto& one) { return Distribution(joined(one, other)); }, d);
+Distribution joined(const Distribution& d) {
+  return std::visit([](const auto& one) { return Distribution(joined(one)); }, d);
 }
 
 Index source_of(const Distribution& d) {
@@ -85,8 +76,8 @@ Prepared prepare(const Distribution& mine, GridCoord me, const Distribution& the
   core::expects(me.value >= 0 && me.value < grid(mine),
                 "overlaps: expected a coordinate of the own grid");
   Prepared p{
-      .mine = joined(mine, theirs),
-      .theirs = joined(theirs, mine),
+      .mine = joined(mine),
+      .theirs = joined(theirs),
       .me = to_turn(mine, me),
       .repetition = {
           .rest = local_extent(mine, me), .peers = grid(theirs), .source = source_of(theirs)}};

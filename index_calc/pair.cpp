@@ -41,7 +41,7 @@ Index first_multiple_in(Index a, Index m, Index low, Index high) {
 /// The k >= 0 with (start + k*a) mod m < width, ascending.
 class Progression {
 public:
-  /// @pre 0 <= start, a < m; 1 <= width < m
+  /// @pre 0 <= start, a < m; 1 <= width <= m
   Progression(Index start, Index a, Index m, Index width) : width_(width) {
     forward_ = 1 + first_below(a, a, m);
     forward_by_ = static_cast<Index>(Wide{a} * forward_ % m);
@@ -115,16 +115,18 @@ public:
     const Index my_round = saturating_product(mine.block, mine.grid);
     const Index their_round = saturating_product(theirs.block, theirs.grid);
     if (theirs.block > my_round) return in_each_of_theirs(mine, theirs);
-    if (mine.block > their_round - theirs.block) return in_each_of_mine(mine, theirs);
+    if (mine.block > their_round) return in_each_of_mine(mine, theirs);
     const DealtBlocks their_blocks(theirs, peer_);
     Block block = DealtBlocks(mine, me_);
     if (block.begin == mine.extent || their_blocks.is_at_end()) return;
     const Index my_blocks = (mine.extent - block.begin - 1) / my_round + 1, first = block.begin;
     const Index before =
         their_blocks.begin - first;  // negative: the peer's first block begins before mine
-    const Index ahead = before > 0 ? their_round - before % their_round : -before;
-    for (Progression p(static_cast<Index>((Wide{ahead} + mine.block - 1) % their_round),
-                       my_round % their_round, their_round, mine.block + theirs.block - 1);
+    const Index ahead = before > 0 ? their_round - before : -before;
+    const Wide z = (Wide{ahead} + mine.block - 1) % their_round;
+    const Wide width = std::min(Wide{mine.block} + theirs.block - 1, Wide{their_round});
+    for (Progression p(static_cast<Index>(z), my_round % their_round, their_round,
+                       static_cast<Index>(width));
          !p.is_at_end(my_blocks); p.next()) {
       block.begin = first + p.k() * my_round;
       block.end = block.begin + std::min(mine.block, mine.extent - block.begin);

@@ -101,6 +101,7 @@ TEST(LayoutText, NamesPositionOfMistake) {
       {"shape=4 grid=2 leading=0", 23, "a number of at least 1", "0"},
       {"shape=4 grid=2 members=0-2", 23, "2 ranks, one for each cell of the grid", "3 in \"0-2\""},
       {"shape=4 grid=2 members=1/0-1", 25, "every rank once", "ranks 0 to 1 again"},
+      {"shape=4 grid=4 members=0-1/1-2", 27, "every rank once", "ranks 1 to 2 again"},
       {"shape=4 grid=2 members=5-4", 25, "a last rank of at least 5", "4"},
       {"shape=4 grid=2 members=0,1", 24, "'-', '/' or a space", "\",1\""},
       {"shape=4 grid=2 members=2147483647/1", 23, "a rank below 2^31 - 1", "2147483647"},
