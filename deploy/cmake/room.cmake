@@ -10,7 +10,8 @@ target_compile_options(tremula_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow)
 if(TREMULA_SANITIZE)
   target_compile_options(tremula_options INTERFACE
-    -fsanitize=${TREMULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    -fsanitize=${TREMULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)  # guesses wrong about instrumented code
   target_link_options(tremula_options INTERFACE -fsanitize=${TREMULA_SANITIZE})
 endif()
 
