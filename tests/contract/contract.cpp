@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <thread>
 
 #include "core/error.hpp"
@@ -36,18 +38,21 @@ std::unique_ptr<Endpoint> Seat::connected() {
 }
 
 void play(Act act, Endpoint& link, const std::function<bool()>& stopped) {
-  Bytes bytes = pattern(act_bytes, act_tag);
-  Request request;
+  const Bytes out = pattern(act == Act::chatting ? chat_bytes : act_bytes, act_tag);
+  Bytes in(out.size());
+  Request send, receive;
   while (!stopped()) {
     link.progress();
-    if (act == Act::idle) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    } else if (request.test()) {
-      request =
-          act == Act::sending ? link.send(0, act_tag, bytes) : link.receive(0, act_tag, bytes);
-    } else {
-      std::this_thread::yield();
+    bool is_waiting = true;
+    if (act != Act::idle && act != Act::receiving && send.test()) {
+      send = link.send(0, act_tag, out);
+      is_waiting = false;
     }
+    if (act != Act::idle && act != Act::sending && receive.test()) {
+      receive = link.receive(0, act_tag, in);
+      is_waiting = false;
+    }
+    if (is_waiting) std::this_thread::yield();
   }
 }
 
@@ -71,6 +76,13 @@ void finish(Endpoint& link, std::span<Request> requests, double seconds) {
     if (unfinished == 0) return;
     patience.wait("the end of all operations");
   }
+}
+
+std::uint64_t random_seed() {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
+  std::cout << "TREMULA_TEST_SEED=" << seed << '\n';
+  return seed;
 }
 
 Bytes pattern(std::size_t bytes, std::uint64_t seed) {

@@ -79,11 +79,12 @@ enum class Act {
   idle,       ///< makes progress only
   sending,    ///< sends one 8 MiB message after the other, tag `act_tag`
   receiving,  ///< receives one such message after the other
+  chatting,   ///< sends and receives messages of `chat_bytes`, tag `act_tag`
 };
 inline constexpr Tag act_tag = 7;
-inline constexpr std::size_t act_bytes = std::size_t{8} << 20;
+inline constexpr std::size_t act_bytes = std::size_t{8} << 20, chat_bytes = 600;
 
-/// Plays `act` on a connected link with one peer; for the other process. Returns when `deadline`
+/// Plays `act` on a connected link with one peer. Returns when `deadline`
 /// has passed.
 void play(Act act, Endpoint& link, const std::function<bool()>& stopped);
 
@@ -140,6 +141,9 @@ private:
 /// unfinished
 void finish(Endpoint& link, std::span<Request> requests, double seconds = patience_seconds);
 inline void finish(Endpoint& link, Request& request) { finish(link, std::span(&request, 1)); }
+
+/// For random choices of a test: printed, and taken from TREMULA_TEST_SEED if that is set.
+std::uint64_t random_seed();
 
 /// Bytes that depend on their position and on `seed`, so that none can be taken for another.
 Bytes pattern(std::size_t bytes, std::uint64_t seed);

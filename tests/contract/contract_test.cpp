@@ -3,8 +3,6 @@
 #include "tests/contract/contract.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <iostream>
 #include <random>
 
 namespace tremula::contract {
@@ -31,13 +29,6 @@ void there_and_back(Seat& seat, Endpoint& link, std::size_t bytes) {
   EXPECT_EQ(receive.bytes(), bytes);
   EXPECT_EQ(send.bytes(), bytes);
   EXPECT_TRUE(is_pattern(in, seed_of(other(seat.side), 0, 0)));
-}
-
-std::uint64_t random_seed() {
-  const char* given = std::getenv("TREMULA_TEST_SEED");
-  const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
-  std::cout << "TREMULA_TEST_SEED=" << seed << '\n';
-  return seed;
 }
 
 }  // namespace

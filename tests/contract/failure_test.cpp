@@ -3,6 +3,7 @@
 // no completion, but never a wait without end and never wrong bytes.
 #include <chrono>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "core/error.hpp"
@@ -233,10 +234,10 @@ TEST_P(TransportContract, OutlivesALostPeer) {
       for (int i = 0; i < 50; ++i) link->progress();
       victim->kill();
       for (auto& request : requests)
-        if (const auto error = error_of(*link, request, 0.1)) expect_loss(*error);
+        if (const auto error = error_of(*link, request, 0.05)) expect_loss(*error);
       try {
         Request late = link->send(0, 1, small);
-        if (const auto error = error_of(*link, late, 0.1)) expect_loss(*error);
+        if (const auto error = error_of(*link, late, 0.05)) expect_loss(*error);
       } catch (const core::Error& error) {
         expect_loss(error);
       }
@@ -246,6 +247,31 @@ TEST_P(TransportContract, OutlivesALostPeer) {
                 }),
                 give_up_seconds);
     }
+  }
+}
+
+TEST_P(TransportContract, OutlivesAPeerThatIsLostAtAnyMoment) {
+  // In the middle of a message, of a call, of a lock.
+  std::mt19937_64 random(random_seed());
+  for (int round = 0; round < 5; ++round) {
+    const auto victim = rig().victim(Side::producer, Act::chatting);
+    if (victim == nullptr) GTEST_SKIP() << "this rig has no peer to lose";
+    auto link = victim->link();
+    const auto milliseconds = std::uniform_int_distribution(5, 40)(random);
+    std::jthread killer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+      victim->kill();
+    });
+    const double seconds = seconds_of([&] {
+      const auto deadline = Deadline::after(0.5);
+      try {
+        play(Act::chatting, *link, [&] { return deadline.expired(); });
+      } catch (const core::Error& error) {
+        expect_loss(error);
+      }
+      link.reset();
+    });
+    EXPECT_LT(seconds, 0.5 + 2 * give_up_seconds) << "lost after " << milliseconds << " ms";
   }
 }
 

@@ -21,7 +21,6 @@ constexpr double grace_seconds = 0.2;
 bool tells_a_loss(int error) {
   switch (error) {
     case FI_ECANCELED:  // not by us: its connection has ended
-    case EOWNERDEAD:
     case FI_ECONNREFUSED:
     case FI_ECONNRESET:
     case FI_ECONNABORTED:
@@ -97,7 +96,7 @@ void OfiEndpoint::shake_hands(Deadline deadline) {
           throw core::Error(
               core::Errc::timed_out,
               "ofi: rank " + std::to_string(rank) + " of the other side did not connect in time");
-        std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
       }
   }
 }
@@ -184,11 +183,8 @@ void OfiEndpoint::read_completions() {
   for (;;) {
     const auto count =
         guard([&] { return fi_cq_read(port_->completions(), entries.data(), entries.size()); });
-    if (count == -FI_EAVAIL) {
-      read_error();
-      continue;
-    }
-    if (count == -FI_EAGAIN || count == -EOWNERDEAD) return;
+    if (count == -FI_EAVAIL && read_error()) continue;
+    if (count == -FI_EAGAIN || count == -FI_EAVAIL || count == -EOWNERDEAD) return;
     check(count, "fi_cq_read");
     for (const auto& entry : std::span(entries).first(static_cast<std::size_t>(count))) {
       auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
@@ -203,13 +199,15 @@ void OfiEndpoint::read_completions() {
   }
 }
 
-void OfiEndpoint::read_error() {
+bool OfiEndpoint::read_error() {
   fi_cq_err_entry entry{};
   const auto count = guard([&] { return fi_cq_readerr(port_->completions(), &entry, 0); });
-  if (count <= 0 || entry.op_context == nullptr) return;
+  if (count <= 0) return false;
+  if (entry.op_context == nullptr) return true;  // of a connection; its operations have their own
   auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
   operation.bytes_ = operation.room_ + entry.olen;
   fail(operation, entry.err);
+  return true;
 }
 
 void OfiEndpoint::fail(OfiOperation& operation, int error) {
@@ -217,17 +215,22 @@ void OfiEndpoint::fail(OfiOperation& operation, int error) {
   operation.state_ = State::failed;
   operation.error_ = error;
   if (!is_ours && tells_a_loss(error))
-    peers_[static_cast<std::size_t>(operation.peer_)].is_lost = true;
+    peers_[static_cast<std::size_t>(operation.peer_)].lost_by = error;
 }
 
 std::optional<std::size_t> OfiEndpoint::look_at(OfiOperation& operation) {
   if (operation.state_ == State::queued || operation.state_ == State::posted) progress();
   if (operation.state_ == State::finished) return operation.bytes_;
   if (operation.state_ == State::failed) throw error_of(operation);
-  if (!port_) throw core::Error(closed_code_, describe(operation) + " ended: " + closed_reason_);
-  if (peers_[static_cast<std::size_t>(operation.peer_)].is_lost)
-    throw core::Error(core::Errc::peer_lost, describe(operation) + " ended: the peer is lost");
-  return std::nullopt;
+  const int lost_by = peers_[static_cast<std::size_t>(operation.peer_)].lost_by;
+  if (port_ && lost_by == 0) return std::nullopt;
+  const auto error =
+      port_
+          ? core::Error(core::Errc::peer_lost,
+                        describe(operation) + " ended, for the peer is lost: " + text_of(-lost_by))
+          : core::Error(closed_code_, describe(operation) + " ended: " + closed_reason_);
+  give_up(operation);
+  throw error;
 }
 
 core::Error OfiEndpoint::error_of(const OfiOperation& operation) const {
@@ -243,8 +246,7 @@ core::Error OfiEndpoint::error_of(const OfiOperation& operation) const {
 
 void OfiEndpoint::give_up(OfiOperation& operation) noexcept {
   if (operation.state_ == State::queued) {
-    std::erase(queue_, &operation);
-    --queued(operation);
+    if (std::erase(queue_, &operation) > 0) --queued(operation);
   } else if (operation.state_ == State::posted && port_) {
     operation.state_ = State::cancelling;
     guard([&] { return fi_cancel(&port_->endpoint()->fid, &operation.context_); });

@@ -79,8 +79,8 @@ private:
 
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
-    bool is_lost = false;
-    std::array<int, 4> queued{};             ///< operations that wait for room, index = Kind
+    int lost_by = 0;              ///< error of libfabric that tells that the peer is gone
+    std::array<int, 4> queued{};  ///< operations that wait for room, index = Kind
     std::array<std::uint64_t, 4> full_at{};  ///< the last round without room, index = Kind
   };
 
@@ -91,7 +91,8 @@ private:
   bool post(OfiOperation& operation);
   void post_queued();
   void read_completions();
-  void read_error();
+  /// False if there was none.
+  bool read_error();
   void fail(OfiOperation& operation, int error);
   std::optional<std::size_t> look_at(OfiOperation& operation);
   void give_up(OfiOperation& operation) noexcept;
@@ -111,6 +112,7 @@ private:
         .queued[static_cast<std::size_t>(operation.kind_)];
   }
 
+  std::deque<OfiOperation> operations_;  // a deque never moves them
   Sink sink_;  // none where the system does not lend that much address space
   std::vector<std::shared_ptr<Port>> neighbours_;
   std::shared_ptr<Port> port_;  // null once closed; behind the neighbours, so closed before them
@@ -120,9 +122,8 @@ private:
   core::Errc closed_code_{};  // why it is closed
   std::string closed_reason_;
   std::vector<Peer> peers_;
-  std::vector<OfiOperation*> queue_;     // waiting for room, oldest first
-  std::uint64_t round_ = 0;              // of post_queued
-  std::deque<OfiOperation> operations_;  // a deque never moves them
+  std::vector<OfiOperation*> queue_;  // waiting for room, oldest first
+  std::uint64_t round_ = 0;           // of post_queued
   std::vector<OfiOperation*> idle_;
 };
 

@@ -79,6 +79,7 @@ Info everything() {
   hints->domain_attr->av_type = FI_AV_TABLE;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->ep_attr->mem_tag_format = all_tag_bits;  // all 64 bits are the caller's
+  hints->rx_attr->iov_limit = 2;                  // the caller's bytes and the sink
   hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
   fi_info* found = nullptr;
   const int code = fi_getinfo(FI_VERSION(1, 11), nullptr, nullptr, 0, hints.get(), &found);

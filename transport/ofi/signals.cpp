@@ -2,12 +2,25 @@
 #include "transport/ofi/signals.hpp"
 
 #include <dlfcn.h>
+#include <signal.h>
 
+#include <array>
+#include <mutex>
 #include <string_view>
 
 namespace tremula::transport::ofi {
 
 namespace {
+
+constexpr std::array numbers{SIGINT, SIGILL, SIGABRT, SIGBUS, SIGSEGV, SIGTERM};
+
+/// Signals are the process's: of all keepers the first one saves them and the last one puts them
+/// back.
+struct Saved {
+  std::mutex mutex;
+  int keepers = 0;
+  std::array<struct sigaction, numbers.size()> actions{};
+} saved;
 
 bool writes_backtraces(const struct sigaction& action) {
   Dl_info library{};
@@ -19,14 +32,19 @@ bool writes_backtraces(const struct sigaction& action) {
 }  // namespace
 
 SignalKeeper::SignalKeeper() {
+  const std::lock_guard lock(saved.mutex);
+  if (saved.keepers++ > 0) return;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    sigaction(numbers[i], nullptr, &before_[i]);
-    if (writes_backtraces(before_[i])) before_[i] = {};  // the default action
+    sigaction(numbers[i], nullptr, &saved.actions[i]);
+    if (writes_backtraces(saved.actions[i])) saved.actions[i] = {};  // the default action
   }
 }
 
 SignalKeeper::~SignalKeeper() {
-  for (std::size_t i = 0; i < numbers.size(); ++i) sigaction(numbers[i], &before_[i], nullptr);
+  const std::lock_guard lock(saved.mutex);
+  if (--saved.keepers > 0) return;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    sigaction(numbers[i], &saved.actions[i], nullptr);
 }
 
 }  // namespace tremula::transport::ofi
