@@ -33,7 +33,8 @@ class Operation {
   /// Makes progress; the number of bytes moved if the operation has finished, else empty. Never blocks.
   /// @throws core::Error transport if it failed, peer_lost if the peer is known to be gone
   virtual std::optional<std::size_t> test() = 0;
-  /// Gives the operation up: returns only when the backend will not touch the bytes any more, within a second.
+  /// Gives the operation up: returns only when the backend will not touch the bytes any more, within a second. A send
+  /// that cannot be taken back closes the whole link: its other operations then end in Errc::transport.
   virtual void cancel() noexcept = 0;
   /// Returns the object to its endpoint. Called once, instead of delete, when it has finished or is cancelled.
   virtual void release() noexcept = 0;
@@ -110,7 +111,7 @@ class Endpoint {
   virtual void connect(std::span<const Address> peers, Deadline deadline) = 0;
 
   /// Starts to send `bytes` to `peer`. Never blocks. Finished = the bytes may be changed; it does not mean that the
-  /// peer has them.
+  /// peer has them: closing this endpoint before the peer has answered may lose them.
   /// @throws core::Error transport
   virtual Request send(Rank peer, Tag tag, BytesView bytes) = 0;
   /// Starts to receive a message of at most `bytes.size()` bytes from `peer`. A longer one ends in Errc::transport
