@@ -64,7 +64,8 @@ wire::Status StatusClient::ask(core::Deadline deadline) {
                     "or no Tremula server?",
                     name_));
   if (!reply_)
-    throw Error(Errc::no_server, fmt::format("server {} has gone away: {}", name_, *closed_));
+    throw Error(Errc::no_server,
+                fmt::format("server {} has gone away: {}", name_, closed_.value_or("")));
   if (reply_->has_refused()) throw proto::decode(reply_->refused());
   if (!reply_->has_status())
     throw Error(Errc::protocol,

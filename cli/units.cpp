@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 namespace tremula::cli {
 
@@ -22,7 +23,7 @@ std::string bytes_text(double bytes) {
 std::string seconds_text(double seconds) {
   if (seconds < 0.9995) return fmt::format("{:.3f} s", seconds);
   if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
-  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  const auto whole = std::llround(seconds);
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   if (whole < 86400) return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
   return fmt::format("{} d {} h", whole / 86400, whole % 86400 / 3600);

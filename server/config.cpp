@@ -10,9 +10,9 @@
 #include <boost/asio/ip/address.hpp>
 #include <cctype>
 #include <charconv>
+#include <ranges>
 #include <set>
 #include <string_view>
-#include <vector>
 
 #include "core/error.hpp"
 
@@ -113,9 +113,8 @@ void read_file(Config& config, const std::filesystem::path& file) {
     const std::string name = entry.first.IsScalar() ? entry.first.Scalar() : "(not a name)";
     const auto key = std::ranges::find(keys, name, &Key::name);
     if (key == keys.end()) {
-      std::vector<std::string_view> known;
-      for (const Key& k : keys) known.push_back(k.name);
-      fail(mark, fmt::format("unknown key '{}'; expected one of {}", name, fmt::join(known, ", ")));
+      fail(mark, fmt::format("unknown key '{}'; expected one of {}", name,
+                             fmt::join(keys | std::views::transform(&Key::name), ", ")));
     }
     if (!seen.insert(name).second)
       fail(mark, fmt::format("expected key '{}' once, found it again", name));

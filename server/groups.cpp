@@ -58,11 +58,12 @@ bool Groups::is_leaving(const std::string& name) const {
 }
 
 bool Groups::leave(ConnectionId from) {
-  const Seat seat = *this->seat(from);
+  const auto place = seat(from);
+  if (!place) return false;
   places_.erase(from);
-  seat.group->members.erase(seat.rank);
-  seat.group->left.insert(seat.rank);
-  return seat.group->members.empty();
+  place->group->members.erase(place->rank);
+  place->group->left.insert(place->rank);
+  return place->group->members.empty();
 }
 
 void Groups::remove(const std::string& name) {

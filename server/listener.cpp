@@ -225,7 +225,7 @@ struct Listener::Impl {
         stranger_limit(limits.stranger_seconds);
     if (connection.finished && at - *connection.finished > frame_limit)
       socket.close("it does not close");
-    else if (socket.frame_since() && at - *socket.frame_since() > frame_limit)
+    else if (at - socket.frame_since().value_or(at) > frame_limit)
       socket.close("it left a message unfinished");
     else if (at - socket.last_heard() > stranger_limit && !rendezvous.is_member(id))
       socket.close("it said nothing");
