@@ -107,9 +107,11 @@ tremula_status tremula_layout_from_scalapack(const int desc[9], int rows, int co
 }
 
 void tremula_layout_free(tremula_layout* layout) { delete layout; }
-const char* tremula_layout_text(const tremula_layout* layout) { return layout->text.c_str(); }
+const char* tremula_layout_text(const tremula_layout* layout) {
+  return layout ? layout->text.c_str() : "";
+}
 int tremula_layout_dimensions(const tremula_layout* layout) {
-  return static_cast<int>(layout->layout.dims.size());
+  return layout ? static_cast<int>(layout->layout.dims.size()) : 0;
 }
 
 tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* extents) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "client/agreement.hpp"
 #include "client/c_api.hpp"
 #include "transport/mpi/mpi_group.hpp"
 #include "transport/mpi/mpi_transport.hpp"
@@ -10,18 +13,40 @@ namespace {
 
 using namespace tremula;
 
-std::unique_ptr<client::Session> open(const char* group, MPI_Comm comm,
-                                      const client::SessionConfig& config) {
-  auto transports = client::Session::network_transports(config);
+/// Everything that can go wrong on one rank alone stands between two agreements, so that no rank
+/// waits for ever for one that has failed.
+std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
+                                      const std::string& options) {
+  auto channel = std::make_unique<transport::mpi::Group>(comm);
+  const auto deadline = core::Deadline::after(60);  // until the configuration says better
+  client::SessionConfig config;
+  std::vector<std::unique_ptr<transport::Transport>> transports;
+  client::together(
+      *channel, group,
+      [&] {
+        config = client::load_session_config(options);
+        transports = client::Session::network_transports(config);
+      },
+      deadline);
+  const auto choice = std::as_bytes(std::span(config.transport));
+  const auto choices = channel->allgather({choice.begin(), choice.end()}, deadline);
+  if (std::any_of(choices.begin(), choices.end(), [&](const auto& c) { return c != choices[0]; }))
+    throw core::Error(core::Errc::mismatch,
+                      fmt::format("group '{}': expected all ranks to be configured with the same "
+                                  "transport; found different ones, here '{}'",
+                                  group, config.transport));
   if (config.transport == "auto" || config.transport == "mpi") {
     auto mpi = std::make_unique<transport::mpi::Transport>(comm);
-    if (config.transport == "mpi" && mpi->offers().empty())
-      throw core::Error(core::Errc::unsupported,
-                        fmt::format("group '{}': {}", group, mpi->why_not()));
+    client::together(
+        *channel, group,
+        [&] {
+          if (config.transport == "mpi" && mpi->offers().empty())
+            throw core::Error(core::Errc::unsupported, mpi->why_not());
+        },
+        deadline);
     transports.push_back(std::move(mpi));
   }
-  return client::Session::open(group, std::make_unique<transport::mpi::Group>(comm),
-                               std::move(transports), config);
+  return client::Session::open(group, std::move(channel), std::move(transports), config);
 }
 
 }  // namespace
@@ -31,8 +56,7 @@ tremula_status tremula_session_open_mpi(const char* group, MPI_Comm comm, const 
   return client::guarded([&] {
     client::expects_pointer(group, "group");
     client::expects_pointer(session, "session");
-    *session =
-        new tremula_session{open(group, comm, client::load_session_config(options ? options : ""))};
+    *session = new tremula_session{open(group, comm, options ? options : "")};
     return TREMULA_OK;
   });
 }

@@ -30,11 +30,12 @@ using Keys = std::map<std::string, Key, std::less<>>;
 }
 
 template <class Number>
-Key number(const std::string& key, Number& out, Number least) {
-  return [&out, key, least](const std::string& text, const std::string& from) {
+Key number(const std::string& key, Number& out, Number least, Number most) {
+  return [&out, key, least, most](const std::string& text, const std::string& from) {
     Number value{};
-    if (!YAML::convert<Number>::decode(YAML::Node(text), value) || !(value >= least))
-      bad_value(key, from, fmt::format("a number of at least {}", least), text);
+    if (!YAML::convert<Number>::decode(YAML::Node(text), value) || !(value >= least) ||
+        !(value <= most))
+      bad_value(key, from, fmt::format("a number from {} to {}", least, most), text);
     out = value;
   };
 }
@@ -130,8 +131,8 @@ SessionConfig load_session_config(const std::string& options) {
            bad_value("transport", from, "one of auto, ofi, mpi", text);
          c.transport = text;
        }},
-      {"timeout", number("timeout", c.timeout, 0.001)},
-      {"step_timeout", number("step_timeout", c.step_timeout, 0.001)},
+      {"timeout", number("timeout", c.timeout, 0.001, 1e8)},
+      {"step_timeout", number("step_timeout", c.step_timeout, 0.001, 1e8)},
       {"index_algorithm",
        parsed("index_algorithm", c.index_algorithm,
               [](const std::string& t) { return index_calc::parse_algorithm(t); })},
@@ -149,9 +150,10 @@ SessionConfig load_session_config(const std::string& options) {
 
 OutConfig load_out_config(const std::string& options) {
   OutConfig c;
-  apply_text(options, "stream options",
-             {{"queue_depth", number("queue_depth", c.queue_depth, 1)},
-              {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0)}});
+  apply_text(
+      options, "stream options",
+      {{"queue_depth", number("queue_depth", c.queue_depth, 1, 1024)},
+       {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0, 1000000)}});
   return c;
 }
 

@@ -109,15 +109,22 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
               fmt::format("server {}: expected an answer in time; found none", address_));
 }
 
-std::vector<wire::Matched> Control::take_matches(const std::string& stream, int least,
-                                                 core::Deadline deadline) {
+int Control::wait_for_matches(const std::string& stream, int least, core::Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const auto is_mine = [&](const wire::Matched& m) { return m.stream() == stream; };
-  const auto count = [&] { return std::count_if(matches_.begin(), matches_.end(), is_mine); };
+  const auto count = [&] {
+    return static_cast<int>(std::count_if(matches_.begin(), matches_.end(),
+                                          [&](const auto& m) { return m.stream() == stream; }));
+  };
   changed_.wait_until(lock, deadline.at(),
                       [&] { return count() >= least || closed_ || own_group_lost_; });
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
   if (count() < least && closed_) throw_closed();
+  return count();
+}
+
+std::vector<wire::Matched> Control::take_matches(const std::string& stream) {
+  const std::scoped_lock lock(mutex_);
+  const auto is_mine = [&](const wire::Matched& m) { return m.stream() == stream; };
   std::vector<wire::Matched> taken;
   std::copy_if(matches_.begin(), matches_.end(), std::back_inserter(taken), is_mine);
   std::erase_if(matches_, is_mine);
@@ -179,13 +186,25 @@ void Control::send_counters() {
   if (!closed_) connection_->send(proto::serialise(message));
 }
 
+void Control::forget(const std::string& stream, std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  counters_.erase({stream, link});
+}
+
 void Control::on_frame(core::BytesView frame) {
   const auto message = proto::parse_to_client(frame);
   const std::scoped_lock lock(mutex_);
-  if (message.request() == 0)
+  if (message.request() == 0) {
     on_notice(message);
-  else if (const auto waiting = replies_.find(message.request()); waiting != replies_.end())
+  } else if (const auto waiting = replies_.find(message.request()); waiting != replies_.end()) {
     waiting->second = message;
+  } else if (message.has_matched()) {  // too late: whoever subscribed has given up
+    wire::ToServer answer;
+    answer.set_request(++last_request_);
+    answer.mutable_close_link()->set_link(message.matched().link());
+    answer.mutable_close_link()->set_why("the consumer had given up waiting for a producer");
+    connection_->send(proto::serialise(answer));
+  }
   changed_.notify_all();
 }
 
@@ -211,6 +230,9 @@ void Control::on_closed(const std::string& why) {
   const std::scoped_lock lock(mutex_);
   closed_ = true;
   closed_why_ = why;
+  log_.warn("client", fmt::format("server_lost server={} why=\"{}\"; linked streams go on, but a "
+                                  "peer that dies is not reported any more",
+                                  address_, why));
   changed_.notify_all();
 }
 

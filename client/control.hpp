@@ -38,10 +38,11 @@ public:
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline);
 
-  /// New consumers of `stream` since the last call; waits until there are at least `least` or the
-  /// deadline has passed.
-  std::vector<wire::Matched> take_matches(const std::string& stream, int least,
-                                          core::Deadline deadline);
+  /// Waits until at least `least` consumers of `stream` have come that nobody has taken.
+  /// @return how many there are at `deadline` at the latest
+  int wait_for_matches(const std::string& stream, int least, core::Deadline deadline);
+  /// The consumers of `stream` that have come since the last call. Does not wait.
+  std::vector<wire::Matched> take_matches(const std::string& stream);
   /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
   /// closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
@@ -65,6 +66,8 @@ public:
   void report_waiting(const std::string& stream, std::uint64_t link, const std::string& group);
   /// Sends the latest counters now, e.g. before a stream is closed.
   void send_counters();
+  /// Sends no more counters of `stream` and `link`.
+  void forget(const std::string& stream, std::uint64_t link);
 
 private:
   void on_frame(core::BytesView frame);

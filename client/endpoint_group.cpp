@@ -49,8 +49,8 @@ std::vector<core::Bytes> split(core::BytesView all) {
 }  // namespace
 
 EndpointGroup::EndpointGroup(std::unique_ptr<transport::Endpoint> endpoint, core::Rank rank,
-                             core::Rank size, std::function<void()> check)
-    : endpoint_(std::move(endpoint)), rank_(rank), size_(size), check_(std::move(check)) {
+                             core::Rank size)
+    : endpoint_(std::move(endpoint)), rank_(rank), size_(size) {
   peers_.resize(rank == 0 ? static_cast<std::size_t>(size) - 1 : 1);
   std::iota(peers_.begin(), peers_.end(), core::Rank{0});
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <functional>
 #include <memory>
 #include <span>
 
@@ -16,9 +15,7 @@ class EndpointGroup final : public transport::Group {
 public:
   /// @param endpoint  of rank 0: the producer's end of a link to all other ranks, its peer i being
   ///                  rank i + 1; of another rank: the consumer's end, its peer 0 being rank 0
-  /// @param check     called every 20 ms of a wait; throws if the group is known to be lost
-  EndpointGroup(std::unique_ptr<transport::Endpoint> endpoint, core::Rank rank, core::Rank size,
-                std::function<void()> check);
+  EndpointGroup(std::unique_ptr<transport::Endpoint> endpoint, core::Rank rank, core::Rank size);
   core::Rank rank() const noexcept override { return rank_; }
   core::Rank size() const noexcept override { return size_; }
   core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override;
@@ -33,7 +30,6 @@ private:
   std::unique_ptr<transport::Endpoint> endpoint_;
   core::Rank rank_, size_;
   std::vector<core::Rank> peers_;  // all of the link's
-  std::function<void()> check_;
 };
 
 }  // namespace tremula::client

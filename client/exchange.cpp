@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.hpp"
@@ -64,7 +65,8 @@ void OutExchange::take_credits() {
       const Rank peer = plan_.messages[m].peer;
       const auto header = decode_from(peer, link_, credit.bytes);
       if (header.kind == PackageKind::leaving) {
-        has_left_ = true;
+        credit.has_left = true;  // it takes nothing more of what is on its way to it
+        for (Slot& s : slots_) s.requests[m].reset();
         break;  // nothing follows: no further receive
       }
       if (header.kind != PackageKind::credit || header.step != credit.credited)
@@ -79,26 +81,33 @@ void OutExchange::take_credits() {
   }
 }
 
+bool OutExchange::has_left() const noexcept {
+  return !credits_.empty() &&
+         std::all_of(credits_.begin(), credits_.end(), [](const Credit& c) { return c.has_left; });
+}
+
+bool OutExchange::is_free(Slot& slot) {
+  bool is_all = true;
+  for (auto& request : slot.requests) is_all = request.test() && is_all;
+  return is_all;
+}
+
 bool OutExchange::is_ready(std::uint64_t step) {
   take_credits();
-  if (has_left_) return true;
-  const std::uint64_t depth = slots_.size();
+  // A send that has failed is never credited: all of them are asked.
+  for (Slot& s : slots_) is_free(s);
   for (const Credit& credit : credits_)
-    if (step >= credit.credited + depth) return false;
-  for (auto& request : slot(step).requests)
-    if (!request.test()) return false;
-  return true;
+    if (!credit.has_left && step >= credit.credited + slots_.size()) return false;
+  return is_free(slot(step));
 }
 
 bool OutExchange::is_credited(std::uint64_t step) {
   take_credits();
-  if (has_left_) return true;
+  bool is_all = true;
+  for (Slot& s : slots_) is_all = is_free(s) && is_all;
   for (const Credit& credit : credits_)
-    if (credit.credited < step) return false;
-  for (Slot& s : slots_)
-    for (auto& request : s.requests)
-      if (!request.test()) return false;
-  return true;
+    is_all = is_all && (credit.has_left || credit.credited >= step);
+  return is_all;
 }
 
 void OutExchange::pack(std::uint64_t step, std::size_t field, std::span<const std::byte> local) {
@@ -118,8 +127,8 @@ void OutExchange::post(Slot& slot, std::size_t message, const proto::PackageHead
 }
 
 void OutExchange::send(std::uint64_t step) {
-  if (has_left_) return;
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
+    if (credits_[m].has_left) continue;
     const Message& message = plan_.messages[m];
     post(slot(step), m,
          {.kind = PackageKind::data,
@@ -129,21 +138,21 @@ void OutExchange::send(std::uint64_t step) {
           .fingerprint = plan_.fingerprint},
          message.bytes);
     if (!message.parts.empty()) ++counters_.packages;
+    for (const auto& part : message.parts) counters_.bytes += part.bytes;
   }
-  counters_.bytes += plan_.payload_bytes;
   ++counters_.steps;
 }
 
 void OutExchange::send_end(std::uint64_t step) {
-  if (has_left_) return;
   for (std::size_t m = 0; m < plan_.messages.size(); ++m)
-    post(slot(step), m,
-         {.kind = PackageKind::end_of_stream,
-          .link = link_,
-          .step = step,
-          .payload_bytes = 0,
-          .fingerprint = 0},
-         proto::package_header_bytes);
+    if (!credits_[m].has_left)
+      post(slot(step), m,
+           {.kind = PackageKind::end_of_stream,
+            .link = link_,
+            .step = step,
+            .payload_bytes = 0,
+            .fingerprint = 0},
+           proto::package_header_bytes);
 }
 
 InExchange::InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,

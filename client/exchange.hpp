@@ -42,8 +42,8 @@ public:
   void send_end(std::uint64_t step);
   /// True when every peer has credited all steps before `step`. Makes progress.
   bool is_credited(std::uint64_t step);
-  /// True when a peer has told that it wants no further steps.
-  bool has_left() const noexcept { return has_left_; }
+  /// True when every peer, and there is one, has told that it wants no further steps.
+  bool has_left() const noexcept;
 
   const ExchangePlan& plan() const noexcept { return plan_; }
   const ExchangeCounters& counters() const noexcept { return counters_; }
@@ -56,19 +56,21 @@ private:
   };
   struct Credit {
     std::uint64_t credited = 0;  // steps before this one are credited
+    bool has_left = false;
     HeaderBytes bytes;
     transport::Request request;
   };
   Slot& slot(std::uint64_t step) { return slots_[step % slots_.size()]; }
   void post(Slot& slot, std::size_t message, const proto::PackageHeader& header, std::size_t bytes);
   void take_credits();
+  /// True when nothing of the slot is on its way any more.
+  bool is_free(Slot& slot);
 
   ExchangePlan plan_;
   transport::Endpoint& endpoint_;
   std::uint64_t link_;
   std::vector<Credit> credits_;  // parallel to plan_.messages
   std::vector<Slot> slots_;
-  bool has_left_ = false;
   ExchangeCounters counters_;
 };
 

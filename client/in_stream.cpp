@@ -81,7 +81,8 @@ void InStream::subscribe() {
   state_ = State::between_steps;
 }
 
-void InStream::throw_lost(const std::string& why) const {
+void InStream::throw_lost(const std::string& why) {
+  state_ = State::lost;
   throw Error(Errc::peer_lost,
               fmt::format("stream '{}', step {}: {}", name(), statistics_.steps, why));
 }
@@ -114,7 +115,10 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
     if (is_done && !is_lost) return;
   } catch (const Error& e) {
     finish();
-    if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw;
+    if (e.code() != Errc::transport && e.code() != Errc::peer_lost) {
+      state_ = State::lost;  // what comes next cannot be trusted
+      throw;
+    }
     // Perhaps because the producer died: the server knows within a moment.
     const auto knows = [&] { return (end = control.link_end(link_.number)).has_value(); };
     wait_for(knows, core::Deadline::after(2), [] {});
@@ -134,15 +138,16 @@ bool InStream::begin_step() {
   expects(state_ != State::closed,
           fmt::format("stream '{}' is closed: open it again for further steps", name()));
   if (state_ == State::ended) return false;
+  if (state_ == State::lost) throw_lost("the producer was lost before");
   if (state_ == State::declaring) subscribe();
   auto known = InExchange::State::nothing;
   wait_for_producer(
-      [&] {
+      [&] {  // all of the step, so that all its fields are here or none
         known = exchange_->poll();
-        return known != InExchange::State::nothing;
+        return known == InExchange::State::end || exchange_->is_complete();
       },
       "send the next step");
-  if (known == InExchange::State::step) {
+  if (known != InExchange::State::end) {
     state_ = State::in_step;
     step_ = exchange_->step();
     return true;
@@ -155,9 +160,12 @@ bool InStream::begin_step() {
 
 void InStream::tell_producer() {
   wait_for_producer([&] { return exchange_->is_told(); }, "take the credits");
-  exchange_->leave();
-  // What is on its way when the producer dies concerns nobody any more.
-  wait_for([&] { return exchange_->is_told(); }, core::Deadline::after(1), [] {});
+  try {
+    exchange_->leave();
+    wait_for([&] { return exchange_->is_told(); }, core::Deadline::after(1), [] {});
+  } catch (const Error& e) {  // the producer has gone meanwhile: it needs no word any more
+    session_.log().debug("client", fmt::format("leave stream={} error=\"{}\"", name(), e.what()));
+  }
 }
 
 std::uint64_t InStream::step() const {
@@ -198,22 +206,29 @@ void InStream::close_link(const std::string& why) {
 void InStream::close() {
   expects(state_ != State::in_step,
           fmt::format("stream '{}': expected end_step before close", name()));
-  if (state_ == State::closed) return;
-  if (exchange_ != nullptr) {
+  if (state_ == State::between_steps && session_.control().link_end(link_.number))
+    state_ = State::lost;
+  const bool is_open = state_ == State::between_steps || state_ == State::ended;
+  if (is_open) {
     if (state_ != State::ended) tell_producer();
     session_.control().send_counters();
-    session_.together([] {});  // every rank has told the producer: now the server may tell it too
-    exchange_.reset();
-    if (session_.rank() == 0) {
-      try {
-        close_link(fmt::format("group '{}' closed the stream", session_.name()));
-      } catch (const Error& e) {  // the producer's ranks know it already
-        session_.log().warn("client",
-                            fmt::format("close stream={} error=\"{}\"", name(), e.what()));
-      }
-    }
-    link_.endpoint.reset();
+    session_.together([] {}, session_.step_deadline());  // every rank has told the producer
   }
+  exchange_.reset();
+  link_.endpoint.reset();
+  if (link_.number != 0) session_.control().forget(name(), link_.number);
+  if (is_open)
+    session_.from_root(
+        [&] {
+          try {
+            close_link(fmt::format("group '{}' closed the stream", session_.name()));
+          } catch (const Error& e) {  // the producer's ranks know it already
+            session_.log().warn("client",
+                                fmt::format("close stream={} error=\"{}\"", name(), e.what()));
+          }
+          return core::Bytes{};
+        },
+        session_.deadline());
   state_ = State::closed;
 }
 

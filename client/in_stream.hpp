@@ -32,14 +32,14 @@ public:
   Statistics statistics() const;
 
 private:
-  enum class State { declaring, between_steps, in_step, ended, closed };
+  enum class State { declaring, between_steps, in_step, ended, lost, closed };
 
   void subscribe();
   wire::Matched ask_server();
   /// Waits until poll() is true.  @throws core::Error peer_lost, timed_out, transport
   template <class Poll>
   void wait_for_producer(Poll&& poll, const std::string& what);
-  [[noreturn]] void throw_lost(const std::string& why) const;
+  [[noreturn]] void throw_lost(const std::string& why);
   void tell_producer();
   void close_link(const std::string& why);
   void report();

@@ -16,9 +16,8 @@ OutStream::OutStream(Session& session, const std::string& name, const OutConfig&
     : session_(session), fields_(session, name), config_(config) {}
 
 OutStream::~OutStream() {
-  if (state_ == State::declaring || state_ == State::closed) return;
+  if (!is_announced_ || state_ == State::closed || session_.rank() != 0) return;
   try {
-    if (session_.rank() != 0) return;
     for (const Open& open : links_) {
       wire::ToServer message;
       message.mutable_close_link()->set_link(open.link.number);
@@ -27,9 +26,7 @@ OutStream::~OutStream() {
                       session_.name(), name(), step_));
       session_.control().call(message, core::Deadline::after(1));
     }
-    wire::ToServer message;
-    message.mutable_close_stream()->set_stream(name());
-    session_.control().call(message, core::Deadline::after(1));
+    withdraw();
   } catch (const std::exception& e) {
     session_.log().warn("client", fmt::format("gave_up stream={} error=\"{}\"", name(), e.what()));
   }
@@ -57,36 +54,42 @@ void OutStream::announce() {
       },
       session_.deadline());
   is_put_.resize(fields_.size());
+  is_announced_ = true;
 }
 
-void OutStream::admit() {
-  const bool is_first = state_ == State::declaring;
-  const auto deadline = session_.deadline();
-  const auto bytes = session_.from_root(
-      [&] {
-        wire::Membership membership;
-        if (is_first) session_.control().report_waiting(name(), 0, "a consumer");
-        const int least = is_first ? config_.wait_for_consumers : 0;
-        for (auto& matched : session_.control().take_matches(name(), least, deadline))
-          *membership.add_joined() = std::move(matched);
-        session_.control().report_waiting(name(), 0, "");
-        if (membership.joined_size() < least)
-          throw Error(Errc::timed_out, fmt::format("stream '{}': expected {} consumer group(s) "
-                                                   "within {} s; {} came; start the consumer, "
-                                                   "or set wait_for_consumers or timeout",
-                                                   name(), least, session_.config().timeout,
-                                                   membership.joined_size()));
-        membership.set_lost(std::exchange(lost_, {}));
-        return to_bytes(membership);
-      },
-      deadline);
-  const auto membership = from_bytes<wire::Membership>(bytes);
-  for (const auto& matched : membership.joined()) join(matched);
-  if (membership.lost().empty()) return;
+void OutStream::withdraw() {
+  wire::ToServer message;
+  message.mutable_close_stream()->set_stream(name());
+  session_.control().call(message, core::Deadline::after(std::min(5.0, session_.config().timeout)));
+}
+
+wire::Membership OutStream::membership() {
+  Control& control = session_.control();
+  if (state_ == State::declaring) {
+    const int least = config_.wait_for_consumers;
+    control.report_waiting(name(), 0, "a consumer");
+    const int count = control.wait_for_matches(name(), least, session_.deadline());
+    control.report_waiting(name(), 0, "");
+    if (count < least)
+      throw Error(Errc::timed_out,
+                  fmt::format("stream '{}': expected {} consumer group(s) within {} s; {} came; "
+                              "start the consumer, or set wait_for_consumers or timeout",
+                              name(), least, session_.config().timeout, count));
+  }
+  wire::Membership membership;
+  for (auto& matched : control.take_matches(name())) *membership.add_joined() = std::move(matched);
+  membership.set_lost(lost_);
+  return membership;
+}
+
+std::string OutStream::admit() {
+  // Rank 0 may come to a step much later than the others: it is data that they wait for.
+  const auto deadline = state_ == State::declaring ? session_.deadline() : session_.step_deadline();
+  const auto agreed = from_bytes<wire::Membership>(
+      session_.from_root([&] { return to_bytes(membership()); }, deadline));
   lost_.clear();
-  if (links_.size() < static_cast<std::size_t>(config_.wait_for_consumers))
-    throw Error(Errc::peer_lost,
-                fmt::format("stream '{}', step {}: {}", name(), step_, membership.lost()));
+  for (const auto& matched : agreed.joined()) join(matched);
+  return agreed.lost().empty() ? std::exchange(lost_, {}) : agreed.lost();
 }
 
 void OutStream::join(const wire::Matched& matched) {
@@ -100,16 +103,20 @@ void OutStream::join(const wire::Matched& matched) {
                                                     open.link.number, step_, open.link.queue_depth);
     });
     links_.push_back(std::move(open));
-  } catch (const Error& e) {  // on every rank: a consumer that cannot be reached costs the producer
-                              // nothing else
+  } catch (const Error& e) {  // on every rank; it costs the producer nothing else
     lost_ =
         fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), e.what());
     session_.log().warn("client", lost_);
     if (session_.rank() != 0) return;
-    wire::ToServer message;
-    message.mutable_close_link()->set_link(matched.link());
-    message.mutable_close_link()->set_why(lost_);
-    session_.control().call(message, session_.deadline());
+    try {
+      wire::ToServer message;
+      message.mutable_close_link()->set_link(matched.link());
+      message.mutable_close_link()->set_why(lost_);
+      session_.control().call(message, session_.deadline());
+    } catch (const Error& gone) {
+      session_.log().warn(
+          "client", fmt::format("close_link link={} error=\"{}\"", matched.link(), gone.what()));
+    }
   }
 }
 
@@ -144,36 +151,37 @@ template <class Poll>
 void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
   for (std::size_t i = 0; i < links_.size();) {
     Open& open = links_[i];
-    bool is_alive = true;
-    bool is_reported = false;
+    bool is_alive = true, is_reported = false, is_done = false;
     const auto check = [&] {
       is_alive = !has_ended(open);
       if (!is_reported) session_.control().report_waiting(name(), 0, open.link.peer_group);
       is_reported = true;
     };
-    std::string failure;
-    bool is_done = false;
-    double seconds = 0;
+    const auto start = core::Deadline::Clock::now();
     try {
-      std::tie(seconds, is_done) = wait_for([&] { return !is_alive || poll(*open.exchange); },
-                                            session_.step_deadline(), check);
+      if (open.failure.empty())
+        is_done = wait_for([&] { return !is_alive || poll(*open.exchange); },
+                           session_.step_deadline(), check)
+                      .second;
     } catch (const Error& e) {
-      // The transport failed, perhaps because the consumer died: the server knows within a moment.
-      failure = e.what();
-      wait_for([&] { return has_ended(open); }, core::Deadline::after(2), [] {});
-      if (lost_.empty() && !has_ended(open))
-        lost_ =
-            fmt::format("link to consumer group '{}' failed: {}", open.link.peer_group, failure);
+      open.failure = e.what();
     }
-    wait_seconds_ += seconds;
+    if (!open.failure.empty()) {  // perhaps the consumer died: the server knows within a moment
+      is_alive = !wait_for([&] { return has_ended(open); }, core::Deadline::after(2), [] {}).second;
+      if (is_alive)
+        throw Error(Errc::transport,
+                    fmt::format("stream '{}', step {}: the link to consumer group '{}' failed: {}",
+                                name(), step_, open.link.peer_group, open.failure));
+    }
+    wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
     if (is_reported) session_.control().report_waiting(name(), 0, "");
-    if (failure.empty() && !is_done)
+    if (is_alive && !is_done)
       throw Error(
           Errc::timed_out,
           fmt::format("stream '{}', step {}: waited {} s for consumer group '{}' to {}; is it "
                       "stuck? step_timeout sets how long a step may take",
                       name(), step_, session_.config().step_timeout, open.link.peer_group, what));
-    if (is_alive && failure.empty())
+    if (is_alive && !open.exchange->has_left())
       ++i;
     else
       drop(i);
@@ -185,9 +193,12 @@ void OutStream::begin_step() {
           fmt::format("stream '{}': expected end_step before the next begin_step", name()));
   expects(state_ != State::closed,
           fmt::format("stream '{}' is closed: open it again for further steps", name()));
-  if (state_ == State::declaring) announce();
+  if (!is_announced_) announce();
   drop_ended();
-  admit();
+  const std::string lost = admit();
+  const bool is_enough = links_.size() >= static_cast<std::size_t>(config_.wait_for_consumers);
+  if (!lost.empty() && !is_enough)
+    throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step_, lost));
   state_ = State::between_steps;
   wait_for_links([&](OutExchange& exchange) { return exchange.is_ready(step_); },
                  "take an earlier step");
@@ -217,7 +228,8 @@ void OutStream::end_step() {
   for (Open& open : links_) {
     try {
       open.exchange->send(step_);
-    } catch (const Error& e) {  // the next step drops the link
+    } catch (const Error& e) {
+      open.failure = e.what();  // the next wait judges it
       session_.log().warn(
           "client", fmt::format("send stream={} step={} error=\"{}\"", name(), step_, e.what()));
     }
@@ -231,35 +243,49 @@ void OutStream::close() {
   expects(state_ != State::in_step,
           fmt::format("stream '{}': expected end_step before close", name()));
   if (state_ == State::closed) return;
-  if (state_ == State::declaring) {  // nobody was ever told of it
+  if (!is_announced_) {  // nobody was ever told of it
     state_ = State::closed;
     return;
   }
-  admit();  // a consumer that has just come learns that the stream ends
-  wait_for_links([&](OutExchange& exchange) { return exchange.is_ready(step_); },
-                 "make room for the end");
-  for (Open& open : links_) open.exchange->send_end(step_);
-  wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_ + 1); },
-                 "take the last steps");
-  while (!links_.empty()) drop(0);
+  std::string lost;
+  if (state_ == State::between_steps) {
+    lost = admit();  // a consumer that has just come learns that the stream ends
+    wait_for_links([&](OutExchange& exchange) { return exchange.is_ready(step_); },
+                   "make room for the end");
+    for (Open& open : links_) open.exchange->send_end(step_);
+    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_ + 1); },
+                   "take the last steps");
+    while (!links_.empty()) drop(0);
+  }
   state_ = State::closed;
   session_.control().send_counters();
+  session_.control().forget(name(), 0);
+  // The server hears of the end when every rank has delivered everything.
+  if (lost.empty()) lost = lost_;
+  std::string told;
+  try {
+    session_.together(
+        [&] {
+          if (!lost.empty() && config_.wait_for_consumers > 0) throw Error(Errc::peer_lost, lost);
+        },
+        session_.step_deadline());
+  } catch (const Error& e) {
+    if (e.code() != Errc::peer_lost) throw;
+    told = e.what();
+  }
   session_.from_root(
       [&] {
-        wire::ToServer message;
-        message.mutable_close_stream()->set_stream(name());
         try {
-          session_.control().call(message, session_.deadline());
-        } catch (const Error& e) {  // every consumer has everything: nothing is lost
-          if (e.code() != Errc::no_server) throw;
+          withdraw();
+        } catch (const Error& e) {  // nothing is lost: every consumer has everything
           session_.log().warn("client",
                               fmt::format("close stream={} error=\"{}\"", name(), e.what()));
         }
-        if (!lost_.empty())
-          throw Error(Errc::peer_lost, fmt::format("stream '{}', close: {}", name(), lost_));
         return core::Bytes{};
       },
       session_.deadline());
+  if (!told.empty())
+    throw Error(Errc::peer_lost, fmt::format("stream '{}', close: {}", name(), told));
 }
 
 Statistics OutStream::statistics() const {

@@ -34,10 +34,15 @@ private:
   struct Open {
     Link link;
     std::unique_ptr<OutExchange> exchange;  // uses link.endpoint: destroyed first
+    std::string failure;                    // of a send
   };
 
   void announce();
-  void admit();
+  void withdraw();
+  /// Opens the links to consumers that have come.
+  /// @return why a consumer is gone, if rank 0 has learned of one; the same on all ranks
+  std::string admit();
+  wire::Membership membership();
   void join(const wire::Matched& matched);
   /// Waits until `poll(exchange)` is true for every link that is alive; links that end are dropped.
   template <class Poll>
@@ -53,6 +58,7 @@ private:
   DeclaredFields fields_;
   OutConfig config_;
   State state_ = State::declaring;
+  bool is_announced_ = false;
   std::vector<bool> is_put_;  // parallel to fields_
   std::vector<Open> links_;
   std::uint64_t step_ = 0;

@@ -8,10 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
-#include <optional>
 #include <random>
 
+#include "client/agreement.hpp"
 #include "client/endpoint_group.hpp"
 #include "client/server_group.hpp"
 #include "client/version.hpp"
@@ -56,31 +55,6 @@ std::string job_from_environment() {
     if (const char* text = std::getenv(variable); text && *text) return text;
   return "unnamed";
 }
-
-/// What happened on one rank, for the others: an error or some bytes.
-core::Bytes encode_outcome(const std::optional<Error>& error, core::BytesView payload) {
-  const std::int32_t code = error ? static_cast<std::int32_t>(error->code()) : 0;
-  core::Bytes bytes(sizeof code);
-  std::memcpy(bytes.data(), &code, sizeof code);
-  const auto text = error ? std::as_bytes(std::span(std::string_view(error->what()))) : payload;
-  bytes.insert(bytes.end(), text.begin(), text.end());
-  return bytes;
-}
-
-/// @throws core::Error if it was one
-core::Bytes decode_outcome(core::BytesView bytes) {
-  std::int32_t code = 0;
-  expects(bytes.size() >= sizeof code, "a rank of the own group sent less than an outcome");
-  std::memcpy(&code, bytes.data(), sizeof code);
-  const auto payload = bytes.subspan(sizeof code);
-  if (code != 0)
-    throw Error(static_cast<Errc>(code),
-                std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
-  return {payload.begin(), payload.end()};
-}
-
-/// A peer that waits for another's outcome is this much more patient.
-constexpr double patience_seconds = 10;
 
 }  // namespace
 
@@ -153,6 +127,7 @@ std::unique_ptr<Session> Session::open(
       session->control_ = session->join(
           rank, size, std::string(reinterpret_cast<const char*>(job.data()), job.size()));
   });
+  session->group_->watch([s = session.get()] { s->control_->check_own_group(); });
   session->agree_on_offers();
   return session;
 }
@@ -222,8 +197,8 @@ void Session::link_own_ranks() {
   const auto addresses = group_->allgather(endpoint->address(), deadline());
   const std::span all(addresses);
   together([&] { endpoint->connect(is_root ? all.subspan(1) : all.first(1), deadline()); });
-  group_ = std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size(),
-                                           [this] { control_->check_own_group(); });
+  group_ = std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size());
+  group_->watch([this] { control_->check_own_group(); });
 }
 
 std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& offer,
@@ -238,35 +213,11 @@ std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& o
 }
 
 core::Bytes Session::from_root(const std::function<core::Bytes()>& work, core::Deadline deadline) {
-  core::Bytes outcome;
-  if (rank() == 0) {
-    try {
-      outcome = encode_outcome(std::nullopt, work());
-    } catch (const Error& e) {
-      outcome = encode_outcome(e, {});
-    } catch (const std::exception& e) {
-      outcome = encode_outcome(Error(Errc::internal, e.what()), {});
-    }
-  }
-  return decode_outcome(group_->broadcast(
-      std::move(outcome), core::Deadline::after(deadline.remaining() + patience_seconds)));
+  return client::from_root(*group_, work, deadline);
 }
 
-void Session::together(const std::function<void()>& work) {
-  std::optional<Error> error;
-  try {
-    work();
-  } catch (const Error& e) {
-    error = e;
-  } catch (const std::exception& e) {
-    error = Error(Errc::internal, e.what());
-  }
-  if (error && size() > 1)
-    error = Error(error->code(),
-                  fmt::format("rank {} of group '{}': {}", rank(), name_, error->what()));
-  const auto patience = core::Deadline::after(config_.timeout + patience_seconds);
-  for (const auto& of_rank : group_->allgather(encode_outcome(error, {}), patience))
-    decode_outcome(of_rank);
+void Session::together(const std::function<void()>& work, core::Deadline deadline) {
+  client::together(*group_, name_, work, deadline);
 }
 
 }  // namespace tremula::client

@@ -53,13 +53,10 @@ public:
   std::unique_ptr<transport::Endpoint> open_endpoint(const std::string& offer,
                                                      transport::Side side);
 
-  /// Collective. Runs `work` on rank 0 and gives everybody its bytes; where it throws, everybody
-  /// throws that error.
-  /// @param deadline  of work; the other ranks wait a little longer for its outcome
+  /// Collective; see agreement.hpp.
   core::Bytes from_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
-  /// Collective. Runs `work` on every rank; where any rank throws, every rank throws the error of
-  /// the lowest such rank.
-  void together(const std::function<void()>& work);
+  void together(const std::function<void()>& work, core::Deadline deadline);
+  void together(const std::function<void()>& work) { together(work, deadline()); }
 
 private:
   Session(std::string name, const SessionConfig& config);

@@ -32,7 +32,7 @@ proto::WireFields in_order_of(std::span<const proto::Field> wanted,
 }  // namespace
 
 void Rendezvous::announce(const Call& call, const wire::Announce& message) {
-  const Group& group = *rank_0_of(call, "Announce").group;
+  const Group& group = whole_group_of(call, "Announce");
   if (const Stream* taken = open_stream(message.stream()))
     throw Error(
         Errc::refused,
@@ -67,7 +67,7 @@ void Rendezvous::announce(const Call& call, const wire::Announce& message) {
 }
 
 void Rendezvous::subscribe(const Call& call, const wire::Subscribe& message) {
-  const Group& group = *rank_0_of(call, "Subscribe").group;
+  const Group& group = whole_group_of(call, "Subscribe");
   const bool waits_already = std::ranges::any_of(subscriptions_, [&](const Subscription& s) {
     return s.consumer == group.name && s.stream == message.stream();
   });
@@ -169,10 +169,11 @@ void Rendezvous::link_addresses(const Call& call, const wire::LinkAddresses& mes
                 fmt::format("link {}: expected {} addresses, one for each rank of group '{}', "
                             "found {}",
                             message.link(), group.size, group.name, message.addresses_size()));
-  const Link* link = link_of(group, message.link());
+  Link* link = link_of(group, message.link());
   if (link == nullptr)
     throw Error(Errc::peer_lost,
                 fmt::format("link {} was closed by the other side", message.link()));
+  if (link->consumer != group.name) link->is_answered = true;
   reply(call).mutable_done();
   wire::ToClient notice;
   *notice.mutable_link_addresses() = message;
@@ -203,7 +204,16 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
   reply(call).mutable_done();
   log(fmt::format("stream_closed stream={} producer={}", stream->name, group.name));
   stream->closed = true;
-  if (stream->is_over()) streams_.erase(stream->id);
+  // Consumers that came too late for the producer to notice.
+  std::vector<LinkId> unanswered;
+  for (const LinkId id : stream->links)
+    if (!links_.at(id).is_answered) unanswered.push_back(id);
+  for (const LinkId id : unanswered)
+    tell_link_closed(links_.at(id), group,
+                     fmt::format("stream '{}' had just ended when group '{}' came", stream->name,
+                                 links_.at(id).consumer));
+  for (const LinkId id : unanswered) drop_link(id);
+  std::erase_if(streams_, [](const auto& entry) { return entry.second.is_over(); });
 }
 
 void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
@@ -223,8 +233,7 @@ void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
 
 Rendezvous::Stream* Rendezvous::open_stream(const std::string& name) {
   const auto it = std::ranges::find_if(streams_, [&](const auto& entry) {
-    return entry.second.name == name && !entry.second.closed &&
-           !groups_.is_leaving(entry.second.producer);
+    return entry.second.name == name && !entry.second.closed;
   });
   return it == streams_.end() ? nullptr : &it->second;
 }

@@ -125,7 +125,26 @@ void Rendezvous::goodbye(const Call& call) {
         {group.members.at(rank).connection, share.request, call.now},
         Error(Errc::cancelled, fmt::format("group '{}': rank {} has left while others wait for it",
                                            group.name, seat.rank)));
+  // Others still count on this rank: to them it is lost, however politely it goes.
+  const std::string open = open_of(group);
+  if (group.size > 1 && !open.empty())
+    return group_lost(group, seat.rank, fmt::format("left before its group had closed {}", open),
+                      call.now);
   if (groups_.leave(call.from)) group_ended(group, call.now);
+}
+
+std::string Rendezvous::open_of(const Group& group) const {
+  for (const auto& [id, stream] : streams_)
+    if (stream.is_produced_by(group) && !stream.closed)
+      return fmt::format("its stream '{}'", stream.name);
+  for (const auto& [id, link] : links_)
+    if (const Stream& stream = streams_.at(link.stream);
+        link.consumer == group.name && !stream.closed)
+      return fmt::format("its link to stream '{}'", stream.name);
+  for (const Subscription& subscription : subscriptions_)
+    if (subscription.consumer == group.name)
+      return fmt::format("its subscription to stream '{}'", subscription.stream);
+  return {};
 }
 
 Output Rendezvous::closed(ConnectionId connection, const std::string& why, double now) {
@@ -222,6 +241,15 @@ Seat Rendezvous::seat_of(const Call& call) {
     throw Error(Errc::peer_lost, fmt::format("this rank's group is lost: {}", lost->second));
   throw Error(Errc::refused,
               "expected Hello as the first message of a connection, found another one");
+}
+
+const Group& Rendezvous::whole_group_of(const Call& call, std::string_view what) {
+  const Group& group = *rank_0_of(call, what).group;
+  if (!group.left.empty())
+    throw Error(Errc::peer_lost,
+                fmt::format("{}: expected all ranks of group '{}', but rank {} has left", what,
+                            group.name, *group.left.begin()));
+  return group;
 }
 
 Seat Rendezvous::rank_0_of(const Call& call, std::string_view what) {

@@ -61,6 +61,7 @@ private:
     std::string offer, why;
     std::vector<proto::Field> fields;  // the consumer's
     Account consumed;
+    bool is_answered = false;  // the producer has sent its addresses
   };
   struct Stream {
     StreamId id;
@@ -105,6 +106,9 @@ private:
   Seat seat_of(const Call& call);
   /// As seat_of, for what only rank 0 may say.
   Seat rank_0_of(const Call& call, std::string_view what);
+  /// As rank_0_of, for what needs all ranks from now on.
+  /// @throws core::Error peer_lost if one has said goodbye
+  const Group& whole_group_of(const Call& call, std::string_view what);
   /// nullptr if nobody offers it.
   Stream* open_stream(const std::string& name);
   /// The link, if the group is one of its ends; nullptr if it was closed before.
@@ -113,6 +117,8 @@ private:
 
   /// Answers a subscription: Matched to both sides, or Refused.
   void match(const Subscription& subscription, Stream& stream);
+  /// What the group has not closed yet, for a message; empty if a rank may leave in order.
+  std::string open_of(const Group& group) const;
   /// nullptr if it has left.
   const Group* other_side(const Link& link, const Group& group);
   void tell_link_closed(const Link& link, const Group& by, const std::string& why);
@@ -127,7 +133,7 @@ private:
   void refuse(const Call& call, const core::Error& error);
   void notify(const Group& group, const wire::ToClient& message);
   void notify_rank_0(const Group& group, wire::ToClient message);
-  void log(std::string event) { output_.events.push_back(std::move(event)); }
+  void log(const std::string& event) { output_.events.push_back(event); }
 
   Settings settings_;
   Groups groups_;

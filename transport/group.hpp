@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "core/deadline.hpp"
@@ -19,6 +21,13 @@ class Group {
   virtual core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) = 0;
   /// Everybody gets what everybody passed. Shape of the result: [rank].
   virtual std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) = 0;
+
+  /// @param check  called every 20 ms or so while a call waits; what it throws ends the wait, after
+  ///               which the group is of no use any more
+  void watch(std::function<void()> check) { check_ = std::move(check); }
+
+protected:
+  std::function<void()> check_ = [] {};
 };
 
 }  // namespace tremula::transport

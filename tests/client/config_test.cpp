@@ -81,7 +81,7 @@ TEST(Config, NamesTheUnknownKeyItsPlaceAndTheKnownOnes) {
 
 TEST(Config, NamesExpectedAndFoundOfABadValue) {
   EXPECT_HAS(error_of([] { load_session_config("{timeout: soon}"); }),
-             "at least 0.001; found 'soon'");
+             "from 0.001 to 100000000; found 'soon'");
   EXPECT_HAS(error_of([] { load_session_config("{timeout: -1}"); }), "found '-1'");
   EXPECT_HAS(error_of([] { load_session_config("{transport: pigeon}"); }),
              "expected one of auto, ofi, mpi; found 'pigeon'");
@@ -91,7 +91,7 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
   EXPECT_HAS(error_of([] { load_session_config("{timeout: [1, 2]}"); }), "a list");
   EXPECT_HAS(error_of([] { load_session_config("just text"); }), "mapping");
   EXPECT_HAS(error_of([] { load_session_config("{timeout: 1"); }), "{timeout: 1");
-  EXPECT_HAS(error_of([] { load_out_config("{queue_depth: 0}"); }), "at least 1; found '0'");
+  EXPECT_HAS(error_of([] { load_out_config("{queue_depth: 0}"); }), "from 1 to 1024; found '0'");
   EXPECT_HAS(error_of([] { load_in_config("{queue_depth: 1}"); }), "queue_depth");
   const Variable missing("TREMULA_CONFIG", "/nowhere/tremula.yaml");
   EXPECT_HAS(error_of([] { load_session_config(""); }), "/nowhere/tremula.yaml");

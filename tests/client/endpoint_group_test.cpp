@@ -30,7 +30,7 @@ void with_group(Rank size, const std::function<void(EndpointGroup&)>& body) {
   std::vector<std::thread> threads;
   for (Rank r = 0; r < size; ++r)
     threads.emplace_back([&, r] {
-      EndpointGroup group(std::move(endpoints[static_cast<std::size_t>(r)]), r, size, [] {});
+      EndpointGroup group(std::move(endpoints[static_cast<std::size_t>(r)]), r, size);
       body(group);
     });
   for (auto& t : threads) t.join();

@@ -51,6 +51,8 @@ private:
 /// One world for a test: a server, a network, and groups whose ranks are threads.
 class World {
 public:
+  /// @param eager_bytes  see transport::Network
+  explicit World(std::size_t eager_bytes = 8192) : network_(eager_bytes) {}
   SessionConfig config(double timeout) const {
     SessionConfig c;
     c.server = server_.address();
@@ -223,6 +225,71 @@ TEST(Stream, GoesOnWhenAConsumerLeavesEarly) {
       EXPECT_EQ(count, name == "short" ? 7u : 50u);
       in.close();
     });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Stream, GivesASlowRankItsOwnStepsWhenAFasterOneLeaves) {
+  for (const int queue_depth : {1, 2}) {
+    World world(0);  // a send ends when it is received: staging is in use until then
+    world.start("producer", 2, [=](Session& s) {
+      produce(s, 40, {.queue_depth = queue_depth, .wait_for_consumers = 1});
+    });
+    world.start("consumer", 2, [](Session& s) {
+      InStream in(s, "s");
+      const auto field = row_field(s.size(), "block=3");
+      in.declare(field);
+      if (s.rank() == 0) {
+        EXPECT_EQ(take_steps(s, in, field.layout, 5).second, 5u);
+      } else {
+        for (int i = 0; i < 5; ++i) {
+          EXPECT_EQ(take_steps(s, in, field.layout, 1).second, 1u);
+          std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        }
+      }
+      in.close();
+    });
+    EXPECT_EQ(text_of(world.join()), "");
+  }
+}
+
+TEST(Stream, LosesAGroupOfWhichOneRankLeavesAlone) {
+  World world;
+  world.start("producer", 2, [](Session& s) {
+    OutStream out(s, "s", {});
+    const auto field = row_field(s.size());
+    out.declare(field);
+    put_steps(s, 0, 3, out, field.layout);
+    if (s.rank() == 1) throw Error(Errc::internal, "bad luck");
+    put_steps(s, 3, 100, out, field.layout);
+  });
+  world.start("consumer", 2, [](Session& s) {
+    InStream in(s, "s");
+    const auto field = row_field(s.size());
+    in.declare(field);
+    take_steps(s, in, field.layout);
+  });
+  int told = 0;
+  for (const auto& [who, e] : world.join()) {
+    if (!who.starts_with("consumer")) continue;
+    ++told;
+    EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+  }
+  EXPECT_EQ(told, 2);
+}
+
+TEST(Stream, WithdrawsAStreamThatNobodyCameFor) {
+  World world;
+  world.start(
+      "producer", 2,
+      [](Session& s) {
+        OutStream out(s, "s", {});
+        out.declare(row_field(s.size()));
+        EXPECT_THROW(out.begin_step(), Error);
+        EXPECT_THROW(out.begin_step(), Error) << "may be tried again";
+        out.close();
+        produce(s, 1, {.queue_depth = 1, .wait_for_consumers = 0});  // the name is free
+      },
+      0.3);
   EXPECT_EQ(text_of(world.join()), "");
 }
 

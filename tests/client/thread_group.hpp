@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -14,7 +16,8 @@ class ThreadRanks {
 public:
   explicit ThreadRanks(core::Rank size) : parts_(static_cast<std::size_t>(size)) {}
 
-  std::vector<core::Bytes> allgather(core::Rank rank, core::Bytes bytes, core::Deadline deadline) {
+  std::vector<core::Bytes> allgather(core::Rank rank, core::Bytes bytes, core::Deadline deadline,
+                                     const std::function<void()>& check) {
     std::unique_lock lock(mutex_);
     const auto round = round_;
     parts_[static_cast<std::size_t>(rank)] = std::move(bytes);
@@ -23,9 +26,14 @@ public:
       ++round_;
       whole_ = parts_;
       changed_.notify_all();
-    } else if (!changed_.wait_until(lock, deadline.at(), [&] { return round_ != round; })) {
-      throw core::Error(core::Errc::timed_out,
-                        "thread group: expected all ranks to come; they did not");
+    } else {
+      while (!changed_.wait_for(lock, std::chrono::milliseconds(20),
+                                [&] { return round_ != round; })) {
+        check();
+        if (deadline.expired())
+          throw core::Error(core::Errc::timed_out,
+                            "thread group: expected all ranks to come; they did not");
+      }
     }
     return whole_;  // no rank can begin the round after next before this one has left
   }
@@ -47,7 +55,7 @@ public:
     return allgather(std::move(bytes), deadline).front();
   }
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override {
-    return ranks_.allgather(rank_, std::move(bytes), deadline);
+    return ranks_.allgather(rank_, std::move(bytes), deadline, check_);
   }
 
 private:

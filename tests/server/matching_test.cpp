@@ -276,6 +276,8 @@ TEST_F(Matching, ClosesALinkFromEitherSideOnce) {
 
 TEST_F(Matching, KeepsAClosedStreamForItsConsumers) {
   link();
+  play.tell(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+            {Play::done(1, 5), "11: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
   play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});
   EXPECT_TRUE(play.status().streams(0).closed());
@@ -307,6 +309,8 @@ TEST_F(Matching, ForgetsAClosedStreamWithoutConsumers) {
 
 TEST_F(Matching, LeavesTheConsumersInPeaceWhenTheProducerEndsInOrder) {
   link();
+  play.tell(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+            {Play::done(1, 5), "11: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
   play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
   play.tell(1, "request: 4 goodbye {}", {Play::done(1, 4)});
   play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
@@ -318,31 +322,50 @@ TEST_F(Matching, LeavesTheConsumersInPeaceWhenTheProducerEndsInOrder) {
   EXPECT_TRUE(streams().empty());
 }
 
-TEST_F(Matching, TellsTheConsumersWhenTheProducerLeavesItsStreamOpen) {
+TEST_F(Matching, TellsAConsumerThatCameTooLateForTheProducerToAnswer) {
   link();
-  play.tell(1, "request: 4 goodbye {}", {Play::done(1, 4)});
   const std::string closed =
-      "link_closed { link: 1 why: \"producer 'ocean' has left without closing stream 's'\" }";
-  play.tell(2, "request: 4 goodbye {}",
-            {Play::done(2, 4), "11: " + closed, "12: " + closed, "13: " + closed});
+      "link_closed { link: 1 why: \"stream 's' had just ended when group 'viewer' came\" }";
+  play.tell(1, "request: 3 close_stream { stream: 's' }",
+            {Play::done(1, 3), "11: " + closed, "12: " + closed, "13: " + closed});
   EXPECT_TRUE(streams().empty());
 }
 
-TEST_F(Matching, MatchesNobodyWithAProducerThatIsLeaving) {
-  play.tell(1, announce("s"), {Play::done(1, 2)});
-  play.tell(1, "request: 4 goodbye {}", {Play::done(1, 4)});
-  play.tell(11, subscribe("s"), {});
-  play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
-  play.join("ocean", 2, 1);
-  play.tell(1, announce("s"), {Play::done(1, 2), to_viewer, to_ocean});
+TEST_F(Matching, LosesAGroupOfWhichOneRankLeavesWhileItsStreamIsOpen) {
+  link();
+  const std::string lost =
+      "why: \"rank 1 of group 'ocean' on host node, pid 101, left before its group had closed its "
+      "stream 's'\" }";
+  const std::string own = "group_lost { group: \"ocean\" rank: 1 " + lost;
+  const std::string others = "group_lost { group: \"ocean\" rank: 1 links: 1 " + lost;
+  play.tell(2, "request: 4 goodbye {}",
+            {Play::done(2, 4), "1: " + own, "2: " + own, "11: " + others, "12: " + others,
+             "13: " + others});
+  EXPECT_TRUE(streams().empty());
 }
 
-TEST_F(Matching, TellsTheProducerWhenAConsumerEnds) {
+TEST_F(Matching, MatchesNobodyWithAProducerThatIsLost) {
+  play.tell(1, announce("s"), {Play::done(1, 2)});
+  const std::string lost =
+      ": group_lost { group: \"ocean\" why: \"rank 0 of group 'ocean' on host node, pid 100, left "
+      "before its group had closed its stream 's'\" }";
+  play.tell(1, "request: 4 goodbye {}", {Play::done(1, 4), "1" + lost, "2" + lost});
+  play.tell(11, subscribe("s"), {});
+  play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
+  play.join("ocean", 2, 31);
+  play.tell(31, announce("s"),
+            {Play::done(31, 2), to_viewer, "31" + to_ocean.substr(to_ocean.find(':'))});
+}
+
+TEST_F(Matching, TellsTheProducerWhenAConsumerLeavesItsLinkOpen) {
   link();
-  play.tell(12, "request: 4 goodbye {}", {Play::done(12, 4)});
-  play.tell(11, "request: 4 goodbye {}", {Play::done(11, 4)});
-  const std::string closed = "link_closed { link: 1 why: \"consumer 'viewer' has left\" }";
-  play.tell(13, "request: 4 goodbye {}", {Play::done(13, 4), "1: " + closed, "2: " + closed});
+  const std::string lost =
+      "why: \"rank 1 of group 'viewer' on host node, pid 101, left before its group had closed its "
+      "link to stream 's'\" }";
+  const std::string own = ": group_lost { group: \"viewer\" rank: 1 " + lost;
+  const std::string others = ": group_lost { group: \"viewer\" rank: 1 links: 1 " + lost;
+  play.tell(12, "request: 4 goodbye {}",
+            {Play::done(12, 4), "11" + own, "12" + own, "13" + own, "1" + others, "2" + others});
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});
 }
 

@@ -44,19 +44,32 @@ void Group::wait(std::unique_ptr<Round>& round, std::string_view what, Deadline 
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const auto patient = began + std::chrono::milliseconds(2);
+  auto next_check = began + std::chrono::milliseconds(20);
+  const auto give_up = [&] {
+    stuck_ = std::string(what);
+    round->abandoned = std::move(comm_);
+    static_cast<void>(round.release());  // MPI may touch it for as long as the process lives
+  };
   for (int done = 0;;) {
     check(MPI_Test(&round->request, &done, MPI_STATUS_IGNORE), what);
     if (done != 0) return;
     if (deadline.expired()) break;
+    if (Clock::now() >= next_check) {
+      next_check = Clock::now() + std::chrono::milliseconds(20);
+      try {
+        check_();
+      } catch (...) {
+        give_up();
+        throw;
+      }
+    }
     if (Clock::now() < patient)
       std::this_thread::yield();
     else  // somebody is late: leave the core to those who work
       std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   const std::chrono::duration<double> waited = Clock::now() - began;
-  stuck_ = std::string(what);
-  round->abandoned = std::move(comm_);
-  static_cast<void>(round.release());  // MPI may touch it for as long as the process lives
+  give_up();
   throw Error(Errc::timed_out,
               "expected all " + std::to_string(size_) + " ranks of the group to join the " +
                   stuck_ + ", but rank " + std::to_string(rank_) + " has waited " +

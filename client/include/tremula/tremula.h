@@ -89,7 +89,7 @@ TREMULA_API tremula_status tremula_layout_parse(const char* text, tremula_layout
 TREMULA_API tremula_status tremula_layout_from_scalapack(const int desc[9], int rows, int columns,
                                                          tremula_layout** layout);
 TREMULA_API void tremula_layout_free(tremula_layout* layout);
-/* Shortest text that parses to the same layout. Valid as long as the layout. */
+/* Shortest text that parses to the same layout. Valid as long as the layout. "" for NULL. */
 TREMULA_API const char* tremula_layout_text(const tremula_layout* layout);
 TREMULA_API int tremula_layout_dimensions(const tremula_layout* layout);
 /* Global extents; shape of `extents`: [dimensions]. */

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
+#include <locale>
 #include <memory>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -165,7 +167,12 @@ struct SessionOptions {
     const auto add = [&s](const std::string& entry) { s += (s.empty() ? "" : ", ") + entry; };
     if (server) add("server: \"" + *server + "\"");
     if (transport) add("transport: \"" + *transport + "\"");
-    if (timeout) add("timeout: " + std::to_string(*timeout));
+    if (timeout) {
+      std::ostringstream number;  // not in the language of the user
+      number.imbue(std::locale::classic());
+      number << *timeout;
+      add("timeout: " + number.str());
+    }
     if (!more.empty()) add(more);
     return "{" + s + "}";
   }
@@ -201,19 +208,21 @@ public:
   }
   void begin_step() {
     detail::check(tremula_out_begin_step(handle_.get()));
-    in_step_ = true;
+    is_open_ = in_step_ = true;
   }
-  /// Outside of begin_step and end_step: a whole step, for a stream of one field.
+  /// Outside of begin_step and end_step: a whole step, for a stream of one field. If it fails, the
+  /// next one is the same step again.
   template <class T>
   void put(Field<T> field, std::span<const std::type_identity_t<T>> data) {
     const bool is_whole_step = !in_step_;
-    if (is_whole_step) begin_step();
+    if (!is_open_) detail::check(tremula_out_begin_step(handle_.get()));
+    is_open_ = true;
     detail::check(tremula_out_put(handle_.get(), field.number, data.data(), data.size_bytes()));
     if (is_whole_step) end_step();
   }
   void end_step() {
     detail::check(tremula_out_end_step(handle_.get()));
-    in_step_ = false;
+    is_open_ = in_step_ = false;
   }
   void close() { detail::check(tremula_out_close(handle_.get())); }
   Statistics statistics() const {
@@ -226,7 +235,8 @@ private:
   friend class Session;
   explicit OutStream(tremula_out_stream* handle) : handle_(handle) {}
   std::unique_ptr<tremula_out_stream, detail::Free<tremula_out_free>> handle_;
-  bool in_step_ = false;
+  bool in_step_ = false;  // between begin_step and end_step
+  bool is_open_ = false;  // in the library
 };
 
 enum class StepStatus { ok, end_of_stream };
