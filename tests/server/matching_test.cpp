@@ -369,6 +369,69 @@ TEST_F(Matching, TellsTheProducerWhenAConsumerLeavesItsLinkOpen) {
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});
 }
 
+TEST_F(Matching, TellsTheConsumersWhenALoneProducerLeavesItsStreamOpen) {
+  play.join("lone", 1, 41);
+  play.tell(41, announce("t", Play::field("u", 10, "shape=8 grid=1")), {Play::done(41, 2)});
+  const std::string same = "link: 1 stream: 't' offer: 'tcp' queue_depth: 3 " + why;
+  play.tell(11, subscribe("t", Play::field("u", 10, "shape=8 grid=3")),
+            {"11: request: 2 matched { peer_group: 'lone' peer_size: 1 " +
+                 Play::field("u", 10, "shape=8 grid=1") + same + "}",
+             "41: matched { peer_group: 'viewer' peer_size: 3 " +
+                 Play::field("u", 10, "shape=8 grid=3") + same + "}"});
+  const std::string closed =
+      "link_closed { link: 1 why: \"producer 'lone' has left without closing stream 't'\" }";
+  play.tell(41, "request: 4 goodbye {}",
+            {Play::done(41, 4), "11: " + closed, "12: " + closed, "13: " + closed});
+  EXPECT_TRUE(streams().empty());
+}
+
+TEST_F(Matching, TellsTheProducerWhenALoneConsumerLeaves) {
+  play.join("lone", 1, 41);
+  play.tell(1, announce("s"), {Play::done(1, 2)});
+  const std::string same = "link: 1 stream: 's' offer: 'tcp' queue_depth: 3 " + why;
+  play.tell(41, subscribe("s", Play::field("u", 10, "shape=8x6 grid=1x1")),
+            {"41: request: 2 matched { peer_group: 'ocean' peer_size: 2 " +
+                 Play::field("u", 10, "shape=8x6 grid=2x1") + same + "}",
+             "1: matched { peer_group: 'lone' peer_size: 1 " +
+                 Play::field("u", 10, "shape=8x6 grid=1x1") + same + "}"});
+  const std::string closed = "link_closed { link: 1 why: \"consumer 'lone' has left\" }";
+  play.tell(41, "request: 4 goodbye {}", {Play::done(41, 4), "1: " + closed, "2: " + closed});
+  EXPECT_EQ(streams(), std::vector<std::string>{"s"});
+}
+
+TEST_F(Matching, LosesAGroupOfWhichOneRankLeavesWhileItWaitsForAStream) {
+  play.tell(11, subscribe("s"), {});
+  const std::string lost =
+      ": group_lost { group: 'viewer' rank: 1 why: \"rank 1 of group 'viewer' on host node, pid "
+      "101, left "
+      "before its group had closed its subscription to stream 's'\" }";
+  play.tell(12, "request: 4 goodbye {}",
+            {Play::done(12, 4), "11" + lost, "12" + lost, "13" + lost});
+  EXPECT_TRUE(streams().empty());
+}
+
+TEST_F(Matching, LetsRanksLeaveOneByOneWhenAllIsClosed) {
+  link();
+  play.tell(1, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+            {Play::done(1, 3), "11: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
+  play.tell(1, "request: 4 close_stream { stream: 's' }", {Play::done(1, 4)});
+  for (const ConnectionId from : {13u, 2u, 1u, 12u, 11u})
+    play.tell(from, "request: 5 goodbye {}", {Play::done(from, 5)});
+  EXPECT_TRUE(streams().empty());
+}
+
+TEST_F(Matching, NeedsTheWholeGroup) {
+  play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
+  play.tell(1, announce("s"),
+            {Play::refused(
+                1, -5, "Announce: expected all ranks of group 'ocean', but rank 1 has left", 2)});
+  play.tell(12, "request: 4 goodbye {}", {Play::done(12, 4)});
+  play.tell(
+      11, subscribe("s"),
+      {Play::refused(11, -5, "Subscribe: expected all ranks of group 'viewer', but rank 1 has left",
+                     2)});
+}
+
 TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
   link();
   play.join("second", 2, 21);
