@@ -79,20 +79,23 @@ wire::Membership OutStream::membership() {
   wire::Membership membership;
   for (auto& matched : control.take_matches(name())) *membership.add_joined() = std::move(matched);
   membership.set_lost(lost_);
+  membership.set_links(static_cast<int>(links_.size()));
   return membership;
 }
 
-std::string OutStream::admit() {
+OutStream::Admission OutStream::admit() {
   // Rank 0 may come to a step much later than the others: it is data that they wait for.
   const auto deadline = state_ == State::declaring ? session_.deadline() : session_.step_deadline();
   const auto agreed = from_bytes<wire::Membership>(
       session_.from_root([&] { return to_bytes(membership()); }, deadline));
   lost_.clear();
-  for (const auto& matched : agreed.joined()) join(matched);
-  return agreed.lost().empty() ? std::exchange(lost_, {}) : agreed.lost();
+  int links = agreed.links();
+  for (const auto& matched : agreed.joined()) links += join(matched) ? 1 : 0;
+  return {.lost = agreed.lost().empty() ? std::exchange(lost_, {}) : agreed.lost(),
+          .is_enough = links >= config_.wait_for_consumers};
 }
 
-void OutStream::join(const wire::Matched& matched) {
+bool OutStream::join(const wire::Matched& matched) {
   try {
     Open open;
     open.link = open_link(session_, matched, fields_.all(), transport::Side::producer);
@@ -103,11 +106,12 @@ void OutStream::join(const wire::Matched& matched) {
                                                     open.link.number, step_, open.link.queue_depth);
     });
     links_.push_back(std::move(open));
+    return true;
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
     lost_ =
         fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), e.what());
     session_.log().warn("client", lost_);
-    if (session_.rank() != 0) return;
+    if (session_.rank() != 0) return false;
     try {
       wire::ToServer message;
       message.mutable_close_link()->set_link(matched.link());
@@ -118,6 +122,7 @@ void OutStream::join(const wire::Matched& matched) {
           "client", fmt::format("close_link link={} error=\"{}\"", matched.link(), gone.what()));
     }
   }
+  return false;
 }
 
 bool OutStream::has_ended(Open& open) {
@@ -195,8 +200,7 @@ void OutStream::begin_step() {
           fmt::format("stream '{}' is closed: open it again for further steps", name()));
   if (!is_announced_) announce();
   drop_ended();
-  const std::string lost = admit();
-  const bool is_enough = links_.size() >= static_cast<std::size_t>(config_.wait_for_consumers);
+  const auto [lost, is_enough] = admit();
   if (!lost.empty() && !is_enough)
     throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step_, lost));
   state_ = State::between_steps;
@@ -249,7 +253,7 @@ void OutStream::close() {
   }
   std::string lost;
   if (state_ == State::between_steps) {
-    lost = admit();  // a consumer that has just come learns that the stream ends
+    lost = admit().lost;  // a consumer that has just come learns that the stream ends
     wait_for_links([&](OutExchange& exchange) { return exchange.is_ready(step_); },
                    "make room for the end");
     for (Open& open : links_) open.exchange->send_end(step_);

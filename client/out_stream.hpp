@@ -39,11 +39,16 @@ private:
 
   void announce();
   void withdraw();
+  /// The same on all ranks, as rank 0 knows it.
+  struct Admission {
+    std::string lost;        ///< why a consumer is gone; empty if none is
+    bool is_enough = false;  ///< as many consumers are left as the stream needs
+  };
   /// Opens the links to consumers that have come.
-  /// @return why a consumer is gone, if rank 0 has learned of one; the same on all ranks
-  std::string admit();
+  Admission admit();
   wire::Membership membership();
-  void join(const wire::Matched& matched);
+  /// @return whether the link is open, the same on all ranks
+  bool join(const wire::Matched& matched);
   /// Waits until `poll(exchange)` is true for every link that is alive; links that end are dropped.
   template <class Poll>
   void wait_for_links(Poll&& poll, const std::string& what);
