@@ -69,21 +69,27 @@ TEST_P(TransportContract, MatchesAllBitsOfTheTagInAnyOrder) {
   std::shuffle(order.begin(), order.end(), std::mt19937_64(random_seed()));
 
   on_link(1, 1, [&](Seat& seat, Link& link) {
-    for (std::size_t bytes : {std::size_t{16}, 40 * kibi}) {
-      std::vector<Request> requests;
-      std::vector<Bytes> messages;
-      if (seat.side == Side::producer) {
-        for (Tag tag : tags) messages.push_back(pattern(bytes, tag));
-        for (std::size_t i = 0; i < tags.size(); ++i)
-          requests.push_back(link->send(0, tags[i], messages[i]));
+    for (const bool is_reversed :
+         {false, true}) {  // so that each tag is once before each other one
+      for (const std::size_t bytes : {std::size_t{16}, 40 * kibi}) {
+        std::vector<Request> requests;
+        std::vector<Bytes> messages;
+        const auto receive_order = is_reversed ? std::vector(order.rbegin(), order.rend()) : order;
+        if (seat.side == Side::consumer) {
+          messages.assign(order.size(), Bytes(bytes));
+          for (std::size_t i = 0; i < order.size(); ++i)
+            requests.push_back(link->receive(0, receive_order[i], messages[i]));
+        }
+        seat.meet(link.get());
+        if (seat.side == Side::producer) {
+          for (Tag tag : tags) messages.push_back(pattern(bytes, tag));
+          for (std::size_t i = 0; i < tags.size(); ++i)
+            requests.push_back(link->send(0, tags[i], messages[i]));
+        }
         finish(*link, requests);
-      } else {
-        messages.assign(order.size(), Bytes(bytes));
-        for (std::size_t i = 0; i < order.size(); ++i)
-          requests.push_back(link->receive(0, order[i], messages[i]));
-        finish(*link, requests);
-        for (std::size_t i = 0; i < order.size(); ++i)
-          EXPECT_TRUE(is_pattern(messages[i], order[i])) << "tag " << std::hex << order[i];
+        for (std::size_t i = 0; i < order.size() && seat.side == Side::consumer; ++i)
+          EXPECT_TRUE(is_pattern(messages[i], receive_order[i]))
+              << "tag " << std::hex << receive_order[i];
       }
     }
   });
@@ -95,20 +101,41 @@ TEST_P(TransportContract, KeepsTheOrderOfEqualTags) {
   const auto bytes_of = [](std::uint64_t i) {
     return i % 3 == 0 ? 8 : i % 3 == 1 ? 6 * kibi : 300 * kibi;
   };
-  constexpr std::uint64_t count = 90;
+  constexpr std::uint64_t count = 60;
   on_link(1, 1, [&](Seat& seat, Link& link) {
-    std::vector<Request> requests;
-    std::vector<Bytes> messages;
-    for (std::uint64_t i = 0; i < count; ++i)
-      messages.push_back(seat.side == Side::producer ? pattern(bytes_of(i), i) : Bytes(300 * kibi));
-    for (std::uint64_t i = 0; i < count; ++i)
-      requests.push_back(seat.side == Side::producer ? link->send(0, 9, messages[i])
-                                                     : link->receive(0, 9, messages[i]));
-    finish(*link, requests);
-    for (std::uint64_t i = 0; i < count && seat.side == Side::consumer; ++i) {
-      ASSERT_EQ(requests[i].bytes(), bytes_of(i));
-      EXPECT_TRUE(is_pattern(std::span(messages[i]).first(bytes_of(i)), i));
+    for (const Side first : {Side::producer, Side::consumer}) {
+      std::vector<Request> requests;
+      std::vector<Bytes> messages;
+      for (std::uint64_t i = 0; i < count; ++i)
+        messages.push_back(seat.side == Side::producer ? pattern(bytes_of(i), i)
+                                                       : Bytes(300 * kibi));
+      if (seat.side != first) seat.meet(link.get());
+      for (std::uint64_t i = 0; i < count; ++i)
+        requests.push_back(seat.side == Side::producer ? link->send(0, 9, messages[i])
+                                                       : link->receive(0, 9, messages[i]));
+      if (seat.side == first) seat.meet(link.get());
+      finish(*link, requests);
+      for (std::uint64_t i = 0; i < count && seat.side == Side::consumer; ++i) {
+        ASSERT_EQ(requests[i].bytes(), bytes_of(i));
+        EXPECT_TRUE(is_pattern(std::span(messages[i]).first(bytes_of(i)), i));
+      }
     }
+  });
+}
+
+TEST_P(TransportContract, KeepsTheOrderOfMoreMessagesThanItHasRoomFor) {
+  on_link(1, 1, [](Seat& seat, Link& link) {
+    std::vector<std::uint64_t> numbers(8000);
+    std::vector<Request> requests;
+    for (std::uint64_t i = 0; i < numbers.size(); ++i) {
+      const std::span number(&numbers[i], 1);
+      if (seat.side == Side::producer) numbers[i] = i;
+      requests.push_back(seat.side == Side::producer
+                             ? link->send(0, 9, std::as_bytes(number))
+                             : link->receive(0, 9, std::as_writable_bytes(number)));
+    }
+    finish(*link, requests);
+    for (std::uint64_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], i);
   });
 }
 

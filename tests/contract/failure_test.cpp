@@ -107,6 +107,17 @@ TEST_P(TransportContract, GivesUpAReceiveAndLeavesItsBytesAlone) {
   });
 }
 
+TEST_P(TransportContract, GivesUpAThousandReceivesInTime) {
+  on_link(1, 1, [](Seat&, Link& link) {
+    Bytes room(8000);
+    std::vector<Request> requests;
+    for (std::size_t i = 0; i < 1000; ++i)
+      requests.push_back(link->receive(0, i, std::span(room).subspan(8 * i, 8)));
+    for (int i = 0; i < 5; ++i) link->progress();
+    EXPECT_LT(seconds_of([&] { requests.clear(); }), give_up_seconds);
+  });
+}
+
 TEST_P(TransportContract, GivesUpASend) {
   // The link may be of no use afterwards; what arrives in spite of it must be whole.
   on_link(1, 1, [](Seat& seat, Link& link) {

@@ -8,8 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -17,6 +22,7 @@
 #include "core/error.hpp"
 #include "tests/transport/count_allocations.hpp"
 #include "transport/ofi/host.hpp"
+#include "transport/ofi/peer_watch.hpp"
 
 namespace tremula::transport {
 
@@ -144,6 +150,47 @@ TEST(Ofi, RefusesWhatCannotBe) {
   EXPECT_NE(text.find("257"), std::string::npos) << text;
 }
 
+TEST(Ofi, RefusesAddressesThatAreNotOfItsProvider) {
+  Ofi ofi;
+  for (const auto& offer : ofi.offers()) {
+    const auto own = ofi.open(offer, Side::consumer)->address();
+    const auto changed = [&](std::string_view from, std::string_view to) {
+      std::string text(reinterpret_cast<const char*>(own.data()), own.size());
+      if (const auto at = text.find(from); at != text.npos) text.replace(at, from.size(), to);
+      const auto bytes = std::as_bytes(std::span(text));
+      return Address(bytes.begin(), bytes.end());
+    };
+    const bool is_shm = offer.starts_with("ofi:shm");
+    std::vector<Address> wrong{
+        {}, Address(own.begin(), own.end() - 1), changed(is_shm ? "shm" : "tcp", "xyz")};
+    if (is_shm) {
+      wrong.push_back(changed("tremula-", "tremula-/../"));
+      wrong.push_back(changed("tremula-", "somebody-"));
+    }
+    for (const auto& address : wrong) {
+      const auto end = ofi.open(offer, Side::producer);
+      const auto text =
+          error_text([&] { end->connect(std::span(&address, 1), Deadline::after(0.1)); });
+      EXPECT_NE(text.find("expected the address"), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(Ofi, SharesMemoryOnlyWithPeersThatHaveNotLeft) {
+  Ofi ofi;
+  const auto shm = ofi.offers().front();
+  auto hasty = ofi.open(shm, Side::producer);
+  const auto late = ofi.open(shm, Side::consumer);
+  const Address address = hasty->address();
+  const auto alone = error_text(
+      [&] { hasty->connect(std::vector<Address>{late->address()}, Deadline::after(0.2)); });
+  EXPECT_NE(alone.find("did not connect in time"), std::string::npos) << alone;
+  hasty.reset();
+  const auto left =
+      error_text([&] { late->connect(std::span(&address, 1), Deadline::after(0.2)); });
+  EXPECT_NE(left.find("closed its end"), std::string::npos) << left;
+}
+
 TEST(Ofi, AllocatesNothingForAMessage) {
   if (!testing_only::counts_allocations()) GTEST_SKIP() << "a sanitizer allocates here";
   Ofi ofi;
@@ -187,6 +234,104 @@ TEST(Ofi, LeavesSignalsToTheApplication) {
   EXPECT_EQ(handler(SIGINT), SIG_DFL);
   signal(SIGTERM, SIG_DFL);
 }
+
+/// A process that does nothing and owns a file in /dev/shm as a peer does.
+struct FakePeer {
+  FakePeer() {
+    std::array<int, 2> ready{};
+    if (pipe(ready.data()) != 0) throw std::bad_alloc();
+    pid = fork();
+    if (pid == 0) {
+      const auto name = ofi::next_shared_memory_name();
+      std::ofstream("/dev/shm/" + name) << "x";
+      const auto written = write(ready[1], name.c_str(), name.size() + 1);
+      for (;;) pause();
+      _exit(static_cast<int>(written));
+    }
+    std::array<char, 256> name{};
+    if (read(ready[0], name.data(), name.size()) > 0) file = name.data();
+    close(ready[0]);
+    close(ready[1]);
+  }
+  ~FakePeer() {
+    if (pid > 0) kill();
+    fs::remove("/dev/shm/" + file);
+  }
+  void kill() {
+    ::kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    pid = 0;
+  }
+  pid_t pid = 0;
+  std::string file;
+};
+
+/// Waits for what the thread of a watch finds out.
+core::Rank lost_soon(const ofi::PeerWatch& watch, double seconds) {
+  for (const auto deadline = Deadline::after(seconds); watch.lost() < 0 && !deadline.expired();)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return watch.lost();
+}
+
+TEST(OfiPeerWatch, LetsCallsThroughWhilePeersLiveAndNoneAfterwards) {
+  std::array<FakePeer, 2> peers;
+  const std::vector files{peers[0].file, peers[1].file};
+  ofi::PeerWatch watch(files);
+  EXPECT_EQ(watch.guard([] { return 5; }), 5);
+  peers[1].kill();
+  EXPECT_EQ(lost_soon(watch, 5), 1);
+  EXPECT_EQ(watch.guard([] { return 5; }), -EOWNERDEAD);
+  EXPECT_FALSE(watch.has_interrupted());
+  EXPECT_EQ(ofi::PeerWatch(files).lost(), 1) << "dead before it was watched";
+}
+
+TEST(OfiPeerWatch, SaysNothingOfAPeerThatHadClosedItsEnd) {
+  FakePeer peer;
+  ofi::PeerWatch watch(std::span(&peer.file, 1));
+  EXPECT_TRUE(watch.is_open(0));
+  fs::remove("/dev/shm/" + peer.file);
+  EXPECT_FALSE(watch.is_open(0));
+  peer.kill();
+  EXPECT_LT(lost_soon(watch, 0.1), 0);
+}
+
+#ifndef __SANITIZE_THREAD__  // it delivers no signal to a loop
+
+/// As on a lock whose owner is dead.
+int wait_for_ever() {
+  for (std::atomic<int> lock = 1; lock != 0;) {
+  }
+  return 0;
+}
+
+TEST(OfiPeerWatch, InterruptsTheCallThatADeadPeerHoldsUp) {
+  FakePeer peer;
+  {
+    ofi::PeerWatch watch(std::span(&peer.file, 1));
+    std::thread killer([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      peer.kill();
+    });
+    const auto found = watch.guard(wait_for_ever);
+    killer.join();
+    EXPECT_EQ(found, -EOWNERDEAD);
+    EXPECT_TRUE(watch.has_interrupted());
+    EXPECT_EQ(watch.lost(), 0);
+  }
+  struct sigaction now {};
+  sigaction(SIGURG, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, SIG_DFL);
+}
+
+TEST(OfiPeerWatch, InterruptsTheCallThatAStoppedPeerHoldsUp) {
+  FakePeer peer;
+  ofi::PeerWatch watch(std::span(&peer.file, 1), 0.3);
+  const auto found = watch.guard(wait_for_ever);
+  EXPECT_EQ(found, -EOWNERDEAD);
+  EXPECT_EQ(watch.lost(), ofi::PeerWatch::unknown);
+}
+
+#endif
 
 TEST(OfiHost, RemovesTheFilesOfDeadProcessesAndNoOthers) {
   const auto make = [](const std::string& name) {

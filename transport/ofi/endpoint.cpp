@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -50,7 +51,10 @@ void SinkTraits::close(Handle handle) noexcept { munmap(handle, bytes); }
 
 std::optional<std::size_t> OfiOperation::test() { return endpoint_.look_at(*this); }
 void OfiOperation::cancel() noexcept { endpoint_.give_up(*this); }
-void OfiOperation::release() noexcept { endpoint_.idle_.push_back(this); }
+void OfiOperation::release() noexcept {
+  assert(state_ == State::finished || state_ == State::failed);
+  endpoint_.idle_.push_back(this);
+}
 
 OfiEndpoint::OfiEndpoint(const Provider& provider)
     : sink_(make_sink()),
@@ -122,16 +126,17 @@ Request OfiEndpoint::start(Kind kind, Rank peer, Tag tag, std::byte* data, std::
   operation.data_ = data;
   operation.room_ = bytes;
   Request request(&operation);
-  if (queued(operation) > 0 || !post(operation)) {
-    queue_.push_back(&operation);
-    ++queued(operation);
+  auto& queue = queue_of(operation);
+  if (queue.first != nullptr || !post(operation)) {
+    if (queue.first == nullptr) waiting_.push_back(&queue);
+    queue.push(operation);
   }
   return request;
 }
 
 bool OfiEndpoint::post(OfiOperation& operation) {
   if (!port_) return true;  // look_at tells why
-  const auto peer = peers_[static_cast<std::size_t>(operation.peer_)].address;
+  const auto peer = peer_of(operation).address;
   const std::array<iovec, 2> room{
       {{operation.data_, operation.room_}, {sink_.get(), SinkTraits::bytes}}};
   const auto code = guard([&]() -> ssize_t {
@@ -151,7 +156,7 @@ bool OfiEndpoint::post(OfiOperation& operation) {
     }
     return -FI_EINVAL;
   });
-  if (code == -FI_EAGAIN) return false;
+  if (code == -FI_EAGAIN || code == -FI_ENOMEM) return false;  // shm says the latter, too
   operation.state_ = State::posted;
   if (code < 0 && code != -EOWNERDEAD) fail(operation, static_cast<int>(-code));
   return true;
@@ -160,22 +165,30 @@ bool OfiEndpoint::post(OfiOperation& operation) {
 void OfiEndpoint::progress() {
   if (!port_ || close_if_lost()) return;
   read_completions();
-  if (!queue_.empty()) post_queued();
+  post_queued();
 }
 
 void OfiEndpoint::post_queued() {
-  ++round_;  // who found no room in this round lets those behind it wait, so that order is kept
-  std::erase_if(queue_, [this](OfiOperation* operation) {
-    auto& full_at = peers_[static_cast<std::size_t>(operation->peer_)]
-                        .full_at[static_cast<std::size_t>(operation->kind_)];
-    if (full_at == round_) return false;
-    if (post(*operation)) {
-      --queued(*operation);
-      return true;
-    }
-    full_at = round_;
-    return false;
+  std::erase_if(waiting_, [this](Queue* queue) {
+    while (queue->first != nullptr && post(*queue->first)) queue->remove(*queue->first);
+    return queue->first == nullptr;
   });
+}
+
+void OfiEndpoint::Queue::push(OfiOperation& operation) noexcept {
+  operation.next_ = nullptr;
+  (first == nullptr ? first : last->next_) = &operation;
+  last = &operation;
+}
+
+void OfiEndpoint::Queue::remove(const OfiOperation& operation) noexcept {
+  OfiOperation* before = nullptr;
+  for (auto* at = first; at != nullptr; before = std::exchange(at, at->next_)) {
+    if (at != &operation) continue;
+    (before == nullptr ? first : before->next_) = at->next_;
+    if (last == at) last = before;
+    return;
+  }
 }
 
 void OfiEndpoint::read_completions() {
@@ -214,15 +227,14 @@ void OfiEndpoint::fail(OfiOperation& operation, int error) {
   const bool is_ours = operation.state_ == State::cancelling;
   operation.state_ = State::failed;
   operation.error_ = error;
-  if (!is_ours && tells_a_loss(error))
-    peers_[static_cast<std::size_t>(operation.peer_)].lost_by = error;
+  if (!is_ours && tells_a_loss(error)) peer_of(operation).lost_by = error;
 }
 
 std::optional<std::size_t> OfiEndpoint::look_at(OfiOperation& operation) {
   if (operation.state_ == State::queued || operation.state_ == State::posted) progress();
   if (operation.state_ == State::finished) return operation.bytes_;
   if (operation.state_ == State::failed) throw error_of(operation);
-  const int lost_by = peers_[static_cast<std::size_t>(operation.peer_)].lost_by;
+  const int lost_by = peer_of(operation).lost_by;
   if (port_ && lost_by == 0) return std::nullopt;
   const auto error =
       port_
@@ -246,7 +258,9 @@ core::Error OfiEndpoint::error_of(const OfiOperation& operation) const {
 
 void OfiEndpoint::give_up(OfiOperation& operation) noexcept {
   if (operation.state_ == State::queued) {
-    if (std::erase(queue_, &operation) > 0) --queued(operation);
+    auto& queue = queue_of(operation);
+    queue.remove(operation);
+    if (queue.first == nullptr) std::erase(waiting_, &queue);
   } else if (operation.state_ == State::posted && port_) {
     operation.state_ = State::cancelling;
     guard([&] { return fi_cancel(&port_->endpoint()->fid, &operation.context_); });

@@ -44,10 +44,11 @@ private:
   State state_ = State::finished;
   Rank peer_ = 0;
   Tag tag_ = 0;
-  std::byte* data_ = nullptr;  // of a send: never written to
-  std::size_t room_ = 0;       // bytes posted
-  std::size_t bytes_ = 0;      // bytes moved, or of a failed receive the bytes found
-  int error_ = 0;              // positive, of libfabric
+  std::byte* data_ = nullptr;     // of a send: never written to
+  std::size_t room_ = 0;          // bytes posted
+  std::size_t bytes_ = 0;         // bytes moved, or of a failed receive the bytes found
+  int error_ = 0;                 // positive, of libfabric
+  OfiOperation* next_ = nullptr;  // in its queue
 };
 
 /// Where the end of a message goes that is longer than its receive, so that every provider
@@ -77,11 +78,17 @@ private:
   using Kind = OfiOperation::Kind;
   using State = OfiOperation::State;
 
+  /// Operations that wait until libfabric has room for them, oldest first.
+  struct Queue {
+    OfiOperation* first = nullptr;
+    OfiOperation* last = nullptr;
+    void push(OfiOperation& operation) noexcept;
+    void remove(const OfiOperation& operation) noexcept;
+  };
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
-    int lost_by = 0;              ///< error of libfabric that tells that the peer is gone
-    std::array<int, 4> queued{};  ///< operations that wait for room, index = Kind
-    std::array<std::uint64_t, 4> full_at{};  ///< the last round without room, index = Kind
+    int lost_by = 0;                ///< error of libfabric that tells that the peer is gone
+    std::array<Queue, 4> queues{};  ///< index = Kind
   };
 
   /// Waits until every peer has our greeting and we have theirs.
@@ -107,9 +114,11 @@ private:
   }
   core::Error error_of(const OfiOperation& operation) const;
   std::string describe(const OfiOperation& operation) const;
-  int& queued(const OfiOperation& operation) {
-    return peers_[static_cast<std::size_t>(operation.peer_)]
-        .queued[static_cast<std::size_t>(operation.kind_)];
+  Peer& peer_of(const OfiOperation& operation) {
+    return peers_[static_cast<std::size_t>(operation.peer_)];
+  }
+  Queue& queue_of(const OfiOperation& operation) {
+    return peer_of(operation).queues[static_cast<std::size_t>(operation.kind_)];
   }
 
   std::deque<OfiOperation> operations_;  // a deque never moves them
@@ -122,8 +131,7 @@ private:
   core::Errc closed_code_{};  // why it is closed
   std::string closed_reason_;
   std::vector<Peer> peers_;
-  std::vector<OfiOperation*> queue_;  // waiting for room, oldest first
-  std::uint64_t round_ = 0;           // of post_queued
+  std::vector<Queue*> waiting_;  // those that are not empty
   std::vector<OfiOperation*> idle_;
 };
 

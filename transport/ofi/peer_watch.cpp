@@ -23,8 +23,6 @@ using namespace std::chrono_literals;
 /// Processor time after which a call under way counts as one that will not return. No call into shm
 /// takes a thousandth of it; a wait for the processor does not count.
 constexpr double stuck_seconds = 0.2;
-/// The same while no process is known to have ended.
-constexpr double patience_seconds = 5;
 /// Ignored by default, so that one too many harms nobody.
 constexpr int signal_number = SIGURG;
 constexpr std::uint64_t stop_mark = ~std::uint64_t{0};
@@ -35,8 +33,9 @@ thread_local const pid_t this_thread = gettid();
 
 }  // namespace
 
-PeerWatch::PeerWatch(std::span<const std::string> files)
-    : ended_(epoll_create1(EPOLL_CLOEXEC)),
+PeerWatch::PeerWatch(std::span<const std::string> files, double patience)
+    : patience_(patience),
+      ended_(epoll_create1(EPOLL_CLOEXEC)),
       stop_(eventfd(0, EFD_CLOEXEC)),
       processes_(files.size()),
       files_(files.size()) {
@@ -99,8 +98,7 @@ void PeerWatch::watch() {
     } else if (calls_ != call || call % 2 == 0) {
       call = calls_;
       before = processor_seconds(caller_);
-    } else if (processor_seconds(caller_) - before >
-               patience_seconds) {  // somebody is stopped, not dead
+    } else if (processor_seconds(caller_) - before > patience_) {  // somebody is stopped, not dead
       lost_ = unknown;
       return interrupt(call);
     }

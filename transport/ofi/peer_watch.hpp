@@ -28,7 +28,8 @@ namespace tremula::transport::ofi {
 class PeerWatch {
 public:
   /// @param files  names of the peers' files in /dev/shm (host.hpp), index = rank
-  explicit PeerWatch(std::span<const std::string> files);
+  /// @param patience  processor seconds that a call may take while all peers live
+  explicit PeerWatch(std::span<const std::string> files, double patience = 5);
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
@@ -70,6 +71,7 @@ private:
   void interrupt(std::uint64_t call);
   static void on_interrupt(int);
 
+  double patience_;
   std::atomic<core::Rank> lost_ = -1;
   std::atomic<bool> has_interrupted_ = false;
   std::atomic<std::uint64_t> calls_ =
