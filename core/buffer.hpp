@@ -9,22 +9,22 @@ namespace tremula::core {
 
 /// Uninitialised bytes on a cache-line boundary, sized once. Move-only.
 class Buffer {
- public:
+public:
   static constexpr std::size_t alignment = 64;
 
   Buffer() = default;
   explicit Buffer(std::size_t bytes)
-      : data_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment}))),
+      : data_(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{alignment}))),
         bytes_(bytes) {}
 
   std::span<std::byte> span() noexcept { return {data_.get(), bytes()}; }
   std::span<const std::byte> span() const noexcept { return {data_.get(), bytes()}; }
   std::size_t bytes() const noexcept { return data_ ? bytes_ : 0; }  // 0 after a move
 
- private:
+private:
   struct Free {
     void operator()(std::byte* p) const noexcept {
-      ::operator delete(p, std::align_val_t{alignment});
+      ::operator delete (p, std::align_val_t{alignment});
     }
   };
   std::unique_ptr<std::byte, Free> data_;

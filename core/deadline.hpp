@@ -7,11 +7,11 @@ namespace tremula::core {
 
 /// The moment at which a wait gives up. Everything that waits takes one.
 class Deadline {
- public:
+public:
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
-  /// @param seconds  from now; above ten years means ten years, below zero or not a number means now
+  /// @param seconds  from now; more than ten years are ten years, less than none or NaN are none
   static Deadline after(double seconds) {
     const double within = seconds > 0 ? std::min(seconds, 3.2e8) : 0;
     return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(within)));
@@ -21,7 +21,7 @@ class Deadline {
   double remaining() const { return std::max(0.0, Seconds(at_ - Clock::now()).count()); }
   Clock::time_point at() const { return at_; }
 
- private:
+private:
   explicit Deadline(Clock::time_point at) : at_(at) {}
   Clock::time_point at_;
 };

@@ -9,9 +9,16 @@ namespace tremula::core {
 
 /// What one element of a field is. The values are part of the wire format and of the C interface.
 enum class ElementType : int {
-  i8 = 1, i16 = 2, i32 = 3, i64 = 4,
-  u8 = 5, u16 = 6, u32 = 7, u64 = 8,
-  f32 = 9, f64 = 10,
+  i8 = 1,
+  i16 = 2,
+  i32 = 3,
+  i64 = 4,
+  u8 = 5,
+  u16 = 6,
+  u32 = 7,
+  u64 = 8,
+  f32 = 9,
+  f64 = 10,
   c64 = 11,   ///< complex, two f32
   c128 = 12,  ///< complex, two f64
 };
@@ -23,9 +30,18 @@ struct ElementTypeRow {
   std::size_t bytes;
 };
 inline constexpr std::array<ElementTypeRow, 12> element_types{{
-    {ElementType::i8, "i8", 1}, {ElementType::i16, "i16", 2}, {ElementType::i32, "i32", 4}, {ElementType::i64, "i64", 8},
-    {ElementType::u8, "u8", 1}, {ElementType::u16, "u16", 2}, {ElementType::u32, "u32", 4}, {ElementType::u64, "u64", 8},
-    {ElementType::f32, "f32", 4}, {ElementType::f64, "f64", 8}, {ElementType::c64, "c64", 8}, {ElementType::c128, "c128", 16},
+    {ElementType::i8, "i8", 1},
+    {ElementType::i16, "i16", 2},
+    {ElementType::i32, "i32", 4},
+    {ElementType::i64, "i64", 8},
+    {ElementType::u8, "u8", 1},
+    {ElementType::u16, "u16", 2},
+    {ElementType::u32, "u32", 4},
+    {ElementType::u64, "u64", 8},
+    {ElementType::f32, "f32", 4},
+    {ElementType::f64, "f64", 8},
+    {ElementType::c64, "c64", 8},
+    {ElementType::c128, "c128", 16},
 }};
 }  // namespace detail
 

@@ -26,32 +26,43 @@ enum class Errc : int {
 /// "peer_lost" and so on.
 constexpr std::string_view to_string(Errc code) noexcept {
   switch (code) {
-    case Errc::invalid_argument: return "invalid_argument";
-    case Errc::timed_out: return "timed_out";
-    case Errc::transport: return "transport";
-    case Errc::protocol: return "protocol";
-    case Errc::peer_lost: return "peer_lost";
-    case Errc::no_server: return "no_server";
-    case Errc::refused: return "refused";
-    case Errc::mismatch: return "mismatch";
-    case Errc::unsupported: return "unsupported";
-    case Errc::cancelled: return "cancelled";
-    case Errc::internal: return "internal";
+    case Errc::invalid_argument:
+      return "invalid_argument";
+    case Errc::timed_out:
+      return "timed_out";
+    case Errc::transport:
+      return "transport";
+    case Errc::protocol:
+      return "protocol";
+    case Errc::peer_lost:
+      return "peer_lost";
+    case Errc::no_server:
+      return "no_server";
+    case Errc::refused:
+      return "refused";
+    case Errc::mismatch:
+      return "mismatch";
+    case Errc::unsupported:
+      return "unsupported";
+    case Errc::cancelled:
+      return "cancelled";
+    case Errc::internal:
+      return "internal";
   }
   return "unknown";
 }
 
-/// The one exception type. `what()` says what was expected, what was found and what to do; `where()` is
-/// for developers and stays out of the text.
+/// The one exception type. `what()` says what was expected, what was found and what to do;
+/// `where()` is for developers and stays out of the text.
 class Error : public std::runtime_error {
- public:
+public:
   Error(Errc code, const std::string& text,
         std::source_location where = std::source_location::current())
       : std::runtime_error(text), code_(code), where_(where) {}
   Errc code() const noexcept { return code_; }
   const std::source_location& where() const noexcept { return where_; }
 
- private:
+private:
   Errc code_;
   std::source_location where_;
 };
@@ -69,8 +80,8 @@ inline void expects(bool ok, std::string_view text,
 #ifdef NDEBUG
 #define TREMULA_ASSERT(condition) static_cast<void>(0)
 #else
-#define TREMULA_ASSERT(condition)                                                          \
-  ((condition) ? static_cast<void>(0)                                                      \
-               : throw ::tremula::core::Error(::tremula::core::Errc::internal,             \
+#define TREMULA_ASSERT(condition)                                              \
+  ((condition) ? static_cast<void>(0)                                          \
+               : throw ::tremula::core::Error(::tremula::core::Errc::internal, \
                                               "invariant broken: " #condition))
 #endif

@@ -13,11 +13,16 @@ namespace tremula::core {
 namespace {
 spdlog::level::level_enum level_of(LogLevel level) {
   switch (level) {
-    case LogLevel::off: return spdlog::level::off;
-    case LogLevel::error: return spdlog::level::err;
-    case LogLevel::warn: return spdlog::level::warn;
-    case LogLevel::info: return spdlog::level::info;
-    case LogLevel::debug: return spdlog::level::debug;
+    case LogLevel::off:
+      return spdlog::level::off;
+    case LogLevel::error:
+      return spdlog::level::err;
+    case LogLevel::warn:
+      return spdlog::level::warn;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::debug:
+      return spdlog::level::debug;
   }
   return spdlog::level::info;
 }
@@ -29,8 +34,7 @@ struct Log::Impl {
   spdlog::logger logger;
 };
 
-Log::Log(std::string who, LogLevel level)
-    : impl_(std::make_unique<Impl>(std::move(who))) {
+Log::Log(std::string who, LogLevel level) : impl_(std::make_unique<Impl>(std::move(who))) {
   impl_->logger.set_level(level_of(level));
   impl_->logger.set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %n %v");
 }
@@ -52,8 +56,9 @@ LogLevel parse_log_level(std::string_view text) {
   if (text == "warn") return LogLevel::warn;
   if (text == "info") return LogLevel::info;
   if (text == "debug") return LogLevel::debug;
-  throw Error(Errc::invalid_argument, "log level: expected one of off, error, warn, info, debug; found '" +
-                                          std::string(text) + "'");
+  throw Error(Errc::invalid_argument,
+              "log level: expected one of off, error, warn, info, debug; found '" +
+                  std::string(text) + "'");
 }
 
 }  // namespace tremula::core

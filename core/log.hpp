@@ -9,10 +9,10 @@ namespace tremula::core {
 
 enum class LogLevel { off, error, warn, info, debug };
 
-/// A named voice in the log. Cheap to copy a reference of; thread-safe. There is no global log: `main` or
-/// `Session` makes one and passes it down.
+/// A named voice in the log. Cheap to copy a reference of; thread-safe. There is no global log:
+/// `main` or `Session` makes one and passes it down.
 class Log {
- public:
+public:
   /// @param who  "ocean.3" for rank 3 of group ocean, "server" for the server
   Log(std::string who, LogLevel level);
   ~Log();
@@ -23,12 +23,20 @@ class Log {
   /// @param room  folder the line comes from, e.g. "client"
   /// @param text  "event key=value key=value"
   void write(LogLevel level, std::string_view room, std::string_view text) const;
-  void error(std::string_view room, std::string_view text) const { write(LogLevel::error, room, text); }
-  void warn(std::string_view room, std::string_view text) const { write(LogLevel::warn, room, text); }
-  void info(std::string_view room, std::string_view text) const { write(LogLevel::info, room, text); }
-  void debug(std::string_view room, std::string_view text) const { write(LogLevel::debug, room, text); }
+  void error(std::string_view room, std::string_view text) const {
+    write(LogLevel::error, room, text);
+  }
+  void warn(std::string_view room, std::string_view text) const {
+    write(LogLevel::warn, room, text);
+  }
+  void info(std::string_view room, std::string_view text) const {
+    write(LogLevel::info, room, text);
+  }
+  void debug(std::string_view room, std::string_view text) const {
+    write(LogLevel::debug, room, text);
+  }
 
- private:
+private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

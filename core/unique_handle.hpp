@@ -4,12 +4,13 @@
 
 namespace tremula::core {
 
-/// Sole owner of a foreign handle (file descriptor, fid, MPI object). Lets the owner keep defaulted special
-/// members.
-/// @tparam Traits  `Handle` (a cheap value), `static Handle none()`, `static void close(Handle) noexcept`
+/// Sole owner of a foreign handle (file descriptor, fid, MPI object). Lets the owner keep defaulted
+/// special members.
+/// @tparam Traits  `Handle` (a cheap value), `static Handle none()`, `static void close(Handle)
+/// noexcept`
 template <class Traits>
 class UniqueHandle {
- public:
+public:
   using Handle = typename Traits::Handle;
   UniqueHandle() = default;
   explicit UniqueHandle(Handle handle) : handle_(handle) {}
@@ -30,7 +31,7 @@ class UniqueHandle {
     if (handle_ != Traits::none()) Traits::close(std::exchange(handle_, Traits::none()));
   }
 
- private:
+private:
   Handle handle_ = Traits::none();
 };
 

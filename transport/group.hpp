@@ -9,10 +9,11 @@
 
 namespace tremula::transport {
 
-/// The ranks of one application, able to tell each other a few bytes. For set-up and agreement only, never for the
-/// data of a step. All calls are collective: every rank makes the same calls in the same order.
+/// The ranks of one application, able to tell each other a few bytes. For set-up and agreement
+/// only, never for the data of a step. All calls are collective: every rank makes the same calls in
+/// the same order.
 class Group {
- public:
+public:
   virtual ~Group() = default;
   virtual core::Rank rank() const noexcept = 0;
   virtual core::Rank size() const noexcept = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How bytes get from one process to another. Knows peers and bytes; knows nothing of arrays, plans or protobuf.
-// README.md in this folder is the guide for who writes the next backend.
+// How bytes get from one process to another. Knows peers and bytes; knows nothing of arrays, plans
+// or protobuf. README.md in this folder is the guide for who writes the next backend.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,29 +22,33 @@ using core::Bytes, core::BytesView, core::Deadline, core::Rank;
 /// Matches a receive with a send between the same two ranks. All 64 bits may be used by the caller.
 using Tag = std::uint64_t;
 
-/// Where a rank's endpoint can be reached. Opaque to all but the backend that made it; travels through the
-/// rendezvous. At most 4096 bytes. May be empty (mpi: only rank 0 of the accepting side has one).
+/// Where a rank's endpoint can be reached. Opaque to all but the backend that made it; travels
+/// through the rendezvous. At most 4096 bytes. May be empty (mpi: only rank 0 of the accepting side
+/// has one).
 using Address = Bytes;
 
 /// What a backend keeps of one operation in flight.
 class Operation {
- public:
+public:
   virtual ~Operation() = default;
-  /// Makes progress; the number of bytes moved if the operation has finished, else empty. Never blocks.
+  /// Makes progress; the number of bytes moved if the operation has finished, else empty. Never
+  /// blocks.
   /// @throws core::Error transport if it failed, peer_lost if the peer is known to be gone
   virtual std::optional<std::size_t> test() = 0;
-  /// Gives the operation up: returns only when the backend will not touch the bytes any more, within a second. A send
-  /// that cannot be taken back closes the whole link: its other operations then end in Errc::transport.
+  /// Gives the operation up: returns only when the backend will not touch the bytes any more,
+  /// within a second. A send that cannot be taken back closes the whole link: its other operations
+  /// then end in Errc::transport.
   virtual void cancel() noexcept = 0;
-  /// Returns the object to its endpoint. Called once, instead of delete, when it has finished or is cancelled.
+  /// Returns the object to its endpoint. Called once, instead of delete, when it has finished or is
+  /// cancelled.
   virtual void release() noexcept = 0;
 };
 
-/// An operation in flight. Move-only; owns nothing of the caller's memory: the caller keeps the bytes alive until
-/// test() said true or the request is destroyed. Destroying an unfinished request cancels it. Must not outlive
-/// its endpoint.
+/// An operation in flight. Move-only; owns nothing of the caller's memory: the caller keeps the
+/// bytes alive until test() said true or the request is destroyed. Destroying an unfinished request
+/// cancels it. Must not outlive its endpoint.
 class Request {
- public:
+public:
   Request() = default;  ///< a finished one
   explicit Request(Operation* operation) noexcept : operation_(operation) {}
   Request(Request&& other) noexcept
@@ -59,7 +63,8 @@ class Request {
   }
   ~Request() { reset(); }
 
-  /// True when finished; idempotent from then on.  @throws as Operation::test, once; the request is then finished
+  /// True when finished; idempotent from then on.  @throws as Operation::test, once; the request is
+  /// then finished
   bool test() {
     if (operation_ == nullptr) return true;
     std::optional<std::size_t> moved;
@@ -84,7 +89,7 @@ class Request {
     std::exchange(operation_, nullptr)->release();
   }
 
- private:
+private:
   Operation* operation_ = nullptr;
   std::size_t bytes_ = 0;
 };
@@ -92,43 +97,46 @@ class Request {
 /// Which side of a link this group is. The producer accepts, the consumer connects.
 enum class Side { producer, consumer };
 
-/// This rank's end of the link between one producer group and one consumer group: reaches every rank of the other
-/// group. Not thread-safe: one thread at a time. Destroying it gives up all that is in flight and never waits
-/// longer than a second.
+/// This rank's end of the link between one producer group and one consumer group: reaches every
+/// rank of the other group. Not thread-safe: one thread at a time. Destroying it gives up all that
+/// is in flight and never waits longer than a second.
 ///
-/// Messages between two ranks with the same tag arrive in the order in which they were sent. A message is delivered
-/// whole or not at all.
+/// Messages between two ranks with the same tag arrive in the order in which they were sent. A
+/// message is delivered whole or not at all.
 class Endpoint {
- public:
+public:
   virtual ~Endpoint() = default;
 
   /// Where the other side's ranks reach this endpoint.
   virtual Address address() const = 0;
-  /// Makes every rank of the other group reachable. Called once, on every rank of both groups, before any send or
-  /// receive; may be collective over both groups. Blocks until then.
+  /// Makes every rank of the other group reachable. Called once, on every rank of both groups,
+  /// before any send or receive; may be collective over both groups. Blocks until then.
   /// @param peers  address of every rank of the other group, index = rank
   /// @throws core::Error timed_out, transport
   virtual void connect(std::span<const Address> peers, Deadline deadline) = 0;
 
-  /// Starts to send `bytes` to `peer`. Never blocks. Finished = the bytes may be changed; it does not mean that the
-  /// peer has them: closing this endpoint before the peer has answered may lose them.
+  /// Starts to send `bytes` to `peer`. Never blocks. Finished = the bytes may be changed; it does
+  /// not mean that the peer has them: closing this endpoint before the peer has answered may lose
+  /// them.
   /// @throws core::Error transport
   virtual Request send(Rank peer, Tag tag, BytesView bytes) = 0;
-  /// Starts to receive a message of at most `bytes.size()` bytes from `peer`. A longer one ends in Errc::transport
-  /// naming the length posted; of a shorter one Request::bytes tells the length. Never blocks.
+  /// Starts to receive a message of at most `bytes.size()` bytes from `peer`. A longer one ends in
+  /// Errc::transport naming the length posted; of a shorter one Request::bytes tells the length.
+  /// Never blocks.
   virtual Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) = 0;
   /// Lets operations in flight proceed; call often while waiting for anything.
   virtual void progress() = 0;
 };
 
-/// One way of moving bytes: "loopback", "ofi", "mpi". Chosen at run time; several may live in one process.
+/// One way of moving bytes: "loopback", "ofi", "mpi". Chosen at run time; several may live in one
+/// process.
 class Transport {
- public:
+public:
   virtual ~Transport() = default;
   /// "ofi" and so on: what a user writes in `transport:`.
   virtual std::string_view name() const noexcept = 0;
-  /// What both sides must have in common for a link, e.g. "ofi:tcp;ofi_rxm" or "ofi:shm@<host identity>": equal
-  /// texts can talk to each other. Best first.
+  /// What both sides must have in common for a link, e.g. "ofi:tcp;ofi_rxm" or "ofi:shm@<host
+  /// identity>": equal texts can talk to each other. Best first.
   virtual std::vector<std::string> offers() const = 0;
   /// This rank's end of a new link over `offer` (one of offers()).
   virtual std::unique_ptr<Endpoint> open(std::string_view offer, Side side) = 0;
