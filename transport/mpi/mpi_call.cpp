@@ -2,6 +2,7 @@
 #include "transport/mpi/mpi_call.hpp"
 
 #include <array>
+#include <memory>
 
 #include "core/error.hpp"
 
@@ -31,6 +32,20 @@ void check(int code, std::string_view what, std::source_location where) {
 
 void CommTraits::close(Handle comm) noexcept {
   if (is_running()) MPI_Comm_free(&comm);
+}
+
+void free_at_finalize(MPI_Comm comm) noexcept {
+  // What hangs on MPI_COMM_SELF is deleted before anything else is taken down.
+  const auto free_it = [](MPI_Comm, int, void* value, void*) {
+    const std::unique_ptr<MPI_Comm> link(static_cast<MPI_Comm*>(value));
+    return MPI_Comm_free(link.get());
+  };
+  int key = MPI_KEYVAL_INVALID;
+  if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_it, &key, nullptr) != MPI_SUCCESS) return;
+  auto value = std::make_unique<MPI_Comm>(comm);
+  if (MPI_Comm_set_attr(MPI_COMM_SELF, key, value.get()) == MPI_SUCCESS)
+    static_cast<void>(value.release());
+  MPI_Comm_free_keyval(&key);
 }
 
 Comm duplicate(MPI_Comm comm) {

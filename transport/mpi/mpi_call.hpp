@@ -30,6 +30,11 @@ struct CommTraits {
 };
 using Comm = core::UniqueHandle<CommTraits>;
 
+/// Frees `comm` when MPI_Finalize begins; for one that may still be sent to, so that its number
+/// must not be given to another before, and that MPI_Finalize would wait for, or be ended by, if it
+/// found it.
+void free_at_finalize(MPI_Comm comm) noexcept;
+
 /// A duplicate of `comm` whose errors come back as return codes. Collective.
 /// @throws core::Error invalid_argument if MPI is not running or comm is no group of ranks,
 /// transport

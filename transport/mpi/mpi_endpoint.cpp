@@ -103,6 +103,7 @@ public:
 
   /// Looks whether MPI has done its part.
   void advance() {
+    if (state_ == State::posted && endpoint_.post_->is_sent(ticket_)) finish(bytes_.size());
     if (state_ != State::moving) return;
     int done = 0;
     check(MPI_Testall(static_cast<int>(chunks_.size()), chunks_.data(), &done, MPI_STATUSES_IGNORE),
@@ -120,6 +121,12 @@ public:
     advance();
   }
 
+  /// The whole message is in an envelope.
+  void post(Postbox::Ticket ticket) {
+    state_ = State::posted;
+    ticket_ = ticket;
+  }
+
   void finish(std::size_t length) {
     state_ = State::finished;
     length_ = length;
@@ -130,7 +137,7 @@ public:
   }
 
 private:
-  enum class State { waiting, moving, finished };
+  enum class State { waiting, posted, moving, finished };
 
   void take_chunks_back() noexcept {
     using Clock = std::chrono::steady_clock;
@@ -154,6 +161,7 @@ private:
   Rank peer_ = 0;
   Tag tag_ = 0;
   std::span<std::byte> bytes_;  // to send, or room to receive in
+  Postbox::Ticket ticket_ = 0;
   std::uint32_t number_ = 0;
   std::size_t length_ = 0;  // of the message, once it is known
   std::vector<MPI_Request> chunks_;
@@ -179,27 +187,38 @@ Endpoint::~Endpoint() {
   if (link_ == MPI_COMM_NULL) return;
   const bool is_clean = part_from_peers();
   post_.reset();
-  if (is_clean)
+  if (is_clean) {
     MPI_Comm_free(&link_);
-  else if (log_ != nullptr)
-    log_->info("transport", "mpi link left to MPI goodbyes=" + std::to_string(goodbyes_) + "/" +
-                                std::to_string(announced_.size()) +
-                                " messages=" + std::to_string(abandoned_));
+    return;
+  }
+  free_at_finalize(link_);
+  if (log_ == nullptr) return;
+  const auto silent =
+      std::ranges::count_if(peers_, [](const Peer& p) { return p.is_partner && !p.has_left; });
+  log_->info("transport",
+             "mpi link kept until MPI_Finalize silent_peers=" + std::to_string(silent) +
+                 " unfinished_messages=" + std::to_string(abandoned_));
 }
 
 bool Endpoint::part_from_peers() {
   if (abandoned_ != 0) return false;
   try {
-    for (std::size_t p = 0; p < announced_.size(); ++p)
-      post_->send(static_cast<Rank>(p), {.kind = Kind::goodbye});
     const auto deadline = Deadline::after(0.5);
     for (;;) {
-      take_mail();
-      if (goodbyes_ == announced_.size() && post_->is_sent()) return true;
+      bool is_over = true;
+      for (std::size_t p = 0; p < peers_.size(); ++p) {
+        Peer& peer = peers_[p];
+        if (!peer.is_partner) continue;
+        if (!std::exchange(peer.was_told_goodbye, true))
+          post_->send(static_cast<Rank>(p), {.kind = Kind::goodbye});
+        is_over = is_over && peer.has_left;
+      }
+      if (is_over && post_->is_all_sent()) return true;
       if (deadline.expired()) return false;
+      take_mail();
       nap();
     }
-  } catch (const Error&) {  // a link that has failed is left to MPI, too
+  } catch (const Error&) {  // a link that has failed is kept, too
     return false;
   }
 }
@@ -232,15 +251,18 @@ void Endpoint::connect(std::span<const Address> peers, Deadline deadline) {
     throw Error(Errc::transport, "expected " + std::to_string(peers.size()) +
                                      " ranks in the other group, found " + std::to_string(ranks) +
                                      " at port " + port);
-  announced_.resize(peers.size());
+  peers_.resize(peers.size());
   post_ = std::make_unique<Postbox>(link_);
 }
 
-void Endpoint::expect_peer(Rank peer) const {
+Endpoint::Peer& Endpoint::partner(Rank peer) {
   core::expects(post_ != nullptr, "expected a connected endpoint, found none: call connect first");
-  core::expects(peer >= 0 && static_cast<std::size_t>(peer) < announced_.size(),
-                "expected a rank of the other group, 0 to " +
-                    std::to_string(announced_.size() - 1) + ", found " + std::to_string(peer));
+  core::expects(peer >= 0 && static_cast<std::size_t>(peer) < peers_.size(),
+                "expected a rank of the other group, 0 to " + std::to_string(peers_.size() - 1) +
+                    ", found " + std::to_string(peer));
+  Peer& found = peers_[static_cast<std::size_t>(peer)];
+  found.is_partner = true;
+  return found;
 }
 
 Endpoint::Transfer& Endpoint::idle_transfer() {
@@ -252,17 +274,16 @@ Endpoint::Transfer& Endpoint::idle_transfer() {
 }
 
 Request Endpoint::send(Rank peer, Tag tag, core::BytesView bytes) {
-  expect_peer(peer);
+  std::uint32_t& announced = partner(peer).announced;
   Transfer& transfer = idle_transfer();
   Request request(&transfer);
   // A send only reads, but both directions share one description.
   transfer.begin(true, peer, tag, {const_cast<std::byte*>(bytes.data()), bytes.size()});
   if (bytes.size() <= Postbox::short_bytes) {
-    post_->send(peer, {.kind = Kind::message, .number = 0, .tag = tag, .length = bytes.size()},
-                bytes);
-    transfer.finish(bytes.size());
+    transfer.post(post_->send(
+        peer, {.kind = Kind::message, .number = 0, .tag = tag, .length = bytes.size()}, bytes));
   } else {
-    const std::uint32_t number = announced_[static_cast<std::size_t>(peer)]++;
+    const std::uint32_t number = announced++;
     transfer.announce(number);
     post_->send(peer,
                 {.kind = Kind::announce, .number = number, .tag = tag, .length = bytes.size()});
@@ -271,7 +292,7 @@ Request Endpoint::send(Rank peer, Tag tag, core::BytesView bytes) {
 }
 
 Request Endpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
-  expect_peer(peer);
+  partner(peer);
   Transfer& transfer = idle_transfer();
   Request request(&transfer);
   transfer.begin(false, peer, tag, bytes);
@@ -298,6 +319,7 @@ void Endpoint::take_mail() {
 
 void Endpoint::take(const Postbox::Mail& mail) {
   const auto& [peer, envelope, payload] = mail;
+  Peer& sender = partner(peer);
   switch (envelope.kind) {
     case Kind::message:
     case Kind::announce: {
@@ -324,7 +346,7 @@ void Endpoint::take(const Postbox::Mail& mail) {
       if (Transfer* receive = find(false, peer, envelope.number)) receive->end();
       return;
     case Kind::goodbye:
-      ++goodbyes_;
+      sender.has_left = true;
       return;
   }
   throw Error(Errc::protocol, "expected an envelope from rank " + std::to_string(peer) +

@@ -36,8 +36,9 @@ public:
   /// @param local  this group's ranks; borrowed, outlives the endpoint
   /// @param log  where the destructor tells what it had to leave behind; may be null
   Endpoint(MPI_Comm local, Side side, const core::Log* log);
-  /// Says goodbye and waits up to half a second for the peers' goodbyes. Without all of them the
-  /// intercommunicator stays with MPI, so that what still arrives for it can do no harm.
+  /// Says goodbye to every peer that it had to do with, and waits up to half a second for their
+  /// goodbyes. Without all of them MPI keeps the intercommunicator until MPI_Finalize, so that what
+  /// still arrives for it can do no harm.
   ~Endpoint() override;
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
@@ -54,6 +55,12 @@ public:
 
 private:
   class Transfer;
+  struct Peer {
+    std::uint32_t announced = 0;  // long messages sent to it
+    bool is_partner = false;      // something was sent to it or received from it, or is to be
+    bool was_told_goodbye = false;
+    bool has_left = false;
+  };
   /// What the other rank may send next with one tag, or has sent before it was asked.
   struct Lane {
     std::deque<Transfer*> receives;  // in the order of their start; empty if there are arrivals
@@ -65,7 +72,7 @@ private:
   };
 
   Transfer& idle_transfer();
-  void expect_peer(core::Rank peer) const;
+  Peer& partner(core::Rank peer);
   void take_mail();
   void take(const Postbox::Mail& mail);
   void match(Transfer& receive, const Envelope& envelope, core::BytesView payload);
@@ -78,13 +85,12 @@ private:
   std::string port_;  // open on rank 0 of the producer, empty elsewhere
   MPI_Comm link_ = MPI_COMM_NULL;
   std::unique_ptr<Postbox> post_;
-  std::vector<std::uint32_t> announced_;  // long messages sent; shape: [peer]
+  std::vector<Peer> peers_;  // shape: [rank of the other group]
   std::map<std::pair<core::Rank, Tag>, Lane> lanes_;
   std::vector<std::unique_ptr<Transfer>> transfers_;  // all that were ever needed at once
   std::vector<Transfer*> idle_;                       // of transfers_
   std::vector<Transfer*> long_ones_;                  // of transfers_: announced and not yet ended
-  std::size_t goodbyes_ = 0;
-  int abandoned_ = 0;      // chunks that MPI does not give back
+  int abandoned_ = 0;                                 // chunks that MPI does not give back
   double patience_ = 0.5;  // seconds that may be spent on waiting for MPI to give chunks back
 };
 

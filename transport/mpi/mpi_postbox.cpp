@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/mpi/mpi_postbox.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -44,15 +43,12 @@ void Postbox::receive(Slot& slot) {
         "MPI_Irecv of an envelope");
 }
 
-void Postbox::send(core::Rank peer, const Envelope& envelope, core::BytesView payload) {
+Postbox::Ticket Postbox::send(core::Rank peer, const Envelope& envelope, core::BytesView payload) {
   TREMULA_ASSERT(payload.size() <= short_bytes);
-  int done = 0;
-  if (!outgoing_.empty())
-    check(MPI_Test(&outgoing_.front()->request, &done, MPI_STATUS_IGNORE),
-          "MPI_Test of an envelope on its way");
-  if (done != 0) {
+  if (!outgoing_.empty() && is_sent(oldest_sent_)) {
     outgoing_.push_back(std::move(outgoing_.front()));
     outgoing_.pop_front();
+    ++oldest_sent_;
   } else {
     outgoing_.push_back(std::make_unique<Slot>());
   }
@@ -63,6 +59,21 @@ void Postbox::send(core::Rank peer, const Envelope& envelope, core::BytesView pa
   check(MPI_Isend(slot.bytes.data(), static_cast<int>(sizeof envelope + payload.size()), MPI_BYTE,
                   peer, mpi_tag, link_, &slot.request),
         "MPI_Isend of an envelope to rank " + std::to_string(peer));
+  return oldest_sent_ + outgoing_.size() - 1;
+}
+
+bool Postbox::is_sent(Ticket ticket) {
+  if (ticket < oldest_sent_) return true;  // its slot is in use again
+  int done = 0;
+  check(MPI_Test(&outgoing_[ticket - oldest_sent_]->request, &done, MPI_STATUS_IGNORE),
+        "MPI_Test of an envelope on its way");
+  return done != 0;
+}
+
+bool Postbox::is_all_sent() {
+  for (std::size_t i = 0; i < outgoing_.size(); ++i)
+    if (!is_sent(oldest_sent_ + i)) return false;
+  return true;
 }
 
 std::optional<Postbox::Mail> Postbox::take() {
@@ -89,14 +100,6 @@ std::optional<Postbox::Mail> Postbox::take() {
   std::memcpy(&mail.envelope, view.data(), sizeof mail.envelope);
   mail.payload = view.subspan(sizeof mail.envelope);
   return mail;
-}
-
-bool Postbox::is_sent() {
-  return std::ranges::all_of(outgoing_, [](auto& slot) {
-    int done = 0;
-    check(MPI_Test(&slot->request, &done, MPI_STATUS_IGNORE), "MPI_Test of an envelope on its way");
-    return done != 0;
-  });
 }
 
 }  // namespace tremula::transport::mpi

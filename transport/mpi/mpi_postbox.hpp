@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/deadline.hpp"
@@ -45,9 +46,14 @@ public:
   Postbox(const Postbox&) = delete;
   Postbox& operator=(const Postbox&) = delete;
 
+  /// Which envelope, for is_sent.
+  using Ticket = std::uint64_t;
   /// Copies `payload`; never blocks.
   /// @throws core::Error transport
-  void send(core::Rank peer, const Envelope& envelope, core::BytesView payload = {});
+  Ticket send(core::Rank peer, const Envelope& envelope, core::BytesView payload = {});
+  /// True when the envelope is out of this process' hands. Makes progress.
+  bool is_sent(Ticket ticket);
+  bool is_all_sent();
 
   struct Mail {
     core::Rank peer;
@@ -57,9 +63,6 @@ public:
   /// The next envelope if one has come. Makes progress.
   /// @throws core::Error transport, protocol
   std::optional<Mail> take();
-
-  /// True when all that was sent is out of this process' hands. Makes progress.
-  bool is_sent();
 
 private:
   struct Slot {
@@ -74,6 +77,7 @@ private:
   std::size_t oldest_ = 0;                      // of incoming_; MPI fills them in turn
   bool is_taken_ = false;                       // incoming_[oldest_] is in the caller's hands
   std::deque<std::unique_ptr<Slot>> outgoing_;  // in the order of sending
+  Ticket oldest_sent_ = 0;                      // of outgoing_.front()
 };
 
 }  // namespace tremula::transport::mpi

@@ -46,9 +46,9 @@ Transport::Transport(MPI_Comm comm, const core::Log* log) : comm_(duplicate(comm
   check(MPI_Query_thread(&level), "MPI_Query_thread");
   if (level < MPI_THREAD_MULTIPLE) {
     why_not_ =
-        "the mpi transport needs MPI_THREAD_MULTIPLE, but this program has initialised MPI with a "
-        "lower level: call "
-        "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, &provided) in place of MPI_Init";
+        "expected MPI_THREAD_MULTIPLE, found MPI initialised with a lower level: call "
+        "MPI_Init_thread(..., "
+        "MPI_THREAD_MULTIPLE, &provided) in place of MPI_Init";
     return;
   }
   const std::string vendor = library_vendor();
@@ -59,10 +59,9 @@ Transport::Transport(MPI_Comm comm, const core::Log* log) : comm_(duplicate(comm
   const std::string server = ompi_server();
   if (server.empty())
     why_not_ =
-        "the mpi transport needs, with Open MPI, an ompi-server that the mpiruns of both jobs "
-        "know, but this job was "
-        "started without one: start `ompi-server --no-daemonize --report-uri FILE` once and give "
-        "each mpirun "
+        "expected an ompi-server that the mpiruns of both jobs know, as Open MPI needs it to bring "
+        "jobs together; found "
+        "none: start `ompi-server --no-daemonize --report-uri FILE` once and give each mpirun "
         "`--ompi-server file:FILE`";
   else
     offer_ = "mpi:" + vendor + "@" + server;

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The bytes go by MPI, between two jobs that were started separately: the producer opens a port,
-// its name travels through the rendezvous, the consumer connects to it.
-//
-// What MPI cannot do shapes this folder. It reports no dead peer: liveness is the session's affair.
-// It cannot take back a message that has begun: see Operation::cancel in mpi_endpoint. It cannot
-// interrupt a connect: see mpi_connect.
+// its name travels through the rendezvous, the consumer connects to it. README.md tells what MPI
+// cannot do and what follows.
 #include <memory>
 #include <string>
 #include <vector>

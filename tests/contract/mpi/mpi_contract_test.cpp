@@ -50,7 +50,7 @@ public:
 
   void TestBody() override {
     const bool is_about_peers = name_.find("Peers") != std::string::npos;
-    const bool is_alone = name_.find("LostPeer") != std::string::npos;
+    const bool is_alone = name_.find("Lost") != std::string::npos;
     const Role producers{"producer", is_about_peers ? 3 : 1},
         consumers{"consumer", is_about_peers ? 4 : 1};
     Stage stage;
