@@ -3,10 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "cli/command.hpp"
 
@@ -14,7 +14,7 @@ namespace tremula::cli {
 
 namespace {
 struct Options {
-  server::ConfigTexts texts;
+  std::map<std::string, std::optional<std::string>> texts;  // by key of the config
   std::optional<std::string> config_file;
 };
 }  // namespace
@@ -24,8 +24,7 @@ void add_serve(CLI::App& app) {
       *app.add_subcommand("serve", "Run the rendezvous server until SIGINT or SIGTERM");
   const auto options = std::make_shared<Options>();  // CLI11 copies the callbacks that use it
   const auto add = [&](const std::string& option, const std::string& key, const std::string& help) {
-    command.add_option_function<std::string>(
-        option, [options, key](const std::string& text) { options->texts[key] = text; }, help);
+    command.add_option(option, options->texts[key], help);
   };
   add("--bind", "bind", "Numeric address to listen on; 0.0.0.0 = all (default 127.0.0.1)");
   add("--port", "port", "Port; 0 = any free one (default 7423)");
@@ -41,8 +40,10 @@ void add_serve(CLI::App& app) {
       "TREMULA_HEARTBEAT. Precedence: option, environment, file, default.");
   command.callback([options] {
     const auto environment = [](const char* name) { return std::getenv(name); };
-    const server::Config config =
-        server::load_config(options->texts, environment, options->config_file);
+    server::ConfigTexts given;
+    for (const auto& [key, text] : options->texts)
+      if (text) given[key] = *text;
+    const server::Config config = server::load_config(given, environment, options->config_file);
     server::serve(config, TREMULA_VERSION, core::Log("server", config.log));
   });
 }

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -74,16 +75,16 @@ protected:
 
   /// A server on a free port that has written its port file.
   void serve() {
-    server.emplace(std::vector<std::string>{"serve", "--port", "0", "--port-file", port_file,
-                                            "--heartbeat", "60"});
+    server = std::make_unique<Process>(std::vector<std::string>{
+        "serve", "--port", "0", "--port-file", port_file, "--heartbeat", "60"});
     ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
   }
   /// And a producer and a consumer that are linked.
   void link() {
     serve();
     const auto address = transport::read_port_file(port_file);
-    ocean.emplace(address);
-    viewer.emplace(address);
+    ocean = std::make_unique<Rank>(address);
+    viewer = std::make_unique<Rank>(address);
     const std::string what =
         "stream: 's' fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' } offers { "
         "transport: 't' offer: 'tcp' }";
@@ -100,8 +101,8 @@ protected:
   const fs::path folder =
       fs::path(testing::TempDir()) / fmt::format("tremula_command_{}", ::getpid());
   const std::string port_file = folder / "port";
-  std::optional<Process> server;
-  std::optional<Rank> ocean, viewer;
+  std::unique_ptr<Process> server;
+  std::unique_ptr<Rank> ocean, viewer;
 };
 
 TEST_F(Tremula, HelpsWithEveryCommand) {
@@ -278,7 +279,7 @@ TEST_F(Tremula, GivesUpOnAServerThatHangs) {
 TEST_F(Tremula, TakesItsConfigFromAFile) {
   const std::string config = folder / "server.yaml";
   std::ofstream(config) << "port: 0\nport_file: " << port_file << "\nlog: debug\n";
-  server.emplace(std::vector<std::string>{"serve", "--config", config});
+  server = std::make_unique<Process>(std::vector<std::string>{"serve", "--config", config});
   EXPECT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
   std::ofstream(config) << "prot: 0\n";
   Process wrong({"serve", "--config", config});

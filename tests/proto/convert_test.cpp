@@ -47,6 +47,10 @@ const std::string hello =
 const std::string fields = "fields { name: 'u' element_type: 10 layout: 'shape=8 grid=2' }";
 const std::string offers = "offers { transport: 'ofi' offer: 'ofi:tcp;ofi_rxm' }";
 
+const std::string heartbeat =
+    "heartbeat { counters { stream: 's' link: 3 steps: 1 packages: 2 bytes: 3 wait_seconds: 0.5 "
+    "plan_seconds: 0 waits_for: 'ocean' } counters { stream: 't' } }";
+
 const std::string to_server[] = {
     "request: 1 hello {" + hello + "}",
     "request: 18446744073709551615 announce { stream: 's' queue_depth: 2 " + fields + offers + "}",
@@ -57,9 +61,7 @@ const std::string to_server[] = {
     "request: 3 close_link { link: 1 why: 'enough' }",
     "request: 3 close_stream { stream: 's' }",
     "heartbeat {}",
-    "heartbeat { counters { stream: 's' link: 3 steps: 1 packages: 2 bytes: 3 wait_seconds: 0.5 "
-    "plan_seconds: 0 "
-    "waits_for: 'ocean' } counters { stream: 't' } }",
+    heartbeat,
     "request: 4 goodbye {}",
     "request: 5 status {}",
 };

@@ -33,7 +33,7 @@ TEST(Groups, TakeRanksInInAnyOrder) {
   EXPECT_EQ(seat.group->host, "first");
   EXPECT_EQ(seat.group->pid, 42);
   EXPECT_EQ(seat.group->since, 5);
-  EXPECT_EQ(groups.seat(11)->rank, 2);
+  EXPECT_EQ(groups.seat(11).value_or(Seat{nullptr, -1}).rank, 2);
   EXPECT_FALSE(groups.seat(14));
 }
 
@@ -72,7 +72,7 @@ TEST(Groups, RefuseWhoCannotBeOfTheGroup) {
 TEST(Groups, EndWithTheLastGoodbye) {
   Groups groups;
   for (int rank = 0; rank < 3; ++rank)
-    groups.join(static_cast<ConnectionId>(rank + 1), hello("g", rank, 3), 0);
+    groups.join(1 + static_cast<ConnectionId>(rank), hello("g", rank, 3), 0);
   EXPECT_FALSE(groups.is_leaving("g"));
   EXPECT_FALSE(groups.leave(2));
   EXPECT_TRUE(groups.is_leaving("g"));
@@ -99,8 +99,8 @@ TEST(Groups, ForgetAllConnectionsOfARemovedGroup) {
 TEST(Groups, NameOneSilentRankOfEachGroup) {
   Groups groups;
   for (int rank = 0; rank < 3; ++rank) {
-    groups.join(static_cast<ConnectionId>(10 + rank), hello("g", rank, 3), 1);
-    groups.join(static_cast<ConnectionId>(20 + rank), hello("h", rank, 3), 1);
+    groups.join(10 + static_cast<ConnectionId>(rank), hello("g", rank, 3), 1);
+    groups.join(20 + static_cast<ConnectionId>(rank), hello("h", rank, 3), 1);
   }
   EXPECT_TRUE(groups.silent_since(1).empty());
   groups.heard(10, 5);

@@ -95,7 +95,7 @@ private:
 class Record {
 public:
   ControlConnection::Handlers handlers() {
-    return {.on_frame = [this](Bytes payload) { add(frames_, text_of(payload)); },
+    return {.on_frame = [this](const Bytes& payload) { add(frames_, text_of(payload)); },
             .on_closed = [this](const std::string& why) { add(closed_, why); },
             .on_timer = [this] { add(ticks_, ""); }};
   }
