@@ -22,14 +22,16 @@ struct Options {
   std::optional<std::string> server, port_file;
   bool json = false;
   double timeout_seconds = 5;
-  double watch_seconds = 1;
+  double watch_seconds = 0;  ///< 0: not said
 };
 
 void show_status(const Options& options, bool is_watching) {
   if (is_watching) block_watch_signals();
   StatusClient client(find_server(options.server, options.port_file, std::getenv("TREMULA_SERVER")),
                       core::Deadline::after(options.timeout_seconds));
-  if (is_watching) return watch(client, options.watch_seconds, options.timeout_seconds);
+  if (is_watching)
+    return watch(client, options.watch_seconds > 0 ? options.watch_seconds : 1,
+                 options.timeout_seconds);
   const wire::Status status = client.ask(core::Deadline::after(options.timeout_seconds));
   fmt::print("{}", options.json ? proto::to_json(status) : status_text(status));
 }

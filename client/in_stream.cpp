@@ -20,7 +20,7 @@ InStream::~InStream() {
   if (exchange_ == nullptr) return;
   try {
     if (session_.rank() == 0)
-      close_link(fmt::format("group '{}' left without closing the stream", session_.name()));
+      close_link(fmt::format("group '{}' left without closing the stream", session_.name()), false);
   } catch (const std::exception& e) {
     session_.log().warn("client", fmt::format("left stream={} error=\"{}\"", name(), e.what()));
   }
@@ -75,7 +75,7 @@ void InStream::subscribe() {
   } catch (const Error& e) {
     exchange_.reset();
     link_.number = matched.link();
-    if (session_.rank() == 0) close_link(e.what());
+    if (session_.rank() == 0) close_link(e.what(), false);
     throw;
   }
   state_ = State::between_steps;
@@ -196,8 +196,9 @@ void InStream::end_step() {
   report();
 }
 
-void InStream::close_link(const std::string& why) {
+void InStream::close_link(const std::string& why, bool is_of_rank) {
   wire::ToServer message;
+  message.mutable_close_link()->set_of_rank(is_of_rank);
   message.mutable_close_link()->set_link(link_.number);
   message.mutable_close_link()->set_why(why);
   session_.control().call(message, core::Deadline::after(std::min(5.0, session_.config().timeout)));
@@ -212,23 +213,15 @@ void InStream::close() {
   if (is_open) {
     if (state_ != State::ended) tell_producer();
     session_.control().send_counters();
-    session_.together([] {}, session_.step_deadline());  // every rank has told the producer
+    try {  // each rank for itself: one that has lost the stream would not come to an agreement
+      close_link(fmt::format("group '{}' closed the stream", session_.name()), true);
+    } catch (const Error& e) {  // the producer's ranks know it already
+      session_.log().warn("client", fmt::format("close stream={} error=\"{}\"", name(), e.what()));
+    }
   }
   exchange_.reset();
   link_.endpoint.reset();
   if (link_.number != 0) session_.control().forget(name(), link_.number);
-  if (is_open)
-    session_.from_root(
-        [&] {
-          try {
-            close_link(fmt::format("group '{}' closed the stream", session_.name()));
-          } catch (const Error& e) {  // the producer's ranks know it already
-            session_.log().warn("client",
-                                fmt::format("close stream={} error=\"{}\"", name(), e.what()));
-          }
-          return core::Bytes{};
-        },
-        session_.deadline());
   state_ = State::closed;
 }
 

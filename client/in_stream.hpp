@@ -14,7 +14,7 @@
 namespace tremula::client {
 
 /// The consumer's end of a stream on one rank. What an application may rely on stands in tremula.h.
-/// The first begin_step and close are collective over the group; between them each rank goes at its
+/// The first begin_step is collective over the group; after it each rank goes and closes at its
 /// own pace.
 class InStream {
 public:
@@ -41,7 +41,7 @@ private:
   void wait_for_producer(Poll&& poll, const std::string& what);
   [[noreturn]] void throw_lost(const std::string& why);
   void tell_producer();
-  void close_link(const std::string& why);
+  void close_link(const std::string& why, bool is_of_rank);
   void report();
   const std::string& name() const noexcept { return fields_.stream(); }
 

@@ -256,6 +256,8 @@ void OutStream::close() {
     lost = admit().lost;  // a consumer that has just come learns that the stream ends
     wait_for_links([&](OutExchange& exchange) { return exchange.is_ready(step_); },
                    "make room for the end");
+    // No rank says that the stream has ended before every rank has come to its end.
+    session_.together([] {}, session_.step_deadline());
     for (Open& open : links_) open.exchange->send_end(step_);
     wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_ + 1); },
                    "take the last steps");

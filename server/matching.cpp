@@ -181,10 +181,20 @@ void Rendezvous::link_addresses(const Call& call, const wire::LinkAddresses& mes
 }
 
 void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
-  const Group& group = *rank_0_of(call, "CloseLink").group;
-  const Link* link = link_of(group, message.link());
+  const Seat seat = message.of_rank() ? seat_of(call) : rank_0_of(call, "CloseLink");
+  const Group& group = *seat.group;
+  Link* link = link_of(group, message.link());
+  if (link != nullptr && message.of_rank() && link->consumer != group.name)
+    throw Error(Errc::refused,
+                fmt::format("CloseLink of one rank: expected from a rank of consumer '{}', found "
+                            "one of producer '{}'",
+                            link->consumer, group.name));
   reply(call).mutable_done();
   if (link == nullptr) return;
+  if (message.of_rank()) {
+    link->finished.insert(seat.rank);
+    if (link->finished.size() < static_cast<std::size_t>(group.size)) return;
+  }
   tell_link_closed(*link, group,
                    message.why().empty() ? fmt::format("group '{}' closed the link", group.name)
                                          : message.why());

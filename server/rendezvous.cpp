@@ -126,20 +126,21 @@ void Rendezvous::goodbye(const Call& call) {
         Error(Errc::cancelled, fmt::format("group '{}': rank {} has left while others wait for it",
                                            group.name, seat.rank)));
   // Others still count on this rank: to them it is lost, however politely it goes.
-  const std::string open = open_of(group);
+  const std::string open = open_of(seat);
   if (group.size > 1 && !open.empty())
     return group_lost(group, seat.rank, fmt::format("left before its group had closed {}", open),
                       call.now);
   if (groups_.leave(call.from)) group_ended(group, call.now);
 }
 
-std::string Rendezvous::open_of(const Group& group) const {
+std::string Rendezvous::open_of(const Seat& seat) const {
+  const Group& group = *seat.group;
   for (const auto& [id, stream] : streams_)
     if (stream.is_produced_by(group) && !stream.closed)
       return fmt::format("its stream '{}'", stream.name);
   for (const auto& [id, link] : links_)
     if (const Stream& stream = streams_.at(link.stream);
-        link.consumer == group.name && !stream.closed)
+        link.consumer == group.name && !stream.closed && !link.finished.contains(seat.rank))
       return fmt::format("its link to stream '{}'", stream.name);
   for (const Subscription& subscription : subscriptions_)
     if (subscription.consumer == group.name)

@@ -61,7 +61,8 @@ private:
     std::string offer, why;
     std::vector<proto::Field> fields;  // the consumer's
     Account consumed;
-    bool is_answered = false;  // the producer has sent its addresses
+    bool is_answered = false;         // the producer has sent its addresses
+    std::set<core::Rank> finished{};  // the consumer's ranks that have closed it for themselves
   };
   struct Stream {
     StreamId id;
@@ -117,8 +118,8 @@ private:
 
   /// Answers a subscription: Matched to both sides, or Refused.
   void match(const Subscription& subscription, Stream& stream);
-  /// What the group has not closed yet, for a message; empty if a rank may leave in order.
-  std::string open_of(const Group& group) const;
+  /// What this rank has not closed yet, for a message; empty if it may leave in order.
+  std::string open_of(const Seat& seat) const;
   /// nullptr if it has left.
   const Group* other_side(const Link& link, const Group& group);
   void tell_link_closed(const Link& link, const Group& by, const std::string& why);

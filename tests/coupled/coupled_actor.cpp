@@ -11,7 +11,8 @@
 //     --group, --session, --stream, --stream-options, --layout, --type, --field
 //     --steps N             to produce
 //     --pause SECONDS       in every step
-//     --buffer BYTES        more than the layout needs
+//     --buffer BYTES        more than the layout needs, on all ranks
+//     --buffer-rank R       ... or on this one alone
 //     --leave-after N       steps, then close
 //     --abandon-after N     steps, then free without close
 //     --die-rank R --die-step S --die-signal N   in the middle of the step; SIGKILL
@@ -114,7 +115,9 @@ private:
     act("local", [&] {
       return tremula_layout_local(layout_.get(), rank_, nullptr, nullptr, nullptr, &allocated);
     });
-    bytes_ = static_cast<std::size_t>(8 * allocated + options_.number("buffer", 0));
+    const long more =
+        options_.number("buffer-rank", rank_) == rank_ ? options_.number("buffer", 0) : 0;
+    bytes_ = static_cast<std::size_t>(8 * allocated + more);
     return std::vector<double>(static_cast<std::size_t>(allocated) + 64);
   }
   tremula_type type() const {

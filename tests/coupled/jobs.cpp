@@ -142,6 +142,12 @@ std::string Job::output() const {
   return all;
 }
 
+bool Job::was_ended_by_mpi() {
+  const std::string text = output();
+  return wait(Deadline::after(0)) == 255 && text.find("pml_ob1_") != std::string::npos &&
+         text.find(" FATAL") != std::string::npos;
+}
+
 Stage::Stage() {
   std::string pattern = (fs::temp_directory_path() / "tremula-coupled-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr)

@@ -90,6 +90,30 @@ TEST_P(CoupledOrder, AStreamThatIsGivenUpIsAnErrorForItsConsumer) {
   expect_end(out, 10);
 }
 
+TEST_P(CoupledOrder, AMistakeOfOneRankIsAnErrorOnAllRanksOfBothSides) {
+  const Arguments mistake{"--buffer", "8", "--buffer-rank", "1"};
+  const auto expect = [&](const Actors& mistaken, const Actors& others) {
+    expect_end(mistaken, 30);
+    expect_end(others, 30);
+    const Event error = mistaken.error_of(1);
+    EXPECT_EQ(error.status, TREMULA_INVALID_ARGUMENT) << testing::PrintToString(error);
+    for (const char* part : {"'f'", "rank 1", "40000", "40008"})
+      EXPECT_NE(error.text.find(part), std::string::npos) << part << " in " << error.text;
+    EXPECT_EQ(mistaken.error_of(0).status, TREMULA_PEER_LOST)
+        << testing::PrintToString(mistaken.error_of(0));
+    expect_error(others, TREMULA_PEER_LOST, 10, {mistaken.role.name});
+  };
+  // No rank of one side needs anything of the other rank.
+  {
+    const Actors in = act(consumer, "in");
+    expect(act(producer, "out", join(mistake, Arguments{"--steps", "9"})), in);
+  }
+  {
+    const Actors out = act({"sound", 2}, "out", {"--steps", "100000"});
+    expect(act({"mistaken", 2}, "in", mistake), out);
+  }
+}
+
 TEST_P(CoupledOrder, AStreamFlowsOnWithoutTheServer) {
   const auto begun = (stage.directory() / "begun").string();
   const Actors out =

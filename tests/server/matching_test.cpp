@@ -274,6 +274,22 @@ TEST_F(Matching, ClosesALinkFromEitherSideOnce) {
   EXPECT_EQ(streams(), std::vector<std::string>{"s"});  // others may still come
 }
 
+TEST_F(Matching, ClosesALinkWhenEveryRankOfTheConsumerHasFinished) {
+  link();
+  play.tell(12, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(12, 3)});
+  play.tell(12, "request: 4 goodbye {}", {Play::done(12, 4)});  // costs the others nothing
+  play.tell(11, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(11, 3)});
+  play.tell(11, "request: 4 close_link { link: 1 of_rank: true }", {Play::done(11, 4)});
+  play.tell(2, "request: 3 close_link { link: 1 of_rank: true }",
+            {Play::refused(2, -7,
+                           "CloseLink of one rank: expected from a rank of consumer 'viewer', "
+                           "found one of producer 'ocean'",
+                           3)});
+  const std::string closed = "link_closed { link: 1 why: 'all have it' }";
+  play.tell(13, "request: 3 close_link { link: 1 of_rank: true why: 'all have it' }",
+            {Play::done(13, 3), "1: " + closed, "2: " + closed});
+}
+
 TEST_F(Matching, KeepsAClosedStreamForItsConsumers) {
   link();
   play.tell(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",

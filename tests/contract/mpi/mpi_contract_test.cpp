@@ -17,15 +17,9 @@ using coupled::Arguments, coupled::Deadline, coupled::Job, coupled::Launcher, co
     coupled::Stage;
 
 constexpr double test_seconds = 60;
-/// Open MPI 4.1 may itself end the survivor of a lost peer (transport/mpi/README.md). Such a run proves
-/// nothing of ours and is done again, so often at most.
+/// Open MPI 4.1 may itself end the survivor of a lost peer (transport/mpi/README.md). Such a run
+/// proves nothing of ours and is done again, so often at most.
 constexpr int most_ended_by_mpi = 5;
-
-bool was_ended_by_mpi(Job& job) {
-  return job.wait(Deadline::after(0)) == 255 &&
-         job.output().find("pml_ob1_sendreq.c") != std::string::npos &&
-         job.output().find("FATAL") != std::string::npos;
-}
 
 /// Plays the part of those who start jobs: whoever wants a peer to lose leaves a note
 /// (mpi_rank.cpp).
@@ -65,7 +59,8 @@ public:
   }
 
 private:
-  /// Runs the test in jobs of its own and judges them. @return false where Open MPI kept it from an end.
+  /// Runs the test in jobs of its own and judges them. @return false where Open MPI kept it from an
+  /// end.
   bool is_judged() {
     const bool is_about_peers = name_.find("Peers") != std::string::npos;
     const bool is_alone = name_.find("Lost") != std::string::npos;
@@ -91,7 +86,7 @@ private:
       undertaker.look();
       jobs.front()->wait(Deadline::after(0.02));
     }
-    if (is_alone && was_ended_by_mpi(*jobs.front())) return false;
+    if (is_alone && jobs.front()->was_ended_by_mpi()) return false;
     for (Job* job : jobs) {
       EXPECT_EQ(job->wait(Deadline::after(0)), 0) << job->name();
       EXPECT_EQ(job->output().find("SKIPPED"), std::string::npos) << job->name();
