@@ -27,30 +27,6 @@ Index span_of(const SegmentList& list) {
   return last.begin.value + last.length - list.first().begin.value - 1;
 }
 
-/// How many pairs of successive elements of the list are `distance` apart in my local indices.
-/// O(period)
-Index steps_of(const SegmentList& list, Index distance) {
-  Index result = distance == 1 ? list.elements() - list.segments() : 0;
-  const auto end_of = [&](const Family& f) {
-    return f.first.begin.value + (f.count - 1) * list.family_stride + f.first.length;
-  };
-  for (std::size_t i = 0; i < list.period.size(); ++i) {
-    const Family& f = list.period[i];
-    const Index place = static_cast<Index>(i) + 1;  // in the tail, from 1 on
-    if (list.family_stride - f.first.length + 1 == distance)
-      result += (f.count - 1) * list.repeat + (place < list.tail    ? f.count - 1
-                                               : place == list.tail ? list.tail_count - 1
-                                                                    : 0);
-    if (i > 0 && f.first.begin.value - end_of(list.period[i - 1]) + 1 == distance)
-      result += list.repeat + (place <= list.tail ? 1 : 0);
-  }
-  const Index turns = list.repeat + (list.tail > 0 ? 1 : 0);
-  if (turns > 1 &&
-      list.first().begin.value + list.stride - end_of(list.period.back()) + 1 == distance)
-    result += turns - 1;
-  return result;
-}
-
 struct Loop {
   SegmentList list;
   std::ptrdiff_t stride = 0;       ///< bytes between neighbours in the local buffer
@@ -248,23 +224,6 @@ void unpack(const Package& package, const LocalPart& part, Order order, std::siz
   check(package, part, element_bytes, local.size(), wire.size());
   if (package.elements == 0) return;
   move_package(Walk(package, part, order, element_bytes), Unpack{local.data(), wire.data()});
-}
-
-Index runs(const Package& package, const LocalPart& part, Order order) {
-  if (package.elements == 0) return 0;
-  // From the fastest dimension on: going one element on along d, every faster dimension jumps back
-  // by its span. The run goes on if that ends at the next address.
-  Index result = 1, span = 0, slower = package.elements;
-  for (std::size_t k = 0; k < package.dimensions; ++k) {
-    const std::size_t d = kth_fastest(order, package.dimensions, k);
-    const SegmentList& list = package.along[d];
-    const Index elements = list.elements(), stride = part.stride[d];
-    slower /= elements;
-    const Index onward = (span + 1) % stride == 0 ? steps_of(list, (span + 1) / stride) : 0;
-    result += slower * (elements - 1 - onward);
-    span += span_of(list) * stride;
-  }
-  return result;
 }
 
 }  // namespace tremula::index_calc

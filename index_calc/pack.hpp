@@ -23,7 +23,4 @@ void pack(const Package& package, const LocalPart& part, Order order, std::size_
 void unpack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
             std::span<const std::byte> wire, std::span<std::byte> local);
 
-/// Contiguous runs of `package` in a local part: how many times pack jumps. O(sum of the periods).
-Index runs(const Package& package, const LocalPart& part, Order order);
-
 }  // namespace tremula::index_calc

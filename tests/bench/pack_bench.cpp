@@ -11,6 +11,7 @@
 
 #include "core/buffer.hpp"
 #include "index_calc/pack.hpp"
+#include "index_calc/runs.hpp"
 
 namespace {
 
@@ -38,7 +39,7 @@ void move_packages(benchmark::State& state, Direction direction, const std::stri
 
   Index runs_in_all = 0;
   for (std::size_t i = 0; i < plan.size(); ++i)
-    runs_in_all += runs(plan[i], part, layout.storage_order);
+    runs_in_all += runs(plan[i], part, layout.storage_order).count;
 
   const auto move = [&] {
     std::size_t at = 0;

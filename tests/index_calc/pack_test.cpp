@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/error.hpp"
+#include "index_calc/runs.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 
@@ -38,6 +40,20 @@ std::vector<std::byte> buffer_of(const std::vector<Index>& numbers, std::size_t 
   return bytes;
 }
 
+/// The runs of these elements, walked one by one.
+Runs runs_of(const World& world, const std::vector<Index>& elements) {
+  std::vector<Index> lengths;
+  Index previous = -2;
+  for (const Index number : elements) {
+    if (world.offset.at(number) != previous + 1) lengths.push_back(0);
+    ++lengths.back();
+    previous = world.offset.at(number);
+  }
+  return {.count = static_cast<Index>(lengths.size()),
+          .longest = *std::ranges::max_element(lengths),
+          .shortest = *std::ranges::min_element(lengths)};
+}
+
 TEST(Pack, MovesEveryElementToItsPlaceInAgreedWireOrder) {
   Random random;
   for (int round = 0; round < 1000; ++round) {
@@ -62,12 +78,7 @@ TEST(Pack, MovesEveryElementToItsPlaceInAgreedWireOrder) {
         pack(package, part, order, width, local, wire);
         const auto expected = source.common(target, me, package.peer, order);
         ASSERT_EQ(wire, buffer_of(expected, width));
-        Index jumps = 0, previous = -2;
-        for (const Index number : expected) {
-          jumps += source.offset.at(number) != previous + 1;
-          previous = source.offset.at(number);
-        }
-        ASSERT_EQ(runs(package, part, order), jumps);
+        ASSERT_EQ(runs(package, part, order), runs_of(source, expected));
         const Plan other = make_plan(to, from, package.peer);
         ASSERT_LT(other.find(me), other.size());
         unpack(other[other.find(me)], local_part(to, package.peer), order, width, wire,
@@ -102,7 +113,7 @@ TEST(Pack, TransposesLargerThanATile) {
 TEST(Pack, WalksContiguousMemoryAsOneRun) {
   const auto runs_of = [](const char* mine, const char* theirs, Order order) {
     const Layout layout = Layout::parse(mine);
-    return runs(make_plan(layout, Layout::parse(theirs), 0)[0], local_part(layout, 0), order);
+    return runs(make_plan(layout, Layout::parse(theirs), 0)[0], local_part(layout, 0), order).count;
   };
   EXPECT_EQ(runs_of("shape=40x30 grid=4x1", "shape=40x30 grid=1x1", Order::row), 1);
   EXPECT_EQ(runs_of("shape=40x30 grid=4x1 block=2x30", "shape=40x30 grid=1x1", Order::row), 1);
