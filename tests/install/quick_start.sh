@@ -29,7 +29,7 @@ nm --dynamic --defined-only "$library" | awk '{print $3}' | grep -v '^tremula_' 
 
 echo "== find_package, from outside of the repository"
 cp -r "$source/examples/00_quick_start" "$work/quick_start"
-cmake -S "$work/quick_start" -B "$work/quick_start/build" -DCMAKE_PREFIX_PATH="$prefix" \
+cmake -G Ninja -S "$work/quick_start" -B "$work/quick_start/build" -DCMAKE_PREFIX_PATH="$prefix" \
   >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
 cmake --build "$work/quick_start/build" || fail "the quick start does not compile"
 
