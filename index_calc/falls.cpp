@@ -13,25 +13,30 @@
 
 namespace tremula::index_calc {
 
-void falls(const Distribution& mine, Index me, const Distribution& theirs,
-           std::vector<Piece>& out) {
+Index falls(const Distribution& mine, Index me, const Distribution& theirs, std::vector<Piece>& out,
+            Scan scan) {
   const auto& a = std::get<BlockCyclic>(mine);
   const auto& b = std::get<BlockCyclic>(theirs);
+  Index steps = 0;
   for (Index peer = 0; peer < b.grid; ++peer) {
     const DealtBlocks family(b, peer);
     if (family.is_at_end()) break;
     for (DealtBlocks i(a, me); !i.is_at_end(); i.next()) {
       DealtBlocks j = family;
-      if (j.end <= i.begin) {
+      if (scan == Scan::onward && j.end <= i.begin) {
         j.skip(j.whole_blocks_within(i.begin - j.end));
         j.next();
       }
-      for (; j.begin < i.end && !j.is_at_end(); j.next()) {
+      for (; !j.is_at_end(); j.next()) {
+        ++steps;
+        if (scan == Scan::onward && j.begin >= i.end) break;
         const Index from = std::max(i.begin, j.begin), to = std::min(i.end, j.end);
-        add(out, peer, i.local + from - i.begin, j.local + from - j.begin, to - from);
+        if (from < to)
+          add(out, peer, i.local + from - i.begin, j.local + from - j.begin, to - from);
       }
     }
   }
+  return steps;
 }
 
 }  // namespace tremula::index_calc

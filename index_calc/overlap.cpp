@@ -57,13 +57,6 @@ void set_family_strides(const Distribution& mine, const Distribution& theirs, Re
   }
 }
 
-/// What the algorithms work on, and what their pieces mean.
-struct Prepared {
-  Distribution mine, theirs;  ///< in dealing order
-  Index me = 0;
-  Repetition repetition;
-};
-
 Index to_turn(const Distribution& d, GridCoord c) {
   return c.value - source_of(d) + (c.value < source_of(d) ? grid(d) : 0);
 }
@@ -102,28 +95,41 @@ void cut_to_period(Prepared& p) {
   mine->extent = theirs->extent = period;
 }
 
-}  // namespace
-
-Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
-                  Algorithm algorithm) {
+void find_overlaps(OverlapsBuilder& builder, const Distribution& mine, GridCoord me,
+                   const Distribution& theirs, Algorithm algorithm) {
   Prepared p = prepare(mine, me, theirs);
-  if (extent(mine) == 0) return {};
+  if (extent(mine) == 0) {
+    builder.result() = {};
+    return;
+  }
   const bool has_splits =
       std::holds_alternative<Splits>(mine) || std::holds_alternative<Splits>(theirs);
   if (algorithm != Algorithm::classical) cut_to_period(p);
-  std::vector<Piece> pieces;
-  switch (algorithm) {
-    case Algorithm::aspen:
-      aspen(p.mine, p.me, p.theirs, pieces);
-      break;
-    case Algorithm::falls:
-      (has_splits ? aspen : falls)(p.mine, p.me, p.theirs, pieces);
-      break;
-    case Algorithm::classical:
-      classical(p.mine, p.me, p.theirs, pieces);
-      break;
-  }
-  return OverlapsBuilder::build(pieces, p.repetition);
+  if (algorithm == Algorithm::aspen || (algorithm == Algorithm::falls && has_splits))
+    return builder.build(p);
+  const auto compare = algorithm == Algorithm::falls ? falls : classical;
+  const Index steps = compare(p.mine, p.me, p.theirs, builder.pieces(), Scan::onward);
+  builder.build_from_pieces(p.repetition, steps);
+}
+
+}  // namespace
+
+OverlapFinder::OverlapFinder() : builder_(std::make_unique<OverlapsBuilder>()) {}
+OverlapFinder::~OverlapFinder() = default;
+OverlapFinder::OverlapFinder(OverlapFinder&&) noexcept = default;
+OverlapFinder& OverlapFinder::operator=(OverlapFinder&&) noexcept = default;
+
+const Overlaps& OverlapFinder::find(const Distribution& mine, GridCoord me,
+                                    const Distribution& theirs, Algorithm algorithm) {
+  find_overlaps(*builder_, mine, me, theirs, algorithm);
+  return builder_->result();
+}
+
+Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
+                  Algorithm algorithm) {
+  OverlapsBuilder builder;
+  find_overlaps(builder, mine, me, theirs, algorithm);
+  return std::move(builder.result());
 }
 
 Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution& theirs,
@@ -133,9 +139,10 @@ Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution
                 "overlap_with: expected a coordinate of the other grid");
   if (extent(mine) == 0) return {};
   cut_to_period(p);
-  std::vector<Piece> pieces;
-  pair(p.mine, p.me, p.theirs, to_turn(theirs, peer), pieces);
-  return OverlapsBuilder::build(pieces, p.repetition);
+  OverlapsBuilder builder;
+  pair(p.mine, p.me, p.theirs, to_turn(theirs, peer), builder.pieces());
+  builder.build_from_pieces(p.repetition, 0);
+  return std::move(builder.result());
 }
 
 Index SegmentList::segments() const noexcept {

@@ -14,6 +14,7 @@
 // Sources: ASPEN paper, Eqs. (1), (2), (4); FALLS: Ramaswamy & Banerjee 1995; periodicity: Prylli &
 // Tourancheau 1997.
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -130,6 +131,12 @@ public:
   /// Elements in common with peers()[i].  O(1)
   Index elements(std::size_t i) const noexcept { return lists_[i].elements; }
   std::size_t memory_bytes() const noexcept;
+  /// Families that are stored, in all lists.
+  std::size_t families() const noexcept { return families_.size(); }
+  /// What the algorithm did, exactly: aspen the blocks of mine that it looked at (those of a family
+  /// as one), N_local of Eq. (4); falls and classical the pairs of blocks, those of Eqs. (2) and
+  /// (1) that a walk onward does not spare.
+  Index steps() const noexcept { return steps_; }
 
 private:
   friend class OverlapsBuilder;
@@ -142,17 +149,35 @@ private:
   std::vector<Family> families_;
   Index family_stride_ = 0, family_peer_stride_ = 0;
   Index repeat_ = 0, stride_ = 0, peer_stride_ = 0;
+  Index steps_ = 0;
 };
 
 /// The one interface of the three algorithms; they agree on every segment. Splits are merged onward
 /// in ascending order, for falls as well, which has no families for them.
 /// @throws core::Error invalid_argument if a distribution is not valid, the extents differ or `me`
-/// is no coordinate of mine; unsupported if there are more than 2^24 segments to hold Cost: aspen
-/// the blocks of mine and the segments in one period (O(intervals) more for Splits); falls the
-/// blocks of mine in one period for each coordinate of theirs; classical the blocks of both in the
-/// whole extent, those of mine for each coordinate of theirs.
+/// is no coordinate of mine; unsupported if there are more than 2^24 families to hold
+/// Cost: aspen the blocks of mine and the families in one period (O(intervals) more for Splits);
+/// falls the blocks of mine in one period for each coordinate of theirs; classical the blocks of
+/// both in the whole extent, those of mine for each coordinate of theirs.
 Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
                   Algorithm algorithm = Algorithm::aspen);
+
+/// As overlaps(), again and again in the same memory: a call that needs no more than an earlier one
+/// allocates nothing (but for Splits, which are copied).
+class OverlapFinder {
+public:
+  OverlapFinder();
+  ~OverlapFinder();
+  OverlapFinder(OverlapFinder&&) noexcept;
+  OverlapFinder& operator=(OverlapFinder&&) noexcept;
+
+  /// Valid until the next call.
+  const Overlaps& find(const Distribution& mine, GridCoord me, const Distribution& theirs,
+                       Algorithm algorithm = Algorithm::aspen);
+
+private:
+  std::unique_ptr<class OverlapsBuilder> builder_;
+};
 
 /// What `me` shares with `peer` alone: one list, equal to the one in overlaps(), or none. Costs the
 /// segments of the pair in one period, not the blocks of `me`.

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// ASPEN yields the pieces of all peers mixed. Where there are about as many pieces as peers or
+// more, the pass is made twice: it counts the pieces of each peer, then it writes each to its final
+// place. Where the peers are far more, the pieces are sorted, so that neither time nor memory knows
+// how many peers there could be.
 #include "index_calc/overlap_builder.hpp"
 
 #include <fmt/format.h>
@@ -8,98 +12,214 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "index_calc/aspen.hpp"
 
 namespace tremula::index_calc {
 namespace {
 
-struct Key {
-  Index peer;
-  std::uint32_t piece;  ///< number of the piece, below most_pieces
+/// What the sinks of a pass have in common.
+Family family_of(Index begin, Index peer_begin, Index length, Index count) {
+  return {{{begin}, {peer_begin}, length}, count};
+}
+
+struct Count {
+  std::size_t all = 0;
+  void put(Index, Index, Index, Index, Index) { put_if(true, 0, 0, 0, 0, 0); }
+  void put_if(bool is_there, Index, Index, Index, Index, Index) {
+    all += is_there ? 1 : 0;
+    if (all > most_pieces) refuse_more_than(most_pieces);
+  }
 };
 
-/// The pieces by peer, those of one peer in the order in which they came: radix sort with a digit
-/// that never has more values than there are pieces, so that neither time nor memory knows how many
-/// peers there could be.
-std::vector<Key> by_peer(const std::vector<Piece>& pieces, Index peers) {
-  std::vector<Key> keys;
-  keys.reserve(pieces.size());
-  for (const Piece& p : pieces) keys.push_back({p.peer, static_cast<std::uint32_t>(keys.size())});
-  if (std::is_sorted(keys.begin(), keys.end(), [](auto& a, auto& b) { return a.peer < b.peer; }))
-    return keys;
-  const int digit = std::clamp(static_cast<int>(std::bit_width(keys.size())) - 1, 1, 11);
-  const std::size_t mask = (std::size_t{1} << digit) - 1;
-  std::vector<Key> sorted(keys.size());
-  std::vector<std::size_t> place(mask + 1);
-  for (int shift = 0; shift < 63 && (peers - 1) >> shift != 0; shift += digit) {
-    const auto digit_of = [&](const Key& k) {
-      return static_cast<std::size_t>(k.peer) >> shift & mask;
-    };
-    std::fill(place.begin(), place.end(), std::size_t{0});
-    for (const Key& k : keys) ++place[digit_of(k)];
-    std::size_t before = 0;
-    for (std::size_t& n : place) before += std::exchange(n, before);
-    for (const Key& k : keys) sorted[place[digit_of(k)]++] = k;
-    keys.swap(sorted);
+struct CountByPeer {
+  std::uint32_t* places;
+  Count count{};
+  void put(Index peer, Index, Index, Index, Index) { put_if(true, peer, 0, 0, 0, 0); }
+  void put_if(bool is_there, Index peer, Index, Index, Index, Index) {
+    places[peer] += is_there ? 1 : 0;
+    count.put_if(is_there, 0, 0, 0, 0, 0);
   }
-  return keys;
+};
+
+struct WriteByPeer {
+  std::uint32_t* places;
+  Family* families;
+  Family spare{};  ///< takes what is not there
+  void put(Index peer, Index begin, Index peer_begin, Index length, Index count) {
+    families[places[peer]++] = family_of(begin, peer_begin, length, count);
+  }
+  void put_if(bool is_there, Index peer, Index begin, Index peer_begin, Index length, Index count) {
+    const std::uint32_t place = places[peer];
+    *(is_there ? families + place : &spare) = family_of(begin, peer_begin, length, count);
+    places[peer] = place + (is_there ? 1 : 0);
+  }
+};
+
+/// @pre one piece more than there are has room
+struct Write {
+  Piece* next;
+  void put(Index peer, Index begin, Index peer_begin, Index length, Index count) {
+    *next++ = {peer, family_of(begin, peer_begin, length, count)};
+  }
+  void put_if(bool is_there, Index peer, Index begin, Index peer_begin, Index length, Index count) {
+    *next = {peer, family_of(begin, peer_begin, length, count)};
+    next += is_there ? 1 : 0;
+  }
+};
+
+/// About how many pieces a pass yields.
+double estimated_pieces(const Prepared& p) {
+  const auto* mine = std::get_if<BlockCyclic>(&p.mine);
+  const auto* theirs = std::get_if<BlockCyclic>(&p.theirs);
+  const auto intervals = [](const Distribution& d) {
+    const auto* splits = std::get_if<Splits>(&d);
+    return splits == nullptr ? 0.0 : static_cast<double>(splits->owner.size());
+  };
+  if (mine == nullptr || theirs == nullptr) return intervals(p.mine) + intervals(p.theirs);
+  const auto extent = static_cast<double>(mine->extent);
+  const auto block = static_cast<double>(mine->block),
+             their_block = static_cast<double>(theirs->block);
+  const double round = block * static_cast<double>(mine->grid);
+  if (round < their_block) return extent / their_block;
+  return extent / round * (std::min(block / their_block, static_cast<double>(theirs->grid)) + 1);
 }
 
 }  // namespace
 
+void refuse_more_than(std::size_t most) {
+  throw core::Error(
+      core::Errc::unsupported,
+      fmt::format(
+          "expected at most {} segments along one dimension of one rank, found more: the blocks of "
+          "the two layouts fall together too rarely; choose blocks for which the smallest common "
+          "multiple of block x grid of both sides is smaller",
+          most));
+}
+
 void grow(std::vector<Piece>& pieces, std::size_t most) {
-  if (pieces.size() >= most)
-    throw core::Error(
-        core::Errc::unsupported,
-        fmt::format(
-            "expected at most {} segments along one dimension of one rank, found more: the blocks "
-            "of the two layouts fall together too rarely; choose blocks for which the smallest "
-            "common multiple of block x grid of both sides is smaller",
-            most));
+  if (pieces.size() >= most) refuse_more_than(most);
   pieces.reserve(std::min(most, std::max<std::size_t>(64, 2 * pieces.size())));
 }
 
-Overlaps OverlapsBuilder::build(const std::vector<Piece>& pieces, const Repetition& r) {
-  Overlaps result;
-  result.family_stride_ = r.family_stride;
-  result.family_peer_stride_ = r.family_peer_stride;
-  result.repeat_ = r.repeat;
-  result.stride_ = r.stride;
-  result.peer_stride_ = r.peer_stride;
-  result.families_.reserve(pieces.size());
+void OverlapsBuilder::begin(const Repetition& r) {
+  repetition_ = r;
+  result_.family_stride_ = r.family_stride;
+  result_.family_peer_stride_ = r.family_peer_stride;
+  result_.repeat_ = r.repeat;
+  result_.stride_ = r.stride;
+  result_.peer_stride_ = r.peer_stride;
+  result_.peers_.clear();
+  result_.lists_.clear();
+}
 
-  const auto add_list = [&](std::span<const Key> of_one_peer, Index coordinate) {
-    Overlaps::List list{.begin = result.families_.size()};
-    Index in_period = 0, in_tail = 0;
-    for (const Key& k : of_one_peer) {
-      const Family& f = pieces[k.piece].family;
-      const Index begin = f.first.begin.value, length = f.first.length;
-      result.families_.push_back(f);
-      in_period += f.count * length;
-      if (begin >= r.rest) continue;
-      const Index last_begin = begin + (f.count - 1) * r.family_stride;
-      ++list.tail;
-      list.tail_count = last_begin < r.rest ? f.count : (r.rest - begin - 1) / r.family_stride + 1;
-      list.tail_length =
-          std::min(length, r.rest - (begin + (list.tail_count - 1) * r.family_stride));
-      in_tail += (list.tail_count - 1) * length + list.tail_length;
-    }
-    list.elements = in_period * r.repeat + in_tail;
-    result.peers_.push_back({coordinate});
-    result.lists_.push_back(list);
+void OverlapsBuilder::build(const Prepared& prepared) {
+  begin(prepared.repetition);
+  const double most_dense =
+      64 + 2 * std::min(estimated_pieces(prepared), static_cast<double>(most_pieces));
+  if (static_cast<double>(repetition_.peers) <= most_dense)
+    build_dense(prepared);
+  else
+    build_sparse(prepared);
+}
+
+void OverlapsBuilder::build_dense(const Prepared& p) {
+  const auto peers = static_cast<std::size_t>(repetition_.peers);
+  const auto source = static_cast<std::size_t>(repetition_.source);
+  // Dealing order becomes coordinates by a rotation.
+  const auto turn_of = [&](std::size_t coordinate) {
+    return coordinate < source ? coordinate + peers - source : coordinate - source;
   };
-  const auto add_lists = [&](std::span<const Key> sorted, Index shift) {
-    for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
-      while (end < sorted.size() && sorted[end].peer == sorted[begin].peer) ++end;
-      add_list(sorted.subspan(begin, end - begin), sorted[begin].peer + shift);
+  places_.assign(peers, 0);
+  result_.steps_ = aspen::pass(p.mine, p.me, p.theirs, CountByPeer{places_.data()});
+  std::uint32_t before = 0;
+  for (std::size_t c = 0; c < peers; ++c) before += std::exchange(places_[turn_of(c)], before);
+  result_.families_.resize(before);
+  aspen::pass(p.mine, p.me, p.theirs, WriteByPeer{places_.data(), result_.families_.data()});
+  std::size_t begin = 0;
+  for (std::size_t c = 0; c < peers; ++c) {
+    const std::size_t end = places_[turn_of(c)];
+    if (end > begin) add_list(static_cast<Index>(c), begin, end);
+    begin = end;
+  }
+}
+
+void OverlapsBuilder::build_sparse(const Prepared& p) {
+  Count count;
+  result_.steps_ = aspen::pass(p.mine, p.me, p.theirs, count);
+  pieces_.resize(count.all + 1);
+  aspen::pass(p.mine, p.me, p.theirs, Write{pieces_.data()});
+  pieces_.pop_back();
+  sort_pieces(repetition_.peers);
+  group(sorted_);
+}
+
+void OverlapsBuilder::build_from_pieces(const Repetition& repetition, Index steps) {
+  begin(repetition);
+  result_.steps_ = steps;
+  group(pieces_);
+}
+
+/// pieces_ by peer into sorted_, those of one peer in the order in which they came: radix sort with
+/// a digit that never has more values than there are pieces.
+void OverlapsBuilder::sort_pieces(Index peers) {
+  keys_.clear();
+  for (const Piece& p : pieces_)
+    keys_.push_back({p.peer, static_cast<std::uint32_t>(keys_.size())});
+  other_keys_.resize(keys_.size());
+  const int digit = std::clamp(static_cast<int>(std::bit_width(keys_.size())) - 1, 1, 11);
+  const std::size_t mask = (std::size_t{1} << digit) - 1;
+  for (int shift = 0; shift < 63 && (peers - 1) >> shift != 0; shift += digit) {
+    const auto digit_of = [&](const Key& k) {
+      return static_cast<std::size_t>(k.peer) >> shift & mask;
+    };
+    places_.assign(mask + 1, 0);
+    for (const Key& k : keys_) ++places_[digit_of(k)];
+    std::uint32_t before = 0;
+    for (std::uint32_t& n : places_) before += std::exchange(n, before);
+    for (const Key& k : keys_) other_keys_[places_[digit_of(k)]++] = k;
+    keys_.swap(other_keys_);
+  }
+  sorted_.clear();
+  for (const Key& k : keys_) sorted_.push_back(pieces_[k.piece]);
+}
+
+void OverlapsBuilder::group(const std::vector<Piece>& sorted) {
+  const Repetition& r = repetition_;
+  result_.families_.clear();
+  const auto add_lists = [&](auto from, auto to, Index shift) {
+    while (from != to) {
+      const Index peer = from->peer;
+      const std::size_t begin = result_.families_.size();
+      for (; from != to && from->peer == peer; ++from) result_.families_.push_back(from->family);
+      add_list(peer + shift, begin, result_.families_.size());
     }
   };
+  result_.families_.reserve(sorted.size());
   // Dealing order becomes coordinates by a rotation: the peers that wrap around come first.
-  const std::vector<Key> keys = by_peer(pieces, r.peers);
   const auto wraps = std::partition_point(
-      keys.begin(), keys.end(), [&](const Key& k) { return k.peer < r.peers - r.source; });
-  add_lists({wraps, keys.end()}, r.source - r.peers);
-  add_lists({keys.begin(), wraps}, r.source);
-  return result;
+      sorted.begin(), sorted.end(), [&](const Piece& p) { return p.peer < r.peers - r.source; });
+  add_lists(wraps, sorted.end(), r.source - r.peers);
+  add_lists(sorted.begin(), wraps, r.source);
+}
+
+void OverlapsBuilder::add_list(Index coordinate, std::size_t begin, std::size_t end) {
+  const Repetition& r = repetition_;
+  Overlaps::List list{.begin = begin};
+  Index in_period = 0, in_tail = 0;
+  for (std::size_t i = begin; i < end; ++i) {
+    const Family& f = result_.families_[i];
+    in_period += f.count * f.first.length;
+    const Index left = r.rest - f.first.begin.value;
+    if (left <= 0) continue;
+    const Index span = (f.count - 1) * r.family_stride;
+    ++list.tail;
+    list.tail_count = span < left ? f.count : (left - 1) / r.family_stride + 1;
+    list.tail_length = std::min(f.first.length, left - (list.tail_count - 1) * r.family_stride);
+    in_tail += (list.tail_count - 1) * f.first.length + list.tail_length;
+  }
+  list.elements = in_period * r.repeat + in_tail;
+  result_.peers_.push_back({coordinate});
+  result_.lists_.push_back(list);
 }
 
 }  // namespace tremula::index_calc

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Between the algorithms and Overlaps; private to this room.
+#include <cstdint>
 #include <vector>
 
 #include "index_calc/overlap.hpp"
@@ -16,8 +17,11 @@ struct Piece {
 /// More pieces than this are refused: layouts come from strangers, and memory is finite.
 inline constexpr std::size_t most_pieces = std::size_t{1} << 24;
 
+/// @throws core::Error unsupported, always, saying what to change
+[[noreturn]] void refuse_more_than(std::size_t most);
+
 /// Makes room for at least one more piece.
-/// @throws core::Error unsupported if there are `most` already, saying what to change
+/// @throws core::Error unsupported if there are `most` already
 void grow(std::vector<Piece>& pieces, std::size_t most = most_pieces);
 
 inline void add(std::vector<Piece>& pieces, Index peer, Index begin, Index peer_begin, Index length,
@@ -26,19 +30,24 @@ inline void add(std::vector<Piece>& pieces, Index peer, Index begin, Index peer_
   pieces.push_back({peer, {{{begin}, {peer_begin}, length}, count}});
 }
 
-// The algorithms. Each appends all pieces of coordinate `me` of `mine`, for each peer in ascending
-// global order. BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order
+// The algorithms that go peer by peer. Each appends all pieces of coordinate `me` of `mine`, the
+// peers ascending, for each peer in ascending global order, and returns the pairs of blocks that it
+// compared. BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order
 // there.
 
-/// One pass over my blocks; pieces for all peers at once.  O(my blocks + pieces), and once the
-/// intervals of Splits
-void aspen(const Distribution& mine, Index me, const Distribution& theirs, std::vector<Piece>& out);
-/// Peer by peer, the family of my blocks against the family of theirs.  O(peers * my blocks)  @pre
-/// both BlockCyclic
-void falls(const Distribution& mine, Index me, const Distribution& theirs, std::vector<Piece>& out);
-/// Peer by peer, all my blocks against all of the peer's.  O(peers * my blocks + their blocks)
-void classical(const Distribution& mine, Index me, const Distribution& theirs,
-               std::vector<Piece>& out);
+/// How two lists of blocks are laid beside each other.
+enum class Scan {
+  onward,     ///< no block is looked at again once it is passed
+  all_pairs,  ///< every block of one with every block of the other, as Eqs. (1) and (2) count
+};
+
+/// The family of my blocks against the family of theirs.  onward: O(peers * my blocks)
+/// @pre both BlockCyclic
+Index falls(const Distribution& mine, Index me, const Distribution& theirs, std::vector<Piece>& out,
+            Scan scan = Scan::onward);
+/// All my blocks against all of the peer's.  onward: O(peers * my blocks + their blocks)
+Index classical(const Distribution& mine, Index me, const Distribution& theirs,
+                std::vector<Piece>& out, Scan scan = Scan::onward);
 
 /// The pieces that are shared with `peer`, without a look at the others.  O(pieces + log), and once
 /// the intervals of Splits
@@ -55,10 +64,46 @@ struct Repetition {
   Index source = 0;                   ///< of the other side: from dealing order to coordinates
 };
 
-/// Groups pieces by peer. Costs the pieces, however many coordinates the other side has.
+/// What the algorithms work on, and what their pieces mean.
+struct Prepared {
+  Distribution mine, theirs;  ///< in dealing order
+  Index me = 0;
+  Repetition repetition;
+};
+
+/// Makes lists of pieces, one for each peer. Costs the pieces, however many coordinates the other
+/// side has. Its memory is used again.
 class OverlapsBuilder {
 public:
-  static Overlaps build(const std::vector<Piece>& pieces, const Repetition& repetition);
+  /// By the algorithm ASPEN.
+  void build(const Prepared& prepared);
+  /// By another: empty at first.
+  std::vector<Piece>& pieces() {
+    pieces_.clear();
+    return pieces_;
+  }
+  /// Of pieces() with ascending peers.
+  void build_from_pieces(const Repetition& repetition, Index steps);
+
+  Overlaps& result() { return result_; }
+
+private:
+  struct Key {
+    Index peer;
+    std::uint32_t piece;  ///< number of the piece, below most_pieces
+  };
+  void begin(const Repetition& repetition);
+  void build_dense(const Prepared& prepared);
+  void build_sparse(const Prepared& prepared);
+  void sort_pieces(Index peers);
+  void group(const std::vector<Piece>& sorted);
+  void add_list(Index coordinate, std::size_t begin, std::size_t end);
+
+  Repetition repetition_;
+  Overlaps result_;
+  std::vector<Piece> pieces_, sorted_;
+  std::vector<Key> keys_, other_keys_;
+  std::vector<std::uint32_t> places_;  ///< shape: [peer in dealing order]
 };
 
 }  // namespace tremula::index_calc

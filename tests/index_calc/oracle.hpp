@@ -3,7 +3,6 @@
 // The definition, element by element: blocks are dealt like cards. Reads the fields of
 // distributions and layouts as data and calls nothing of the room.
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "index_calc/layout.hpp"
@@ -49,10 +48,10 @@ inline Dealt deal(const Distribution& d) {
 inline std::map<Index, std::vector<Segment>> shared(const Dealt& mine, Index me,
                                                     const Dealt& theirs) {
   std::map<Index, std::vector<Segment>> lists;
-  std::optional<Index> previous;  // owner of the element before, if that one was mine
+  Index previous = -1;  // owner of the element before, if that one was mine
   for (std::size_t i = 0; i < mine.owner.size(); ++i) {
     if (mine.owner[i] != me) {
-      previous.reset();
+      previous = -1;
       continue;
     }
     auto& list = lists[theirs.owner[i]];

@@ -135,6 +135,32 @@ TEST(Overlap, EqualsDefinitionForRandomPairsWithSplits) {
   }
 }
 
+TEST(Overlap, EqualsDefinitionForMorePeersThanPieces) {
+  Random random;
+  for (int pair = 0; pair < 3'000; ++pair) {
+    const Index n = random.in(1, 150);
+    const BlockCyclic mine = random.block_cyclic(n, random.in(1, 40), 6);
+    const BlockCyclic theirs = random.block_cyclic(n, random.in(1, 8), 3000);
+    if (!all_algorithms_equal_definition(mine, random.in(0, mine.grid - 1), theirs)) return;
+  }
+}
+
+TEST(Overlap, IsTheSameInMemoryThatIsUsedAgain) {
+  Random random;
+  OverlapFinder finder;
+  for (int pair = 0; pair < 2'000; ++pair) {
+    const Index n = random.in(0, 200);
+    const Distribution mine = random.distribution(n, 6);
+    const Distribution theirs = random.distribution(n, random.one_in(4) ? 2000 : 6);
+    const Index me = random.in(0, grid(mine) - 1);
+    const Algorithm algorithm = algorithms[random.in(0, 2)];
+    const std::string wrong =
+        mistake(finder.find(mine, {me}, theirs, algorithm), shared(deal(mine), me, deal(theirs)));
+    ASSERT_EQ(wrong, "") << to_string(algorithm) << ", coordinate " << me << " of " << text(mine)
+                         << " against " << text(theirs);
+  }
+}
+
 TEST(Overlap, StoresOnePeriodWithBlocksInsideBlocksAsFamilies) {
   // The example of SegmentList.
   const BlockCyclic cyclic{.extent = 24, .block = 1, .grid = 2},

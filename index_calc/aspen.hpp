@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// ASPEN, the adjacency-shift algorithm: one pass over my blocks yields the pieces for all peers. A
+// block [s, e) of mine begins at `offset = s mod B` in block `s div B` of theirs; its first piece
+// has min(B - offset, e - s) elements, every following one at most B and belongs to the next
+// coordinate. No block of theirs is looked for, and from one block of mine to the next (s div B, s
+// mod B) moves by a constant, so that a pass divides once and a piece costs an add and a compare.
+//
+// Beyond the paper: blocks of one side that lie in one block of the other, round after round, are
+// stored as one family; blocks that reach into two blocks of theirs at most, which is what fine
+// layouts are made of, are cut without a branch; and either side may be Splits, whose blocks are
+// merged onward in ascending order.
+//
+// Source: ASPEN paper, Eq. (4).
+#include <algorithm>
+#include <numeric>
+#include <type_traits>
+#include <vector>
+
+#include "index_calc/blocks.hpp"
+
+namespace tremula::index_calc::aspen {
+
+/// From one place in the dealt blocks of theirs to another.
+struct Place {
+  Index offset = 0;  ///< in the block
+  Index peer = 0;    ///< that owns the block
+  Index begin = 0;   ///< local index of the block's first element
+
+  static Place at(Index index, const BlockCyclic& d) {
+    return {.offset = index % d.block,
+            .peer = index / d.block % d.grid,
+            .begin = index / d.block / d.grid * d.block};
+  }
+  void move(const Place& by, Index block, Index grid) {
+    offset += by.offset;
+    const bool carries = offset >= block;
+    offset -= carries ? block : 0;
+    peer += by.peer + (carries ? 1 : 0);
+    const bool wraps = peer >= grid;
+    peer -= wraps ? grid : 0;
+    begin += by.begin + (wraps ? block : 0);
+  }
+};
+
+/// A place in the dealt blocks of theirs.
+class DealtCursor {
+public:
+  explicit DealtCursor(const BlockCyclic& d) : d_(d), round_(saturating_product(d.block, d.grid)) {}
+
+  /// Divides only if the way from the last seek is not the same as before that.
+  void seek(Index at) {
+    if (at - sought_ != hop_) {
+      hop_ = at - sought_;
+      by_ = Place::at(hop_, d_);
+    }
+    sought_ = at;
+    base_.move(by_, d_.block, d_.grid);
+    now_ = base_;
+  }
+  void next() {
+    now_.offset = 0;
+    if (++now_.peer == d_.grid) now_.peer = 0, now_.begin += d_.block;
+  }
+  Index peer() const { return now_.peer; }
+  Index local() const { return now_.begin + now_.offset; }
+  Index left() const { return d_.block - now_.offset; }
+
+  Index block() const { return d_.block; }
+  Index grid() const { return d_.grid; }
+  Index round() const { return round_; }
+
+private:
+  BlockCyclic d_;
+  Index round_;
+  Index sought_ = 0, hop_ = 0;
+  Place base_, by_, now_;
+};
+
+/// A place in the intervals of theirs. Refers to the distribution.
+class SplitsCursor {
+public:
+  explicit SplitsCursor(const Splits& d) : d_(d), local_begin_(d.owner.size()) {
+    // Sorted by owner instead of summed up per owner: there may be far more coordinates than
+    // intervals.
+    std::vector<std::size_t> order(d.owner.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return d.owner[a] < d.owner[b]; });
+    for (std::size_t k = 1; k < order.size(); ++k) {
+      const std::size_t before = order[k - 1], here = order[k];
+      if (d.owner[before] == d.owner[here])
+        local_begin_[here] = local_begin_[before] + d.bounds[before + 1] - d.bounds[before];
+    }
+  }
+
+  /// @pre not before the last seek
+  void seek(Index at) {
+    const auto from = d_.bounds.begin() + static_cast<std::ptrdiff_t>(interval_) + 1;
+    interval_ =
+        static_cast<std::size_t>(std::upper_bound(from, d_.bounds.end(), at) - d_.bounds.begin()) -
+        1;
+    offset_ = at - d_.bounds[interval_];
+  }
+  void next() { ++interval_, offset_ = 0; }
+  Index peer() const { return d_.owner[interval_]; }
+  Index local() const { return local_begin_[interval_] + offset_; }
+  Index left() const { return d_.bounds[interval_ + 1] - d_.bounds[interval_] - offset_; }
+
+private:
+  const Splits& d_;
+  std::vector<Index> local_begin_;  ///< local index of the first element of each interval
+  std::size_t interval_ = 0;
+  Index offset_ = 0;
+};
+
+inline DealtCursor cursor_in(const BlockCyclic& d) { return DealtCursor(d); }
+inline SplitsCursor cursor_in(const Splits& d) { return SplitsCursor(d); }
+
+/// The pieces of `left` elements of mine from `local` on, where a block of theirs begins and more
+/// than one round of theirs follows: one family for each peer, and what is left of the last block.
+template <class Sink>
+void put_rounds(DealtCursor& theirs, Index local, Index left, Sink& sink) {
+  const Index rounds = left / theirs.round();
+  left -= rounds * theirs.round();
+  for (Index k = 0; k < theirs.grid(); ++k, local += theirs.block(), theirs.next()) {
+    const bool once_more = left >= theirs.block();
+    sink.put(theirs.peer(), local, theirs.local(), theirs.block(), rounds + once_more);
+    if (!once_more && left > 0)
+      sink.put(theirs.peer(), local + rounds * theirs.round(),
+               theirs.local() + rounds * theirs.block(), left, 1);
+    left = once_more ? left - theirs.block() : 0;
+  }
+}
+
+template <class Blocks, class Cursor, class Sink>
+Index walk(Blocks mine, Cursor theirs, Sink& sink) {
+  Index steps = 0;
+  for (; !mine.is_at_end(); mine.next()) {
+    ++steps;
+    theirs.seek(mine.begin);
+    Index local = mine.local, left = mine.end - mine.begin, count = 1;
+    Index length = std::min(left, theirs.left());
+    if constexpr (std::is_same_v<Blocks, DealtBlocks>) {
+      // How many more blocks of mine lie in the same block of theirs?
+      if (length == left) {
+        const Index more = mine.whole_blocks_within(theirs.left() - length);
+        mine.skip(more);
+        count += more;
+      }
+    }
+    sink.put(theirs.peer(), local, theirs.local(), length, count);
+    while ((left -= length) > 0) {
+      local += length;
+      theirs.next();
+      if constexpr (std::is_same_v<Cursor, DealtCursor>) {
+        if (left > theirs.round()) {
+          put_rounds(theirs, local, left, sink);
+          break;
+        }
+      }
+      length = std::min(left, theirs.left());
+      sink.put(theirs.peer(), local, theirs.local(), length, 1);
+    }
+  }
+  return steps;
+}
+
+/// The block [begin, begin + length) of mine, wherever it lies, with a put for each piece.
+template <class Sink>
+void put_block(Index begin, Index length, Index local, const BlockCyclic& theirs, Sink& sink) {
+  DealtCursor cursor(theirs);
+  cursor.seek(begin);
+  while (true) {
+    const Index piece = std::min(length, cursor.left());
+    sink.put(cursor.peer(), local, cursor.local(), piece, 1);
+    if ((length -= piece) == 0) return;
+    local += piece;
+    cursor.next();
+  }
+}
+
+/// No two blocks of mine lie in one block of theirs, and none of mine holds a round of theirs. A
+/// block of mine then has ceil(b / B) pieces or one more; which of both looks like chance to a
+/// processor that guesses branches, so there is none.
+/// @pre b > B or B <= round of mine; b <= round of theirs
+template <class Sink>
+Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
+  const Index begin = saturating_product(mine.block, me);
+  if (begin >= mine.extent) return 0;
+  const Index round = saturating_product(mine.block, mine.grid);
+  const Index blocks = (mine.extent - begin - 1) / round + 1;
+  const Index pieces = (mine.block - 1) / theirs.block + 1;
+  const Place by = Place::at(round, theirs);
+  Place place = Place::at(begin, theirs);
+  Index local = 0;
+  for (Index k = 1; k < blocks; ++k, local += mine.block) {
+    Index peer = place.peer, at = local, offset = place.offset, peer_block = place.begin;
+    Index left = mine.block;
+    for (Index i = 0; i < pieces; ++i) {
+      const Index length = std::min(left, theirs.block - offset);
+      sink.put(peer, at, peer_block + offset, length, 1);
+      left -= length;
+      at += length;
+      offset = 0;
+      const bool wraps = ++peer == theirs.grid;
+      peer = wraps ? 0 : peer;
+      peer_block += wraps ? theirs.block : 0;
+    }
+    sink.put_if(left > 0, peer, at, peer_block, left, 1);
+    place.move(by, theirs.block, theirs.grid);
+  }
+  const Index last = begin + (blocks - 1) * round;
+  put_block(last, std::min(mine.block, mine.extent - last), local, theirs, sink);
+  return blocks;
+}
+
+/// Every block of theirs holds several blocks of mine: a family, and perhaps one that reaches into
+/// the next. The first of mine in it begins at `offset`, and from one block of theirs to the next
+/// that moves by a constant modulo the round of mine.
+/// @pre round of mine < B
+template <class Sink>
+Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
+  const Index round = mine.block * mine.grid, begin = mine.block * me;
+  if (begin >= mine.extent) return 0;
+  const Index blocks = (mine.extent - begin - 1) / round + 1;
+  const Index least = theirs.block / round, rest = theirs.block % round;
+  Index steps = 0, local = 0, offset = begin, peer = 0, peer_block = 0;
+  for (Index left = blocks - 1; left > 0; ++steps) {  // the last one may be cut short
+    const Index here = std::min(left, least + (offset < rest ? 1 : 0));
+    const Index last = offset + (here - 1) * round, reach = last + mine.block - theirs.block;
+    const bool crosses = reach > 0;
+    const Index whole = here - (crosses ? 1 : 0);
+    sink.put_if(whole > 0, peer, local, peer_block + offset, mine.block, whole);
+    const Index cut = local + whole * mine.block;
+    sink.put_if(crosses, peer, cut, peer_block + last, mine.block - reach, 1);
+    const bool is_over = last + round >= theirs.block;
+    const bool wraps = is_over && peer + 1 == theirs.grid;
+    peer = wraps ? 0 : peer + (is_over ? 1 : 0);
+    peer_block += wraps ? theirs.block : 0;
+    sink.put_if(crosses, peer, cut + mine.block - reach, peer_block, reach, 1);
+    left -= here;
+    local += here * mine.block;
+    offset = last + round - (is_over ? theirs.block : 0);
+  }
+  const Index last = begin + (blocks - 1) * round;
+  put_block(last, std::min(mine.block, mine.extent - last), local, theirs, sink);
+  return steps + 1;
+}
+
+template <class Mine, class Theirs>
+inline constexpr bool are_dealt =
+    std::is_same_v<Mine, BlockCyclic>&& std::is_same_v<Theirs, BlockCyclic>;
+
+/// Gives `sink` all pieces of coordinate `me` of `mine`, for each peer in ascending global order:
+///
+///     put(peer, begin, peer_begin, length, count)         count = segments of the family
+///     put_if(is_there, peer, begin, peer_begin, length, count)
+///
+/// BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order there.
+/// Cost: my blocks and the pieces, and once the intervals of Splits.
+/// @return blocks of mine that were looked at, those of a family as one: N_local of Eq. (4)
+template <class Sink>
+Index pass(const Distribution& mine, Index me, const Distribution& theirs, Sink&& sink) {
+  return std::visit(
+      [&]<class Mine, class Theirs>(const Mine& a, const Theirs& b) {
+        if constexpr (are_dealt<Mine, Theirs>) {
+          if (saturating_product(a.block, a.grid) < b.block)
+            return walk_small_blocks(a, me, b, sink);
+          if (a.block <= saturating_product(b.block, b.grid))
+            return walk_mixed_blocks(a, me, b, sink);
+        }
+        return walk(blocks_of(a, me), cursor_in(b), sink);
+      },
+      mine, theirs);
+}
+
+}  // namespace tremula::index_calc::aspen

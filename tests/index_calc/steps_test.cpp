@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The equations of the ASPEN paper by exact counters, with blocks counted from the definition.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "index_calc/overlap_builder.hpp"
+#include "tests/index_calc/oracle.hpp"
+#include "tests/index_calc/random.hpp"
+
+namespace tremula::index_calc {
+
+namespace {
+
+using testing::deal, testing::Dealt, testing::Random;
+
+/// Blocks of each coordinate within the first `elements` elements.
+std::vector<Index> blocks_of_each(const BlockCyclic& d, Index elements) {
+  std::vector<Index> count(static_cast<std::size_t>(d.grid));
+  Index turn = 0;
+  for (Index left = elements; left > 0; left -= d.block) {
+    ++count[static_cast<std::size_t>(turn)];
+    turn = turn + 1 == d.grid ? 0 : turn + 1;
+  }
+  return count;
+}
+
+Index sum(const std::vector<Index>& values) {
+  return std::accumulate(values.begin(), values.end(), Index{0});
+}
+
+Index period_of(const BlockCyclic& a, const BlockCyclic& b) {
+  return std::lcm(a.block * a.grid, b.block * b.grid);
+}
+
+/// A pair without source, blocks that make no families, and at least one whole period.
+struct Pair {
+  BlockCyclic mine, theirs;
+  Index periods;
+};
+Pair random_pair(Random& random) {
+  Pair p;
+  do {
+    p.mine = {.extent = 0, .block = random.in(1, 30), .grid = random.in(2, 8), .source = 0};
+    p.theirs = {.extent = 0, .block = random.in(1, 30), .grid = random.in(2, 8), .source = 0};
+  } while (p.mine.block * p.mine.grid < p.theirs.block);
+  p.periods = random.in(1, 3);
+  p.mine.extent = p.theirs.extent = p.periods * period_of(p.mine, p.theirs);
+  return p;
+}
+
+TEST(Steps, OfAspenAreThoseOfEquationFour) {
+  // D * L * N_local, for each dimension; no boundary terms where the extent is whole periods.
+  Random random;
+  for (int round = 0; round < 2000; ++round) {
+    const auto [mine, theirs, periods] = random_pair(random);
+    const Index n_local = period_of(mine, theirs) / (mine.block * mine.grid);
+    Index steps = 0;
+    for (Index me = 0; me < mine.grid; ++me) steps += overlaps(mine, {me}, theirs).steps();
+    ASSERT_EQ(steps, mine.grid * n_local);
+  }
+}
+
+TEST(Steps, OfAspenDifferAtTheBoundaryByOneBlockACoordinate) {
+  Random random;
+  for (int round = 0; round < 2000; ++round) {
+    auto [mine, theirs, periods] = random_pair(random);
+    mine.extent = theirs.extent = random.in(1, period_of(mine, theirs));
+    const auto blocks = blocks_of_each(mine, mine.extent);
+    for (Index me = 0; me < mine.grid; ++me) {
+      const Index steps = overlaps(mine, {me}, theirs).steps();
+      ASSERT_EQ(steps, blocks[static_cast<std::size_t>(me)]);
+      ASSERT_LE(std::abs(steps - mine.extent / (mine.block * mine.grid)), 1);
+    }
+  }
+}
+
+TEST(Steps, OfAspenDoNotKnowHowManyTheOthersAre) {
+  const Index extent = 31 * 16 * 5000;
+  const BlockCyclic mine{.extent = extent, .block = 31, .grid = 16, .source = 0};
+  for (const Index others : {2, 1000, 1'000'000}) {
+    // An extent that is no whole period for any of them.
+    const BlockCyclic theirs{.extent = extent, .block = 37, .grid = others, .source = 0};
+    const Index seen = std::min(extent, period_of(mine, theirs));
+    EXPECT_EQ(overlaps(mine, {0}, theirs).steps(), seen / (31 * 16)) << others;
+  }
+}
+
+TEST(Steps, OfAspenAreFewerWhereBlocksLieInBlocks) {
+  // Ten blocks of mine in each of theirs, which has a family or two.
+  const BlockCyclic mine{.extent = 1'000'000, .block = 5, .grid = 2, .source = 0};
+  const BlockCyclic theirs{.extent = 1'000'000, .block = 101, .grid = 7, .source = 0};
+  const Index blocks = period_of(mine, theirs) / 10;
+  EXPECT_LE(overlaps(mine, {0}, theirs).steps(), blocks / 10 + 1);
+}
+
+TEST(Steps, OfFallsAreThoseOfEquationTwo) {
+  // L * R * N_local * N_remote within one period, for each dimension.
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    auto [mine, theirs, periods] = random_pair(random);
+    const Index period = period_of(mine, theirs);
+    mine.extent = theirs.extent = period;
+    Index all_pairs = 0, onward = 0;
+    for (Index me = 0; me < mine.grid; ++me) {
+      std::vector<Piece> pieces, expected;
+      all_pairs += falls(mine, me, theirs, expected, Scan::all_pairs);
+      const Index steps = falls(mine, me, theirs, pieces, Scan::onward);
+      onward += steps;
+      ASSERT_EQ(pieces.size(), expected.size());
+      // Onward: what is found, and at most one look that ends the search, for each block and peer.
+      const auto found = static_cast<Index>(pieces.size());
+      const Index n_local = period / (mine.block * mine.grid);
+      ASSERT_GE(steps, found);
+      ASSERT_LE(steps, found + theirs.grid * n_local);
+    }
+    const Index n_local = period / (mine.block * mine.grid),
+                n_remote = period / (theirs.block * theirs.grid);
+    ASSERT_EQ(all_pairs, mine.grid * theirs.grid * n_local * n_remote);
+    Index of_more_periods = 0;
+    BlockCyclic longer = mine, others = theirs;
+    longer.extent = others.extent = periods * period;
+    for (Index me = 0; me < mine.grid; ++me)
+      of_more_periods += overlaps(longer, {me}, others, Algorithm::falls).steps();
+    ASSERT_EQ(onward, of_more_periods) << "falls looks at one period alone";
+  }
+}
+
+TEST(Steps, OfTheClassicalAlgorithmAreThoseOfEquationOne) {
+  // L * R * N_local * N_remote over the whole extent; boundary: the blocks each coordinate really
+  // has.
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    auto [mine, theirs, periods] = random_pair(random);
+    mine.extent = theirs.extent = random.in(1, 2000);
+    const auto my_blocks = blocks_of_each(mine, mine.extent),
+               their_blocks = blocks_of_each(theirs, theirs.extent);
+    Index all_pairs = 0;
+    for (Index me = 0; me < mine.grid; ++me) {
+      std::vector<Piece> pieces, expected;
+      all_pairs += classical(mine, me, theirs, expected, Scan::all_pairs);
+      const Index onward = classical(mine, me, theirs, pieces, Scan::onward);
+      ASSERT_EQ(pieces.size(), expected.size());
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        ASSERT_EQ(pieces[i].peer, expected[i].peer);
+        ASSERT_EQ(pieces[i].family.first, expected[i].family.first);
+      }
+      const Index mine_here = my_blocks[static_cast<std::size_t>(me)];
+      ASSERT_LE(onward, theirs.grid * mine_here + sum(their_blocks));
+      ASSERT_EQ(onward, overlaps(mine, {me}, theirs, Algorithm::classical).steps());
+    }
+    ASSERT_EQ(all_pairs, sum(my_blocks) * sum(their_blocks));
+  }
+}
+
+}  // namespace
+}  // namespace tremula::index_calc
