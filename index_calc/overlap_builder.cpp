@@ -132,7 +132,13 @@ void OverlapsBuilder::build_dense(const Prepared& p) {
   places_.assign(peers, 0);
   result_.steps_ = aspen::pass(p.mine, p.me, p.theirs, CountByPeer{places_.data()});
   std::uint32_t before = 0;
-  for (std::size_t c = 0; c < peers; ++c) before += std::exchange(places_[turn_of(c)], before);
+  std::size_t lists = 0;
+  for (std::size_t c = 0; c < peers; ++c) {
+    const std::uint32_t count = std::exchange(places_[turn_of(c)], before);
+    before += count;
+    lists += count > 0 ? 1 : 0;
+  }
+  reserve(before, lists);
   result_.families_.resize(before);
   aspen::pass(p.mine, p.me, p.theirs, WriteByPeer{places_.data(), result_.families_.data()});
   std::size_t begin = 0;
@@ -149,19 +155,19 @@ void OverlapsBuilder::build_sparse(const Prepared& p) {
   pieces_.resize(count.all + 1);
   aspen::pass(p.mine, p.me, p.theirs, Write{pieces_.data()});
   pieces_.pop_back();
-  sort_pieces(repetition_.peers);
-  group(sorted_);
+  sort_keys(repetition_.peers);
+  group(keys_, [&](const Key& k) -> const Piece& { return pieces_[k.piece]; });
 }
 
 void OverlapsBuilder::build_from_pieces(const Repetition& repetition, Index steps) {
   begin(repetition);
   result_.steps_ = steps;
-  group(pieces_);
+  group(pieces_, [](const Piece& p) -> const Piece& { return p; });
 }
 
-/// pieces_ by peer into sorted_, those of one peer in the order in which they came: radix sort with
-/// a digit that never has more values than there are pieces.
-void OverlapsBuilder::sort_pieces(Index peers) {
+/// keys_ of pieces_ by peer, those of one peer in the order in which they came: radix sort with a
+/// digit that never has more values than there are pieces.
+void OverlapsBuilder::sort_keys(Index peers) {
   keys_.clear();
   for (const Piece& p : pieces_)
     keys_.push_back({p.peer, static_cast<std::uint32_t>(keys_.size())});
@@ -179,27 +185,39 @@ void OverlapsBuilder::sort_pieces(Index peers) {
     for (const Key& k : keys_) other_keys_[places_[digit_of(k)]++] = k;
     keys_.swap(other_keys_);
   }
-  sorted_.clear();
-  for (const Key& k : keys_) sorted_.push_back(pieces_[k.piece]);
 }
 
-void OverlapsBuilder::group(const std::vector<Piece>& sorted) {
+/// @param sorted    whatever stands for a piece and has its peer, the peers ascending
+/// @param piece_of  the piece
+template <class Keys, class PieceOf>
+void OverlapsBuilder::group(const Keys& sorted, PieceOf&& piece_of) {
   const Repetition& r = repetition_;
+  std::size_t lists = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i)
+    if (i == 0 || sorted[i].peer != sorted[i - 1].peer) ++lists;
+  reserve(sorted.size(), lists);
   result_.families_.clear();
   const auto add_lists = [&](auto from, auto to, Index shift) {
     while (from != to) {
       const Index peer = from->peer;
       const std::size_t begin = result_.families_.size();
-      for (; from != to && from->peer == peer; ++from) result_.families_.push_back(from->family);
+      for (; from != to && from->peer == peer; ++from)
+        result_.families_.push_back(piece_of(*from).family);
       add_list(peer + shift, begin, result_.families_.size());
     }
   };
-  result_.families_.reserve(sorted.size());
   // Dealing order becomes coordinates by a rotation: the peers that wrap around come first.
   const auto wraps = std::partition_point(
-      sorted.begin(), sorted.end(), [&](const Piece& p) { return p.peer < r.peers - r.source; });
+      sorted.begin(), sorted.end(), [&](const auto& key) { return key.peer < r.peers - r.source; });
   add_lists(wraps, sorted.end(), r.source - r.peers);
   add_lists(sorted.begin(), wraps, r.source);
+}
+
+void OverlapsBuilder::reserve(std::size_t families, std::size_t lists) {
+  if (result_.families_.capacity() < families) result_.families_ = {};  // nothing to move
+  result_.families_.reserve(families);
+  result_.lists_.reserve(lists);
+  result_.peers_.reserve(lists);
 }
 
 void OverlapsBuilder::add_list(Index coordinate, std::size_t begin, std::size_t end) {

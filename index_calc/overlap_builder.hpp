@@ -95,15 +95,17 @@ private:
   void begin(const Repetition& repetition);
   void build_dense(const Prepared& prepared);
   void build_sparse(const Prepared& prepared);
-  void sort_pieces(Index peers);
-  void group(const std::vector<Piece>& sorted);
+  void sort_keys(Index peers);
+  template <class Keys, class PieceOf>
+  void group(const Keys& sorted, PieceOf&& piece_of);
+  void reserve(std::size_t families, std::size_t lists);
   void add_list(Index coordinate, std::size_t begin, std::size_t end);
 
   Repetition repetition_;
   Overlaps result_;
-  std::vector<Piece> pieces_, sorted_;
-  std::vector<Key> keys_, other_keys_;
-  std::vector<std::uint32_t> places_;  ///< shape: [peer in dealing order]
+  std::vector<Piece> pieces_;
+  std::vector<Key> keys_, other_keys_;  ///< of pieces_
+  std::vector<std::uint32_t> places_;   ///< shape: [peer in dealing order]
 };
 
 }  // namespace tremula::index_calc

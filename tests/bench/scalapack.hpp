@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The set-up of ScaLAPACK's own redistribution (p?gemr2d), out of the library that is installed.
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "index_calc/distribution.hpp"
+
+namespace tremula::bench {
+
+/// An interval of local indices.
+struct Interval {
+  int begin, length;
+};
+
+/// `dgescan_intervals` of the ScaLAPACK library: the intervals that one coordinate shares with one
+/// other. It walks the blocks of both along the whole extent.
+///
+/// Source: Prylli & Tourancheau 1997; REDIST/SRC/pdgemr.c of ScaLAPACK 2.2.
+class Scalapack {
+public:
+  /// Empty if the library is not installed.
+  static std::optional<Scalapack> load();
+
+  /// @param out  takes the intervals; must have room for all
+  /// @return how many there are
+  /// @pre extents below 2^31
+  int scan(const index_calc::BlockCyclic& mine, index_calc::Index me,
+           const index_calc::BlockCyclic& theirs, index_calc::Index peer, Interval* out) const;
+
+private:
+  struct Descriptor {
+    int type, context, rows, columns, row_block, column_block, row_source, column_source, leading;
+  };
+  using ScanIntervals = int (*)(char type, int ja, int jb, int n, Descriptor* ma, Descriptor* mb,
+                                int q0, int q1, int col0, int col1, Interval* result);
+  explicit Scalapack(ScanIntervals function) : scan_(function) {}
+  ScanIntervals scan_;
+};
+
+}  // namespace tremula::bench
