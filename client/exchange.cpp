@@ -115,7 +115,7 @@ void OutExchange::pack(std::uint64_t step, std::size_t field, std::span<const st
   for (std::size_t m = 0; m < plan_.messages.size(); ++m)
     for (const auto& part : plan_.messages[m].parts)
       if (part.field == field)
-        index_calc::pack(f.plan[part.package], f.part, f.wire_order, f.element_bytes, local,
+        index_calc::pack((*f.plan)[part.package], f.part, f.wire_order, f.element_bytes, local,
                          slot(step).bytes[m].subspan(part.offset, part.bytes));
 }
 
@@ -247,7 +247,7 @@ bool InExchange::unpack_some(std::size_t field, std::span<std::byte> local) {
         is_all = false;
         continue;
       }
-      index_calc::unpack(f.plan[parts[p].package], f.part, f.wire_order, f.element_bytes,
+      index_calc::unpack((*f.plan)[parts[p].package], f.part, f.wire_order, f.element_bytes,
                          in.bytes.subspan(parts[p].offset, parts[p].bytes), local);
       in.is_unpacked[p] = true;
     }

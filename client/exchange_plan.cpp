@@ -29,7 +29,7 @@ std::size_t Message::payload_bytes() const noexcept { return bytes - proto::pack
 
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
                            transport::Side side, Rank me, Rank my_size, Rank peer_size,
-                           const PlanConfig& config) {
+                           index_calc::PlanCache& cache, const index_calc::PlanOptions& options) {
   core::expects(mine.size() == theirs.size(), "plan_exchange: both sides name the same fields");
   const auto start = core::Deadline::Clock::now();
   const bool is_producer = side == transport::Side::producer;
@@ -45,21 +45,19 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
 
   for (std::size_t f = 0; f < mine.size(); ++f) {
     ExchangePlan::Field field;
-    field.plan = config.validate
-                     ? make_validated_plan(mine[f].layout, theirs[f].layout, me)
-                     : make_plan(mine[f].layout, theirs[f].layout, me, config.algorithm);
+    field.plan = cache.get(mine[f].layout, theirs[f].layout, me, options);
     field.part = local_part(mine[f].layout, me);
     field.wire_order = (is_producer ? mine : theirs)[f].layout.storage_order;
     field.element_bytes = core::element_bytes(mine[f].type);
-    for (std::size_t p = 0; p < field.plan.size(); ++p) {
-      const auto package = field.plan[p];
+    for (std::size_t p = 0; p < field.plan->size(); ++p) {
+      const auto package = (*field.plan)[p];
       by_peer[package.peer].parts.push_back(
           {.field = f,
            .package = p,
            .offset = 0,
            .bytes = static_cast<std::size_t>(package.elements) * field.element_bytes});
     }
-    out.fingerprint = mix(out.fingerprint, field.plan.fingerprint());
+    out.fingerprint = mix(out.fingerprint, field.plan->fingerprint());
     out.fields.push_back(std::move(field));
   }
 

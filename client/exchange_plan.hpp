@@ -7,11 +7,12 @@
 // a 16-byte boundary (proto/WIRE_FORMAT.md). Consumer rank q has at least an empty package from
 // producer rank q mod M, so that every rank sees every step and the end.
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "index_calc/pack.hpp"
-#include "index_calc/plan.hpp"
+#include "index_calc/plan_cache.hpp"
 #include "proto/convert.hpp"
 #include "transport/transport.hpp"
 
@@ -37,7 +38,7 @@ struct Message {
 /// All messages of one rank and one link, in the order in which they are posted.
 struct ExchangePlan {
   struct Field {
-    index_calc::Plan plan;
+    std::shared_ptr<const index_calc::Plan> plan;
     index_calc::LocalPart part;
     index_calc::Order wire_order = index_calc::Order::row;
     std::size_t element_bytes = 0;
@@ -50,16 +51,11 @@ struct ExchangePlan {
   double seconds = 0;             ///< spent on the plan
 };
 
-/// How plans are computed.
-struct PlanConfig {
-  index_calc::Algorithm algorithm = index_calc::Algorithm::aspen;
-  bool validate = false;
-};
-
 /// @param mine, theirs  the link's fields in the same order on both sides
+/// @param cache         of the session: the same layouts cost a look-up
 /// @throws core::Error mismatch if shapes differ
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
                            transport::Side side, Rank me, Rank my_size, Rank peer_size,
-                           const PlanConfig& config);
+                           index_calc::PlanCache& cache, const index_calc::PlanOptions& options);
 
 }  // namespace tremula::client

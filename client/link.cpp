@@ -58,7 +58,7 @@ Link open_link(Session& session, const wire::Matched& matched,
       link.field.push_back(static_cast<int>(it - declared.begin()));
     }
     link.plan = plan_exchange(link.mine, link.theirs, side, session.rank(), session.size(),
-                              matched.peer_size(),
+                              matched.peer_size(), session.plans(),
                               {.algorithm = session.config().index_algorithm,
                                .validate = session.config().validate_plans});
   });
@@ -66,9 +66,11 @@ Link open_link(Session& session, const wire::Matched& matched,
   session.together([&] { link.endpoint->connect(peers, session.deadline()); });
   session.log().info(
       "client",
-      fmt::format("linked stream={} link={} peer={} transport={} ({}) packages={} bytes={}",
+      fmt::format("linked stream={} link={} peer={} transport={} ({}) packages={} bytes={} "
+                  "plan_seconds={:.6f} known_plans={}",
                   link.stream, link.number, link.peer_group, link.transport, matched.why(),
-                  link.plan.messages.size(), link.plan.payload_bytes));
+                  link.plan.messages.size(), link.plan.payload_bytes, link.plan.seconds,
+                  session.plans().hits()));
   return link;
 }
 

@@ -9,6 +9,7 @@
 #include "client/config.hpp"
 #include "client/control.hpp"
 #include "core/error.hpp"
+#include "index_calc/plan_cache.hpp"
 #include "transport/group.hpp"
 #include "transport/transport.hpp"
 
@@ -53,6 +54,9 @@ public:
   std::unique_ptr<transport::Endpoint> open_endpoint(const std::string& offer,
                                                      transport::Side side);
 
+  /// Of all streams of this rank.
+  index_calc::PlanCache& plans() noexcept { return plans_; }
+
   /// Collective; see agreement.hpp.
   core::Bytes from_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
   void together(const std::function<void()>& work, core::Deadline deadline);
@@ -72,6 +76,7 @@ private:
   std::vector<std::unique_ptr<transport::Transport>> transports_;
   std::unique_ptr<transport::Group> group_;  // after what it may talk through
   std::vector<wire::Offer> offers_;
+  index_calc::PlanCache plans_;
 };
 
 }  // namespace tremula::client

@@ -74,13 +74,14 @@ struct Coupling {
     for (auto& e : in_ends) e->connect(out_addresses, core::Deadline::after(1));
     for (Rank r = 0; r < m; ++r)
       outs.push_back(
-          std::make_unique<OutExchange>(plan_exchange(from, to, Side::producer, r, m, n, {}),
+          std::make_unique<OutExchange>(plan_exchange(from, to, Side::producer, r, m, n, plans, {}),
                                         *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth));
     for (Rank r = 0; r < n; ++r)
       ins.push_back(
-          std::make_unique<InExchange>(plan_exchange(to, from, Side::consumer, r, n, m, {}),
+          std::make_unique<InExchange>(plan_exchange(to, from, Side::consumer, r, n, m, plans, {}),
                                        *in_ends[static_cast<std::size_t>(r)], 7, queue_depth));
   }
+  index_calc::PlanCache plans;
   std::vector<std::unique_ptr<transport::Endpoint>> out_ends, in_ends;
   std::vector<std::unique_ptr<OutExchange>> outs;
   std::vector<std::unique_ptr<InExchange>> ins;
@@ -256,25 +257,41 @@ TEST(Exchange, RefusesWhatIsNotThePackageItExpects) {
 }
 
 TEST(Exchange, RefusesAPlanThatIsNotItsOwn) {
+  index_calc::PlanCache plans;
   Network network;
   Coupling k(network, field("shape=4x4 grid=1x1 block=2x2"), field("shape=4x4 grid=1x1"));
   Coupling other(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));
   const auto mine = field("shape=4x4 grid=1x1 block=1x1"), theirs = field("shape=4x4 grid=1x1");
-  EXPECT_NE(plan_exchange(mine, theirs, Side::producer, 0, 1, 1, {}).fingerprint,
+  EXPECT_NE(plan_exchange(mine, theirs, Side::producer, 0, 1, 1, plans, {}).fingerprint,
             k.outs[0]->plan().fingerprint);
   EXPECT_EQ(k.outs[0]->plan().fingerprint, k.ins[0]->plan().fingerprint);
   EXPECT_EQ(other.outs[0]->plan().fingerprint, other.ins[0]->plan().fingerprint);
 }
 
+TEST(ExchangePlan, OfTheSameLayoutsIsMadeOnce) {
+  index_calc::PlanCache plans;
+  auto from = field("shape=12x1 grid=4x1"), to = field("shape=12x1 grid=6x1 block=1x1");
+  from.push_back(from[0]);
+  to.push_back(to[0]);
+  from[1].name = to[1].name = "g";
+  const auto first = plan_exchange(from, to, Side::producer, 2, 4, 6, plans, {});
+  EXPECT_EQ(first.fields[0].plan, first.fields[1].plan);
+  const auto second = plan_exchange(from, to, Side::producer, 2, 4, 6, plans, {});
+  EXPECT_EQ(second.fields[1].plan, first.fields[0].plan);
+  EXPECT_EQ(plans.size(), 1U);
+  EXPECT_EQ(plans.hits(), 3U);
+}
+
 TEST(ExchangePlan, BeginsWithThePeerOppositeAndGoesRound) {
+  index_calc::PlanCache plans;
   const auto from = field("shape=12x1 grid=4x1"), to = field("shape=12x1 grid=6x1 block=1x1");
-  const auto plan = plan_exchange(from, to, Side::producer, 2, 4, 6, {});
+  const auto plan = plan_exchange(from, to, Side::producer, 2, 4, 6, plans, {});
   std::vector<Rank> peers;
   for (const auto& m : plan.messages) peers.push_back(m.peer);
   // Rank 2 of 4 owns rows 6, 7, 8 = consumer ranks 0, 1, 2, and tells also rank 2: opposite of it
   // is rank 3.
   EXPECT_EQ(peers, (std::vector<Rank>{0, 1, 2}));
-  const auto last = plan_exchange(from, to, Side::producer, 1, 4, 6, {});
+  const auto last = plan_exchange(from, to, Side::producer, 1, 4, 6, plans, {});
   peers.clear();
   for (const auto& m : last.messages) peers.push_back(m.peer);
   // Rank 1 owns rows 3, 4, 5 = consumer ranks 3, 4, 5, and tells ranks 1 and 5; it begins at

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Plans that were made before: streams that come again with the same layouts find theirs here.
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "index_calc/plan.hpp"
+
+namespace tremula::index_calc {
+
+/// How a plan is made.
+struct PlanOptions {
+  Algorithm algorithm = Algorithm::aspen;
+  bool validate = false;  ///< make_validated_plan
+  friend auto operator<=>(const PlanOptions&, const PlanOptions&) = default;
+};
+
+/// Keyed by the fingerprints of both layouts, the rank and the options. Not thread-safe.
+class PlanCache {
+public:
+  /// Plans above this number are forgotten when they are in use nowhere.
+  static constexpr std::size_t most_idle_plans = 64;
+
+  /// The plan of make_plan, made at the first call for these arguments.
+  /// @throws core::Error as make_plan and make_validated_plan
+  /// Cost of a plan that is known: the fingerprints, O(text of the layouts), and a look-up.
+  std::shared_ptr<const Plan> get(const Layout& mine, const Layout& theirs, Rank me,
+                                  const PlanOptions& options = {});
+
+  std::size_t size() const noexcept { return plans_.size(); }
+  std::uint64_t hits() const noexcept { return hits_; }
+
+private:
+  struct Key {
+    std::uint64_t mine, theirs;
+    Rank me;
+    PlanOptions options;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  struct Entry {
+    Layout mine, theirs;  ///< as the fingerprints see them: two layouts may share a fingerprint
+    std::shared_ptr<const Plan> plan;
+  };
+  void forget_idle_plans();
+
+  std::map<Key, Entry> plans_;
+  std::uint64_t hits_ = 0;
+};
+
+}  // namespace tremula::index_calc

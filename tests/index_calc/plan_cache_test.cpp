@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/plan_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+
+namespace tremula::index_calc {
+
+namespace {
+
+const Layout rows = Layout::parse("shape=40x30 grid=4x1");
+const Layout columns = Layout::parse("shape=40x30 grid=1x3");
+
+TEST(PlanCache, MakesAPlanOnce) {
+  PlanCache cache;
+  const auto plan = cache.get(rows, columns, 1);
+  EXPECT_EQ(cache.hits(), 0U);
+  EXPECT_EQ(plan->size(), 3U);
+  EXPECT_EQ(plan->fingerprint(), make_plan(rows, columns, 1).fingerprint());
+  EXPECT_EQ(cache.get(rows, columns, 1), plan);
+  EXPECT_EQ(cache.hits(), 1U);
+  EXPECT_EQ(cache.size(), 1U);
+}
+
+TEST(PlanCache, KeepsApartWhatDiffers) {
+  PlanCache cache;
+  const auto plan = cache.get(rows, columns, 1);
+  EXPECT_NE(cache.get(rows, columns, 2), plan);
+  EXPECT_NE(cache.get(columns, rows, 1), plan);
+  EXPECT_NE(cache.get(rows, columns, 1, {.algorithm = Algorithm::falls}), plan);
+  EXPECT_NE(cache.get(rows, columns, 1, {.validate = true}), plan);
+  Layout turned = rows;
+  turned.rank_order = Order::column;
+  EXPECT_NE(cache.get(turned, columns, 1), plan);
+  EXPECT_EQ(cache.size(), 6U);
+  EXPECT_EQ(cache.hits(), 0U);
+}
+
+TEST(PlanCache, DoesNotCareHowARankStoresItsPart) {
+  PlanCache cache;
+  const Layout ghosts = Layout::parse("shape=40x30 grid=4x1 ghost=1x2 leading=50");
+  EXPECT_EQ(cache.get(rows, columns, 1), cache.get(ghosts, columns, 1));
+}
+
+TEST(PlanCache, KeepsNothingThatFailed) {
+  PlanCache cache;
+  EXPECT_THROW(cache.get(rows, Layout::parse("shape=40x31 grid=1x3"), 0), core::Error);
+  EXPECT_EQ(cache.size(), 0U);
+}
+
+TEST(PlanCache, ForgetsPlansThatNobodyUses) {
+  PlanCache cache;
+  const auto used = cache.get(rows, columns, 0);
+  for (Rank r = 0; r < 1000; ++r) {
+    const Layout many = Layout::parse("shape=1000x1 grid=1000x1");
+    cache.get(many, many, r);
+    ASSERT_LE(cache.size(), PlanCache::most_idle_plans + 1);
+  }
+  EXPECT_EQ(cache.get(rows, columns, 0), used);
+}
+
+}  // namespace
+}  // namespace tremula::index_calc
