@@ -35,6 +35,7 @@ int DeclaredFields::declare(proto::Field field) {
             fmt::format("stream '{}': field '{}' is declared twice", stream_, field.name));
   try {
     validate_for_group(field.layout, session_.size());
+    bytes_of(field.layout, core::element_bytes(field.type));
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("stream '{}', field '{}', group '{}': {}", stream_,
                                       field.name, session_.name(), e.what()));

@@ -21,25 +21,31 @@
 
 namespace tremula::index_calc::aspen {
 
-/// From one place in the dealt blocks of theirs to another.
+/// `value` or 0, where the compiler must not make a branch of it.
+inline Index when(bool is_so, Index value) { return value & -Index{is_so}; }
+
+/// A place in the dealt blocks of theirs, or the way from one to another.
 struct Place {
   Index offset = 0;  ///< in the block
   Index peer = 0;    ///< that owns the block
   Index begin = 0;   ///< local index of the block's first element
 
+  /// Divides only where it must: short layouts are all set-up.
   static Place at(Index index, const BlockCyclic& d) {
-    return {.offset = index % d.block,
-            .peer = index / d.block % d.grid,
-            .begin = index / d.block / d.grid * d.block};
+    if (index < d.block) return {.offset = index};
+    const Index turn = index / d.block, offset = index - turn * d.block;
+    if (turn < d.grid) return {.offset = offset, .peer = turn};
+    const Index round = turn / d.grid;
+    return {.offset = offset, .peer = turn - round * d.grid, .begin = round * d.block};
   }
   void move(const Place& by, Index block, Index grid) {
     offset += by.offset;
     const bool carries = offset >= block;
-    offset -= carries ? block : 0;
-    peer += by.peer + (carries ? 1 : 0);
+    offset -= when(carries, block);
+    peer += by.peer + Index{carries};
     const bool wraps = peer >= grid;
-    peer -= wraps ? grid : 0;
-    begin += by.begin + (wraps ? block : 0);
+    peer -= when(wraps, grid);
+    begin += by.begin + when(wraps, block);
   }
 };
 
@@ -114,9 +120,6 @@ private:
   Index offset_ = 0;
 };
 
-inline DealtCursor cursor_in(const BlockCyclic& d) { return DealtCursor(d); }
-inline SplitsCursor cursor_in(const Splits& d) { return SplitsCursor(d); }
-
 /// The pieces of `left` elements of mine from `local` on, where a block of theirs begins and more
 /// than one round of theirs follows: one family for each peer, and what is left of the last block.
 template <class Sink>
@@ -166,52 +169,57 @@ Index walk(Blocks mine, Cursor theirs, Sink& sink) {
   return steps;
 }
 
-/// The block [begin, begin + length) of mine, wherever it lies, with a put for each piece.
+/// `length` elements of mine from `at` on, whatever they meet, with a put for each piece.
 template <class Sink>
-void put_block(Index begin, Index length, Index local, const BlockCyclic& theirs, Sink& sink) {
-  DealtCursor cursor(theirs);
-  cursor.seek(begin);
+void put_block(Place at, Index length, Index local, const BlockCyclic& theirs, Sink& sink) {
   while (true) {
-    const Index piece = std::min(length, cursor.left());
-    sink.put(cursor.peer(), local, cursor.local(), piece, 1);
+    const Index piece = std::min(length, theirs.block - at.offset);
+    sink.put(at.peer, local, at.begin + at.offset, piece, 1);
     if ((length -= piece) == 0) return;
     local += piece;
-    cursor.next();
+    at.offset = 0;
+    if (++at.peer == theirs.grid) at.peer = 0, at.begin += theirs.block;
   }
 }
 
 /// No two blocks of mine lie in one block of theirs, and none of mine holds a round of theirs. A
 /// block of mine then has ceil(b / B) pieces or one more; which of both looks like chance to a
 /// processor that guesses branches, so there is none.
+/// @tparam is_short  b <= B: the first piece may be all there is
 /// @pre b > B or B <= round of mine; b <= round of theirs
-template <class Sink>
-Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
+template <bool is_short, class Sink>
+Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& out) {
+  Sink sink = out;  // in registers
   const Index begin = saturating_product(mine.block, me);
   if (begin >= mine.extent) return 0;
   const Index round = saturating_product(mine.block, mine.grid);
   const Index blocks = (mine.extent - begin - 1) / round + 1;
-  const Index pieces = (mine.block - 1) / theirs.block + 1;
+  const Index block = mine.block, their_block = theirs.block, grid = theirs.grid;
+  const Index pieces = is_short ? 1 : (block - 1) / their_block + 1;
   const Place by = Place::at(round, theirs);
   Place place = Place::at(begin, theirs);
   Index local = 0;
-  for (Index k = 1; k < blocks; ++k, local += mine.block) {
-    Index peer = place.peer, at = local, offset = place.offset, peer_block = place.begin;
-    Index left = mine.block;
-    for (Index i = 0; i < pieces; ++i) {
-      const Index length = std::min(left, theirs.block - offset);
-      sink.put(peer, at, peer_block + offset, length, 1);
+  for (Index k = 1; k < blocks; ++k, local += block) {
+    const Index first = std::min(block, their_block - place.offset);
+    sink.put(place.peer, local, place.begin + place.offset, first, 1);
+    Index left = block - first, peer = place.peer, peer_block = place.begin;
+    const auto next = [&] {
+      const bool wraps = ++peer == grid;
+      peer -= when(wraps, grid);
+      peer_block += when(wraps, their_block);
+    };
+    next();
+    for (Index i = 1; i < pieces; ++i, next()) {
+      const Index length = std::min(left, their_block);
+      sink.put(peer, local + block - left, peer_block, length, 1);
       left -= length;
-      at += length;
-      offset = 0;
-      const bool wraps = ++peer == theirs.grid;
-      peer = wraps ? 0 : peer;
-      peer_block += wraps ? theirs.block : 0;
     }
-    sink.put_if(left > 0, peer, at, peer_block, left, 1);
-    place.move(by, theirs.block, theirs.grid);
+    sink.put_if(left > 0, peer, local + block - left, peer_block, left, 1);
+    place.move(by, their_block, grid);
   }
   const Index last = begin + (blocks - 1) * round;
-  put_block(last, std::min(mine.block, mine.extent - last), local, theirs, sink);
+  put_block(place, std::min(block, mine.extent - last), local, theirs, sink);
+  out = sink;
   return blocks;
 }
 
@@ -244,13 +252,10 @@ Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
     offset = last + round - (is_over ? theirs.block : 0);
   }
   const Index last = begin + (blocks - 1) * round;
-  put_block(last, std::min(mine.block, mine.extent - last), local, theirs, sink);
+  put_block({.offset = offset, .peer = peer, .begin = peer_block},
+            std::min(mine.block, mine.extent - last), local, theirs, sink);
   return steps + 1;
 }
-
-template <class Mine, class Theirs>
-inline constexpr bool are_dealt =
-    std::is_same_v<Mine, BlockCyclic>&& std::is_same_v<Theirs, BlockCyclic>;
 
 /// Gives `sink` all pieces of coordinate `me` of `mine`, for each peer in ascending global order:
 ///
@@ -261,18 +266,26 @@ inline constexpr bool are_dealt =
 /// Cost: my blocks and the pieces, and once the intervals of Splits.
 /// @return blocks of mine that were looked at, those of a family as one: N_local of Eq. (4)
 template <class Sink>
-Index pass(const Distribution& mine, Index me, const Distribution& theirs, Sink&& sink) {
-  return std::visit(
-      [&]<class Mine, class Theirs>(const Mine& a, const Theirs& b) {
-        if constexpr (are_dealt<Mine, Theirs>) {
-          if (saturating_product(a.block, a.grid) < b.block)
-            return walk_small_blocks(a, me, b, sink);
-          if (a.block <= saturating_product(b.block, b.grid))
-            return walk_mixed_blocks(a, me, b, sink);
-        }
-        return walk(blocks_of(a, me), cursor_in(b), sink);
-      },
-      mine, theirs);
+Index pass(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
+  if (saturating_product(mine.block, mine.grid) < theirs.block)
+    return walk_small_blocks(mine, me, theirs, sink);
+  if (mine.block <= theirs.block) return walk_mixed_blocks<true>(mine, me, theirs, sink);
+  if (mine.block <= saturating_product(theirs.block, theirs.grid))
+    return walk_mixed_blocks<false>(mine, me, theirs, sink);
+  return walk(DealtBlocks(mine, me), DealtCursor(theirs), sink);
+}
+template <class Sink>
+Index pass(const Splits& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
+  return walk(SplitsBlocks(mine, me), DealtCursor(theirs), sink);
+}
+template <class Mine, class Sink>
+Index pass(const Mine& mine, Index me, const Splits& theirs, Sink& sink) {
+  return walk(blocks_of(mine, me), SplitsCursor(theirs), sink);
+}
+template <class Sink>
+Index pass(const Distribution& mine, Index me, const Distribution& theirs, Sink& sink) {
+  return std::visit([&](const auto& a, const auto& b) { return pass(a, me, b, sink); }, mine,
+                    theirs);
 }
 
 }  // namespace tremula::index_calc::aspen

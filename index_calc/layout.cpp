@@ -159,6 +159,18 @@ std::vector<Index> shape(const Layout& layout) {
   return result;
 }
 
+Index bytes_of(const Layout& layout, std::size_t element_bytes) {
+  auto bytes = static_cast<Index>(element_bytes);
+  const auto extents = shape(layout);
+  if (std::ranges::find(extents, Index{0}) != extents.end()) return 0;
+  for (const Index n : extents)
+    check(!__builtin_mul_overflow(bytes, n, &bytes),
+          fmt::format("expected an array of at most 2^63 - 1 bytes, found more: {} bytes for each "
+                      "element of \"{}\"; split the array into several fields",
+                      element_bytes, to_string(layout)));
+  return bytes;
+}
+
 std::optional<GridCoords> coords_of(const Layout& layout, Rank rank) {
   Index cell = cell_of(layout, rank);
   if (cell < 0) return std::nullopt;

@@ -85,6 +85,10 @@ void validate(const Layout& layout);
 /// @throws core::Error invalid_argument with both numbers and what to do
 void validate_for_group(const Layout& layout, Rank group_size);
 
+/// Bytes of the whole array.
+/// @throws core::Error invalid_argument if they exceed 63 bits
+Index bytes_of(const Layout& layout, std::size_t element_bytes);
+
 /// Cells of the process grid = ranks that take part.
 Rank rank_count(const Layout& layout) noexcept;
 /// Global extents. Shape: [dimension].

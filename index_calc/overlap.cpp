@@ -84,6 +84,7 @@ void cut_to_period(Prepared& p) {
   auto* theirs = std::get_if<BlockCyclic>(&p.theirs);
   if (mine == nullptr || theirs == nullptr) return;
   const Index a = round_of(*mine), b = round_of(*theirs);
+  if (std::max(a, b) > mine->extent) return;
   const Index period = saturating_product(a / std::gcd(a, b), b);
   if (period > mine->extent) return;
   Repetition& r = p.repetition;

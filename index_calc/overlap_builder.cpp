@@ -130,17 +130,19 @@ void OverlapsBuilder::build_dense(const Prepared& p) {
     return coordinate < source ? coordinate + peers - source : coordinate - source;
   };
   places_.assign(peers, 0);
-  result_.steps_ = aspen::pass(p.mine, p.me, p.theirs, CountByPeer{places_.data()});
+  CountByPeer count{places_.data()};
+  result_.steps_ = aspen::pass(p.mine, p.me, p.theirs, count);
   std::uint32_t before = 0;
   std::size_t lists = 0;
   for (std::size_t c = 0; c < peers; ++c) {
-    const std::uint32_t count = std::exchange(places_[turn_of(c)], before);
-    before += count;
-    lists += count > 0 ? 1 : 0;
+    const std::uint32_t here = std::exchange(places_[turn_of(c)], before);
+    before += here;
+    lists += here > 0 ? 1 : 0;
   }
   reserve(before, lists);
   result_.families_.resize(before);
-  aspen::pass(p.mine, p.me, p.theirs, WriteByPeer{places_.data(), result_.families_.data()});
+  WriteByPeer write{places_.data(), result_.families_.data()};
+  aspen::pass(p.mine, p.me, p.theirs, write);
   std::size_t begin = 0;
   for (std::size_t c = 0; c < peers; ++c) {
     const std::size_t end = places_[turn_of(c)];
@@ -153,7 +155,8 @@ void OverlapsBuilder::build_sparse(const Prepared& p) {
   Count count;
   result_.steps_ = aspen::pass(p.mine, p.me, p.theirs, count);
   pieces_.resize(count.all + 1);
-  aspen::pass(p.mine, p.me, p.theirs, Write{pieces_.data()});
+  Write write{pieces_.data()};
+  aspen::pass(p.mine, p.me, p.theirs, write);
   pieces_.pop_back();
   sort_keys(repetition_.peers);
   group(keys_, [&](const Key& k) -> const Piece& { return pieces_[k.piece]; });

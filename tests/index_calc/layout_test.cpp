@@ -194,6 +194,19 @@ TEST(Layout, FingerprintKnowsAllThatTheOtherSideMustKnow) {
             fingerprint(Layout::parse(texts[0])));
 }
 
+TEST(Layout, CountsItsBytesIn63Bits) {
+  const Layout large = Layout::parse("shape=1000000000000x1000000 grid=10x10");
+  EXPECT_EQ(bytes_of(large, 8), 8'000'000'000'000'000'000);
+  EXPECT_EQ(bytes_of(Layout::parse("shape=1000000000000x0x1000000000000 grid=1x1x1"), 16), 0);
+  try {
+    bytes_of(large, 16);
+    FAIL() << "expected an error";
+  } catch (const core::Error& e) {
+    EXPECT_EQ(e.code(), core::Errc::invalid_argument);
+    EXPECT_NE(std::string(e.what()).find("16 bytes for each element"), std::string::npos);
+  }
+}
+
 TEST(Layout, FingerprintIsTheSameOnEveryMachine) {
   EXPECT_EQ(fingerprint(
                 Layout::parse("shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45")),
