@@ -32,8 +32,6 @@ index_calc::Layout parse_layout_option(const std::string& option, const std::str
     throw core::Error(core::Errc::invalid_argument,
                       fmt::format("{}, position {}: {}\n{}", option, error.position(),
                                   error.complaint(), marked(text, error.position())));
-  } catch (const core::Error& error) {
-    throw core::Error(error.code(), fmt::format("{}: {}", option, error.what()));
   }
 }
 

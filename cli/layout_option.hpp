@@ -7,8 +7,8 @@
 namespace tremula::cli {
 
 /// The layout that an option gives.
-/// @throws core::Error invalid_argument naming the option; where the text is malformed, with the
-/// text and a caret under the mistake:
+/// @throws core::Error invalid_argument naming the option, with the text and a caret under the
+/// mistake:
 ///
 ///     --from, position 11: expected key=value, found "gird"
 ///       shape=8x6  gird

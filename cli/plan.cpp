@@ -78,11 +78,12 @@ void show_plan(const Options& options) {
   if (!options.picture.empty())
     draw_plan(options.picture, redistribution,
               planned(redistribution, ranks.front().first, options.validate), options.peer);
-  print(options.json ? plan_json_begin(redistribution) : plan_head_text(redistribution));
   bool is_first = true;
   for (const RankRange& range : ranks)
     for (Rank k = 0; k < range.count; ++k, is_first = false) {
       const RankPlan plan = planned(redistribution, range.first + k, options.validate);
+      if (is_first)
+        print(options.json ? plan_json_begin(redistribution) : plan_head_text(redistribution));
       if (options.json)
         plan_json_rank(redistribution, plan, is_first, print);
       else
