@@ -245,5 +245,18 @@ TEST(PlanJson, IsWhatDealingGives) {
   }
 }
 
+// What random layouts seldom are: families of several segments over several turns, with and without
+// a tail.
+TEST(PlanJson, IsWhatDealingGivesForBlocksInBlocks) {
+  for (const Index extent : {48, 52, 55, 71, 72})
+    for (const auto& [inner, outer] :
+         {std::pair{"grid=2 block=1", "grid=2 block=6"}, {"grid=3 block=2", "grid=2 block=18"}})
+      for (const Side side : {Side::producer, Side::consumer})
+        expect_as_dealt(
+            {.from = Layout::parse("shape=" + std::to_string(extent) + " " + inner),
+             .to = Layout::parse("shape=" + std::to_string(extent) + " " + outer + " source=1"),
+             .side = side});
+}
+
 }  // namespace
 }  // namespace tremula::cli
