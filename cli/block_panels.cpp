@@ -47,7 +47,7 @@ void write_axes(Picture& picture, const BlockMap& map, const Rect& plot) {
 
 /// The coordinates of `rank` along rows and columns.
 std::pair<Index, Index> coordinates(const BlockMap& map, const Layout& layout, Rank rank) {
-  const GridCoords coords = index_calc::coords_of(layout, rank).value();
+  const GridCoords coords = coords_of_member(layout, rank);
   return map.dimensions == 2 ? std::pair{coords[0].value, coords[1].value}
                              : std::pair{Index{0}, coords[0].value};
 }
@@ -61,14 +61,14 @@ Rank rank_of(const BlockMap& map, const Layout& layout, Index row, Index column)
 
 /// Lines between the elements, where these are large enough.
 void draw_lattice(Picture& picture, const BlockMap& map, const Rect& plot) {
-  const auto rows = static_cast<double>(map.rows.shown),
-             columns = static_cast<double>(map.columns.shown);
-  if (plot.width / columns < 6 || plot.height / rows < 6) return;
+  const double dx = plot.width / static_cast<double>(map.columns.shown),
+               dy = plot.height / static_cast<double>(map.rows.shown);
+  if (dx < 6 || dy < 6) return;
   std::vector<Rect> lines;
-  for (double i = 1; i < rows; ++i)
-    lines.push_back({plot.x, plot.y + i * plot.height / rows - 0.5, plot.width, 1});
-  for (double i = 1; i < columns; ++i)
-    lines.push_back({plot.x + i * plot.width / columns - 0.5, plot.y, 1, plot.height});
+  for (Index i = 1; i < map.rows.shown; ++i)
+    lines.push_back({plot.x, plot.y + static_cast<double>(i) * dy - 0.5, plot.width, 1});
+  for (Index i = 1; i < map.columns.shown; ++i)
+    lines.push_back({plot.x + static_cast<double>(i) * dx - 0.5, plot.y, 1, plot.height});
   picture.fill(std::move(lines), {1, 1, 1});
 }
 

@@ -32,12 +32,15 @@ struct Options {
 };
 
 Redistribution redistribution_of(const Options& options) {
+  const auto type = core::parse_element_type(options.type);
+  if (!type)
+    throw core::Error(core::Errc::invalid_argument,
+                      fmt::format("--type: expected an element type, found {}", options.type));
   Redistribution result{.from = parse_layout_option("--from", options.from),
                         .to = parse_layout_option("--to", options.to),
                         .side = options.side == "producer" ? Side::producer : Side::consumer,
                         .algorithm = index_calc::parse_algorithm(options.algorithm),
-                        .element_bytes = static_cast<Index>(
-                            core::element_bytes(core::parse_element_type(options.type).value()))};
+                        .element_bytes = static_cast<Index>(core::element_bytes(*type))};
   validate(result);
   return result;
 }
@@ -124,6 +127,7 @@ void add_plan(CLI::App& app) {
   command.add_flag("--all", options->all, "The plans of all ranks")->excludes(rank);
   add_choice(command, "--side", options->side, "Whose ranks these are", {"producer", "consumer"});
   std::vector<std::string> types;
+  types.reserve(core::detail::element_types.size());
   for (const auto& row : core::detail::element_types) types.emplace_back(row.name);
   add_choice(command, "--type", options->type, "Element type", types);
   add_choice(command, "--algorithm", options->algorithm, "Index algorithm",

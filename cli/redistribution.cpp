@@ -60,6 +60,13 @@ void expect_rank(const Redistribution& redistribution, Side side, Index rank,
                                 option == "--rank" ? ", or --all, or the other --side" : ""));
 }
 
+index_calc::GridCoords coords_of_member(const Layout& layout, Rank rank) {
+  if (const auto coords = index_calc::coords_of(layout, rank)) return *coords;
+  throw core::Error(core::Errc::invalid_argument,
+                    fmt::format("expected a rank that takes part, {}, found {}; give one of these",
+                                ranks_text(layout), rank));
+}
+
 PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
                    const index_calc::Package& package) {
   return {.peer = package.peer,

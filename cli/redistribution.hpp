@@ -61,6 +61,10 @@ void validate(const Redistribution& redistribution);
 void expect_rank(const Redistribution& redistribution, Side side, Index rank,
                  std::string_view option);
 
+/// index_calc::coords_of a rank that takes part.
+/// @throws core::Error invalid_argument if it does not
+index_calc::GridCoords coords_of_member(const index_calc::Layout& layout, Rank rank);
+
 PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
                    const index_calc::Package& package);
 

@@ -48,7 +48,8 @@ public:
                       .anchor = anchor});
     };
     const auto middle = [](std::size_t rank, std::size_t per_cell, double cell) {
-      return (static_cast<double>(rank / per_cell) + 0.5) * cell;
+      const std::size_t number = rank / per_cell;
+      return (static_cast<double>(number) + 0.5) * cell;
     };
     const auto most = [](double room, double each) {
       return std::max<std::size_t>(1, static_cast<std::size_t>(room / each));
@@ -116,9 +117,9 @@ public:
 
   void frame(Rank producer, Rank consumer) {
     const auto at = [](const std::vector<Rank>& ranks, Rank rank, std::size_t per_cell) {
-      return static_cast<double>(
-          static_cast<std::size_t>(std::ranges::lower_bound(ranks, rank) - ranks.begin()) /
-          per_cell);
+      const auto place = std::ranges::lower_bound(ranks, rank) - ranks.begin();
+      const std::size_t number = static_cast<std::size_t>(place) / per_cell;
+      return static_cast<double>(number);
     };
     const double x = at(volumes_.consumers, consumer, volumes_.consumers_per_cell),
                  y = at(volumes_.producers, producer, volumes_.producers_per_cell);

@@ -42,7 +42,7 @@ std::vector<Rank> ranks_of(const Layout& layout, Side side) {
 
 /// Number of a cell of the process grid, last dimension fastest.
 std::size_t cell_number(const Layout& layout, Rank rank) {
-  const index_calc::GridCoords coords = index_calc::coords_of(layout, rank).value();
+  const index_calc::GridCoords coords = coords_of_member(layout, rank);
   std::size_t number = 0;
   for (std::size_t d = 0; d < layout.dims.size(); ++d)
     number = number * static_cast<std::size_t>(index_calc::grid(layout.dims[d])) +
@@ -98,7 +98,7 @@ Volumes volumes(const Layout& from, const Layout& to, std::size_t most_cells) {
 
   std::vector<Share> row, longer;  // the packages of a producer, dimension after dimension
   for (std::size_t i = 0; i < m; ++i) {
-    const index_calc::GridCoords coords = index_calc::coords_of(from, result.producers[i]).value();
+    const index_calc::GridCoords coords = coords_of_member(from, result.producers[i]);
     row = {{0, 1}};
     for (std::size_t d = 0; d < along.size(); ++d) {
       longer.clear();
