@@ -8,27 +8,13 @@
 #include <iterator>
 #include <vector>
 
+#include "cli/table.hpp"
 #include "cli/units.hpp"
 #include "core/element_type.hpp"
 
 namespace tremula::cli {
 
 namespace {
-
-using Row = std::vector<std::string>;
-
-/// Columns as wide as their widest text, two blanks between them.
-void append_table(std::string& out, const std::vector<Row>& rows) {
-  std::vector<std::size_t> widths(rows.front().size(), 0);
-  for (const Row& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      fmt::format_to(std::back_inserter(line), "  {:<{}}", row[i], widths[i]);
-    out += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
-  }
-}
 
 template <class Message>
 Row counters(const Message& of) {

@@ -233,27 +233,29 @@ Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
   if (begin >= mine.extent) return 0;
   const Index blocks = (mine.extent - begin - 1) / round + 1;
   const Index least = theirs.block / round, rest = theirs.block % round;
+  const Index last_length = mine.extent - begin - (blocks - 1) * round;
+  const bool is_cut = last_length < mine.block;
   Index steps = 0, local = 0, offset = begin, peer = 0, peer_block = 0;
-  for (Index left = blocks - 1; left > 0; ++steps) {  // the last one may be cut short
+  for (Index left = blocks - (is_cut ? 1 : 0); left > 0; ++steps) {
     const Index here = std::min(left, least + (offset < rest ? 1 : 0));
-    const Index last = offset + (here - 1) * round, reach = last + mine.block - theirs.block;
+    const Index last = offset + (here - 1) * round, reach = last - (theirs.block - mine.block);
     const bool crosses = reach > 0;
     const Index whole = here - (crosses ? 1 : 0);
     sink.put_if(whole > 0, peer, local, peer_block + offset, mine.block, whole);
     const Index cut = local + whole * mine.block;
     sink.put_if(crosses, peer, cut, peer_block + last, mine.block - reach, 1);
-    const bool is_over = last + round >= theirs.block;
+    const bool is_over = last >= theirs.block - round;
     const bool wraps = is_over && peer + 1 == theirs.grid;
     peer = wraps ? 0 : peer + (is_over ? 1 : 0);
     peer_block += wraps ? theirs.block : 0;
     sink.put_if(crosses, peer, cut + mine.block - reach, peer_block, reach, 1);
     left -= here;
     local += here * mine.block;
-    offset = last + round - (is_over ? theirs.block : 0);
+    offset = is_over ? last - (theirs.block - round) : last + round;
   }
-  const Index last = begin + (blocks - 1) * round;
-  put_block({.offset = offset, .peer = peer, .begin = peer_block},
-            std::min(mine.block, mine.extent - last), local, theirs, sink);
+  if (!is_cut) return steps;
+  put_block({.offset = offset, .peer = peer, .begin = peer_block}, last_length, local, theirs,
+            sink);
   return steps + 1;
 }
 

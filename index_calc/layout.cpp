@@ -164,10 +164,12 @@ Index bytes_of(const Layout& layout, std::size_t element_bytes) {
   const auto extents = shape(layout);
   if (std::ranges::find(extents, Index{0}) != extents.end()) return 0;
   for (const Index n : extents)
-    check(!__builtin_mul_overflow(bytes, n, &bytes),
-          fmt::format("expected an array of at most 2^63 - 1 bytes, found more: {} bytes for each "
-                      "element of \"{}\"; split the array into several fields",
-                      element_bytes, to_string(layout)));
+    check(
+        !__builtin_mul_overflow(bytes, n, &bytes),
+        fmt::format(
+            "expected an array of at most 2^63 - 1 bytes, found more: {} bytes for each "
+            "element of \"{}\"; split the array into several fields or take a smaller element type",
+            element_bytes, to_string(layout)));
   return bytes;
 }
 

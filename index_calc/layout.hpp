@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error.hpp"
 #include "index_calc/distribution.hpp"
 
 namespace tremula::index_calc {
@@ -57,9 +58,8 @@ struct Layout {
       members;  ///< group ranks that take part, in grid order; empty = 0 .. rank_count()-1
 
   /// The inverse of to_string. The result is validated.
-  /// @throws core::Error invalid_argument with the position (0-based character) of the mistake,
-  /// what was
-  ///         expected there and what was found
+  /// @throws LayoutError with the position of the mistake, what was expected there and what was
+  /// found; core::Error invalid_argument if the parts do not fit together
   static Layout parse(std::string_view text);
 
   /// From a ScaLAPACK descriptor of a dense matrix: desc = {1, ctxt, m, n, mb, nb, rsrc, csrc,
@@ -70,6 +70,25 @@ struct Layout {
                                Order rank_order = Order::row);
 
   friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+/// Why a text is no layout. what() says it with the text around the mistake, in one line; the parts
+/// are for those who show the text themselves.
+class LayoutError : public core::Error {
+public:
+  LayoutError(std::size_t position, const std::string& complaint, const std::string& around)
+      : core::Error(core::Errc::invalid_argument, "layout, position " + std::to_string(position) +
+                                                      ": " + complaint + " in " + around),
+        position_(position),
+        complaint_(complaint) {}
+  /// 0-based character of the text.
+  std::size_t position() const noexcept { return position_; }
+  /// "expected ..., found ..."
+  const std::string& complaint() const noexcept { return complaint_; }
+
+private:
+  std::size_t position_;
+  std::string complaint_;
 };
 
 /// Shortest text that Layout::parse reads back to an equal value.

@@ -8,7 +8,6 @@
 #include <limits>
 #include <map>
 
-#include "core/error.hpp"
 #include "index_calc/layout.hpp"
 
 namespace tremula::index_calc {
@@ -76,9 +75,7 @@ public:
 
 private:
   [[noreturn]] void fail(std::size_t at, std::string_view expected, std::string_view found) const {
-    throw core::Error(core::Errc::invalid_argument,
-                      fmt::format("layout, position {}: expected {}, found {} in {}", at, expected,
-                                  found, around(at)));
+    throw LayoutError(at, fmt::format("expected {}, found {}", expected, found), around(at));
   }
   [[noreturn]] void fail(std::size_t at, std::string_view expected, std::string_view key,
                          std::size_t dimension) const {

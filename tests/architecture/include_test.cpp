@@ -52,6 +52,7 @@ const std::array technologies{
     Technology{"spdlog", R"(spdlog/.*)", {"core/log.cpp"}},
     Technology{"yaml-cpp", R"(yaml-cpp/.*)", {"client/", "server/", "cli/", "tests/"}},
     Technology{"CLI11", R"(CLI/.*)", {"cli/", "examples/", "tests/"}},
+    Technology{"Cairo", R"(cairo.*)", {"cli/plan/picture_png.cpp", "examples/"}},
 };
 
 // index_calc is pure: nothing that reads a clock, a file or another thread.

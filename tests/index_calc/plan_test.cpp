@@ -246,6 +246,13 @@ TEST(Plan, CostsNeitherExtentNorRemoteCoordinates) {
     EXPECT_LT(bytes(BlockCyclic{.extent = most, .block = 1, .grid = 2}, {c}, halves), 1000U);
     EXPECT_LT(bytes(halves, {c}, BlockCyclic{.extent = most, .block = 1, .grid = 2}), 1000U);
   }
+  // The next block of either side would begin beyond 63 bits.
+  const BlockCyclic rare{.extent = most, .block = (Index{1} << 61) + 1, .grid = 2, .source = 0};
+  const BlockCyclic rarer{.extent = most, .block = (Index{1} << 62) + 7, .grid = 2, .source = 1};
+  for (Index c = 0; c < 2; ++c) {
+    EXPECT_LT(bytes(rare, {c}, rarer), 1000U);
+    EXPECT_LT(bytes(rarer, {c}, rare), 1000U);
+  }
   EXPECT_LT(bytes(BlockCyclic{.extent = most}, {0},
                   BlockCyclic{.extent = most, .block = most, .grid = 3}),
             1000U);

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// In the place of picture_png.cpp where Cairo was not found.
+#include "cli/plan/picture.hpp"
+#include "core/error.hpp"
+
+namespace tremula::cli {
+
+std::string to_png(const Picture&) {
+  throw core::Error(core::Errc::unsupported,
+                    "expected a build with Cairo to draw a PNG, found one without; name a file "
+                    "that ends in .svg, or install Cairo (Debian: libcairo2-dev), configure and "
+                    "build again");
+}
+
+}  // namespace tremula::cli

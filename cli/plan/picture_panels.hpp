@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The panels of the picture of a plan. Each draws itself into a picture at a place.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/plan/picture.hpp"
+#include "cli/plan/redistribution.hpp"
+#include "cli/plan/shown_part.hpp"
+#include "cli/plan/volumes.hpp"
+
+namespace tremula::cli {
+
+inline constexpr Colour ink = Colour::rgb(0x26302b), grey_ink = Colour::rgb(0x5c6761),
+                        paper = Colour::rgb(0xf0f2f0), pair_colour = Colour::rgb(0xd1495b);
+
+/// Where a panel is: its plot lies inside, below title and axis label.
+struct Place {
+  double x = 0, y = 0, width = 0;
+  double plot_height = 0;  ///< at most
+};
+/// What a panel needs around its plot: above it, and below for its key.
+inline constexpr double above_plot = 62, below_plot = 34, left_of_plot = 24;
+
+/// How wide `text` is, at most.
+double width_of(const std::string& text, double size);
+/// `text`, or as much of it as is `width` wide.
+std::string shortened(const std::string& text, double width, double size);
+
+void write_titles(Picture& picture, const Place& place, const std::string& title,
+                  const std::string& subtitle);
+
+/// The part of a one- or two-dimensional array that is drawn block by block. A one-dimensional one
+/// is a single row.
+struct BlockMap {
+  std::size_t dimensions = 0;
+  ShownAxis rows, columns;
+
+  explicit BlockMap(const Redistribution& redistribution);
+  /// The plot inside a place: cells are squares unless that makes it too narrow or too flat.
+  Rect plot(const Place& place) const;
+  Rect box(const Rect& plot, const Interval& row, const Interval& column) const;
+  /// "the whole array", or which corner of it.
+  std::string part_text() const;
+};
+
+/// Blocks of one side over the array, coloured by rank, with the rank's number where it has room.
+void draw_blocks(Picture& picture, const Place& place, const BlockMap& map,
+                 const Redistribution& redistribution, Side side);
+
+/// What a producer and a consumer have in common.
+/// @param package  none if that is nothing
+void draw_common(Picture& picture, const Place& place, const BlockMap& map,
+                 const Redistribution& redistribution, Rank producer, Rank consumer,
+                 const std::optional<PackageFacts>& package);
+
+/// The matrix of volumes with its colour bar; the pair is framed.
+/// @return where the panel ends
+double draw_volumes(Picture& picture, const Place& place, const Volumes& volumes,
+                    Index element_bytes, Rank producer, std::optional<Rank> consumer);
+
+}  // namespace tremula::cli

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.hpp"
+#include "cli/plan/layout_option.hpp"
+#include "cli/plan/plan_json.hpp"
+#include "cli/plan/plan_picture.hpp"
+#include "cli/plan/plan_text.hpp"
+#include "cli/plan/redistribution.hpp"
+#include "core/element_type.hpp"
+#include "core/error.hpp"
+
+namespace tremula::cli {
+
+namespace {
+
+using index_calc::Layout, index_calc::RankRange;
+
+struct Options {
+  std::string from, to;
+  std::optional<Index> rank, peer;
+  bool all = false, validate = false, json = false;
+  std::string side = "producer", type = "f64", algorithm = "aspen", picture;
+};
+
+Redistribution redistribution_of(const Options& options) {
+  const auto type = core::parse_element_type(options.type);
+  if (!type)
+    throw core::Error(core::Errc::invalid_argument,
+                      fmt::format("--type: expected an element type, found {}", options.type));
+  Redistribution result{.from = parse_layout_option("--from", options.from),
+                        .to = parse_layout_option("--to", options.to),
+                        .side = options.side == "producer" ? Side::producer : Side::consumer,
+                        .algorithm = index_calc::parse_algorithm(options.algorithm),
+                        .element_bytes = static_cast<Index>(core::element_bytes(*type))};
+  validate(result);
+  return result;
+}
+
+/// The ranks to speak of: the one asked for, all, or the first that takes part.
+std::vector<RankRange> chosen_ranks(const Redistribution& redistribution, const Options& options) {
+  const Layout& mine = redistribution.mine();
+  if (options.rank) {
+    expect_rank(redistribution, redistribution.side, *options.rank, "--rank");
+    return {{static_cast<Rank>(*options.rank), 1}};
+  }
+  const std::vector<RankRange> all =
+      mine.members.empty() ? std::vector{RankRange{0, index_calc::rank_count(mine)}} : mine.members;
+  return options.all ? all : std::vector{RankRange{all.front().first, 1}};
+}
+
+RankPlan planned(const Redistribution& redistribution, Rank rank, bool is_validating) {
+  const auto& mine = redistribution.mine();
+  const auto& theirs = redistribution.theirs();
+  if (is_validating) index_calc::make_validated_plan(mine, theirs, rank);
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  RankPlan result{.rank = rank,
+                  .plan = index_calc::make_plan(mine, theirs, rank, redistribution.algorithm),
+                  .part = index_calc::local_part(mine, rank),
+                  .seconds = 0};
+  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return result;
+}
+
+void print(std::string_view text) { fmt::print("{}", text); }
+
+void show_plan(const Options& options) {
+  const Redistribution redistribution = redistribution_of(options);
+  const std::vector<RankRange> ranks = chosen_ranks(redistribution, options);
+  if (options.peer)
+    expect_rank(redistribution, other(redistribution.side), *options.peer, "--peer");
+  if (!options.picture.empty())
+    draw_plan(options.picture, redistribution,
+              planned(redistribution, ranks.front().first, options.validate), options.peer);
+  bool is_first = true;
+  for (const RankRange& range : ranks)
+    for (Rank k = 0; k < range.count; ++k, is_first = false) {
+      const RankPlan plan = planned(redistribution, range.first + k, options.validate);
+      if (is_first)
+        print(options.json ? plan_json_begin(redistribution) : plan_head_text(redistribution));
+      if (options.json)
+        plan_json_rank(redistribution, plan, is_first, print);
+      else
+        print(plan_rank_text(redistribution, plan, options.validate));
+    }
+  print(options.json ? plan_json_end() : plan_words_text(redistribution.side));
+  if (std::fflush(stdout) != 0)
+    throw core::Error(core::Errc::unsupported,
+                      "expected to write to standard output, which fails; is the disk full?");
+}
+
+std::string picture_complaint(const std::string& file) {
+  return file.ends_with(".svg") || file.ends_with(".png")
+             ? std::string()
+             : fmt::format("expected a file that ends in .svg or .png, found {}", file);
+}
+
+void add_choice(CLI::App& command, const std::string& name, std::string& value,
+                const std::string& text, const std::vector<std::string>& choices) {
+  command.add_option(name, value, fmt::format("{} (default {})", text, value))
+      ->check(CLI::IsMember(choices));
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app) {
+  CLI::App& command =
+      *app.add_subcommand("plan", "Show what a redistribution between two layouts will do");
+  const auto options = std::make_shared<Options>();  // CLI11 copies the callback that uses it
+  command.add_option("--from", options->from, "The producer's layout")
+      ->required()
+      ->type_name("LAYOUT");
+  command.add_option("--to", options->to, "The consumer's layout")->required()->type_name("LAYOUT");
+  CLI::Option* rank =
+      command
+          .add_option("--rank", options->rank, "Whose plan (default: the first that takes part)")
+          ->type_name("RANK");
+  command.add_flag("--all", options->all, "The plans of all ranks")->excludes(rank);
+  add_choice(command, "--side", options->side, "Whose ranks these are", {"producer", "consumer"});
+  std::vector<std::string> types;
+  types.reserve(core::detail::element_types.size());
+  for (const auto& row : core::detail::element_types) types.emplace_back(row.name);
+  add_choice(command, "--type", options->type, "Element type", types);
+  add_choice(command, "--algorithm", options->algorithm, "Index algorithm",
+             {"aspen", "falls", "classical"});
+  command.add_flag("--validate", options->validate,
+                   "Compute with all three algorithms and compare: not for large arrays");
+  command.add_flag("--json", options->json, "Print JSON; its form is documented in cli/README.md");
+  CLI::Option* draw = command
+                          .add_option("--draw", options->picture,
+                                      "Also draw blocks, common elements and volumes into a file")
+                          ->check(picture_complaint)
+                          ->type_name("FILE.svg|FILE.png");
+  command
+      .add_option("--peer", options->peer,
+                  "Whose common elements with the rank to draw (default: largest package)")
+      ->needs(draw)
+      ->type_name("RANK");
+  command.footer(
+      "A layout: \"shape=10000x10000 grid=4x4 block=30x50\"; README.md has a table of its keys.");
+  command.callback([options] { show_plan(*options); });
+}
+
+}  // namespace tremula::cli

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/plan_json.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace tremula::cli {
+
+namespace {
+
+using index_calc::Family, index_calc::Package, index_calc::SegmentList;
+
+std::string package_json(const Package& package, const PackageFacts& facts) {
+  std::string out;
+  fmt::format_to(
+      std::back_inserter(out),
+      R"({{"peer": {}, "elements": {}, "bytes": {}, "runs": {}, "longest_run": {}, "shortest_run": )"
+      R"({}, "path": "{}", "dimensions": [)",
+      facts.peer, facts.elements, facts.bytes, facts.runs.count, facts.runs.longest,
+      facts.runs.shortest, facts.path());
+  for (std::size_t d = 0; d < package.dimensions; ++d) {
+    out += d == 0 ? R"({"segments": [)" : R"(, {"segments": [)";
+    bool is_first = true;
+    for (const RepeatedSegment& s : flattened(package.along[d])) {
+      fmt::format_to(
+          std::back_inserter(out),
+          R"({}{{"begin": {}, "peer_begin": {}, "length": {}, "repeat": {}, "stride": {}, )"
+          R"("peer_stride": {}}})",
+          is_first ? "" : ", ", s.begin, s.peer_begin, s.length, s.repeat, s.stride, s.peer_stride);
+      is_first = false;
+    }
+    out += "]}";
+  }
+  return out + "]}";
+}
+
+}  // namespace
+
+std::vector<RepeatedSegment> flattened(const SegmentList& list) {
+  std::vector<RepeatedSegment> result;
+  /// `count` segments from the `segment`-th of the family in turn `turn` on.
+  const auto add = [&](const Family& f, Index segment, Index turn, Index count, Index stride,
+                       Index peer_stride) {
+    const bool is_one = count == 1;
+    result.push_back(
+        {.begin = f.first.begin.value + segment * list.family_stride + turn * list.stride,
+         .peer_begin =
+             f.first.peer_begin.value + segment * list.family_peer_stride + turn * list.peer_stride,
+         .length = f.first.length,
+         .repeat = count,
+         .stride = is_one ? 0 : stride,
+         .peer_stride = is_one ? 0 : peer_stride});
+  };
+  for (const Family& f : list.period) {
+    if (list.repeat == 0) break;  // the period holds the tail alone
+    if (f.count < list.repeat)
+      for (Index i = 0; i < f.count; ++i) add(f, i, 0, list.repeat, list.stride, list.peer_stride);
+    else
+      for (Index turn = 0; turn < list.repeat; ++turn)
+        add(f, 0, turn, f.count, list.family_stride, list.family_peer_stride);
+  }
+  // The tail alone is a list that is walked no whole time, moved behind the turns.
+  SegmentList tail = list;
+  tail.repeat = 0;
+  tail.for_each_family([&](const Family& f) {
+    add(f, 0, list.repeat, f.count, list.family_stride, list.family_peer_stride);
+  });
+  return result;
+}
+
+std::string plan_json_begin(const Redistribution& redistribution) {
+  return fmt::format(
+      "{{\n  \"from\": \"{}\",\n  \"to\": \"{}\",\n  \"algorithm\": \"{}\",\n"
+      "  \"element_bytes\": {},\n  \"ranks\": [\n",
+      to_string(redistribution.from), to_string(redistribution.to),
+      to_string(redistribution.algorithm), redistribution.element_bytes);
+}
+
+void plan_json_rank(const Redistribution& redistribution, const RankPlan& plan, bool is_first,
+                    const std::function<void(std::string_view)>& print) {
+  print(fmt::format(
+      "{}    {{\"rank\": {}, \"plan_seconds\": {:.9f}, \"plan_bytes\": {}, \"packages\": [",
+      is_first ? "" : ",\n", plan.rank, plan.seconds, plan.plan.memory_bytes()));
+  for (std::size_t i = 0; i < plan.plan.size(); ++i) {
+    const Package package = plan.plan[i];
+    print(i == 0 ? "\n      " : ",\n      ");
+    print(package_json(package, facts(redistribution, plan, package)));
+  }
+  print("]}");
+}
+
+std::string plan_json_end() { return "\n  ]\n}\n"; }
+
+}  // namespace tremula::cli

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What `tremula plan --json` prints, piece by piece: a program may ask for the plans of very many
+// ranks. The form is an interface, documented in cli/README.md.
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/plan/redistribution.hpp"
+
+namespace tremula::cli {
+
+/// `repeat` segments of `length` elements, the i-th at `begin + i * stride` in the local indices of
+/// the rank and at `peer_begin + i * peer_stride` in those of the peer.
+struct RepeatedSegment {
+  Index begin = 0, peer_begin = 0, length = 0;
+  Index repeat = 1, stride = 0, peer_stride = 0;
+};
+
+/// A segment list with one level of repetition: every element once, not in wire order. As few
+/// entries as that allows: of a family the shorter of its segments and its turns.
+std::vector<RepeatedSegment> flattened(const index_calc::SegmentList& list);
+
+/// Up to the first rank.
+std::string plan_json_begin(const Redistribution& redistribution);
+/// One rank, in pieces of at most one package.
+void plan_json_rank(const Redistribution& redistribution, const RankPlan& plan, bool is_first,
+                    const std::function<void(std::string_view)>& print);
+/// From the last rank on.
+std::string plan_json_end();
+
+}  // namespace tremula::cli

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/plan_picture.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "cli/plan/picture_panels.hpp"
+#include "cli/units.hpp"
+#include "core/error.hpp"
+
+namespace tremula::cli {
+
+namespace {
+
+constexpr double margin = 32, gutter = 40, head_height = 104, panel_width = 430;
+constexpr double plot_height = 340, strip_height = 44;
+constexpr std::size_t most_cells = 256;
+
+/// The peer with the largest package; none if there is no package.
+std::optional<Rank> largest_peer(const index_calc::Plan& plan) {
+  std::optional<Rank> peer;
+  Index most = 0;
+  for (std::size_t i = 0; i < plan.size(); ++i)
+    if (const index_calc::Package package = plan[i]; package.elements > most) {
+      most = package.elements;
+      peer = package.peer;
+    }
+  return peer;
+}
+
+void write_head(Picture& picture, const Redistribution& redistribution) {
+  const double width = picture.width - 2 * margin;
+  picture.write({.x = margin,
+                 .y = 42,
+                 .text = shortened(picture.title, width, 18),
+                 .size = 18,
+                 .colour = ink,
+                 .is_bold = true});
+  const auto line = [&](double y, const std::string& name, const index_calc::Layout& layout) {
+    picture.write({.x = margin, .y = y, .text = name, .size = 12, .colour = grey_ink});
+    picture.write({.x = margin + 40,
+                   .y = y,
+                   .text = shortened(to_string(layout), width - 40, 12),
+                   .size = 12,
+                   .colour = grey_ink});
+  };
+  line(64, "from", redistribution.from);
+  line(82, "to", redistribution.to);
+}
+
+/// Where the four panels are: two by two, strips one above the other, or the matrix alone.
+struct Arrangement {
+  double width = 0;
+  double height = 0;          ///< without the matrix
+  std::vector<Place> places;  ///< the last is that of the matrix
+};
+
+Arrangement arrangement(const Redistribution& redistribution) {
+  const double left = margin, right = margin + panel_width + gutter;
+  const double wide = 2 * panel_width + gutter;
+  Arrangement result{.width = wide + 2 * margin, .places = {}};
+  double y = head_height;
+  const auto next = [&](double height) { y += above_plot + height + below_plot + 14; };
+  if (redistribution.from.dims.size() == 2) {
+    const double height = BlockMap(redistribution).plot({0, 0, panel_width, plot_height}).height;
+    result.places = {{left, y, panel_width, height}, {right, y, panel_width, height}};
+    next(height);
+    result.places.push_back({left, y, panel_width, height});
+    result.places.push_back({right, y, panel_width, plot_height - 16});
+    next(height);
+  } else if (redistribution.from.dims.size() == 1) {
+    for (int strip = 0; strip < 3; ++strip, next(strip_height))
+      result.places.push_back({left, y, wide, strip_height});
+    result.places.push_back({left, y, wide, plot_height});
+  } else {
+    result.width = 700;
+    result.places = {{left, y, result.width - 2 * margin, 1.2 * plot_height}};
+  }
+  result.height = y;
+  return result;
+}
+
+}  // namespace
+
+double width_of(const std::string& text, double size) {
+  return 0.64 * size * static_cast<double>(text.size());
+}
+
+std::string shortened(const std::string& text, double width, double size) {
+  const auto most = static_cast<std::size_t>(width / width_of("m", size));
+  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
+}
+
+void write_titles(Picture& picture, const Place& place, const std::string& title,
+                  const std::string& subtitle) {
+  picture.write(
+      {.x = place.x, .y = place.y + 12, .text = title, .size = 15, .colour = ink, .is_bold = true});
+  picture.write({.x = place.x, .y = place.y + 31, .text = subtitle, .colour = grey_ink});
+}
+
+Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
+                     std::optional<Rank> peer) {
+  if (elements(redistribution.from) == 0)
+    throw core::Error(core::Errc::invalid_argument,
+                      fmt::format("expected an array with elements to draw, found shape={}; draw a "
+                                  "larger one",
+                                  shape_text(redistribution.from)));
+  const Volumes matrix = volumes(redistribution.from, redistribution.to, most_cells);
+  if (!peer) peer = largest_peer(plan.plan);
+  const bool is_producer = redistribution.side == Side::producer;
+  const Rank producer = is_producer ? plan.rank : peer.value_or(0);
+  const std::optional<Rank> consumer = is_producer ? peer : plan.rank;
+
+  const Arrangement arranged = arrangement(redistribution);
+  Picture picture{.width = arranged.width, .height = arranged.height, .title = {}, .shapes = {}};
+  picture.title = fmt::format("Redistribution of {} elements, {}", shape_text(redistribution.from),
+                              bytes_text(static_cast<double>(elements(redistribution.from) *
+                                                             redistribution.element_bytes)));
+  write_head(picture, redistribution);
+  if (arranged.places.size() == 4) {
+    const BlockMap map(redistribution);
+    draw_blocks(picture, arranged.places[0], map, redistribution, Side::producer);
+    draw_blocks(picture, arranged.places[1], map, redistribution, Side::consumer);
+    if (peer) {
+      std::optional<PackageFacts> package;
+      if (const std::size_t i = plan.plan.find(*peer); i < plan.plan.size())
+        package = facts(redistribution, plan, plan.plan[i]);
+      draw_common(picture, arranged.places[2], map, redistribution, producer, *consumer, package);
+    } else {
+      write_titles(picture, arranged.places[2], "No package",
+                   fmt::format("{} {} owns no element", to_string(redistribution.side), plan.rank));
+    }
+  }
+  const double bottom =
+      draw_volumes(picture, arranged.places.back(), matrix, redistribution.element_bytes, producer,
+                   peer ? consumer : std::nullopt);
+  picture.height = std::max(picture.height, bottom + margin / 2);
+  return picture;
+}
+
+void draw_plan(const std::string& file, const Redistribution& redistribution, const RankPlan& plan,
+               std::optional<Index> peer) {
+  const Picture picture = plan_picture(
+      redistribution, plan, peer ? std::optional(static_cast<Rank>(*peer)) : std::nullopt);
+  const std::string bytes = file.ends_with(".png") ? to_png(picture) : to_svg(picture);
+  std::ofstream out(file, std::ios::binary);
+  out << bytes << std::flush;
+  if (!out)
+    throw core::Error(
+        core::Errc::invalid_argument,
+        fmt::format("expected to write the picture to {}, found: {}; name a file in a "
+                    "folder that can be written",
+                    file, std::strerror(errno)));
+}
+
+}  // namespace tremula::cli

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <optional>
+#include <string>
+
+#include "cli/plan/picture.hpp"
+#include "cli/plan/redistribution.hpp"
+
+namespace tremula::cli {
+
+/// A redistribution at one view: for arrays of one and two dimensions the blocks of the producer,
+/// those of the consumer, and what one pair of ranks has in common; for all the matrix of volumes.
+/// @param peer  the other rank of the pair; that of the largest package where it is empty
+/// @throws core::Error as volumes, and invalid_argument for an array without elements
+Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
+                     std::optional<Rank> peer);
+
+/// plan_picture into a file that ends in .svg or .png.
+/// @throws core::Error as plan_picture; unsupported for .png in a build without Cairo;
+/// invalid_argument if the file cannot be written
+void draw_plan(const std::string& file, const Redistribution& redistribution, const RankPlan& plan,
+               std::optional<Index> peer);
+
+}  // namespace tremula::cli

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/plan_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/table.hpp"
+#include "cli/units.hpp"
+
+namespace tremula::cli {
+
+namespace {
+
+constexpr std::size_t most_rows = 32;
+
+/// "3 packages", "1 package".
+std::string counted(Index count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+/// "7.2 us", "0.31 ms": a plan takes less than seconds_text shows.
+std::string plan_seconds_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : seconds_text(seconds);
+}
+
+std::string amount_text(Index elements, const Redistribution& redistribution) {
+  return fmt::format("{}, {}", counted(elements, "element"),
+                     bytes_text(static_cast<double>(elements * redistribution.element_bytes)));
+}
+
+Row row_of(const PackageFacts& package) {
+  return {fmt::format("{}", package.peer),
+          fmt::format("{}", package.elements),
+          bytes_text(static_cast<double>(package.bytes)),
+          fmt::format("{}", package.runs.count),
+          fmt::format("{}", package.runs.longest),
+          fmt::format("{}", package.runs.shortest),
+          std::string(package.path())};
+}
+
+}  // namespace
+
+std::string plan_head_text(const Redistribution& redistribution) {
+  return fmt::format("array {}, {}: {} to {}\n  from  {}\n  to    {}\n",
+                     shape_text(redistribution.from),
+                     amount_text(elements(redistribution.from), redistribution),
+                     counted(index_calc::rank_count(redistribution.from), "producer"),
+                     counted(index_calc::rank_count(redistribution.to), "consumer"),
+                     to_string(redistribution.from), to_string(redistribution.to));
+}
+
+std::string plan_rank_text(const Redistribution& redistribution, const RankPlan& of,
+                           bool validated) {
+  const auto me = fmt::format("{} {}", to_string(redistribution.side), of.rank);
+  const auto packages = static_cast<Index>(of.plan.size());
+  std::string out = fmt::format(
+      "\n{} {} {} in {}\n", me, redistribution.side == Side::producer ? "sends" : "receives",
+      amount_text(of.plan.elements(), redistribution), counted(packages, "package"));
+  if (of.plan.size() > 0) {
+    const std::size_t shown = std::min(of.plan.size(), most_rows);
+    std::vector<Row> rows{{std::string(to_string(other(redistribution.side))), "elements", "bytes",
+                           "runs", "longest", "shortest", "path"}};
+    PackageFacts total{.runs = {.shortest = std::numeric_limits<Index>::max()}};
+    Index direct = 0;
+    for (std::size_t i = 0; i < of.plan.size(); ++i) {
+      const PackageFacts package = facts(redistribution, of, of.plan[i]);
+      if (i < shown) rows.push_back(row_of(package));
+      total.elements += package.elements;
+      total.bytes += package.bytes;
+      total.runs.count += package.runs.count;
+      total.runs.longest = std::max(total.runs.longest, package.runs.longest);
+      total.runs.shortest = std::min(total.runs.shortest, package.runs.shortest);
+      direct += package.is_direct() ? 1 : 0;
+    }
+    Row last = row_of(total);
+    last.front() = "total";
+    last.back() = fmt::format("{} direct", direct);
+    rows.push_back(std::move(last));
+    append_table(out, rows, Align::right);
+    if (shown < of.plan.size())
+      out += fmt::format("  and {} more, which the total counts; --json lists all\n",
+                         counted(packages - static_cast<Index>(shown), "package"));
+  }
+  out += fmt::format("  plan by {} in {}, {} of memory\n", to_string(redistribution.algorithm),
+                     plan_seconds_text(of.seconds),
+                     bytes_text(static_cast<double>(of.plan.memory_bytes())));
+  if (validated)
+    out +=
+        fmt::format("  validated: aspen, falls and classical agree on every segment of {}\n", me);
+  return out;
+}
+
+std::string plan_words_text(Side side) {
+  return fmt::format(
+      "\nA run is as many elements of a package as lie side by side in the memory of the {}; "
+      "longest and\nshortest are in elements. A direct package is one run; a packed one must be {} "
+      "run by run.\n",
+      to_string(side), side == Side::producer ? "gathered" : "scattered");
+}
+
+}  // namespace tremula::cli

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/redistribution.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+
+namespace tremula::cli {
+
+namespace {
+
+using index_calc::Layout;
+
+/// The ranks that take part: "0 to 5", "0 to 3, 7".
+std::string ranks_text(const Layout& layout) {
+  const auto range = [](Rank first, Rank count) {
+    return count == 1 ? fmt::format("{}", first)
+                      : fmt::format("{} to {}", first, Index{first} + count - 1);
+  };
+  if (layout.members.empty()) return range(0, index_calc::rank_count(layout));
+  constexpr std::size_t most = 8;
+  std::vector<std::string> texts;
+  for (const auto& member : layout.members) {
+    if (texts.size() == most) {
+      texts.emplace_back("...");
+      break;
+    }
+    texts.push_back(range(member.first, member.count));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+}  // namespace
+
+void validate(const Redistribution& redistribution) {
+  const auto& [from, to, side, algorithm, element_bytes] = redistribution;
+  if (index_calc::shape(from) != index_calc::shape(to))
+    throw core::Error(core::Errc::mismatch,
+                      fmt::format("expected --from and --to of one shape, found shape={} in --from "
+                                  "and shape={} in --to; give both the same shape",
+                                  shape_text(from), shape_text(to)));
+  index_calc::bytes_of(from, static_cast<std::size_t>(element_bytes));
+}
+
+void expect_rank(const Redistribution& redistribution, Side side, Index rank,
+                 std::string_view option) {
+  const Layout& layout = redistribution.layout_of(side);
+  const bool is_rank = rank >= 0 && rank <= std::numeric_limits<Rank>::max();
+  if (is_rank && index_calc::coords_of(layout, static_cast<Rank>(rank))) return;
+  throw core::Error(core::Errc::invalid_argument,
+                    fmt::format("{}: expected the rank of a {}, {}, found {}; give one of these{}",
+                                option, to_string(side), ranks_text(layout), rank,
+                                option == "--rank" ? ", or --all, or the other --side" : ""));
+}
+
+index_calc::GridCoords coords_of_member(const Layout& layout, Rank rank) {
+  if (const auto coords = index_calc::coords_of(layout, rank)) return *coords;
+  throw core::Error(core::Errc::invalid_argument,
+                    fmt::format("expected a rank that takes part, {}, found {}; give one of these",
+                                ranks_text(layout), rank));
+}
+
+PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
+                   const index_calc::Package& package) {
+  return {.peer = package.peer,
+          .elements = package.elements,
+          .bytes = package.elements * redistribution.element_bytes,
+          .runs = index_calc::runs(package, plan.part, redistribution.from.storage_order)};
+}
+
+std::string shape_text(const Layout& layout) {
+  return fmt::format("{}", fmt::join(index_calc::shape(layout), "x"));
+}
+
+Index elements(const Layout& layout) noexcept {
+  Index product = 1;
+  for (const auto& d : layout.dims) {
+    if (index_calc::extent(d) == 0) return 0;
+    product *= index_calc::extent(d);
+  }
+  return product;
+}
+
+}  // namespace tremula::cli

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What `tremula plan` explains: two layouts of one array, seen from the ranks of one side.
+#include <string_view>
+
+#include "index_calc/plan.hpp"
+#include "index_calc/runs.hpp"
+
+namespace tremula::cli {
+
+using core::Index, core::Rank;
+
+/// Whose plan it is.
+enum class Side { producer, consumer };
+
+constexpr std::string_view to_string(Side side) noexcept {
+  return side == Side::producer ? "producer" : "consumer";
+}
+constexpr Side other(Side side) noexcept {
+  return side == Side::producer ? Side::consumer : Side::producer;
+}
+
+struct Redistribution {
+  index_calc::Layout from, to;
+  Side side = Side::producer;
+  index_calc::Algorithm algorithm = index_calc::Algorithm::aspen;
+  Index element_bytes = 8;
+
+  const index_calc::Layout& layout_of(Side which) const noexcept {
+    return which == Side::producer ? from : to;
+  }
+  const index_calc::Layout& mine() const noexcept { return layout_of(side); }
+  const index_calc::Layout& theirs() const noexcept { return layout_of(other(side)); }
+};
+
+/// One rank's plan and how long it took.
+struct RankPlan {
+  Rank rank = 0;
+  index_calc::Plan plan;
+  index_calc::LocalPart part;
+  double seconds = 0;
+};
+
+/// What is said of a package.
+struct PackageFacts {
+  Rank peer = 0;
+  Index elements = 0, bytes = 0;
+  index_calc::Runs runs;
+  /// The package is one contiguous run in the rank's local buffer: nothing need be gathered or
+  /// scattered.
+  bool is_direct() const noexcept { return runs.count == 1; }
+  std::string_view path() const noexcept { return is_direct() ? "direct" : "packed"; }
+};
+
+/// @throws core::Error mismatch if the shapes differ, invalid_argument if the bytes of the array
+/// exceed 63 bits
+void validate(const Redistribution& redistribution);
+
+/// @throws core::Error invalid_argument if `rank` takes no part on that side, naming `option` and
+/// the ranks that do
+void expect_rank(const Redistribution& redistribution, Side side, Index rank,
+                 std::string_view option);
+
+/// index_calc::coords_of a rank that takes part.
+/// @throws core::Error invalid_argument if it does not
+index_calc::GridCoords coords_of_member(const index_calc::Layout& layout, Rank rank);
+
+PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
+                   const index_calc::Package& package);
+
+/// "100x90".
+std::string shape_text(const index_calc::Layout& layout);
+Index elements(const index_calc::Layout& layout) noexcept;
+
+}  // namespace tremula::cli

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Who owes whom how much: the matrix of all producers and all consumers.
+#include <vector>
+
+#include "cli/plan/redistribution.hpp"
+
+namespace tremula::cli {
+
+struct Volumes {
+  std::vector<Rank> producers, consumers;  ///< ranks that take part, ascending
+  Index total = 0, largest = 0;            ///< elements of all packages, of the largest
+  Index smallest = 0;                      ///< and of the smallest; 0 if there is none
+  Index packages = 0;
+  /// Many ranks share a cell: `cells` holds the mean elements of the pairs in each, row by row.
+  std::size_t producers_per_cell = 1, consumers_per_cell = 1;
+  std::size_t rows = 0, columns = 0;
+  std::vector<double> cells;  ///< shape: [rows, columns]
+};
+
+/// @param most_cells  rows, and columns, that the matrix may have
+/// @throws core::Error unsupported if a side has more than 16384 ranks, or if there are more than
+/// 2^24 pairs of coordinates along a dimension
+/// Cost: one step for each pair that shares elements.
+Volumes volumes(const index_calc::Layout& from, const index_calc::Layout& to,
+                std::size_t most_cells);
+
+}  // namespace tremula::cli

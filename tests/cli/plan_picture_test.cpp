@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/plan_picture.hpp"
+
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "core/error.hpp"
+
+namespace tremula::cli {
+namespace {
+
+using index_calc::Layout;
+
+Picture picture_of(const std::string& from, const std::string& to, Rank rank = 0,
+                   std::optional<Rank> peer = {}, Side side = Side::producer) {
+  const Redistribution r{.from = Layout::parse(from), .to = Layout::parse(to), .side = side};
+  return plan_picture(r,
+                      {.rank = rank,
+                       .plan = index_calc::make_plan(r.mine(), r.theirs(), rank),
+                       .part = index_calc::local_part(r.mine(), rank)},
+                      peer);
+}
+
+std::vector<std::string> texts(const Picture& picture) {
+  std::vector<std::string> result;
+  for (const auto& shape : picture.shapes)
+    if (const auto* text = std::get_if<Text>(&shape)) result.push_back(text->text);
+  return result;
+}
+
+void expect_texts(const Picture& picture, const std::vector<std::string>& expected) {
+  const auto found = texts(picture);
+  for (const std::string& text : expected)
+    EXPECT_NE(std::ranges::find(found, text), found.end()) << "no \"" << text << "\" in\n"
+                                                           << testing::PrintToString(found);
+}
+
+/// Area of all filled boxes of a colour.
+double area(const Picture& picture, const Colour& colour) {
+  double sum = 0;
+  for (const auto& shape : picture.shapes)
+    if (const auto* boxes = std::get_if<Boxes>(&shape); boxes && boxes->line == 0)
+      for (const Rect& r : boxes->rects)
+        if (boxes->colour.red == colour.red && boxes->colour.alpha == colour.alpha)
+          sum += r.width * r.height;
+  return sum;
+}
+
+/// Every element of the document is closed, in order.
+void expect_well_formed(const std::string& xml) {
+  std::vector<std::string> open;
+  const std::regex tag(R"(<(/?)([a-z]+)((?: [a-zA-Z-]+="[^"<>]*")*)(/?)>)");
+  std::size_t end = xml.find("?>") + 2;
+  for (auto at =
+           std::sregex_iterator(xml.begin() + static_cast<std::ptrdiff_t>(end), xml.end(), tag);
+       at != std::sregex_iterator(); ++at) {
+    const std::smatch& match = *at;
+    if (match[1] == "/") {
+      ASSERT_FALSE(open.empty());
+      ASSERT_EQ(open.back(), match[2]);
+      open.pop_back();
+    } else if (match[4] != "/") {
+      open.push_back(match[2]);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  const std::string rest = std::regex_replace(xml.substr(end), tag, "");
+  EXPECT_EQ(rest.find_first_of("<>"), rest.npos);
+}
+
+TEST(PlanPicture, ShowsFourPanelsOfAMatrix) {
+  const Picture picture =
+      picture_of("shape=24x24 grid=2x3 block=4x4", "shape=24x24 grid=2x2 block=6x3", 2);
+  expect_texts(picture,
+               {"Redistribution of 24x24 elements, 4.61 kB", "shape=24x24 grid=2x2 block=6x3",
+                "Producer: blocks of 6 ranks", "Consumer: blocks of 4 ranks", "the whole array",
+                "dimension 0: 0 to 23", "dimension 1: 0 to 23", "Package: producer 2 to consumer 1",
+                "36 elements, 288 B, 12 runs for the producer", "Volumes: 4.61 kB in 24 packages",
+                "largest 288 B, smallest 96 B", "consumer rank", "producer rank", "nothing"});
+}
+
+// Producer 0 has the left half, consumer 1 the lower half of a square of 340 x 340.
+TEST(PlanPicture, FillsWhatThePairHasInCommon) {
+  const Picture picture = picture_of("shape=8x8 grid=1x2", "shape=8x8 grid=2x1", 0, 1);
+  const double key = 12 * 12;
+  EXPECT_NEAR(area(picture, Colour::rgb(0xd1495b)) - key, 340.0 * 340 / 4, 1e-6);
+}
+
+TEST(PlanPicture, DrawsThePairSeenFromTheConsumer) {
+  expect_texts(picture_of("shape=8 grid=2", "shape=8 grid=4", 3, {}, Side::consumer),
+               {"Package: producer 1 to consumer 3", "2 elements, 16 B, 1 run for the consumer"});
+}
+
+TEST(PlanPicture, SaysThatThereIsNoPackage) {
+  expect_texts(picture_of("shape=8 grid=2", "shape=8 grid=4", 0, 3),
+               {"Package: producer 0 to consumer 3", "they share no element"});
+  expect_texts(picture_of("shape=3 grid=2 block=3", "shape=3 grid=1", 1),
+               {"No package", "producer 1 owns no element"});
+}
+
+TEST(PlanPicture, ShowsACornerOfALargeArray) {
+  expect_texts(picture_of("shape=10000x10000 grid=4x4 block=30x50",
+                          "shape=10000x10000 grid=8x3 block=64x64", 15, 0),
+               {"only the first 720 x 1200 of 10000 x 10000 elements"});
+  expect_texts(picture_of("shape=1000 grid=2 block=2", "shape=1000 grid=2 block=3"),
+               {"only the first 48 of 1000 elements, whole periods"});
+}
+
+TEST(PlanPicture, ShowsOfMoreDimensionsTheVolumes) {
+  const Picture picture = picture_of("shape=8x8x8 grid=2x2x2", "shape=8x8x8 grid=1x1x4");
+  expect_texts(picture, {"Volumes: 4.10 kB in 16 packages", "largest 256 B, smallest 256 B"});
+  const auto found = texts(picture);
+  EXPECT_EQ(std::ranges::find(found, "Producer: blocks of 8 ranks"), found.end());
+}
+
+TEST(PlanPicture, GathersManyRanksInACell) {
+  const Picture picture = picture_of("shape=900 grid=300", "shape=900 grid=600");
+  expect_texts(picture, {"largest 16 B, smallest 8 B; a cell is the mean of 2 x 3 pairs"});
+}
+
+TEST(PlanPicture, KeepsItsTextInsideThePage) {
+  for (const auto& [from, to] :
+       {std::pair{"shape=1000000x1000000 grid=64x64 block=30x50",
+                  "shape=1000000x1000000 grid=100x100 block=128x128"},
+        {"shape=9000000000000 grid=7", "shape=9000000000000 grid=300 block=1"},
+        {"shape=3x1000000 grid=1x2", "shape=3x1000000 grid=3x1"},
+        {"shape=4x4x4x4 grid=1x2x3x4", "shape=4x4x4x4 grid=4x1x1x1"}}) {
+    const Picture picture = picture_of(from, to);
+    for (const auto& shape : picture.shapes) {
+      if (const auto* text = std::get_if<Text>(&shape)) {
+        const double width = 0.53 * text->size * static_cast<double>(text->text.size());
+        const double left = text->is_upward                  ? text->x
+                            : text->anchor == Anchor::start  ? text->x
+                            : text->anchor == Anchor::middle ? text->x - width / 2
+                                                             : text->x - width;
+        EXPECT_GE(left, 0) << text->text;
+        EXPECT_LE(text->is_upward ? left : left + width, picture.width) << text->text;
+        EXPECT_LE(text->y, picture.height) << text->text;
+      } else {
+        for (const Rect& r : std::get<Boxes>(shape).rects) {
+          EXPECT_GE(r.x, 0);
+          EXPECT_GE(r.y, 0);
+          EXPECT_LE(r.x + r.width, picture.width);
+          EXPECT_LE(r.y + r.height, picture.height);
+        }
+      }
+    }
+  }
+}
+
+TEST(PlanPicture, RefusesAnEmptyArray) {
+  EXPECT_THROW(picture_of("shape=0x4 grid=1x1", "shape=0x4 grid=1x1"), core::Error);
+}
+
+TEST(Svg, IsWellFormedAndHoldsTheTitles) {
+  for (const auto& [from, to] :
+       {std::pair{"shape=24x24 grid=2x3 block=4x4", "shape=24x24 grid=2x2"},
+        {"shape=900 grid=300", "shape=900 grid=600"},
+        {"shape=8x8x8 grid=2x2x2", "shape=8x8x8 grid=1x1x4"}}) {
+    const Picture picture = picture_of(from, to);
+    const std::string svg = to_svg(picture);
+    EXPECT_EQ(svg.rfind("<?xml version=\"1.0\"", 0), 0u);
+    EXPECT_NE(svg.find("<title>Redistribution of "), svg.npos);
+    expect_well_formed(svg);
+    for (const std::string& text : texts(picture))
+      EXPECT_NE(svg.find(">" + text + "</text>"), svg.npos) << text;
+  }
+}
+
+TEST(Svg, EscapesItsText) {
+  Picture picture{.width = 10, .height = 10, .title = "a < b & c > d", .shapes = {}};
+  picture.write({.x = 1, .y = 2, .text = "<&>", .colour = {}});
+  const std::string svg = to_svg(picture);
+  expect_well_formed(svg);
+  EXPECT_NE(svg.find("<title>a &lt; b &amp; c &gt; d</title>"), svg.npos);
+  EXPECT_NE(svg.find(">&lt;&amp;&gt;</text>"), svg.npos);
+}
+
+}  // namespace
+}  // namespace tremula::cli

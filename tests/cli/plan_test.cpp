@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// `tremula plan` as a user runs it.
+#include <fmt/format.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "process.hpp"
+
+namespace tremula::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code = 0;
+  std::string output, errors;
+};
+
+Outcome plan(const std::string& from, const std::string& to, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"plan", "--from", from, "--to", to});
+  Process process(more);
+  const int code = process.wait();
+  return {code, process.output(), process.errors()};
+}
+
+TEST(PlanCommand, Helps) {
+  Process help({"plan", "--help"});
+  EXPECT_EQ(help.wait(), 0);
+  EXPECT_NE(help.output().find("Usage: tremula plan"), std::string::npos) << help.output();
+}
+
+TEST(PlanCommand, ShowsTheFirstRank) {
+  const Outcome outcome = plan("shape=4x6 grid=2x1", "shape=4x6 grid=1x3", {"--type", "f32"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  for (const char* part : {"array 4x6, 24 elements, 96 B: 2 producers to 3 consumers\n",
+                           "\nproducer 0 sends 12 elements, 48 B in 3 packages\n",
+                           "  plan by aspen in ", "A direct package is one run"})
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << part << " in\n" << outcome.output;
+  EXPECT_EQ(outcome.output.find("producer 1"), std::string::npos);
+  EXPECT_EQ(outcome.output.find("validated"), std::string::npos);
+  const Outcome member = plan("shape=4 grid=2 members=5/3", "shape=4 grid=1");
+  EXPECT_NE(member.output.find("producer 5 sends 2 "), std::string::npos) << member.output;
+}
+
+TEST(PlanCommand, ShowsAllRanksOfASideByEachAlgorithm) {
+  for (const std::string algorithm : {"aspen", "falls", "classical"}) {
+    const Outcome outcome =
+        plan("shape=4x6 grid=2x1", "shape=4x6 grid=1x3",
+             {"--all", "--side", "consumer", "--algorithm", algorithm, "--validate"});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    for (const char* rank : {"0", "1", "2"})
+      EXPECT_NE(outcome.output.find(fmt::format("validated: aspen, falls and classical agree on "
+                                                "every segment of consumer {}\n",
+                                                rank)),
+                std::string::npos)
+          << outcome.output;
+    EXPECT_NE(outcome.output.find("plan by " + algorithm), std::string::npos);
+  }
+}
+
+TEST(PlanCommand, PrintsJson) {
+  const Outcome outcome =
+      plan("shape=4x6 grid=2x1 members=7/2", "shape=4x6 grid=1x3", {"--all", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  google::protobuf::Struct json;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(outcome.output, &json).ok())
+      << outcome.output;
+  const auto& ranks = json.fields().at("ranks").list_value();
+  ASSERT_EQ(ranks.values_size(), 2);
+  const auto number = [&](int i, const char* key) {
+    return ranks.values(i).struct_value().fields().at(key).number_value();
+  };
+  EXPECT_EQ(number(0, "rank"), 7);
+  EXPECT_EQ(number(1, "rank"), 2);
+  EXPECT_GE(number(0, "plan_seconds"), 0);
+  EXPECT_EQ(json.fields().at("from").string_value(), "shape=4x6 grid=2x1 members=7/2");
+}
+
+TEST(PlanCommand, WritesWholeNumbersOf63Bits) {
+  const Outcome outcome = plan("shape=9223372036854775807 grid=1",
+                               "shape=9223372036854775807 grid=1", {"--json", "--type", "i8"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(
+      outcome.output.find("\"elements\": 9223372036854775807, \"bytes\": 9223372036854775807"),
+      std::string::npos)
+      << outcome.output;
+}
+
+TEST(PlanCommand, ShowsWhereALayoutIsMalformed) {
+  EXPECT_EQ(plan("shape=10 grid=2", "shape=10 grid=x").errors,
+            "tremula: --to, position 14: expected a number, found \"x\"\n"
+            "  shape=10 grid=x\n"
+            "                ^\n");
+}
+
+TEST(PlanCommand, FailsWithOneAndSaysWhatToDo) {
+  const std::string a = "shape=8x8 grid=2x2", huge = "shape=4000000000x1000000000 grid=1x1";
+  const struct {
+    std::string from, to;
+    std::vector<std::string> more;
+    std::string errors;
+  } rows[] = {
+      {"shape=8 grids=2", a, {}, "--from, position 8: expected one of"},
+      {a, "shape=8x9 grid=1x1", {}, "found shape=8x8 in --from and shape=8x9 in --to; give both"},
+      {a, a, {"--rank", "4"}, "--rank: expected the rank of a producer, 0 to 3, found 4; give one"},
+      {a, a, {"--rank=-1"}, "--rank: expected the rank of a producer, 0 to 3, found -1; give one"},
+      {a, a, {"--draw", "a.svg", "--peer", "4"}, "--peer: expected the rank of a consumer, 0 to 3"},
+      {a + " leading=1", a, {}, "leading: rank 0 needs at least 4 elements"},
+      {huge,
+       huge,
+       {},
+       "expected an array of at most 2^63 - 1 bytes, found more: 8 bytes for each element"},
+      {a,
+       a,
+       {"--draw", "/nowhere/a.svg"},
+       "expected to write the picture to /nowhere/a.svg, found"},
+      {"shape=20000 grid=20000",
+       "shape=20000 grid=1",
+       {"--draw", "a.svg"},
+       "at most 16384 producers"},
+  };
+  for (const auto& row : rows) {
+    const Outcome outcome = plan(row.from, row.to, row.more);
+    EXPECT_EQ(outcome.code, 1) << row.errors;
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_NE(outcome.errors.find(row.errors), std::string::npos) << outcome.errors;
+  }
+}
+
+TEST(PlanCommand, RefusesACommandLineThatItDoesNotUnderstand) {
+  const std::string a = "shape=8 grid=2";
+  for (const auto& more : {std::vector<std::string>{"--all", "--rank", "1"},
+                           {"--type", "f63"},
+                           {"--algorithm", "fast"},
+                           {"--side", "left"},
+                           {"--peer", "1"},
+                           {"--draw", "a.gif"}}) {
+    const Outcome outcome = plan(a, a, more);
+    EXPECT_EQ(outcome.code, 2) << more[0];
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_NE(outcome.errors, "");
+  }
+}
+
+class PlanDrawing : public testing::Test {
+protected:
+  PlanDrawing() { fs::create_directories(folder); }
+  ~PlanDrawing() override { fs::remove_all(folder); }
+  Outcome draw(const std::string& name) {
+    return plan("shape=24x24 grid=2x3 block=4x4", "shape=24x24 grid=2x2",
+                {"--draw", folder / name});
+  }
+  std::string contents(const std::string& name) {
+    std::ifstream file(folder / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  const fs::path folder = fs::path(testing::TempDir()) / fmt::format("tremula_plan_{}", ::getpid());
+};
+
+TEST_F(PlanDrawing, IsAnSvg) {
+  const Outcome outcome = draw("a.svg");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output, "");
+  const std::string svg = contents("a.svg");
+  EXPECT_EQ(svg.rfind("<?xml", 0), 0u);
+  EXPECT_NE(svg.find("Consumer: blocks of 4 ranks</text>"), svg.npos);
+  EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
+}
+
+TEST_F(PlanDrawing, IsAPngWhereCairoIs) {
+  const Outcome outcome = draw("a.png");
+#ifdef TREMULA_HAS_CAIRO
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(contents("a.png").substr(0, 8), "\x89PNG\r\n\x1a\n");
+#else
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.errors.find("install Cairo (Debian: libcairo2-dev)"), std::string::npos)
+      << outcome.errors;
+#endif
+}
+
+}  // namespace
+}  // namespace tremula::cli

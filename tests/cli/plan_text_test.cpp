@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/plan_text.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "cli/units.hpp"
+#include "core/error.hpp"
+
+namespace tremula::cli {
+namespace {
+
+using index_calc::Layout;
+
+Redistribution redistribution(const std::string& from, const std::string& to,
+                              Side side = Side::producer) {
+  return {.from = Layout::parse(from), .to = Layout::parse(to), .side = side};
+}
+
+RankPlan plan_of(const Redistribution& r, Rank rank, double seconds = 2e-6) {
+  return {.rank = rank,
+          .plan = index_calc::make_plan(r.mine(), r.theirs(), rank),
+          .part = index_calc::local_part(r.mine(), rank),
+          .seconds = seconds};
+}
+
+std::string memory(const RankPlan& plan) {
+  return bytes_text(static_cast<double>(plan.plan.memory_bytes()));
+}
+
+std::string complaint(const auto& action) {
+  try {
+    action();
+  } catch (const core::Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(PlanText, SaysWhatIsRedistributed) {
+  EXPECT_EQ(plan_head_text(redistribution("shape=4x6 grid=2x1", "shape=4x6 grid=1x3")),
+            "array 4x6, 24 elements, 192 B: 2 producers to 3 consumers\n"
+            "  from  shape=4x6 grid=2x1\n"
+            "  to    shape=4x6 grid=1x3\n");
+}
+
+// Producer 0 holds two rows of six; of each row, consumer c wants the columns 2c and 2c + 1.
+TEST(PlanText, ListsThePackagesOfARank) {
+  const auto r = redistribution("shape=4x6 grid=2x1", "shape=4x6 grid=1x3");
+  const RankPlan plan = plan_of(r, 0);
+  EXPECT_EQ(plan_rank_text(r, plan, false),
+            "\nproducer 0 sends 12 elements, 96 B in 3 packages\n"
+            "  consumer  elements  bytes  runs  longest  shortest      path\n"
+            "         0         4   32 B     2        2         2    packed\n"
+            "         1         4   32 B     2        2         2    packed\n"
+            "         2         4   32 B     2        2         2    packed\n"
+            "     total        12   96 B     6        2         2  0 direct\n"
+            "  plan by aspen in 2 us, " +
+                memory(plan) + " of memory\n");
+}
+
+// Consumer 0 wants the first three rows of four: two of producer 0, one of producer 1.
+TEST(PlanText, CallsAPackageOfOneRunDirect) {
+  const auto r =
+      redistribution("shape=4x6 grid=2x1", "shape=4x6 grid=2x1 block0=3", Side::consumer);
+  const RankPlan plan = plan_of(r, 0, 0.0345);
+  EXPECT_EQ(plan_rank_text(r, plan, true),
+            "\nconsumer 0 receives 18 elements, 144 B in 2 packages\n"
+            "  producer  elements  bytes  runs  longest  shortest      path\n"
+            "         0        12   96 B     1       12        12    direct\n"
+            "         1         6   48 B     1        6         6    direct\n"
+            "     total        18  144 B     2       12         6  2 direct\n"
+            "  plan by aspen in 34.5 ms, " +
+                memory(plan) +
+                " of memory\n"
+                "  validated: aspen, falls and classical agree on every segment of consumer 0\n");
+}
+
+// The wire order is the producer's: a column-major producer makes the rows of the consumer runs
+// of 1.
+TEST(PlanText, CountsRunsInTheOrderOfTheWire) {
+  const auto r =
+      redistribution("shape=4x6 grid=1x1 store=column", "shape=4x6 grid=2x1", Side::consumer);
+  const PackageFacts package = facts(r, plan_of(r, 0), plan_of(r, 0).plan[0]);
+  EXPECT_EQ(package.runs, (index_calc::Runs{.count = 12, .longest = 1, .shortest = 1}));
+  EXPECT_EQ(package.path(), "packed");
+}
+
+TEST(PlanText, CutsALongTable) {
+  const auto r = redistribution("shape=100 grid=1", "shape=100 grid=100");
+  const std::string text = plan_rank_text(r, plan_of(r, 0), false);
+  EXPECT_NE(text.find("\n        31         1    8 B"), std::string::npos) << text;
+  EXPECT_EQ(text.find("\n        32 "), std::string::npos) << text;
+  EXPECT_NE(text.find("     total       100  800 B   100        1         1  100 direct\n"
+                      "  and 68 packages more, which the total counts; --json lists all\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(PlanText, SaysThatARankHasNothing) {
+  const auto r = redistribution("shape=3 grid=2 block=3", "shape=3 grid=1");
+  const RankPlan plan = plan_of(r, 1);
+  EXPECT_EQ(plan_rank_text(r, plan, false),
+            "\nproducer 1 sends 0 elements, 0 B in 0 packages\n  plan by aspen in 2 us, " +
+                memory(plan) + " of memory\n");
+}
+
+TEST(Redistribution, RefusesTwoShapes) {
+  EXPECT_EQ(complaint([] { validate(redistribution("shape=4x6 grid=1x1", "shape=6x4 grid=1x1")); }),
+            "expected --from and --to of one shape, found shape=4x6 in --from and shape=6x4 in "
+            "--to; give both the same shape");
+}
+
+TEST(Redistribution, RefusesMoreBytesThan63Bits) {
+  const std::string text = fmt::format("shape={} grid=1", Index{1} << 60);
+  EXPECT_EQ(complaint([&] { validate(redistribution(text, text)); }),
+            "expected an array of at most 2^63 - 1 bytes, found more: 8 bytes for each element of "
+            "\"shape=1152921504606846976 grid=1\"; split the array into several fields or take a "
+            "smaller element type");
+  auto smaller = redistribution(text, text);
+  smaller.element_bytes = 4;
+  EXPECT_NO_THROW(validate(smaller));
+}
+
+TEST(Redistribution, RefusesARankThatTakesNoPart) {
+  const auto r = redistribution("shape=8 grid=3", "shape=8 grid=3 members=2/5-6");
+  const auto of = [&](Side side, Index rank, const char* option) {
+    return complaint([&] { expect_rank(r, side, rank, option); });
+  };
+  EXPECT_EQ(of(Side::producer, 2, "--rank"), "none");
+  EXPECT_EQ(of(Side::consumer, 6, "--rank"), "none");
+  EXPECT_EQ(
+      of(Side::producer, 3, "--rank"),
+      "--rank: expected the rank of a producer, 0 to 2, found 3; give one of these, or --all, "
+      "or the other --side");
+  EXPECT_EQ(of(Side::consumer, 0, "--peer"),
+            "--peer: expected the rank of a consumer, 2, 5 to 6, found 0; give one of these");
+  for (const Index rank : {Index{-1}, Index{1} << 32})
+    EXPECT_NE(of(Side::producer, rank, "--rank"), "none") << rank;
+}
+
+}  // namespace
+}  // namespace tremula::cli

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/volumes.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "tests/index_calc/oracle.hpp"
+#include "tests/index_calc/random.hpp"
+
+namespace tremula::cli {
+namespace {
+
+using index_calc::Layout;
+using index_calc::testing::Random, index_calc::testing::World;
+
+TEST(Volumes, AreThoseOfDealing) {
+  Random random;
+  for (int i = 0; i < 60; ++i) {
+    const std::vector<Index> shape{random.in(1, 12), random.in(1, 9)};
+    const Layout from = random.layout(shape, 4), to = random.layout(shape, 4);
+    SCOPED_TRACE(to_string(from) + " to " + to_string(to));
+    const World here(from), there(to);
+    const Volumes found = volumes(from, to, 256);
+    ASSERT_EQ(found.rows, here.buffers.size());
+    ASSERT_EQ(found.columns, there.buffers.size());
+    Index packages = 0, largest = 0, smallest = 0;
+    std::size_t cell = 0;
+    for (const auto& [producer, a] : here.buffers)
+      for (const auto& [consumer, b] : there.buffers) {
+        const auto elements = static_cast<Index>(
+            here.common(there, producer, consumer, index_calc::Order::row).size());
+        EXPECT_EQ(found.producers[cell / found.columns], producer);
+        EXPECT_EQ(found.consumers[cell % found.columns], consumer);
+        EXPECT_EQ(found.cells[cell++], static_cast<double>(elements));
+        if (elements == 0) continue;
+        smallest = packages++ == 0 ? elements : std::min(smallest, elements);
+        largest = std::max(largest, elements);
+      }
+    EXPECT_EQ(found.total, shape[0] * shape[1]);
+    EXPECT_EQ(found.packages, packages);
+    EXPECT_EQ(found.largest, largest);
+    EXPECT_EQ(found.smallest, smallest);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Volumes, AreMeansWhereRanksShareACell) {
+  // Producers 0 to 4 hold two elements each, consumers 0 to 2 four, four and two.
+  const Volumes found =
+      volumes(Layout::parse("shape=10 grid=5"), Layout::parse("shape=10 grid=3"), 2);
+  EXPECT_EQ(found.producers_per_cell, 3u);
+  EXPECT_EQ(found.consumers_per_cell, 2u);
+  EXPECT_EQ(found.rows, 2u);
+  EXPECT_EQ(found.columns, 2u);
+  EXPECT_EQ(found.cells, (std::vector<double>{6.0 / 6, 0, 2.0 / 4, 2.0 / 2}));
+  EXPECT_EQ(found.packages, 5);
+}
+
+TEST(Volumes, RefuseTooManyRanks) {
+  const auto complaint = [](const std::string& from, const std::string& to) {
+    try {
+      volumes(Layout::parse(from), Layout::parse(to), 256);
+    } catch (const core::Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(complaint("shape=20000x2 grid=10000x1", "shape=20000x2 grid=10000x2"),
+            "expected at most 16384 consumers to draw, found 20000; draw a smaller redistribution "
+            "of the same pattern");
+  EXPECT_EQ(complaint("shape=20000 grid=10000", "shape=20000 grid=10000"),
+            "expected at most 16777216 pairs of grid coordinates along dimension 0 to draw, found "
+            "10000 x 10000; draw a smaller redistribution of the same pattern");
+}
+
+}  // namespace
+}  // namespace tremula::cli
