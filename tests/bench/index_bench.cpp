@@ -84,6 +84,7 @@ struct Write {
 struct Figures {
   std::string algorithm;
   double bare = 0, lists = 0, fresh = 0;  ///< seconds
+  double limit = 0;                       ///< of writing as many pieces of which all is known
   std::size_t pieces = 0;
   Index steps = 0;
 };
@@ -100,7 +101,10 @@ public:
 
   Figures aspen(const Case& dimensions) {
     Figures f = in_lists(dimensions, Algorithm::aspen);
-    f.bare = seconds_of({[&] { f.pieces = aspen_alone(dimensions); }})[0];
+    const auto seconds =
+        seconds_of({[&] { f.pieces = aspen_alone(dimensions); }, [&] { write_pieces(f.pieces); }});
+    f.bare = seconds[0];
+    f.limit = seconds[1];
     return f;
   }
 
@@ -155,6 +159,13 @@ private:
       aspen::pass(d.mine, 0, d.theirs, write);
     }
     return static_cast<std::size_t>(write.next - pieces_.data());
+  }
+  void write_pieces(std::size_t count) {
+    Write write{pieces_.data()};
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto at = static_cast<Index>(i);
+      write.put(at, at, at, 1, 1);
+    }
   }
   std::size_t falls_alone(const Case& dimensions) {
     pieces_.clear();  // keeps its memory
@@ -265,8 +276,9 @@ Case long_list(Index blocks, Index remote) {
 
 std::string row_of(const Figures& f) {
   const auto pieces = static_cast<double>(f.pieces);
-  return fmt::format("{:>9} {:>9} {:9.2f} {:9.2f} {:9.2f}", f.steps, f.pieces,
-                     f.bare / pieces * 1e9, f.lists / pieces * 1e9, f.fresh / pieces * 1e9);
+  return fmt::format("{:>9} {:>9} {:9.2f} {:9.2f} {:9.2f} {:9.2f}", f.steps, f.pieces,
+                     f.limit / pieces * 1e9, f.bare / pieces * 1e9, f.lists / pieces * 1e9,
+                     f.fresh / pieces * 1e9);
 }
 
 constexpr const char* long_list_head =
@@ -289,8 +301,8 @@ void remote_ranks(Bench& bench) {
 
 /// Longer and longer lists: where they leave the caches.
 void list_lengths(Bench& bench) {
-  fmt::print("\nGrowth with the list: {}{:>10} {:>9} {:>9} {:>9} {:>9} {:>9}\n", long_list_head,
-             "remote", "blocks", "pieces", "bare", "lists", "fresh");
+  fmt::print("\nGrowth with the list: {}{:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+             long_list_head, "remote", "blocks", "pieces", "limit", "bare", "lists", "fresh");
   for (const Index blocks : {100, 1000, 10'000, 100'000, 600'000}) {
     const Figures f = bench.aspen(long_list(blocks, 60));
     bench.write("list_lengths", "30011", "40009", static_cast<double>(blocks), f);
