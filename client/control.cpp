@@ -214,8 +214,8 @@ void Control::on_notice(const wire::ToClient& message) {
   } else if (message.has_link_addresses()) {
     addresses_[message.link_addresses().link()] = message.link_addresses();
   } else if (message.has_link_closed()) {
-    ends_.try_emplace(message.link_closed().link(),
-                      LinkEnd{.lost = false, .why = message.link_closed().why()});
+    ends_.try_emplace(message.link_closed().link(), LinkEnd{.lost = message.link_closed().lost(),
+                                                            .why = message.link_closed().why()});
     any_end_.store(true, std::memory_order_release);
   } else if (message.has_group_lost()) {
     const auto& lost = message.group_lost();

@@ -18,12 +18,7 @@ InStream::InStream(Session& session, const std::string& name)
 
 InStream::~InStream() {
   if (exchange_ == nullptr) return;
-  try {
-    if (session_.rank() == 0)
-      close_link(fmt::format("group '{}' left without closing the stream", session_.name()), false);
-  } catch (const std::exception& e) {
-    session_.log().warn("client", fmt::format("left stream={} error=\"{}\"", name(), e.what()));
-  }
+  tell_server(Farewell::gave_up, "left without closing the stream");
 }
 
 int InStream::declare(proto::Field field) {
@@ -75,7 +70,7 @@ void InStream::subscribe() {
   } catch (const Error& e) {
     exchange_.reset();
     link_.number = matched.link();
-    if (session_.rank() == 0) close_link(e.what(), false);
+    if (session_.rank() == 0) close_link(Farewell::of_all, e.what());
     throw;
   }
   state_ = State::between_steps;
@@ -196,12 +191,25 @@ void InStream::end_step() {
   report();
 }
 
-void InStream::close_link(const std::string& why, bool is_of_rank) {
+void InStream::close_link(Farewell farewell, const std::string& why) {
   wire::ToServer message;
-  message.mutable_close_link()->set_of_rank(is_of_rank);
-  message.mutable_close_link()->set_link(link_.number);
-  message.mutable_close_link()->set_why(why);
+  auto& close = *message.mutable_close_link();
+  close.set_link(link_.number);
+  close.set_of_rank(farewell == Farewell::finished);
+  close.set_gave_up(farewell == Farewell::gave_up);
+  close.set_why(why);
   session_.control().call(message, core::Deadline::after(std::min(5.0, session_.config().timeout)));
+}
+
+void InStream::tell_server(Farewell farewell, const std::string& what) noexcept {
+  try {
+    close_link(farewell,
+               farewell == Farewell::gave_up
+                   ? fmt::format("rank {} of group '{}' {}", session_.rank(), session_.name(), what)
+                   : fmt::format("group '{}' {}", session_.name(), what));
+  } catch (const std::exception& e) {  // the producer's ranks know, or the server has gone
+    session_.log().warn("client", fmt::format("{} stream={} error=\"{}\"", what, name(), e.what()));
+  }
 }
 
 void InStream::close() {
@@ -209,20 +217,28 @@ void InStream::close() {
           fmt::format("stream '{}': expected end_step before close", name()));
   if (state_ == State::between_steps && session_.control().link_end(link_.number))
     state_ = State::lost;
-  const bool is_open = state_ == State::between_steps || state_ == State::ended;
-  if (is_open) {
-    if (state_ != State::ended) tell_producer();
+  // Each rank for itself: one that has lost the stream would not come to an agreement.
+  const bool is_linked = exchange_ != nullptr;
+  std::exception_ptr failure;
+  try {
+    if (state_ == State::between_steps) tell_producer();
+  } catch (const Error&) {
+    failure = std::current_exception();
+    state_ = State::lost;
+  }
+  if (is_linked) {
     session_.control().send_counters();
-    try {  // each rank for itself: one that has lost the stream would not come to an agreement
-      close_link(fmt::format("group '{}' closed the stream", session_.name()), true);
-    } catch (const Error& e) {  // the producer's ranks know it already
-      session_.log().warn("client", fmt::format("close stream={} error=\"{}\"", name(), e.what()));
-    }
+    if (state_ == State::lost)
+      tell_server(Farewell::gave_up, "closed the stream after an error");
+    else
+      tell_server(Farewell::finished, "closed the stream");
   }
   exchange_.reset();
   link_.endpoint.reset();
   if (link_.number != 0) session_.control().forget(name(), link_.number);
+  session_.plans().forget_idle();
   state_ = State::closed;
+  if (failure) std::rethrow_exception(failure);
 }
 
 Statistics InStream::statistics() const { return statistics_; }

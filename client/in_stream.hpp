@@ -41,7 +41,10 @@ private:
   void wait_for_producer(Poll&& poll, const std::string& what);
   [[noreturn]] void throw_lost(const std::string& why);
   void tell_producer();
-  void close_link(const std::string& why, bool is_of_rank);
+  /// How this rank, or rank 0 for all, leaves a link.
+  enum class Farewell { of_all, finished, gave_up };
+  void close_link(Farewell farewell, const std::string& why);
+  void tell_server(Farewell farewell, const std::string& what) noexcept;
   void report();
   const std::string& name() const noexcept { return fields_.stream(); }
 

@@ -142,6 +142,7 @@ void OutStream::drop(std::size_t i) {
   ended_.bytes += counters.bytes;
   links_[i].exchange.reset();  // before its endpoint
   links_.erase(links_.begin() + static_cast<std::ptrdiff_t>(i));
+  session_.plans().forget_idle();
 }
 
 void OutStream::drop_ended() {
@@ -254,13 +255,14 @@ void OutStream::close() {
   std::string lost;
   if (state_ == State::between_steps) {
     lost = admit().lost;  // a consumer that has just come learns that the stream ends
-    wait_for_links([&](OutExchange& exchange) { return exchange.is_ready(step_); },
-                   "make room for the end");
-    // No rank says that the stream has ended before every rank has come to its end.
+    // No rank says that the stream has ended before every rank has come to its end; while it waits
+    // for the others, nothing of its own may be on the way.
+    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_); },
+                   "take the last steps");
     session_.together([] {}, session_.step_deadline());
     for (Open& open : links_) open.exchange->send_end(step_);
     wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_ + 1); },
-                   "take the last steps");
+                   "take the end");
     while (!links_.empty()) drop(0);
   }
   state_ = State::closed;

@@ -238,8 +238,9 @@ Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
   Index steps = 0, local = 0, offset = begin, peer = 0, peer_block = 0;
   for (Index left = blocks - (is_cut ? 1 : 0); left > 0; ++steps) {
     const Index here = std::min(left, least + (offset < rest ? 1 : 0));
-    const Index last = offset + (here - 1) * round, reach = last - (theirs.block - mine.block);
-    const bool crosses = reach > 0;
+    const Index last = offset + (here - 1) * round, room = theirs.block - mine.block;
+    const bool crosses = last > room;
+    const Index reach = when(crosses, last - room);
     const Index whole = here - (crosses ? 1 : 0);
     sink.put_if(whole > 0, peer, local, peer_block + offset, mine.block, whole);
     const Index cut = local + whole * mine.block;

@@ -16,7 +16,8 @@ Index classical(const Distribution& mine, Index me, const Distribution& theirs,
   const auto compare = [&](const auto& a, const auto& b, Index peer) {
     ++steps;
     const Index from = std::max(a.begin, b.begin), to = std::min(a.end, b.end);
-    if (from < to) add(out, peer, a.local + from - a.begin, b.local + from - b.begin, to - from);
+    if (from < to)
+      add(out, peer, a.local + (from - a.begin), b.local + (from - b.begin), to - from);
   };
   const auto with_all = [&](auto a, const auto& first, Index peer) {
     for (; !a.is_at_end(); a.next())

@@ -32,7 +32,7 @@ Index falls(const Distribution& mine, Index me, const Distribution& theirs, std:
         if (scan == Scan::onward && j.begin >= i.end) break;
         const Index from = std::max(i.begin, j.begin), to = std::min(i.end, j.end);
         if (from < to)
-          add(out, peer, i.local + from - i.begin, j.local + from - j.begin, to - from);
+          add(out, peer, i.local + (from - i.begin), j.local + (from - j.begin), to - from);
       }
     }
   }

@@ -159,6 +159,16 @@ std::vector<Index> shape(const Layout& layout) {
   return result;
 }
 
+std::size_t memory_bytes(const Layout& layout) noexcept {
+  std::size_t bytes = sizeof(layout) + layout.dims.capacity() * sizeof(Distribution) +
+                      layout.ghost.capacity() * sizeof(Index) +
+                      layout.members.capacity() * sizeof(RankRange);
+  for (const Distribution& d : layout.dims)
+    if (const auto* splits = std::get_if<Splits>(&d))
+      bytes += (splits->bounds.capacity() + splits->owner.capacity()) * sizeof(Index);
+  return bytes;
+}
+
 Index bytes_of(const Layout& layout, std::size_t element_bytes) {
   auto bytes = static_cast<Index>(element_bytes);
   const auto extents = shape(layout);

@@ -108,6 +108,9 @@ void validate_for_group(const Layout& layout, Rank group_size);
 /// @throws core::Error invalid_argument if they exceed 63 bits
 Index bytes_of(const Layout& layout, std::size_t element_bytes);
 
+/// What the value itself takes in memory: Splits and members can be long.
+std::size_t memory_bytes(const Layout& layout) noexcept;
+
 /// Cells of the process grid = ranks that take part.
 Rank rank_count(const Layout& layout) noexcept;
 /// Global extents. Shape: [dimension].

@@ -101,7 +101,8 @@ struct SegmentList {
     for_each_family([&](const Family& f) {
       Index at = f.first.begin.value;
       if (f.first.length == family_stride) return add(at, f.count * family_stride);
-      for (Index i = 0; i < f.count; ++i, at += family_stride) add(at, f.first.length);
+      add(at, f.first.length);
+      for (Index i = 1; i < f.count; ++i) add(at += family_stride, f.first.length);
     });
     if (length > 0) visit(begin, length);
   }

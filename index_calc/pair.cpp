@@ -137,8 +137,8 @@ public:
 
 private:
   void emit(const Block& mine, const Block& theirs, Index from, Index to, Index count) const {
-    add(out_, peer_, mine.local + from - mine.begin, theirs.local + from - theirs.begin, to - from,
-        count);
+    add(out_, peer_, mine.local + (from - mine.begin), theirs.local + (from - theirs.begin),
+        to - from, count);
   }
   void in_block_of_mine(const Block& block, const DealtBlocks& theirs) const {
     cut(block, theirs, [&](const Block& small, Index from, Index to, Index count) {

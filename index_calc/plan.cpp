@@ -91,14 +91,9 @@ std::size_t Plan::find(Rank peer) const {
 }
 
 std::size_t Plan::memory_bytes() const noexcept {
-  std::size_t bytes = sizeof(*this);
+  std::size_t bytes = sizeof(*this) - sizeof(theirs_) + index_calc::memory_bytes(theirs_);
   for (const Overlaps& o : along_) bytes += o.memory_bytes();
-  for (const Distribution& d : theirs_.dims) {
-    bytes += sizeof(d);
-    if (const auto* splits = std::get_if<Splits>(&d))
-      bytes += (splits->bounds.capacity() + splits->owner.capacity()) * sizeof(Index);
-  }
-  return bytes + theirs_.members.capacity() * sizeof(RankRange);
+  return bytes;
 }
 
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Algorithm algorithm) {

@@ -48,8 +48,10 @@ Sequence then(Sequence a, const Sequence& b, bool is_joined) {
 
 Sequence repeated(Sequence one, Index times, bool is_joined) {
   Sequence result;
-  for (; times > 0; times /= 2, one = then(one, one, is_joined))
+  while (times > 0) {
     if (times % 2 != 0) result = then(result, one, is_joined);
+    if ((times /= 2) > 0) one = then(one, one, is_joined);
+  }
   return result;
 }
 

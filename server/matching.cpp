@@ -181,23 +181,24 @@ void Rendezvous::link_addresses(const Call& call, const wire::LinkAddresses& mes
 }
 
 void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
-  const Seat seat = message.of_rank() ? seat_of(call) : rank_0_of(call, "CloseLink");
+  const bool is_of_rank = message.of_rank() || message.gave_up();
+  const Seat seat = is_of_rank ? seat_of(call) : rank_0_of(call, "CloseLink");
   const Group& group = *seat.group;
   Link* link = link_of(group, message.link());
-  if (link != nullptr && message.of_rank() && link->consumer != group.name)
+  if (link != nullptr && is_of_rank && link->consumer != group.name)
     throw Error(Errc::refused,
                 fmt::format("CloseLink of one rank: expected from a rank of consumer '{}', found "
                             "one of producer '{}'",
                             link->consumer, group.name));
   reply(call).mutable_done();
   if (link == nullptr) return;
-  if (message.of_rank()) {
+  if (message.of_rank() && !message.gave_up()) {
     link->finished.insert(seat.rank);
     if (link->finished.size() < static_cast<std::size_t>(group.size)) return;
   }
-  tell_link_closed(*link, group,
-                   message.why().empty() ? fmt::format("group '{}' closed the link", group.name)
-                                         : message.why());
+  const std::string why =
+      message.why().empty() ? fmt::format("group '{}' closed the link", group.name) : message.why();
+  tell_link_closed(*link, group, why, message.gave_up());
   drop_link(message.link());
 }
 
@@ -265,12 +266,15 @@ const Group* Rendezvous::other_side(const Link& link, const Group& group) {
   return stream.producer_gone ? nullptr : groups_.find(stream.producer);
 }
 
-void Rendezvous::tell_link_closed(const Link& link, const Group& by, const std::string& why) {
+void Rendezvous::tell_link_closed(const Link& link, const Group& by, const std::string& why,
+                                  bool is_lost) {
   log(fmt::format("link_closed link={} by={} why={}", link.id, by.name, why));
   wire::ToClient notice;
   notice.mutable_link_closed()->set_link(link.id);
   notice.mutable_link_closed()->set_why(why);
+  notice.mutable_link_closed()->set_lost(is_lost);
   if (const Group* other = other_side(link, by)) notify(*other, notice);
+  if (is_lost) notify(by, notice);  // its other ranks wait for what will not come
 }
 
 void Rendezvous::drop_link(LinkId id) {

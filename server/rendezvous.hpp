@@ -122,7 +122,9 @@ private:
   std::string open_of(const Seat& seat) const;
   /// nullptr if it has left.
   const Group* other_side(const Link& link, const Group& group);
-  void tell_link_closed(const Link& link, const Group& by, const std::string& why);
+  /// @param is_lost  one rank of `by` gave up: its other ranks are told, too
+  void tell_link_closed(const Link& link, const Group& by, const std::string& why,
+                        bool is_lost = false);
   /// And its stream with it, if that is over.
   void drop_link(LinkId id);
   void group_ended(const Group& group, double now);

@@ -15,6 +15,7 @@
 //     --buffer-rank R       ... or on this one alone
 //     --leave-after N       steps, then close
 //     --abandon-after N     steps, then free without close
+//     --abandon-rank R      ... on this rank alone, which stays in its group for three seconds more
 //     --die-rank R --die-step S --die-signal N   in the middle of the step; SIGKILL
 //     --wait-file FILE      waits for it before it opens the stream
 //     --step-file FILE      makes it when step 1 is complete
@@ -55,6 +56,8 @@ public:
     }
     out_.reset();
     in_.reset();
+    if (options_.number("abandon-rank", -1) >= 0)
+      std::this_thread::sleep_for(std::chrono::seconds(3));
     session_.reset();
     write("end", TREMULA_OK);
   }
@@ -137,6 +140,7 @@ private:
     const std::string file = options_.text("step-file");
     if (step_ == 1 && rank_ == 0 && !file.empty()) std::ofstream(file) << "\n";
   }
+  bool abandons() const { return options_.number("abandon-rank", rank_) == rank_; }
   bool is_time(const std::string& option) const { return options_.number(option, -1) == step_; }
 
   void produce() {
@@ -180,8 +184,8 @@ private:
     auto data = buffer();
     const auto elements = bytes_ / 8;
     for (long taken = 0;; ++taken) {
+      if (options_.number("abandon-after", -1) == taken && abandons()) return;
       if (options_.number("leave-after", -1) == taken) break;
-      if (options_.number("abandon-after", -1) == taken) return;
       if (act("begin_step", [&] { return tremula_in_begin_step(in); }) == TREMULA_END_OF_STREAM) {
         write("end_of_stream", TREMULA_OK);
         break;

@@ -114,6 +114,16 @@ TEST_P(CoupledOrder, AMistakeOfOneRankIsAnErrorOnAllRanksOfBothSides) {
   }
 }
 
+TEST_P(CoupledOrder, AConsumerOfWhichOneRankGivesUpLeavesAtOnce) {
+  const Actors out = act(producer, "out", {"--steps", "400", "--pause", "0.01"});
+  const Actors in =
+      act(consumer, "in", {"--leave-after", "5", "--abandon-after", "5", "--abandon-rank", "1"});
+  expect_end(in, 30);
+  expect_no_error(in);
+  expect_end(out, 30);
+  expect_error(out, TREMULA_PEER_LOST, 5, {"consumer", "rank 1"});
+}
+
 TEST_P(CoupledOrder, AStreamFlowsOnWithoutTheServer) {
   const auto begun = (stage.directory() / "begun").string();
   const Actors out =

@@ -124,6 +124,12 @@ TEST(Pack, WalksContiguousMemoryAsOneRun) {
   EXPECT_EQ(runs_of("shape=40x30 grid=1x1", "shape=40x30 grid=1x2 block1=1", Order::row), 600);
 }
 
+TEST(Pack, CountsARunOf62Bits) {
+  const Layout all = Layout::parse("shape=4611686018427387904 grid=1");
+  EXPECT_EQ(runs(make_plan(all, all, 0)[0], local_part(all, 0), Order::row),
+            (Runs{.count = 1, .longest = Index{1} << 62, .shortest = Index{1} << 62}));
+}
+
 TEST(Pack, RefusesBuffersOfTheWrongSize) {
   const Layout layout = Layout::parse("shape=6 grid=2 ghost=1");
   const Plan plan = make_plan(layout, Layout::parse("shape=6 grid=1"), 0);

@@ -49,15 +49,36 @@ TEST(PlanCache, KeepsNothingThatFailed) {
   EXPECT_EQ(cache.size(), 0U);
 }
 
-TEST(PlanCache, ForgetsPlansThatNobodyUses) {
+TEST(PlanCache, ForgetsALargePlanWhenNobodyUsesIt) {
   PlanCache cache;
   const auto used = cache.get(rows, columns, 0);
-  for (Rank r = 0; r < 1000; ++r) {
-    const Layout many = Layout::parse("shape=1000x1 grid=1000x1");
-    cache.get(many, many, r);
-    ASSERT_LE(cache.size(), PlanCache::most_idle_plans + 1);
-  }
+  const Layout mine = Layout::parse("shape=1000000000000 grid=2 block=500009");
+  const Layout theirs = Layout::parse("shape=1000000000000 grid=3 block=500029");
+  auto large = cache.get(mine, theirs, 0);
+  ASSERT_GT(large->memory_bytes(), PlanCache::most_idle_bytes);
+  cache.forget_idle();
+  EXPECT_EQ(cache.size(), 2U);
+  large.reset();
+  cache.forget_idle();
+  EXPECT_EQ(cache.size(), 1U);
   EXPECT_EQ(cache.get(rows, columns, 0), used);
+}
+
+TEST(PlanCache, ForgetsTheLongestUnusedFirst) {
+  PlanCache cache;
+  const Layout cyclic = Layout::parse("shape=1000000000 grid=1000 block=97");
+  const Layout other = Layout::parse("shape=1000000000 grid=999 block=31");
+  Rank r = 0;
+  while (cache.size() == static_cast<std::size_t>(r)) {
+    cache.get(cyclic, other, r++);
+    cache.get(cyclic, other, 0);  // is used all the time
+    ASSERT_LT(r, 100) << "nothing is ever forgotten";
+  }
+  const auto hits = cache.hits();
+  cache.get(cyclic, other, 0);
+  EXPECT_EQ(cache.hits(), hits + 1);
+  cache.get(cyclic, other, 1);  // the first to go
+  EXPECT_EQ(cache.hits(), hits + 1);
 }
 
 }  // namespace

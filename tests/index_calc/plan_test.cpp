@@ -246,6 +246,16 @@ TEST(Plan, CostsNeitherExtentNorRemoteCoordinates) {
     EXPECT_LT(bytes(BlockCyclic{.extent = most, .block = 1, .grid = 2}, {c}, halves), 1000U);
     EXPECT_LT(bytes(halves, {c}, BlockCyclic{.extent = most, .block = 1, .grid = 2}), 1000U);
   }
+  EXPECT_LT(bytes(
+                BlockCyclic{
+                    .extent = most - 3, .block = 542'551'296'285'575'047, .grid = 12, .source = 3},
+                {3}, BlockCyclic{.extent = most - 3, .block = most - 5, .grid = 22}),
+            1000U);
+  const Splits thirds{
+      .bounds = {0, most / 2 - 3, most - 5, most - 3}, .owner = {0, 1, 0}, .grid = 2};
+  EXPECT_LT(bytes(BlockCyclic{.extent = most - 3, .block = most - 3, .grid = 43, .source = 28},
+                  {28}, thirds),
+            1000U);
   // The next block of either side would begin beyond 63 bits.
   const BlockCyclic rare{.extent = most, .block = (Index{1} << 61) + 1, .grid = 2, .source = 0};
   const BlockCyclic rarer{.extent = most, .block = (Index{1} << 62) + 7, .grid = 2, .source = 1};

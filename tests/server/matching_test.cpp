@@ -290,6 +290,16 @@ TEST_F(Matching, ClosesALinkWhenEveryRankOfTheConsumerHasFinished) {
             {Play::done(13, 3), "1: " + closed, "2: " + closed});
 }
 
+TEST_F(Matching, ClosesALinkForAllWhenOneRankOfTheConsumerGivesUp) {
+  link();
+  play.tell(11, "request: 3 close_link { link: 1 of_rank: true }", {Play::done(11, 3)});
+  const std::string closed = "link_closed { link: 1 why: 'rank 1 gave up' lost: true }";
+  play.tell(12, "request: 3 close_link { link: 1 gave_up: true why: 'rank 1 gave up' }",
+            {Play::done(12, 3), "1: " + closed, "2: " + closed, "11: " + closed, "12: " + closed,
+             "13: " + closed});
+  play.tell(13, "request: 3 close_link { link: 1 gave_up: true }", {Play::done(13, 3)});
+}
+
 TEST_F(Matching, KeepsAClosedStreamForItsConsumers) {
   link();
   play.tell(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
