@@ -61,12 +61,20 @@ void EndpointGroup::wait(std::span<transport::Request> requests, std::string_vie
     endpoint_->progress();
     return std::all_of(requests.begin(), requests.end(), [](auto& r) { return r.test(); });
   };
+  if (is_out_of_step_)
+    throw core::Error(
+        core::Errc::timed_out,
+        fmt::format("rank {} of {}: expected a usable group, but an earlier agreement "
+                    "never ended",
+                    rank_, size_));
+  is_out_of_step_ = true;  // until this one has ended, whatever ends it
   if (!wait_for(is_done, deadline, check_).second)
     throw core::Error(
         core::Errc::timed_out,
         fmt::format("rank {} of {}: expected {} in time; found none; is a rank of this "
                     "group stuck, or has it taken another turn?",
                     rank_, size_, what));
+  is_out_of_step_ = false;
 }
 
 void EndpointGroup::send(std::span<const core::Rank> to, core::BytesView bytes,

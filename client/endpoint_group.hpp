@@ -30,6 +30,7 @@ private:
   std::unique_ptr<transport::Endpoint> endpoint_;
   core::Rank rank_, size_;
   std::vector<core::Rank> peers_;  // all of the link's
+  bool is_out_of_step_ = false;  // an agreement has not ended: a later one could take its messages
 };
 
 }  // namespace tremula::client

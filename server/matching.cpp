@@ -20,6 +20,13 @@ std::vector<std::string> texts(const google::protobuf::RepeatedPtrField<wire::Of
   return out;
 }
 
+/// Offers as people read them: what stands behind the '@' tells hosts apart.
+std::string shown(const std::vector<std::string>& offers) {
+  std::vector<std::string> names;
+  for (const std::string& offer : offers) names.push_back(offer.substr(0, offer.find('@')));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 /// The offered fields in the order of the wanted ones.
 proto::WireFields in_order_of(std::span<const proto::Field> wanted,
                               std::span<const proto::Field> offered) {
@@ -127,16 +134,15 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream) {
   const LinkId id = ++last_link_;
   const Link& link =
       links_
-          .emplace(id,
-                   Link{.id = id,
-                        .stream = stream.id,
-                        .consumer = consumer.name,
-                        .offer = offer,
-                        .why = fmt::format(
-                            "the producer's first of {} that the consumer has too (it has {})",
-                            fmt::join(stream.offers, ", "), fmt::join(subscription.offers, ", ")),
-                        .fields = subscription.fields,
-                        .consumed = Account(consumer.size)})
+          .emplace(id, Link{.id = id,
+                            .stream = stream.id,
+                            .consumer = consumer.name,
+                            .offer = offer,
+                            .why = fmt::format(
+                                "the producer's first of {} that the consumer has too (it has {})",
+                                shown(stream.offers), shown(subscription.offers)),
+                            .fields = subscription.fields,
+                            .consumed = Account(consumer.size)})
           .first->second;
   stream.links.insert(id);
   log(fmt::format("matched link={} stream={} producer={} consumer={} transport={} why={}", id,

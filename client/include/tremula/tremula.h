@@ -128,7 +128,9 @@ TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
  * buffer. */
 TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data,
                                            size_t bytes);
-/* Sends the step. Every declared field must have been put. */
+/* Sends the step. Every declared field must have been put. What is not on its way when this returns
+ * moves on inside later calls of the stream: of a producer that computes for long, consumers get
+ * the rest of a large step when it calls again. */
 TREMULA_API tremula_status tremula_out_end_step(tremula_out_stream* out);
 /* Tells the consumers that no step follows and waits until they have everything. */
 TREMULA_API tremula_status tremula_out_close(tremula_out_stream* out);
@@ -155,8 +157,10 @@ TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void
                                           size_t bytes);
 /* Gives the step back to the producer's queue. */
 TREMULA_API tremula_status tremula_in_end_step(tremula_in_stream* in);
-/* Leaves the stream, also before its end. */
+/* Leaves the stream, also before its end. Every rank of the group calls it, each when it likes. */
 TREMULA_API tremula_status tremula_in_close(tremula_in_stream* in);
+/* Frees the handle. A stream that one rank has not closed is given up for its whole group, and the
+ * producer counts that group as lost. NULL is allowed. */
 TREMULA_API void tremula_in_free(tremula_in_stream* in);
 
 /* ---- counters ---- */
