@@ -148,12 +148,21 @@ SessionConfig load_session_config(const std::string& options) {
   return c;
 }
 
+namespace {
+Progress parse_progress(const std::string& text) {
+  if (text == "calls") return Progress::calls;
+  if (text == "thread") return Progress::thread;
+  throw Error(Errc::invalid_argument, fmt::format("expected calls or thread, found '{}'", text));
+}
+}  // namespace
+
 OutConfig load_out_config(const std::string& options) {
   OutConfig c;
   apply_text(
       options, "stream options",
       {{"queue_depth", number("queue_depth", c.queue_depth, 1, 1024)},
-       {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0, 1000000)}});
+       {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0, 1000000)},
+       {"progress", parsed("progress", c.progress, parse_progress)}});
   return c;
 }
 

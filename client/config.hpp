@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "client/progress.hpp"
 #include "core/log.hpp"
 #include "index_calc/overlap.hpp"
 
@@ -30,6 +31,7 @@ SessionConfig load_session_config(const std::string& options);
 struct OutConfig {
   int queue_depth = 2;         ///< steps that may be under way to a consumer, >= 1
   int wait_for_consumers = 1;  ///< consumer groups that the stream needs
+  Progress progress = Progress::calls;
 };
 
 /// @throws core::Error invalid_argument as above

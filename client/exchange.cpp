@@ -92,6 +92,13 @@ bool OutExchange::is_free(Slot& slot) {
   return is_all;
 }
 
+bool OutExchange::is_idle() {
+  take_credits();
+  bool is_all = true;
+  for (Slot& s : slots_) is_all = is_free(s) && is_all;
+  return is_all;
+}
+
 bool OutExchange::is_ready(std::uint64_t step) {
   take_credits();
   // A send that has failed is never credited: all of them are asked.
@@ -102,9 +109,7 @@ bool OutExchange::is_ready(std::uint64_t step) {
 }
 
 bool OutExchange::is_credited(std::uint64_t step) {
-  take_credits();
-  bool is_all = true;
-  for (Slot& s : slots_) is_all = is_free(s) && is_all;
+  bool is_all = is_idle();
   for (const Credit& credit : credits_)
     is_all = is_all && (credit.has_left || credit.credited >= step);
   return is_all;

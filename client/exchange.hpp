@@ -42,6 +42,8 @@ public:
   void send_end(std::uint64_t step);
   /// True when every peer has credited all steps before `step`. Makes progress.
   bool is_credited(std::uint64_t step);
+  /// True when nothing that was sent is on its way any more. Makes progress.
+  bool is_idle();
   /// True when every peer, and there is one, has told that it wants no further steps.
   bool has_left() const noexcept;
 

@@ -13,7 +13,10 @@ namespace tremula::client {
 using core::Errc, core::Error, core::expects;
 
 OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
-    : session_(session), fields_(session, name), config_(config) {}
+    : session_(session),
+      fields_(session, name),
+      config_(config),
+      progress_(config.progress, [this] { return make_progress(); }) {}
 
 OutStream::~OutStream() {
   if (!is_announced_ || state_ == State::closed || session_.rank() != 0) return;
@@ -105,6 +108,7 @@ bool OutStream::join(const wire::Matched& matched) {
       open.exchange = std::make_unique<OutExchange>(std::move(open.link.plan), *open.link.endpoint,
                                                     open.link.number, step_, open.link.queue_depth);
     });
+    const auto hold = progress_.hold();
     links_.push_back(std::move(open));
     return true;
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
@@ -146,6 +150,7 @@ void OutStream::drop(std::size_t i) {
 }
 
 void OutStream::drop_ended() {
+  const auto hold = progress_.hold();
   for (std::size_t i = 0; i < links_.size();)
     if (has_ended(links_[i]))
       drop(i);
@@ -155,6 +160,7 @@ void OutStream::drop_ended() {
 
 template <class Poll>
 void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
+  const auto hold = progress_.hold();
   for (std::size_t i = 0; i < links_.size();) {
     Open& open = links_[i];
     bool is_alive = true, is_reported = false, is_done = false;
@@ -217,6 +223,7 @@ void OutStream::put(int field, std::span<const std::byte> local) {
   const std::size_t f = fields_.check(field, local.size());
   expects(!is_put_[f], fmt::format("stream '{}', step {}: field '{}' was put twice", name(), step_,
                                    fields_[f].name));
+  const auto hold = progress_.hold();
   for (Open& open : links_)
     for (std::size_t i = 0; i < open.link.field.size(); ++i)
       if (open.link.field[i] == field) open.exchange->pack(step_, i, local);
@@ -231,6 +238,7 @@ void OutStream::end_step() {
             fmt::format("stream '{}', step {}: expected every field to be put; '{}' is missing",
                         name(), step_, fields_[f].name));
   for (Open& open : links_) {
+    const auto hold = progress_.hold();
     try {
       open.exchange->send(step_);
     } catch (const Error& e) {
@@ -242,6 +250,19 @@ void OutStream::end_step() {
   ++step_;
   state_ = State::between_steps;
   report();
+  progress_.wake();
+}
+
+bool OutStream::make_progress() noexcept {
+  bool is_idle = true;
+  for (Open& open : links_) {
+    try {
+      is_idle = (!open.failure.empty() || open.exchange->is_idle()) && is_idle;
+    } catch (const std::exception& e) {
+      open.failure = e.what();  // the next wait judges it
+    }
+  }
+  return !is_idle;
 }
 
 void OutStream::close() {
@@ -260,9 +281,13 @@ void OutStream::close() {
     wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_); },
                    "take the last steps");
     session_.together([] {}, session_.step_deadline());
-    for (Open& open : links_) open.exchange->send_end(step_);
+    {
+      const auto hold = progress_.hold();
+      for (Open& open : links_) open.exchange->send_end(step_);
+    }
     wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_ + 1); },
                    "take the end");
+    const auto hold = progress_.hold();
     while (!links_.empty()) drop(0);
   }
   state_ = State::closed;

@@ -57,6 +57,8 @@ private:
   void drop(std::size_t i);
   void drop_ended();
   void report();
+  /// What the progress thread does: true while a link has something under way.
+  bool make_progress() noexcept;
   const std::string& name() const noexcept { return fields_.stream(); }
 
   Session& session_;
@@ -70,6 +72,7 @@ private:
   std::string lost_;  // why a consumer is gone, until rank 0 has told the group
   Statistics ended_;  // of links that are no more
   double wait_seconds_ = 0;
+  ProgressThread progress_;  // last: its thread uses links_; held by all that touches an exchange
 };
 
 }  // namespace tremula::client

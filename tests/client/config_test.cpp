@@ -92,6 +92,10 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
   EXPECT_HAS(error_of([] { load_session_config("just text"); }), "mapping");
   EXPECT_HAS(error_of([] { load_session_config("{timeout: 1"); }), "{timeout: 1");
   EXPECT_HAS(error_of([] { load_out_config("{queue_depth: 0}"); }), "from 1 to 1024; found '0'");
+  EXPECT_EQ(load_out_config("{}").progress, Progress::calls);
+  EXPECT_EQ(load_out_config("{progress: thread}").progress, Progress::thread);
+  EXPECT_HAS(error_of([] { load_out_config("{progress: magic}"); }),
+             "expected calls or thread, found 'magic'");
   EXPECT_HAS(error_of([] { load_in_config("{queue_depth: 1}"); }), "queue_depth");
   const Variable missing("TREMULA_CONFIG", "/nowhere/tremula.yaml");
   EXPECT_HAS(error_of([] { load_session_config(""); }), "/nowhere/tremula.yaml");

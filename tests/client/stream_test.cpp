@@ -160,10 +160,19 @@ std::string text_of(const std::vector<std::pair<std::string, Error>>& errors) {
 }
 
 TEST(Stream, BringsStepsFromAnyGroupSizeToAny) {
-  for (const auto& [m, n] : {std::pair{1, 1}, {1, 3}, {3, 1}, {2, 3}, {4, 4}}) {
+  for (const auto& [m, n, progress] : {std::tuple{1, 1, Progress::calls},
+                                       {1, 3, Progress::calls},
+                                       {3, 1, Progress::thread},
+                                       {2, 3, Progress::calls},
+                                       {2, 3, Progress::thread},
+                                       {4, 4, Progress::thread}}) {
     SCOPED_TRACE(fmt::format("{}x{}", m, n));
-    World world;
-    world.start("producer", m, [](Session& s) { produce(s, 20); });
+    World world(progress == Progress::thread ? 0 : 8192);  // 0: a send ends when it is received
+    world.start("producer", m, [progress = progress](Session& s) {
+      OutConfig config;
+      config.progress = progress;
+      produce(s, 20, config);
+    });
     world.start("consumer", n, [](Session& s) {
       InStream in(s, "s");
       const auto field = row_field(s.size(), "block=3");

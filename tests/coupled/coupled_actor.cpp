@@ -11,6 +11,7 @@
 //     --group, --session, --stream, --stream-options, --layout, --type, --field
 //     --steps N             to produce
 //     --pause SECONDS       in every step
+//     --rest SECONDS        after every step, as a producer that computes
 //     --buffer BYTES        more than the layout needs, on all ranks
 //     --buffer-rank R       ... or on this one alone
 //     --leave-after N       steps, then close
@@ -165,6 +166,9 @@ private:
       maybe_die();
       act("end_step", [&] { return tremula_out_end_step(out); });
       step_is_complete();
+      if (step_ == 0) write("sent", TREMULA_OK);
+      std::this_thread::sleep_for(
+          std::chrono::duration<double>(std::stod(options_.text("rest", "0"))));
     }
     act("close", [&] { return tremula_out_close(out); });
     write("closed", TREMULA_OK);

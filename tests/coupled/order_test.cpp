@@ -124,6 +124,21 @@ TEST_P(CoupledOrder, AConsumerOfWhichOneRankGivesUpLeavesAtOnce) {
   expect_error(out, TREMULA_PEER_LOST, 5, {"consumer", "rank 1"});
 }
 
+TEST_P(CoupledOrder, AStepMovesOnWhileTheProducerComputes) {
+  const Arguments large{"--layout",
+                        "shape=4000000 grid=2"};  // 16 MB a rank: more than fits a queue
+  const Actors out = act(producer, "out",
+                         join(large, Arguments{"--steps", "2", "--rest", "5", "--stream-options",
+                                               "{progress: thread}"}));
+  const Actors in = act(consumer, "in", large);
+  for (const Actors& actors : {in, out}) {
+    expect_end(actors, 40);
+    expect_no_error(actors);
+  }
+  for (int r = 0; r < consumer.ranks; ++r)  // not when the producer calls again, after 5 s
+    EXPECT_LT(in.event_of(r, "first_step").at, out.event_of(r, "sent").at + 4) << "rank " << r;
+}
+
 TEST_P(CoupledOrder, AStreamFlowsOnWithoutTheServer) {
   const auto begun = (stage.directory() / "begun").string();
   const Actors out =

@@ -114,6 +114,8 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
  *                       them; when one is lost later and fewer remain, begin_step fails once with
  *                       TREMULA_PEER_LOST on every rank, and the stream may go on without it.
  *                       0: whoever listens gets the steps, nobody need.
+ *   progress            calls (default): a step moves on inside the calls of the stream;
+ *                       thread: also between them, by a thread, for who computes long
  * Collective, as all calls below. */
 TREMULA_API tremula_status tremula_out_open(tremula_session* session, const char* stream,
                                             const char* options, tremula_out_stream** out);
@@ -128,9 +130,9 @@ TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
  * buffer. */
 TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data,
                                            size_t bytes);
-/* Sends the step. Every declared field must have been put. What is not on its way when this returns
- * moves on inside later calls of the stream: of a producer that computes for long, consumers get
- * the rest of a large step when it calls again. */
+/* Sends the step. Every declared field must have been put. What is not on its way when this
+ * returns moves on as `progress` says: with `calls`, consumers get the rest of a large step when
+ * the producer calls again. */
 TREMULA_API tremula_status tremula_out_end_step(tremula_out_stream* out);
 /* Tells the consumers that no step follows and waits until they have everything. */
 TREMULA_API tremula_status tremula_out_close(tremula_out_stream* out);

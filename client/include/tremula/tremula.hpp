@@ -181,10 +181,12 @@ struct SessionOptions {
 struct OutOptions {
   int queue_depth = 2;         ///< steps that may be under way to a consumer
   int wait_for_consumers = 1;  ///< the first step waits for that many consumer groups
+  std::string more = {};       ///< further keys as YAML, e.g. "progress: thread"
 
   std::string text() const {
     return "{queue_depth: " + std::to_string(queue_depth) +
-           ", wait_for_consumers: " + std::to_string(wait_for_consumers) + "}";
+           ", wait_for_consumers: " + std::to_string(wait_for_consumers) +
+           (more.empty() ? "" : ", " + more) + "}";
   }
 };
 
