@@ -6,6 +6,7 @@
 
 namespace tremula::cli {
 
+void add_bench(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_serve(CLI::App& app);
 void add_status(CLI::App& app);

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts a server and the ranks of two jobs on this host, and reads what they measure. The ranks
+// are forked, not started by mpirun: they are groups without MPI.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "cli/bench/bench_rank.hpp"
+#include "cli/command.hpp"
+#include "cli/units.hpp"
+#include "core/error.hpp"
+
+namespace tremula::cli {
+
+using core::Deadline, core::Errc, core::Error, core::Index, core::Rank;
+
+namespace {
+
+/// Children that end with this process, or with this object.
+class Children {
+public:
+  Children() = default;
+  Children(const Children&) = delete;
+  ~Children() {
+    for (const pid_t pid : pids_) kill(pid, SIGTERM);
+    for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
+  }
+  /// @param work  runs in the child, which then ends
+  template <class Work>
+  void start(Work&& work) {
+    std::fflush(nullptr);
+    const pid_t pid = fork();
+    if (pid < 0) throw Error(Errc::internal, "bench: expected a further process, found none");
+    if (pid > 0) {
+      pids_.push_back(pid);
+      return;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    work();
+    std::fflush(nullptr);
+    _exit(0);
+  }
+
+  /// Waits until all have ended by themselves.
+  void join() {
+    for (const pid_t pid : std::exchange(pids_, {})) waitpid(pid, nullptr, 0);
+  }
+
+private:
+  std::vector<pid_t> pids_;
+};
+
+/// A directory of this run's own.
+class Folder {
+public:
+  Folder() {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "tremula-bench-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr)
+      throw Error(Errc::internal, fmt::format("bench: cannot make {}", pattern));
+    path_ = pattern;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+private:
+  std::filesystem::path path_;
+};
+
+void start_server(Children& children, const std::filesystem::path& port_file) {
+  children.start([&] {
+    const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+    execl(program.c_str(), program.c_str(), "serve", "--port", "0", "--port-file",
+          port_file.c_str(), "--log", "warn", static_cast<char*>(nullptr));
+  });
+  const auto deadline = Deadline::after(10);
+  while (!std::filesystem::exists(port_file)) {
+    if (deadline.expired())
+      throw Error(Errc::no_server, "bench: expected the server to come up within 10 s");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+/// Spinning processes would otherwise share a core by chance.
+void bind_to_core(std::size_t number) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::vector<unsigned> cores;
+  for (unsigned core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  if (cores.empty()) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cores[number % cores.size()], &one);
+  sched_setaffinity(0, sizeof one, &one);
+}
+
+struct Result {
+  std::string transport;
+  Index step_bytes = 0;
+  double step_seconds = 0, memcpy_seconds = 0, raw_seconds = 0, latency = 0;  ///< medians
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// From the first rank's begin to the last one's end, for each of `rounds` measurements.
+std::vector<double> read(BenchArea& area, int rounds, double timeout) {
+  std::vector<double> seconds;
+  for (int round = 0; round < rounds; ++round) {
+    area.meet(Deadline::after(timeout), true);
+    area.meet(Deadline::after(timeout), true);
+    const auto slots = area.slots();
+    const double began = std::ranges::min_element(slots, {}, &BenchSlot::began)->began;
+    const double ended = std::ranges::max_element(slots, {}, &BenchSlot::ended)->ended;
+    area.meet(Deadline::after(timeout), true);
+    seconds.push_back(ended - began);
+  }
+  return seconds;
+}
+
+Result measure(BenchOptions options) {
+  const auto ranks = static_cast<std::size_t>(options.producers + options.consumers);
+  Folder folder;
+  BenchArea area(ranks);
+  Children server, children;
+  const auto port_file = folder.path() / "port";
+  start_server(server, port_file);
+  options.server = "file:" + port_file.string();
+  for (std::size_t i = 0; i < ranks; ++i)
+    children.start([&] {
+      bind_to_core(i);
+      const auto rank = static_cast<Rank>(i);
+      const bool is_producer = rank < options.producers;
+      try {
+        run_bench_rank(options, area, is_producer, is_producer ? rank : rank - options.producers);
+      } catch (const std::exception& error) {
+        area.fail(i, error.what());
+      }
+    });
+
+  Result result;
+  result.step_bytes = bytes_of(options.from, core::element_bytes(options.type));
+  try {
+    auto steps = read(area, warm_up_steps + options.steps, options.timeout);
+    steps.erase(steps.begin(), steps.begin() + warm_up_steps);
+    result.step_seconds = median(std::move(steps));
+    result.memcpy_seconds = median(read(area, limit_rounds, options.timeout));
+    area.meet(Deadline::after(options.timeout), true);  // addresses are there
+    result.raw_seconds = median(read(area, limit_rounds, options.timeout));
+    read(area, 1, options.timeout);
+  } catch (const Error& error) {
+    const std::string why = area.error();
+    throw Error(error.code(), "bench: " + (why.empty() ? error.what() : why));
+  }
+  children.join();  // before the server ends
+  result.transport = area.slots()[0].transport;
+  result.latency = area.slots()[0].latency;
+  return result;
+}
+
+std::string json(const BenchOptions& options, const Result& r) {
+  const auto bytes = static_cast<double>(r.step_bytes);
+  return fmt::format(
+      R"({{
+  "verified": true,
+  "transport": "{}",
+  "producers": {},
+  "consumers": {},
+  "from": "{}",
+  "to": "{}",
+  "steps": {},
+  "queue_depth": {},
+  "step_bytes": {},
+  "median_step_seconds": {:.9f},
+  "bytes_per_second": {:.0f},
+  "memcpy_bytes_per_second": {:.0f},
+  "raw_transport_bytes_per_second": {:.0f},
+  "raw_transport_latency_seconds": {:.9f},
+  "ratio_to_memcpy": {:.4f},
+  "ratio_to_raw": {:.4f}
+}}
+)",
+      r.transport, options.producers, options.consumers, to_string(options.from),
+      to_string(options.to), options.steps, options.queue_depth, r.step_bytes, r.step_seconds,
+      bytes / r.step_seconds, bytes / r.memcpy_seconds, bytes / r.raw_seconds, r.latency,
+      r.memcpy_seconds / r.step_seconds, r.raw_seconds / r.step_seconds);
+}
+
+std::string text(const BenchOptions& options, const Result& r) {
+  const auto bytes = static_cast<double>(r.step_bytes);
+  const auto rate = [&](double seconds) { return bytes_text(bytes / seconds) + "/s"; };
+  return fmt::format(
+      "{} producers to {} consumers over {}, {} a step, {} steps, every element of each verified\n"
+      "step            {:>10}   {:>12}\n"
+      "memcpy          {:>10}   {:>12}   {:.2f} of it reached\n"
+      "raw transport   {:>10}   {:>12}   {:.2f} of it reached, one way {:.2f} microseconds\n",
+      options.producers, options.consumers, r.transport, bytes_text(bytes), options.steps,
+      fmt::format("{:.3f} ms", r.step_seconds * 1e3), rate(r.step_seconds),
+      fmt::format("{:.3f} ms", r.memcpy_seconds * 1e3), rate(r.memcpy_seconds),
+      r.memcpy_seconds / r.step_seconds, fmt::format("{:.3f} ms", r.raw_seconds * 1e3),
+      rate(r.raw_seconds), r.raw_seconds / r.step_seconds, r.latency * 1e6);
+}
+
+struct Texts {
+  std::string from, to, type = "f64";
+  bool is_json = false;
+};
+
+void run(BenchOptions options, const Texts& texts) {
+  options.from = index_calc::Layout::parse(texts.from);
+  options.to = index_calc::Layout::parse(texts.to);
+  const auto type = core::parse_element_type(texts.type);
+  if (!type)
+    throw Error(Errc::invalid_argument,
+                fmt::format("--type: expected i8 to i64, u8 to u64, f32, f64, c64 or c128, found "
+                            "'{}'",
+                            texts.type));
+  options.type = *type;
+  if (options.transport == "mpi")
+    throw Error(Errc::unsupported,
+                "--transport: expected auto or ofi, found mpi: its ranks are started by mpirun, "
+                "which this command does not do yet");
+  if (options.producers == 0) options.producers = rank_count(options.from);
+  if (options.consumers == 0) options.consumers = rank_count(options.to);
+  validate_for_group(options.from, options.producers);
+  validate_for_group(options.to, options.consumers);
+  if (bytes_of(options.from, core::element_bytes(options.type)) == 0)
+    throw Error(Errc::invalid_argument, "--from: expected at least one element, found none");
+  const Result result = measure(options);
+  fmt::print("{}", texts.is_json ? json(options, result) : text(options, result));
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  CLI::App& command = *app.add_subcommand(
+      "bench", "Measure a stream between two jobs on this host, beside the limits of the machine");
+  const auto options = std::make_shared<BenchOptions>();  // CLI11 copies the callback that uses it
+  const auto texts = std::make_shared<Texts>();
+  options->producers = options->consumers = 0;
+  command.add_option("--from", texts->from, "Layout of the producer")->required();
+  command.add_option("--to", texts->to, "Layout of the consumer")->required();
+  command.add_option("--producers", options->producers, "Ranks; as many as the layout has");
+  command.add_option("--consumers", options->consumers, "Ranks; as many as the layout has");
+  command.add_option("--type", texts->type, "Element type (default f64)");
+  command.add_option("--steps", options->steps, "Steps that are measured (default 10)")
+      ->check(CLI::Range(1, 100'000));
+  command.add_option("--queue-depth", options->queue_depth, "Of the stream (default 2)")
+      ->check(CLI::Range(1, 1000));
+  command.add_option("--transport", options->transport, "auto or ofi (default auto)");
+  command.add_option("--timeout", options->timeout, "Seconds for every wait (default 60)")
+      ->check(CLI::Range(1.0, 86400.0));
+  command.add_flag("--json", texts->is_json, "Print JSON");
+  command.footer(
+      "Each step is measured alone: from the first rank's begin_step to the last consumer's "
+      "end_step.\nRanks are bound to cores in turn. memcpy: as many processes as the larger side "
+      "has copy the\nbytes of a step at once. Raw transport: pairs of ranks send them as one "
+      "message each.");
+  command.callback([options, texts] { run(*options, *texts); });
+}
+
+}  // namespace tremula::cli

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Where the processes of `tremula bench` meet: memory that a process and its children share.
+#include <atomic>
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "core/deadline.hpp"
+#include "core/types.hpp"
+
+namespace tremula::cli {
+
+/// What one rank tells the process that has started it. Lives in shared memory: no pointers.
+struct BenchSlot {
+  double began = 0, ended = 0;  ///< of the last thing measured; seconds of the machine's clock
+  double latency = 0;           ///< seconds one way, of rank 0 of the producers
+  std::uint64_t bytes = 0;      ///< payload of one step
+  bool is_finished = false;
+  char transport[64] = {};
+  char error[1024] = {};
+  std::byte address[4096] = {};  ///< of the endpoint for raw bandwidth
+  std::size_t address_bytes = 0;
+};
+
+/// Made before the ranks are forked, mapped by all.
+class BenchArea {
+public:
+  /// @param ranks  the process that starts them comes to every meeting, too
+  explicit BenchArea(std::size_t ranks);
+  ~BenchArea();
+  BenchArea(const BenchArea&) = delete;
+
+  std::span<BenchSlot> slots() noexcept { return {slots_, ranks_}; }
+  /// Waits until every rank and their parent have come.
+  /// @throws core::Error cancelled if one has failed, timed_out naming how many are missing
+  /// @param is_patient  sleeps instead of spinning: the parent must not take a core from the ranks
+  void meet(core::Deadline deadline, bool is_patient = false);
+  /// Nobody waits any more. The first error is the one that counts.
+  void fail(std::size_t rank, const std::string& why) noexcept;
+  /// The error that came first; empty if there is none.
+  std::string error() const;
+
+private:
+  struct Head {
+    std::atomic<std::size_t> arrived{0};
+    std::atomic<std::size_t> round{0};
+    std::atomic<std::size_t> failed{0};  ///< 1 + the rank that failed first
+  };
+  Head* head_ = nullptr;
+  BenchSlot* slots_ = nullptr;
+  std::size_t ranks_ = 0;
+};
+
+}  // namespace tremula::cli

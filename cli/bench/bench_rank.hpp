@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What one process of `tremula bench` does.
+#include <string>
+#include <vector>
+
+#include "cli/bench/bench_area.hpp"
+#include "core/element_type.hpp"
+#include "index_calc/layout.hpp"
+
+namespace tremula::cli {
+
+struct BenchOptions {
+  index_calc::Layout from, to;
+  core::Rank producers = 1, consumers = 1;
+  core::ElementType type = core::ElementType::f64;
+  int steps = 10;
+  int queue_depth = 2;
+  std::string transport = "auto";
+  std::string server;  ///< "host:port" or "file:PATH"
+  double timeout = 60;
+};
+
+/// What is measured, each between two meetings of all ranks; steps + limit_rounds of them.
+inline constexpr int warm_up_steps = 2;
+inline constexpr int limit_rounds = 7;
+
+/// In which order BenchArea::meet is called, and what the slots hold then, is known to this and to
+/// run_bench alone. Number of a rank in the area: producers first.
+/// @throws core::Error as a stream does; mismatch naming the first wrong element
+void run_bench_rank(const BenchOptions& options, BenchArea& area, bool is_producer,
+                    core::Rank rank);
+
+}  // namespace tremula::cli
