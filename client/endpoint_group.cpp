@@ -61,20 +61,12 @@ void EndpointGroup::wait(std::span<transport::Request> requests, std::string_vie
     endpoint_->progress();
     return std::all_of(requests.begin(), requests.end(), [](auto& r) { return r.test(); });
   };
-  if (is_out_of_step_)
-    throw core::Error(
-        core::Errc::timed_out,
-        fmt::format("rank {} of {}: expected a usable group, but an earlier agreement "
-                    "never ended",
-                    rank_, size_));
-  is_out_of_step_ = true;  // until this one has ended, whatever ends it
   if (!wait_for(is_done, deadline, check_).second)
     throw core::Error(
         core::Errc::timed_out,
         fmt::format("rank {} of {}: expected {} in time; found none; is a rank of this "
                     "group stuck, or has it taken another turn?",
                     rank_, size_, what));
-  is_out_of_step_ = false;
 }
 
 void EndpointGroup::send(std::span<const core::Rank> to, core::BytesView bytes,
@@ -107,20 +99,39 @@ std::vector<core::Bytes> EndpointGroup::receive(std::span<const core::Rank> from
   return parts;
 }
 
+void EndpointGroup::begin() {
+  check_();  // a lost rank is the better reason
+  if (is_out_of_step_)
+    throw core::Error(
+        core::Errc::timed_out,
+        fmt::format("rank {} of {}: expected a usable group, but an earlier agreement "
+                    "never ended",
+                    rank_, size_));
+  is_out_of_step_ = true;  // until this one has ended, whatever ends it
+}
+
 core::Bytes EndpointGroup::broadcast(core::Bytes bytes, core::Deadline deadline) {
-  if (rank_ != 0) return std::move(receive(peers_, deadline).front());
-  send(peers_, bytes, deadline);
+  begin();
+  if (rank_ != 0)
+    bytes = std::move(receive(peers_, deadline).front());
+  else
+    send(peers_, bytes, deadline);
+  is_out_of_step_ = false;
   return bytes;
 }
 
 std::vector<core::Bytes> EndpointGroup::allgather(core::Bytes bytes, core::Deadline deadline) {
+  begin();
+  std::vector<core::Bytes> all;
   if (rank_ != 0) {
     send(peers_, bytes, deadline);
-    return split(receive(peers_, deadline).front());
+    all = split(receive(peers_, deadline).front());
+  } else {
+    all = receive(peers_, deadline);
+    all.insert(all.begin(), std::move(bytes));
+    send(peers_, joined(all), deadline);
   }
-  auto all = receive(peers_, deadline);
-  all.insert(all.begin(), std::move(bytes));
-  send(peers_, joined(all), deadline);
+  is_out_of_step_ = false;
   return all;
 }
 

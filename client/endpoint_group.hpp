@@ -22,6 +22,8 @@ public:
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
 
 private:
+  /// @throws core::Error peer_lost or timed_out if the group is of no use any more
+  void begin();
   void wait(std::span<transport::Request> requests, std::string_view what, core::Deadline deadline);
   /// All messages at once: lengths first, since who receives does not know them.
   void send(std::span<const core::Rank> to, core::BytesView bytes, core::Deadline deadline);

@@ -172,8 +172,12 @@ void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
     const auto start = core::Deadline::Clock::now();
     try {
       if (open.failure.empty())
-        is_done = wait_for([&] { return !is_alive || poll(*open.exchange); },
-                           session_.step_deadline(), check)
+        is_done = wait_for(
+                      [&] {
+                        make_progress();  // of all links: who is waited for may wait for another
+                        return !is_alive || !open.failure.empty() || poll(*open.exchange);
+                      },
+                      session_.step_deadline(), check)
                       .second;
     } catch (const Error& e) {
       open.failure = e.what();

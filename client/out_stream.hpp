@@ -57,7 +57,7 @@ private:
   void drop(std::size_t i);
   void drop_ended();
   void report();
-  /// What the progress thread does: true while a link has something under way.
+  /// Moves all links on: true while one has something under way. What fails is filed in its link.
   bool make_progress() noexcept;
   const std::string& name() const noexcept { return fields_.stream(); }
 

@@ -35,8 +35,10 @@ public:
   Children() = default;
   Children(const Children&) = delete;
   ~Children() {
-    for (const pid_t pid : pids_) kill(pid, SIGTERM);
-    for (const pid_t pid : pids_) waitpid(pid, nullptr, 0);
+    for (const int signal : {SIGTERM, SIGKILL}) {
+      for (const pid_t pid : pids_) kill(pid, signal);
+      have_ended(2);
+    }
   }
   /// @param work  runs in the child, which then ends
   template <class Work>
@@ -48,15 +50,28 @@ public:
       pids_.push_back(pid);
       return;
     }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     work();
     std::fflush(nullptr);
     _exit(0);
   }
 
-  /// Waits until all have ended by themselves.
-  void join() {
-    for (const pid_t pid : std::exchange(pids_, {})) waitpid(pid, nullptr, 0);
+  /// Whether all end by themselves with status 0 in that time.
+  bool have_ended(double seconds) {
+    const auto deadline = Deadline::after(seconds);
+    bool is_well = true;
+    while (!pids_.empty()) {
+      int status = 0;
+      if (waitpid(pids_.back(), &status, WNOHANG) == pids_.back()) {
+        is_well = is_well && status == 0;
+        pids_.pop_back();
+      } else if (deadline.expired()) {
+        return false;
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+    return is_well;
   }
 
 private:
@@ -157,24 +172,27 @@ Result measure(BenchOptions options) {
         run_bench_rank(options, area, is_producer, is_producer ? rank : rank - options.producers);
       } catch (const std::exception& error) {
         area.fail(i, error.what());
+        _exit(1);
       }
     });
 
   Result result;
   result.step_bytes = bytes_of(options.from, core::element_bytes(options.type));
   try {
-    auto steps = read(area, warm_up_steps + options.steps, options.timeout);
+    auto steps = read(area, warm_up_steps + options.steps, patience_of(options));
     steps.erase(steps.begin(), steps.begin() + warm_up_steps);
     result.step_seconds = median(std::move(steps));
-    result.memcpy_seconds = median(read(area, limit_rounds, options.timeout));
-    area.meet(Deadline::after(options.timeout), true);  // addresses are there
-    result.raw_seconds = median(read(area, limit_rounds, options.timeout));
-    read(area, 1, options.timeout);
+    result.memcpy_seconds = median(read(area, limit_rounds, patience_of(options)));
+    area.meet(Deadline::after(patience_of(options)), true);  // addresses are there
+    result.raw_seconds = median(read(area, limit_rounds, patience_of(options)));
+    read(area, 1, patience_of(options));
   } catch (const Error& error) {
     const std::string why = area.error();
     throw Error(error.code(), "bench: " + (why.empty() ? error.what() : why));
   }
-  children.join();  // before the server ends
+  if (!children.have_ended(patience_of(options)) || !area.error().empty())
+    throw Error(Errc::internal, "bench: expected every rank to end in order, found: " +
+                                    (area.error().empty() ? "one that did not" : area.error()));
   result.transport = area.slots()[0].transport;
   result.latency = area.slots()[0].latency;
   return result;

@@ -115,7 +115,9 @@ public:
 
 private:
   Rank side_size() const { return is_producer_ ? options_.producers : options_.consumers; }
-  void meet() { area_.meet(Deadline::after(options_.timeout)); }
+  void meet() { area_.meet(Deadline::after(patience_of(options_))); }
+  /// A meeting that is not timed takes no core from those who are still measured.
+  void rest() { area_.meet(Deadline::after(patience_of(options_)), true); }
   proto::Field field() const {
     return {
         .name = "f", .type = options_.type, .layout = is_producer_ ? options_.from : options_.to};
@@ -128,8 +130,8 @@ private:
     slot_.began = now();
     work();
     slot_.ended = now();
-    area_.meet(Deadline::after(options_.timeout), is_producer_);
-    meet();  // the slots have been read
+    rest();
+    rest();  // the slots have been read
   }
   template <class Stream>
   void remember(const Stream& stream) {

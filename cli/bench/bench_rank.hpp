@@ -25,6 +25,9 @@ struct BenchOptions {
 inline constexpr int warm_up_steps = 2;
 inline constexpr int limit_rounds = 7;
 
+/// Of meetings: a stream that is stuck tells so first.
+inline double patience_of(const BenchOptions& options) { return 3 * options.timeout + 30; }
+
 /// In which order BenchArea::meet is called, and what the slots hold then, is known to this and to
 /// run_bench alone. Number of a rank in the area: producers first.
 /// @throws core::Error as a stream does; mismatch naming the first wrong element

@@ -141,6 +141,7 @@ private:
     const std::string file = options_.text("step-file");
     if (step_ == 1 && rank_ == 0 && !file.empty()) std::ofstream(file) << "\n";
   }
+  bool is_to_abandon() const { return options_.number("abandon-rank", -1) == rank_; }
   bool abandons() const { return options_.number("abandon-rank", rank_) == rank_; }
   bool is_time(const std::string& option) const { return options_.number(option, -1) == step_; }
 
@@ -189,7 +190,7 @@ private:
     const auto elements = bytes_ / 8;
     for (long taken = 0;; ++taken) {
       if (options_.number("abandon-after", -1) == taken && abandons()) return;
-      if (options_.number("leave-after", -1) == taken) break;
+      if (options_.number("leave-after", -1) == taken && !is_to_abandon()) break;
       if (act("begin_step", [&] { return tremula_in_begin_step(in); }) == TREMULA_END_OF_STREAM) {
         write("end_of_stream", TREMULA_OK);
         break;

@@ -117,7 +117,7 @@ TEST_P(CoupledOrder, AMistakeOfOneRankIsAnErrorOnAllRanksOfBothSides) {
 TEST_P(CoupledOrder, AConsumerOfWhichOneRankGivesUpLeavesAtOnce) {
   const Actors out = act(producer, "out", {"--steps", "400", "--pause", "0.01"});
   const Actors in =
-      act(consumer, "in", {"--leave-after", "5", "--abandon-after", "5", "--abandon-rank", "1"});
+      act(consumer, "in", {"--leave-after", "2", "--abandon-after", "20", "--abandon-rank", "1"});
   expect_end(in, 30);
   expect_no_error(in);
   expect_end(out, 30);

@@ -28,7 +28,7 @@ using core::Deadline, core::Errc, core::Error;
 /// A server in a thread of its own.
 class Running {
 public:
-  explicit Running(double heartbeat_seconds = 1, Listener::Limits limits = {})
+  explicit Running(double heartbeat_seconds = 10, Listener::Limits limits = {})
       : listener_(config(heartbeat_seconds), "0.1", log_, limits),
         thread_([this] { listener_.run(); }) {}
   ~Running() { stop(); }
@@ -115,7 +115,7 @@ std::string hello(const std::string& group, int rank, int size) {
       "version: '0.1' }}",
       group, rank, size);
 }
-std::string welcome(const std::string& heartbeat = "1") {
+std::string welcome(const std::string& heartbeat = "10") {
   return "request: 1 welcome { version: \"0.1\" heartbeat_seconds: " + heartbeat + " }";
 }
 std::string error_of(const auto& call) {

@@ -130,7 +130,9 @@ void PeerWatch::interrupt(std::uint64_t call) {
 }
 
 void PeerWatch::on_interrupt(int) {
-  if (current != nullptr && current->calls_ % 2 == 1) siglongjmp(current->way_out_, 1);
+  // Not into the call that another thread has begun meanwhile.
+  if (current != nullptr && current->caller_ == this_thread && current->calls_ % 2 == 1)
+    siglongjmp(current->way_out_, 1);
 }
 
 }  // namespace tremula::transport::ofi
