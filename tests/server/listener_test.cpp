@@ -57,7 +57,6 @@ public:
   explicit Client(const Running& server)
       : connection_(
             std::make_unique<transport::ControlConnection>(server.address(), handlers(), soon())) {}
-  ~Client() { connection_.reset(); }
 
   void tell(const std::string& text) {
     wire::ToServer message;
