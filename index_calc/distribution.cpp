@@ -96,7 +96,7 @@ GridCoord owner_in(const Splits& d, GlobalIndex i) noexcept { return {d.owner[in
 
 LocalIndex to_local_in(const Splits& d, GlobalIndex i) noexcept {
   const std::size_t here = interval_of(d, i);
-  return {elements_before(d, here, d.owner[here]) + i.value - d.bounds[here]};
+  return {elements_before(d, here, d.owner[here]) + (i.value - d.bounds[here])};
 }
 
 GlobalIndex to_global_in(const Splits& d, GridCoord c, LocalIndex i) noexcept {
