@@ -144,7 +144,6 @@ std::string Job::output() const {
 
 bool Job::was_ended_by_mpi() {
   const std::string text = output();
-  if (!wait(Deadline::after(0))) return text.find("may now hang or fail") != std::string::npos;
   return wait(Deadline::after(0)) == 255 && text.find("pml_ob1_") != std::string::npos &&
          text.find(" FATAL") != std::string::npos;
 }

@@ -74,8 +74,8 @@ public:
   /// the deadline.
   std::optional<int> wait(Deadline deadline);
   std::string output() const;
-  /// Open MPI 4.1 has itself ended it, or holds it up after the words that it "may now hang or
-  /// fail", as it may do with the survivor of a lost peer (transport/mpi/README.md).
+  /// Open MPI 4.1 has itself ended it, as it may do with the survivor of a lost peer
+  /// (transport/mpi/README.md). One that hangs has not ended.
   bool was_ended_by_mpi();
   /// mpirun is one process; a plain job has one for each rank.
   Process& process(std::size_t i) { return *processes_.at(i); }
