@@ -84,29 +84,6 @@ struct SegmentList {
     });
   }
 
-  /// Calls visit(begin, length) for each run of neighbours in my local indices: segments that touch
-  /// are one run.
-  template <class Visit>
-  void for_each_run(Visit&& visit) const {
-    Index begin = 0, length = 0;
-    const auto add = [&](Index at, Index elements) {
-      if (at == begin + length) {
-        length += elements;
-        return;
-      }
-      if (length > 0) visit(begin, length);
-      begin = at;
-      length = elements;
-    };
-    for_each_family([&](const Family& f) {
-      Index at = f.first.begin.value;
-      if (f.first.length == family_stride) return add(at, f.count * family_stride);
-      add(at, f.first.length);
-      for (Index i = 1; i < f.count; ++i) add(at += family_stride, f.first.length);
-    });
-    if (length > 0) visit(begin, length);
-  }
-
 private:
   Segment moved(Segment s, Index turns, Index segments) const noexcept {
     s.begin.value += turns * stride + segments * family_stride;

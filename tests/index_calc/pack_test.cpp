@@ -4,41 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/error.hpp"
 #include "index_calc/runs.hpp"
+#include "tests/index_calc/cells.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 
 namespace tremula::index_calc {
 namespace {
 
-using testing::Random, testing::World;
-
-/// Few elements, but now and then a dimension that is longer than a tile of the transposition.
-std::vector<Index> random_shape(Random& random, std::size_t dimensions) {
-  constexpr Index longest[] = {60, 14, 6, 5};
-  std::vector<Index> shape;
-  for (std::size_t d = 0; d < dimensions; ++d)
-    shape.push_back(random.one_in(30) ? 0 : random.in(1, longest[dimensions - 1]));
-  if (random.one_in(4))
-    shape[static_cast<std::size_t>(random.in(0, static_cast<Index>(dimensions) - 1))] = 40;
-  return shape;
-}
-
-/// An element of any size that carries a number, and shows when only a part of it was moved.
-void put_number(std::byte* at, std::size_t element_bytes, Index number) {
-  for (std::size_t i = 0; i < element_bytes; ++i)
-    at[i] = static_cast<std::byte>(static_cast<std::uint64_t>(number) >> (8 * (i % 8)) ^ (i / 8));
-}
-
-std::vector<std::byte> buffer_of(const std::vector<Index>& numbers, std::size_t element_bytes) {
-  std::vector<std::byte> bytes(numbers.size() * element_bytes);
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    put_number(bytes.data() + i * element_bytes, element_bytes, numbers[i]);
-  return bytes;
-}
+using testing::Random, testing::World, testing::buffer_of, testing::random_shape;
 
 /// The runs of these elements, walked one by one.
 Runs runs_of(const World& world, const std::vector<Index>& elements) {
@@ -92,7 +68,7 @@ TEST(Pack, MovesEveryElementToItsPlaceInAgreedWireOrder) {
 
 TEST(Pack, TransposesLargerThanATile) {
   for (const char* shape :
-       {"shape=40x37 grid=1x1", "shape=37x3x33 grid=1x1x1", "shape=2x35x3x19 grid=1x1x1x1"}) {
+       {"shape=140x137 grid=1x1", "shape=67x3x83 grid=1x1x1", "shape=2x65x3x69 grid=1x1x1x1"}) {
     Layout rows = Layout::parse(shape), columns = rows;
     columns.storage_order = Order::column;
     const World source(rows), target(columns);

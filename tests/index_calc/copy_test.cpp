@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// pack.hpp: packages in stretches, and straight from one local buffer to the other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/error.hpp"
+#include "index_calc/pack.hpp"
+#include "tests/index_calc/cells.hpp"
+#include "tests/index_calc/oracle.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+using testing::Random, testing::World, testing::buffer_of, testing::random_shape;
+using Buffers = std::map<Rank, std::vector<std::byte>>;
+
+/// Random stretches that make up the whole, in random order.
+std::vector<Stretch> stretches_of(Index elements, Random& random) {
+  std::vector<Stretch> result;
+  for (Index at = 0; at < elements;) {
+    const Index most = random.one_in(3) ? elements - at : std::min(elements - at, elements / 4 + 1);
+    result.push_back({.first = at, .count = random.in(1, most)});
+    at += result.back().count;
+  }
+  for (std::size_t i = result.size(); i > 1; --i)
+    std::swap(result[i - 1],
+              result[static_cast<std::size_t>(random.in(0, static_cast<Index>(i) - 1))]);
+  return result;
+}
+
+/// An array in the memory of both sides, and all ways to bring it from one side to the other.
+struct Redistribution {
+  Layout from, to;
+  std::size_t width;
+  Order order;
+  Buffers source;  ///< with all numbers
+  Buffers target;  ///< as it must be in the end: -1 where no element lies
+
+  Buffers empty_target() const {
+    Buffers result = target;
+    for (auto& [rank, bytes] : result)
+      bytes = buffer_of(std::vector<Index>(bytes.size() / width, -1), width);
+    return result;
+  }
+
+  /// move(my package, my part, me) for all packages of all ranks of `mine`.
+  template <class Move>
+  void for_each_package(const Layout& mine, const Layout& theirs, const Buffers& ranks,
+                        Move&& move) const {
+    for (const auto& [me, bytes] : ranks) {
+      const Plan plan = make_plan(mine, theirs, me);
+      for (std::size_t i = 0; i < plan.size(); ++i) move(plan[i], local_part(mine, me), me);
+    }
+  }
+
+  std::span<std::byte> piece(std::span<std::byte> wire, Stretch s) const {
+    return wire.subspan(static_cast<std::size_t>(s.first) * width,
+                        static_cast<std::size_t>(s.count) * width);
+  }
+
+  void expect_stretches_make_the_whole(Random& random) const {
+    Buffers arrived = empty_target();
+    for_each_package(from, to, source, [&](const Package& package, const LocalPart& part, Rank me) {
+      const auto elements = static_cast<std::size_t>(package.elements);
+      std::vector<std::byte> whole(elements * width), wire(elements * width);
+      pack(package, part, order, width, source.at(me), whole);
+      for (const Stretch s : stretches_of(package.elements, random))
+        pack(package, part, order, width, s, source.at(me), piece(wire, s));
+      ASSERT_TRUE(wire == whole);
+      const Plan other = make_plan(to, from, package.peer);
+      for (const Stretch s : stretches_of(package.elements, random))
+        unpack(other[other.find(me)], local_part(to, package.peer), order, width, s, piece(wire, s),
+               arrived.at(package.peer));
+    });
+    expect_arrived(arrived);
+  }
+
+  void expect_copies_arrive(Random& random) const {
+    Buffers read = empty_target();
+    Buffers read_in_stretches = read, written = read, written_in_stretches = read;
+    for_each_package(to, from, target, [&](const Package& package, const LocalPart& mine, Rank me) {
+      const LocalPart theirs = local_part(from, package.peer);
+      const auto& bytes = source.at(package.peer);
+      copy_from_peer(package, mine, theirs, width, bytes, read.at(me));
+      for (const Stretch s : stretches_of(package.elements, random))
+        copy_from_peer(package, mine, theirs, order, width, s, bytes, read_in_stretches.at(me));
+    });
+    for_each_package(from, to, source, [&](const Package& package, const LocalPart& mine, Rank me) {
+      const LocalPart theirs = local_part(to, package.peer);
+      const auto& bytes = source.at(me);
+      copy_to_peer(package, mine, theirs, width, bytes, written.at(package.peer));
+      for (const Stretch s : stretches_of(package.elements, random))
+        copy_to_peer(package, mine, theirs, order, width, s, bytes,
+                     written_in_stretches.at(package.peer));
+    });
+    for (const Buffers* all : {&read, &read_in_stretches, &written, &written_in_stretches})
+      expect_arrived(*all);
+  }
+
+  void expect_arrived(const Buffers& arrived) const {
+    for (const auto& [rank, bytes] : target)
+      ASSERT_TRUE(arrived.at(rank) == bytes) << "rank " << rank;
+  }
+};
+
+TEST(Copy, GivesEveryElementItsPlaceAndLeavesOtherCellsAlone) {
+  Random random;
+  for (int round = 0; round < 500 && !::testing::Test::HasFailure(); ++round) {
+    const auto shape = random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
+    const Index most = shape.size() < 3 ? 4 : 2;
+    Redistribution r{.from = random.layout(shape, most),
+                     .to = random.layout(shape, most),
+                     .width = std::size_t{1} << random.in(0, 4),
+                     .order = random.one_in(2) ? Order::row : Order::column,
+                     .source = {},
+                     .target = {}};
+    SCOPED_TRACE(to_string(r.from) + "  to  " + to_string(r.to) + " width " +
+                 std::to_string(r.width));
+    for (const auto& [rank, numbers] : World(r.from).buffers)
+      r.source[rank] = buffer_of(numbers, r.width);
+    for (const auto& [rank, numbers] : World(r.to).buffers)
+      r.target[rank] = buffer_of(numbers, r.width);
+    r.expect_stretches_make_the_whole(random);
+    r.expect_copies_arrive(random);
+  }
+}
+
+/// As World::buffers, of two dimensions and with the room's own local parts: for large arrays.
+Buffers large_buffers(const Layout& layout, std::size_t width) {
+  const auto rows = testing::deal(layout.dims[0]), columns = testing::deal(layout.dims[1]);
+  std::map<Rank, std::vector<Index>> numbers;
+  std::map<Rank, LocalPart> parts;
+  Index number = 0;
+  for (std::size_t i = 0; i < rows.owner.size(); ++i)
+    for (std::size_t k = 0; k < columns.owner.size(); ++k, ++number) {
+      const Rank rank = static_cast<Rank>(rows.owner[i] * grid(layout.dims[1]) + columns.owner[k]);
+      if (!parts.contains(rank)) {
+        parts[rank] = local_part(layout, rank);
+        numbers[rank].assign(static_cast<std::size_t>(parts[rank].allocated), -1);
+      }
+      const LocalPart& part = parts[rank];
+      numbers[rank][static_cast<std::size_t>(part.first + rows.local[i] * part.stride[0] +
+                                             columns.local[k] * part.stride[1])] = number;
+    }
+  Buffers result;
+  for (const auto& [rank, all] : numbers) result[rank] = buffer_of(all, width);
+  return result;
+}
+
+TEST(Copy, OfMoreThanACacheHoldsIsTheSame) {
+  Random random;
+  constexpr const char* pairs[][2] = {{"grid=1x1", "grid=1x1 store=column ghost=1x1"},
+                                      {"grid=1x2 block1=1 ghost=0x1", "grid=1x1"},
+                                      {"grid=2x1 block0=7", "grid=1x1 block=5x3 ghost=2x3"},
+                                      {"grid=1x2 block1=37", "grid=1x1 store=column"}};
+  for (const std::size_t width : {2U, 4U, 8U, 16U})
+    for (const auto& [mine, theirs] : pairs) {
+      // Two packages of more than 2 MiB each at most.
+      const std::string shape = "shape=" + std::to_string(random.in(600, 620)) + "x" +
+                                std::to_string((std::size_t{5} << 20) / 600 / width) + " ";
+      Redistribution r{.from = Layout::parse(shape + mine),
+                       .to = Layout::parse(shape + theirs),
+                       .width = width,
+                       .order = random.one_in(2) ? Order::row : Order::column,
+                       .source = {},
+                       .target = {}};
+      SCOPED_TRACE(to_string(r.from) + "  to  " + to_string(r.to) + " width " +
+                   std::to_string(width));
+      r.source = large_buffers(r.from, width);
+      r.target = large_buffers(r.to, width);
+      r.expect_stretches_make_the_whole(random);
+      r.expect_copies_arrive(random);
+    }
+}
+
+/// A rank with 4 x 6 elements, and a peer with the right half of them and ghost cells.
+class CopyFromLiar : public ::testing::Test {
+protected:
+  void expect_refused(const LocalPart& theirs, const std::string& text) {
+    expect_refused(theirs, their_local_.size(), text);
+  }
+  void expect_refused(const LocalPart& theirs, std::size_t bytes, const std::string& text) {
+    const auto before_mine = my_local_, before_theirs = their_local_;
+    const auto span = std::span(their_local_).first(bytes);
+    for (const bool reading : {true, false}) {
+      try {
+        reading ? copy_from_peer(plan_[1], mine_, theirs, 8, span, my_local_)
+                : copy_to_peer(plan_[1], mine_, theirs, 8, my_local_, span);
+        ADD_FAILURE() << "expected an error with: " << text;
+      } catch (const core::Error& e) {
+        EXPECT_EQ(e.code(), core::Errc::invalid_argument);
+        EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+      }
+    }
+    EXPECT_EQ(my_local_, before_mine);
+    EXPECT_EQ(their_local_, before_theirs);
+  }
+
+  Layout layout_ = Layout::parse("shape=4x6 grid=1x1");
+  Layout other_ = Layout::parse("shape=4x6 grid=1x2 ghost=1x1");
+  Plan plan_ = make_plan(layout_, other_, 0);
+  LocalPart mine_ = local_part(layout_, 0), theirs_ = local_part(other_, 1);
+  std::vector<std::byte> my_local_ = std::vector<std::byte>(24 * 8, std::byte{1});
+  std::vector<std::byte> their_local_ = std::vector<std::byte>(30 * 8, std::byte{2});
+};
+
+TEST_F(CopyFromLiar, IsRefusedBeforeAnythingIsTouched) {
+  constexpr Index most = std::numeric_limits<Index>::max();
+  ASSERT_EQ(theirs_.allocated, 30);
+  ASSERT_EQ(theirs_.first, 6);
+  const std::string outside = "expected all elements of the package among the ";
+  LocalPart lie = theirs_;
+  for (const Index first : {Index{-1}, Index{13}, most, -most - 1}) {
+    lie.first = first;
+    expect_refused(lie, outside + "30 of the peer's part, found first " + std::to_string(first));
+  }
+  lie.first = 12;  // the last element is the last cell
+  EXPECT_NO_THROW(copy_from_peer(plan_[1], mine_, lie, 8, their_local_, my_local_));
+  for (const std::size_t d : {0U, 1U})
+    for (const Index stride : {Index{0}, Index{-1}, Index{12}, most / 2, most, -most - 1}) {
+      lie = theirs_;
+      lie.stride[d] = stride;
+      expect_refused(lie, outside + "30 of the peer's part");
+    }
+  lie = theirs_;
+  lie.allocated = 24 - 1;
+  expect_refused(lie, outside + "23 of the peer's part");
+  for (const Index allocated : {Index{31}, most / 8, most, Index{-1}, -most - 1}) {
+    lie.allocated = allocated;
+    expect_refused(lie, "expected a peer's buffer of " + std::to_string(allocated) +
+                            " elements of 8 bytes, found 240 bytes");
+  }
+  expect_refused(theirs_, 239, "expected a peer's buffer of 30 elements of 8 bytes, found 239");
+  lie = theirs_;
+  lie.dimensions = 1;
+  expect_refused(lie, "expected a peer's part of 2 dimensions, found 1");
+  expect_refused(LocalPart{}, "expected a peer's part of 2 dimensions, found 0");
+}
+
+TEST_F(CopyFromLiar, MayLieAboutAStrideThatNoElementTakes) {
+  const Layout line = Layout::parse("shape=1x6 grid=1x1");
+  const LocalPart mine = local_part(line, 0);
+  LocalPart theirs = mine;
+  theirs.stride[0] = std::numeric_limits<Index>::max();
+  copy_from_peer(make_plan(line, line, 0)[0], mine, theirs, 8, std::span(their_local_).first(48),
+                 my_local_);
+  EXPECT_EQ(std::ranges::count(my_local_, std::byte{2}), 48);
+}
+
+TEST(Stretch, IsRefusedBeyondThePackage) {
+  const Layout layout = Layout::parse("shape=6 grid=1");
+  const Plan plan = make_plan(layout, layout, 0);
+  const Package package = plan[0];
+  const LocalPart part = local_part(layout, 0);
+  std::vector<std::byte> local(48), wire(48);
+  constexpr Index most = std::numeric_limits<Index>::max();
+  for (const Stretch s : {Stretch{-1, 2}, Stretch{0, 7}, Stretch{5, 2}, Stretch{7, 0},
+                          Stretch{0, -1}, Stretch{1, most}, Stretch{most, 1}})
+    EXPECT_THROW(pack(package, part, Order::row, 8, s, local, wire), core::Error);
+  EXPECT_THROW(pack(package, part, Order::row, 8, {2, 3}, local, wire), core::Error);
+  EXPECT_NO_THROW(pack(package, part, Order::row, 8, {6, 0}, local, std::span(wire).first(0)));
+}
+
+}  // namespace
+}  // namespace tremula::index_calc
