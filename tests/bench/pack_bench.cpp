@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// All packages of rank 0 packed and unpacked, each turn beside a memcpy of the same bytes. Counter
-// `of_memcpy` is the part of memcpy's speed that is reached.
+// All packages of rank 0 packed, packed in pieces, unpacked and copied straight from the buffers of
+// the peers, each turn beside a memcpy of the same bytes. Times are medians; counter `of_memcpy` is
+// the part of memcpy's speed that is reached.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -25,76 +27,167 @@ double seconds_of(const std::function<void()>& action) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-enum class Direction { pack, unpack };
-
-void move_packages(benchmark::State& state, Direction direction, const std::string& mine,
-                   const std::string& theirs, std::size_t element_bytes) {
-  const Layout layout = Layout::parse(mine);
-  const Plan plan = make_plan(layout, Layout::parse(theirs), 0);
-  const LocalPart part = local_part(layout, 0);
-  Buffer local(static_cast<std::size_t>(part.allocated) * element_bytes);
-  Buffer wire(static_cast<std::size_t>(plan.elements()) * element_bytes);
-  std::memset(local.span().data(), 1, local.bytes());  // the system gives pages on first use
-  std::memset(wire.span().data(), 2, wire.bytes());
-
-  Index runs_in_all = 0;
-  for (std::size_t i = 0; i < plan.size(); ++i)
-    runs_in_all += runs(plan[i], part, layout.storage_order).count;
-
-  const auto move = [&] {
-    std::size_t at = 0;
-    for (std::size_t i = 0; i < plan.size(); ++i) {
-      const Package package = plan[i];
-      const auto bytes = static_cast<std::size_t>(package.elements) * element_bytes;
-      const auto piece = wire.span().subspan(at, bytes);
-      if (direction == Direction::pack)
-        pack(package, part, layout.storage_order, element_bytes, local.span(), piece);
-      else
-        unpack(package, part, layout.storage_order, element_bytes, piece, local.span());
-      at += bytes;
-    }
-  };
-  double moving = 0, copying = 0;
-  for (auto _ : state) {
-    copying +=
-        seconds_of([&] { std::memcpy(wire.span().data(), local.span().data(), wire.bytes()); });
-    const double turn = seconds_of(move);
-    moving += turn;
-    state.SetIterationTime(turn);
-  }
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(wire.bytes()));
-  state.counters["of_memcpy"] = copying / moving;
-  state.counters["run_bytes"] =
-      static_cast<double>(wire.bytes()) / static_cast<double>(runs_in_all);
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
+
+Buffer filled(Index elements, std::size_t element_bytes) {
+  Buffer result(static_cast<std::size_t>(elements) * element_bytes);
+  std::memset(result.span().data(), 1, result.bytes());  // the system gives pages on first use
+  return result;
+}
+
+/// Rank 0 of `mine` and all its peers.
+class Case {
+public:
+  Case(const std::string& mine, const std::string& theirs, std::size_t element_bytes)
+      : element_bytes_(element_bytes) {
+    const Layout layout = Layout::parse(mine), other = Layout::parse(theirs);
+    order_ = other.storage_order;
+    plan_ = make_plan(layout, other, 0);
+    part_ = local_part(layout, 0);
+    local_ = filled(part_.allocated, element_bytes);
+    wire_ = filled(plan_.elements(), element_bytes);
+    for (std::size_t i = 0; i < plan_.size(); ++i) {
+      runs_ += runs(plan_[i], part_, order_).count;
+      peers_.push_back(local_part(other, plan_[i].peer));
+    }
+  }
+
+  std::size_t bytes() const { return wire_.bytes(); }
+  double run_bytes() const { return static_cast<double>(bytes()) / static_cast<double>(runs_); }
+
+  void memcpy() { std::memcpy(wire_.span().data(), local_.span().data(), wire_.bytes()); }
+
+  void pack() {
+    for_each_package([&](const Package& package, std::span<std::byte> wire) {
+      tremula::index_calc::pack(package, part_, order_, element_bytes_, local_.span(), wire);
+    });
+  }
+
+  /// In pieces of 512 KiB into four buffers in turn, as a message is filled and sent.
+  void pack_in_pieces() {
+    constexpr std::size_t piece_bytes = std::size_t{512} << 10, buffers = 4;
+    const auto piece = static_cast<Index>(piece_bytes / element_bytes_);
+    std::size_t turn = 0;
+    for (std::size_t i = 0; i < plan_.size(); ++i)
+      for (Index at = 0; at < plan_[i].elements; at += piece) {
+        const Index now = std::min(piece, plan_[i].elements - at);
+        tremula::index_calc::pack(
+            plan_[i], part_, order_, element_bytes_, {at, now}, local_.span(),
+            wire_.span().subspan(turn++ % buffers * piece_bytes,
+                                 static_cast<std::size_t>(now) * element_bytes_));
+      }
+  }
+
+  void unpack() {
+    for_each_package([&](const Package& package, std::span<std::byte> wire) {
+      tremula::index_calc::unpack(package, part_, order_, element_bytes_, wire, local_.span());
+    });
+  }
+
+  /// @pre fill_peers was called
+  void copy_from_peers() {
+    for (std::size_t i = 0; i < plan_.size(); ++i)
+      copy_from_peer(plan_[i], part_, peers_[i], element_bytes_, peer_buffers_[i].span(),
+                     local_.span());
+  }
+  void copy_to_peers() {
+    for (std::size_t i = 0; i < plan_.size(); ++i)
+      copy_to_peer(plan_[i], part_, peers_[i], element_bytes_, local_.span(),
+                   peer_buffers_[i].span());
+  }
+  void fill_peers() {
+    for (const LocalPart& peer : peers_)
+      peer_buffers_.push_back(filled(peer.allocated, element_bytes_));
+  }
+
+private:
+  template <class Visit>
+  void for_each_package(Visit&& visit) {
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < plan_.size(); ++i) {
+      const Package package = plan_[i];
+      const auto size = static_cast<std::size_t>(package.elements) * element_bytes_;
+      visit(package, wire_.span().subspan(at, size));
+      at += size;
+    }
+  }
+
+  std::size_t element_bytes_;
+  Order order_ = Order::row;
+  Plan plan_;
+  LocalPart part_;
+  std::vector<LocalPart> peers_;
+  Index runs_ = 0;
+  Buffer local_, wire_;
+  std::vector<Buffer> peer_buffers_;
+};
+
+struct Movement {
+  const char* name;
+  void (Case::*move)();
+  bool has_peers = false;
+};
+constexpr Movement movements[] = {
+    {"pack", &Case::pack},
+    {"pack_in_pieces", &Case::pack_in_pieces},
+    {"unpack", &Case::unpack},
+    {"copy_from_peer", &Case::copy_from_peers, true},
+    {"copy_to_peer", &Case::copy_to_peers, true},
+};
 
 struct Redistribution {
   const char* name;
+  std::size_t element_bytes;
   const char* mine;
   const char* theirs;
 };
 constexpr Redistribution redistributions[] = {
-    {"rows_to_rows", "shape=4096x4096 grid=4x1", "shape=4096x4096 grid=3x1"},
-    {"tiles_to_columns", "shape=4096x4096 grid=2x2 block=64x64", "shape=4096x4096 grid=1x3"},
-    {"tiles_to_tiles", "shape=4096x4096 grid=2x2 block=64x64",
+    {"contiguous_256MiB", 8, "shape=33554432 grid=1", "shape=33554432 grid=1"},
+    {"runs_64KiB", 8, "shape=2048x16384 grid=1x1", "shape=2048x16384 grid=1x2"},
+    {"runs_256B", 8, "shape=8192x8192 grid=2x2 block=32x32",
+     "shape=8192x8192 grid=2x2 block=128x128"},
+    {"from_cyclic", 8, "shape=8192x8192 grid=2x2 block=1x1",
+     "shape=8192x8192 grid=2x2 block=64x64"},
+    {"to_cyclic", 8, "shape=8192x8192 grid=2x2 block=64x64", "shape=8192x8192 grid=2x2 block=1x1"},
+    {"to_cyclic", 4, "shape=8192x8192 grid=2x2 block=64x64", "shape=8192x8192 grid=2x2 block=1x1"},
+    {"transposed_4096", 8, "shape=4096x4096 grid=1x1", "shape=4096x4096 grid=1x1 store=column"},
+    {"transposed_4097", 8, "shape=4097x4097 grid=1x1", "shape=4097x4097 grid=1x1 store=column"},
+    {"transposed_4096", 4, "shape=4096x4096 grid=1x1", "shape=4096x4096 grid=1x1 store=column"},
+    {"transposed_4097", 4, "shape=4097x4097 grid=1x1", "shape=4097x4097 grid=1x1 store=column"},
+    {"slab_to_pencil", 8, "shape=512x256x256 grid=4x1x1", "shape=512x256x256 grid=1x2x2"},
+    {"tiles_to_tiles", 8, "shape=4096x4096 grid=2x2 block=64x64",
      "shape=4096x4096 grid=3x3 block=30x50"},
-    {"rows_to_cyclic_columns", "shape=4096x4096 grid=4x1", "shape=4096x4096 grid=1x3 block1=1"},
 };
 
+void measure(benchmark::State& state, const Redistribution& r, const Movement& movement) {
+  Case c(r.mine, r.theirs, r.element_bytes);
+  if (movement.has_peers) c.fill_peers();
+  std::vector<double> moving, copying;
+  for (auto _ : state) {
+    copying.push_back(seconds_of([&] { c.memcpy(); }));
+    moving.push_back(seconds_of([&] { (c.*movement.move)(); }));
+    state.SetIterationTime(moving.back());
+  }
+  const auto bytes = static_cast<double>(c.bytes());
+  state.counters["bytes_per_s"] = bytes / median(moving);
+  state.counters["of_memcpy"] = median(copying) / median(moving);
+  state.counters["run_bytes"] = c.run_bytes();
+}
+
 const bool registered = [] {
-  for (const auto& r : redistributions)
-    for (const std::size_t element_bytes : {4u, 8u})
-      for (const auto direction : {Direction::pack, Direction::unpack}) {
-        const std::string name = std::string(direction == Direction::pack ? "pack/" : "unpack/") +
-                                 r.name + "/" + std::to_string(element_bytes) + "_bytes";
-        benchmark::RegisterBenchmark(name.c_str(),
-                                     [=](benchmark::State& state) {
-                                       move_packages(state, direction, r.mine, r.theirs,
-                                                     element_bytes);
-                                     })
-            ->UseManualTime()
-            ->Unit(benchmark::kMillisecond);
-      }
+  for (const Redistribution& r : redistributions)
+    for (const Movement& movement : movements) {
+      const std::string name = std::string(movement.name) + "/" + r.name + "/" +
+                               std::to_string(r.element_bytes) + "_bytes";
+      benchmark::RegisterBenchmark(
+          name.c_str(), [&r, &movement](benchmark::State& state) { measure(state, r, movement); })
+          ->UseManualTime()
+          ->Unit(benchmark::kMillisecond);
+    }
   return true;
 }();
 
