@@ -126,9 +126,12 @@ public:
   virtual Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) = 0;
   /// Lets operations in flight proceed; call often while waiting for anything.
   virtual void progress() = 0;
+  /// True if this process and `peer`'s can map each other's memory (local/shared_memory.hpp).
+  /// @pre connected
+  virtual bool is_near(Rank) const noexcept { return false; }
 };
 
-/// One way of moving bytes: "loopback", "ofi", "mpi". Chosen at run time; several may live in one
+/// One way of moving bytes: "loopback", "local", "ofi", "mpi". Chosen at run time; several may live in one
 /// process.
 class Transport {
 public:

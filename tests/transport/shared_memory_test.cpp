@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory between two processes: a child of the test plays the peer.
+#include "transport/local/shared_memory.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+
+#include "core/error.hpp"
+
+namespace tremula::transport::local {
+namespace {
+
+using core::Errc, core::Error;
+
+/// Runs `body` in a child process; its result, or the number of the signal that ended it, negative.
+int in_child(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int result = 100;
+    try {
+      result = body();
+    } catch (const Error& error) {
+      result = -static_cast<int>(error.code());
+    }
+    _exit(result);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/// A child that holds memory until it is killed, and where that memory is.
+class Owner {
+public:
+  Owner() {
+    std::array<int, 2> pipe_ends{};
+    if (pipe(pipe_ends.data()) != 0) throw std::runtime_error("pipe");
+    child_ = fork();
+    if (child_ == 0) {
+      SharedMemory memory(10000);
+      std::memset(memory.bytes().data(), 7, 10000);
+      const Place mine = memory.place();
+      if (write(pipe_ends[1], &mine, sizeof mine) != sizeof mine) _exit(1);
+      for (;;) pause();
+    }
+    if (read(pipe_ends[0], &place, sizeof place) != sizeof place) throw std::runtime_error("read");
+    for (const int end : pipe_ends) close(end);
+  }
+  ~Owner() { kill(); }
+  void kill() {
+    if (child_ == 0) return;
+    ::kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    child_ = 0;
+  }
+  Place place;
+
+private:
+  pid_t child_;
+};
+
+Errc error_of(const Place& place) {
+  try {
+    const Mapping mapping(place, true);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return {};
+}
+
+TEST(SharedMemory, IsSeenAndWrittenByAPeer) {
+  std::byte* mine = allocate(5000);
+  std::memset(mine, 3, 5000);
+  const auto place = place_of({mine + 4000, 1000});
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->offset, 4000u);
+  EXPECT_EQ(in_child([&] {
+              const Mapping mapping(*place, true);
+              const auto bytes = mapping.bytes();
+              if (bytes.size() < 5000 || bytes[place->offset] != std::byte{3}) return 1;
+              bytes[place->offset] = std::byte{4};
+              return 0;
+            }),
+            0);
+  EXPECT_EQ(mine[4000], std::byte{4});
+  EXPECT_EQ(mine[3999], std::byte{3});
+  deallocate(mine);
+}
+
+TEST(SharedMemory, IsKnownByAnyPartOfItAndByNothingElse) {
+  std::byte* first = allocate(100);
+  std::byte* second = allocate(100);
+  EXPECT_TRUE(place_of({first, 100}));
+  EXPECT_TRUE(place_of({second + 99, 1}));
+  EXPECT_NE(place_of({first, 1})->region, place_of({second, 1})->region);
+  EXPECT_FALSE(place_of({first, 101}));
+  EXPECT_FALSE(place_of({first - 1, 2}));
+  const std::byte elsewhere{};
+  EXPECT_FALSE(place_of({&elsewhere, 1}));
+  deallocate(first);
+  EXPECT_FALSE(place_of({first, 1}));
+  EXPECT_TRUE(place_of({second, 100}));
+  deallocate(second);
+  EXPECT_THROW(deallocate(second), Error);
+  EXPECT_THROW(allocate(0), Error);
+}
+
+TEST(SharedMemory, OutlivesItsOwnerForWhoHasMappedIt) {
+  Owner owner;
+  const Mapping mapping(owner.place, false);
+  owner.kill();
+  EXPECT_EQ(mapping.bytes()[9999], std::byte{7});
+  EXPECT_EQ(error_of(owner.place), Errc::peer_lost);  // nothing is left that could be opened
+}
+
+TEST(SharedMemory, SaysWhenItsOwnerNeedsItNoLonger) {
+  std::byte* mine = allocate(10);
+  const Mapping mapping(*place_of({mine, 10}), false);
+  EXPECT_FALSE(mapping.is_abandoned());
+  deallocate(mine);
+  EXPECT_TRUE(mapping.is_abandoned());
+  EXPECT_EQ(mapping.bytes()[0], std::byte{0});  // still there for the one who copies
+}
+
+TEST(SharedMemory, IsNotTakenForAnother) {
+  const SharedMemory memory(10);
+  Place other = memory.place();
+  other.region ^= 1;
+  EXPECT_EQ(error_of(other), Errc::transport);
+  other = memory.place();
+  other.file = 100000;
+  EXPECT_EQ(error_of(other), Errc::transport);
+  const File plain(open("/proc/self/exe", O_RDONLY));
+  other.file = static_cast<std::uint64_t>(plain.get());
+  EXPECT_EQ(error_of(other), Errc::transport);
+  other.process = 1u << 30;
+  EXPECT_EQ(error_of(other), Errc::peer_lost);
+}
+
+TEST(SharedMemory, CannotBeCutOffUnderAPeer) {
+  Owner owner;
+  const auto path =
+      "/proc/" + std::to_string(owner.place.process) + "/fd/" + std::to_string(owner.place.file);
+  EXPECT_NE(truncate(path.c_str(), 0), 0);
+}
+
+TEST(SharedMemory, IsClosedToOtherUsers) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  Owner owner;
+  EXPECT_EQ(in_child([&] {
+              if (setuid(65534) != 0) return 1;
+              return error_of(owner.place) == Errc::transport ? 0 : 2;
+            }),
+            0);
+}
+
+TEST(SharedMemory, NamesTheSameHostInEveryProcessOfIt) {
+  const auto mine = host_identity();
+  EXPECT_GT(mine.size(), 30u);
+  EXPECT_EQ(in_child([&] { return host_identity() == mine ? 0 : 1; }), 0);
+}
+
+}  // namespace
+}  // namespace tremula::transport::local

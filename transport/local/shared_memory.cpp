@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/local/shared_memory.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+
+#include "core/error.hpp"
+
+namespace tremula::transport::local {
+
+using core::Errc, core::Error;
+
+namespace {
+
+/// What stands before the bytes: a page of its own, so that they begin on a page.
+constexpr std::size_t head_bytes = 4096;
+struct Head {
+  std::uint64_t region;
+  std::atomic<std::uint32_t> is_abandoned;
+};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+Head& head_of(const Pages& pages) { return *reinterpret_cast<Head*>(pages.bytes().data()); }
+
+constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW;  // no peer can be surprised by an end
+
+Error system_error(const std::string& what) {
+  return Error(Errc::internal, fmt::format("shared memory: {}: {}", what, std::strerror(errno)));
+}
+
+/// "4026531836" of the namespace "pid:[4026531836]".
+std::string namespace_number(const char* kind) {
+  std::error_code ignored;
+  const auto link =
+      std::filesystem::read_symlink(std::string("/proc/self/ns/") + kind, ignored).string();
+  return link.substr(link.find('[') + 1, link.find(']') - link.find('[') - 1);
+}
+
+std::uint64_t random_number() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+/// All memory that allocate() gave out in this process, by its first byte.
+struct Allocations {
+  std::mutex mutex;
+  std::map<const std::byte*, std::unique_ptr<SharedMemory>, std::greater<>> memory;
+};
+Allocations& allocations() {
+  static Allocations* all = new Allocations;  // outlives whoever frees at the end of the program
+  return *all;
+}
+
+}  // namespace
+
+std::string host_identity() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return fmt::format("{}.{}.{}.{}", boot, namespace_number("pid"), namespace_number("user"),
+                     geteuid());
+}
+
+void FileTraits::close(int file) noexcept { ::close(file); }
+
+Pages::Pages(const File& file, std::size_t bytes, bool is_writable) {
+  void* at = mmap(nullptr, bytes, is_writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                  MAP_SHARED | MAP_NORESERVE, file.get(), 0);
+  if (at == MAP_FAILED) throw system_error(fmt::format("expected to map {} bytes", bytes));
+  bytes_ = {static_cast<std::byte*>(at), bytes};
+}
+
+Pages::~Pages() {
+  if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+}
+
+SharedMemory::SharedMemory(std::size_t bytes)
+    : file_(memfd_create("tremula", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+  if (!file_) throw system_error("expected a file descriptor (ulimit -n)");
+  const std::size_t all = head_bytes + bytes;
+  if (ftruncate(file_.get(), static_cast<off_t>(all)) != 0 ||
+      fcntl(file_.get(), F_ADD_SEALS, seals) != 0)
+    throw system_error(fmt::format("expected {} bytes", all));
+  pages_ = Pages(file_, all, true);
+  place_ = {.process = static_cast<std::uint64_t>(getpid()),
+            .file = static_cast<std::uint64_t>(file_.get()),
+            .region = random_number(),
+            .offset = 0};
+  new (pages_.bytes().data()) Head{place_.region, {0}};
+}
+
+SharedMemory::~SharedMemory() {  // a forked child's copy says nothing of its parent's memory
+  if (place_.process == static_cast<std::uint64_t>(getpid())) head_of(pages_).is_abandoned = 1;
+}
+
+std::span<std::byte> SharedMemory::bytes() const noexcept {
+  return pages_.bytes().subspan(head_bytes);
+}
+
+Mapping::Mapping(const Place& place, bool is_writable) : region_(place.region) {
+  const auto wrong = [&](const std::string& found) {
+    return Error(
+        Errc::transport,
+        fmt::format("shared memory of process {}: expected file {} to be memory of Tremula "
+                    "that this user may open, found {}",
+                    place.process, place.file, found));
+  };
+  const auto path = fmt::format("/proc/{}/fd/{}", place.process, place.file);
+  const File file(
+      open(path.c_str(), (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file && errno == ENOENT && !std::filesystem::exists(fmt::format("/proc/{}", place.process)))
+    throw Error(Errc::peer_lost, fmt::format("process {} has ended", place.process));
+  if (!file) throw wrong(std::strerror(errno));
+  struct stat found {};
+  if ((fcntl(file.get(), F_GET_SEALS) & seals) != seals || fstat(file.get(), &found) != 0 ||
+      static_cast<std::size_t>(found.st_size) < head_bytes)
+    throw wrong("another file");
+  pages_ = Pages(file, static_cast<std::size_t>(found.st_size), is_writable);
+  if (head_of(pages_).region != region_) throw wrong("other memory");
+}
+
+std::span<std::byte> Mapping::bytes() const noexcept { return pages_.bytes().subspan(head_bytes); }
+
+bool Mapping::is_abandoned() const noexcept { return head_of(pages_).is_abandoned != 0; }
+
+std::byte* allocate(std::size_t bytes) {
+  core::expects(bytes > 0, "allocate: expected at least 1 byte, found 0");
+  auto memory = std::make_unique<SharedMemory>(bytes);
+  std::byte* at = memory->bytes().data();
+  const std::scoped_lock lock(allocations().mutex);
+  allocations().memory.emplace(at, std::move(memory));
+  return at;
+}
+
+void deallocate(std::byte* memory) {
+  const std::scoped_lock lock(allocations().mutex);
+  core::expects(
+      allocations().memory.erase(memory) == 1,
+      "deallocate: expected an address that allocate returned, and that is not freed yet");
+}
+
+std::optional<Place> place_of(core::BytesView bytes) {
+  const std::scoped_lock lock(allocations().mutex);
+  const auto found =
+      allocations().memory.lower_bound(bytes.data());  // descending: begins at or before
+  if (found == allocations().memory.end()) return std::nullopt;
+  const auto all = found->second->bytes();
+  const auto offset = static_cast<std::size_t>(bytes.data() - all.data());
+  if (offset > all.size() || bytes.size() > all.size() - offset) return std::nullopt;
+  Place place = found->second->place();
+  place.offset = offset;
+  return place;
+}
+
+}  // namespace tremula::transport::local

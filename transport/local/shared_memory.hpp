@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Memory that other processes of this user on this machine can map. It has no name: a file
+// descriptor holds it (memfd), so nobody else can open it and nothing is left when its processes
+// end, however they end. It is no part of /dev/shm and not bounded by its size.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/types.hpp"
+#include "core/unique_handle.hpp"
+
+namespace tremula::transport::local {
+
+/// Where a peer finds bytes in memory of ours. Opaque to all but the two processes. Valid in the
+/// processes with the same host_identity().
+struct Place {
+  std::uint64_t process = 0;  ///< its number
+  std::uint64_t file = 0;     ///< its descriptor
+  std::uint64_t region = 0;   ///< random number of the memory; no other has it
+  std::uint64_t offset = 0;   ///< bytes from the beginning of the memory
+  friend bool operator==(const Place&, const Place&) = default;
+};
+
+/// Equal in two processes exactly if they can map each other's memory: same boot of the same
+/// machine (whatever name a container gives it), same process numbers, same user.
+std::string host_identity();
+
+struct FileTraits {
+  using Handle = int;
+  static int none() { return -1; }
+  static void close(int file) noexcept;
+};
+using File = core::UniqueHandle<FileTraits>;
+
+/// A range of this process's address space. Move-only.
+class Pages {
+public:
+  Pages() = default;
+  /// Maps a file from its beginning.  @throws core::Error internal with the system's words
+  Pages(const File& file, std::size_t bytes, bool is_writable);
+  Pages(Pages&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  Pages& operator=(Pages&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~Pages();
+  std::span<std::byte> bytes() const noexcept { return bytes_; }
+
+private:
+  std::span<std::byte> bytes_;
+};
+
+/// Zeroed memory of this process that peers can map, sized once; takes room only where it was
+/// written to. Goes back to the system when the last process has unmapped it.
+class SharedMemory {
+public:
+  /// @throws core::Error internal if the system does not give it, with its words
+  explicit SharedMemory(std::size_t bytes);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  std::span<std::byte> bytes() const noexcept;
+  /// Of its first byte.
+  Place place() const noexcept { return place_; }
+
+private:
+  File file_;
+  Pages pages_;
+  Place place_;
+};
+
+/// Memory of a peer in this process's address space.
+class Mapping {
+public:
+  /// @throws core::Error peer_lost if its process has ended, transport if there is no such memory
+  Mapping(const Place& place, bool is_writable);
+
+  /// All of it, whatever the offset of the place.
+  std::span<std::byte> bytes() const noexcept;
+  std::uint64_t region() const noexcept { return region_; }
+  /// True when its owner needs it no longer.
+  bool is_abandoned() const noexcept;
+
+private:
+  Pages pages_;
+  std::uint64_t region_;
+};
+
+// ---- memory that the application asked for ----
+
+/// `bytes` of zeroed memory, on a page boundary, that peers on this machine can copy out of and
+/// into directly. Thread-safe. Takes one file descriptor. A child made by fork shares it with its
+/// parent.
+/// @throws core::Error invalid_argument for 0 bytes, internal if there is none
+std::byte* allocate(std::size_t bytes);
+/// Peers that are copying at this moment keep it until they have finished.
+/// @throws core::Error invalid_argument if `memory` did not come from allocate()
+void deallocate(std::byte* memory);
+/// Where peers find these bytes; empty if they are not memory from allocate(). Thread-safe.
+std::optional<Place> place_of(core::BytesView bytes);
+
+}  // namespace tremula::transport::local
