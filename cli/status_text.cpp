@@ -18,9 +18,10 @@ namespace {
 
 template <class Message>
 Row counters(const Message& of) {
-  return {fmt::format("{}", of.steps()), bytes_text(static_cast<double>(of.bytes())),
+  return {fmt::format("{}", of.steps()),    bytes_text(static_cast<double>(of.bytes())),
           fmt::format("{}", of.packages()), seconds_text(of.plan_seconds()),
-          seconds_text(of.wait_seconds())};
+          seconds_text(of.wait_seconds()),  seconds_text(of.copy_seconds()),
+          seconds_text(of.wire_seconds()),  bytes_text(static_cast<double>(of.copied_bytes()))};
 }
 
 void append_row(std::vector<Row>& rows, Row row, const wire::StepStatus& of) {
@@ -45,7 +46,8 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
                      fmt::join(stream.waiting_consumers(), ", ")));
     return;
   }
-  std::vector<Row> rows{{"group", "as", "credit", "step", "moved", "packages", "plan", "waited"}};
+  std::vector<Row> rows{{"group", "as", "credit", "step", "moved", "packages", "plan", "waited",
+                         "copying", "wire", "copied"}};
   append_row(rows, {stream.producer(), "producer", ""}, stream.produced());
   for (const wire::LinkStatus& link : stream.consumers())
     append_row(rows, {link.consumer(), "consumer", fmt::format("{}", link.credit())},

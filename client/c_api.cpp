@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "client/version.hpp"
+#include "transport/local/shared_memory.hpp"
 
 namespace {
 
@@ -34,12 +35,34 @@ std::span<Byte> make_span(Byte* data, std::size_t bytes, const char* name) {
 void copy(const client::Statistics& from, tremula_statistics* to) {
   expects_pointer(to, "statistics");
   *to = {.steps = from.steps,
-         .packages = from.packages,
-         .bytes = from.bytes,
+         .packages = from.traffic.packages,
+         .bytes = from.traffic.bytes,
+         .copied_bytes = from.traffic.copied_bytes,
          .plan_seconds = from.plan_seconds,
          .wait_seconds = from.wait_seconds,
+         .copy_seconds = from.traffic.copy_seconds,
+         .wire_seconds = from.traffic.wire_seconds,
          .transport = {}};
   from.transport.copy(to->transport, sizeof to->transport - 1);
+}
+
+tremula_status copy(const std::vector<client::PeerStatistics>& from, size_t room,
+                    tremula_peer_statistics* to, size_t* count) {
+  expects_pointer(count, "count");
+  core::expects(room == 0 || to != nullptr, "peers: expected an array, found NULL");
+  *count = from.size();
+  for (std::size_t i = 0; i < std::min(room, from.size()); ++i) {
+    const auto& traffic = from[i].traffic;
+    to[i] = {.group = {},
+             .rank = from[i].rank,
+             .packages = traffic.packages,
+             .bytes = traffic.bytes,
+             .copied_bytes = traffic.copied_bytes,
+             .copy_seconds = traffic.copy_seconds,
+             .wire_seconds = traffic.wire_seconds};
+    from[i].group.copy(to[i].group, sizeof to[i].group - 1);
+  }
+  return TREMULA_OK;
 }
 
 tremula_status make_layout(index_calc::Layout value, tremula_layout** out) {
@@ -69,6 +92,21 @@ tremula_status tremula_session_open(const char* group, int rank, int size, const
     expects_pointer(session, "session");
     const auto config = client::load_session_config(text_or_empty(options));
     *session = new tremula_session{client::Session::open(group, rank, size, config)};
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_allocate(size_t bytes, void** memory) {
+  return guarded([&] {
+    expects_pointer(memory, "memory");
+    *memory = transport::local::allocate(bytes);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_deallocate(void* memory) {
+  return guarded([&] {
+    if (memory != nullptr) transport::local::deallocate(static_cast<std::byte*>(memory));
     return TREMULA_OK;
   });
 }
@@ -197,6 +235,34 @@ tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* d
   });
 }
 
+tremula_status tremula_out_put_async(tremula_out_stream* out, int field, const void* data,
+                                     size_t bytes, uint64_t* request) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    expects_pointer(request, "request");
+    *request = out->stream->put_async(
+        field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request, int* is_taken) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    expects_pointer(is_taken, "is_taken");
+    *is_taken = out->stream->is_taken(request) ? 1 : 0;
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    out->stream->wait_taken(request);
+    return TREMULA_OK;
+  });
+}
+
 tremula_status tremula_out_end_step(tremula_out_stream* out) {
   return guarded([&] {
     expects_pointer(out, "out");
@@ -293,5 +359,39 @@ tremula_status tremula_in_statistics(const tremula_in_stream* in, tremula_statis
     expects_pointer(in, "in");
     copy(in->stream->statistics(), statistics);
     return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
+                                           tremula_statistics* statistics) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    copy(out->stream->step_statistics(), statistics);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
+                                          tremula_statistics* statistics) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    copy(in->stream->step_statistics(), statistics);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,
+                                 tremula_peer_statistics* peers, size_t* count) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    return copy(out->stream->peer_statistics(), room, peers, count);
+  });
+}
+
+tremula_status tremula_in_peers(const tremula_in_stream* in, size_t room,
+                                tremula_peer_statistics* peers, size_t* count) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    return copy(in->stream->peer_statistics(), room, peers, count);
   });
 }

@@ -5,6 +5,7 @@
 
 #include "client/agreement.hpp"
 #include "client/c_api.hpp"
+#include "transport/local/local_and.hpp"
 #include "transport/mpi/mpi_group.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 #include "tremula/tremula_mpi.h"
@@ -44,7 +45,10 @@ std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
             throw core::Error(core::Errc::unsupported, mpi->why_not());
         },
         deadline);
-    transports.push_back(std::move(mpi));
+    if (config.transport == "auto")
+      transports.push_back(std::make_unique<transport::LocalAnd>(std::move(mpi)));
+    else
+      transports.push_back(std::move(mpi));
   }
   return client::Session::open(group, std::move(channel), std::move(transports), config);
 }

@@ -127,8 +127,8 @@ SessionConfig load_session_config(const std::string& options) {
        }},
       {"transport",
        [&c](const std::string& text, const std::string& from) {
-         if (text != "auto" && text != "ofi" && text != "mpi")
-           bad_value("transport", from, "one of auto, ofi, mpi", text);
+         if (text != "auto" && text != "local" && text != "ofi" && text != "mpi")
+           bad_value("transport", from, "one of auto, local, ofi, mpi", text);
          c.transport = text;
        }},
       {"timeout", number("timeout", c.timeout, 0.001, 1e8)},
@@ -160,7 +160,7 @@ OutConfig load_out_config(const std::string& options) {
   OutConfig c;
   apply_text(
       options, "stream options",
-      {{"queue_depth", number("queue_depth", c.queue_depth, 1, 1024)},
+      {{"queue_depth", number("queue_depth", c.queue_depth, 0, 1024)},
        {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0, 1000000)},
        {"progress", parsed("progress", c.progress, parse_progress)}});
   return c;

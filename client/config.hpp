@@ -13,7 +13,7 @@ namespace tremula::client {
 struct SessionConfig {
   std::string server = "localhost:7423";  ///< "host:port", or "file:PATH" of the server's port file
   std::string server_from = "default";    ///< where `server` was set, for messages
-  std::string transport = "auto";         ///< auto, ofi or mpi
+  std::string transport = "auto";         ///< auto, local, ofi or mpi
   double timeout = 60;         ///< seconds for every set-up wait: server, rendezvous, connections
   double step_timeout = 3600;  ///< seconds for the data of one step
   index_calc::Algorithm index_algorithm = index_calc::Algorithm::aspen;

@@ -1,146 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The only place where a plan meets a transport: carries the steps of one link of one rank.
+// What both ends of an exchange share. An exchange carries the steps of one link of one rank; it is
+// the only place where a plan meets a transport. Nothing in it blocks.
 //
-// When a consumer rank has unpacked a step it credits each of its producer ranks; a producer rank
-// sends step s to a peer only when that peer has credited step s - queue_depth. All staging is
-// sized when the exchange is made; no step allocates memory for data. Nothing here blocks.
+// How a part of a step (what one pair of ranks shares of one field) gets across:
+//
+//   sent    packed into staging, sent as a message, unpacked from staging        far peers
+//   packed  packed into memory that the peer maps, unpacked from there           near peers
+//   local   lent: the peer copies straight out of the local buffer               near, allocate()
+//   ring    lent: on demand, straight into the peer's local buffer if that can   near
+//           be mapped, else in pieces through a ring in shared memory
+//   pieces  lent: on demand, in messages; straight from and to local buffers     far
+//           where the part lies there in one piece
+//
+// Parts are lent with queue_depth 0, whose steps end when they have been taken, and, where the
+// peer can map them, by put_async.
 #include <array>
+#include <bit>
+#include <chrono>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "client/exchange_plan.hpp"
-#include "core/buffer.hpp"
+#include "client/statistics.hpp"
+#include "core/error.hpp"
 #include "proto/package_header.hpp"
+#include "proto/part_place.hpp"
+#include "transport/local/mappings.hpp"
+#include "transport/local/piece_ring.hpp"
+#include "transport/local/shared_memory.hpp"
 #include "transport/transport.hpp"
 
 namespace tremula::client {
 
 using HeaderBytes = std::array<std::byte, proto::package_header_bytes>;
+/// The longest message from a consumer to a producer.
+using AskBytes = std::array<std::byte, proto::package_header_bytes + proto::part_place_bytes>;
 
-/// Counted exactly, since the exchange was made.
-struct ExchangeCounters {
-  std::uint64_t steps = 0, packages = 0, bytes = 0;
+namespace tags {
+inline constexpr transport::Tag package = 1;    ///< producer to consumer: header first
+inline constexpr transport::Tag credit = 2;     ///< consumer to producer: header first
+inline constexpr transport::Tag delivered = 3;  ///< producer to consumer: answer to an ask
+inline constexpr transport::Tag piece = 4;      ///< producer to consumer: elements and nothing else
+}  // namespace tags
+
+/// Slots of a ring in shared memory, for a part that is asked for.
+inline constexpr std::size_t ring_slots = 4;
+/// What one of them holds at most: the ring stays in the cache.
+inline constexpr std::size_t ring_slot_bytes = std::size_t{128} << 10;
+
+/// Bytes of the message that tells where the parts lie.
+inline std::size_t places_bytes(const Message& message) {
+  return proto::package_header_bytes + message.parts.size() * proto::part_place_bytes;
+}
+
+using PlaceWords = std::array<std::uint64_t, 4>;
+inline PlaceWords words_of(const transport::local::Place& place) {
+  return std::bit_cast<PlaceWords>(place);
+}
+inline transport::local::Place place_of_words(const PlaceWords& words) {
+  return std::bit_cast<transport::local::Place>(words);
+}
+
+/// A local buffer in memory from allocate(), as a place for the peer.
+inline proto::PartPlace local_place(std::size_t part, const transport::local::Place& memory,
+                                    const index_calc::LocalPart& local) {
+  return {.kind = proto::PartPlace::Kind::local,
+          .part = part,
+          .memory = words_of(memory),
+          .first = local.first,
+          .allocated = local.allocated,
+          .stride = local.stride};
+}
+
+/// A local buffer of a peer, as it tells of it.
+struct PeerBuffer {
+  index_calc::LocalPart part;
+  std::span<std::byte> bytes;
 };
+/// @throws core::Error as Mappings::find, and protocol if the place is no local buffer
+PeerBuffer buffer_of(const proto::PartPlace& place, std::size_t dimensions,
+                     std::size_t element_bytes, transport::local::Mappings& mappings,
+                     bool is_writable);
 
-/// The producer's end.
-class OutExchange {
+/// @throws core::Error protocol if the bytes are no header of this link
+proto::PackageHeader decode_from(Rank peer, std::uint64_t link, core::BytesView bytes);
+
+inline core::Error wrong(Rank peer, const std::string& expected, const std::string& found) {
+  return core::Error(core::Errc::protocol, "package from rank " + std::to_string(peer) +
+                                               " of the other side: expected " + expected +
+                                               ", found " + found);
+}
+
+inline double seconds_since(core::Deadline::Clock::time_point start) {
+  return core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
+}
+
+/// Adds the seconds that it lives.
+class Stopwatch {
 public:
-  /// @param endpoint  connected; must outlive this object
-  OutExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
-              std::uint64_t first_step, int queue_depth);
-
-  /// True when `step` may be packed: its staging is free and every peer has credited step -
-  /// queue_depth. Makes progress.
-  bool is_ready(std::uint64_t step);
-  /// Packs one field of `step`.  @pre is_ready(step) was true
-  void pack(std::uint64_t step, std::size_t field, std::span<const std::byte> local);
-  /// Posts the messages of `step`.  @pre every field of it was packed
-  void send(std::uint64_t step);
-  /// Tells every peer that `step` does not exist, nor any after it.  @pre is_ready(step) was true
-  void send_end(std::uint64_t step);
-  /// True when every peer has credited all steps before `step`. Makes progress.
-  bool is_credited(std::uint64_t step);
-  /// True when nothing that was sent is on its way any more. Makes progress.
-  bool is_idle();
-  /// True when every peer, and there is one, has told that it wants no further steps.
-  bool has_left() const noexcept;
-
-  const ExchangePlan& plan() const noexcept { return plan_; }
-  const ExchangeCounters& counters() const noexcept { return counters_; }
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += seconds_since(start_); }
+  Stopwatch(const Stopwatch&) = delete;
 
 private:
-  struct Slot {
-    core::Buffer staging;
-    std::vector<std::span<std::byte>> bytes;   // parallel to plan_.messages
-    std::vector<transport::Request> requests;  // parallel to plan_.messages
-  };
-  struct Credit {
-    std::uint64_t credited = 0;  // steps before this one are credited
-    bool has_left = false;
-    HeaderBytes bytes;
-    transport::Request request;
-  };
-  Slot& slot(std::uint64_t step) { return slots_[step % slots_.size()]; }
-  void post(Slot& slot, std::size_t message, const proto::PackageHeader& header, std::size_t bytes);
-  void take_credits();
-  /// True when nothing of the slot is on its way any more.
-  bool is_free(Slot& slot);
-
-  ExchangePlan plan_;
-  transport::Endpoint& endpoint_;
-  std::uint64_t link_;
-  std::vector<Credit> credits_;  // parallel to plan_.messages
-  std::vector<Slot> slots_;
-  ExchangeCounters counters_;
-};
-
-/// The consumer's end.
-class InExchange {
-public:
-  InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, int queue_depth);
-
-  /// What is known of the step in turn.
-  enum class State { nothing, step, end };
-  /// `step` as soon as a first message of it is here, `end` when every peer has told that there are
-  /// no more. Makes progress.
-  State poll();
-  /// Number of the step in turn, as the producer counts.  @pre poll() was State::step
-  std::uint64_t step() const noexcept { return step_; }
-  /// Forgets what was unpacked of `field` in this step: a new buffer follows.
-  void begin_again(std::size_t field);
-  /// Unpacks what has arrived of `field` since the last call for it; true when all of it is in
-  /// `local`.
-  bool unpack_some(std::size_t field, std::span<std::byte> local);
-  /// True when every message of the step in turn is here. Makes progress.
-  bool is_complete();
-  /// True when the step is complete and the credits of the step queue_depth before it are on their
-  /// way.
-  bool can_finish_step();
-  /// Frees the step's staging for the step queue_depth later, credits the producers and goes on to
-  /// the next step.
-  /// @pre can_finish_step()
-  void finish_step();
-  /// Tells every producer rank that the end was seen (after State::end) or that no further step is
-  /// wanted.
-  /// @pre not called before; is_told() was true
-  void leave();
-  /// True when all credits, and what leave() sent, are on their way. Makes progress.
-  bool is_told();
-
-  const ExchangePlan& plan() const noexcept { return plan_; }
-  const ExchangeCounters& counters() const noexcept { return counters_; }
-
-private:
-  struct Incoming {
-    std::span<std::byte> bytes;
-    transport::Request request;
-    bool has_arrived = false;
-    std::vector<bool> is_unpacked;  // per part
-    HeaderBytes credit;
-    transport::Request credit_request;
-  };
-  struct Slot {
-    core::Buffer staging;
-    std::vector<Incoming> incoming;  // parallel to plan_.messages
-  };
-  Slot& slot() { return slots_[turn_ % slots_.size()]; }
-  /// Every peer has told the end.
-  bool is_ended() const noexcept { return ended_ == plan_.messages.size(); }
-  void receive(Slot& slot, std::size_t message);
-  void take_arrived();
-  void take(std::size_t message, std::size_t bytes);
-  void tell(std::size_t message, proto::PackageKind kind, std::uint64_t step);
-
-  ExchangePlan plan_;
-  transport::Endpoint& endpoint_;
-  std::uint64_t link_;
-  std::vector<Slot> slots_;
-  std::uint64_t turn_ = 0;  // steps finished
-  std::uint64_t step_ = 0;
-  std::size_t arrived_ = 0, ended_ = 0;  // messages of the step in turn
-  ExchangeCounters counters_;
+  double& seconds_;
+  core::Deadline::Clock::time_point start_ = core::Deadline::Clock::now();
 };
 
 }  // namespace tremula::client

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "index_calc/runs.hpp"
 #include "proto/package_header.hpp"
 
 namespace tremula::client {
@@ -20,12 +21,30 @@ std::uint64_t mix(std::uint64_t sum, std::uint64_t value) {
   return (sum ^ value) * 0x9E3779B97F4A7C15u + (sum >> 29);
 }
 
+/// What pieces on their way to all peers may take together.
+constexpr std::size_t all_pieces_bytes = std::size_t{32} << 20;
+
+/// Where a package begins in the local buffer if it lies there as on the wire.
+std::optional<std::size_t> contiguous_at(const index_calc::Package& package,
+                                         const ExchangePlan::Field& f) {
+  if (index_calc::runs(package, f.part, f.wire_order).count != 1) return std::nullopt;
+  Index first = f.part.first;
+  for (std::size_t d = 0; d < package.dimensions; ++d)
+    first += package.along[d].first().begin.value * f.part.stride[d];
+  return static_cast<std::size_t>(first) * f.element_bytes;
+}
+
 /// Every consumer rank hears from this producer rank, whether or not they share elements.
 Rank teller_of(Rank consumer, Rank producers) { return consumer % producers; }
 
 }  // namespace
 
 std::size_t Message::payload_bytes() const noexcept { return bytes - proto::package_header_bytes; }
+
+bool Message::is_contiguous() const noexcept {
+  return std::all_of(parts.begin(), parts.end(),
+                     [](const Part& part) { return part.contiguous_at.has_value(); });
+}
 
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
                            transport::Side side, Rank me, Rank my_size, Rank peer_size,
@@ -55,7 +74,8 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
           {.field = f,
            .package = p,
            .offset = 0,
-           .bytes = static_cast<std::size_t>(package.elements) * field.element_bytes});
+           .bytes = static_cast<std::size_t>(package.elements) * field.element_bytes,
+           .contiguous_at = contiguous_at(package, field)});
     }
     out.fingerprint = mix(out.fingerprint, field.plan->fingerprint());
     out.fields.push_back(std::move(field));
@@ -69,9 +89,13 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
       message.bytes = part.offset + part.bytes;
       out.payload_bytes += part.bytes;
     }
-    out.staging_bytes += aligned(message.bytes);
     out.messages.push_back(std::move(message));
   }
+  // Both sides know how many peers the other one has at most.
+  const auto peers = static_cast<std::size_t>(std::max(my_size, peer_size));
+  out.piece_bytes = std::clamp(all_pieces_bytes / (pieces_under_way * peers), std::size_t{16} << 10,
+                               std::size_t{1} << 20) /
+                    part_alignment * part_alignment;
   // Rank i of M begins opposite of itself, at peer i * N / M, so that not all ranks address the
   // same peer first.
   const Rank opposite = static_cast<Rank>(Index{me} * peer_size / my_size);

@@ -8,6 +8,7 @@
 // producer rank q mod M, so that every rank sees every step and the end.
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,9 @@ namespace tremula::client {
 
 using core::Index, core::Rank;
 
+/// Pieces of one part that are on their way to one peer at a time.
+inline constexpr std::size_t pieces_under_way = 4;
+
 /// What one rank sends to, or receives from, one peer in one step.
 struct Message {
   struct Part {
@@ -27,12 +31,16 @@ struct Message {
     std::size_t package = 0;  ///< number in the field's plan
     std::size_t offset = 0;   ///< bytes from the beginning of the message
     std::size_t bytes = 0;
+    /// Byte of the local buffer where it begins if it lies there in one piece as on the wire.
+    std::optional<std::size_t> contiguous_at;
   };
   Rank peer = 0;
   std::vector<Part>
       parts;  ///< in the order of the fields; empty for a package that only tells of the step
   std::size_t bytes = 0;  ///< header included
   std::size_t payload_bytes() const noexcept;
+  /// Every part lies in one piece in the local buffer.
+  bool is_contiguous() const noexcept;
 };
 
 /// All messages of one rank and one link, in the order in which they are posted.
@@ -47,8 +55,8 @@ struct ExchangePlan {
   std::vector<Message> messages;  ///< begins with the peer opposite this rank and goes round
   std::uint64_t fingerprint = 0;  ///< equal on both sides
   std::size_t payload_bytes = 0;  ///< of one step
-  std::size_t staging_bytes = 0;  ///< of one step, headers included
-  double seconds = 0;             ///< spent on the plan
+  std::size_t piece_bytes = 0;  ///< of a part that is sent when it is asked for; same on both sides
+  double seconds = 0;           ///< spent on the plan
 };
 
 /// @param mine, theirs  the link's fields in the same order on both sides

@@ -175,7 +175,13 @@ void InStream::get(int field, std::span<std::byte> local) {
   const auto i = static_cast<std::size_t>(
       std::find(link_.field.begin(), link_.field.end(), static_cast<int>(f)) - link_.field.begin());
   exchange_->begin_again(i);
-  wait_for_producer([&] { return exchange_->unpack_some(i, local); }, "send the rest of the step");
+  try {
+    wait_for_producer([&] { return exchange_->fetch_some(i, local); }, "send the rest of the step");
+  } catch (...) {
+    exchange_->give_up_fetching();  // the buffer is the application's again
+    state_ = State::lost;           // what comes next may be what was asked for
+    throw;
+  }
 }
 
 void InStream::end_step() {
@@ -184,10 +190,10 @@ void InStream::end_step() {
   wait_for_producer([&] { return exchange_->can_finish_step(); }, "send the rest of the step");
   exchange_->finish_step();
   state_ = State::between_steps;
-  const auto& counters = exchange_->counters();
-  statistics_.steps = counters.steps;
-  statistics_.packages = counters.packages;
-  statistics_.bytes = counters.bytes;
+  statistics_.steps = exchange_->steps();
+  statistics_.traffic = exchange_->traffic();
+  of_last_step_ = statistics_.since(before_step_);
+  before_step_ = statistics_;
   report();
 }
 
@@ -243,15 +249,28 @@ void InStream::close() {
 
 Statistics InStream::statistics() const { return statistics_; }
 
+Statistics InStream::step_statistics() const { return of_last_step_; }
+
+std::vector<PeerStatistics> InStream::peer_statistics() const {
+  std::vector<PeerStatistics> peers;
+  if (exchange_ == nullptr) return peers;
+  const auto& messages = exchange_->plan().messages;
+  for (std::size_t m = 0; m < messages.size(); ++m)
+    peers.push_back({link_.peer_group, messages[m].peer, exchange_->traffic(m)});
+  return peers;
+}
+
 void InStream::report() {
   wire::Counters counters;
   counters.set_stream(name());
   counters.set_link(link_.number);
   counters.set_steps(statistics_.steps);
-  counters.set_packages(statistics_.packages);
-  counters.set_bytes(statistics_.bytes);
+  counters.set_packages(statistics_.traffic.packages);
+  counters.set_bytes(statistics_.traffic.bytes);
   counters.set_wait_seconds(statistics_.wait_seconds);
   counters.set_plan_seconds(statistics_.plan_seconds);
+  counters.set_copied_bytes(statistics_.traffic.copied_bytes);
+  counters.set_copy_seconds(statistics_.traffic.copy_seconds);
   session_.control().report(counters);
 }
 

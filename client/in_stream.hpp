@@ -7,7 +7,7 @@
 #include <string>
 
 #include "client/declared_fields.hpp"
-#include "client/exchange.hpp"
+#include "client/in_exchange.hpp"
 #include "client/link.hpp"
 #include "client/statistics.hpp"
 
@@ -30,6 +30,11 @@ public:
   void end_step();
   void close();
   Statistics statistics() const;
+  /// Of the step ended last; what a message took on the wire belongs to the step in which it was
+  /// known.
+  Statistics step_statistics() const;
+  /// Of the link that is open, in the order of the schedule.
+  std::vector<PeerStatistics> peer_statistics() const;
 
 private:
   enum class State { declaring, between_steps, in_step, ended, lost, closed };
@@ -54,7 +59,8 @@ private:
   Link link_;
   std::unique_ptr<InExchange> exchange_;  // uses link_.endpoint: destroyed first
   std::optional<std::uint64_t> step_;     // opened last
-  Statistics statistics_;                 // up to the last finished step
+  Statistics before_step_, of_last_step_;
+  Statistics statistics_;  // up to the last finished step
 };
 
 }  // namespace tremula::client

@@ -138,12 +138,10 @@ bool OutStream::has_ended(Open& open) {
 }
 
 void OutStream::drop(std::size_t i) {
-  const auto& counters = links_[i].exchange->counters();
-  session_.log().info("client", fmt::format("unlinked stream={} link={} peer={} steps={} {}",
-                                            name(), links_[i].link.number,
-                                            links_[i].link.peer_group, counters.steps, lost_));
-  ended_.packages += counters.packages;
-  ended_.bytes += counters.bytes;
+  session_.log().info("client",
+                      fmt::format("unlinked stream={} link={} peer={} steps={} {}", name(),
+                                  links_[i].link.number, links_[i].link.peer_group, step_, lost_));
+  ended_.traffic += links_[i].exchange->traffic();
   links_[i].exchange.reset();  // before its endpoint
   links_.erase(links_.begin() + static_cast<std::ptrdiff_t>(i));
   session_.plans().forget_idle();
@@ -221,7 +219,12 @@ void OutStream::begin_step() {
   state_ = State::in_step;
 }
 
-void OutStream::put(int field, std::span<const std::byte> local) {
+std::uint64_t OutStream::put_async(int field, std::span<const std::byte> local) {
+  hand_over(field, local, true);
+  return step_;
+}
+
+void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_lend) {
   expects(state_ == State::in_step,
           fmt::format("stream '{}': expected begin_step before put", name()));
   const std::size_t f = fields_.check(field, local.size());
@@ -230,8 +233,29 @@ void OutStream::put(int field, std::span<const std::byte> local) {
   const auto hold = progress_.hold();
   for (Open& open : links_)
     for (std::size_t i = 0; i < open.link.field.size(); ++i)
-      if (open.link.field[i] == field) open.exchange->pack(step_, i, local);
+      if (open.link.field[i] == field) open.exchange->put(step_, i, local, may_lend);
   is_put_[f] = true;
+}
+
+bool OutStream::is_taken(std::uint64_t step) {
+  expects(step < step_,
+          fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
+                      step_, step));
+  drop_ended();
+  const auto hold = progress_.hold();
+  make_progress();
+  return std::all_of(links_.begin(), links_.end(), [&](Open& open) {
+    return open.failure.empty() && open.exchange->has_credited(step + 1);
+  });
+}
+
+void OutStream::wait_taken(std::uint64_t step) {
+  expects(step < step_,
+          fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
+                      step_, step));
+  drop_ended();
+  wait_for_links([&](OutExchange& exchange) { return exchange.has_credited(step + 1); },
+                 "take a step");
 }
 
 void OutStream::end_step() {
@@ -253,8 +277,26 @@ void OutStream::end_step() {
   }
   ++step_;
   state_ = State::between_steps;
+  if (config_.queue_depth == 0) hand_over_directly();
   report();
+  const Statistics now = statistics();
+  of_last_step_ = now.since(before_step_);
+  before_step_ = now;
   progress_.wake();
+}
+
+void OutStream::hand_over_directly() {
+  try {
+    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_); },
+                   "take the step");
+  } catch (...) {
+    const auto hold = progress_.hold();
+    for (Open& open : links_) {
+      open.exchange->take_back();
+      if (open.failure.empty()) open.failure = "its last step was taken back before it was taken";
+    }
+    throw;
+  }
 }
 
 bool OutStream::make_progress() noexcept {
@@ -325,15 +367,26 @@ void OutStream::close() {
     throw Error(Errc::peer_lost, fmt::format("stream '{}', close: {}", name(), told));
 }
 
-Statistics OutStream::statistics() const {
+Statistics OutStream::statistics() {
+  const auto hold = progress_.hold();
   Statistics s = ended_;
   s.steps = step_;
   s.wait_seconds = wait_seconds_;
-  for (const Open& open : links_) {
-    s.packages += open.exchange->counters().packages;
-    s.bytes += open.exchange->counters().bytes;
-  }
+  for (const Open& open : links_) s.traffic += open.exchange->traffic();
   return s;
+}
+
+Statistics OutStream::step_statistics() const { return of_last_step_; }
+
+std::vector<PeerStatistics> OutStream::peer_statistics() {
+  const auto hold = progress_.hold();
+  std::vector<PeerStatistics> peers;
+  for (const Open& open : links_) {
+    const auto& messages = open.exchange->plan().messages;
+    for (std::size_t m = 0; m < messages.size(); ++m)
+      peers.push_back({open.link.peer_group, messages[m].peer, open.exchange->traffic(m)});
+  }
+  return peers;
 }
 
 void OutStream::report() {
@@ -341,10 +394,13 @@ void OutStream::report() {
   wire::Counters counters;
   counters.set_stream(name());
   counters.set_steps(s.steps);
-  counters.set_packages(s.packages);
-  counters.set_bytes(s.bytes);
+  counters.set_packages(s.traffic.packages);
+  counters.set_bytes(s.traffic.bytes);
   counters.set_wait_seconds(s.wait_seconds);
   counters.set_plan_seconds(s.plan_seconds);
+  counters.set_copied_bytes(s.traffic.copied_bytes);
+  counters.set_copy_seconds(s.traffic.copy_seconds);
+  counters.set_wire_seconds(s.traffic.wire_seconds);
   session_.control().report(counters);
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "client/declared_fields.hpp"
-#include "client/exchange.hpp"
 #include "client/link.hpp"
+#include "client/out_exchange.hpp"
 #include "client/statistics.hpp"
 
 namespace tremula::client {
@@ -24,10 +24,21 @@ public:
   /// @return the field's index
   int declare(proto::Field field);
   void begin_step();
-  void put(int field, std::span<const std::byte> local);
+  void put(int field, std::span<const std::byte> local) { hand_over(field, local, false); }
+  /// @return number of the step: `local` stays as it is until is_taken() says so or wait_taken()
+  /// returns
+  std::uint64_t put_async(int field, std::span<const std::byte> local);
   void end_step();
+  /// True when nobody needs any longer what was put into `step` and the steps before it.
+  bool is_taken(std::uint64_t step);
+  void wait_taken(std::uint64_t step);
   void close();
-  Statistics statistics() const;
+  Statistics statistics();
+  /// Of the step ended last; what a message took on the wire belongs to the step in which it was
+  /// known.
+  Statistics step_statistics() const;
+  /// Of all links that are open, each in the order of its schedule.
+  std::vector<PeerStatistics> peer_statistics();
 
 private:
   enum class State { declaring, between_steps, in_step, closed };
@@ -37,6 +48,7 @@ private:
     std::string failure;                    // of a send
   };
 
+  void hand_over(int field, std::span<const std::byte> local, bool may_lend);
   void announce();
   void withdraw();
   /// The same on all ranks, as rank 0 knows it.
@@ -56,6 +68,9 @@ private:
   bool has_ended(Open& open);
   void drop(std::size_t i);
   void drop_ended();
+  /// Waits until the step just sent is credited; if that fails, what was put is the application's
+  /// again all the same.
+  void hand_over_directly();
   void report();
   /// Moves all links on: true while one has something under way. What fails is filed in its link.
   bool make_progress() noexcept;
@@ -71,6 +86,7 @@ private:
   std::uint64_t step_ = 0;
   std::string lost_;  // why a consumer is gone, until rank 0 has told the group
   Statistics ended_;  // of links that are no more
+  Statistics before_step_, of_last_step_;
   double wait_seconds_ = 0;
   ProgressThread progress_;  // last: its thread uses links_; held by all that touches an exchange
 };

@@ -15,6 +15,8 @@
 #include "client/server_group.hpp"
 #include "client/version.hpp"
 #include "proto/convert.hpp"
+#include "transport/local/local.hpp"
+#include "transport/local/local_and.hpp"
 #ifdef TREMULA_HAS_OFI
 #include "transport/ofi/ofi.hpp"
 #endif
@@ -67,10 +69,15 @@ Session::Session(std::string name, const SessionConfig& config)
 std::vector<std::unique_ptr<transport::Transport>> Session::network_transports(
     const SessionConfig& config) {
   std::vector<std::unique_ptr<transport::Transport>> transports;
-  if (config.transport != "auto" && config.transport != "ofi") return transports;
+  const bool is_auto = config.transport == "auto";
+  if (is_auto || config.transport == "local")
+    transports.push_back(std::make_unique<transport::Local>());
+  if (!is_auto && config.transport != "ofi") return transports;
 #ifdef TREMULA_HAS_OFI
   transports.push_back(std::make_unique<transport::Ofi>(
       transport::OfiOptions{.provider = config.ofi_provider, .bind = config.ofi_bind}));
+  if (is_auto)
+    transports.back() = std::make_unique<transport::LocalAnd>(std::move(transports.back()));
 #else
   if (config.transport == "ofi")
     throw Error(Errc::unsupported,

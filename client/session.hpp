@@ -29,7 +29,8 @@ public:
       const std::string& group, std::unique_ptr<transport::Group> channel,
       std::vector<std::unique_ptr<transport::Transport>> transports, const SessionConfig& config);
 
-  /// The transports that need no launcher, as `config.transport` says: ofi where the build has it.
+  /// The transports that need no launcher, as `config.transport` says: local, and ofi where the
+  /// build has it; with auto each pair of ranks goes the way that it has.
   /// @throws core::Error unsupported if the one asked for is not in this build
   static std::vector<std::unique_ptr<transport::Transport>> network_transports(
       const SessionConfig& config);

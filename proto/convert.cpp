@@ -57,7 +57,7 @@ void check(const wire::Announce& m) {
   check_range("Announce.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Announce", m);
   check_offers("Announce", m.offers());
-  check_range("Announce.queue_depth", m.queue_depth(), 1, 1 << 20);
+  check_range("Announce.queue_depth", m.queue_depth(), 0, 1 << 20);
 }
 
 void check(const wire::Subscribe& m) {
@@ -79,6 +79,8 @@ void check(const wire::Counters& m) {
   check_name("Counters.stream", m.stream());
   check_seconds("Counters.wait_seconds", m.wait_seconds());
   check_seconds("Counters.plan_seconds", m.plan_seconds());
+  check_seconds("Counters.copy_seconds", m.copy_seconds());
+  check_seconds("Counters.wire_seconds", m.wire_seconds());
   if (!m.waits_for().empty()) check_name("Counters.waits_for", m.waits_for());
 }
 
@@ -91,7 +93,7 @@ void check(const wire::Matched& m) {
   check_fields("Matched", m);
   check_name("Matched.offer", m.offer());
   check_text("Matched.why", m.why());
-  check_range("Matched.queue_depth", m.queue_depth(), 1, 1 << 20);
+  check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
 }
 
 void check(const wire::Welcome& m) {

@@ -17,13 +17,17 @@ enum class PackageKind : std::uint16_t {
   end_of_stream = 2,  ///< producer to consumer: `step` steps were sent, no step follows
   credit = 3,         ///< consumer to producer: `step` was consumed, its place in the queue is free
   leaving = 4,        ///< consumer to producer: wants no step from `step` on
+  placed = 5,     ///< producer to consumer, instead of data: the payload tells where each part lies
+  ask = 6,        ///< consumer to producer: send that part now; the payload is a place of one's own
+  delivered = 7,  ///< producer to consumer: the part asked for lies in the place that came with it
 };
 
 struct PackageHeader {
   PackageKind kind = PackageKind::data;
-  std::uint64_t link = 0;           ///< Matched.link
-  std::uint64_t step = 0;           ///< 0, 1, 2, ... counted by the producer
-  std::uint64_t payload_bytes = 0;  ///< that follow the header; 0 unless kind is data
+  std::uint64_t link = 0;  ///< Matched.link
+  std::uint64_t step = 0;  ///< 0, 1, 2, ... counted by the producer
+  std::uint64_t payload_bytes =
+      0;  ///< that follow the header; 0 unless kind is data, placed or ask
   std::uint64_t fingerprint =
       0;  ///< of the plan, equal on both sides; 0 where the kind carries none
   friend bool operator==(const PackageHeader&, const PackageHeader&) = default;

@@ -14,21 +14,28 @@ void Account::record(core::Rank rank, const wire::Counters& counters) {
   entries_[static_cast<std::size_t>(rank)] = {.steps = counters.steps(),
                                               .packages = counters.packages(),
                                               .bytes = counters.bytes(),
+                                              .copied_bytes = counters.copied_bytes(),
                                               .wait_seconds = counters.wait_seconds(),
                                               .plan_seconds = counters.plan_seconds(),
+                                              .copy_seconds = counters.copy_seconds(),
+                                              .wire_seconds = counters.wire_seconds(),
                                               .waits_for = counters.waits_for()};
 }
 
 wire::StepStatus Account::total() const {
-  std::uint64_t steps = std::numeric_limits<std::uint64_t>::max(), packages = 0, bytes = 0;
-  double wait_seconds = 0, plan_seconds = 0;
+  std::uint64_t steps = std::numeric_limits<std::uint64_t>::max(), packages = 0, bytes = 0,
+                copied_bytes = 0;
+  double wait_seconds = 0, plan_seconds = 0, copy_seconds = 0, wire_seconds = 0;
   std::map<std::string, int> waiting;
   for (const Entry& entry : entries_) {
     steps = std::min(steps, entry.steps);
     packages += entry.packages;
     bytes += entry.bytes;
+    copied_bytes += entry.copied_bytes;
     wait_seconds = std::max(wait_seconds, entry.wait_seconds);
     plan_seconds = std::max(plan_seconds, entry.plan_seconds);
+    copy_seconds = std::max(copy_seconds, entry.copy_seconds);
+    wire_seconds = std::max(wire_seconds, entry.wire_seconds);
     if (!entry.waits_for.empty()) ++waiting[entry.waits_for];
   }
   std::vector<std::pair<std::string, int>> most_first(waiting.begin(), waiting.end());
@@ -40,6 +47,9 @@ wire::StepStatus Account::total() const {
   out.set_bytes(bytes);
   out.set_wait_seconds(wait_seconds);
   out.set_plan_seconds(plan_seconds);
+  out.set_copied_bytes(copied_bytes);
+  out.set_copy_seconds(copy_seconds);
+  out.set_wire_seconds(wire_seconds);
   for (const auto& [group, ranks] : most_first)
     out.add_waits_for(fmt::format("{} of {} {} for {}", ranks, entries_.size(),
                                   entries_.size() == 1 ? "rank waits" : "ranks wait", group));

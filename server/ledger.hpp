@@ -21,14 +21,15 @@ public:
   /// @pre 0 <= rank < ranks
   void record(core::Rank rank, const wire::Counters& counters);
 
-  /// steps: complete on every rank, so the least of all; packages and bytes: sum; seconds: longest
-  /// of any rank; waits_for: one text for each group that ranks wait for, most ranks first.
+  /// steps: complete on every rank, so the least of all; packages, bytes, copied_bytes: sum;
+  /// seconds: longest of any rank; waits_for: one text for each group that ranks wait for, most
+  /// ranks first.
   wire::StepStatus total() const;
 
 private:
   struct Entry {
-    std::uint64_t steps = 0, packages = 0, bytes = 0;
-    double wait_seconds = 0, plan_seconds = 0;
+    std::uint64_t steps = 0, packages = 0, bytes = 0, copied_bytes = 0;
+    double wait_seconds = 0, plan_seconds = 0, copy_seconds = 0, wire_seconds = 0;
     std::string waits_for;
   };
   std::vector<Entry> entries_;

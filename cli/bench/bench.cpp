@@ -132,6 +132,8 @@ struct Result {
   std::string transport;
   Index step_bytes = 0;
   double step_seconds = 0, memcpy_seconds = 0, raw_seconds = 0, latency = 0;  ///< medians
+  double copies_per_byte = 0;
+  double lost_share = 0;  ///< of a computing producer's time, the largest of all ranks
 };
 
 double median(std::vector<double> values) {
@@ -141,11 +143,13 @@ double median(std::vector<double> values) {
 }
 
 /// From the first rank's begin to the last one's end, for each of `rounds` measurements.
-std::vector<double> read(BenchArea& area, int rounds, double timeout) {
+/// @param pace  seconds so far become the pace of the area before the last round ends
+std::vector<double> read(BenchArea& area, int rounds, double timeout, bool sets_pace = false) {
   std::vector<double> seconds;
   for (int round = 0; round < rounds; ++round) {
     area.meet(Deadline::after(timeout), true);
     area.meet(Deadline::after(timeout), true);
+    if (sets_pace && !seconds.empty()) area.set_pace(median(seconds));
     const auto slots = area.slots();
     const double began = std::ranges::min_element(slots, {}, &BenchSlot::began)->began;
     const double ended = std::ranges::max_element(slots, {}, &BenchSlot::ended)->ended;
@@ -179,7 +183,7 @@ Result measure(BenchOptions options) {
   Result result;
   result.step_bytes = bytes_of(options.from, core::element_bytes(options.type));
   try {
-    auto steps = read(area, warm_up_steps + options.steps, patience_of(options));
+    auto steps = read(area, warm_up_steps + options.steps, patience_of(options), true);
     steps.erase(steps.begin(), steps.begin() + warm_up_steps);
     result.step_seconds = median(std::move(steps));
     result.memcpy_seconds = median(read(area, limit_rounds, patience_of(options)));
@@ -193,6 +197,13 @@ Result measure(BenchOptions options) {
   if (!children.have_ended(patience_of(options)) || !area.error().empty())
     throw Error(Errc::internal, "bench: expected every rank to end in order, found: " +
                                     (area.error().empty() ? "one that did not" : area.error()));
+  std::uint64_t bytes = 0, copied = 0;
+  for (const BenchSlot& slot : area.slots()) {
+    bytes += slot.bytes;
+    copied += slot.copied_bytes;
+    result.lost_share = std::max(result.lost_share, slot.lost_share);
+  }
+  result.copies_per_byte = 2 * static_cast<double>(copied) / static_cast<double>(bytes);
   result.transport = area.slots()[0].transport;
   result.latency = area.slots()[0].latency;
   return result;
@@ -217,13 +228,15 @@ std::string json(const BenchOptions& options, const Result& r) {
   "raw_transport_bytes_per_second": {:.0f},
   "raw_transport_latency_seconds": {:.9f},
   "ratio_to_memcpy": {:.4f},
-  "ratio_to_raw": {:.4f}
+  "ratio_to_raw": {:.4f},
+  "copies_per_byte": {:.4f}{}
 }}
 )",
       r.transport, options.producers, options.consumers, to_string(options.from),
       to_string(options.to), options.steps, options.queue_depth, r.step_bytes, r.step_seconds,
       bytes / r.step_seconds, bytes / r.memcpy_seconds, bytes / r.raw_seconds, r.latency,
-      r.memcpy_seconds / r.step_seconds, r.raw_seconds / r.step_seconds);
+      r.memcpy_seconds / r.step_seconds, r.raw_seconds / r.step_seconds, r.copies_per_byte,
+      options.computes ? fmt::format(",\n  \"producer_lost_share\": {:.4f}", r.lost_share) : "");
 }
 
 std::string text(const BenchOptions& options, const Result& r) {
@@ -233,16 +246,21 @@ std::string text(const BenchOptions& options, const Result& r) {
       "{} producers to {} consumers over {}, {} a step, {} steps, every element of each verified\n"
       "step            {:>10}   {:>12}\n"
       "memcpy          {:>10}   {:>12}   {:.2f} of it reached\n"
-      "raw transport   {:>10}   {:>12}   {:.2f} of it reached, one way {:.2f} microseconds\n",
+      "raw transport   {:>10}   {:>12}   {:.2f} of it reached, one way {:.2f} microseconds\n"
+      "copies made of each byte {:.2f}\n{}",
       options.producers, options.consumers, r.transport, bytes_text(bytes), options.steps,
       fmt::format("{:.3f} ms", r.step_seconds * 1e3), rate(r.step_seconds),
       fmt::format("{:.3f} ms", r.memcpy_seconds * 1e3), rate(r.memcpy_seconds),
       r.memcpy_seconds / r.step_seconds, fmt::format("{:.3f} ms", r.raw_seconds * 1e3),
-      rate(r.raw_seconds), r.raw_seconds / r.step_seconds, r.latency * 1e6);
+      rate(r.raw_seconds), r.raw_seconds / r.step_seconds, r.latency * 1e6, r.copies_per_byte,
+      options.computes
+          ? fmt::format("a producer that computes as long as a step takes loses {:.1f} %\n",
+                        r.lost_share * 100)
+          : "");
 }
 
 struct Texts {
-  std::string from, to, type = "f64";
+  std::string from, to, type = "f64", allocate = "nobody";
   bool is_json = false;
 };
 
@@ -256,10 +274,13 @@ void run(BenchOptions options, const Texts& texts) {
                             "'{}'",
                             texts.type));
   options.type = *type;
+  options.allocates_producers = texts.allocate == "producers" || texts.allocate == "both";
+  options.allocates_consumers = texts.allocate == "consumers" || texts.allocate == "both";
   if (options.transport == "mpi")
-    throw Error(Errc::unsupported,
-                "--transport: expected auto or ofi, found mpi: its ranks are started by mpirun, "
-                "which this command does not do yet");
+    throw Error(
+        Errc::unsupported,
+        "--transport: expected auto, local or ofi, found mpi: its ranks are started by mpirun, "
+        "which this command does not do yet");
   if (options.producers == 0) options.producers = rank_count(options.from);
   if (options.consumers == 0) options.consumers = rank_count(options.to);
   validate_for_group(options.from, options.producers);
@@ -286,8 +307,16 @@ void add_bench(CLI::App& app) {
   command.add_option("--steps", options->steps, "Steps that are measured (default 10)")
       ->check(CLI::Range(1, 100'000));
   command.add_option("--queue-depth", options->queue_depth, "Of the stream (default 2)")
-      ->check(CLI::Range(1, 1000));
-  command.add_option("--transport", options->transport, "auto or ofi (default auto)");
+      ->check(CLI::Range(0, 1000));
+  command.add_option("--transport", options->transport, "auto, local or ofi (default auto)");
+  command
+      .add_option("--allocate", texts->allocate,
+                  "Who takes its arrays from tremula_allocate: nobody, producers, consumers, both "
+                  "(default nobody)")
+      ->check(CLI::IsMember({"nobody", "producers", "consumers", "both"}));
+  command.add_flag("--async", options->is_async, "put_async instead of put");
+  command.add_flag("--compute", options->computes,
+                   "Measure also what a producer loses that computes as long as a step takes");
   command.add_option("--timeout", options->timeout, "Seconds for every wait (default 60)")
       ->check(CLI::Range(1.0, 86400.0));
   command.add_flag("--json", texts->is_json, "Print JSON");

@@ -15,7 +15,9 @@ namespace tremula::cli {
 struct BenchSlot {
   double began = 0, ended = 0;  ///< of the last thing measured; seconds of the machine's clock
   double latency = 0;           ///< seconds one way, of rank 0 of the producers
-  std::uint64_t bytes = 0;      ///< payload of one step
+  std::uint64_t bytes = 0;      ///< payload of all steps measured
+  std::uint64_t copied_bytes = 0;
+  double lost_share = 0;  ///< of its time, what a computing producer spends in the stream
   bool is_finished = false;
   char transport[64] = {};
   char error[1024] = {};
@@ -38,6 +40,10 @@ public:
   void meet(core::Deadline deadline, bool is_patient = false);
   /// Nobody waits any more. The first error is the one that counts.
   void fail(std::size_t rank, const std::string& why) noexcept;
+  /// What a producer that computes takes for a step, in seconds: set by the parent before the
+  /// meeting after the last step measured.
+  void set_pace(double seconds) { head_->pace = seconds; }
+  double pace() const { return head_->pace; }
   /// The error that came first; empty if there is none.
   std::string error() const;
 
@@ -45,6 +51,7 @@ private:
   struct Head {
     std::atomic<std::size_t> arrived{0};
     std::atomic<std::size_t> round{0};
+    std::atomic<double> pace{0};
     std::atomic<std::size_t> failed{0};  ///< 1 + the rank that failed first
   };
   Head* head_ = nullptr;

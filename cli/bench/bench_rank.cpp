@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "cli/bench/bench_part.hpp"
 #include "client/in_stream.hpp"
 #include "client/out_stream.hpp"
 #include "core/buffer.hpp"
@@ -22,70 +23,6 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// What the element with that global number holds in that step: its bytes are those of these words.
-std::array<std::uint64_t, 2> words_of(std::uint64_t number, std::uint64_t step) {
-  std::uint64_t word = (number + 1) * 0x9E3779B97F4A7C15u ^ step * 0xD1B54A32D192ED03u;
-  word ^= word >> 29;
-  return {word, word * 0xBF58476D1CE4E5B9u};
-}
-
-/// The local part of one rank: every element carries its own number.
-class Part {
-public:
-  Part(const index_calc::Layout& layout, Rank rank, std::size_t element_bytes)
-      : part_(local_part(layout, rank)),
-        element_bytes_(element_bytes),
-        data_(static_cast<std::size_t>(part_.allocated) * element_bytes) {
-    std::memset(data_.span().data(), 0, data_.bytes());
-    const auto coords = coords_of(layout, rank);
-    if (!coords) return;
-    Index faster = 1;  // row-major numbers
-    const auto extents = shape(layout);
-    for (std::size_t d = part_.dimensions; d-- > 0;) {
-      for (Index i = 0; i < part_.extent[d]; ++i)
-        numbers_[d].push_back(to_global(layout.dims[d], (*coords)[d], {i}).value * faster);
-      faster *= extents[d];
-    }
-  }
-  std::span<std::byte> bytes() { return data_.span(); }
-
-  void fill(std::uint64_t step) {
-    for_each([&](std::byte* at, Index number) {
-      std::memcpy(at, words_of(static_cast<std::uint64_t>(number), step).data(), element_bytes_);
-    });
-  }
-  void verify(std::uint64_t step) {
-    for_each([&](std::byte* at, Index number) {
-      if (std::memcmp(at, words_of(static_cast<std::uint64_t>(number), step).data(),
-                      element_bytes_) != 0)
-        throw Error(Errc::mismatch, fmt::format("step {}: expected element {} at its place, found "
-                                                "other bytes; please report this",
-                                                step, number));
-    });
-  }
-
-private:
-  template <class Visit>
-  void for_each(Visit&& visit) {
-    if (part_.elements > 0) walk(0, part_.first, 0, visit);
-  }
-  template <class Visit>
-  void walk(std::size_t d, Index at, Index number, Visit&& visit) {
-    for (Index i = 0; i < part_.extent[d]; ++i, at += part_.stride[d]) {
-      const Index here = number + numbers_[d][static_cast<std::size_t>(i)];
-      if (d + 1 < part_.dimensions)
-        walk(d + 1, at, here, visit);
-      else
-        visit(data_.span().data() + static_cast<std::size_t>(at) * element_bytes_, here);
-    }
-  }
-
-  index_calc::LocalPart part_;
-  std::size_t element_bytes_;
-  core::Buffer data_;
-  std::array<std::vector<Index>, index_calc::max_dimensions> numbers_;  ///< shape: [d][local index]
-};
-
 class BenchRank {
 public:
   BenchRank(const BenchOptions& options, BenchArea& area, bool is_producer, Rank rank)
@@ -95,7 +32,8 @@ public:
         rank_(rank),
         slot_(
             area.slots()[static_cast<std::size_t>(is_producer ? rank : options.producers + rank)]),
-        part_(is_producer ? options.from : options.to, rank, core::element_bytes(options.type)) {}
+        part_(is_producer ? options.from : options.to, rank, core::element_bytes(options.type),
+              is_producer ? options.allocates_producers : options.allocates_consumers) {}
 
   void run() {
     client::SessionConfig config;
@@ -124,53 +62,94 @@ private:
   }
   /// Measures `work` between two meetings: all begin together, and none goes on before the slots
   /// are read.
-  template <class Work>
-  void measure(Work&& work) {
+  /// @param after  what is not timed: lets a peer finish
+  template <class Work, class After>
+  void measure(Work&& work, After&& after) {
     meet();
     slot_.began = now();
     work();
     slot_.ended = now();
+    after();
     rest();
     rest();  // the slots have been read
   }
+  template <class Work>
+  void measure(Work&& work) {
+    measure(work, [] {});
+  }
   template <class Stream>
-  void remember(const Stream& stream) {
+  void remember(Stream& stream) {
     const auto s = stream.statistics();
-    slot_.bytes = s.steps == 0 ? 0 : s.bytes / s.steps;
+    slot_.bytes = s.traffic.bytes;
+    slot_.copied_bytes = s.traffic.copied_bytes;
     s.transport.copy(slot_.transport, sizeof slot_.transport - 1);
   }
 
+  void hand_over(client::OutStream& out, int field, BenchPart& part) {
+    out.begin_step();
+    if (options_.is_async)
+      out.put_async(field, part.bytes());
+    else
+      out.put(field, part.bytes());
+    out.end_step();
+  }
   void produce(client::Session& session) {
     client::OutConfig config;
     config.queue_depth = options_.queue_depth;
-    config.progress = client::Progress::thread;  // this rank waits outside of the stream
     client::OutStream out(session, "bench", config);
     const int number = out.declare(field());
-    for (int step = 0; step < warm_up_steps + options_.steps; ++step) {
-      part_.fill(static_cast<std::uint64_t>(step));
-      measure([&] {
-        out.begin_step();
-        out.put(number, part_.bytes());
-        out.end_step();
-      });
+    std::uint64_t step = 0;
+    for (; step < lockstep_steps(); ++step) {
+      part_.fill(step);
+      measure([&] { hand_over(out, number, part_); },
+              [&] { out.wait_taken(step); });  // this rank gives the way that it calls progress
+    }
+    remember(out);
+    if (options_.computes) {
+      BenchPart other(options_.from, rank_, core::element_bytes(options_.type),
+                      options_.allocates_producers);
+      const double as_long_as = area_.pace();
+      double inside = 0, all = -now();
+      for (int i = 0; i < computing_steps; ++i, ++step) {
+        BenchPart& part = i % 2 == 0 ? part_ : other;
+        const double begin = now();
+        if (i >= 2) out.wait_taken(step - 2);
+        inside += now() - begin;
+        const double computes = now();
+        part.fill(step);
+        while (now() - computes < as_long_as) {
+        }
+        const double calls = now();
+        hand_over(out, number, part);
+        inside += now() - calls;
+      }
+      all += now();
+      slot_.lost_share = inside / all;
+      out.wait_taken(step - 1);
     }
     out.close();
-    remember(out);
   }
   void consume(client::Session& session) {
     client::InStream in(session, "bench");
     const int number = in.declare(field());
-    for (int step = 0; step < warm_up_steps + options_.steps; ++step) {
-      measure([&] {
-        if (!in.begin_step()) throw Error(Errc::internal, "the stream ended too early");
-        in.get(number, part_.bytes());
-        in.end_step();
-      });
-      part_.verify(static_cast<std::uint64_t>(step));
+    const auto take = [&] {
+      if (!in.begin_step()) throw Error(Errc::internal, "the stream ended too early");
+      in.get(number, part_.bytes());
+      in.end_step();
+    };
+    std::uint64_t step = 0;
+    for (; step < lockstep_steps(); ++step) {
+      measure(take);
+      part_.verify(step);
     }
+    remember(in);
+    for (int i = 0; options_.computes && i < computing_steps; ++i, ++step) take();
+    if (options_.computes) part_.verify(step - 1);
     if (in.begin_step()) throw Error(Errc::internal, "the stream does not end");
     in.close();
-    remember(in);
+  }
+  std::uint64_t lockstep_steps() const {
+    return static_cast<std::uint64_t>(warm_up_steps + options_.steps);
   }
 
   Index step_bytes() const {
@@ -245,7 +224,7 @@ private:
   bool is_producer_;
   Rank rank_;
   BenchSlot& slot_;
-  Part part_;
+  BenchPart part_;
 };
 
 }  // namespace

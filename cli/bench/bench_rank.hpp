@@ -16,6 +16,9 @@ struct BenchOptions {
   core::ElementType type = core::ElementType::f64;
   int steps = 10;
   int queue_depth = 2;
+  bool allocates_producers = false, allocates_consumers = false;  ///< memory that peers can map
+  bool is_async = false;                                          ///< put_async instead of put
+  bool computes = false;  ///< the producer's loss is measured, too
   std::string transport = "auto";
   std::string server;  ///< "host:port" or "file:PATH"
   double timeout = 60;
@@ -24,6 +27,8 @@ struct BenchOptions {
 /// What is measured, each between two meetings of all ranks; steps + limit_rounds of them.
 inline constexpr int warm_up_steps = 2;
 inline constexpr int limit_rounds = 7;
+/// Of a producer that computes as long as a step takes; not in lockstep.
+inline constexpr int computing_steps = 20;
 
 /// Of meetings: a stream that is stuck tells so first.
 inline double patience_of(const BenchOptions& options) { return 3 * options.timeout + 30; }

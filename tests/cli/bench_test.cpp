@@ -39,7 +39,7 @@ TEST(Bench, SaysWhatToDo) {
     std::vector<std::string> arguments;
     const char* error;
   } rows[] = {
-      {{"--from", a, "--to", a, "--transport", "mpi"}, "expected auto or ofi, found mpi"},
+      {{"--from", a, "--to", a, "--transport", "mpi"}, "expected auto, local or ofi, found mpi"},
       {{"--from", a, "--to", a, "--consumers", "3"}, "3"},
       {{"--from", a, "--to", b}, "8x9"},
       {{"--from", "shape=0 grid=1", "--to", "shape=0 grid=1"}, "at least one element"},

@@ -84,14 +84,14 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
              "from 0.001 to 100000000; found 'soon'");
   EXPECT_HAS(error_of([] { load_session_config("{timeout: -1}"); }), "found '-1'");
   EXPECT_HAS(error_of([] { load_session_config("{transport: pigeon}"); }),
-             "expected one of auto, ofi, mpi; found 'pigeon'");
+             "expected one of auto, local, ofi, mpi; found 'pigeon'");
   EXPECT_HAS(error_of([] { load_session_config("{index_algorithm: magic}"); }), "aspen");
   EXPECT_HAS(error_of([] { load_session_config("{log: loud}"); }), "'loud'");
   EXPECT_HAS(error_of([] { load_session_config("{validate_plans: perhaps}"); }), "true or false");
   EXPECT_HAS(error_of([] { load_session_config("{timeout: [1, 2]}"); }), "a list");
   EXPECT_HAS(error_of([] { load_session_config("just text"); }), "mapping");
   EXPECT_HAS(error_of([] { load_session_config("{timeout: 1"); }), "{timeout: 1");
-  EXPECT_HAS(error_of([] { load_out_config("{queue_depth: 0}"); }), "from 1 to 1024; found '0'");
+  EXPECT_HAS(error_of([] { load_out_config("{queue_depth: -1}"); }), "from 0 to 1024; found '-1'");
   EXPECT_EQ(load_out_config("{}").progress, Progress::calls);
   EXPECT_EQ(load_out_config("{progress: thread}").progress, Progress::thread);
   EXPECT_HAS(error_of([] { load_out_config("{progress: magic}"); }),

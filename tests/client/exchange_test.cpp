@@ -1,176 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole steps over the loopback transport, all ranks in one thread. Every element carries its own
-// global number; after each step every consumer rank must hold exactly its own elements. The oracle
-// deals the blocks like cards.
-#include "client/exchange.hpp"
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <random>
-
+// The order of messages between two exchanges, and what they refuse. Whether every element comes to
+// its place: exchange_ways_test.cpp.
 #include "core/error.hpp"
-#include "transport/loopback/loopback.hpp"
+#include "tests/client/coupling.hpp"
 
 namespace tremula::client {
 namespace {
 
-using index_calc::Layout;
-using transport::Loopback, transport::Network, transport::Side;
-
 constexpr int queue_depth = 2;
-
-std::uint64_t test_seed() {
-  const char* text = std::getenv("TREMULA_TEST_SEED");
-  return text ? std::strtoull(text, nullptr, 10) : 20261121;
-}
-
-/// Global index of each owned element of one coordinate, dealt from the definition.
-std::vector<Index> dealt(const index_calc::BlockCyclic& d, Index coord) {
-  std::vector<Index> mine;
-  Index turn = d.source;
-  for (Index begin = 0; begin < d.extent; begin += d.block, turn = (turn + 1) % d.grid)
-    for (Index i = begin; turn == coord && i < std::min(begin + d.block, d.extent); ++i)
-      mine.push_back(i);
-  return mine;
-}
-
-/// The local part of `rank` of a 2-D layout, each element being `value(global number)`.
-template <class Value>
-std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) {
-  const auto& rows = std::get<index_calc::BlockCyclic>(layout.dims[0]);
-  const auto& columns = std::get<index_calc::BlockCyclic>(layout.dims[1]);
-  const bool is_row = layout.rank_order == index_calc::Order::row;
-  const Index p = is_row ? rank / columns.grid : rank % rows.grid;
-  const Index q = is_row ? rank % columns.grid : rank / rows.grid;
-  const auto is = dealt(rows, p), js = dealt(columns, q);
-  std::vector<std::int64_t> part;
-  if (layout.storage_order == index_calc::Order::row) {
-    for (const Index i : is)
-      for (const Index j : js) part.push_back(value(i * columns.extent + j));
-  } else {
-    for (const Index j : js)
-      for (const Index i : is) part.push_back(value(i * columns.extent + j));
-  }
-  return part;
-}
-
-/// Both sides of a link with all their ranks.
-struct Coupling {
-  Coupling(Network& network, const std::vector<proto::Field>& from,
-           const std::vector<proto::Field>& to) {
-    const Rank m = rank_count(from[0].layout), n = rank_count(to[0].layout);
-    Loopback loopback(network);
-    std::vector<transport::Address> out_addresses, in_addresses;
-    for (Rank r = 0; r < m; ++r) out_ends.push_back(loopback.open("loopback", Side::producer));
-    for (Rank r = 0; r < n; ++r) in_ends.push_back(loopback.open("loopback", Side::consumer));
-    for (auto& e : out_ends) out_addresses.push_back(e->address());
-    for (auto& e : in_ends) in_addresses.push_back(e->address());
-    for (auto& e : out_ends) e->connect(in_addresses, core::Deadline::after(1));
-    for (auto& e : in_ends) e->connect(out_addresses, core::Deadline::after(1));
-    for (Rank r = 0; r < m; ++r)
-      outs.push_back(
-          std::make_unique<OutExchange>(plan_exchange(from, to, Side::producer, r, m, n, plans, {}),
-                                        *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth));
-    for (Rank r = 0; r < n; ++r)
-      ins.push_back(
-          std::make_unique<InExchange>(plan_exchange(to, from, Side::consumer, r, n, m, plans, {}),
-                                       *in_ends[static_cast<std::size_t>(r)], 7, queue_depth));
-  }
-  index_calc::PlanCache plans;
-  std::vector<std::unique_ptr<transport::Endpoint>> out_ends, in_ends;
-  std::vector<std::unique_ptr<OutExchange>> outs;
-  std::vector<std::unique_ptr<InExchange>> ins;
-};
-
-std::vector<proto::Field> field(const std::string& layout) {
-  return {{.name = "f", .type = core::ElementType::i64, .layout = Layout::parse(layout)}};
-}
-
-template <class Poll>
-void soon(Poll&& poll) {
-  for (int i = 0; i < 1000; ++i)
-    if (poll()) return;
-  FAIL() << "expected to be ready soon";
-}
-
-TEST(Exchange, BringsEveryElementToItsPlaceInEveryStep) {
-  const auto seed = test_seed();
-  fmt::print("TREMULA_TEST_SEED={}\n", seed);
-  std::mt19937_64 gen(seed);
-  const auto in = [&](Index lo, Index hi) {
-    return std::uniform_int_distribution<Index>(lo, hi)(gen);
-  };
-  for (int c = 0; c < 300; ++c) {
-    const Index rows = in(1, 12), columns = in(1, 12);
-    std::vector<proto::Field> from, to;
-    for (auto* side : {&from, &to}) {
-      const Index p = in(1, 3), q = in(1, 3);
-      for (int f = 0; f < 2; ++f) {
-        Layout l;
-        l.dims = {index_calc::BlockCyclic{rows, in(1, 5), p, in(0, p - 1)},
-                  index_calc::BlockCyclic{columns, in(1, 5), q, in(0, q - 1)}};
-        l.rank_order = in(0, 1) ? index_calc::Order::row : index_calc::Order::column;
-        l.storage_order = in(0, 1) ? index_calc::Order::row : index_calc::Order::column;
-        side->push_back(
-            {.name = fmt::format("f{}", f), .type = core::ElementType::i64, .layout = l});
-      }
-    }
-    SCOPED_TRACE(fmt::format("case {}: {} | {} -> {} | {}", c, to_string(from[0].layout),
-                             to_string(from[1].layout), to_string(to[0].layout),
-                             to_string(to[1].layout)));
-    Network network;
-    Coupling k(network, from, to);
-    std::uint64_t sent = 0, received = 0;
-    constexpr std::uint64_t steps = 5;
-    for (std::uint64_t step = 0; step < steps; ++step) {
-      const auto value = [step](std::size_t f) {
-        return [=](Index g) {
-          return g * 100 + static_cast<Index>(f) * 10 + static_cast<Index>(step);
-        };
-      };
-      for (std::size_t r = 0; r < k.outs.size(); ++r) {
-        soon([&] { return k.outs[r]->is_ready(step); });
-        for (std::size_t f = 0; f < 2; ++f) {
-          const auto part = part_of(from[f].layout, static_cast<Rank>(r), value(f));
-          k.outs[r]->pack(step, f, std::as_bytes(std::span(part)));
-        }
-        k.outs[r]->send(step);
-      }
-      for (std::size_t r = 0; r < k.ins.size(); ++r) {
-        soon([&] { return k.ins[r]->poll() == InExchange::State::step; });
-        ASSERT_EQ(k.ins[r]->step(), step);
-        for (std::size_t f = 0; f < 2; ++f) {
-          const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(f));
-          std::vector<std::int64_t> got(want.size(), -1);
-          soon([&] { return k.ins[r]->unpack_some(f, std::as_writable_bytes(std::span(got))); });
-          ASSERT_EQ(got, want) << "consumer rank " << r << " field " << f << " step " << step;
-        }
-        soon([&] { return k.ins[r]->can_finish_step(); });
-        k.ins[r]->finish_step();
-      }
-    }
-    for (auto& out : k.outs) {
-      soon([&] { return out->is_ready(steps); });
-      out->send_end(steps);
-      sent += out->counters().bytes;
-    }
-    for (auto& it : k.ins) {
-      soon([&] { return it->poll() == InExchange::State::end; });
-      received += it->counters().bytes;
-      it->leave();
-      soon([&] { return it->is_told(); });
-    }
-    for (auto& out : k.outs) soon([&] { return out->is_credited(steps + 1); });
-    ASSERT_EQ(sent, steps * 2 * 8 * static_cast<std::uint64_t>(rows * columns));
-    ASSERT_EQ(received, sent);
-    ASSERT_EQ(network.counters().messages_sent, network.counters().messages_delivered);
-  }
-}
 
 TEST(Exchange, KeepsAtMostQueueDepthStepsUnderWay) {
   Network network;
@@ -178,7 +15,7 @@ TEST(Exchange, KeepsAtMostQueueDepthStepsUnderWay) {
   const std::vector<std::int64_t> data(16);
   for (std::uint64_t step = 0; step < queue_depth; ++step) {
     ASSERT_TRUE(k.outs[0]->is_ready(step));
-    k.outs[0]->pack(step, 0, std::as_bytes(std::span(data)));
+    k.outs[0]->put(step, 0, std::as_bytes(std::span(data)), false);
     k.outs[0]->send(step);
   }
   for (int i = 0; i < 100; ++i) ASSERT_FALSE(k.outs[0]->is_ready(queue_depth));
@@ -196,7 +33,7 @@ TEST(Exchange, TellsRanksWithoutElementsOfEveryStepAndOfTheEnd) {
   for (auto& out : k.outs) {
     const std::vector<std::int64_t> data(2);
     ASSERT_TRUE(out->is_ready(0));
-    out->pack(0, 0, std::as_bytes(std::span(data)));
+    out->put(0, 0, std::as_bytes(std::span(data)), false);
     out->send(0);
   }
   for (auto& it : k.ins) {
@@ -205,8 +42,8 @@ TEST(Exchange, TellsRanksWithoutElementsOfEveryStepAndOfTheEnd) {
   }
   for (auto& out : k.outs) out->send_end(1);
   for (auto& it : k.ins) soon([&] { return it->poll() == InExchange::State::end; });
-  EXPECT_EQ(k.ins[1]->counters().packages, 0u);
-  EXPECT_EQ(k.ins[0]->counters().packages, 2u);
+  EXPECT_EQ(k.ins[1]->traffic().packages, 0u);
+  EXPECT_EQ(k.ins[0]->traffic().packages, 2u);
 }
 
 TEST(Exchange, StopsWhenTheConsumerLeaves) {
@@ -227,7 +64,7 @@ std::string error_under(const Network::Fault& fault) {
     if (step == 1)
       network.set_weather(
           [&](const Network::Message& m) { return m.tag == 1 ? fault : Network::Fault{}; });
-    k.outs[0]->pack(step, 0, std::as_bytes(std::span(data)));
+    k.outs[0]->put(step, 0, std::as_bytes(std::span(data)), false);
     k.outs[0]->send(step);
   }
   soon([&] { return k.ins[0]->can_finish_step(); });

@@ -195,7 +195,7 @@ TEST(Stream, GivesALateConsumerWholeStepsFromThenOn) {
     put_steps(s, 0, 10, out, field.layout);
     is_first_done = true;
     std::uint64_t step = 10;  // until the late one has come and taken five
-    for (; step < 2000 && out.statistics().packages < 10 * 3 + 5; ++step) {
+    for (; step < 2000 && out.statistics().traffic.packages < 10 * 3 + 5; ++step) {
       put_steps(s, step, 1, out, field.layout);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       s.group().allgather({}, s.deadline());

@@ -15,7 +15,8 @@ void consume(tremula_session* session, const Scenario& scenario) {
   const InStream in(handle);
   std::vector<LocalField> fields;
   for (const auto& field : scenario.fields) {
-    LocalField& local = fields.emplace_back(field.type, field.consumer, rank);
+    LocalField& local =
+        fields.emplace_back(field.type, field.consumer, rank, scenario.consumer_allocates);
     expect_ok(tremula_in_field(in.get(), field.name.c_str(), field.type, local.layout.get(),
                                &local.number),
               "ask for " + field.name);
@@ -30,7 +31,7 @@ void consume(tremula_session* session, const Scenario& scenario) {
     for (std::size_t f = fields.size(); f-- > 0;) {  // in another order than they were put
       LocalField& local = fields[f];
       local.spoil();
-      const auto untouched = local.buffer;
+      const std::vector<std::byte> untouched(local.buffer.begin(), local.buffer.end());
       expect_ok(tremula_in_get(in.get(), local.number, local.buffer.data(), local.buffer.size()),
                 "get");
       local.verify(untouched, step, f);

@@ -17,23 +17,32 @@ void produce(tremula_session* session, const Scenario& scenario) {
   const OutStream out(handle);
   std::vector<LocalField> fields;
   for (const auto& field : scenario.fields) {
-    LocalField& local = fields.emplace_back(field.type, field.producer, rank);
+    LocalField& local =
+        fields.emplace_back(field.type, field.producer, rank, scenario.producer_allocates);
     expect_ok(tremula_out_field(out.get(), field.name.c_str(), field.type, local.layout.get(),
                                 &local.number),
               "declare " + field.name);
   }
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0, request = 0;
   for (int step = 0; step < scenario.steps; ++step) {
     expect_ok(tremula_out_begin_step(out.get()), "begin step " + std::to_string(step));
     for (std::size_t f = 0; f < fields.size(); ++f) {
       LocalField& local = fields[f];
       local.fill(static_cast<std::uint64_t>(step), f);
-      expect_ok(tremula_out_put(out.get(), local.number, local.buffer.data(), local.buffer.size()),
-                "put");
-      local.spoil();  // what was put is the stream's
+      if (scenario.is_async)
+        expect_ok(tremula_out_put_async(out.get(), local.number, local.buffer.data(),
+                                        local.buffer.size(), &request),
+                  "put_async");
+      else
+        expect_ok(
+            tremula_out_put(out.get(), local.number, local.buffer.data(), local.buffer.size()),
+            "put");
+      if (!scenario.is_async && scenario.queue_depth > 0) local.spoil();  // it is ours again
       bytes += local.payload_bytes();
     }
     expect_ok(tremula_out_end_step(out.get()), "end step " + std::to_string(step));
+    if (scenario.is_async) expect_ok(tremula_out_wait(out.get(), request), "wait");
+    for (LocalField& local : fields) local.spoil();
   }
   expect_ok(tremula_out_close(out.get()), "close " + scenario.stream);
   tremula_statistics statistics{};

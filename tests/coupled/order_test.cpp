@@ -154,7 +154,7 @@ TEST_P(CoupledOrder, AStreamFlowsOnWithoutTheServer) {
   for (int r = 0; r < consumer.ranks; ++r) EXPECT_EQ(in.event_of(r, "end_of_stream").step, 49);
 }
 
-INSTANTIATE_TEST_SUITE_P(Jobs, CoupledOrder, testing::Values("2x2_ofi", "2x2_mpi"),
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledOrder, testing::Values("2x2_local", "2x2_ofi", "2x2_mpi"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

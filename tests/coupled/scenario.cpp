@@ -187,7 +187,10 @@ Scenario make_scenario(std::uint64_t seed, int number, int producers, int consum
   Scenario scenario;
   scenario.stream = "scenario-" + std::to_string(number);
   scenario.steps = static_cast<int>(dice.from(1, 5));
-  scenario.queue_depth = static_cast<int>(dice.from(1, 3));
+  scenario.queue_depth = static_cast<int>(dice.from(0, 3));
+  scenario.producer_allocates = dice.one_in(2);
+  scenario.consumer_allocates = dice.one_in(2);
+  scenario.is_async = dice.one_in(2);
   const auto fields = dice.from(1, 3);
   for (int f = 0; f < fields; ++f) {
     FieldCase field;

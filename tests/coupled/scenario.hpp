@@ -62,6 +62,8 @@ struct Scenario {
   std::vector<FieldCase> fields;
   int steps = 1;
   int queue_depth = 1;
+  bool producer_allocates = false, consumer_allocates = false;  ///< memory from tremula_allocate
+  bool is_async = false;                                        ///< put_async instead of put
 };
 
 /// @param number  of the scenario, 0, 1, ...

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/coupled/walk.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <iostream>
 #include <sstream>
@@ -19,7 +20,10 @@ std::string hex(std::span<const std::byte> bytes) {
 
 std::string describe(const Scenario& scenario) {
   std::string text = scenario.stream + " steps=" + std::to_string(scenario.steps) +
-                     " queue_depth=" + std::to_string(scenario.queue_depth);
+                     " queue_depth=" + std::to_string(scenario.queue_depth) +
+                     (scenario.is_async ? " async" : "") +
+                     (scenario.producer_allocates ? " producer allocates" : "") +
+                     (scenario.consumer_allocates ? " consumer allocates" : "");
   for (const auto& field : scenario.fields)
     text += "\n  " + field.name + " type " + std::to_string(field.type) + "\n    from " +
             field.producer.text() + "\n    to   " + field.consumer.text();
@@ -28,7 +32,7 @@ std::string describe(const Scenario& scenario) {
 
 }  // namespace
 
-LocalField::LocalField(tremula_type element_type, const SideLayout& side, int rank)
+LocalField::LocalField(tremula_type element_type, const SideLayout& side, int rank, bool allocates)
     : type(element_type), part(part_of(side, rank)), layout(parse_layout(side.text())) {
   std::int64_t first = 0, allocated = 0;
   expect_ok(tremula_layout_local(layout.get(), rank, nullptr, nullptr, &first, &allocated),
@@ -37,7 +41,16 @@ LocalField::LocalField(tremula_type element_type, const SideLayout& side, int ra
                static_cast<std::uint64_t>(first));
   expect_equal("elements of the local buffer", static_cast<std::uint64_t>(part.allocated),
                static_cast<std::uint64_t>(allocated));
-  buffer.resize(static_cast<std::size_t>(part.allocated) * element_bytes(type));
+  const std::size_t bytes = static_cast<std::size_t>(part.allocated) * element_bytes(type);
+  if (allocates && bytes > 0) {
+    void* memory = nullptr;
+    expect_ok(tremula_allocate(bytes, &memory), "allocate");
+    memory_.reset(memory);
+    buffer = {static_cast<std::byte*>(memory), bytes};
+  } else {
+    ordinary_.resize(bytes);
+    buffer = ordinary_;
+  }
 }
 
 void LocalField::fill(std::uint64_t step, std::size_t field) {
@@ -58,7 +71,7 @@ void LocalField::verify(std::span<const std::byte> untouched, std::uint64_t step
   for (const Cell& cell : part.cells)
     write_value(expected.data() + static_cast<std::size_t>(cell.offset) * width, type, cell.global,
                 step, field);
-  if (expected == buffer) return;
+  if (std::ranges::equal(expected, buffer)) return;
   for (std::size_t at = 0; at < buffer.size(); at += width) {
     const std::span<const std::byte> want(expected.data() + at, width),
         have(buffer.data() + at, width);

@@ -3,6 +3,7 @@
 // What coupled_producer and coupled_consumer have in common.
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@ namespace tremula::coupled {
 
 /// A field and this rank's part of it.
 struct LocalField {
-  LocalField(tremula_type element_type, const SideLayout& side, int rank);
+  LocalField(tremula_type element_type, const SideLayout& side, int rank, bool allocates);
 
   /// Gives every element its value of this step.
   void fill(std::uint64_t step, std::size_t field);
@@ -28,9 +29,13 @@ struct LocalField {
   tremula_type type;
   Part part;
   Layout layout;
-  std::vector<std::byte> buffer;
+  std::span<std::byte> buffer;
   int number = -1;  ///< of the field in its stream
   unsigned char spoiler = 0x5a;
+
+private:
+  std::vector<std::byte> ordinary_;  // the buffer, or
+  std::unique_ptr<void, Freer<tremula_deallocate>> memory_;
 };
 
 /// @throws std::runtime_error naming both

@@ -58,19 +58,24 @@ TEST_P(CoupledWalk, BringsEveryElementHome) {
 
 INSTANTIATE_TEST_SUITE_P(
     Jobs, CoupledWalk,
-    testing::Values(WalkCase{Roles{{"producer", 1}, {"consumer", 1}}, "ofi", Launcher::mpirun, 100},
-                    WalkCase{Roles{{"producer", 1}, {"consumer", 3}}, "ofi", Launcher::mpirun, 60},
-                    WalkCase{Roles{{"producer", 3}, {"consumer", 1}}, "ofi", Launcher::mpirun, 60},
-                    WalkCase{Roles{{"producer", 2}, {"consumer", 3}}, "ofi", Launcher::mpirun, 60},
-                    WalkCase{Roles{{"producer", 4}, {"consumer", 4}}, "ofi", Launcher::mpirun, 40},
-                    WalkCase{Roles{{"producer", 4}, {"consumer", 9}}, "ofi", Launcher::mpirun, 20},
-                    WalkCase{Roles{{"producer", 2}, {"consumer", 3}}, "ofi", Launcher::plain, 60},
-                    WalkCase{Roles{{"producer", 1}, {"consumer", 1}}, "mpi", Launcher::mpirun, 100},
-                    WalkCase{Roles{{"producer", 1}, {"consumer", 3}}, "mpi", Launcher::mpirun, 60},
-                    WalkCase{Roles{{"producer", 3}, {"consumer", 1}}, "mpi", Launcher::mpirun, 60},
-                    WalkCase{Roles{{"producer", 2}, {"consumer", 3}}, "mpi", Launcher::mpirun, 60},
-                    WalkCase{Roles{{"producer", 4}, {"consumer", 4}}, "mpi", Launcher::mpirun, 40},
-                    WalkCase{Roles{{"producer", 4}, {"consumer", 9}}, "mpi", Launcher::mpirun, 20}),
+    testing::Values(
+        WalkCase{Roles{{"producer", 1}, {"consumer", 1}}, "ofi", Launcher::mpirun, 100},
+        WalkCase{Roles{{"producer", 1}, {"consumer", 3}}, "ofi", Launcher::mpirun, 60},
+        WalkCase{Roles{{"producer", 3}, {"consumer", 1}}, "ofi", Launcher::mpirun, 60},
+        WalkCase{Roles{{"producer", 2}, {"consumer", 3}}, "ofi", Launcher::mpirun, 60},
+        WalkCase{Roles{{"producer", 4}, {"consumer", 4}}, "ofi", Launcher::mpirun, 40},
+        WalkCase{Roles{{"producer", 4}, {"consumer", 9}}, "ofi", Launcher::mpirun, 20},
+        WalkCase{Roles{{"producer", 2}, {"consumer", 3}}, "ofi", Launcher::plain, 60},
+        WalkCase{Roles{{"producer", 1}, {"consumer", 1}}, "local", Launcher::mpirun, 150},
+        WalkCase{Roles{{"producer", 2}, {"consumer", 3}}, "local", Launcher::plain, 100},
+        WalkCase{Roles{{"producer", 4}, {"consumer", 9}}, "local", Launcher::mpirun, 30},
+        WalkCase{Roles{{"producer", 2}, {"consumer", 3}}, "auto", Launcher::mpirun, 60},
+        WalkCase{Roles{{"producer", 1}, {"consumer", 1}}, "mpi", Launcher::mpirun, 100},
+        WalkCase{Roles{{"producer", 1}, {"consumer", 3}}, "mpi", Launcher::mpirun, 60},
+        WalkCase{Roles{{"producer", 3}, {"consumer", 1}}, "mpi", Launcher::mpirun, 60},
+        WalkCase{Roles{{"producer", 2}, {"consumer", 3}}, "mpi", Launcher::mpirun, 60},
+        WalkCase{Roles{{"producer", 4}, {"consumer", 4}}, "mpi", Launcher::mpirun, 40},
+        WalkCase{Roles{{"producer", 4}, {"consumer", 9}}, "mpi", Launcher::mpirun, 20}),
     [](const auto& test) { return test.param.name(); });
 
 }  // namespace

@@ -127,6 +127,26 @@ TEST(SharedMemory, SaysWhenItsOwnerNeedsItNoLonger) {
   EXPECT_EQ(mapping.bytes()[0], std::byte{0});  // still there for the one who copies
 }
 
+TEST(SharedMemory, TakenBackIsOutOfReachForWhoHasMappedIt) {
+  std::byte* mine = allocate(5000);
+  std::memset(mine, 1, 5000);
+  const auto before = *place_of({mine, 5000});
+  const Mapping peer(before, true);
+  take_back({mine + 100, 8});
+  EXPECT_EQ(mine[4999], std::byte{1});
+  peer.bytes()[0] = std::byte{2};
+  mine[1] = std::byte{3};
+  EXPECT_EQ(mine[0], std::byte{1});
+  EXPECT_EQ(peer.bytes()[1], std::byte{1});
+  EXPECT_TRUE(peer.is_abandoned());
+  const auto now = *place_of({mine, 5000});
+  EXPECT_NE(now.region, before.region);
+  EXPECT_EQ(Mapping(now, false).bytes()[1], std::byte{3});
+  deallocate(mine);
+  std::byte elsewhere{};
+  take_back({&elsewhere, 1});
+}
+
 TEST(SharedMemory, IsNotTakenForAnother) {
   const SharedMemory memory(10);
   Place other = memory.place();

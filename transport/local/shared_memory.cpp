@@ -63,6 +63,17 @@ Allocations& allocations() {
   return *all;
 }
 
+/// What allocate() gave out and holds all of these bytes, if any.  @pre the mutex is held
+SharedMemory* find(core::BytesView bytes) {
+  const auto& memory = allocations().memory;
+  const auto found = memory.lower_bound(bytes.data());  // descending: begins at or before
+  if (found == memory.end()) return nullptr;
+  const auto all = found->second->bytes();
+  const auto offset = static_cast<std::size_t>(bytes.data() - all.data());
+  return offset <= all.size() && bytes.size() <= all.size() - offset ? found->second.get()
+                                                                     : nullptr;
+}
+
 }  // namespace
 
 std::string host_identity() {
@@ -74,30 +85,43 @@ std::string host_identity() {
 
 void FileTraits::close(int file) noexcept { ::close(file); }
 
-Pages::Pages(const File& file, std::size_t bytes, bool is_writable) {
-  void* at = mmap(nullptr, bytes, is_writable ? PROT_READ | PROT_WRITE : PROT_READ,
-                  MAP_SHARED | MAP_NORESERVE, file.get(), 0);
-  if (at == MAP_FAILED) throw system_error(fmt::format("expected to map {} bytes", bytes));
-  bytes_ = {static_cast<std::byte*>(at), bytes};
+Pages::Pages(const File& file, std::size_t bytes, bool is_writable, void* at) {
+  void* got = mmap(at, bytes, is_writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                   MAP_SHARED | MAP_NORESERVE | (at == nullptr ? 0 : MAP_FIXED), file.get(), 0);
+  if (got == MAP_FAILED) throw system_error(fmt::format("expected to map {} bytes", bytes));
+  bytes_ = {static_cast<std::byte*>(got), bytes};
 }
 
 Pages::~Pages() {
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
 }
 
-SharedMemory::SharedMemory(std::size_t bytes)
-    : file_(memfd_create("tremula", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+SharedMemory::SharedMemory(std::size_t bytes) {
+  open(head_bytes + bytes);
+  pages_ = Pages(file_, head_bytes + bytes, true);
+  new (pages_.bytes().data()) Head{place_.region, {0}};
+}
+
+void SharedMemory::open(std::size_t bytes) {
+  file_ = File(memfd_create("tremula", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file_) throw system_error("expected a file descriptor (ulimit -n)");
-  const std::size_t all = head_bytes + bytes;
-  if (ftruncate(file_.get(), static_cast<off_t>(all)) != 0 ||
+  if (ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0 ||
       fcntl(file_.get(), F_ADD_SEALS, seals) != 0)
-    throw system_error(fmt::format("expected {} bytes", all));
-  pages_ = Pages(file_, all, true);
+    throw system_error(fmt::format("expected {} bytes", bytes));
   place_ = {.process = static_cast<std::uint64_t>(getpid()),
             .file = static_cast<std::uint64_t>(file_.get()),
             .region = random_number(),
             .offset = 0};
-  new (pages_.bytes().data()) Head{place_.region, {0}};
+}
+
+void SharedMemory::renew() {
+  const auto old = pages_.bytes();
+  open(old.size());
+  Pages copy(file_, old.size(), true);
+  std::memcpy(copy.bytes().data() + head_bytes, old.data() + head_bytes, old.size() - head_bytes);
+  new (copy.bytes().data()) Head{place_.region, {0}};
+  head_of(pages_).is_abandoned = 1;
+  Pages(file_, old.size(), true, old.data()).release();  // pages_ owns the address as before
 }
 
 SharedMemory::~SharedMemory() {  // a forked child's copy says nothing of its parent's memory
@@ -152,15 +176,16 @@ void deallocate(std::byte* memory) {
 
 std::optional<Place> place_of(core::BytesView bytes) {
   const std::scoped_lock lock(allocations().mutex);
-  const auto found =
-      allocations().memory.lower_bound(bytes.data());  // descending: begins at or before
-  if (found == allocations().memory.end()) return std::nullopt;
-  const auto all = found->second->bytes();
-  const auto offset = static_cast<std::size_t>(bytes.data() - all.data());
-  if (offset > all.size() || bytes.size() > all.size() - offset) return std::nullopt;
-  Place place = found->second->place();
-  place.offset = offset;
+  const SharedMemory* memory = find(bytes);
+  if (memory == nullptr) return std::nullopt;
+  Place place = memory->place();
+  place.offset = static_cast<std::size_t>(bytes.data() - memory->bytes().data());
   return place;
+}
+
+void take_back(core::BytesView bytes) {
+  const std::scoped_lock lock(allocations().mutex);
+  if (SharedMemory* memory = find(bytes)) memory->renew();
 }
 
 }  // namespace tremula::transport::local

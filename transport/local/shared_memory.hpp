@@ -41,8 +41,10 @@ using File = core::UniqueHandle<FileTraits>;
 class Pages {
 public:
   Pages() = default;
-  /// Maps a file from its beginning.  @throws core::Error internal with the system's words
-  Pages(const File& file, std::size_t bytes, bool is_writable);
+  /// Maps a file from its beginning.
+  /// @param at  null, or pages that it replaces
+  /// @throws core::Error internal with the system's words
+  Pages(const File& file, std::size_t bytes, bool is_writable, void* at = nullptr);
   Pages(Pages&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
   Pages& operator=(Pages&& other) noexcept {
     std::swap(bytes_, other.bytes_);
@@ -50,6 +52,8 @@ public:
   }
   ~Pages();
   std::span<std::byte> bytes() const noexcept { return bytes_; }
+  /// Leaves them mapped.
+  void release() noexcept { bytes_ = {}; }
 
 private:
   std::span<std::byte> bytes_;
@@ -68,8 +72,12 @@ public:
   std::span<std::byte> bytes() const noexcept;
   /// Of its first byte.
   Place place() const noexcept { return place_; }
+  /// Other memory with the same contents at the same address: who has mapped it keeps the old one.
+  void renew();
 
 private:
+  void open(std::size_t bytes);
+
   File file_;
   Pages pages_;
   Place place_;
@@ -102,6 +110,10 @@ std::byte* allocate(std::size_t bytes);
 /// Peers that are copying at this moment keep it until they have finished.
 /// @throws core::Error invalid_argument if `memory` did not come from allocate()
 void deallocate(std::byte* memory);
+/// From now on no peer reads or writes these bytes, whatever it was told before: their memory from
+/// allocate(), if they are in any, is replaced by a copy at the same address, while peers keep the
+/// old one. For exchanges that have failed; nobody else may write to that memory meanwhile.
+void take_back(core::BytesView bytes);
 /// Where peers find these bytes; empty if they are not memory from allocate(). Thread-safe.
 std::optional<Place> place_of(core::BytesView bytes);
 

@@ -80,6 +80,17 @@ TREMULA_API tremula_status tremula_session_close(tremula_session* session);
 TREMULA_API int tremula_session_rank(const tremula_session* session);
 TREMULA_API int tremula_session_size(const tremula_session* session);
 
+/* ---- memory ---- */
+
+/* `bytes` of zeroed memory on a page boundary. What lies in it, peers on the same machine copy
+ * straight out of or into: one copy from a producer's array to its place in a consumer's, if either
+ * of them lies in such memory. For arrays that are put or got, one call for each: it takes a file
+ * descriptor. Thread-safe. A child made by fork shares the memory with its parent. */
+TREMULA_API tremula_status tremula_allocate(size_t bytes, void** memory);
+/* NULL is allowed. Streams must not hold it any more: see tremula_out_put_async and queue_depth 0.
+ */
+TREMULA_API tremula_status tremula_deallocate(void* memory);
+
 /* ---- layout ---- */
 
 /* Text form, e.g. "shape=10000x10000 grid=4x4 block=30x50"; the README explains it. */
@@ -109,7 +120,10 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
 /* ---- producing ---- */
 
 /* options: NULL or YAML with the keys
- *   queue_depth         steps that may be under way to a consumer, default 2
+ *   queue_depth         steps that may be under way to a consumer, default 2. 0: a step is handed
+ *                       over directly, nothing is staged: tremula_out_put only notes where the data
+ *                       is, which must stay as it is until tremula_out_end_step returns, and that
+ *                       is when every consumer has taken the step.
  *   wait_for_consumers  consumer groups that the stream needs, default 1: the first step waits for
  *                       them; when one is lost later and fewer remain, begin_step fails once with
  *                       TREMULA_PEER_LOST on every rank, and the stream may go on without it.
@@ -126,10 +140,22 @@ TREMULA_API tremula_status tremula_out_field(tremula_out_stream* out, const char
 /* Starts a step. Blocks while queue_depth steps are under way, and at the first step until
  * consumers have come. */
 TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
-/* Hands one field of the step over; on return `data` may be changed. bytes: size of the local
- * buffer. */
+/* Hands one field of the step over; on return `data` may be changed (queue_depth 0: when
+ * tremula_out_end_step has returned). bytes: size of the local buffer. */
 TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data,
                                            size_t bytes);
+/* As tremula_out_put, but `data` may be changed only when tremula_out_test says so or
+ * tremula_out_wait has returned: what lies in memory from tremula_allocate is then not copied
+ * before a consumer on this machine copies it. request: for those two; the same for all fields of a
+ * step. */
+TREMULA_API tremula_status tremula_out_put_async(tremula_out_stream* out, int field,
+                                                 const void* data, size_t bytes, uint64_t* request);
+/* is_taken: 1 when every consumer has taken the step that `request` was put into, else 0. After
+ * tremula_out_end_step of that step. Not collective; makes progress. */
+TREMULA_API tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request,
+                                            int* is_taken);
+/* Returns when that is so. Not collective. */
+TREMULA_API tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request);
 /* Sends the step. Every declared field must have been put. What is not on its way when this
  * returns moves on as `progress` says: with `calls`, consumers get the rest of a large step when
  * the producer calls again. */
@@ -169,17 +195,45 @@ TREMULA_API void tremula_in_free(tremula_in_stream* in);
 
 /* Of this rank since the stream was opened. Exact. */
 typedef struct tremula_statistics {
-  uint64_t steps;    /* complete */
-  uint64_t packages; /* sent or received */
-  uint64_t bytes;    /* payload sent or received */
+  uint64_t steps;        /* complete */
+  uint64_t packages;     /* sent or received */
+  uint64_t bytes;        /* payload sent or received */
+  uint64_t copied_bytes; /* by this rank's processor, from memory to memory: divided by the bytes of
+                          * all ranks of one side, and added up over both sides, the copies that are
+                          * made of each byte. What the transport's library copies is not in it. */
   double plan_seconds;
   double wait_seconds; /* blocked on the other side */
+  double copy_seconds; /* packing, unpacking, copying */
+  double wire_seconds; /* producer: from the end of a step to the last of its messages sent */
   char transport[64];  /* "ofi:tcp;ofi_rxm"; of the link opened last */
 } tremula_statistics;
 TREMULA_API tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                                   tremula_statistics* statistics);
 TREMULA_API tremula_status tremula_in_statistics(const tremula_in_stream* in,
                                                  tremula_statistics* statistics);
+/* The same of the step ended last alone; wire_seconds: of the messages known to be sent since the
+ * end of the step before. */
+TREMULA_API tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
+                                                       tremula_statistics* statistics);
+TREMULA_API tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
+                                                      tremula_statistics* statistics);
+
+/* Of this rank with one rank of the other side, since their link was opened. */
+typedef struct tremula_peer_statistics {
+  char group[256];
+  int rank;
+  uint64_t packages;
+  uint64_t bytes;
+  uint64_t copied_bytes;
+  double copy_seconds;
+  double wire_seconds;
+} tremula_peer_statistics;
+/* Fills the first `room` entries of `peers`; count: how many there are. Only links that are open.
+ */
+TREMULA_API tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,
+                                             tremula_peer_statistics* peers, size_t* count);
+TREMULA_API tremula_status tremula_in_peers(const tremula_in_stream* in, size_t room,
+                                            tremula_peer_statistics* peers, size_t* count);
 
 #ifdef __cplusplus
 }

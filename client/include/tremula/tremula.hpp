@@ -157,7 +157,7 @@ private:
 
 struct SessionOptions {
   std::optional<std::string> server;     ///< "host:port" or "file:PATH" of the server's port file
-  std::optional<std::string> transport;  ///< auto, ofi, mpi
+  std::optional<std::string> transport;  ///< auto, local, ofi, mpi
   std::optional<double> timeout;         ///< seconds
   std::string more = {};  ///< further keys as YAML, e.g. "log: info, validate_plans: true"
 
@@ -179,7 +179,7 @@ struct SessionOptions {
 };
 
 struct OutOptions {
-  int queue_depth = 2;         ///< steps that may be under way to a consumer
+  int queue_depth = 2;  ///< steps that may be under way to a consumer; 0: direct, see tremula.h
   int wait_for_consumers = 1;  ///< the first step waits for that many consumer groups
   std::string more = {};       ///< further keys as YAML, e.g. "progress: thread"
 
@@ -192,10 +192,44 @@ struct OutOptions {
 
 using Statistics = tremula_statistics;
 
+/// An array of T in memory that peers on the same machine copy out of and into directly
+/// (tremula_allocate). Zeroed, on a page boundary; move-only.
+template <class T>
+class SharedArray {
+public:
+  static_assert(std::is_trivially_copyable_v<T>);
+  SharedArray() = default;
+  explicit SharedArray(std::size_t count) : count_(count) {
+    if (count == 0) return;
+    void* memory = nullptr;
+    detail::check(tremula_allocate(count * sizeof(T), &memory));
+    data_.reset(static_cast<T*>(memory));
+  }
+  T* data() noexcept { return data_.get(); }
+  const T* data() const noexcept { return data_.get(); }
+  std::size_t size() const noexcept { return data_ ? count_ : 0; }
+  T* begin() noexcept { return data(); }
+  T* end() noexcept { return data() + size(); }
+  T& operator[](std::size_t i) noexcept { return data_.get()[i]; }
+  const T& operator[](std::size_t i) const noexcept { return data_.get()[i]; }
+
+private:
+  struct Deallocate {
+    void operator()(T* memory) const noexcept { tremula_deallocate(memory); }
+  };
+  std::unique_ptr<T, Deallocate> data_;
+  std::size_t count_ = 0;
+};
+
 /// A declared field of a stream.
 template <class T>
 struct Field {
   int number = -1;
+};
+
+/// What OutStream::put_async gives: stands for its step.
+struct Request {
+  std::uint64_t number = 0;
 };
 
 /// The producer's end of a stream.
@@ -222,6 +256,26 @@ public:
     detail::check(tremula_out_put(handle_.get(), field.number, data.data(), data.size_bytes()));
     if (is_whole_step) end_step();
   }
+  /// As put, but `data` stays as it is until is_taken(request) or wait(request): from memory of
+  /// allocate() it is then copied once, by the consumer. Outside of begin_step and end_step: a
+  /// whole step.
+  template <class T>
+  Request put_async(Field<T> field, std::span<const std::type_identity_t<T>> data) {
+    const bool is_whole_step = !in_step_;
+    if (!is_open_) detail::check(tremula_out_begin_step(handle_.get()));
+    is_open_ = true;
+    Request request;
+    detail::check(tremula_out_put_async(handle_.get(), field.number, data.data(), data.size_bytes(),
+                                        &request.number));
+    if (is_whole_step) end_step();
+    return request;
+  }
+  bool is_taken(Request request) {
+    int is_taken = 0;
+    detail::check(tremula_out_test(handle_.get(), request.number, &is_taken));
+    return is_taken != 0;
+  }
+  void wait(Request request) { detail::check(tremula_out_wait(handle_.get(), request.number)); }
   void end_step() {
     detail::check(tremula_out_end_step(handle_.get()));
     is_open_ = in_step_ = false;

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/in_exchange.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tremula::client {
+
+using proto::PackageKind, proto::PartPlace;
+using transport::local::PieceRing;
+
+namespace {
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+InExchange::InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
+                       int queue_depth)
+    : plan_(std::move(plan)),
+      endpoint_(endpoint),
+      link_(link),
+      is_direct_(queue_depth == 0),
+      peers_(plan_.messages.size()),
+      slots_(static_cast<std::size_t>(std::max(queue_depth, 1))) {
+  std::size_t staging = 0, bounce = 0;
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    const Message& message = plan_.messages[m];
+    peers_[m].is_near = endpoint_.is_near(message.peer);
+    staging += aligned(is_sent(m) ? message.bytes : places_bytes(message));
+    if (is_direct_ && !peers_[m].is_near && !message.is_contiguous())
+      bounce += pieces_under_way * plan_.piece_bytes;
+  }
+  bounce_ = core::Buffer(bounce);
+  bounce = 0;
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    if (!is_direct_ || peers_[m].is_near || plan_.messages[m].is_contiguous()) continue;
+    for (std::size_t i = 0; i < pieces_under_way; ++i, bounce += plan_.piece_bytes)
+      peers_[m].bounce.push_back(bounce_.span().subspan(bounce, plan_.piece_bytes));
+  }
+  for (Slot& slot : slots_) {
+    slot.staging = core::Buffer(staging);
+    slot.incoming.resize(peers_.size());
+    std::size_t at = 0;
+    for (std::size_t m = 0; m < peers_.size(); ++m) {
+      const Message& message = plan_.messages[m];
+      const std::size_t bytes = is_sent(m) ? message.bytes : places_bytes(message);
+      slot.incoming[m].bytes = slot.staging.span().subspan(at, bytes);
+      slot.incoming[m].places.resize(message.parts.size());
+      slot.incoming[m].is_fetched.resize(message.parts.size());
+      at += aligned(bytes);
+      receive(slot, m);
+    }
+  }
+}
+
+void InExchange::receive(Slot& slot, std::size_t message) {
+  Incoming& in = slot.incoming[message];
+  in.has_arrived = false;
+  in.is_fetched.assign(in.is_fetched.size(), false);
+  in.request = endpoint_.receive(plan_.messages[message].peer, tags::package, in.bytes);
+}
+
+void InExchange::take(std::size_t message, std::size_t bytes) {
+  Incoming& in = slot().incoming[message];
+  const Rank peer = plan_.messages[message].peer;
+  const auto header = decode_from(peer, link_, std::span(std::as_const(in.bytes)).first(bytes));
+  const auto kind = is_sent(message) ? PackageKind::data : PackageKind::placed;
+  const std::size_t payload = in.bytes.size() - proto::package_header_bytes;
+  if (header.kind == PackageKind::end_of_stream) {
+    ++ended_;
+  } else if (header.kind != kind) {
+    throw wrong(peer, fmt::format("kind {} or the end of the stream", static_cast<int>(kind)),
+                fmt::format("kind {}", static_cast<int>(header.kind)));
+  } else if (bytes != in.bytes.size() || header.payload_bytes != payload) {
+    throw wrong(peer, fmt::format("{} bytes of payload", payload),
+                fmt::format("{}", header.payload_bytes));
+  } else if (header.fingerprint != plan_.fingerprint) {
+    throw wrong(peer, fmt::format("plan {:016x}", plan_.fingerprint),
+                fmt::format("plan {:016x}", header.fingerprint));
+  }
+  const bool is_first_ever =
+      turn_ == 0 && arrived_ == 0;  // a late consumer learns the number of its first step
+  if (is_first_ever) step_ = header.step;
+  if (header.step != step_)
+    throw wrong(peer, fmt::format("step {}", step_), fmt::format("step {}", header.step));
+  if (header.kind == PackageKind::placed) take_places(message);
+  in.has_arrived = true;
+  ++arrived_;
+  if (ended_ != 0 && ended_ != arrived_)
+    throw wrong(peer, "all producer ranks to end the stream after the same step",
+                fmt::format("rank {} to differ at step {}", peer, step_));
+}
+
+void InExchange::take_places(std::size_t message) {
+  Incoming& in = slot().incoming[message];
+  const auto& parts = plan_.messages[message].parts;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const PartPlace& place = in.places[p] = proto::decode_part_place(
+        in.bytes.subspan(proto::package_header_bytes + p * proto::part_place_bytes));
+    if (place.part != p || (place.kind != PartPlace::Kind::messages && !peers_[message].is_near))
+      throw wrong(plan_.messages[message].peer, fmt::format("the place of part {}", p),
+                  fmt::format("kind {} of part {}", static_cast<int>(place.kind), place.part));
+    // Mapped at once, so that the step can be had even if its producer ends.
+    if (place.kind == PartPlace::Kind::packed)
+      mappings_.find(place_of_words(place.memory), parts[p].bytes, false);
+    else if (place.kind == PartPlace::Kind::local)
+      buffer_of(place, 1, plan_.fields[parts[p].field].element_bytes, mappings_, false);
+  }
+}
+
+void InExchange::take_arrived() {
+  if (is_ended()) return;
+  endpoint_.progress();
+  auto& incoming = slot().incoming;
+  for (std::size_t m = 0; m < incoming.size(); ++m)
+    if (!incoming[m].has_arrived && incoming[m].request.test())
+      take(m, incoming[m].request.bytes());
+}
+
+InExchange::State InExchange::poll() {
+  take_arrived();
+  if (is_ended()) return State::end;
+  return arrived_ > ended_ ? State::step : State::nothing;
+}
+
+Traffic InExchange::traffic() const noexcept {
+  Traffic sum;
+  for (const Peer& peer : peers_) sum += peer.traffic;
+  return sum;
+}
+
+bool InExchange::is_complete() {
+  take_arrived();
+  return arrived_ == plan_.messages.size() && ended_ == 0;
+}
+
+bool InExchange::fetch_some(std::size_t field, std::span<std::byte> local) {
+  take_arrived();
+  bool is_all = true;
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
+    Incoming& in = slot().incoming[m];
+    const auto& parts = plan_.messages[m].parts;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      if (parts[p].field != field || in.is_fetched[p]) continue;
+      in.is_fetched[p] = in.has_arrived && fetch(m, p, local);
+      is_all = is_all && in.is_fetched[p];
+    }
+  }
+  return is_all;
+}
+
+bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byte> local) {
+  const Incoming& in = slot().incoming[message];
+  const auto& p = plan_.messages[message].parts[part];
+  const auto& f = plan_.fields[p.field];
+  const auto package = (*f.plan)[p.package];
+  const PartPlace& place = in.places[part];
+  const bool is_sent_here = is_sent(message);
+  if (is_sent_here || place.kind == PartPlace::Kind::packed) {
+    const Stopwatch watch(peers_[message].traffic.copy_seconds);
+    const core::BytesView wire = is_sent_here
+                                     ? in.bytes.subspan(p.offset, p.bytes)
+                                     : mappings_.find(place_of_words(place.memory), p.bytes, false);
+    index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, wire, local);
+    peers_[message].traffic.copied_bytes += p.bytes;
+    return true;
+  }
+  if (place.kind == PartPlace::Kind::local) {
+    const Stopwatch watch(peers_[message].traffic.copy_seconds);
+    const auto theirs = buffer_of(place, package.dimensions, f.element_bytes, mappings_, false);
+    index_calc::copy_from_peer(package, f.part, theirs.part, f.element_bytes, theirs.bytes, local);
+    peers_[message].traffic.copied_bytes += p.bytes;
+    return true;
+  }
+  Peer& peer = peers_[message];
+  if (!peer.asked.is_open) ask_for(message, part, local);
+  const bool is_here = peer.asked.is_delivery ? take_delivery(peer, plan_.messages[message].peer)
+                       : peer.is_near         ? take_from_ring(message, p, place, local)
+                                              : take_pieces(message, p, local);
+  if (is_here) peer.asked = {};
+  return is_here;
+}
+
+void InExchange::ask_for(std::size_t message, std::size_t part, std::span<std::byte> local) {
+  Peer& peer = peers_[message];
+  if (!peer.ask_request.test()) return;  // the last one is still on its way
+  const Rank rank = plan_.messages[message].peer;
+  const auto memory = peer.is_near ? transport::local::place_of(local) : std::nullopt;
+  peer.asked = {.is_open = true, .is_delivery = memory.has_value(), .local = local};
+  PartPlace place{.part = part};
+  if (memory)
+    place =
+        local_place(part, *memory, plan_.fields[plan_.messages[message].parts[part].field].part);
+  if (peer.asked.is_delivery)
+    peer.delivered_request = endpoint_.receive(rank, tags::delivered, peer.delivered);
+  const std::span<std::byte, std::tuple_size_v<AskBytes>> bytes(peer.ask);
+  proto::encode({.kind = PackageKind::ask,
+                 .link = link_,
+                 .step = step_,
+                 .payload_bytes = proto::part_place_bytes,
+                 .fingerprint = plan_.fingerprint},
+                bytes.first<proto::package_header_bytes>());
+  proto::encode(place, bytes.last<proto::part_place_bytes>());
+  peer.ask_request = endpoint_.send(rank, tags::credit, peer.ask);
+}
+
+bool InExchange::take_delivery(Peer& peer, Rank rank) {
+  if (!peer.delivered_request.test()) return false;
+  const auto header = decode_from(rank, link_, peer.delivered);
+  if (header.kind != PackageKind::delivered || header.step != step_)
+    throw wrong(rank, fmt::format("a part of step {}", step_),
+                fmt::format("kind {} of step {}", static_cast<int>(header.kind), header.step));
+  return true;
+}
+
+bool InExchange::take_from_ring(std::size_t message, const Message::Part& part,
+                                const PartPlace& place, std::span<std::byte> local) {
+  Peer& peer = peers_[message];
+  const auto& f = plan_.fields[part.field];
+  const auto package = (*f.plan)[part.package];
+  const auto memory = place_of_words(place.memory);
+  if (!peer.ring || peer.ring_region != memory.region) {
+    if (place.kind != PartPlace::Kind::ring || place.first < 1 || place.first > 1024 ||
+        place.allocated < static_cast<Index>(f.element_bytes) || place.allocated > (1 << 30))
+      throw wrong(plan_.messages[message].peer, "a ring in shared memory",
+                  fmt::format("kind {}, {} slots of {} bytes", static_cast<int>(place.kind),
+                              place.first, place.allocated));
+    const auto slots = static_cast<std::size_t>(place.first);
+    const auto slot_bytes = static_cast<std::size_t>(place.allocated);
+    peer.ring = PieceRing(mappings_.find(memory, PieceRing::bytes_of(slots, slot_bytes), true),
+                          slots, slot_bytes);
+    peer.ring_region = memory.region;
+  }
+  const auto per_piece = static_cast<Index>(peer.ring.slot_bytes() / f.element_bytes);
+  for (auto piece = peer.ring.front(); !piece.empty() && peer.asked.done < package.elements;
+       piece = peer.ring.front()) {
+    const Stopwatch watch(peers_[message].traffic.copy_seconds);
+    const Index count = std::min(per_piece, package.elements - peer.asked.done);
+    const auto bytes = static_cast<std::size_t>(count) * f.element_bytes;
+    index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, {peer.asked.done, count},
+                       piece.first(bytes), local);
+    peer.ring.pop();
+    peer.asked.done += count;
+    peers_[message].traffic.copied_bytes += bytes;
+  }
+  return peer.asked.done == package.elements;
+}
+
+bool InExchange::take_pieces(std::size_t message, const Message::Part& part,
+                             std::span<std::byte> local) {
+  Peer& peer = peers_[message];
+  Asked& asked = peer.asked;
+  const Rank rank = plan_.messages[message].peer;
+  const auto& f = plan_.fields[part.field];
+  const auto package = (*f.plan)[part.package];
+  const auto per_piece = static_cast<Index>(plan_.piece_bytes / f.element_bytes);
+  const auto bytes_from = [&](Index first) {  // of the piece that begins there
+    return static_cast<std::size_t>(std::min(per_piece, package.elements - first)) *
+           f.element_bytes;
+  };
+  for (;;) {
+    while (asked.posted < package.elements &&
+           asked.pieces_posted - asked.pieces_done < pieces_under_way) {
+      const std::size_t i = asked.pieces_posted % pieces_under_way,
+                        bytes = bytes_from(asked.posted);
+      const auto room =
+          part.contiguous_at
+              ? local.subspan(
+                    *part.contiguous_at + static_cast<std::size_t>(asked.posted) * f.element_bytes,
+                    bytes)
+              : peer.bounce[i].first(bytes);
+      peer.pieces[i] = endpoint_.receive(rank, tags::piece, room);
+      asked.posted += std::min(per_piece, package.elements - asked.posted);
+      ++asked.pieces_posted;
+    }
+    if (asked.done == package.elements) return true;
+    const std::size_t i = asked.pieces_done % pieces_under_way, bytes = bytes_from(asked.done);
+    if (!peer.pieces[i].test()) return false;
+    if (peer.pieces[i].bytes() != bytes)
+      throw wrong(rank, fmt::format("a piece of {} bytes", bytes),
+                  fmt::format("{}", peer.pieces[i].bytes()));
+    const Index count = std::min(per_piece, package.elements - asked.done);
+    if (!part.contiguous_at) {
+      const Stopwatch watch(peers_[message].traffic.copy_seconds);
+      index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, {asked.done, count},
+                         peer.bounce[i].first(bytes), local);
+      peers_[message].traffic.copied_bytes += bytes;
+    }
+    asked.done += count;
+    ++asked.pieces_done;
+  }
+}
+
+void InExchange::give_up_fetching() noexcept {
+  for (Peer& peer : peers_) {
+    for (auto& piece : peer.pieces) piece.reset();
+    if (!peer.asked.is_open || !peer.asked.is_delivery) continue;
+    try {
+      transport::local::take_back(peer.asked.local);
+    } catch (const core::Error&) {  // no memory for a copy: the producer may still write
+    }
+    peer.asked.is_delivery = false;
+  }
+}
+
+void InExchange::begin_again(std::size_t field) {
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m)
+    for (std::size_t p = 0; p < plan_.messages[m].parts.size(); ++p)
+      if (plan_.messages[m].parts[p].field == field) slot().incoming[m].is_fetched[p] = false;
+}
+
+void InExchange::tell(std::size_t message, PackageKind kind, std::uint64_t step) {
+  Incoming& in = slot().incoming[message];
+  in.credit = proto::encode(
+      {.kind = kind, .link = link_, .step = step, .payload_bytes = 0, .fingerprint = 0});
+  in.credit_request = endpoint_.send(plan_.messages[message].peer, tags::credit, in.credit);
+}
+
+bool InExchange::can_finish_step() {
+  if (!is_complete()) return false;
+  for (auto& in : slot().incoming)
+    if (!in.credit_request.test()) return false;
+  return true;
+}
+
+void InExchange::finish_step() {
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
+    receive(slot(), m);
+    tell(m, PackageKind::credit, step_);
+    if (!plan_.messages[m].parts.empty()) ++peers_[m].traffic.packages;
+    for (const auto& part : plan_.messages[m].parts) peers_[m].traffic.bytes += part.bytes;
+  }
+  ++turn_;
+  ++step_;
+  arrived_ = 0;
+}
+
+void InExchange::leave() {
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m)
+    tell(m, is_ended() ? PackageKind::credit : PackageKind::leaving, step_);
+}
+
+bool InExchange::is_told() {
+  endpoint_.progress();
+  bool is_all = true;
+  for (Slot& s : slots_)
+    for (auto& in : s.incoming) is_all = in.credit_request.test() && is_all;
+  return is_all;
+}
+
+}  // namespace tremula::client

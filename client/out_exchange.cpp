@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/out_exchange.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tremula::client {
+
+using proto::PackageKind, proto::PartPlace;
+using transport::local::PieceRing, transport::local::SharedMemory;
+
+namespace {
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+OutExchange::OutExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
+                         std::uint64_t first_step, int queue_depth)
+    : plan_(std::move(plan)),
+      endpoint_(endpoint),
+      link_(link),
+      is_direct_(queue_depth == 0),
+      peers_(plan_.messages.size()),
+      slots_(static_cast<std::size_t>(std::max(queue_depth, 1))) {
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    const Rank rank = plan_.messages[m].peer;
+    peers_[m].is_near = endpoint_.is_near(rank);
+    peers_[m].credited = first_step;
+    peers_[m].request = endpoint_.receive(rank, tags::credit, peers_[m].said);
+  }
+  make_staging();
+  if (is_direct_) make_rings();
+}
+
+void OutExchange::take_back() noexcept {
+  for (Peer& peer : peers_) {
+    peer.asked = {};
+    for (auto& piece : peer.pieces) piece.reset();
+  }
+  for (Slot& slot : slots_) {
+    if (!std::exchange(slot.is_mapped, false) || has_credited(slot.step + 1)) continue;
+    try {
+      for (const auto& lent : slot.lent) transport::local::take_back(lent);
+    } catch (const core::Error&) {  // no memory for a copy: a peer may see what is written next
+    }
+  }
+}
+
+void OutExchange::make_staging() {
+  std::size_t shared = 0;
+  for (Slot& slot : slots_) {
+    std::size_t own = 0;
+    for (std::size_t m = 0; m < peers_.size(); ++m) {
+      const Message& message = plan_.messages[m];
+      own += aligned(is_sent(m) ? message.bytes : places_bytes(message));
+      if (!is_direct_ && peers_[m].is_near) shared += aligned(message.bytes);
+    }
+    slot.staging = core::Buffer(own);
+    slot.requests.resize(peers_.size());
+    slot.is_on_wire.resize(peers_.size());
+    slot.lent.resize(plan_.fields.size());
+  }
+  if (shared > 0) shared_ = std::make_unique<SharedMemory>(shared);
+  shared = 0;
+  for (Slot& slot : slots_) {
+    std::size_t own = 0;
+    for (std::size_t m = 0; m < peers_.size(); ++m) {
+      const Message& message = plan_.messages[m];
+      const std::size_t bytes = is_sent(m) ? message.bytes : places_bytes(message);
+      slot.messages.push_back(slot.staging.span().subspan(own, bytes));
+      own += aligned(bytes);
+      if (is_sent(m)) {
+        slot.packed.push_back(slot.messages.back());
+      } else if (!is_direct_) {
+        slot.packed.push_back(shared_->bytes().subspan(shared, message.bytes));
+        shared += aligned(message.bytes);
+      }
+    }
+  }
+}
+
+void OutExchange::make_rings() {
+  std::size_t rings = 0, bounce = 0;
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    if (peers_[m].is_near)
+      ++rings;
+    else if (!plan_.messages[m].is_contiguous())
+      ++bounce;
+  }
+  const std::size_t slot_bytes = std::min(plan_.piece_bytes, ring_slot_bytes);
+  const std::size_t ring_bytes = aligned(PieceRing::bytes_of(ring_slots, slot_bytes));
+  if (rings > 0) shared_ = std::make_unique<SharedMemory>(rings * ring_bytes);
+  bounce_ = core::Buffer(bounce * pieces_under_way * plan_.piece_bytes);
+  rings = bounce = 0;
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    Peer& peer = peers_[m];
+    if (peer.is_near) {
+      peer.ring = PieceRing(shared_->bytes().subspan(rings++ * ring_bytes, ring_bytes), ring_slots,
+                            slot_bytes);
+      continue;
+    }
+    if (plan_.messages[m].is_contiguous()) continue;
+    for (std::size_t i = 0; i < pieces_under_way; ++i) {
+      peer.bounce.push_back(bounce_.span().subspan(bounce, plan_.piece_bytes));
+      bounce += plan_.piece_bytes;
+    }
+  }
+}
+
+void OutExchange::take_credits() {
+  endpoint_.progress();
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    Peer& peer = peers_[m];
+    while (!peer.request.is_finished() && peer.request.test()) {
+      const Rank rank = plan_.messages[m].peer;
+      const auto header = decode_from(rank, link_, peer.said);
+      if (header.kind == PackageKind::leaving) {
+        peer.has_left = true;  // it takes nothing more of what is on its way to it
+        peer.asked = {};
+        for (Slot& s : slots_) {
+          s.requests[m].reset();
+          s.is_on_wire[m] = false;
+        }
+        for (auto& piece : peer.pieces) piece.reset();
+        peer.delivered_request.reset();
+        break;  // nothing follows: no further receive
+      }
+      if (header.kind == PackageKind::ask)
+        begin_to_serve(m, header, peer.request.bytes());
+      else if (header.kind == PackageKind::credit && header.step == peer.credited)
+        ++peer.credited;
+      else
+        throw wrong(rank, fmt::format("the credit of step {}", peer.credited),
+                    fmt::format("kind {} of step {}", static_cast<int>(header.kind), header.step));
+      peer.request = endpoint_.receive(rank, tags::credit, peer.said);
+    }
+    if (peer.asked.is_open) serve(m);
+  }
+}
+
+bool OutExchange::has_left() const noexcept {
+  return !peers_.empty() &&
+         std::all_of(peers_.begin(), peers_.end(), [](const Peer& p) { return p.has_left; });
+}
+
+Traffic OutExchange::traffic() const noexcept {
+  Traffic sum;
+  for (const Peer& peer : peers_) sum += peer.traffic;
+  return sum;
+}
+
+bool OutExchange::is_free(Slot& slot) {
+  bool is_all = true;
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    if (!slot.is_on_wire[m]) continue;
+    if (!slot.requests[m].test()) {
+      is_all = false;
+      continue;
+    }
+    slot.is_on_wire[m] = false;
+    peers_[m].traffic.wire_seconds += seconds_since(slot.sent_at);
+  }
+  return is_all;
+}
+
+bool OutExchange::is_idle() {
+  take_credits();
+  bool is_all = true;
+  for (Slot& s : slots_) is_all = is_free(s) && is_all;
+  for (Peer& peer : peers_) is_all = peer.delivered_request.test() && !peer.asked.is_open && is_all;
+  return is_all;
+}
+
+bool OutExchange::is_ready(std::uint64_t step) {
+  take_credits();
+  // A send that has failed is never credited: all of them are asked.
+  for (Slot& s : slots_) is_free(s);
+  for (const Peer& peer : peers_)
+    if (!peer.has_left && step >= peer.credited + slots_.size()) return false;
+  return is_free(slot(step));
+}
+
+bool OutExchange::is_credited(std::uint64_t step) { return is_idle() && has_credited(step); }
+
+bool OutExchange::has_credited(std::uint64_t step) const noexcept {
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [&](const Peer& p) { return p.has_left || p.credited >= step; });
+}
+
+PartPlace OutExchange::place_of(Slot& slot, std::size_t message, std::size_t part,
+                                const std::optional<transport::local::Place>& memory) {
+  const Peer& peer = peers_[message];
+  if (!peer.is_near) return {.kind = PartPlace::Kind::messages, .part = part};
+  if (memory)
+    return local_place(part, *memory, plan_.fields[plan_.messages[message].parts[part].field].part);
+  const auto in_shared = [&](const void* at) {
+    auto place = shared_->place();
+    place.offset =
+        static_cast<std::size_t>(static_cast<const std::byte*>(at) - shared_->bytes().data());
+    return words_of(place);
+  };
+  if (!is_direct_)
+    return {.kind = PartPlace::Kind::packed,
+            .part = part,
+            .memory = in_shared(slot.packed[message].data() +
+                                plan_.messages[message].parts[part].offset)};
+  return {.kind = PartPlace::Kind::ring,
+          .part = part,
+          .memory = in_shared(peer.ring.memory()),
+          .first = static_cast<Index>(ring_slots),
+          .allocated = static_cast<Index>(peer.ring.slot_bytes())};
+}
+
+void OutExchange::pack(Slot& slot, std::size_t message, std::size_t part,
+                       std::span<const std::byte> local) {
+  const auto& p = plan_.messages[message].parts[part];
+  const auto& f = plan_.fields[p.field];
+  index_calc::pack((*f.plan)[p.package], f.part, f.wire_order, f.element_bytes, local,
+                   slot.packed[message].subspan(p.offset, p.bytes));
+  peers_[message].traffic.copied_bytes += p.bytes;
+}
+
+void OutExchange::put(std::uint64_t step, std::size_t field, std::span<const std::byte> local,
+                      bool may_lend) {
+  Slot& s = slot(step);
+  if (s.step != step) s.is_mapped = false;
+  s.step = step;
+  const auto memory = is_direct_ || may_lend ? transport::local::place_of(local) : std::nullopt;
+  s.lent[field] = is_direct_ || memory ? local : std::span<const std::byte>{};
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
+    for (std::size_t p = 0; p < plan_.messages[m].parts.size(); ++p) {
+      if (plan_.messages[m].parts[p].field != field || peers_[m].has_left) continue;
+      const bool is_mapped = memory && peers_[m].is_near;
+      const Stopwatch watch(peers_[m].traffic.copy_seconds);
+      if (!is_direct_ && !is_mapped) pack(s, m, p, local);
+      s.is_mapped = s.is_mapped || is_mapped;
+      if (is_sent(m)) continue;
+      constexpr std::size_t header = proto::package_header_bytes, size = proto::part_place_bytes;
+      proto::encode(place_of(s, m, p, memory),
+                    s.messages[m].subspan(header + p * size).first<size>());
+    }
+  }
+}
+
+void OutExchange::post(Slot& slot, std::size_t message, const proto::PackageHeader& header) {
+  proto::encode(header, slot.messages[message].first<proto::package_header_bytes>());
+  slot.requests[message] = endpoint_.send(
+      plan_.messages[message].peer, tags::package,
+      slot.messages[message].first(proto::package_header_bytes + header.payload_bytes));
+  slot.is_on_wire[message] = true;
+}
+
+void OutExchange::send(std::uint64_t step) {
+  Slot& s = slot(step);
+  s.sent_at = core::Deadline::Clock::now();
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
+    if (peers_[m].has_left) continue;
+    post(s, m,
+         {.kind = is_sent(m) ? PackageKind::data : PackageKind::placed,
+          .link = link_,
+          .step = step,
+          .payload_bytes = s.messages[m].size() - proto::package_header_bytes,
+          .fingerprint = plan_.fingerprint});
+    const Message& message = plan_.messages[m];
+    if (!message.parts.empty()) ++peers_[m].traffic.packages;
+    for (const auto& part : message.parts) peers_[m].traffic.bytes += part.bytes;
+  }
+}
+
+void OutExchange::send_end(std::uint64_t step) {
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m)
+    if (!peers_[m].has_left)
+      post(slot(step), m,
+           {.kind = PackageKind::end_of_stream,
+            .link = link_,
+            .step = step,
+            .payload_bytes = 0,
+            .fingerprint = 0});
+}
+
+void OutExchange::begin_to_serve(std::size_t message, const proto::PackageHeader& header,
+                                 std::size_t bytes) {
+  Peer& peer = peers_[message];
+  const Rank rank = plan_.messages[message].peer;
+  const auto place = proto::decode_part_place(
+      std::span(std::as_const(peer.said)).first(bytes).subspan(proto::package_header_bytes));
+  Slot& s = slot(header.step);
+  const auto& parts = plan_.messages[message].parts;
+  if (!is_direct_ || peer.asked.is_open || header.step != peer.credited || s.step != header.step ||
+      place.part >= parts.size() || s.lent[parts[place.part].field].empty())
+    throw wrong(rank, fmt::format("a credit, or the wish for a part of step {}", peer.credited),
+                fmt::format("the wish for part {} of step {}", place.part, header.step));
+  if (place.kind != PartPlace::Kind::local || !peer.is_near) {
+    peer.asked = {
+        .is_open = true, .slot = &s, .part = place.part, .since = core::Deadline::Clock::now()};
+    return;
+  }
+  const auto& part = parts[place.part];
+  const auto& f = plan_.fields[part.field];
+  const auto package = (*f.plan)[part.package];
+  const Stopwatch watch(peer.traffic.copy_seconds);
+  const auto theirs =
+      buffer_of(place, package.dimensions, f.element_bytes, mappings_, /*is_writable=*/true);
+  index_calc::copy_to_peer(package, f.part, theirs.part, f.element_bytes, s.lent[part.field],
+                           theirs.bytes);
+  peer.traffic.copied_bytes += part.bytes;
+  peer.delivered = proto::encode({.kind = PackageKind::delivered,
+                                  .link = link_,
+                                  .step = header.step,
+                                  .payload_bytes = 0,
+                                  .fingerprint = plan_.fingerprint});
+  peer.delivered_request = endpoint_.send(rank, tags::delivered, peer.delivered);
+}
+
+void OutExchange::serve(std::size_t message) {
+  Peer& peer = peers_[message];
+  const auto& part = plan_.messages[message].parts[peer.asked.part];
+  if (peer.is_near)
+    serve_by_ring(peer, part);
+  else
+    serve_by_messages(peer, plan_.messages[message].peer, part);
+}
+
+void OutExchange::serve_by_ring(Peer& peer, const Message::Part& part) {
+  const auto& f = plan_.fields[part.field];
+  const auto package = (*f.plan)[part.package];
+  const auto per_piece = static_cast<Index>(peer.ring.slot_bytes() / f.element_bytes);
+  while (peer.asked.done < package.elements) {
+    const auto room = peer.ring.room();
+    if (room.empty()) return;
+    const Stopwatch watch(peer.traffic.copy_seconds);
+    const Index count = std::min(per_piece, package.elements - peer.asked.done);
+    const auto bytes = static_cast<std::size_t>(count) * f.element_bytes;
+    index_calc::pack(package, f.part, f.wire_order, f.element_bytes, {peer.asked.done, count},
+                     peer.asked.slot->lent[part.field], room.first(bytes));
+    peer.ring.push();
+    peer.asked.done += count;
+    peer.traffic.copied_bytes += bytes;
+  }
+  peer.traffic.wire_seconds += seconds_since(peer.asked.since);
+  peer.asked = {};
+}
+
+void OutExchange::serve_by_messages(Peer& peer, Rank rank, const Message::Part& part) {
+  const auto& f = plan_.fields[part.field];
+  const auto package = (*f.plan)[part.package];
+  const auto per_piece = static_cast<Index>(plan_.piece_bytes / f.element_bytes);
+  const auto local = peer.asked.slot->lent[part.field];
+  while (peer.asked.done < package.elements) {
+    const std::size_t i = peer.asked.pieces % pieces_under_way;
+    if (!peer.pieces[i].test()) return;
+    const Index count = std::min(per_piece, package.elements - peer.asked.done);
+    const auto bytes = static_cast<std::size_t>(count) * f.element_bytes;
+    core::BytesView piece;
+    if (part.contiguous_at) {
+      piece = local.subspan(
+          *part.contiguous_at + static_cast<std::size_t>(peer.asked.done) * f.element_bytes, bytes);
+    } else {
+      const Stopwatch watch(peer.traffic.copy_seconds);
+      index_calc::pack(package, f.part, f.wire_order, f.element_bytes, {peer.asked.done, count},
+                       local, peer.bounce[i].first(bytes));
+      piece = peer.bounce[i].first(bytes);
+      peer.traffic.copied_bytes += bytes;
+    }
+    peer.pieces[i] = endpoint_.send(rank, tags::piece, piece);
+    peer.asked.done += count;
+    ++peer.asked.pieces;
+  }
+  bool is_all = true;
+  for (auto& request : peer.pieces) is_all = request.test() && is_all;
+  if (!is_all) return;
+  peer.traffic.wire_seconds += seconds_since(peer.asked.since);
+  peer.asked = {};
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "client/exchange.hpp"
+#include "core/buffer.hpp"
+
+namespace tremula::client {
+
+/// The producer's end of an exchange. Sends step s when every peer has credited step s -
+/// queue_depth. All staging is sized when the exchange is made; no step allocates memory for data.
+class OutExchange {
+public:
+  /// @param endpoint  connected; must outlive this object
+  OutExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
+              std::uint64_t first_step, int queue_depth);
+  ~OutExchange() { take_back(); }
+  OutExchange(const OutExchange&) = delete;
+
+  /// True when `step` may be put: its staging is free and every peer has credited step -
+  /// queue_depth. Makes progress.
+  bool is_ready(std::uint64_t step);
+  /// Takes one field of `step`.  @pre is_ready(step) was true
+  /// @param may_lend  `local` stays as it is until is_credited(step + 1): a part that a peer can
+  /// map
+  ///                  is not packed. With queue_depth 0 nothing is packed, whatever is said here.
+  void put(std::uint64_t step, std::size_t field, std::span<const std::byte> local, bool may_lend);
+  /// Posts the messages of `step`.  @pre every field of it was put
+  void send(std::uint64_t step);
+  /// Tells every peer that `step` does not exist, nor any after it.  @pre is_ready(step) was true
+  void send_end(std::uint64_t step);
+  /// True when every peer has credited all steps before `step`, and nothing is on its way. Makes
+  /// progress, and serves what peers ask for.
+  bool is_credited(std::uint64_t step);
+  /// True when every peer has credited all steps before `step`, as far as is known.
+  bool has_credited(std::uint64_t step) const noexcept;
+  /// What is lent is the application's again, though peers may not have taken it. The exchange is
+  /// of no use afterwards.
+  void take_back() noexcept;
+  /// True when nothing that was sent is on its way any more. Makes progress.
+  bool is_idle();
+  /// True when every peer, and there is one, has told that it wants no further steps.
+  bool has_left() const noexcept;
+
+  const ExchangePlan& plan() const noexcept { return plan_; }
+  /// With one peer, by the number of its message in the plan.
+  const Traffic& traffic(std::size_t message) const { return peers_[message].traffic; }
+  /// With all peers together.
+  Traffic traffic() const noexcept;
+
+private:
+  struct Slot {
+    core::Buffer staging;
+    std::vector<std::span<std::byte>> messages;    // header and payload; || plan_.messages
+    std::vector<std::span<std::byte>> packed;      // where parts are packed; || plan_.messages
+    std::vector<transport::Request> requests;      // || plan_.messages
+    std::vector<std::span<const std::byte>> lent;  // || plan_.fields; empty if nothing is lent
+    std::uint64_t step = 0;                        // in it
+    bool is_mapped = false;                        // peers copy out of what is lent
+    std::vector<bool> is_on_wire;                  // || plan_.messages
+    core::Deadline::Clock::time_point sent_at;
+  };
+  /// A part that a peer has asked for and does not have yet.
+  struct Asked {
+    bool is_open = false;
+    Slot* slot = nullptr;
+    std::size_t part = 0;
+    Index done = 0;  // elements sent, or in the ring
+    std::size_t pieces = 0;
+    core::Deadline::Clock::time_point since;
+  };
+  struct Peer {
+    std::uint64_t credited = 0;  // steps before this one are credited
+    bool is_near = false, has_left = false;
+    Traffic traffic;
+    AskBytes said;
+    transport::Request request;
+    Asked asked;
+    transport::local::PieceRing ring;                         // near
+    std::vector<std::span<std::byte>> bounce;                 // far: pieces_under_way
+    std::array<transport::Request, pieces_under_way> pieces;  // far
+    HeaderBytes delivered;
+    transport::Request delivered_request;
+  };
+
+  Slot& slot(std::uint64_t step) { return slots_[step % slots_.size()]; }
+  /// The whole step goes in the message.
+  bool is_sent(std::size_t message) const { return !is_direct_ && !peers_[message].is_near; }
+  void make_staging();
+  void make_rings();
+  proto::PartPlace place_of(Slot& slot, std::size_t message, std::size_t part,
+                            const std::optional<transport::local::Place>& memory);
+  void pack(Slot& slot, std::size_t message, std::size_t part, std::span<const std::byte> local);
+  void post(Slot& slot, std::size_t message, const proto::PackageHeader& header);
+  void take_credits();
+  void begin_to_serve(std::size_t message, const proto::PackageHeader& header, std::size_t bytes);
+  void serve(std::size_t message);
+  void serve_by_ring(Peer& peer, const Message::Part& part);
+  void serve_by_messages(Peer& peer, Rank rank, const Message::Part& part);
+  /// True when nothing of the slot is on its way any more.
+  bool is_free(Slot& slot);
+
+  ExchangePlan plan_;
+  transport::Endpoint& endpoint_;
+  std::uint64_t link_;
+  bool is_direct_;  // queue_depth 0: nothing is staged
+  std::unique_ptr<transport::local::SharedMemory>
+      shared_;  // what near peers map: packed parts or rings
+  core::Buffer bounce_;
+  std::vector<Peer> peers_;  // || plan_.messages
+  std::vector<Slot> slots_;
+  transport::local::Mappings mappings_;
+};
+
+}  // namespace tremula::client

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Both ends of exchanges over the loopback transport, all ranks in one thread, and what every
+// rank's part must hold. The oracle deals the blocks like cards.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "client/in_exchange.hpp"
+#include "client/out_exchange.hpp"
+#include "transport/loopback/loopback.hpp"
+
+namespace tremula::client {
+
+using index_calc::Layout;
+using transport::Loopback, transport::Network, transport::Side;
+
+/// Global index of each owned element of one coordinate, dealt from the definition.
+inline std::vector<Index> dealt(const index_calc::BlockCyclic& d, Index coord) {
+  std::vector<Index> mine;
+  Index turn = d.source;
+  for (Index begin = 0; begin < d.extent; begin += d.block, turn = (turn + 1) % d.grid)
+    for (Index i = begin; turn == coord && i < std::min(begin + d.block, d.extent); ++i)
+      mine.push_back(i);
+  return mine;
+}
+
+/// The local part of `rank` of a 2-D layout, each element being `value(global number)`.
+template <class Value>
+std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) {
+  const auto& rows = std::get<index_calc::BlockCyclic>(layout.dims[0]);
+  const auto& columns = std::get<index_calc::BlockCyclic>(layout.dims[1]);
+  const bool is_row = layout.rank_order == index_calc::Order::row;
+  const Index p = is_row ? rank / columns.grid : rank % rows.grid;
+  const Index q = is_row ? rank % columns.grid : rank / rows.grid;
+  const auto is = dealt(rows, p), js = dealt(columns, q);
+  std::vector<std::int64_t> part;
+  if (layout.storage_order == index_calc::Order::row) {
+    for (const Index i : is)
+      for (const Index j : js) part.push_back(value(i * columns.extent + j));
+  } else {
+    for (const Index j : js)
+      for (const Index i : is) part.push_back(value(i * columns.extent + j));
+  }
+  return part;
+}
+
+/// Whether two ranks can map each other's memory.
+using IsNear = std::function<bool(Rank producer, Rank consumer)>;
+
+/// A loopback endpoint whose peers may be near: they all live in this process.
+class MaybeNear final : public transport::Endpoint {
+public:
+  MaybeNear(std::unique_ptr<transport::Endpoint> end, std::function<bool(Rank)> is_near)
+      : end_(std::move(end)), is_near_(std::move(is_near)) {}
+  transport::Address address() const override { return end_->address(); }
+  void connect(std::span<const transport::Address> peers, core::Deadline deadline) override {
+    end_->connect(peers, deadline);
+  }
+  transport::Request send(Rank peer, transport::Tag tag, core::BytesView bytes) override {
+    return end_->send(peer, tag, bytes);
+  }
+  transport::Request receive(Rank peer, transport::Tag tag, std::span<std::byte> bytes) override {
+    return end_->receive(peer, tag, bytes);
+  }
+  void progress() override { end_->progress(); }
+  bool is_near(Rank peer) const noexcept override { return is_near_(peer); }
+
+private:
+  std::unique_ptr<transport::Endpoint> end_;
+  std::function<bool(Rank)> is_near_;
+};
+
+/// Both sides of a link with all their ranks.
+struct Coupling {
+  Coupling(
+      Network& network, const std::vector<proto::Field>& from, const std::vector<proto::Field>& to,
+      int queue_depth = 2, const IsNear& is_near = [](Rank, Rank) { return false; }) {
+    const Rank m = rank_count(from[0].layout), n = rank_count(to[0].layout);
+    Loopback loopback(network);
+    std::vector<transport::Address> out_addresses, in_addresses;
+    for (Rank r = 0; r < m; ++r)
+      out_ends.push_back(std::make_unique<MaybeNear>(loopback.open("loopback", Side::producer),
+                                                     [=](Rank peer) { return is_near(r, peer); }));
+    for (Rank r = 0; r < n; ++r)
+      in_ends.push_back(std::make_unique<MaybeNear>(loopback.open("loopback", Side::consumer),
+                                                    [=](Rank peer) { return is_near(peer, r); }));
+    for (auto& e : out_ends) out_addresses.push_back(e->address());
+    for (auto& e : in_ends) in_addresses.push_back(e->address());
+    for (auto& e : out_ends) e->connect(in_addresses, core::Deadline::after(1));
+    for (auto& e : in_ends) e->connect(out_addresses, core::Deadline::after(1));
+    for (Rank r = 0; r < m; ++r)
+      outs.push_back(
+          std::make_unique<OutExchange>(plan_exchange(from, to, Side::producer, r, m, n, plans, {}),
+                                        *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth));
+    for (Rank r = 0; r < n; ++r)
+      ins.push_back(
+          std::make_unique<InExchange>(plan_exchange(to, from, Side::consumer, r, n, m, plans, {}),
+                                       *in_ends[static_cast<std::size_t>(r)], 7, queue_depth));
+  }
+  index_calc::PlanCache plans;
+  std::vector<std::unique_ptr<transport::Endpoint>> out_ends, in_ends;
+  std::vector<std::unique_ptr<OutExchange>> outs;
+  std::vector<std::unique_ptr<InExchange>> ins;
+};
+
+inline std::vector<proto::Field> field(const std::string& layout) {
+  return {{.name = "f", .type = core::ElementType::i64, .layout = Layout::parse(layout)}};
+}
+
+template <class Poll>
+void soon(Poll&& poll) {
+  for (int i = 0; i < 1000; ++i)
+    if (poll()) return;
+  FAIL() << "expected to be ready soon";
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole steps in every way that an exchange has. Every element carries its own global number; after
+// each step every consumer rank must hold exactly its own elements, and the counters say how often
+// each was copied.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <random>
+
+#include "core/error.hpp"
+#include "tests/client/coupling.hpp"
+
+namespace tremula::client {
+namespace {
+
+std::uint64_t test_seed() {
+  const char* text = std::getenv("TREMULA_TEST_SEED");
+  return text ? std::strtoull(text, nullptr, 10) : 20261121;
+}
+
+enum class Memory { ordinary, shared };
+
+/// A local array of the application.
+class Array {
+public:
+  Array(std::size_t count, Memory memory) : count_(count) {
+    if (memory == Memory::shared && count > 0)
+      shared_ = transport::local::allocate(count * 8);
+    else
+      own_.resize(count);
+  }
+  ~Array() {
+    if (shared_ != nullptr) transport::local::deallocate(shared_);
+  }
+  Array(const Array&) = delete;
+  std::span<std::int64_t> values() {
+    return {shared_ != nullptr ? reinterpret_cast<std::int64_t*>(shared_) : own_.data(), count_};
+  }
+  std::span<std::byte> bytes() { return std::as_writable_bytes(values()); }
+
+private:
+  std::size_t count_;
+  std::byte* shared_ = nullptr;
+  std::vector<std::int64_t> own_;
+};
+
+struct Way {
+  const char* name;
+  int queue_depth;
+  IsNear is_near;
+  Memory out, in;
+  bool is_async;
+  double copies;  ///< of each byte on both sides together; negative where it depends on the pair
+};
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
+
+const IsNear all = [](Rank, Rank) { return true; };
+const IsNear none = [](Rank, Rank) { return false; };
+const IsNear some = [](Rank p, Rank c) { return (p + c) % 2 == 0; };
+constexpr auto ordinary = Memory::ordinary, shared = Memory::shared;
+
+class ExchangeWays : public testing::TestWithParam<Way> {};
+
+INSTANTIATE_TEST_SUITE_P(
+    , ExchangeWays,
+    testing::Values(Way{"staged_far", 2, none, ordinary, ordinary, false, 2},
+                    Way{"staged_near", 2, all, ordinary, ordinary, false, 2},
+                    Way{"staged_near_and_far", 3, some, shared, ordinary, false, 2},
+                    Way{"lent_near", 2, all, shared, ordinary, true, 1},
+                    Way{"lent_near_and_far", 1, some, shared, ordinary, true, -1},
+                    Way{"not_lendable", 2, all, ordinary, shared, true, 2},
+                    Way{"direct_out_of_the_producer", 0, all, shared, ordinary, false, 1},
+                    Way{"direct_into_the_consumer", 0, all, ordinary, shared, false, 1},
+                    Way{"direct_by_a_ring", 0, all, ordinary, ordinary, false, 2},
+                    Way{"direct_by_messages", 0, none, ordinary, shared, false, -1},
+                    Way{"direct_near_and_far", 0, some, ordinary, shared, false, -1}),
+    [](const auto& way) { return std::string(way.param.name); });
+
+/// Repeats `poll` while all ranks go on.
+template <class Poll>
+void soon(Coupling& k, Poll&& poll) {
+  for (int i = 0; i < 10000; ++i) {
+    if (poll()) return;
+    for (auto& out : k.outs) out->is_idle();
+  }
+  FAIL() << "expected to be ready soon";
+}
+
+TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
+  const Way& way = GetParam();
+  const auto seed = test_seed();
+  fmt::print("TREMULA_TEST_SEED={}\n", seed);
+  std::mt19937_64 gen(seed);
+  const auto in = [&](Index lo, Index hi) {
+    return std::uniform_int_distribution<Index>(lo, hi)(gen);
+  };
+  for (int c = 0; c < 60; ++c) {
+    const bool is_large = c % 10 == 0;  // several pieces for each pair
+    const Index rows = is_large ? in(100, 200) : in(1, 12), columns = rows + in(0, 5);
+    std::vector<proto::Field> from, to;
+    for (auto* side : {&from, &to}) {
+      const Index p = in(1, is_large ? 2 : 3), q = in(1, is_large ? 2 : 3);
+      for (int f = 0; f < 2; ++f) {
+        Layout l;
+        const Index longest = is_large ? 120 : 5;
+        l.dims = {index_calc::BlockCyclic{rows, in(1, longest), p, in(0, p - 1)},
+                  index_calc::BlockCyclic{columns, in(1, longest), q, in(0, q - 1)}};
+        l.rank_order = in(0, 1) ? index_calc::Order::row : index_calc::Order::column;
+        l.storage_order = in(0, 1) ? index_calc::Order::row : index_calc::Order::column;
+        side->push_back(
+            {.name = fmt::format("f{}", f), .type = core::ElementType::i64, .layout = l});
+      }
+    }
+    SCOPED_TRACE(fmt::format("case {}: {} | {} -> {} | {}", c, to_string(from[0].layout),
+                             to_string(from[1].layout), to_string(to[0].layout),
+                             to_string(to[1].layout)));
+    Network network;
+    Coupling k(network, from, to, way.queue_depth, way.is_near);
+    constexpr std::uint64_t steps = 4;
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      const auto value = [step](std::size_t f) {
+        return [=](Index g) {
+          return g * 100 + static_cast<Index>(f) * 10 + static_cast<Index>(step);
+        };
+      };
+      std::vector<std::unique_ptr<Array>> given;
+      const auto spoil = [&] {
+        for (auto& array : given) std::ranges::fill(array->values(), -7);
+      };
+      const bool may_lend = way.is_async || way.queue_depth == 0;
+      for (std::size_t r = 0; r < k.outs.size(); ++r) {
+        soon(k, [&] { return k.outs[r]->is_ready(step); });
+        for (std::size_t f = 0; f < 2; ++f) {
+          const auto part = part_of(from[f].layout, static_cast<Rank>(r), value(f));
+          given.push_back(std::make_unique<Array>(part.size(), way.out));
+          std::ranges::copy(part, given.back()->values().begin());
+          k.outs[r]->put(step, f, given.back()->bytes(), way.is_async);
+        }
+        k.outs[r]->send(step);
+      }
+      if (!may_lend) spoil();
+      for (std::size_t r = 0; r < k.ins.size(); ++r) {
+        soon(k, [&] { return k.ins[r]->is_complete(); });
+        ASSERT_EQ(k.ins[r]->step(), step);
+        for (std::size_t f = 0; f < 2; ++f) {
+          if (c % 4 == 1 && f == 1) continue;  // who does not want a field need not ask for it
+          const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(f));
+          for (int again = 0; again < (c % 4 == 2 ? 2 : 1); ++again) {
+            Array got(want.size(), way.in);
+            std::ranges::fill(got.values(), -1);
+            k.ins[r]->begin_again(f);
+            soon(k, [&] { return k.ins[r]->fetch_some(f, got.bytes()); });
+            ASSERT_TRUE(std::ranges::equal(got.values(), want))
+                << "consumer rank " << r << " field " << f << " step " << step;
+          }
+        }
+        soon(k, [&] { return k.ins[r]->can_finish_step(); });
+        k.ins[r]->finish_step();
+      }
+      if (!may_lend) continue;
+      for (auto& out : k.outs) soon(k, [&] { return out->is_credited(step + 1); });
+      spoil();
+    }
+    std::uint64_t sent = 0, received = 0, copied = 0;
+    for (auto& out : k.outs) {
+      soon(k, [&] { return out->is_ready(steps); });
+      out->send_end(steps);
+      sent += out->traffic().bytes;
+      copied += out->traffic().copied_bytes;
+    }
+    for (auto& it : k.ins) {
+      soon(k, [&] { return it->poll() == InExchange::State::end; });
+      received += it->traffic().bytes;
+      copied += it->traffic().copied_bytes;
+      it->leave();
+      soon(k, [&] { return it->is_told(); });
+    }
+    for (auto& out : k.outs) soon(k, [&] { return out->is_credited(steps + 1); });
+    ASSERT_EQ(sent, steps * 2 * 8 * static_cast<std::uint64_t>(rows * columns));
+    ASSERT_EQ(received, sent);
+    if (way.copies >= 0 && c % 4 != 1 && c % 4 != 2) {
+      ASSERT_EQ(copied, static_cast<std::uint64_t>(way.copies) * sent);
+    }
+    ASSERT_EQ(network.counters().messages_sent, network.counters().messages_delivered);
+  }
+}
+
+TEST(ExchangeLending, MessagesBetweenContiguousPartsAreNotCopied) {
+  Network network;
+  Coupling k(network, field("shape=300x100 grid=3x1"), field("shape=300x100 grid=2x1"), 0);
+  std::vector<std::vector<std::int64_t>> parts;
+  for (Rank r = 0; r < 3; ++r) {
+    parts.push_back(part_of(Layout::parse("shape=300x100 grid=3x1"), r, [](Index g) { return g; }));
+    k.outs[static_cast<std::size_t>(r)]->put(0, 0, std::as_bytes(std::span(parts.back())), false);
+    k.outs[static_cast<std::size_t>(r)]->send(0);
+  }
+  for (Rank r = 0; r < 2; ++r) {
+    auto& it = *k.ins[static_cast<std::size_t>(r)];
+    const auto want =
+        part_of(Layout::parse("shape=300x100 grid=2x1"), r, [](Index g) { return g; });
+    std::vector<std::int64_t> got(want.size());
+    soon(k, [&] { return it.is_complete(); });
+    soon(k, [&] { return it.fetch_some(0, std::as_writable_bytes(std::span(got))); });
+    EXPECT_EQ(got, want);
+    EXPECT_EQ(it.traffic().copied_bytes, 0u);
+  }
+  for (auto& out : k.outs) EXPECT_EQ(out->traffic().copied_bytes, 0u);
+}
+
+TEST(ExchangeLending, WhatIsLentIsTakenBackWithTheExchange) {
+  Network network;
+  Coupling k(network, field("shape=64x64 grid=1x1"), field("shape=64x64 grid=1x1"), 0, all);
+  Array data(64 * 64, shared);
+  std::ranges::fill(data.values(), 5);
+  k.outs[0]->put(0, 0, data.bytes(), false);
+  k.outs[0]->send(0);
+  soon(k, [&] { return k.ins[0]->is_complete(); });
+  k.outs[0].reset();  // before the consumer has looked: it has no right to what comes next
+  std::ranges::fill(data.values(), 6);
+  std::vector<std::int64_t> got(64 * 64);
+  ASSERT_TRUE(k.ins[0]->fetch_some(0, std::as_writable_bytes(std::span(got))));
+  EXPECT_EQ(got, std::vector<std::int64_t>(64 * 64, 5));
+}
+
+TEST(ExchangeLending, ABufferThatWasGivenUpIsNotWrittenTo) {
+  Network network;
+  Coupling k(network, field("shape=64x64 grid=1x1"), field("shape=64x64 grid=1x1"), 0, all);
+  const std::vector<std::int64_t> data(64 * 64, 5);
+  k.outs[0]->put(0, 0, std::as_bytes(std::span(data)), false);
+  k.outs[0]->send(0);
+  soon(k, [&] { return k.ins[0]->is_complete(); });
+  Array got(64 * 64, shared);
+  ASSERT_FALSE(k.ins[0]->fetch_some(0, got.bytes()));  // it has asked for it
+  k.ins[0]->give_up_fetching();
+  EXPECT_THROW(for (int i = 0; i < 10; ++i) k.outs[0]->is_idle(), core::Error);  // no such memory
+  EXPECT_TRUE(std::ranges::all_of(got.values(), [](auto v) { return v == 0; }));
+}
+
+}  // namespace
+}  // namespace tremula::client

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/local/mappings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace tremula::transport::local {
+
+std::span<std::byte> Mappings::find(const Place& place, std::size_t bytes, bool is_writable) {
+  auto found = std::find_if(mapped_.begin(), mapped_.end(), [&](const Mapped& m) {
+    return m.mapping.region() == place.region && m.is_writable == is_writable;
+  });
+  if (found == mapped_.end()) {
+    std::erase_if(mapped_, [](const Mapped& m) { return m.mapping.is_abandoned(); });
+    mapped_.push_back({Mapping(place, is_writable), is_writable});
+    found = std::prev(mapped_.end());
+  }
+  const auto all = found->mapping.bytes();
+  if (place.offset > all.size() || bytes > all.size() - place.offset)
+    throw core::Error(
+        core::Errc::transport,
+        fmt::format("shared memory of process {}: expected {} bytes from {} on, found "
+                    "{} bytes of memory",
+                    place.process, bytes, place.offset, all.size()));
+  return all.subspan(place.offset, bytes);
+}
+
+}  // namespace tremula::transport::local

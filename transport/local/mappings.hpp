@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <vector>
+
+#include "transport/local/shared_memory.hpp"
+
+namespace tremula::transport::local {
+
+/// Memory of peers that stays mapped for as long as its owner needs it. Not thread-safe.
+class Mappings {
+public:
+  /// `bytes` bytes of a peer, from the place's offset on. Valid until the next call after the owner
+  /// has given the memory back.
+  /// @throws core::Error as Mapping; transport if the memory ends before them
+  std::span<std::byte> find(const Place& place, std::size_t bytes, bool is_writable);
+
+private:
+  struct Mapped {
+    Mapping mapping;
+    bool is_writable;
+  };
+  std::vector<Mapped> mapped_;
+};
+
+}  // namespace tremula::transport::local

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Pieces of a message on their way through memory that two processes map: the one fills slots while
+// the other empties them. Small enough to stay in a cache. No locks: who dies stops nobody.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tremula::transport::local {
+
+/// One end of a ring of slots, single producer and single consumer.
+class PieceRing {
+public:
+  /// Memory that a ring takes, a multiple of a cache line.
+  static constexpr std::size_t bytes_of(std::size_t slots, std::size_t slot_bytes) {
+    return sizeof(Head) + slots * slot_bytes;
+  }
+  PieceRing() = default;
+  /// @param memory  zeroed when the first end begins; bytes_of(slots, slot_bytes) bytes
+  PieceRing(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes)
+      : head_(reinterpret_cast<Head*>(memory.data())),
+        data_(memory.data() + sizeof(Head)),
+        slots_(slots),
+        slot_bytes_(slot_bytes) {}
+
+  explicit operator bool() const noexcept { return head_ != nullptr; }
+  std::size_t slot_bytes() const noexcept { return slot_bytes_; }
+  const void* memory() const noexcept { return head_; }
+
+  /// The slot to be filled next; empty if there is none at the moment.
+  std::span<std::byte> room() noexcept {
+    return own_ - head_->emptied.load(std::memory_order_acquire) < slots_ ? slot()
+                                                                          : std::span<std::byte>{};
+  }
+  /// Hands it over.
+  void push() noexcept { head_->filled.store(++own_, std::memory_order_release); }
+
+  /// The slot to be emptied next; empty if there is none at the moment.
+  std::span<const std::byte> front() noexcept {
+    return head_->filled.load(std::memory_order_acquire) != own_ ? slot()
+                                                                 : std::span<const std::byte>{};
+  }
+  /// Gives it back.
+  void pop() noexcept { head_->emptied.store(++own_, std::memory_order_release); }
+
+private:
+  struct Head {
+    alignas(64) std::atomic<std::uint64_t> filled{0};
+    alignas(64) std::atomic<std::uint64_t> emptied{0};
+  };
+  std::span<std::byte> slot() const noexcept {
+    return {data_ + own_ % slots_ * slot_bytes_, slot_bytes_};
+  }
+
+  Head* head_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t slots_ = 0, slot_bytes_ = 0;
+  std::uint64_t own_ = 0;  // slots that this end has filled or emptied
+};
+
+}  // namespace tremula::transport::local
