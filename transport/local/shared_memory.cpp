@@ -53,6 +53,11 @@ std::uint64_t random_number() {
   return std::uint64_t{device()} << 32 | device();
 }
 
+/// What the system shows of the descriptor of another process.
+std::string path_of(const Place& place) {
+  return fmt::format("/proc/{}/fd/{}", place.process, place.file);
+}
+
 /// All memory that allocate() gave out in this process, by its first byte.
 struct Allocations {
   std::mutex mutex;
@@ -132,7 +137,7 @@ std::span<std::byte> SharedMemory::bytes() const noexcept {
   return pages_.bytes().subspan(head_bytes);
 }
 
-Mapping::Mapping(const Place& place, bool is_writable) : region_(place.region) {
+Mapping::Mapping(const Place& place, bool is_writable) : place_(place) {
   const auto wrong = [&](const std::string& found) {
     return Error(
         Errc::transport,
@@ -140,9 +145,8 @@ Mapping::Mapping(const Place& place, bool is_writable) : region_(place.region) {
                     "that this user may open, found {}",
                     place.process, place.file, found));
   };
-  const auto path = fmt::format("/proc/{}/fd/{}", place.process, place.file);
-  const File file(
-      open(path.c_str(), (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const File file(open(path_of(place).c_str(),
+                       (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file && errno == ENOENT && !std::filesystem::exists(fmt::format("/proc/{}", place.process)))
     throw Error(Errc::peer_lost, fmt::format("process {} has ended", place.process));
   if (!file) throw wrong(std::strerror(errno));
@@ -151,12 +155,21 @@ Mapping::Mapping(const Place& place, bool is_writable) : region_(place.region) {
       static_cast<std::size_t>(found.st_size) < head_bytes)
     throw wrong("another file");
   pages_ = Pages(file, static_cast<std::size_t>(found.st_size), is_writable);
-  if (head_of(pages_).region != region_) throw wrong("other memory");
+  if (head_of(pages_).region != place.region) throw wrong("other memory");
+  device_ = found.st_dev;
+  node_ = found.st_ino;
 }
 
 std::span<std::byte> Mapping::bytes() const noexcept { return pages_.bytes().subspan(head_bytes); }
 
 bool Mapping::is_abandoned() const noexcept { return head_of(pages_).is_abandoned != 0; }
+
+// The number of a process that has ended may be another's by now, but no other file is this one.
+bool Mapping::is_held() const noexcept {
+  struct stat found {};
+  if (stat(path_of(place_).c_str(), &found) != 0) return errno != ENOENT && errno != ESRCH;
+  return found.st_dev == device_ && found.st_ino == node_;
+}
 
 std::byte* allocate(std::size_t bytes) {
   core::expects(bytes > 0, "allocate: expected at least 1 byte, found 0");

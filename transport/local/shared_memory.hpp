@@ -91,13 +91,16 @@ public:
 
   /// All of it, whatever the offset of the place.
   std::span<std::byte> bytes() const noexcept;
-  std::uint64_t region() const noexcept { return region_; }
+  std::uint64_t region() const noexcept { return place_.region; }
   /// True when its owner needs it no longer.
   bool is_abandoned() const noexcept;
+  /// False when its owner's process has ended, however it did. A system call.
+  bool is_held() const noexcept;
 
 private:
   Pages pages_;
-  std::uint64_t region_;
+  Place place_;
+  std::uint64_t device_ = 0, node_ = 0;  // of the file
 };
 
 // ---- memory that the application asked for ----

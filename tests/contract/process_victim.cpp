@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/contract/ofi/process_victim.hpp"
+#include "tests/contract/process_victim.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +12,6 @@
 #include <iostream>
 
 #include "core/error.hpp"
-#include "transport/ofi/ofi.hpp"
 
 extern char** environ;
 
@@ -61,14 +60,14 @@ void write_line(int file, const std::string& line) {
 
 class Process final : public Victim {
 public:
-  Process(const std::string& provider, Side survivor, Act act)
-      : ofi_({.provider = provider, .bind = {}}) {
+  Process(const MakeTransportOf& make, const std::string& kind, Side survivor, Act act)
+      : transport_(make(kind)) {
     std::array<int, 2> to{}, from{};
     if (pipe2(to.data(), O_CLOEXEC) != 0 || pipe2(from.data(), O_CLOEXEC) != 0)
       throw core::Error(core::Errc::internal, "no pipe");
     to_ = to[1];
     from_ = from[0];
-    std::array<std::string, 4> arguments{"victim", provider,
+    std::array<std::string, 4> arguments{"victim", kind,
                                          std::to_string(static_cast<int>(other(survivor))),
                                          std::to_string(static_cast<int>(act))};
     std::array<char*, 5> raw{};
@@ -82,7 +81,7 @@ public:
     close(to[0]);
     close(from[1]);
     if (failed != 0) throw core::Error(core::Errc::internal, "cannot start the other process");
-    link_ = ofi_.open(ofi_.offers().front(), survivor);
+    link_ = transport_->open(transport_->offers().front(), survivor);
     write_line(to_, line_of(link_->address()));
     link_->connect(std::vector<Address>{address_of(read_line(from_))},
                    Deadline::after(patience_seconds));
@@ -102,7 +101,7 @@ public:
   }
 
 private:
-  transport::Ofi ofi_;
+  std::unique_ptr<transport::Transport> transport_;
   std::unique_ptr<Endpoint> link_;
   pid_t pid_ = 0;
   int to_ = -1, from_ = -1;
@@ -110,15 +109,17 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Victim> start_victim(const std::string& provider, Side survivor, Act act) {
-  return std::make_unique<Process>(provider, survivor, act);
+std::unique_ptr<Victim> start_victim(const MakeTransportOf& make, const std::string& kind,
+                                     Side survivor, Act act) {
+  return std::make_unique<Process>(make, kind, survivor, act);
 }
 
-std::optional<int> be_a_victim(std::span<char*> arguments) {
+std::optional<int> be_a_victim(const MakeTransportOf& make, std::span<char*> arguments) {
   if (arguments.size() != 4 || std::string_view(arguments[0]) != "victim") return std::nullopt;
   try {
-    transport::Ofi ofi({.provider = arguments[1], .bind = {}});
-    const auto link = ofi.open(ofi.offers().front(), static_cast<Side>(std::stoi(arguments[2])));
+    const auto transport = make(arguments[1]);
+    const auto link =
+        transport->open(transport->offers().front(), static_cast<Side>(std::stoi(arguments[2])));
     write_line(STDOUT_FILENO, line_of(link->address()));
     link->connect(std::vector<Address>{address_of(read_line(STDIN_FILENO))},
                   Deadline::after(patience_seconds));

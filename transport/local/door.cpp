@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/local/door.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "core/error.hpp"
+
+namespace tremula::transport::local {
+
+namespace {
+
+constexpr std::uint64_t magic = 0x31726f6f442e4c54;  // "TL.Door1", of this layout and the inbox's
+
+struct Shared {
+  std::uint64_t magic;
+  std::atomic<std::uint64_t> is_open;
+  Place inbox;
+};
+
+struct Wire {
+  std::uint64_t magic;
+  std::uint64_t side;
+  Place door;
+};
+
+Place place_in(const Address& address, Side side) {
+  Wire wire{};
+  if (address.size() == sizeof wire) std::memcpy(&wire, address.data(), sizeof wire);
+  if (wire.magic != magic)
+    throw core::Error(core::Errc::transport,
+                      fmt::format("expected the address of a 'local' endpoint of this version of "
+                                  "Tremula, found {} other bytes",
+                                  address.size()));
+  if (wire.side != (side == Side::producer ? 2 : 1))
+    throw core::Error(core::Errc::transport,
+                      "expected the address of a rank of the other side, found one of this side");
+  return wire.door;
+}
+
+}  // namespace
+
+Door::Door(Side side) : side_(side), memory_(sizeof(Shared)) {
+  new (memory_.bytes().data()) Shared{magic, {0}, {}};
+}
+
+Address Door::address() const {
+  const Wire wire{magic, side_ == Side::producer ? 1u : 2u, memory_.place()};
+  const auto bytes = std::as_bytes(std::span(&wire, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+void Door::open(const Place& inbox) noexcept {
+  auto& shared = *reinterpret_cast<Shared*>(memory_.bytes().data());
+  shared.inbox = inbox;
+  shared.is_open.store(1, std::memory_order_release);
+}
+
+PeerDoor::PeerDoor(const Address& address, Side side) : memory_(place_in(address, side), false) {
+  std::uint64_t found = 0;
+  if (memory_.bytes().size() >= sizeof(Shared))
+    std::memcpy(&found, memory_.bytes().data(), sizeof found);
+  if (found != magic)
+    throw core::Error(core::Errc::transport,
+                      "expected the address of an endpoint, found one of other memory");
+}
+
+std::optional<Place> PeerDoor::inbox() const {
+  const auto& shared = *reinterpret_cast<const Shared*>(memory_.bytes().data());
+  if (shared.is_open.load(std::memory_order_acquire) != 0) return shared.inbox;
+  expect_alive(memory_);
+  return std::nullopt;
+}
+
+void expect_alive(const Mapping& memory) {
+  if (!memory.is_abandoned() && memory.is_held()) return;
+  throw core::Error(core::Errc::peer_lost, memory.is_abandoned()
+                                               ? "it closed its end before this side connected"
+                                               : "its process ended before this side connected");
+}
+
+}  // namespace tremula::transport::local

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/local/endpoint.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <chrono>
+#include <thread>
+
+namespace tremula::transport::local {
+
+using core::Errc, core::Error;
+
+namespace {
+
+/// Between two looks for peers that have closed their end, of which some are asked whether their
+/// processes live.
+constexpr auto look_every = std::chrono::milliseconds(20);
+constexpr std::size_t checks_per_look = 16;
+/// Calls of progress() for which no clock is read.
+constexpr std::uint32_t calls_per_look = 64;
+
+/// What connecting one peer waits for.
+template <class Look>
+auto wait(Look look, Deadline deadline) {
+  for (int looks = 0;; ++looks) {
+    if (auto found = look()) return found;
+    if (deadline.expired()) throw Error(Errc::timed_out, "it did not connect in time");
+    if (looks < 10)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+template <class Action>
+void with_rank_in_errors(Rank rank, Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                fmt::format("local: rank {} of the other side: {}", rank, error.what()));
+  }
+}
+
+}  // namespace
+
+std::optional<std::size_t> LocalOperation::test() {
+  if (state == State::finished) return bytes;
+  return endpoint_.look_at(*this);
+}
+void LocalOperation::cancel() noexcept { endpoint_.give_up(*this); }
+void LocalOperation::release() noexcept { endpoint_.pool_.idle_operations.push_back(this); }
+
+void LocalEndpoint::connect(std::span<const Address> peers, Deadline deadline) {
+  std::vector<Neighbour> all;
+  for (const Address& peer : peers) all.push_back({static_cast<Rank>(all.size()), peer});
+  connect_some(all, deadline);
+}
+
+void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline deadline) {
+  core::expects(door_.has_value(), "local: an endpoint is connected once");
+  std::deque<PeerDoor> doors;
+  std::vector<std::uint64_t> regions;
+  for (const auto& [rank, address] : peers) {
+    with_rank_in_errors(rank, [&] { doors.emplace_back(address, side_); });
+    regions.push_back(doors.back().region());
+    by_rank_.resize(std::max(by_rank_.size(), static_cast<std::size_t>(rank) + 1));
+  }
+  memory_.emplace(Inbox::bytes_for(peers.size()));
+  inbox_ = Inbox::make(memory_->bytes(), regions);
+  door_->open(memory_->place());
+
+  for (std::size_t lane = 0; lane < peers.size(); ++lane)
+    with_rank_in_errors(peers[lane].rank, [&] {
+      Mapping mapping(*wait([&] { return doors[lane].inbox(); }, deadline), true);
+      const Inbox inbox(mapping.bytes());
+      const auto mine = inbox.lane_of(door_->region());
+      if (!mine) throw Error(Errc::transport, "it was given other addresses than this rank's");
+      inbox.lane(*mine).is_connected = 1;
+      peers_.emplace_back(peers[lane].rank, std::move(mapping), *mine, inbox_->lane(lane), pool_);
+    });
+  for (std::size_t lane = 0; lane < peers.size(); ++lane)
+    with_rank_in_errors(peers[lane].rank, [&] {
+      wait(
+          [&] {
+            if (inbox_->lane(lane).is_connected != 0) return true;
+            if (peers_[lane].has_closed() || peers_[lane].has_died())
+              throw Error(Errc::peer_lost, "it left before this side connected");
+            return false;
+          },
+          deadline);
+    });
+  for (Peer& peer : peers_) {
+    by_rank_[static_cast<std::size_t>(peer.rank())] = &peer;
+    if (!inbox_->has_bells()) watched_.push_back(&peer);
+  }
+  door_.reset();
+}
+
+LocalOperation& LocalEndpoint::start(Rank peer, Tag tag, std::byte* data, std::size_t bytes) {
+  Peer* found = find(peer);
+  core::expects(found != nullptr, "local: the peer must be a rank of the connected group");
+  auto& operation = pool_.operation(*this);
+  operation.peer = found;
+  operation.tag = tag;
+  operation.data = data;
+  operation.room = bytes;
+  operation.bytes = 0;
+  return operation;
+}
+
+Request LocalEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
+  auto& operation = start(peer, tag, const_cast<std::byte*>(bytes.data()), bytes.size());
+  operation.is_send = true;
+  operation.peer->send(operation);
+  watch(*operation.peer);
+  return Request(&operation);
+}
+
+Request LocalEndpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
+  auto& operation = start(peer, tag, bytes.data(), bytes.size());
+  operation.is_send = false;
+  operation.peer->receive(operation);
+  watch(*operation.peer);
+  return Request(&operation);
+}
+
+void LocalEndpoint::watch(Peer& peer) {
+  if (!inbox_->has_bells() || peer.is_watched || !peer.is_busy()) return;
+  peer.is_watched = true;
+  watched_.push_back(&peer);
+}
+
+void LocalEndpoint::answer_bells() {
+  std::size_t lane = 0;
+  for (auto& bells : inbox_->bells()) {
+    std::uint64_t rung = bells.load(std::memory_order_relaxed);
+    if (rung != 0) rung = bells.exchange(0);  // before we look, so that a later command rings again
+    for (; rung != 0; rung &= rung - 1) {
+      const std::size_t index = lane + static_cast<std::size_t>(std::countr_zero(rung));
+      if (index >= peers_.size()) break;
+      peers_[index].progress();
+      watch(peers_[index]);
+    }
+    lane += 64;
+  }
+}
+
+void LocalEndpoint::progress() {
+  if (peers_.empty()) return;
+  if (inbox_->has_bells()) {
+    answer_bells();
+    std::erase_if(watched_, [](Peer* peer) {
+      peer->progress();
+      peer->is_watched = peer->is_busy() && !peer->is_lost();
+      return !peer->is_watched;
+    });
+  } else {
+    for (Peer* peer : watched_) peer->progress();
+  }
+  if (++looks_ % calls_per_look == 0) look_for_the_lost();
+}
+
+void LocalEndpoint::look_for_the_lost() {
+  const auto now = Clock::now();
+  if (now - last_look_ < look_every) return;
+  last_look_ = now;
+  const auto lose = [](Peer& peer, const char* why) {
+    peer.progress();  // what it had sent before
+    peer.lose(Errc::peer_lost, fmt::format("rank {} {}", peer.rank(), why));
+  };
+  for (Peer& peer : peers_)
+    if (!peer.is_lost() && peer.has_closed()) lose(peer, "has closed its end");
+  for (std::size_t i = 0; i < std::min(checks_per_look, peers_.size()); ++i) {
+    Peer& peer = peers_[next_to_check_++ % peers_.size()];
+    if (peer.is_lost() || !peer.has_died()) continue;
+    lose(peer, peer.has_closed() ? "has closed its end" : "has died");
+  }
+}
+
+std::optional<std::size_t> LocalEndpoint::look_at(LocalOperation& operation) {
+  Peer& peer = *operation.peer;
+  if (!operation.has_ended()) peer.progress();  // at once, however many others there are
+  if (!operation.has_ended()) progress();
+  if (operation.state == LocalOperation::State::finished) return operation.bytes;
+  if (operation.state == LocalOperation::State::failed) throw peer.error_of(operation);
+  if (!peer.is_lost()) return std::nullopt;
+  const Error error = peer.error_of(operation);
+  peer.give_up(operation);
+  throw error;
+}
+
+void LocalEndpoint::give_up(LocalOperation& operation) noexcept {
+  operation.peer->give_up(operation);
+  watch(*operation.peer);
+}
+
+}  // namespace tremula::transport::local

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One rank's end of a link through memory. Private to this folder.
+#include "transport/local/door.hpp"
+#include "transport/local/peer.hpp"
+
+namespace tremula::transport::local {
+
+class LocalEndpoint final : public Endpoint {
+public:
+  explicit LocalEndpoint(Side side) : side_(side), door_(std::in_place, side) {}
+
+  Address address() const override { return address_; }
+  void connect(std::span<const Address> peers, Deadline deadline) override;
+  Request send(Rank peer, Tag tag, BytesView bytes) override;
+  Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override;
+  void progress() override;
+  bool is_near(Rank peer) const noexcept override { return find(peer) != nullptr; }
+
+  struct Neighbour {
+    Rank rank;
+    const Address& address;
+  };
+  /// As connect(), where not all ranks of the other side can be reached this way.
+  void connect_some(std::span<const Neighbour> peers, Deadline deadline);
+
+private:
+  friend class LocalOperation;
+  using Clock = std::chrono::steady_clock;
+
+  Peer* find(Rank peer) const noexcept {
+    const auto index = static_cast<std::size_t>(peer);
+    return peer >= 0 && index < by_rank_.size() ? by_rank_[index] : nullptr;
+  }
+  LocalOperation& start(Rank peer, Tag tag, std::byte* data, std::size_t bytes);
+  std::optional<std::size_t> look_at(LocalOperation& operation);
+  void give_up(LocalOperation& operation) noexcept;
+  void answer_bells();
+  /// From now on progress() looks after this peer, while it is busy.
+  void watch(Peer& peer);
+  /// Now and then, and only while somebody waits.
+  void look_for_the_lost();
+
+  Side side_;
+  std::optional<Door> door_;  // until connected
+  Address address_ = door_->address();
+  std::optional<SharedMemory> memory_;
+  std::optional<Inbox> inbox_;  // in it
+  Pool pool_;
+  std::deque<Peer> peers_;      // index = lane
+  std::vector<Peer*> by_rank_;  // null where it is not to be reached
+  std::vector<Peer*> watched_;  // all where there are no bells
+  std::uint32_t looks_ = 0;
+  Clock::time_point last_look_{};
+  std::size_t next_to_check_ = 0;  // of the peers
+};
+
+}  // namespace tremula::transport::local

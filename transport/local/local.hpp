@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "transport/transport.hpp"
+
+namespace tremula::transport {
+
+/// Ranks on the same machine, of the same user: through memory that both processes map.
+class Local final : public Transport {
+public:
+  std::string_view name() const noexcept override { return "local"; }
+  /// One: "local@<host identity>".
+  std::vector<std::string> offers() const override;
+  std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
+};
+
+}  // namespace tremula::transport

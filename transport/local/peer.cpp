@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/local/peer.hpp"
+
+#include <fmt/format.h>
+
+namespace tremula::transport::local {
+
+using State = LocalOperation::State;
+
+Peer::Peer(Rank rank, Mapping inbox, std::size_t its_lane, Lane& my_lane, Pool& pool)
+    : rank_(rank),
+      inbox_(std::move(inbox)),
+      its_lane_(Inbox(inbox_.bytes()).lane(its_lane)),
+      my_lane_(my_lane),
+      pool_(pool),
+      commands_out_(Inbox(inbox_.bytes()), its_lane),
+      data_out_(its_lane_),
+      commands_in_(my_lane),
+      data_in_(my_lane) {}
+
+void Peer::progress() {
+  if (is_lost()) return;
+  // Before the commands are read, so that a cut is known before the bytes that follow it are read.
+  const std::size_t available = pulled_.is_empty() ? 0 : data_in_.available();
+  while (const auto command = commands_in_.front()) {
+    obey(*command);
+    commands_in_.pop(*command);
+    if (is_lost()) return;
+  }
+  if (!pulled_.is_empty()) read(available);
+  if (is_busy()) write();
+}
+
+void Peer::obey(const CommandReader::Command& command) {
+  if (command.kind == Kind::eager) return take_eager(command.tag, command.payload);
+  Body body{};
+  std::memcpy(&body, command.payload.data(), command.payload.size());
+  switch (command.kind) {
+    case Kind::pull:
+    case Kind::refuse:
+    case Kind::rewind:
+      return obey_receiver(command.kind, body.id);
+    case Kind::announce:
+    case Kind::cut:
+    case Kind::revoke:
+      return obey_sender(command.kind, command.tag, body);
+    default:
+      return lose(core::Errc::transport,
+                  fmt::format("rank {} sent what no rank of Tremula sends", rank_));
+  }
+}
+
+void Peer::say(Kind kind, const Id& id, std::uint64_t bytes) {
+  if (is_lost()) return;
+  const Command command{kind, {id, bytes}};
+  if (has_commands() || !commands_out_.write(kind, 0, command.body)) unsaid_.push_back(command);
+}
+
+void Peer::lose(core::Errc code, std::string reason) {
+  lost_code_ = code;
+  lost_reason_ = std::move(reason);
+}
+
+core::Error Peer::error_of(const LocalOperation& operation) const {
+  const auto what =
+      operation.is_send
+          ? fmt::format("local: send of {} bytes to rank {}", operation.room, rank_)
+          : fmt::format("local: receive of up to {} bytes from rank {}", operation.room, rank_);
+  if (operation.state == State::failed)
+    return {
+        core::Errc::transport,
+        fmt::format("{}: expected a message of at most the length posted, found one of {} bytes",
+                    what, operation.bytes)};
+  return {lost_code_, fmt::format("{} ended: {}", what, lost_reason_)};
+}
+
+void Peer::give_up(LocalOperation& operation) noexcept {
+  switch (operation.state) {
+    case State::queued:
+      (operation.is_send ? queued_ : receives_).remove(operation);
+      break;
+    case State::announced:
+      say(Kind::revoke, operation.id(), 0);
+      break;
+    case State::writing:
+    case State::written:
+      (operation.state == State::writing ? writing_ : written_).remove(operation);
+      say(Kind::revoke, operation.id(), operation.bytes);
+      break;
+    case State::pulling:
+      stop(*operation.message);
+      break;
+    case State::finished:
+    case State::failed:
+      break;
+  }
+  operation.number = 0;  // nobody means it any more
+  operation.state = State::finished;
+}
+
+}  // namespace tremula::transport::local

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The two rings of a lane, each with the eyes of its writer and of its reader. Private to this
+// folder. Whoever reads a ring has a count of its own and takes nothing for granted that the other
+// process could have spoilt.
+#include <algorithm>
+#include <cstring>
+
+#include "transport/local/inbox.hpp"
+
+namespace tremula::transport::local {
+
+/// Puts commands into a lane of a peer's inbox.
+///
+/// A small message costs its reader one cache line: that a command is there is told by its own
+/// first word. So that old bytes are never taken for one, the word of the next command is cleared
+/// before this one can be seen.
+class CommandWriter {
+public:
+  CommandWriter(const Inbox& inbox, std::size_t lane)
+      : lane_(&inbox.lane(lane)),
+        bell_(inbox.has_bells() ? &inbox.bells()[lane / 64] : nullptr),
+        bit_(std::uint64_t{1} << lane % 64) {}
+
+  /// False if there is no room at the moment.
+  bool write(Kind kind, Tag tag, BytesView payload) noexcept {
+    const std::size_t end = written_ + slots_of(payload.size());
+    if (end + 1 - read_ > slots) {
+      read_ = lane_->slots_read.load(std::memory_order_acquire);
+      if (end + 1 - read_ > slots) return false;
+    }
+    Slot& slot = lane_->commands[written_ % slots];
+    slot.tag = tag;
+    if (!payload.empty())
+      std::memcpy(lane_->payload(written_ % slots), payload.data(), payload.size());
+    lane_->commands[end % slots].word.store(0, std::memory_order_relaxed);
+    slot.word.store(static_cast<std::uint64_t>(kind) + 256 * payload.size(),
+                    std::memory_order_release);
+    written_ = end;
+    if (bell_ != nullptr) ring();
+    return true;
+  }
+  bool write(Kind kind, Tag tag, const Body& body) noexcept {
+    return write(kind, tag, std::as_bytes(std::span(&body, 1)));
+  }
+
+private:
+  /// Either the reader sees the command, or we see that it has answered the bell.
+  void ring() noexcept {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if ((bell_->load(std::memory_order_relaxed) & bit_) == 0) bell_->fetch_or(bit_);
+  }
+
+  Lane* lane_;
+  std::atomic<std::uint64_t>* bell_;
+  std::uint64_t bit_;
+  std::uint64_t written_ = 0, read_ = 0;  // slots ever; read_ is what we know of
+};
+
+/// Takes commands out of a lane of the own inbox.
+class CommandReader {
+public:
+  struct Command {
+    Kind kind;
+    Tag tag;
+    BytesView payload;
+  };
+  explicit CommandReader(Lane& lane) : lane_(&lane) {}
+
+  /// The oldest command, none if there is none. Its payload stays in the ring until pop(). One that
+  /// no Tremula writes is of Kind::none.
+  std::optional<Command> front() const noexcept {
+    const Slot& slot = lane_->commands[read_ % slots];
+    const std::uint64_t word = slot.word.load(std::memory_order_acquire);
+    if (word == 0) return std::nullopt;
+    const std::uint64_t bytes = word / 256;
+    const auto kind = static_cast<Kind>(word % 256);
+    const bool is_sound = kind == Kind::eager ? bytes <= eager_bytes : bytes == sizeof(Body);
+    return Command{is_sound ? kind : Kind::none,
+                   slot.tag,
+                   {lane_->payload(read_ % slots), is_sound ? static_cast<std::size_t>(bytes) : 0}};
+  }
+  void pop(const Command& command) noexcept {
+    read_ += slots_of(command.payload.size());
+    lane_->slots_read.store(read_, std::memory_order_release);
+  }
+
+private:
+  Lane* lane_;
+  std::uint64_t read_ = 0;
+};
+
+/// So many bytes are shown to the other side at a time, so that both copy at once.
+inline constexpr std::size_t data_portion = std::size_t{16} << 10;
+
+/// Calls `copy(part of the ring, bytes before it)` for `bytes` from `position` on, in portions.
+template <class Copy>
+void for_each_portion(Lane& lane, std::uint64_t position, std::size_t bytes, Copy copy) {
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t at = (position + done) % data_bytes;
+    const std::size_t portion = std::min({bytes - done, data_portion, data_bytes - at});
+    copy(std::span(lane.data).subspan(at, portion), done);
+    done += portion;
+  }
+}
+
+/// Puts bytes of large messages into a lane of a peer's inbox.
+class DataWriter {
+public:
+  explicit DataWriter(Lane& lane) : lane_(&lane) {}
+  std::uint64_t written() const noexcept { return written_; }
+  /// How many of the bytes ever written the peer has read.
+  std::uint64_t read() const noexcept { return lane_->data_read.load(std::memory_order_acquire); }
+  std::size_t room() const noexcept {
+    return data_bytes - std::min<std::uint64_t>(data_bytes, written_ - read());
+  }
+  /// @pre bytes.size() <= room()
+  void write(BytesView bytes) noexcept {
+    for_each_portion(*lane_, written_, bytes.size(), [&](auto part, std::size_t done) {
+      std::memcpy(part.data(), bytes.data() + done, part.size());
+      written_ += part.size();
+      lane_->data_written.store(written_, std::memory_order_release);
+    });
+  }
+
+private:
+  Lane* lane_;
+  std::uint64_t written_ = 0;
+};
+
+/// Takes them out of a lane of the own inbox.
+class DataReader {
+public:
+  explicit DataReader(Lane& lane) : lane_(&lane) {}
+  std::size_t available() const noexcept {
+    return std::min<std::uint64_t>(data_bytes,
+                                   lane_->data_written.load(std::memory_order_acquire) - read_);
+  }
+  /// @param to  null to skip them
+  /// @pre bytes <= available()
+  void read(std::byte* to, std::size_t bytes) noexcept {
+    for_each_portion(*lane_, read_, bytes, [&](auto part, std::size_t done) {
+      if (to != nullptr) std::memcpy(to + done, part.data(), part.size());
+      read_ += part.size();
+      lane_->data_read.store(read_, std::memory_order_release);
+    });
+  }
+
+private:
+  Lane* lane_;
+  std::uint64_t read_ = 0;
+};
+
+}  // namespace tremula::transport::local
