@@ -27,7 +27,8 @@ void Patience::wait(std::string_view what) {
   if (deadline_.expired())
     throw core::Error(core::Errc::timed_out, std::string(what) + " did not come within " +
                                                  std::to_string(static_cast<int>(seconds_)) + " s");
-  std::this_thread::sleep_for(std::chrono::microseconds(std::min(10 * (looks_ - 195), 5000)));
+  std::this_thread::sleep_for(
+      std::chrono::microseconds(std::min(10 * (looks_ - 195), longest_nap_us_)));
 }
 
 std::unique_ptr<Endpoint> Seat::connected() {
@@ -67,8 +68,7 @@ void TransportContract::on_link(Rank producers, Rank consumers,
   });
 }
 
-void finish(Endpoint& link, std::span<Request> requests, double seconds) {
-  Patience patience(seconds);
+void finish(Endpoint& link, std::span<Request> requests, Patience patience) {
   for (;;) {
     link.progress();
     const auto unfinished =

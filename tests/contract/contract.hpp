@@ -35,12 +35,14 @@ inline constexpr double patience_seconds = 30;
 /// that works.
 class Patience {
 public:
-  explicit Patience(double seconds = patience_seconds) : seconds_(seconds) {}
+  explicit Patience(double seconds = patience_seconds, int longest_nap_us = 5000)
+      : seconds_(seconds), longest_nap_us_(longest_nap_us) {}
   /// @throws core::Error timed_out when the seconds have passed, naming `what`
   void wait(std::string_view what);
 
 private:
   double seconds_;
+  int longest_nap_us_;
   Deadline deadline_ = Deadline::after(seconds_);
   int looks_ = 0;
 };
@@ -139,7 +141,7 @@ private:
 /// Calls progress and test until all of `requests` have finished.
 /// @throws core::Error as Request::test; timed_out after `patience_seconds`, saying how many are
 /// unfinished
-void finish(Endpoint& link, std::span<Request> requests, double seconds = patience_seconds);
+void finish(Endpoint& link, std::span<Request> requests, Patience patience = Patience());
 inline void finish(Endpoint& link, Request& request) { finish(link, std::span(&request, 1)); }
 
 /// For random choices of a test: printed, and taken from TREMULA_TEST_SEED if that is set.

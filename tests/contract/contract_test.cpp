@@ -276,7 +276,8 @@ TEST_P(TransportContract, LargeMessageOfMoreThan2GiBArrives) {
     Bytes message = seat.side == Side::producer ? pattern(bytes, 2) : Bytes(bytes);
     Request request =
         seat.side == Side::producer ? link->send(0, 2, message) : link->receive(0, 2, message);
-    finish(*link, std::span(&request, 1), 240);
+    finish(*link, std::span(&request, 1),
+           Patience(240, 100));  // while its bytes come in small parts
     EXPECT_EQ(request.bytes(), bytes);
     if (seat.side == Side::consumer) {
       EXPECT_TRUE(is_pattern(message, 2));

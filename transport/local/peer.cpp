@@ -7,6 +7,14 @@ namespace tremula::transport::local {
 
 using State = LocalOperation::State;
 
+namespace {
+
+/// What one call of progress() moves at most, and how long it waits for the other side.
+constexpr std::size_t bytes_per_call = std::size_t{4} << 20;
+constexpr int looks_without_bytes = 64;
+
+}  // namespace
+
 Peer::Peer(Rank rank, Mapping inbox, std::size_t its_lane, Lane& my_lane, Pool& pool)
     : rank_(rank),
       inbox_(std::move(inbox)),
@@ -18,17 +26,30 @@ Peer::Peer(Rank rank, Mapping inbox, std::size_t its_lane, Lane& my_lane, Pool& 
       commands_in_(my_lane),
       data_in_(my_lane) {}
 
+// Bytes that flow keep us here for a moment: who waits may sleep between two calls, and what is
+// lent by the ring alone would be all that moves meanwhile.
 void Peer::progress() {
-  if (is_lost()) return;
+  std::size_t moved = step();
+  if (moved == 0) return;
+  for (int looks = 0; looks < looks_without_bytes && moved < bytes_per_call && is_flowing();
+       ++looks)
+    if (const std::size_t more = step()) {
+      moved += more;
+      looks = 0;
+    }
+}
+
+std::size_t Peer::step() {
+  if (is_lost()) return 0;
   // Before the commands are read, so that a cut is known before the bytes that follow it are read.
   const std::size_t available = pulled_.is_empty() ? 0 : data_in_.available();
   while (const auto command = commands_in_.front()) {
     obey(*command);
     commands_in_.pop(*command);
-    if (is_lost()) return;
+    if (is_lost()) return 0;
   }
-  if (!pulled_.is_empty()) read(available);
-  if (is_busy()) write();
+  const std::size_t read_bytes = pulled_.is_empty() ? 0 : read(available);
+  return is_busy() ? read_bytes + write() : read_bytes;
 }
 
 void Peer::obey(const CommandReader::Command& command) {

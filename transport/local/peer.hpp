@@ -33,10 +33,7 @@ public:
   /// Lets everything proceed as far as it can without waiting.
   void progress();
   /// Whether there is more to do than to wait for the next command.
-  bool is_busy() const noexcept {
-    return !pulled_.is_empty() || has_commands() || !queued_.is_empty() || !writing_.is_empty() ||
-           !written_.is_empty();
-  }
+  bool is_busy() const noexcept { return is_flowing() || has_commands() || !queued_.is_empty(); }
   void give_up(LocalOperation& operation) noexcept;
 
   bool is_lost() const noexcept { return lost_code_ != core::Errc{}; }
@@ -57,6 +54,11 @@ private:
     Body body;
   };
 
+  /// One look at everything.  @return bytes of large messages that moved
+  std::size_t step();
+  bool is_flowing() const noexcept {
+    return !pulled_.is_empty() || !writing_.is_empty() || !written_.is_empty();
+  }
   void obey(const CommandReader::Command& command);
   void obey_receiver(Kind kind, const Id& id);
   void obey_sender(Kind kind, Tag tag, const Body& body);
@@ -67,7 +69,8 @@ private:
   // of sends
   /// False if there is no room at the moment.
   bool start(LocalOperation& send);
-  void write();
+  /// @return bytes written
+  std::size_t write();
 
   // of receives
   void take_eager(Tag tag, BytesView bytes);
@@ -82,7 +85,8 @@ private:
   void stop(Message& message);
   void cut(const Body& body);
   void revoke(const Body& body);
-  void read(std::size_t available);
+  /// @return bytes read
+  std::size_t read(std::size_t available);
 
   Rank rank_;
   Mapping inbox_;

@@ -135,18 +135,20 @@ void Peer::revoke(const Body& body) {
   }
 }
 
-void Peer::read(std::size_t available) {
+std::size_t Peer::read(std::size_t available) {
+  const std::size_t before = available;
   while (Message* message = pulled_.first()) {
-    if (message->state == Message::State::stopped) return;  // how much it is comes with the cut
+    if (message->state == Message::State::stopped) break;  // how much it is comes with the cut
     const std::size_t portion = std::min<std::uint64_t>(available, message->bytes - message->read);
     data_in_.read(message->receive ? message->receive->data + message->read : nullptr, portion);
     message->read += portion;
     available -= portion;
-    if (message->read < message->bytes) return;
+    if (message->read < message->bytes) break;
     pulled_.remove(*message);
     if (message->receive != nullptr) message->receive->finish(message->bytes);
     pool_.recycle(*message);
   }
+  return before - available;
 }
 
 }  // namespace tremula::transport::local

@@ -46,15 +46,16 @@ void Peer::obey_receiver(Kind kind, const Id& id) {
   }
 }
 
-void Peer::write() {
+std::size_t Peer::write() {
   while (has_commands() && commands_out_.write(unsaid_[said_].kind, 0, unsaid_[said_].body))
     ++said_;
-  if (has_commands()) return;  // no bytes may overtake a cut
+  if (has_commands()) return 0;  // no bytes may overtake a cut
   unsaid_.clear();
   said_ = 0;
   for (auto* send = queued_.first(); send != nullptr && start(*send); send = queued_.first())
     queued_.remove(*send);
 
+  const std::uint64_t before = data_out_.written();
   std::size_t room = writing_.is_empty() ? 0 : data_out_.room();
   while (auto* send = writing_.first()) {
     const std::size_t portion = std::min(room, send->room - send->bytes);
@@ -73,6 +74,7 @@ void Peer::write() {
     written_.remove(send);
     send.finish(send.room);
   }
+  return data_out_.written() - before;
 }
 
 }  // namespace tremula::transport::local
