@@ -65,6 +65,10 @@ core::Bytes from_root(transport::Group& group, const std::function<core::Bytes()
   core::Bytes bytes, outcome;
   if (group.rank() == 0) {
     const auto error = error_of([&] { bytes = work(); });
+    if (group.size() == 1) {
+      if (error) throw *error;
+      return bytes;
+    }
     outcome = encode_outcome(error, bytes);
   }
   return decode_outcome(group.broadcast(std::move(outcome), patient(deadline)));

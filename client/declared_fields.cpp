@@ -22,17 +22,20 @@ std::string text_of(const wire::Announce& fields) {
 
 DeclaredFields::DeclaredFields(Session& session, std::string stream)
     : session_(session), stream_(std::move(stream)) {
-  expects(proto::is_name(stream_),
-          fmt::format("stream name: expected {}; found '{}'", proto::name_rule, stream_));
+  expects(proto::is_name(stream_), [&] {
+    return fmt::format("stream name: expected {}; found '{}'", proto::name_rule, stream_);
+  });
 }
 
 int DeclaredFields::declare(proto::Field field) {
-  expects(proto::is_name(field.name),
-          fmt::format("stream '{}': field name: expected {}; found '{}'", stream_, proto::name_rule,
-                      field.name));
+  expects(proto::is_name(field.name), [&] {
+    return fmt::format("stream '{}': field name: expected {}; found '{}'", stream_,
+                       proto::name_rule, field.name);
+  });
   for (const auto& f : fields_)
-    expects(f.name != field.name,
-            fmt::format("stream '{}': field '{}' is declared twice", stream_, field.name));
+    expects(f.name != field.name, [&] {
+      return fmt::format("stream '{}': field '{}' is declared twice", stream_, field.name);
+    });
   try {
     validate_for_group(field.layout, session_.size());
     bytes_of(field.layout, core::element_bytes(field.type));
@@ -46,8 +49,9 @@ int DeclaredFields::declare(proto::Field field) {
 }
 
 void DeclaredFields::check_alike() const {
-  expects(!fields_.empty(),
-          fmt::format("stream '{}': expected at least one field before the first step", stream_));
+  expects(!fields_.empty(), [&] {
+    return fmt::format("stream '{}': expected at least one field before the first step", stream_);
+  });
   wire::Announce mine;
   for (const auto& field : fields_) *mine.add_fields() = proto::encode(field);
   const auto all = session_.group().allgather(to_bytes(mine), session_.deadline());
@@ -62,18 +66,21 @@ void DeclaredFields::check_alike() const {
 }
 
 std::size_t DeclaredFields::check(int field, std::size_t bytes) const {
-  expects(field >= 0 && field < static_cast<int>(fields_.size()),
-          fmt::format("stream '{}': expected a field from 0 to {}; found {}", stream_,
-                      fields_.size() - 1, field));
+  expects(field >= 0 && field < static_cast<int>(fields_.size()), [&] {
+    return fmt::format("stream '{}': expected a field from 0 to {}; found {}", stream_,
+                       fields_.size() - 1, field);
+  });
   const auto f = static_cast<std::size_t>(field);
   const std::size_t expected =
       static_cast<std::size_t>(parts_[f].allocated) * core::element_bytes(fields_[f].type);
-  expects(bytes == expected,
-          fmt::format("stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} "
-                      "elements of {}, layout {}); "
-                      "found {} bytes; pass the whole local part, ghost cells included",
-                      stream_, fields_[f].name, session_.rank(), expected, parts_[f].allocated,
-                      core::to_string(fields_[f].type), to_string(fields_[f].layout), bytes));
+  expects(bytes == expected, [&] {
+    return fmt::format(
+        "stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} "
+        "elements of {}, layout {}); "
+        "found {} bytes; pass the whole local part, ghost cells included",
+        stream_, fields_[f].name, session_.rank(), expected, parts_[f].allocated,
+        core::to_string(fields_[f].type), to_string(fields_[f].layout), bytes);
+  });
   return f;
 }
 

@@ -72,7 +72,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
       const auto package = (*field.plan)[p];
       by_peer[package.peer].parts.push_back(
           {.field = f,
-           .package = p,
+           .package = package,
            .offset = 0,
            .bytes = static_cast<std::size_t>(package.elements) * field.element_bytes,
            .contiguous_at = contiguous_at(package, field)});

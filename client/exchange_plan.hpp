@@ -28,8 +28,8 @@ inline constexpr std::size_t pieces_under_way = 4;
 struct Message {
   struct Part {
     std::size_t field = 0;
-    std::size_t package = 0;  ///< number in the field's plan
-    std::size_t offset = 0;   ///< bytes from the beginning of the message
+    index_calc::Package package;  ///< valid as long as the field's plan
+    std::size_t offset = 0;       ///< bytes from the beginning of the message
     std::size_t bytes = 0;
     /// Byte of the local buffer where it begins if it lies there in one piece as on the wire.
     std::optional<std::size_t> contiguous_at;

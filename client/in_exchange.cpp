@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace tremula::client {
@@ -156,7 +157,7 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
   const Incoming& in = slot().incoming[message];
   const auto& p = plan_.messages[message].parts[part];
   const auto& f = plan_.fields[p.field];
-  const auto package = (*f.plan)[p.package];
+  const auto& package = p.package;
   const PartPlace& place = in.places[part];
   const bool is_sent_here = is_sent(message);
   if (is_sent_here || place.kind == PartPlace::Kind::packed) {
@@ -164,7 +165,10 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
     const core::BytesView wire = is_sent_here
                                      ? in.bytes.subspan(p.offset, p.bytes)
                                      : mappings_.find(place_of_words(place.memory), p.bytes, false);
-    index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, wire, local);
+    if (p.contiguous_at && p.bytes <= short_part_bytes)
+      std::memcpy(local.data() + *p.contiguous_at, wire.data(), p.bytes);
+    else
+      index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, wire, local);
     peers_[message].traffic.copied_bytes += p.bytes;
     return true;
   }
@@ -220,7 +224,7 @@ bool InExchange::take_from_ring(std::size_t message, const Message::Part& part,
                                 const PartPlace& place, std::span<std::byte> local) {
   Peer& peer = peers_[message];
   const auto& f = plan_.fields[part.field];
-  const auto package = (*f.plan)[part.package];
+  const auto& package = part.package;
   const auto memory = place_of_words(place.memory);
   if (!peer.ring || peer.ring_region != memory.region) {
     if (place.kind != PartPlace::Kind::ring || place.first < 1 || place.first > 1024 ||
@@ -255,7 +259,7 @@ bool InExchange::take_pieces(std::size_t message, const Message::Part& part,
   Asked& asked = peer.asked;
   const Rank rank = plan_.messages[message].peer;
   const auto& f = plan_.fields[part.field];
-  const auto package = (*f.plan)[part.package];
+  const auto& package = part.package;
   const auto per_piece = static_cast<Index>(plan_.piece_bytes / f.element_bytes);
   const auto bytes_from = [&](Index first) {  // of the piece that begins there
     return static_cast<std::size_t>(std::min(per_piece, package.elements - first)) *

@@ -22,9 +22,12 @@ InStream::~InStream() {
 }
 
 int InStream::declare(proto::Field field) {
-  expects(state_ == State::declaring, fmt::format("stream '{}': expected all fields to be declared "
-                                                  "before the first step; found '{}' after it",
-                                                  name(), field.name));
+  expects(state_ == State::declaring, [&] {
+    return fmt::format(
+        "stream '{}': expected all fields to be declared "
+        "before the first step; found '{}' after it",
+        name(), field.name);
+  });
   return fields_.declare(std::move(field));
 }
 
@@ -128,10 +131,12 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
 }
 
 bool InStream::begin_step() {
-  expects(state_ != State::in_step,
-          fmt::format("stream '{}': expected end_step before the next begin_step", name()));
-  expects(state_ != State::closed,
-          fmt::format("stream '{}' is closed: open it again for further steps", name()));
+  expects(state_ != State::in_step, [&] {
+    return fmt::format("stream '{}': expected end_step before the next begin_step", name());
+  });
+  expects(state_ != State::closed, [&] {
+    return fmt::format("stream '{}' is closed: open it again for further steps", name());
+  });
   if (state_ == State::ended) return false;
   if (state_ == State::lost) throw_lost("the producer was lost before");
   if (state_ == State::declaring) subscribe();
@@ -149,6 +154,7 @@ bool InStream::begin_step() {
   }
   tell_producer();
   state_ = State::ended;
+  report(true);
   session_.control().send_counters();
   return false;
 }
@@ -164,13 +170,14 @@ void InStream::tell_producer() {
 }
 
 std::uint64_t InStream::step() const {
-  expects(step_.has_value(), fmt::format("stream '{}': expected begin_step before step", name()));
+  expects(step_.has_value(),
+          [&] { return fmt::format("stream '{}': expected begin_step before step", name()); });
   return *step_;
 }
 
 void InStream::get(int field, std::span<std::byte> local) {
   expects(state_ == State::in_step,
-          fmt::format("stream '{}': expected begin_step before get", name()));
+          [&] { return fmt::format("stream '{}': expected begin_step before get", name()); });
   const std::size_t f = fields_.check(field, local.size());
   const auto i = static_cast<std::size_t>(
       std::find(link_.field.begin(), link_.field.end(), static_cast<int>(f)) - link_.field.begin());
@@ -186,7 +193,7 @@ void InStream::get(int field, std::span<std::byte> local) {
 
 void InStream::end_step() {
   expects(state_ == State::in_step,
-          fmt::format("stream '{}': expected begin_step before end_step", name()));
+          [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });
   wait_for_producer([&] { return exchange_->can_finish_step(); }, "send the rest of the step");
   exchange_->finish_step();
   state_ = State::between_steps;
@@ -220,7 +227,7 @@ void InStream::tell_server(Farewell farewell, const std::string& what) noexcept 
 
 void InStream::close() {
   expects(state_ != State::in_step,
-          fmt::format("stream '{}': expected end_step before close", name()));
+          [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
   if (state_ == State::between_steps && session_.control().link_end(link_.number))
     state_ = State::lost;
   // Each rank for itself: one that has lost the stream would not come to an agreement.
@@ -233,6 +240,7 @@ void InStream::close() {
     state_ = State::lost;
   }
   if (is_linked) {
+    report(true);
     session_.control().send_counters();
     if (state_ == State::lost)
       tell_server(Farewell::gave_up, "closed the stream after an error");
@@ -260,7 +268,10 @@ std::vector<PeerStatistics> InStream::peer_statistics() const {
   return peers;
 }
 
-void InStream::report() {
+void InStream::report(bool is_last) {
+  const auto now = core::Deadline::Clock::now();
+  if (!is_last && now < next_report_) return;
+  next_report_ = now + std::chrono::milliseconds(5);
   wire::Counters counters;
   counters.set_stream(name());
   counters.set_link(link_.number);

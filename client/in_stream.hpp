@@ -50,7 +50,8 @@ private:
   enum class Farewell { of_all, finished, gave_up };
   void close_link(Farewell farewell, const std::string& why);
   void tell_server(Farewell farewell, const std::string& what) noexcept;
-  void report();
+  /// Tells the server, now and then, how far this rank has come.
+  void report(bool is_last = false);
   const std::string& name() const noexcept { return fields_.stream(); }
 
   Session& session_;
@@ -59,6 +60,7 @@ private:
   Link link_;
   std::unique_ptr<InExchange> exchange_;  // uses link_.endpoint: destroyed first
   std::optional<std::uint64_t> step_;     // opened last
+  core::Deadline::Clock::time_point next_report_;
   Statistics before_step_, of_last_step_;
   Statistics statistics_;  // up to the last finished step
 };

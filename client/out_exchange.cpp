@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace tremula::client {
@@ -218,8 +219,11 @@ void OutExchange::pack(Slot& slot, std::size_t message, std::size_t part,
                        std::span<const std::byte> local) {
   const auto& p = plan_.messages[message].parts[part];
   const auto& f = plan_.fields[p.field];
-  index_calc::pack((*f.plan)[p.package], f.part, f.wire_order, f.element_bytes, local,
-                   slot.packed[message].subspan(p.offset, p.bytes));
+  const auto wire = slot.packed[message].subspan(p.offset, p.bytes);
+  if (p.contiguous_at && p.bytes <= short_part_bytes)
+    std::memcpy(wire.data(), local.data() + *p.contiguous_at, p.bytes);
+  else
+    index_calc::pack(p.package, f.part, f.wire_order, f.element_bytes, local, wire);
   peers_[message].traffic.copied_bytes += p.bytes;
 }
 
@@ -300,7 +304,7 @@ void OutExchange::begin_to_serve(std::size_t message, const proto::PackageHeader
   }
   const auto& part = parts[place.part];
   const auto& f = plan_.fields[part.field];
-  const auto package = (*f.plan)[part.package];
+  const auto& package = part.package;
   const Stopwatch watch(peer.traffic.copy_seconds);
   const auto theirs =
       buffer_of(place, package.dimensions, f.element_bytes, mappings_, /*is_writable=*/true);
@@ -326,7 +330,7 @@ void OutExchange::serve(std::size_t message) {
 
 void OutExchange::serve_by_ring(Peer& peer, const Message::Part& part) {
   const auto& f = plan_.fields[part.field];
-  const auto package = (*f.plan)[part.package];
+  const auto& package = part.package;
   const auto per_piece = static_cast<Index>(peer.ring.slot_bytes() / f.element_bytes);
   while (peer.asked.done < package.elements) {
     const auto room = peer.ring.room();
@@ -346,7 +350,7 @@ void OutExchange::serve_by_ring(Peer& peer, const Message::Part& part) {
 
 void OutExchange::serve_by_messages(Peer& peer, Rank rank, const Message::Part& part) {
   const auto& f = plan_.fields[part.field];
-  const auto package = (*f.plan)[part.package];
+  const auto& package = part.package;
   const auto per_piece = static_cast<Index>(plan_.piece_bytes / f.element_bytes);
   const auto local = peer.asked.slot->lent[part.field];
   while (peer.asked.done < package.elements) {

@@ -36,9 +36,12 @@ OutStream::~OutStream() {
 }
 
 int OutStream::declare(proto::Field field) {
-  expects(state_ == State::declaring, fmt::format("stream '{}': expected all fields to be declared "
-                                                  "before the first step; found '{}' after it",
-                                                  name(), field.name));
+  expects(state_ == State::declaring, [&] {
+    return fmt::format(
+        "stream '{}': expected all fields to be declared "
+        "before the first step; found '{}' after it",
+        name(), field.name);
+  });
   return fields_.declare(std::move(field));
 }
 
@@ -203,10 +206,12 @@ void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
 }
 
 void OutStream::begin_step() {
-  expects(state_ != State::in_step,
-          fmt::format("stream '{}': expected end_step before the next begin_step", name()));
-  expects(state_ != State::closed,
-          fmt::format("stream '{}' is closed: open it again for further steps", name()));
+  expects(state_ != State::in_step, [&] {
+    return fmt::format("stream '{}': expected end_step before the next begin_step", name());
+  });
+  expects(state_ != State::closed, [&] {
+    return fmt::format("stream '{}' is closed: open it again for further steps", name());
+  });
   if (!is_announced_) announce();
   drop_ended();
   const auto [lost, is_enough] = admit();
@@ -226,10 +231,12 @@ std::uint64_t OutStream::put_async(int field, std::span<const std::byte> local) 
 
 void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_lend) {
   expects(state_ == State::in_step,
-          fmt::format("stream '{}': expected begin_step before put", name()));
+          [&] { return fmt::format("stream '{}': expected begin_step before put", name()); });
   const std::size_t f = fields_.check(field, local.size());
-  expects(!is_put_[f], fmt::format("stream '{}', step {}: field '{}' was put twice", name(), step_,
-                                   fields_[f].name));
+  expects(!is_put_[f], [&] {
+    return fmt::format("stream '{}', step {}: field '{}' was put twice", name(), step_,
+                       fields_[f].name);
+  });
   const auto hold = progress_.hold();
   for (Open& open : links_)
     for (std::size_t i = 0; i < open.link.field.size(); ++i)
@@ -238,9 +245,10 @@ void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_
 }
 
 bool OutStream::is_taken(std::uint64_t step) {
-  expects(step < step_,
-          fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
-                      step_, step));
+  expects(step < step_, [&] {
+    return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
+                       step_, step);
+  });
   drop_ended();
   const auto hold = progress_.hold();
   make_progress();
@@ -250,9 +258,10 @@ bool OutStream::is_taken(std::uint64_t step) {
 }
 
 void OutStream::wait_taken(std::uint64_t step) {
-  expects(step < step_,
-          fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
-                      step_, step));
+  expects(step < step_, [&] {
+    return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
+                       step_, step);
+  });
   drop_ended();
   wait_for_links([&](OutExchange& exchange) { return exchange.has_credited(step + 1); },
                  "take a step");
@@ -260,11 +269,12 @@ void OutStream::wait_taken(std::uint64_t step) {
 
 void OutStream::end_step() {
   expects(state_ == State::in_step,
-          fmt::format("stream '{}': expected begin_step before end_step", name()));
+          [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });
   for (std::size_t f = 0; f < fields_.size(); ++f)
-    expects(is_put_[f],
-            fmt::format("stream '{}', step {}: expected every field to be put; '{}' is missing",
-                        name(), step_, fields_[f].name));
+    expects(is_put_[f], [&] {
+      return fmt::format("stream '{}', step {}: expected every field to be put; '{}' is missing",
+                         name(), step_, fields_[f].name);
+    });
   for (Open& open : links_) {
     const auto hold = progress_.hold();
     try {
@@ -313,7 +323,7 @@ bool OutStream::make_progress() noexcept {
 
 void OutStream::close() {
   expects(state_ != State::in_step,
-          fmt::format("stream '{}': expected end_step before close", name()));
+          [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
   if (state_ == State::closed) return;
   if (!is_announced_) {  // nobody was ever told of it
     state_ = State::closed;
@@ -337,6 +347,7 @@ void OutStream::close() {
     while (!links_.empty()) drop(0);
   }
   state_ = State::closed;
+  report(true);
   session_.control().send_counters();
   session_.control().forget(name(), 0);
   // The server hears of the end when every rank has delivered everything.
@@ -389,7 +400,10 @@ std::vector<PeerStatistics> OutStream::peer_statistics() {
   return peers;
 }
 
-void OutStream::report() {
+void OutStream::report(bool is_last) {
+  const auto now = core::Deadline::Clock::now();
+  if (!is_last && now < next_report_) return;
+  next_report_ = now + std::chrono::milliseconds(5);
   const Statistics s = statistics();
   wire::Counters counters;
   counters.set_stream(name());

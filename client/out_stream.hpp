@@ -71,7 +71,8 @@ private:
   /// Waits until the step just sent is credited; if that fails, what was put is the application's
   /// again all the same.
   void hand_over_directly();
-  void report();
+  /// Tells the server, now and then, how far this rank has come.
+  void report(bool is_last = false);
   /// Moves all links on: true while one has something under way. What fails is filed in its link.
   bool make_progress() noexcept;
   const std::string& name() const noexcept { return fields_.stream(); }
@@ -88,6 +89,7 @@ private:
   Statistics ended_;  // of links that are no more
   Statistics before_step_, of_last_step_;
   double wait_seconds_ = 0;
+  core::Deadline::Clock::time_point next_report_;
   ProgressThread progress_;  // last: its thread uses links_; held by all that touches an exchange
 };
 

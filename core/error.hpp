@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <concepts>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -72,6 +73,12 @@ private:
 inline void expects(bool ok, std::string_view text,
                     std::source_location where = std::source_location::current()) {
   if (!ok) throw Error(Errc::invalid_argument, std::string(text), where);
+}
+
+/// As above where the text is costly: `text` makes it, and is called only when it is needed.
+template <std::invocable Text>
+void expects(bool ok, Text&& text, std::source_location where = std::source_location::current()) {
+  if (!ok) throw Error(Errc::invalid_argument, text(), where);
 }
 
 }  // namespace tremula::core

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <ranges>
 #include <thread>
 #include <utility>
 
@@ -133,7 +134,8 @@ struct Result {
   Index step_bytes = 0;
   double step_seconds = 0, memcpy_seconds = 0, raw_seconds = 0, latency = 0;  ///< medians
   double copies_per_byte = 0;
-  double lost_share = 0;  ///< of a computing producer's time, the largest of all ranks
+  double serial_seconds = 0;  ///< median; 0 where steps are too large
+  double lost_share = 0;      ///< of a computing producer's time, the largest of all ranks
 };
 
 double median(std::vector<double> values) {
@@ -197,6 +199,18 @@ Result measure(BenchOptions options) {
   if (!children.have_ended(patience_of(options)) || !area.error().empty())
     throw Error(Errc::internal, "bench: expected every rank to end in order, found: " +
                                     (area.error().empty() ? "one that did not" : area.error()));
+  if (is_serial(result.step_bytes)) {
+    const auto all = area.slots();
+    const auto producers = all.first(static_cast<std::size_t>(options.producers)),
+               consumers = all.subspan(producers.size());
+    std::vector<double> seconds;
+    for (std::size_t i = 0; i < serial_steps; ++i) {
+      const auto moment = [i](const BenchSlot& slot) { return slot.moments[i]; };
+      seconds.push_back(std::ranges::max(consumers | std::views::transform(moment)) -
+                        std::ranges::min(producers | std::views::transform(moment)));
+    }
+    result.serial_seconds = median(std::move(seconds));
+  }
   std::uint64_t bytes = 0, copied = 0;
   for (const BenchSlot& slot : area.slots()) {
     bytes += slot.bytes;
@@ -211,7 +225,7 @@ Result measure(BenchOptions options) {
 
 std::string json(const BenchOptions& options, const Result& r) {
   const auto bytes = static_cast<double>(r.step_bytes);
-  return fmt::format(
+  std::string out = fmt::format(
       R"({{
   "verified": true,
   "transport": "{}",
@@ -229,34 +243,42 @@ std::string json(const BenchOptions& options, const Result& r) {
   "raw_transport_latency_seconds": {:.9f},
   "ratio_to_memcpy": {:.4f},
   "ratio_to_raw": {:.4f},
-  "copies_per_byte": {:.4f}{}
-}}
-)",
+  "copies_per_byte": {:.4f})",
       r.transport, options.producers, options.consumers, to_string(options.from),
       to_string(options.to), options.steps, options.queue_depth, r.step_bytes, r.step_seconds,
       bytes / r.step_seconds, bytes / r.memcpy_seconds, bytes / r.raw_seconds, r.latency,
-      r.memcpy_seconds / r.step_seconds, r.raw_seconds / r.step_seconds, r.copies_per_byte,
-      options.computes ? fmt::format(",\n  \"producer_lost_share\": {:.4f}", r.lost_share) : "");
+      r.memcpy_seconds / r.step_seconds, r.raw_seconds / r.step_seconds, r.copies_per_byte);
+  if (r.serial_seconds > 0)
+    out += fmt::format(",\n  \"serial_step_seconds\": {:.9f},\n  \"serial_step_latencies\": {:.2f}",
+                       r.serial_seconds, r.serial_seconds / r.latency);
+  if (options.computes) out += fmt::format(",\n  \"producer_lost_share\": {:.4f}", r.lost_share);
+  return out + "\n}\n";
 }
 
 std::string text(const BenchOptions& options, const Result& r) {
   const auto bytes = static_cast<double>(r.step_bytes);
   const auto rate = [&](double seconds) { return bytes_text(bytes / seconds) + "/s"; };
-  return fmt::format(
+  std::string out = fmt::format(
       "{} producers to {} consumers over {}, {} a step, {} steps, every element of each verified\n"
       "step            {:>10}   {:>12}\n"
       "memcpy          {:>10}   {:>12}   {:.2f} of it reached\n"
-      "raw transport   {:>10}   {:>12}   {:.2f} of it reached, one way {:.2f} microseconds\n"
-      "copies made of each byte {:.2f}\n{}",
+      "raw transport   {:>10}   {:>12}   {:.2f} of it reached\n"
+      "copies made of each byte {:.2f}\n",
       options.producers, options.consumers, r.transport, bytes_text(bytes), options.steps,
       fmt::format("{:.3f} ms", r.step_seconds * 1e3), rate(r.step_seconds),
       fmt::format("{:.3f} ms", r.memcpy_seconds * 1e3), rate(r.memcpy_seconds),
       r.memcpy_seconds / r.step_seconds, fmt::format("{:.3f} ms", r.raw_seconds * 1e3),
-      rate(r.raw_seconds), r.raw_seconds / r.step_seconds, r.latency * 1e6, r.copies_per_byte,
-      options.computes
-          ? fmt::format("a producer that computes as long as a step takes loses {:.1f} %\n",
-                        r.lost_share * 100)
-          : "");
+      rate(r.raw_seconds), r.raw_seconds / r.step_seconds, r.copies_per_byte);
+  if (r.serial_seconds > 0)
+    out += fmt::format(
+        "one step after the other: {:.2f} microseconds from the first begin_step to the last "
+        "end_step of a consumer,\n  {:.1f} times the {:.2f} microseconds that 8 bytes take one "
+        "way\n",
+        r.serial_seconds * 1e6, r.serial_seconds / r.latency, r.latency * 1e6);
+  if (options.computes)
+    out += fmt::format("a producer that computes as long as a step takes loses {:.1f} %\n",
+                       r.lost_share * 100);
+  return out;
 }
 
 struct Texts {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the processes of `tremula bench` meet: memory that a process and its children share.
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <span>
@@ -18,6 +19,7 @@ struct BenchSlot {
   std::uint64_t bytes = 0;      ///< payload of all steps measured
   std::uint64_t copied_bytes = 0;
   double lost_share = 0;  ///< of its time, what a computing producer spends in the stream
+  std::array<double, 400> moments{};  ///< of serial steps: begun by a producer, ended by a consumer
   bool is_finished = false;
   char transport[64] = {};
   char error[1024] = {};

@@ -105,6 +105,12 @@ private:
               [&] { out.wait_taken(step); });  // this rank gives the way that it calls progress
     }
     remember(out);
+    for (int i = 0; is_serial(step_bytes()) && i < serial_steps; ++i, ++step) {
+      part_.fill(step);
+      slot_.moments[static_cast<std::size_t>(i)] = now();
+      hand_over(out, number, part_);
+      out.wait_taken(step);
+    }
     if (options_.computes) {
       BenchPart other(options_.from, rank_, core::element_bytes(options_.type),
                       options_.allocates_producers);
@@ -143,6 +149,11 @@ private:
       part_.verify(step);
     }
     remember(in);
+    for (int i = 0; is_serial(step_bytes()) && i < serial_steps; ++i, ++step) {
+      take();
+      slot_.moments[static_cast<std::size_t>(i)] = now();
+      part_.verify(step);
+    }
     for (int i = 0; options_.computes && i < computing_steps; ++i, ++step) take();
     if (options_.computes) part_.verify(step - 1);
     if (in.begin_step()) throw Error(Errc::internal, "the stream does not end");

@@ -27,6 +27,11 @@ struct BenchOptions {
 /// What is measured, each between two meetings of all ranks; steps + limit_rounds of them.
 inline constexpr int warm_up_steps = 2;
 inline constexpr int limit_rounds = 7;
+/// Steps that follow each other without lockstep, each when the one before has been taken; their
+/// times end up in BenchSlot::moments. Only where a step is small.
+inline constexpr int serial_steps = 400;
+inline constexpr core::Index most_serial_bytes = 1 << 20;
+inline bool is_serial(core::Index step_bytes) { return step_bytes <= most_serial_bytes; }
 /// Of a producer that computes as long as a step takes; not in lockstep.
 inline constexpr int computing_steps = 20;
 
