@@ -67,6 +67,7 @@ void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline dead
     regions.push_back(doors.back().region());
     by_rank_.resize(std::max(by_rank_.size(), static_cast<std::size_t>(rank) + 1));
   }
+  if (peers.empty()) return door_.reset();
   memory_.emplace(Inbox::bytes_for(peers.size()));
   inbox_ = Inbox::make(memory_->bytes(), regions);
   door_->open(memory_->place());

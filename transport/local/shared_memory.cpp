@@ -137,7 +137,8 @@ std::span<std::byte> SharedMemory::bytes() const noexcept {
   return pages_.bytes().subspan(head_bytes);
 }
 
-Mapping::Mapping(const Place& place, bool is_writable) : place_(place) {
+Mapping::Mapping(const Place& place, bool is_writable)
+    : region_(place.region), path_(path_of(place)) {
   const auto wrong = [&](const std::string& found) {
     return Error(
         Errc::transport,
@@ -145,17 +146,21 @@ Mapping::Mapping(const Place& place, bool is_writable) : place_(place) {
                     "that this user may open, found {}",
                     place.process, place.file, found));
   };
-  const File file(open(path_of(place).c_str(),
-                       (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const File file(
+      open(path_.c_str(), (is_writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file && errno == ENOENT && !std::filesystem::exists(fmt::format("/proc/{}", place.process)))
     throw Error(Errc::peer_lost, fmt::format("process {} has ended", place.process));
+  if (!file && errno == EACCES)
+    throw wrong(
+        "permission denied: let both processes be dumpable (PR_SET_DUMPABLE), or choose a "
+        "transport without 'local'");
   if (!file) throw wrong(std::strerror(errno));
   struct stat found {};
   if ((fcntl(file.get(), F_GET_SEALS) & seals) != seals || fstat(file.get(), &found) != 0 ||
       static_cast<std::size_t>(found.st_size) < head_bytes)
     throw wrong("another file");
   pages_ = Pages(file, static_cast<std::size_t>(found.st_size), is_writable);
-  if (head_of(pages_).region != place.region) throw wrong("other memory");
+  if (head_of(pages_).region != region_) throw wrong("other memory");
   device_ = found.st_dev;
   node_ = found.st_ino;
 }
@@ -167,7 +172,7 @@ bool Mapping::is_abandoned() const noexcept { return head_of(pages_).is_abandone
 // The number of a process that has ended may be another's by now, but no other file is this one.
 bool Mapping::is_held() const noexcept {
   struct stat found {};
-  if (stat(path_of(place_).c_str(), &found) != 0) return errno != ENOENT && errno != ESRCH;
+  if (stat(path_.c_str(), &found) != 0) return errno != ENOENT && errno != ESRCH;
   return found.st_dev == device_ && found.st_ino == node_;
 }
 

@@ -91,7 +91,7 @@ public:
 
   /// All of it, whatever the offset of the place.
   std::span<std::byte> bytes() const noexcept;
-  std::uint64_t region() const noexcept { return place_.region; }
+  std::uint64_t region() const noexcept { return region_; }
   /// True when its owner needs it no longer.
   bool is_abandoned() const noexcept;
   /// False when its owner's process has ended, however it did. A system call.
@@ -99,7 +99,8 @@ public:
 
 private:
   Pages pages_;
-  Place place_;
+  std::uint64_t region_;
+  std::string path_;                     // of the owner's descriptor
   std::uint64_t device_ = 0, node_ = 0;  // of the file
 };
 

@@ -2,18 +2,23 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "tests/contract/process_victim.hpp"
 #include "tests/contract/thread_rig.hpp"
 #include "transport/local/local.hpp"
+#include "transport/local/local_and.hpp"
+#include "transport/loopback/loopback.hpp"
 
 namespace tremula::contract {
 
-std::unique_ptr<transport::Transport> make_local(const std::string&) {
-  return std::make_unique<transport::Local>();
-}
-
 namespace {
+
+using transport::Local, transport::LocalAnd, transport::Loopback, transport::Network;
+
+std::unique_ptr<transport::Transport> make_local(const std::string&) {
+  return std::make_unique<Local>();
+}
 
 /// Two descriptors each while they connect.
 Rank seats() {
@@ -22,20 +27,38 @@ Rank seats() {
   return static_cast<Rank>(std::clamp<rlim_t>(limit.rlim_cur, 100, 2102) - 100) / 2;
 }
 
-RigFactory rig() {
-  return {"threads", []() -> std::unique_ptr<Rig> {
+std::unique_ptr<Rig> make_rig() {
+  return std::make_unique<ThreadRig>(
+      seats(), Local().offers().front(), [] { return make_local(""); },
+      [](Side survivor, Act act) { return start_victim(make_local, "local", survivor, act); });
+}
+
+/// Beside loopback.
+/// @param machines  among which the seats are dealt
+RigFactory rig_of(std::string name, int machines) {
+  return {std::move(name), [machines]() -> std::unique_ptr<Rig> {
+            struct Shared {
+              Network network;
+              std::atomic<int> seats = 0;
+            };
+            const auto shared = std::make_shared<Shared>();  // by all calls of the function
             return std::make_unique<ThreadRig>(
-                seats(), transport::Local().offers().front(),
-                [] { return std::make_unique<transport::Local>(); },
-                [](Side survivor, Act act) {
-                  return start_victim(make_local, "local", survivor, act);
-                });
+                seats(), "local+loopback",
+                [shared, machines] {
+                  return std::make_unique<LocalAnd>(std::make_unique<Loopback>(shared->network),
+                                                    std::to_string(shared->seats++ % machines));
+                },
+                nullptr);
           }};
 }
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(Local, TransportContract, testing::Values(rig()), name_of);
+INSTANTIATE_TEST_SUITE_P(Local, TransportContract,
+                         testing::Values(RigFactory{"alone", make_rig},
+                                         rig_of("and_loopback_on_one_machine", 1),
+                                         rig_of("and_loopback_on_two_machines", 2)),
+                         name_of);
 
 }  // namespace tremula::contract
 

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sends and receives of local that are given up at any moment: every message that was not arrives
+// once and whole, as if the others had never been.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <iostream>
+#include <random>
+#include <set>
+
+#include "tests/transport/local_pair.hpp"
+
+namespace tremula::transport {
+
+namespace {
+
+constexpr std::size_t sizes[] = {4, 8, 4 * kibi, 5 * kibi, 300 * kibi, 700 * kibi};
+constexpr std::size_t tags = 3, most_in_flight = 12;
+
+/// What both sides do at random.
+class Actor {
+public:
+  Actor(Endpoint& link, std::uint64_t seed) : link_(link), random_(seed) {}
+  virtual ~Actor() = default;
+
+  void step() {
+    const auto choice = below(16);
+    if (choice < 6 && flights_.size() < most_in_flight) start();
+    if (choice == 6) give_up_one();
+    if (choice == 7) collect();
+    if (choice > 7) link_.progress();
+  }
+  void collect() {
+    std::erase_if(flights_, [this](Flight& flight) {
+      if (!flight.request.test()) return false;
+      end(flight);
+      return true;
+    });
+  }
+  void give_up_one() {
+    if (flights_.empty()) return;
+    const auto at = flights_.begin() + static_cast<std::ptrdiff_t>(below(flights_.size()));
+    if (at->request.test()) return collect();
+    at->request.reset();
+    std::fill(at->bytes.begin(), at->bytes.end(), std::byte{0xee});
+    forget(*at);
+    flights_.erase(at);
+    ++given_up;
+  }
+  int given_up = 0;
+
+protected:
+  struct Flight {
+    Bytes bytes;  // of a send: its number, again and again
+    Request request;
+    int number = -1;
+  };
+  virtual void start() = 0;
+  virtual void end(Flight&) {}
+  virtual void forget(Flight&) {}
+  std::size_t below(std::size_t n) { return random_() % n; }
+
+  Endpoint& link_;
+  std::deque<Flight> flights_;
+
+private:
+  std::mt19937_64 random_;
+};
+
+struct Sender final : Actor {
+  using Actor::Actor;
+  void start() override {
+    auto& flight = flights_.emplace_back(Bytes(sizes[below(std::size(sizes))]));
+    flight.number = numbers++;
+    for (std::size_t at = 0; at < flight.bytes.size(); at += sizeof(int))
+      std::memcpy(flight.bytes.data() + at, &flight.number, sizeof(int));
+    flight.request = link_.send(0, below(tags), flight.bytes);
+    sent.insert(flight.number);
+  }
+  void forget(Flight& flight) override { sent.erase(flight.number); }
+
+  int numbers = 0;
+  std::set<int> sent;  // and not given up
+};
+
+struct Receiver final : Actor {
+  using Actor::Actor;
+  void start() override {
+    auto& flight = flights_.emplace_back(Bytes(700 * kibi));
+    flight.request = link_.receive(0, below(tags), flight.bytes);
+  }
+  void end(Flight& flight) override {
+    int found = 0;
+    std::memcpy(&found, flight.bytes.data(), sizeof found);
+    for (std::size_t at = 0; at < flight.request.bytes(); at += sizeof found)
+      if (std::memcmp(flight.bytes.data() + at, &found, sizeof found) != 0) {
+        ADD_FAILURE() << "message " << found << " is another one from byte " << at << " on";
+        break;
+      }
+    EXPECT_TRUE(arrived.insert(found).second) << "message " << found << " arrived before";
+  }
+
+  std::set<int> arrived;
+};
+
+struct Play {
+  Play() {
+    const char* given = std::getenv("TREMULA_TEST_SEED");
+    seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20260711;
+    std::cout << "TREMULA_TEST_SEED=" << seed << '\n';
+  }
+  /// What was not given up comes in the end.
+  void expect_all() {
+    const auto is_complete = [this] {
+      return std::includes(receiver.arrived.begin(), receiver.arrived.end(), sender.sent.begin(),
+                           sender.sent.end());
+    };
+    for (const auto deadline = Deadline::after(20); !is_complete() && !deadline.expired();) {
+      for (std::size_t i = 0; i < most_in_flight; ++i) receiver.step();
+      sender.collect();
+      pair.producer->progress();
+    }
+    EXPECT_TRUE(is_complete());
+    EXPECT_GT(sender.given_up, 10);
+    EXPECT_GT(receiver.given_up, 10);
+    EXPECT_GT(sender.sent.size(), 50u);
+  }
+
+  std::uint64_t seed;
+  Pair pair;
+  Sender sender{*pair.producer, seed};
+  Receiver receiver{*pair.consumer, seed + 1};
+};
+
+}  // namespace
+
+TEST(LocalGivingUp, HarmsNoOtherMessageStepByStep) {
+  Play play;
+  std::mt19937_64 random(play.seed);
+  for (int round = 0; round < 20000; ++round)
+    random() % 2 == 0 ? play.sender.step() : play.receiver.step();
+  play.expect_all();
+  for (const int number : play.receiver.arrived)
+    EXPECT_TRUE(play.sender.sent.contains(number)) << number << " was given up before it was read";
+}
+
+TEST(LocalGivingUp, HarmsNoOtherMessageAtTheSameTime) {
+  Play play;
+  const auto run = [deadline = Deadline::after(1)](Actor& actor) {
+    while (!deadline.expired()) actor.step();
+  };
+  std::thread other([&] { run(play.sender); });
+  run(play.receiver);
+  other.join();
+  play.expect_all();
+}
+
+}  // namespace tremula::transport

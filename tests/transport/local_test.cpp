@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// What local does beyond the contract: bounds, foreign addresses, giving up at any moment.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/transport/count_allocations.hpp"
+#include "tests/transport/local_pair.hpp"
+#include "transport/local/peer.hpp"
+#include "transport/local/shared_memory.hpp"
+
+namespace tremula::transport {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t open_files() {
+  return static_cast<std::size_t>(
+      std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+
+/// Of memory that this process shares.
+std::size_t mappings() {
+  std::ifstream in("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(in, line);)
+    count += line.find("memfd:tremula") == std::string::npos ? 0u : 1u;
+  return count;
+}
+
+/// Bytes of memory behind the open files that share it.
+std::size_t shared_bytes() {
+  std::size_t bytes = 0;
+  for (const auto& file : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code ignored;
+    if (fs::read_symlink(file.path(), ignored).string().find("memfd:tremula") == std::string::npos)
+      continue;
+    struct stat found {};
+    if (stat(file.path().c_str(), &found) == 0)
+      bytes += 512 * static_cast<std::size_t>(found.st_blocks);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST(Local, OffersThisMachineAndNoOther) {
+  Local local;
+  const auto mine = "local@" + local::host_identity();
+  EXPECT_EQ(local.offers(), std::vector{mine});
+  const auto error = error_of([&] { local.open("local@elsewhere", Side::producer); });
+  EXPECT_EQ(error.code(), core::Errc::unsupported);
+  EXPECT_NE(std::string(error.what()).find(mine), std::string::npos) << error.what();
+}
+
+TEST(Local, RefusesWhatCannotBe) {
+  Bytes bytes(8);
+  const auto lone = open_end(Side::producer);
+  EXPECT_THROW(lone->send(0, 0, bytes), core::Error) << "not connected";
+  EXPECT_FALSE(lone->is_near(0));
+  const Pair pair;
+  EXPECT_TRUE(pair.producer->is_near(0));
+  EXPECT_FALSE(pair.producer->is_near(1));
+  EXPECT_THROW(pair.producer->send(1, 0, bytes), core::Error);
+  EXPECT_THROW(pair.producer->receive(-1, 0, bytes), core::Error);
+}
+
+TEST(Local, RefusesAddressesThatAreNone) {
+  const auto peer = open_end(Side::consumer);
+  const Address good = peer->address();
+  EXPECT_LE(good.size(), 4096u);
+  std::vector<Address> wrong{{}, Address(good.begin(), good.end() - 1), good, good};
+  wrong[2].push_back({});
+  wrong[3][0] ^= std::byte{1};
+  for (const auto& address : wrong)
+    EXPECT_NE(std::string(error_of([&] { connect(*open_end(Side::producer), address); }).what())
+                  .find("rank 0 of the other side: expected the address"),
+              std::string::npos);
+  EXPECT_NE(std::string(error_of([&] { connect(*open_end(Side::consumer), good); }).what())
+                .find("found one of this side"),
+            std::string::npos);
+
+  const auto with_place = [&](const local::Place& place) {
+    Address address = good;
+    std::memcpy(address.data() + 16, &place, sizeof place);
+    return error_of([&] { connect(*open_end(Side::producer), address); });
+  };
+  local::Place place;
+  std::memcpy(&place, good.data() + 16, sizeof place);
+  for (auto changed : {&local::Place::file, &local::Place::region}) {
+    auto other = place;
+    other.*changed += 1u << 20;
+    EXPECT_EQ(with_place(other).code(), core::Errc::transport);
+  }
+  auto other = place;
+  other.process = ~std::uint64_t{0};
+  EXPECT_EQ(with_place(other).code(), core::Errc::peer_lost);
+  const local::SharedMemory foreign(10000);
+  EXPECT_NE(std::string(with_place(foreign.place()).what()).find("found one of other memory"),
+            std::string::npos);
+}
+
+TEST(Local, NamesThePeerThatDoesNotConnect) {
+  const auto end = open_end(Side::producer);
+  auto silent = open_end(Side::consumer);
+  const std::vector<Address> address{silent->address()};
+  const auto late = error_of([&] { end->connect(address, Deadline::after(0.1)); });
+  EXPECT_EQ(late.code(), core::Errc::timed_out);
+  EXPECT_NE(std::string(late.what()).find("rank 0"), std::string::npos) << late.what();
+
+  std::jthread leaver([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    silent.reset();
+  });
+  const auto left =
+      error_of([&] { open_end(Side::producer)->connect(address, Deadline::after(10)); });
+  EXPECT_EQ(left.code(), core::Errc::peer_lost) << left.what();
+}
+
+TEST(Local, LeavesNothingBehind) {
+  const auto files = open_files(), maps = mappings();
+  for (int i = 0; i < 5; ++i) {
+    const Pair pair;
+    Bytes in(2 * mebi);
+    const Bytes out = filled(2 * mebi, i);
+    Request receive = pair.consumer->receive(0, 1, in), send = pair.producer->send(0, 1, out);
+    if (i % 2 == 0) pair.finish(receive);
+    EXPECT_EQ(open_files(), files + 2) << "one for each endpoint";
+  }
+  EXPECT_EQ(open_files(), files);
+  EXPECT_EQ(mappings(), maps);
+}
+
+TEST(Local, TakesMemoryOnlyWhereMessagesWere) {
+  const auto before = shared_bytes();
+  const Pair pair;
+  const auto taken = [&] { return shared_bytes() - before; };
+  EXPECT_LE(taken(), 2 * 12 * kibi) << "two inboxes with a lane each";
+  Bytes in(mebi);
+  const Bytes out = filled(mebi, 1);
+  for (const std::size_t bytes : {std::size_t{8}, 4 * kibi, mebi}) {
+    for (int i = 0; i < 1000; ++i) {
+      Request receive = pair.consumer->receive(0, 1, in),
+              send = pair.producer->send(0, 1, std::span(out).first(bytes));
+      pair.finish(receive);
+      pair.finish(send);
+    }
+    EXPECT_LE(taken(), bytes == mebi ? (296 + 64 + 24) * kibi : (40 + 40 + 24) * kibi) << bytes;
+  }
+}
+
+TEST(Local, AllocatesNothingForAMessage) {
+  if (!testing_only::counts_allocations()) GTEST_SKIP() << "a sanitizer allocates here";
+  const Pair pair;
+  Bytes in(100000);
+  const Bytes out = filled(100000, 1);
+  const auto move = [&](std::size_t bytes, bool is_expected) {
+    Request receive, send;
+    if (is_expected) receive = pair.consumer->receive(0, 1, in);
+    send = pair.producer->send(0, 1, std::span(out).first(bytes));
+    pair.consumer->progress();
+    if (!is_expected) receive = pair.consumer->receive(0, 1, in);
+    while (!(send.test() & receive.test())) {
+    }
+  };
+  for (const bool is_expected : {true, false})
+    for (const std::size_t bytes : {8u, 4096u, 100000u}) {
+      for (int i = 0; i < 10; ++i) move(bytes, is_expected);
+      const long before = testing_only::allocations();
+      for (int i = 0; i < 1000; ++i) move(bytes, is_expected);
+      EXPECT_EQ(testing_only::allocations() - before, 0) << bytes;
+    }
+}
+
+TEST(Local, KeepsNoMoreOfAPeerThanItsBound) {
+  const Pair pair;
+  for (const std::size_t bytes : {std::size_t{1}, local::eager_bytes}) {
+    const std::size_t bound = local::Peer::kept_bytes / (64 * local::slots_of(bytes));
+    const std::size_t count = 2 * bound;
+    std::vector<Bytes> out, in(count, Bytes(bytes));
+    std::vector<Request> sends;
+    for (std::size_t i = 0; i < count; ++i) out.push_back(filled(bytes, static_cast<int>(i)));
+    for (std::size_t i = 0; i < count; ++i) {
+      sends.push_back(pair.producer->send(0, 1, out[i]));
+      pair.consumer->progress();
+      pair.producer->progress();
+    }
+    const auto kept = [&] {
+      return static_cast<std::size_t>(
+          std::count_if(sends.begin(), sends.end(), [](Request& send) { return send.test(); }));
+    };
+    EXPECT_EQ(kept(), bound) << "of " << bytes << " bytes";
+    for (std::size_t i = 0; i < count; ++i) {
+      Request receive = pair.consumer->receive(0, 1, in[i]);
+      pair.finish(receive);
+      ASSERT_EQ(in[i], out[i]) << "message " << i;
+    }
+    pair.drive([&] { return kept() == count; });
+  }
+}
+
+/// A child of the test that connects as consumer, sends a message and waits for its end.
+class Child {
+public:
+  Child() {
+    std::array<int, 2> down{}, up{};
+    if (pipe(down.data()) != 0 || pipe(up.data()) != 0) throw std::runtime_error("pipe");
+    link = open_end(Side::producer);
+    const Address mine = link->address();
+    pid_ = fork();
+    if (pid_ == 0) {
+      const auto end = open_end(Side::consumer);
+      const Address address = end->address();
+      if (write(up[1], address.data(), address.size()) < 0) _exit(1);
+      connect(*end, mine);
+      const Bytes hello = filled(8, 5);
+      Request small = end->send(0, 1, hello);
+      const Bytes much = filled(mebi, 5);
+      Request large = end->send(0, 2, much);
+      for (;;) {
+        end->progress();
+        usleep(100);
+      }
+    }
+    Address theirs(mine.size());
+    if (read(up[0], theirs.data(), theirs.size()) < 0) throw std::runtime_error("read");
+    for (const int file : {down[0], down[1], up[0], up[1]}) close(file);
+    connect(*link, theirs);
+  }
+  ~Child() { end(SIGKILL); }
+  void end(int signal) {
+    ::kill(pid_, signal);
+    if (signal == SIGKILL) waitpid(pid_, nullptr, 0);
+  }
+  std::unique_ptr<Endpoint> link;
+
+private:
+  pid_t pid_;
+};
+
+TEST(Local, ReportsADeadPeerAfterWhatHadArrived) {
+  Child child;
+  usleep(50000);
+  child.end(SIGKILL);
+  Bytes small(8), large(mebi), never(8);
+  Request arrived = child.link->receive(0, 1, small), half = child.link->receive(0, 2, large),
+          none = child.link->receive(0, 3, never), send = child.link->send(0, 1, large);
+  const auto lost = error_of([&] {
+    for (const auto deadline = Deadline::after(5); !none.test() && !deadline.expired();)
+      usleep(100);
+  });
+  EXPECT_EQ(lost.code(), core::Errc::peer_lost);
+  EXPECT_NE(std::string(lost.what()).find("rank 0 has died"), std::string::npos) << lost.what();
+  EXPECT_TRUE(arrived.test());
+  EXPECT_EQ(small, filled(8, 5));
+  EXPECT_EQ(error_of([&] { half.test(); }).code(), core::Errc::peer_lost);
+  EXPECT_EQ(error_of([&] { send.test(); }).code(), core::Errc::peer_lost);
+  Request late = child.link->send(0, 1, small);
+  EXPECT_EQ(error_of([&] { late.test(); }).code(), core::Errc::peer_lost);
+}
+
+TEST(Local, IsNotHeldUpByAStoppedPeer) {
+  Child child;
+  child.end(SIGSTOP);
+  const Bytes small = filled(8, 1), large = filled(mebi, 1);
+  Bytes in(mebi);
+  const auto start = std::chrono::steady_clock::now();
+  {
+    std::vector<Request> requests;
+    for (int i = 0; i < 20000; ++i) requests.push_back(child.link->send(0, 1, small));
+    for (int i = 0; i < 100; ++i) requests.push_back(child.link->send(0, 2, large));
+    requests.push_back(child.link->receive(0, 2, in));
+    for (int i = 0; i < 100; ++i) child.link->progress();
+  }
+  child.link.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+}  // namespace tremula::transport

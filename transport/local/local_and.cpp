@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/local/local_and.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "transport/local/endpoint.hpp"
+
+namespace tremula::transport {
+
+namespace {
+
+using core::Errc, core::Error;
+
+constexpr std::string_view prefix = "local+";
+constexpr std::size_t longest_address = 4096;
+
+/// Identity of the machine, address there, address elsewhere: each behind its length.
+using Parts = std::array<Bytes, 3>;
+
+Address joined(const Parts& parts) {
+  Address address;
+  for (const Bytes& part : parts) {
+    const auto bytes = static_cast<std::uint32_t>(part.size());
+    const auto length = std::as_bytes(std::span(&bytes, 1));
+    address.insert(address.end(), length.begin(), length.end());
+    address.insert(address.end(), part.begin(), part.end());
+  }
+  if (address.size() > longest_address)
+    throw Error(Errc::internal, fmt::format("local: expected addresses of at most {} bytes, found "
+                                            "{}: choose an offer without '{}'",
+                                            longest_address, address.size(), prefix));
+  return address;
+}
+
+Parts parts_of(BytesView address, std::size_t rank) {
+  Parts parts;
+  for (Bytes& part : parts) {
+    std::uint32_t bytes = 0;
+    if (address.size() >= sizeof bytes) std::memcpy(&bytes, address.data(), sizeof bytes);
+    if (address.size() < sizeof bytes || bytes > address.size() - sizeof bytes)
+      throw Error(Errc::transport,
+                  fmt::format("local: expected two addresses of rank {} of the other side, found "
+                              "other bytes",
+                              rank));
+    const auto found = address.subspan(sizeof bytes, bytes);
+    part.assign(found.begin(), found.end());
+    address = address.subspan(sizeof bytes + bytes);
+  }
+  return parts;
+}
+
+Bytes bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+class MixedEndpoint;
+
+/// A request of either way whose test moves things on both: who waits for one may only ask this.
+class MixedOperation final : public Operation {
+public:
+  explicit MixedOperation(MixedEndpoint& endpoint) : endpoint_(endpoint) {}
+  std::optional<std::size_t> test() override;
+  void cancel() noexcept override { request.reset(); }
+  void release() noexcept override;
+
+  Request request;
+
+private:
+  MixedEndpoint& endpoint_;
+};
+
+class MixedEndpoint final : public Endpoint {
+public:
+  MixedEndpoint(Side side, std::unique_ptr<Endpoint> far, const std::string& identity)
+      : identity_(bytes_of(identity)), near_(side), far_(std::move(far)) {}
+
+  Address address() const override { return joined({identity_, near_.address(), far_->address()}); }
+
+  void connect(std::span<const Address> peers, Deadline deadline) override {
+    std::vector<Address> here, everywhere;
+    std::vector<Rank> ranks_here;
+    for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+      auto [identity, near, far] = parts_of(peers[rank], rank);
+      everywhere.push_back(std::move(far));
+      if (identity != identity_) continue;
+      here.push_back(std::move(near));
+      ranks_here.push_back(static_cast<Rank>(rank));
+    }
+    std::vector<local::LocalEndpoint::Neighbour> neighbours;
+    for (std::size_t i = 0; i < here.size(); ++i) neighbours.push_back({ranks_here[i], here[i]});
+    near_.connect_some(neighbours, deadline);
+    far_->connect(everywhere, deadline);  // all of them, for it may be collective
+    has_near_ = !here.empty();
+    has_far_ = here.size() < peers.size();
+  }
+
+  Request send(Rank peer, Tag tag, BytesView bytes) override {
+    return wrap(is_near(peer) ? near_.send(peer, tag, bytes) : far_->send(peer, tag, bytes));
+  }
+  Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override {
+    return wrap(is_near(peer) ? near_.receive(peer, tag, bytes) : far_->receive(peer, tag, bytes));
+  }
+  void progress() override {
+    near_.progress();
+    if (has_far_) far_->progress();
+  }
+  bool is_near(Rank peer) const noexcept override { return near_.is_near(peer); }
+
+private:
+  friend class MixedOperation;
+
+  Request wrap(Request request) {
+    if (!has_near_ || !has_far_) return request;
+    if (idle_.empty()) {
+      idle_.reserve(operations_.size() + 1);
+      idle_.push_back(&operations_.emplace_back(*this));
+    }
+    MixedOperation& operation = *idle_.back();
+    idle_.pop_back();
+    operation.request = std::move(request);
+    return Request(&operation);
+  }
+
+  Bytes identity_;
+  local::LocalEndpoint near_;
+  std::unique_ptr<Endpoint> far_;
+  bool has_near_ = false, has_far_ = false;
+  std::deque<MixedOperation> operations_;  // a deque never moves them
+  std::vector<MixedOperation*> idle_;
+};
+
+std::optional<std::size_t> MixedOperation::test() {
+  if (!request.test()) {
+    endpoint_.progress();
+    if (!request.test()) return std::nullopt;
+  }
+  return request.bytes();
+}
+
+void MixedOperation::release() noexcept {
+  request = Request();
+  endpoint_.idle_.push_back(this);
+}
+
+}  // namespace
+
+LocalAnd::LocalAnd(std::unique_ptr<Transport> far, std::string identity)
+    : far_(std::move(far)), identity_(std::move(identity)) {}
+
+std::vector<std::string> LocalAnd::offers() const {
+  const auto far = far_->offers();
+  std::vector<std::string> offers;
+  for (const auto& offer : far) offers.push_back(std::string(prefix) + offer);
+  offers.insert(offers.end(), far.begin(), far.end());
+  return offers;
+}
+
+std::unique_ptr<Endpoint> LocalAnd::open(std::string_view offer, Side side) {
+  if (!offer.starts_with(prefix)) return far_->open(offer, side);
+  return std::make_unique<MixedEndpoint>(side, far_->open(offer.substr(prefix.size()), side),
+                                         identity_);
+}
+
+}  // namespace tremula::transport

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "transport/local/shared_memory.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::transport {
+
+/// Another transport, with memory in its place between the ranks that are on the same machine: each
+/// pair of ranks goes the way that it has.
+class LocalAnd final : public Transport {
+public:
+  /// @param identity  of the machine that this rank is on; equal ones can map each other's memory
+  explicit LocalAnd(std::unique_ptr<Transport> far, std::string identity = local::host_identity());
+
+  /// That of the other transport.
+  std::string_view name() const noexcept override { return far_->name(); }
+  /// "local+X" for each offer X of the other transport, then X as they are.
+  std::vector<std::string> offers() const override;
+  /// @pre an endpoint does not outlive its transport
+  std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
+
+private:
+  std::unique_ptr<Transport> far_;
+  std::string identity_;
+};
+
+}  // namespace tremula::transport
