@@ -11,8 +11,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <ranges>
@@ -100,11 +102,26 @@ private:
   std::filesystem::path path_;
 };
 
-void start_server(Children& children, const std::filesystem::path& port_file) {
+/// @throws core::Error invalid_argument if there is no such namespace or it may not be entered
+void enter(const BenchOptions::Place& place) {
+  if (place.network_namespace.empty()) return;
+  const auto file = "/run/netns/" + place.network_namespace;
+  const int handle = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (handle < 0 || setns(handle, CLONE_NEWNET) != 0)
+    throw Error(Errc::invalid_argument,
+                fmt::format("--namespaces: expected to enter {} (as root), found: {}", file,
+                            std::strerror(errno)));
+  close(handle);
+}
+
+void start_server(Children& children, const std::filesystem::path& port_file,
+                  const BenchOptions::Place& place) {
   children.start([&] {
+    enter(place);
     const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-    execl(program.c_str(), program.c_str(), "serve", "--port", "0", "--port-file",
-          port_file.c_str(), "--log", "warn", static_cast<char*>(nullptr));
+    const std::string address = place.address.empty() ? "127.0.0.1" : place.address;
+    execl(program.c_str(), program.c_str(), "serve", "--bind", address.c_str(), "--port", "0",
+          "--port-file", port_file.c_str(), "--log", "warn", static_cast<char*>(nullptr));
   });
   const auto deadline = Deadline::after(10);
   while (!std::filesystem::exists(port_file)) {
@@ -167,7 +184,7 @@ Result measure(BenchOptions options) {
   BenchArea area(ranks);
   Children server, children;
   const auto port_file = folder.path() / "port";
-  start_server(server, port_file);
+  start_server(server, port_file, options.producer_place);
   options.server = "file:" + port_file.string();
   for (std::size_t i = 0; i < ranks; ++i)
     children.start([&] {
@@ -175,6 +192,7 @@ Result measure(BenchOptions options) {
       const auto rank = static_cast<Rank>(i);
       const bool is_producer = rank < options.producers;
       try {
+        enter(is_producer ? options.producer_place : options.consumer_place);
         run_bench_rank(options, area, is_producer, is_producer ? rank : rank - options.producers);
       } catch (const std::exception& error) {
         area.fail(i, error.what());
@@ -199,7 +217,7 @@ Result measure(BenchOptions options) {
   if (!children.have_ended(patience_of(options)) || !area.error().empty())
     throw Error(Errc::internal, "bench: expected every rank to end in order, found: " +
                                     (area.error().empty() ? "one that did not" : area.error()));
-  if (is_serial(result.step_bytes)) {
+  if (options.is_serial) {
     const auto all = area.slots();
     const auto producers = all.first(static_cast<std::size_t>(options.producers)),
                consumers = all.subspan(producers.size());
@@ -281,8 +299,24 @@ std::string text(const BenchOptions& options, const Result& r) {
   return out;
 }
 
+/// "NAME=ADDRESS,NAME=ADDRESS", the producers' first.
+void read_places(const std::string& text, BenchOptions& options) {
+  if (text.empty()) return;
+  const auto comma = text.find(',');
+  const auto place = [&](const std::string& part) {
+    const auto sign = part.find('=');
+    if (comma == std::string::npos || sign == std::string::npos)
+      throw Error(
+          Errc::invalid_argument,
+          fmt::format("--namespaces: expected NAME=ADDRESS,NAME=ADDRESS, found '{}'", text));
+    return BenchOptions::Place{part.substr(0, sign), part.substr(sign + 1)};
+  };
+  options.producer_place = place(text.substr(0, comma));
+  options.consumer_place = place(comma == std::string::npos ? "" : text.substr(comma + 1));
+}
+
 struct Texts {
-  std::string from, to, type = "f64", allocate = "nobody";
+  std::string from, to, type = "f64", allocate = "nobody", places;
   bool is_json = false;
 };
 
@@ -303,12 +337,17 @@ void run(BenchOptions options, const Texts& texts) {
         Errc::unsupported,
         "--transport: expected auto, local or ofi, found mpi: its ranks are started by mpirun, "
         "which this command does not do yet");
+  read_places(texts.places, options);
   if (options.producers == 0) options.producers = rank_count(options.from);
   if (options.consumers == 0) options.consumers = rank_count(options.to);
   validate_for_group(options.from, options.producers);
   validate_for_group(options.to, options.consumers);
   if (bytes_of(options.from, core::element_bytes(options.type)) == 0)
     throw Error(Errc::invalid_argument, "--from: expected at least one element, found none");
+  options.is_serial =
+      bytes_of(options.from, core::element_bytes(options.type)) <= most_serial_bytes &&
+      options.producers + options.consumers <=
+          static_cast<Rank>(std::thread::hardware_concurrency());
   const Result result = measure(options);
   fmt::print("{}", texts.is_json ? json(options, result) : text(options, result));
 }
@@ -331,6 +370,12 @@ void add_bench(CLI::App& app) {
   command.add_option("--queue-depth", options->queue_depth, "Of the stream (default 2)")
       ->check(CLI::Range(0, 1000));
   command.add_option("--transport", options->transport, "auto, local or ofi (default auto)");
+  command.add_option("--ofi-provider", options->ofi_provider,
+                     "libfabric provider, e.g. \"tcp;ofi_rxm\" (default: the best)");
+  command.add_option(
+      "--namespaces", texts->places,
+      "NAME=ADDRESS,NAME=ADDRESS: network namespaces in which producers and consumers "
+      "live, and what they listen on (default: here)");
   command
       .add_option("--allocate", texts->allocate,
                   "Who takes its arrays from tremula_allocate: nobody, producers, consumers, both "

@@ -39,6 +39,8 @@ public:
     client::SessionConfig config;
     config.server = options_.server;
     config.transport = options_.transport;
+    config.ofi_provider = options_.ofi_provider;
+    config.ofi_bind = (is_producer_ ? options_.producer_place : options_.consumer_place).address;
     config.timeout = config.step_timeout = options_.timeout;
     const auto session =
         client::Session::open(is_producer_ ? "producer" : "consumer", rank_, side_size(), config);
@@ -105,7 +107,7 @@ private:
               [&] { out.wait_taken(step); });  // this rank gives the way that it calls progress
     }
     remember(out);
-    for (int i = 0; is_serial(step_bytes()) && i < serial_steps; ++i, ++step) {
+    for (int i = 0; options_.is_serial && i < serial_steps; ++i, ++step) {
       part_.fill(step);
       slot_.moments[static_cast<std::size_t>(i)] = now();
       hand_over(out, number, part_);
@@ -149,7 +151,7 @@ private:
       part_.verify(step);
     }
     remember(in);
-    for (int i = 0; is_serial(step_bytes()) && i < serial_steps; ++i, ++step) {
+    for (int i = 0; options_.is_serial && i < serial_steps; ++i, ++step) {
       take();
       slot_.moments[static_cast<std::size_t>(i)] = now();
       part_.verify(step);

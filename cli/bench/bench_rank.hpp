@@ -18,8 +18,16 @@ struct BenchOptions {
   int queue_depth = 2;
   bool allocates_producers = false, allocates_consumers = false;  ///< memory that peers can map
   bool is_async = false;                                          ///< put_async instead of put
-  bool computes = false;  ///< the producer's loss is measured, too
+  bool is_serial = false;  ///< small steps follow each other, too
+  bool computes = false;   ///< the producer's loss is measured, too
   std::string transport = "auto";
+  std::string ofi_provider;
+  /// Where each side lives, so that two hosts can be played on one.
+  struct Place {
+    std::string network_namespace;  ///< empty: where the command runs
+    std::string address;            ///< to listen on
+  };
+  Place producer_place, consumer_place;
   std::string server;  ///< "host:port" or "file:PATH"
   double timeout = 60;
 };
@@ -28,10 +36,9 @@ struct BenchOptions {
 inline constexpr int warm_up_steps = 2;
 inline constexpr int limit_rounds = 7;
 /// Steps that follow each other without lockstep, each when the one before has been taken; their
-/// times end up in BenchSlot::moments. Only where a step is small.
+/// times end up in BenchSlot::moments. Only where a step is small, and each rank has a core.
 inline constexpr int serial_steps = 400;
 inline constexpr core::Index most_serial_bytes = 1 << 20;
-inline bool is_serial(core::Index step_bytes) { return step_bytes <= most_serial_bytes; }
 /// Of a producer that computes as long as a step takes; not in lockstep.
 inline constexpr int computing_steps = 20;
 

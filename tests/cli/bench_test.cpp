@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `tremula bench` as its user runs it: a server and two jobs of processes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "process.hpp"
@@ -21,14 +22,39 @@ Outcome bench(std::vector<std::string> arguments) {
 }
 
 TEST(Bench, VerifiesEveryElementBetweenTwoJobs) {
-  for (const char* type : {"u8", "f64", "c128"}) {
-    const auto outcome = bench({"--from", "shape=60x50 grid=2x1 block=7x50 store=column", "--to",
-                                "shape=60x50 grid=1x3 block=60x4 source=0x1 ghost=1x1", "--type",
-                                type, "--steps", "3", "--json"});
+  const struct {
+    const char* type;
+    std::vector<std::string> more;
+    const char* transport;
+    const char* copies;
+  } rows[] = {
+      {"u8", {}, "local", "2.0000"},
+      {"f64", {"--queue-depth", "0", "--allocate", "producers"}, "local", "1.0000"},
+      {"f32", {"--queue-depth", "0", "--allocate", "consumers"}, "local", "1.0000"},
+      {"c128", {"--queue-depth", "0"}, "local", "2.0000"},
+      {"i16", {"--async", "--allocate", "both", "--compute"}, "local", "1.0000"},
+      {"c64", {"--transport", "ofi", "--queue-depth", "1"}, "ofi:shm", "2.0000"},
+      {"f64",
+       {"--transport", "ofi", "--ofi-provider", "tcp;ofi_rxm", "--queue-depth", "0"},
+       "ofi:tcp;ofi_rxm",
+       ""},
+  };
+  for (const auto& row : rows) {
+    std::vector<std::string> arguments{
+        "--from",  "shape=60x50 grid=2x1 block=7x50 store=column",
+        "--to",    "shape=60x50 grid=1x3 block=60x4 source=0x1 ghost=1x1",
+        "--type",  row.type,
+        "--steps", "3",
+        "--json"};
+    arguments.insert(arguments.end(), row.more.begin(), row.more.end());
+    const auto outcome = bench(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.errors;
     EXPECT_EQ(outcome.errors, "");
-    for (const char* part : {"\"verified\": true", "\"producers\": 2", "\"consumers\": 3",
-                             "\"steps\": 3", "\"transport\": \"ofi:", "\"ratio_to_memcpy\": "})
+    for (const std::string& part :
+         {std::string("\"verified\": true"), std::string("\"producers\": 2"),
+          std::string("\"consumers\": 3"), std::string("\"steps\": 3"),
+          std::string("\"ratio_to_memcpy\": "), fmt::format("\"transport\": \"{}\"", row.transport),
+          fmt::format("\"copies_per_byte\": {}", row.copies)})
       EXPECT_NE(outcome.output.find(part), std::string::npos) << part << " in " << outcome.output;
   }
 }
@@ -41,6 +67,8 @@ TEST(Bench, SaysWhatToDo) {
   } rows[] = {
       {{"--from", a, "--to", a, "--transport", "mpi"}, "expected auto, local or ofi, found mpi"},
       {{"--from", a, "--to", a, "--consumers", "3"}, "3"},
+      {{"--from", a, "--to", a, "--namespaces", "left"}, "expected NAME=ADDRESS,NAME=ADDRESS"},
+      {{"--from", a, "--to", a, "--namespaces", "no-such=1.2.3.4,none=1.2.3.5"}, "no-such"},
       {{"--from", a, "--to", b}, "8x9"},
       {{"--from", "shape=0 grid=1", "--to", "shape=0 grid=1"}, "at least one element"},
       {{"--from", a, "--to", a, "--type", "f63"}, "found 'f63'"},
