@@ -137,7 +137,8 @@ void LocalEndpoint::answer_bells() {
   std::size_t lane = 0;
   for (auto& bells : inbox_->bells()) {
     std::uint64_t rung = bells.load(std::memory_order_relaxed);
-    if (rung != 0) rung = bells.exchange(0);  // before we look, so that a later command rings again
+    if (rung != 0)
+      rung = bells.exchange(0, std::memory_order_acquire);  // what comes later rings again
     for (; rung != 0; rung &= rung - 1) {
       const std::size_t index = lane + static_cast<std::size_t>(std::countr_zero(rung));
       if (index >= peers_.size()) break;

@@ -37,7 +37,7 @@ public:
     slot.word.store(static_cast<std::uint64_t>(kind) + 256 * payload.size(),
                     std::memory_order_release);
     written_ = end;
-    if (bell_ != nullptr) ring();
+    if (bell_ != nullptr) bell_->fetch_or(bit_, std::memory_order_release);
     return true;
   }
   bool write(Kind kind, Tag tag, const Body& body) noexcept {
@@ -45,12 +45,6 @@ public:
   }
 
 private:
-  /// Either the reader sees the command, or we see that it has answered the bell.
-  void ring() noexcept {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if ((bell_->load(std::memory_order_relaxed) & bit_) == 0) bell_->fetch_or(bit_);
-  }
-
   Lane* lane_;
   std::atomic<std::uint64_t>* bell_;
   std::uint64_t bit_;
