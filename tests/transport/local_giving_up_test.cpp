@@ -158,4 +158,26 @@ TEST(LocalGivingUp, HarmsNoOtherMessageAtTheSameTime) {
   play.expect_all();
 }
 
+// All of a message is in the ring when its receive is given up, and there is no room to say so: if
+// it were read now, its sender would take it for delivered.
+TEST(LocalGivingUp, LeavesAMessageToTheNextReceiveAlsoWhileTheSenderCannotBeTold) {
+  const Pair pair;
+  const Bytes out = filled(200 * kibi, 7), small = filled(8, 1);
+  Bytes given_up(out.size()), in(out.size());
+  Request send = pair.producer->send(0, 1, out);
+  Request receive = pair.consumer->receive(0, 1, given_up);
+  pair.consumer->progress();  // asks for it
+  pair.producer->progress();  // writes it
+  std::vector<Request> crowd;
+  for (int i = 0; i < 600; ++i) crowd.push_back(pair.consumer->send(0, 2, small));
+  receive.reset();
+  for (int i = 0; i < 3; ++i) pair.consumer->progress();
+  ASSERT_FALSE(crowd.back().test()) << "there is still room";
+  for (int i = 0; i < 3; ++i) pair.producer->progress();
+  receive = pair.consumer->receive(0, 1, in);
+  pair.finish(receive);
+  pair.finish(send);
+  EXPECT_EQ(in, out);
+}
+
 }  // namespace tremula::transport
