@@ -12,88 +12,13 @@
 
 #include "client/in_stream.hpp"
 #include "client/out_stream.hpp"
-#include "client/session.hpp"
-#include "server/listener.hpp"
-#include "thread_group.hpp"
-#include "transport/loopback/loopback.hpp"
+#include "tests/client/world.hpp"
 
 namespace tremula::client {
 namespace {
 
-using core::Errc, core::Error, core::Rank;
+using core::Rank;
 using index_calc::Layout;
-
-/// A server on a thread of its own.
-class Server {
-public:
-  Server() : log_("server", core::LogLevel::off), listener_(config(), "test", log_) {
-    thread_ = std::thread([this] { listener_.run(); });
-  }
-  ~Server() {
-    listener_.stop();
-    thread_.join();
-  }
-  std::string address() const { return to_string(listener_.address()); }
-
-private:
-  static server::Config config() {
-    server::Config c;
-    c.port = 0;
-    c.heartbeat_seconds = 0.2;
-    return c;
-  }
-
-  core::Log log_;
-  server::Listener listener_;
-  std::thread thread_;
-};
-
-/// One world for a test: a server, a network, and groups whose ranks are threads.
-class World {
-public:
-  /// @param eager_bytes  see transport::Network
-  explicit World(std::size_t eager_bytes = 8192) : network_(eager_bytes) {}
-  SessionConfig config(double timeout) const {
-    SessionConfig c;
-    c.server = server_.address();
-    c.timeout = timeout;
-    c.step_timeout = 10;
-    c.log = core::LogLevel::off;
-    return c;
-  }
-  /// Runs `body` on every rank of a group; what a rank throws is its outcome.
-  void start(const std::string& group, Rank size, const std::function<void(Session&)>& body,
-             double timeout = 5) {
-    auto ranks = std::make_shared<ThreadRanks>(size);
-    for (Rank r = 0; r < size; ++r)
-      threads_.emplace_back([=, this] {
-        try {
-          std::vector<std::unique_ptr<transport::Transport>> transports;
-          transports.push_back(std::make_unique<transport::Loopback>(network_));
-          auto session = Session::open(group, std::make_unique<ThreadGroup>(*ranks, r),
-                                       std::move(transports), config(timeout));
-          body(*session);
-        } catch (const Error& e) {
-          const std::scoped_lock lock(mutex_);
-          errors_.emplace_back(fmt::format("{}.{}", group, r), e);
-        }
-      });
-  }
-  /// Waits for all groups; the errors that ranks ended with.
-  std::vector<std::pair<std::string, Error>> join() {
-    for (auto& t : threads_) t.join();
-    threads_.clear();
-    return errors_;
-  }
-  ~World() { join(); }
-
-private:
-  Server server_;
-  transport::Network network_;
-  std::mutex mutex_;
-  std::vector<std::pair<std::string, Error>> errors_;
-  std::vector<std::thread> threads_;
-};
 
 constexpr core::Index extent = 24;
 
@@ -151,12 +76,6 @@ void produce(Session& session, std::uint64_t steps, const OutConfig& config = {}
   put_steps(session, 0, steps, out, field.layout);
   out.close();
   EXPECT_EQ(out.statistics().steps, steps);
-}
-
-std::string text_of(const std::vector<std::pair<std::string, Error>>& errors) {
-  std::string text;
-  for (const auto& [who, e] : errors) text += fmt::format("{}: {}\n", who, e.what());
-  return text;
 }
 
 TEST(Stream, BringsStepsFromAnyGroupSizeToAny) {

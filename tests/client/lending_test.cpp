@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays that a stream borrows instead of copying them: queue_depth 0 and put_async, between ranks
+// that can map each other's memory.
+#include <algorithm>
+#include <atomic>
+#include <span>
+
+#include "tests/client/world.hpp"
+#include "transport/local/shared_memory.hpp"
+
+namespace tremula::client {
+namespace {
+
+constexpr core::Index extent = 50000;
+
+/// An array of 8-byte numbers, in memory that peers can map.
+class SharedArray {
+public:
+  explicit SharedArray(std::size_t count)
+      : values_(reinterpret_cast<std::int64_t*>(transport::local::allocate(count * 8)), count) {}
+  ~SharedArray() { transport::local::deallocate(reinterpret_cast<std::byte*>(values_.data())); }
+  SharedArray(const SharedArray&) = delete;
+  std::span<std::int64_t> values() { return values_; }
+  std::span<std::byte> bytes() { return std::as_writable_bytes(values_); }
+  bool is_all(std::int64_t value) const {
+    return std::ranges::all_of(values_, [=](auto v) { return v == value; });
+  }
+
+private:
+  std::span<std::int64_t> values_;
+};
+
+proto::Field field(const std::string& name, Rank size) {
+  return {.name = name,
+          .type = core::ElementType::i64,
+          .layout = index_calc::Layout::parse(fmt::format("shape={} grid={}", extent, size))};
+}
+
+bool is_all(std::span<const std::int64_t> values, std::int64_t value) {
+  return std::ranges::all_of(values, [=](auto v) { return v == value; });
+}
+
+TEST(Lending, AStepOfSeveralFieldsIsHandedOverToAllConsumersBeforeEndStepReturns) {
+  World world(0, World::Way::local);
+  static constexpr int steps = 10;
+  world.start("producer", 2, [](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 0, .wait_for_consumers = 2});
+    out.declare(field("a", 2));
+    out.declare(field("b", 2));
+    SharedArray a(extent / 2);
+    std::vector<std::int64_t> b(extent / 2);  // ordinary: goes through a ring
+    for (int step = 0; step < steps; ++step) {
+      std::ranges::fill(a.values(), step);
+      std::ranges::fill(b, -step);
+      out.begin_step();
+      out.put(0, a.bytes());
+      out.put(1, std::as_bytes(std::span(b)));
+      out.end_step();
+      // a to both consumers, b to the one that wants it
+      EXPECT_EQ(out.step_statistics().traffic.bytes, 3u * (extent / 2) * 8);
+      std::ranges::fill(a.values(), 99);  // ours again
+      std::ranges::fill(b, 99);
+    }
+    out.close();
+  });
+  for (const auto& [name, wants_b] : {std::pair{"all", true}, std::pair{"one", false}})
+    world.start(name, 1, [wants_b = wants_b](Session& s) {
+      InStream in(s, "s");
+      if (wants_b) in.declare(field("b", 1));
+      in.declare(field("a", 1));
+      std::vector<std::int64_t> a(extent), b(extent);
+      int step = 0;
+      for (; in.begin_step(); ++step) {
+        // In another order than they were put, and b only now and then.
+        in.get(wants_b ? 1 : 0, std::as_writable_bytes(std::span(a)));
+        EXPECT_TRUE(is_all(a, step));
+        if (wants_b && step % 3 == 0) {
+          in.get(0, std::as_writable_bytes(std::span(b)));
+          EXPECT_TRUE(is_all(b, -step));
+        }
+        in.end_step();
+        const auto peers = in.peer_statistics();
+        EXPECT_EQ(peers.size(), 2u);
+        const auto copied = in.step_statistics().traffic.copied_bytes;
+        EXPECT_EQ(copied, (wants_b && step % 3 == 0 ? 2u : 1u) * extent * 8);
+      }
+      EXPECT_EQ(step, steps);
+      in.close();
+    });
+  // The second consumer takes field a alone, so b costs it nothing.
+  const auto errors = text_of(world.join());
+  EXPECT_EQ(errors, "");
+}
+
+TEST(Lending, WhatWasPutAsynchronouslyIsCopiedOnceAndTakenWhenItIsSaidToBe) {
+  World world(0, World::Way::local);
+  std::atomic<bool> may_take = false;
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 2});
+    out.declare(field("a", 1));
+    SharedArray first(extent), second(extent);
+    const auto put = [&](SharedArray& array, std::int64_t value) {
+      std::ranges::fill(array.values(), value);
+      out.begin_step();
+      const auto request = out.put_async(0, array.bytes());
+      EXPECT_THROW(out.is_taken(request), Error) << "the step has not ended";
+      out.end_step();
+      return request;
+    };
+    const auto one = put(first, 1), two = put(second, 2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(out.is_taken(one));
+    may_take = true;
+    out.wait_taken(one);
+    EXPECT_TRUE(out.is_taken(one));
+    const auto three = put(first, 3);  // while the consumer copies the second
+    out.wait_taken(two);
+    out.wait_taken(three);
+    EXPECT_EQ(out.statistics().traffic.copied_bytes, 0u);
+    EXPECT_EQ(out.statistics().traffic.bytes, 3u * extent * 8);
+    out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field("a", 1));
+    std::vector<std::int64_t> a(extent);
+    for (int step = 1; in.begin_step(); ++step) {
+      while (!may_take) std::this_thread::yield();
+      in.get(0, std::as_writable_bytes(std::span(a)));
+      EXPECT_TRUE(is_all(a, step));
+      in.end_step();
+    }
+    EXPECT_EQ(in.statistics().traffic.copied_bytes, 3u * extent * 8);
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Lending, AStepThatIsNotTakenInTimeIsTheProducersAgain) {
+  // The consumer sleeps with the step open. When it wakes up, the producer has long given up and
+  // written other numbers: the consumer has the old ones, or an error.
+  World world(0, World::Way::local);
+  world.step_timeout = 0.5;
+  std::atomic<bool> has_given_up = false;
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 0});
+    out.declare(field("a", 1));
+    SharedArray a(extent);
+    std::ranges::fill(a.values(), 1);
+    out.begin_step();
+    out.put(0, a.bytes());
+    try {
+      out.end_step();
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::timed_out) << error.what();
+    }
+    std::ranges::fill(a.values(), 2);
+    has_given_up = true;
+    EXPECT_TRUE(a.is_all(2));
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field("a", 1));
+    EXPECT_TRUE(in.begin_step());
+    while (!has_given_up) std::this_thread::yield();
+    std::vector<std::int64_t> a(extent);
+    try {
+      in.get(0, std::as_writable_bytes(std::span(a)));
+      EXPECT_TRUE(is_all(a, 1));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::peer_lost) << error.what();
+    }
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+}  // namespace
+}  // namespace tremula::client

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Whole streams in one process: a real server on a free port, every rank a thread with a session of
+// its own.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/in_stream.hpp"
+#include "client/out_stream.hpp"
+#include "client/session.hpp"
+#include "server/listener.hpp"
+#include "tests/client/thread_group.hpp"
+#include "transport/local/local.hpp"
+#include "transport/loopback/loopback.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error, core::Rank;
+
+/// A server on a thread of its own.
+class Server {
+public:
+  Server() : log_("server", core::LogLevel::off), listener_(config(), "test", log_) {
+    thread_ = std::thread([this] { listener_.run(); });
+  }
+  ~Server() {
+    listener_.stop();
+    thread_.join();
+  }
+  std::string address() const { return to_string(listener_.address()); }
+
+private:
+  static server::Config config() {
+    server::Config c;
+    c.port = 0;
+    c.heartbeat_seconds = 0.2;
+    return c;
+  }
+
+  core::Log log_;
+  server::Listener listener_;
+  std::thread thread_;
+};
+
+/// One world for a test: a server, a network, and groups whose ranks are threads.
+class World {
+public:
+  enum class Way { loopback, local };
+  /// @param eager_bytes  of loopback: see transport::Network
+  explicit World(std::size_t eager_bytes = 8192, Way way = Way::loopback)
+      : way_(way), network_(eager_bytes) {}
+  double step_timeout = 10;
+
+  SessionConfig config(double timeout) const {
+    SessionConfig c;
+    c.server = server_.address();
+    c.timeout = timeout;
+    c.step_timeout = step_timeout;
+    c.log = core::LogLevel::off;
+    return c;
+  }
+  /// Runs `body` on every rank of a group; what a rank throws is its outcome.
+  void start(const std::string& group, Rank size, const std::function<void(Session&)>& body,
+             double timeout = 5) {
+    auto ranks = std::make_shared<ThreadRanks>(size);
+    for (Rank r = 0; r < size; ++r)
+      threads_.emplace_back([=, this] {
+        try {
+          std::vector<std::unique_ptr<transport::Transport>> transports;
+          if (way_ == Way::local)
+            transports.push_back(std::make_unique<transport::Local>());
+          else
+            transports.push_back(std::make_unique<transport::Loopback>(network_));
+          auto session = Session::open(group, std::make_unique<ThreadGroup>(*ranks, r),
+                                       std::move(transports), config(timeout));
+          body(*session);
+        } catch (const Error& e) {
+          const std::scoped_lock lock(mutex_);
+          errors_.emplace_back(fmt::format("{}.{}", group, r), e);
+        }
+      });
+  }
+  /// Waits for all groups; the errors that ranks ended with.
+  std::vector<std::pair<std::string, Error>> join() {
+    for (auto& t : threads_) t.join();
+    threads_.clear();
+    return errors_;
+  }
+  ~World() { join(); }
+
+private:
+  Way way_;
+  Server server_;
+  transport::Network network_;
+  std::mutex mutex_;
+  std::vector<std::pair<std::string, Error>> errors_;
+  std::vector<std::thread> threads_;
+};
+
+inline std::string text_of(const std::vector<std::pair<std::string, Error>>& errors) {
+  std::string text;
+  for (const auto& [who, e] : errors) text += fmt::format("{}: {}\n", who, e.what());
+  return text;
+}
+
+}  // namespace tremula::client
