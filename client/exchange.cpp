@@ -22,7 +22,7 @@ PeerBuffer buffer_of(const proto::PartPlace& place, std::size_t dimensions,
   buffer.part.first = place.first;
   buffer.part.allocated = buffer.part.elements = place.allocated;
   buffer.bytes =
-      mappings.find(place_of_words(place.memory),
+      mappings.find(place_from(place.memory),
                     static_cast<std::size_t>(place.allocated) * element_bytes, is_writable);
   return buffer;
 }

@@ -15,6 +15,8 @@
 //
 // Parts are lent with queue_depth 0, whose steps end when they have been taken, and, where the
 // peer can map them, by put_async.
+#include <sched.h>
+
 #include <array>
 #include <bit>
 #include <chrono>
@@ -61,7 +63,7 @@ using PlaceWords = std::array<std::uint64_t, 4>;
 inline PlaceWords words_of(const transport::local::Place& place) {
   return std::bit_cast<PlaceWords>(place);
 }
-inline transport::local::Place place_of_words(const PlaceWords& words) {
+inline transport::local::Place place_from(const PlaceWords& words) {
   return std::bit_cast<transport::local::Place>(words);
 }
 
@@ -97,6 +99,17 @@ inline core::Error wrong(Rank peer, const std::string& expected, const std::stri
 
 inline double seconds_since(core::Deadline::Clock::time_point start) {
   return core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
+}
+
+/// Looks for a slot of a ring whose other end is at work, for some 50 microseconds at most: a wait
+/// that sleeps would cost more than a slot.
+template <class Look>
+auto briefly(Look&& look) {
+  for (int turn = 0; turn < 150; ++turn) {
+    if (const auto slot = look(); !slot.empty()) return slot;
+    if (turn > 30) sched_yield();
+  }
+  return look();
 }
 
 /// Adds the seconds that it lives.

@@ -106,7 +106,7 @@ void InExchange::take_places(std::size_t message) {
                   fmt::format("kind {} of part {}", static_cast<int>(place.kind), place.part));
     // Mapped at once, so that the step can be had even if its producer ends.
     if (place.kind == PartPlace::Kind::packed)
-      mappings_.find(place_of_words(place.memory), parts[p].bytes, false);
+      mappings_.find(place_from(place.memory), parts[p].bytes, false);
     else if (place.kind == PartPlace::Kind::local)
       buffer_of(place, 1, plan_.fields[parts[p].field].element_bytes, mappings_, false);
   }
@@ -164,7 +164,7 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
     const Stopwatch watch(peers_[message].traffic.copy_seconds);
     const core::BytesView wire = is_sent_here
                                      ? in.bytes.subspan(p.offset, p.bytes)
-                                     : mappings_.find(place_of_words(place.memory), p.bytes, false);
+                                     : mappings_.find(place_from(place.memory), p.bytes, false);
     if (p.contiguous_at && p.bytes <= short_part_bytes)
       std::memcpy(local.data() + *p.contiguous_at, wire.data(), p.bytes);
     else
@@ -181,9 +181,13 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
   }
   Peer& peer = peers_[message];
   if (!peer.asked.is_open) ask_for(message, part, local);
-  const bool is_here = peer.asked.is_delivery ? take_delivery(peer, plan_.messages[message].peer)
-                       : peer.is_near         ? take_from_ring(message, p, place, local)
-                                              : take_pieces(message, p, local);
+  const Rank rank = plan_.messages[message].peer;
+  const bool is_here = !peer.is_near ? take_pieces(message, p, local)
+                       : peer.asked.is_delivery || take_from_ring(message, p, place, local)
+                           ? take_delivery(peer, rank)
+                           : false;
+  // What has failed at the peer is seen by its message, not by its ring.
+  if (!is_here && peer.is_near) peer.delivered_request.test();
   if (is_here) peer.asked = {};
   return is_here;
 }
@@ -192,13 +196,13 @@ void InExchange::ask_for(std::size_t message, std::size_t part, std::span<std::b
   Peer& peer = peers_[message];
   if (!peer.ask_request.test()) return;  // the last one is still on its way
   const Rank rank = plan_.messages[message].peer;
-  const auto memory = peer.is_near ? transport::local::place_of(local) : std::nullopt;
+  const auto memory = peer.is_near ? transport::local::lend(local) : std::nullopt;
   peer.asked = {.is_open = true, .is_delivery = memory.has_value(), .local = local};
   PartPlace place{.part = part};
   if (memory)
-    place =
-        local_place(part, *memory, plan_.fields[plan_.messages[message].parts[part].field].part);
-  if (peer.asked.is_delivery)
+    place = local_place(part, memory->place,
+                        plan_.fields[plan_.messages[message].parts[part].field].part);
+  if (peer.is_near)
     peer.delivered_request = endpoint_.receive(rank, tags::delivered, peer.delivered);
   const std::span<std::byte, std::tuple_size_v<AskBytes>> bytes(peer.ask);
   proto::encode({.kind = PackageKind::ask,
@@ -213,7 +217,8 @@ void InExchange::ask_for(std::size_t message, std::size_t part, std::span<std::b
 
 bool InExchange::take_delivery(Peer& peer, Rank rank) {
   if (!peer.delivered_request.test()) return false;
-  const auto header = decode_from(rank, link_, peer.delivered);
+  const auto header = decode_from(
+      rank, link_, std::span(std::as_const(peer.delivered)).first(peer.delivered_request.bytes()));
   if (header.kind != PackageKind::delivered || header.step != step_)
     throw wrong(rank, fmt::format("a part of step {}", step_),
                 fmt::format("kind {} of step {}", static_cast<int>(header.kind), header.step));
@@ -225,7 +230,7 @@ bool InExchange::take_from_ring(std::size_t message, const Message::Part& part,
   Peer& peer = peers_[message];
   const auto& f = plan_.fields[part.field];
   const auto& package = part.package;
-  const auto memory = place_of_words(place.memory);
+  const auto memory = place_from(place.memory);
   if (!peer.ring || peer.ring_region != memory.region) {
     if (place.kind != PartPlace::Kind::ring || place.first < 1 || place.first > 1024 ||
         place.allocated < static_cast<Index>(f.element_bytes) || place.allocated > (1 << 30))
@@ -234,23 +239,25 @@ bool InExchange::take_from_ring(std::size_t message, const Message::Part& part,
                               place.first, place.allocated));
     const auto slots = static_cast<std::size_t>(place.first);
     const auto slot_bytes = static_cast<std::size_t>(place.allocated);
-    peer.ring = PieceRing(mappings_.find(memory, PieceRing::bytes_of(slots, slot_bytes), true),
-                          slots, slot_bytes);
+    peer.ring = PieceRing::reader(
+        mappings_.find(memory, PieceRing::bytes_of(slots, slot_bytes), true), slots, slot_bytes);
     peer.ring_region = memory.region;
   }
   const auto per_piece = static_cast<Index>(peer.ring.slot_bytes() / f.element_bytes);
-  for (auto piece = peer.ring.front(); !piece.empty() && peer.asked.done < package.elements;
-       piece = peer.ring.front()) {
+  while (peer.asked.done < package.elements) {
+    const auto piece = briefly([&] { return peer.ring.front(); });
+    if (piece.empty()) return false;
     const Stopwatch watch(peers_[message].traffic.copy_seconds);
     const Index count = std::min(per_piece, package.elements - peer.asked.done);
     const auto bytes = static_cast<std::size_t>(count) * f.element_bytes;
     index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, {peer.asked.done, count},
                        piece.first(bytes), local);
     peer.ring.pop();
+    moved_ += bytes;
     peer.asked.done += count;
     peers_[message].traffic.copied_bytes += bytes;
   }
-  return peer.asked.done == package.elements;
+  return true;
 }
 
 bool InExchange::take_pieces(std::size_t message, const Message::Part& part,
@@ -293,6 +300,7 @@ bool InExchange::take_pieces(std::size_t message, const Message::Part& part,
                          peer.bounce[i].first(bytes), local);
       peers_[message].traffic.copied_bytes += bytes;
     }
+    moved_ += bytes;
     asked.done += count;
     ++asked.pieces_done;
   }
@@ -340,6 +348,8 @@ void InExchange::finish_step() {
   ++turn_;
   ++step_;
   arrived_ = 0;
+  if (mappings_.forget_abandoned())
+    for (Peer& peer : peers_) peer.ring = {};  // perhaps in what is gone; mapped again when needed
 }
 
 void InExchange::leave() {

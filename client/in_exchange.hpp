@@ -48,6 +48,8 @@ public:
   bool is_told();
 
   const ExchangePlan& plan() const noexcept { return plan_; }
+  /// Bytes that went to or came from peers that had to be waited for, piece by piece.
+  std::uint64_t moved() const noexcept { return moved_; }
   /// With one peer, by the number of its message in the plan.
   const Traffic& traffic(std::size_t message) const { return peers_[message].traffic; }
   /// With all peers together.
@@ -112,6 +114,7 @@ private:
   std::uint64_t link_;
   bool is_direct_;  // queue_depth 0: nothing is staged
   transport::local::Mappings mappings_;
+  std::uint64_t moved_ = 0;
   core::Buffer bounce_;
   std::vector<Peer> peers_;  // || plan_.messages
   std::vector<Slot> slots_;

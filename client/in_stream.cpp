@@ -107,8 +107,9 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
     if (is_reported) control.report_waiting(name(), link_.number, "");
   };
   try {
-    const bool is_done =
-        wait_for([&] { return is_lost || poll(); }, session_.step_deadline(), check).second;
+    const bool is_done = wait_for([&] { return is_lost ? Polled::done : polled(poll()); },
+                                  session_.step_deadline(), check)
+                             .second;
     finish();
     if (is_done && !is_lost) return;
   } catch (const Error& e) {
@@ -183,7 +184,14 @@ void InStream::get(int field, std::span<std::byte> local) {
       std::find(link_.field.begin(), link_.field.end(), static_cast<int>(f)) - link_.field.begin());
   exchange_->begin_again(i);
   try {
-    wait_for_producer([&] { return exchange_->fetch_some(i, local); }, "send the rest of the step");
+    auto moved = exchange_->moved();
+    wait_for_producer(
+        [&] {
+          if (exchange_->fetch_some(i, local)) return Polled::done;
+          const auto before = std::exchange(moved, exchange_->moved());
+          return before == moved ? Polled::nothing : Polled::moved;
+        },
+        "send the rest of the step");
   } catch (...) {
     exchange_->give_up_fetching();  // the buffer is the application's again
     state_ = State::lost;           // what comes next may be what was asked for

@@ -37,7 +37,7 @@ OutExchange::OutExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::
 }
 
 void OutExchange::take_back() noexcept {
-  for (Peer& peer : peers_) {
+  for (Peer& peer : peers_) {  // what is read from the application's arrays at this moment
     peer.asked = {};
     for (auto& piece : peer.pieces) piece.reset();
   }
@@ -63,6 +63,7 @@ void OutExchange::make_staging() {
     slot.requests.resize(peers_.size());
     slot.is_on_wire.resize(peers_.size());
     slot.lent.resize(plan_.fields.size());
+    slot.loans.resize(plan_.fields.size());
   }
   if (shared > 0) shared_ = std::make_unique<SharedMemory>(shared);
   shared = 0;
@@ -117,7 +118,8 @@ void OutExchange::take_credits() {
     Peer& peer = peers_[m];
     while (!peer.request.is_finished() && peer.request.test()) {
       const Rank rank = plan_.messages[m].peer;
-      const auto header = decode_from(rank, link_, peer.said);
+      const auto said = std::span(std::as_const(peer.said)).first(peer.request.bytes());
+      const auto header = decode_from(rank, link_, said);
       if (header.kind == PackageKind::leaving) {
         peer.has_left = true;  // it takes nothing more of what is on its way to it
         peer.asked = {};
@@ -130,7 +132,7 @@ void OutExchange::take_credits() {
         break;  // nothing follows: no further receive
       }
       if (header.kind == PackageKind::ask)
-        begin_to_serve(m, header, peer.request.bytes());
+        begin_to_serve(m, header, said);
       else if (header.kind == PackageKind::credit && header.step == peer.credited)
         ++peer.credited;
       else
@@ -171,7 +173,10 @@ bool OutExchange::is_idle() {
   take_credits();
   bool is_all = true;
   for (Slot& s : slots_) is_all = is_free(s) && is_all;
-  for (Peer& peer : peers_) is_all = peer.delivered_request.test() && !peer.asked.is_open && is_all;
+  for (Peer& peer : peers_) {
+    is_all = peer.delivered_request.test() && !peer.asked.is_open && is_all;
+    for (auto& piece : peer.pieces) is_all = piece.test() && is_all;
+  }
   return is_all;
 }
 
@@ -192,11 +197,12 @@ bool OutExchange::has_credited(std::uint64_t step) const noexcept {
 }
 
 PartPlace OutExchange::place_of(Slot& slot, std::size_t message, std::size_t part,
-                                const std::optional<transport::local::Place>& memory) {
+                                const std::optional<transport::local::Loan>& memory) {
   const Peer& peer = peers_[message];
   if (!peer.is_near) return {.kind = PartPlace::Kind::messages, .part = part};
   if (memory)
-    return local_place(part, *memory, plan_.fields[plan_.messages[message].parts[part].field].part);
+    return local_place(part, memory->place,
+                       plan_.fields[plan_.messages[message].parts[part].field].part);
   const auto in_shared = [&](const void* at) {
     auto place = shared_->place();
     place.offset =
@@ -232,7 +238,8 @@ void OutExchange::put(std::uint64_t step, std::size_t field, std::span<const std
   Slot& s = slot(step);
   if (s.step != step) s.is_mapped = false;
   s.step = step;
-  const auto memory = is_direct_ || may_lend ? transport::local::place_of(local) : std::nullopt;
+  s.loans[field] = is_direct_ || may_lend ? transport::local::lend(local) : std::nullopt;
+  const auto& memory = s.loans[field];
   s.lent[field] = is_direct_ || memory ? local : std::span<const std::byte>{};
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
     for (std::size_t p = 0; p < plan_.messages[m].parts.size(); ++p) {
@@ -286,11 +293,10 @@ void OutExchange::send_end(std::uint64_t step) {
 }
 
 void OutExchange::begin_to_serve(std::size_t message, const proto::PackageHeader& header,
-                                 std::size_t bytes) {
+                                 core::BytesView said) {
   Peer& peer = peers_[message];
   const Rank rank = plan_.messages[message].peer;
-  const auto place = proto::decode_part_place(
-      std::span(std::as_const(peer.said)).first(bytes).subspan(proto::package_header_bytes));
+  const auto place = proto::decode_part_place(said.subspan(proto::package_header_bytes));
   Slot& s = slot(header.step);
   const auto& parts = plan_.messages[message].parts;
   if (!is_direct_ || peer.asked.is_open || header.step != peer.credited || s.step != header.step ||
@@ -311,51 +317,64 @@ void OutExchange::begin_to_serve(std::size_t message, const proto::PackageHeader
   index_calc::copy_to_peer(package, f.part, theirs.part, f.element_bytes, s.lent[part.field],
                            theirs.bytes);
   peer.traffic.copied_bytes += part.bytes;
+  tell_delivered(message, header.step);
+}
+
+void OutExchange::tell_delivered(std::size_t message, std::uint64_t step) {
+  Peer& peer = peers_[message];
+  peer.asked = {};
   peer.delivered = proto::encode({.kind = PackageKind::delivered,
                                   .link = link_,
-                                  .step = header.step,
+                                  .step = step,
                                   .payload_bytes = 0,
                                   .fingerprint = plan_.fingerprint});
-  peer.delivered_request = endpoint_.send(rank, tags::delivered, peer.delivered);
+  peer.delivered_request =
+      endpoint_.send(plan_.messages[message].peer, tags::delivered, peer.delivered);
 }
 
 void OutExchange::serve(std::size_t message) {
   Peer& peer = peers_[message];
   const auto& part = plan_.messages[message].parts[peer.asked.part];
+  const auto since = peer.asked.since;
+  const auto step = peer.asked.slot->step;
+  const bool is_served = peer.is_near ? serve_by_ring(peer, part)
+                                      : serve_by_messages(peer, plan_.messages[message].peer, part);
+  if (!is_served) return;
+  peer.traffic.wire_seconds += seconds_since(since);
   if (peer.is_near)
-    serve_by_ring(peer, part);
+    tell_delivered(message, step);
   else
-    serve_by_messages(peer, plan_.messages[message].peer, part);
+    peer.asked = {};  // the next wish may come before the last pieces are known to be sent
 }
 
-void OutExchange::serve_by_ring(Peer& peer, const Message::Part& part) {
+bool OutExchange::serve_by_ring(Peer& peer, const Message::Part& part) {
   const auto& f = plan_.fields[part.field];
   const auto& package = part.package;
   const auto per_piece = static_cast<Index>(peer.ring.slot_bytes() / f.element_bytes);
   while (peer.asked.done < package.elements) {
-    const auto room = peer.ring.room();
-    if (room.empty()) return;
+    const auto room = briefly([&] { return peer.ring.room(); });
+    if (room.empty()) return false;
     const Stopwatch watch(peer.traffic.copy_seconds);
     const Index count = std::min(per_piece, package.elements - peer.asked.done);
     const auto bytes = static_cast<std::size_t>(count) * f.element_bytes;
     index_calc::pack(package, f.part, f.wire_order, f.element_bytes, {peer.asked.done, count},
                      peer.asked.slot->lent[part.field], room.first(bytes));
     peer.ring.push();
+    moved_ += bytes;
     peer.asked.done += count;
     peer.traffic.copied_bytes += bytes;
   }
-  peer.traffic.wire_seconds += seconds_since(peer.asked.since);
-  peer.asked = {};
+  return true;
 }
 
-void OutExchange::serve_by_messages(Peer& peer, Rank rank, const Message::Part& part) {
+bool OutExchange::serve_by_messages(Peer& peer, Rank rank, const Message::Part& part) {
   const auto& f = plan_.fields[part.field];
   const auto& package = part.package;
   const auto per_piece = static_cast<Index>(plan_.piece_bytes / f.element_bytes);
   const auto local = peer.asked.slot->lent[part.field];
   while (peer.asked.done < package.elements) {
     const std::size_t i = peer.asked.pieces % pieces_under_way;
-    if (!peer.pieces[i].test()) return;
+    if (!peer.pieces[i].test()) return false;
     const Index count = std::min(per_piece, package.elements - peer.asked.done);
     const auto bytes = static_cast<std::size_t>(count) * f.element_bytes;
     core::BytesView piece;
@@ -370,14 +389,11 @@ void OutExchange::serve_by_messages(Peer& peer, Rank rank, const Message::Part& 
       peer.traffic.copied_bytes += bytes;
     }
     peer.pieces[i] = endpoint_.send(rank, tags::piece, piece);
+    moved_ += bytes;
     peer.asked.done += count;
     ++peer.asked.pieces;
   }
-  bool is_all = true;
-  for (auto& request : peer.pieces) is_all = request.test() && is_all;
-  if (!is_all) return;
-  peer.traffic.wire_seconds += seconds_since(peer.asked.since);
-  peer.asked = {};
+  return true;
 }
 
 }  // namespace tremula::client

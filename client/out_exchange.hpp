@@ -35,8 +35,8 @@ public:
   bool is_credited(std::uint64_t step);
   /// True when every peer has credited all steps before `step`, as far as is known.
   bool has_credited(std::uint64_t step) const noexcept;
-  /// What is lent is the application's again, though peers may not have taken it. The exchange is
-  /// of no use afterwards.
+  /// What is lent is the application's again, though peers may not have taken it: where they map
+  /// it, they keep what it holds now. With queue_depth 0 the exchange is of no use afterwards.
   void take_back() noexcept;
   /// True when nothing that was sent is on its way any more. Makes progress.
   bool is_idle();
@@ -44,6 +44,8 @@ public:
   bool has_left() const noexcept;
 
   const ExchangePlan& plan() const noexcept { return plan_; }
+  /// Bytes that went to or came from peers that had to be waited for, piece by piece.
+  std::uint64_t moved() const noexcept { return moved_; }
   /// With one peer, by the number of its message in the plan.
   const Traffic& traffic(std::size_t message) const { return peers_[message].traffic; }
   /// With all peers together.
@@ -56,9 +58,10 @@ private:
     std::vector<std::span<std::byte>> packed;      // where parts are packed; || plan_.messages
     std::vector<transport::Request> requests;      // || plan_.messages
     std::vector<std::span<const std::byte>> lent;  // || plan_.fields; empty if nothing is lent
-    std::uint64_t step = 0;                        // in it
-    bool is_mapped = false;                        // peers copy out of what is lent
-    std::vector<bool> is_on_wire;                  // || plan_.messages
+    std::vector<std::optional<transport::local::Loan>> loans;  // || plan_.fields
+    std::uint64_t step = 0;                                    // in it
+    bool is_mapped = false;                                    // peers copy out of what is lent
+    std::vector<bool> is_on_wire;                              // || plan_.messages
     core::Deadline::Clock::time_point sent_at;
   };
   /// A part that a peer has asked for and does not have yet.
@@ -90,14 +93,16 @@ private:
   void make_staging();
   void make_rings();
   proto::PartPlace place_of(Slot& slot, std::size_t message, std::size_t part,
-                            const std::optional<transport::local::Place>& memory);
+                            const std::optional<transport::local::Loan>& memory);
   void pack(Slot& slot, std::size_t message, std::size_t part, std::span<const std::byte> local);
   void post(Slot& slot, std::size_t message, const proto::PackageHeader& header);
   void take_credits();
-  void begin_to_serve(std::size_t message, const proto::PackageHeader& header, std::size_t bytes);
+  void begin_to_serve(std::size_t message, const proto::PackageHeader& header,
+                      core::BytesView said);
+  void tell_delivered(std::size_t message, std::uint64_t step);
   void serve(std::size_t message);
-  void serve_by_ring(Peer& peer, const Message::Part& part);
-  void serve_by_messages(Peer& peer, Rank rank, const Message::Part& part);
+  bool serve_by_ring(Peer& peer, const Message::Part& part);
+  bool serve_by_messages(Peer& peer, Rank rank, const Message::Part& part);
   /// True when nothing of the slot is on its way any more.
   bool is_free(Slot& slot);
 
@@ -111,6 +116,7 @@ private:
   std::vector<Peer> peers_;  // || plan_.messages
   std::vector<Slot> slots_;
   transport::local::Mappings mappings_;
+  std::uint64_t moved_ = 0;
 };
 
 }  // namespace tremula::client

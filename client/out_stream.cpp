@@ -21,18 +21,21 @@ OutStream::OutStream(Session& session, const std::string& name, const OutConfig&
 OutStream::~OutStream() {
   if (!is_announced_ || state_ == State::closed || session_.rank() != 0) return;
   try {
-    for (const Open& open : links_) {
-      wire::ToServer message;
-      message.mutable_close_link()->set_link(open.link.number);
-      message.mutable_close_link()->set_why(
-          fmt::format("group '{}' gave stream '{}' up after {} steps without closing it",
-                      session_.name(), name(), step_));
-      session_.control().call(message, core::Deadline::after(1));
-    }
+    for (const Open& open : links_)
+      close_link(open.link.number,
+                 fmt::format("group '{}' gave stream '{}' up after {} steps without closing it",
+                             session_.name(), name(), step_));
     withdraw();
   } catch (const std::exception& e) {
     session_.log().warn("client", fmt::format("gave_up stream={} error=\"{}\"", name(), e.what()));
   }
+}
+
+void OutStream::close_link(std::uint64_t link, const std::string& why) {
+  wire::ToServer message;
+  message.mutable_close_link()->set_link(link);
+  message.mutable_close_link()->set_why(why);
+  session_.control().call(message, core::Deadline::after(1));
 }
 
 int OutStream::declare(proto::Field field) {
@@ -120,10 +123,7 @@ bool OutStream::join(const wire::Matched& matched) {
     session_.log().warn("client", lost_);
     if (session_.rank() != 0) return false;
     try {
-      wire::ToServer message;
-      message.mutable_close_link()->set_link(matched.link());
-      message.mutable_close_link()->set_why(lost_);
-      session_.control().call(message, session_.deadline());
+      close_link(matched.link(), lost_);
     } catch (const Error& gone) {
       session_.log().warn(
           "client", fmt::format("close_link link={} error=\"{}\"", matched.link(), gone.what()));
@@ -159,9 +159,31 @@ void OutStream::drop_ended() {
       ++i;
 }
 
+Error OutStream::failed(const Open& open) const {
+  return Error(Errc::transport,
+               fmt::format("stream '{}', step {}: the link to consumer group '{}' failed: {}",
+                           fields_.stream(), step_, open.link.peer_group, open.failure));
+}
+
 template <class Poll>
 void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
+  try {
+    wait_for_all(poll, what);
+  } catch (...) {
+    take_back();
+    throw;
+  }
+}
+
+template <class Poll>
+void OutStream::wait_for_all(Poll& poll, const std::string& what) {
   const auto hold = progress_.hold();
+  const auto all_moved = [this] {
+    std::uint64_t sum = 0;
+    for (const Open& open : links_) sum += open.exchange->moved();
+    return sum;
+  };
+  auto moved = all_moved();
   for (std::size_t i = 0; i < links_.size();) {
     Open& open = links_[i];
     bool is_alive = true, is_reported = false, is_done = false;
@@ -176,7 +198,10 @@ void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
         is_done = wait_for(
                       [&] {
                         make_progress();  // of all links: who is waited for may wait for another
-                        return !is_alive || !open.failure.empty() || poll(*open.exchange);
+                        if (!is_alive || !open.failure.empty() || poll(*open.exchange))
+                          return Polled::done;
+                        const auto before = std::exchange(moved, all_moved());
+                        return before == moved ? Polled::nothing : Polled::moved;
                       },
                       session_.step_deadline(), check)
                       .second;
@@ -185,10 +210,7 @@ void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
     }
     if (!open.failure.empty()) {  // perhaps the consumer died: the server knows within a moment
       is_alive = !wait_for([&] { return has_ended(open); }, core::Deadline::after(2), [] {}).second;
-      if (is_alive)
-        throw Error(Errc::transport,
-                    fmt::format("stream '{}', step {}: the link to consumer group '{}' failed: {}",
-                                name(), step_, open.link.peer_group, open.failure));
+      if (is_alive) throw failed(open);
     }
     wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
     if (is_reported) session_.control().report_waiting(name(), 0, "");
@@ -252,9 +274,13 @@ bool OutStream::is_taken(std::uint64_t step) {
   drop_ended();
   const auto hold = progress_.hold();
   make_progress();
-  return std::all_of(links_.begin(), links_.end(), [&](Open& open) {
-    return open.failure.empty() && open.exchange->has_credited(step + 1);
-  });
+  bool is_all = true;
+  for (const Open& open : links_) {
+    if (open.exchange->has_credited(step + 1)) continue;
+    if (!open.failure.empty()) throw failed(open);
+    is_all = false;
+  }
+  return is_all;
 }
 
 void OutStream::wait_taken(std::uint64_t step) {
@@ -287,7 +313,9 @@ void OutStream::end_step() {
   }
   ++step_;
   state_ = State::between_steps;
-  if (config_.queue_depth == 0) hand_over_directly();
+  if (config_.queue_depth == 0)
+    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_); },
+                   "take the step");
   report();
   const Statistics now = statistics();
   of_last_step_ = now.since(before_step_);
@@ -295,17 +323,19 @@ void OutStream::end_step() {
   progress_.wake();
 }
 
-void OutStream::hand_over_directly() {
-  try {
-    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_); },
-                   "take the step");
-  } catch (...) {
-    const auto hold = progress_.hold();
-    for (Open& open : links_) {
-      open.exchange->take_back();
-      if (open.failure.empty()) open.failure = "its last step was taken back before it was taken";
+void OutStream::take_back() noexcept {
+  const auto hold = progress_.hold();
+  for (Open& open : links_) {
+    if (open.exchange->has_credited(step_)) continue;
+    open.exchange->take_back();
+    if (config_.queue_depth > 0 || !open.failure.empty()) continue;
+    try {
+      open.failure = fmt::format("a step was taken back before it was taken");
+      if (session_.rank() == 0) close_link(open.link.number, open.failure);
+    } catch (const std::exception& e) {
+      session_.log().warn("client",
+                          fmt::format("take_back stream={} error=\"{}\"", name(), e.what()));
     }
-    throw;
   }
 }
 

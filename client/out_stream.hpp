@@ -62,15 +62,19 @@ private:
   /// @return whether the link is open, the same on all ranks
   bool join(const wire::Matched& matched);
   /// Waits until `poll(exchange)` is true for every link that is alive; links that end are dropped.
+  /// If that fails, what was lent is the application's again all the same.
   template <class Poll>
   void wait_for_links(Poll&& poll, const std::string& what);
+  template <class Poll>
+  void wait_for_all(Poll& poll, const std::string& what);
+  core::Error failed(const Open& open) const;
+  /// From all consumers that have not taken everything. Without staging they lose the link by that.
+  void take_back() noexcept;
+  void close_link(std::uint64_t link, const std::string& why);
   /// True when the link has ended; says why in lost_ if it was not in order.
   bool has_ended(Open& open);
   void drop(std::size_t i);
   void drop_ended();
-  /// Waits until the step just sent is credited; if that fails, what was put is the application's
-  /// again all the same.
-  void hand_over_directly();
   /// Tells the server, now and then, how far this rank has come.
   void report(bool is_last = false);
   /// Moves all links on: true while one has something under way. What fails is filed in its link.

@@ -9,20 +9,34 @@
 
 namespace tremula::client {
 
-/// Repeats `poll` until it says true or the deadline has passed. Spins a moment, then lets others
-/// run, then sleeps up to 0.1 ms at a time, so that waiting ranks do not take the cores from
-/// computing ones.
+/// What a look at something that is waited for has shown.
+enum class Polled {
+  nothing,
+  moved,  ///< not there yet, but on its way: no time to sleep
+  done,
+};
+constexpr Polled polled(bool is_done) { return is_done ? Polled::done : Polled::nothing; }
+constexpr Polled polled(Polled p) { return p; }
+
+/// Repeats `poll` until it says true (or `done`) or the deadline has passed. Spins a moment, then
+/// lets others run, then sleeps up to 0.1 ms at a time, so that waiting ranks do not take the cores
+/// from computing ones.
 /// @param is_patient  called now and then once the wait has become long (20 ms); may throw to end
 /// it
 /// @return            seconds waited, and whether poll said true
 template <class Poll, class Patient>
 std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&& is_patient) {
   using Clock = core::Deadline::Clock;
-  if (poll()) return {0.0, true};
+  if (polled(poll()) == Polled::done) return {0.0, true};
   const auto start = Clock::now();
+  auto idle_since = start;
+  bool has_moved = false;
   auto next_call = start + std::chrono::milliseconds(20);
   for (long turn = 1;; ++turn) {
-    if (poll()) return {core::Deadline::Seconds(Clock::now() - start).count(), true};
+    const Polled now_is = polled(poll());
+    if (now_is == Polled::done)
+      return {core::Deadline::Seconds(Clock::now() - start).count(), true};
+    has_moved = has_moved || now_is == Polled::moved;
     if (turn < 50) continue;
     sched_yield();
     if (turn % 16 != 0) continue;
@@ -32,9 +46,10 @@ std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&&
       next_call = now + std::chrono::milliseconds(20);
       if (deadline.expired()) return {core::Deadline::Seconds(now - start).count(), false};
     }
-    if (now - start > std::chrono::milliseconds(2)) {
-      const timespec nap{.tv_sec = 0,
-                         .tv_nsec = now - start > std::chrono::milliseconds(50) ? 100000 : 20000};
+    if (std::exchange(has_moved, false)) idle_since = now;
+    if (now - idle_since > std::chrono::milliseconds(2)) {
+      const bool is_long = now - idle_since > std::chrono::milliseconds(50);
+      const timespec nap{.tv_sec = 0, .tv_nsec = is_long ? 100000 : 20000};
       nanosleep(&nap, nullptr);
     }
   }

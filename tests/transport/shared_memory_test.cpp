@@ -76,8 +76,9 @@ Errc error_of(const Place& place) {
 TEST(SharedMemory, IsSeenAndWrittenByAPeer) {
   std::byte* mine = allocate(5000);
   std::memset(mine, 3, 5000);
-  const auto place = place_of({mine + 4000, 1000});
-  ASSERT_TRUE(place);
+  const auto loan = lend({mine + 4000, 1000});
+  ASSERT_TRUE(loan);
+  const Place* place = &loan->place;
   EXPECT_EQ(place->offset, 4000u);
   EXPECT_EQ(in_child([&] {
               const Mapping mapping(*place, true);
@@ -95,19 +96,20 @@ TEST(SharedMemory, IsSeenAndWrittenByAPeer) {
 TEST(SharedMemory, IsKnownByAnyPartOfItAndByNothingElse) {
   std::byte* first = allocate(100);
   std::byte* second = allocate(100);
-  EXPECT_TRUE(place_of({first, 100}));
-  EXPECT_TRUE(place_of({second + 99, 1}));
-  EXPECT_NE(place_of({first, 1})->region, place_of({second, 1})->region);
-  EXPECT_FALSE(place_of({first, 101}));
-  EXPECT_FALSE(place_of({first - 1, 2}));
+  EXPECT_TRUE(lend({first, 100}));
+  EXPECT_TRUE(lend({second + 99, 1}));
+  EXPECT_NE(lend({first, 1})->place.region, lend({second, 1})->place.region);
+  EXPECT_FALSE(lend({first, 101}));
+  EXPECT_FALSE(lend({first - 1, 2}));
   const std::byte elsewhere{};
-  EXPECT_FALSE(place_of({&elsewhere, 1}));
+  EXPECT_FALSE(lend({&elsewhere, 1}));
   deallocate(first);
-  EXPECT_FALSE(place_of({first, 1}));
-  EXPECT_TRUE(place_of({second, 100}));
+  EXPECT_FALSE(lend({first, 1}));
+  EXPECT_TRUE(lend({second, 100}));
   deallocate(second);
   EXPECT_THROW(deallocate(second), Error);
   EXPECT_THROW(allocate(0), Error);
+  EXPECT_THROW(allocate(~std::size_t{0} - 7), Error);
 }
 
 TEST(SharedMemory, OutlivesItsOwnerForWhoHasMappedIt) {
@@ -120,7 +122,7 @@ TEST(SharedMemory, OutlivesItsOwnerForWhoHasMappedIt) {
 
 TEST(SharedMemory, SaysWhenItsOwnerNeedsItNoLonger) {
   std::byte* mine = allocate(10);
-  const Mapping mapping(*place_of({mine, 10}), false);
+  const Mapping mapping(lend({mine, 10})->place, false);
   EXPECT_FALSE(mapping.is_abandoned());
   deallocate(mine);
   EXPECT_TRUE(mapping.is_abandoned());
@@ -130,7 +132,8 @@ TEST(SharedMemory, SaysWhenItsOwnerNeedsItNoLonger) {
 TEST(SharedMemory, TakenBackIsOutOfReachForWhoHasMappedIt) {
   std::byte* mine = allocate(5000);
   std::memset(mine, 1, 5000);
-  const auto before = *place_of({mine, 5000});
+  auto loan = lend({mine, 5000});
+  const auto before = loan->place;
   const Mapping peer(before, true);
   take_back({mine + 100, 8});
   EXPECT_EQ(mine[4999], std::byte{1});
@@ -138,11 +141,14 @@ TEST(SharedMemory, TakenBackIsOutOfReachForWhoHasMappedIt) {
   mine[1] = std::byte{3};
   EXPECT_EQ(mine[0], std::byte{1});
   EXPECT_EQ(peer.bytes()[1], std::byte{1});
-  EXPECT_TRUE(peer.is_abandoned());
-  const auto now = *place_of({mine, 5000});
+  EXPECT_FALSE(peer.is_abandoned()) << "it is lent";
+  EXPECT_EQ(Mapping(before, false).bytes()[1], std::byte{1}) << "others may come to it late";
+  const auto now = lend({mine, 5000})->place;
   EXPECT_NE(now.region, before.region);
   EXPECT_EQ(Mapping(now, false).bytes()[1], std::byte{3});
   deallocate(mine);
+  loan.reset();
+  EXPECT_TRUE(peer.is_abandoned());
   std::byte elsewhere{};
   take_back({&elsewhere, 1});
 }

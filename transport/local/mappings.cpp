@@ -14,7 +14,6 @@ std::span<std::byte> Mappings::find(const Place& place, std::size_t bytes, bool 
     return m.mapping.region() == place.region && m.is_writable == is_writable;
   });
   if (found == mapped_.end()) {
-    std::erase_if(mapped_, [](const Mapped& m) { return m.mapping.is_abandoned(); });
     mapped_.push_back({Mapping(place, is_writable), is_writable});
     found = std::prev(mapped_.end());
   }
@@ -26,6 +25,10 @@ std::span<std::byte> Mappings::find(const Place& place, std::size_t bytes, bool 
                     "{} bytes of memory",
                     place.process, bytes, place.offset, all.size()));
   return all.subspan(place.offset, bytes);
+}
+
+bool Mappings::forget_abandoned() {
+  return std::erase_if(mapped_, [](const Mapped& m) { return m.mapping.is_abandoned(); }) > 0;
 }
 
 }  // namespace tremula::transport::local

@@ -9,10 +9,12 @@ namespace tremula::transport::local {
 /// Memory of peers that stays mapped for as long as its owner needs it. Not thread-safe.
 class Mappings {
 public:
-  /// `bytes` bytes of a peer, from the place's offset on. Valid until the next call after the owner
-  /// has given the memory back.
+  /// `bytes` bytes of a peer, from the place's offset on. Valid until forget_abandoned().
   /// @throws core::Error as Mapping; transport if the memory ends before them
   std::span<std::byte> find(const Place& place, std::size_t bytes, bool is_writable);
+  /// Unmaps what its owner needs no longer.
+  /// @return whether there was any
+  bool forget_abandoned();
 
 private:
   struct Mapped {

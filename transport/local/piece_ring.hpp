@@ -23,6 +23,12 @@ public:
         data_(memory.data() + sizeof(Head)),
         slots_(slots),
         slot_bytes_(slot_bytes) {}
+  /// The end that empties, which may have emptied slots before.
+  static PieceRing reader(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes) {
+    PieceRing ring(memory, slots, slot_bytes);
+    ring.own_ = ring.head_->emptied.load(std::memory_order_relaxed);
+    return ring;
+  }
 
   explicit operator bool() const noexcept { return head_ != nullptr; }
   std::size_t slot_bytes() const noexcept { return slot_bytes_; }

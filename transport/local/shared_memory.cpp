@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <random>
@@ -82,10 +85,19 @@ SharedMemory* find(core::BytesView bytes) {
 }  // namespace
 
 std::string host_identity() {
-  std::string boot;
+  // What the kernel asks of who opens /proc/<pid>/fd/<n> (ptrace(2), "access mode checking").
+  if (prctl(PR_GET_DUMPABLE) != 1) return fmt::format("alone.{:016x}", random_number());
+  std::string boot, line, capabilities;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  return fmt::format("{}.{}.{}.{}", boot, namespace_number("pid"), namespace_number("user"),
-                     geteuid());
+  for (std::ifstream status("/proc/self/status"); std::getline(status, line);)
+    if (line.starts_with("CapPrm:") || line.starts_with("CapEff:"))
+      capabilities += "." + line.substr(line.find_first_not_of("\t ", 7));
+  std::array<uid_t, 3> users{};
+  std::array<gid_t, 3> groups{};
+  getresuid(&users[0], &users[1], &users[2]);
+  getresgid(&groups[0], &groups[1], &groups[2]);
+  return fmt::format("{}.{}.{}.{}.{}{}", boot, namespace_number("pid"), namespace_number("user"),
+                     fmt::join(users, "-"), fmt::join(groups, "-"), capabilities);
 }
 
 void FileTraits::close(int file) noexcept { ::close(file); }
@@ -101,36 +113,39 @@ Pages::~Pages() {
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
 }
 
-SharedMemory::SharedMemory(std::size_t bytes) {
-  open(head_bytes + bytes);
-  pages_ = Pages(file_, head_bytes + bytes, true);
-  new (pages_.bytes().data()) Head{place_.region, {0}};
-}
-
-void SharedMemory::open(std::size_t bytes) {
-  file_ = File(memfd_create("tremula", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+SharedFile::SharedFile(std::size_t bytes)
+    : file_(memfd_create("tremula", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (!file_) throw system_error("expected a file descriptor (ulimit -n)");
-  if (ftruncate(file_.get(), static_cast<off_t>(bytes)) != 0 ||
+  if (ftruncate(file_.get(), static_cast<off_t>(head_bytes + bytes)) != 0 ||
       fcntl(file_.get(), F_ADD_SEALS, seals) != 0)
     throw system_error(fmt::format("expected {} bytes", bytes));
   place_ = {.process = static_cast<std::uint64_t>(getpid()),
             .file = static_cast<std::uint64_t>(file_.get()),
             .region = random_number(),
             .offset = 0};
+  head_ = Pages(file_, head_bytes, true);
+  new (head_.bytes().data()) Head{place_.region, {0}};
+}
+
+SharedFile::~SharedFile() {  // a forked child's copy says nothing of its parent's memory
+  if (place_.process == static_cast<std::uint64_t>(getpid())) head_of(head_).is_abandoned = 1;
+}
+
+SharedMemory::SharedMemory(std::size_t bytes) {
+  core::expects(bytes <= std::numeric_limits<std::ptrdiff_t>::max() - head_bytes, [&] {
+    return fmt::format("shared memory: expected less than 2^63 bytes, found {}", bytes);
+  });
+  file_ = std::make_shared<SharedFile>(bytes);
+  pages_ = Pages(file_->file(), head_bytes + bytes, true);
 }
 
 void SharedMemory::renew() {
   const auto old = pages_.bytes();
-  open(old.size());
-  Pages copy(file_, old.size(), true);
+  const auto file = std::make_shared<SharedFile>(old.size() - head_bytes);
+  const Pages copy(file->file(), old.size(), true);
   std::memcpy(copy.bytes().data() + head_bytes, old.data() + head_bytes, old.size() - head_bytes);
-  new (copy.bytes().data()) Head{place_.region, {0}};
-  head_of(pages_).is_abandoned = 1;
-  Pages(file_, old.size(), true, old.data()).release();  // pages_ owns the address as before
-}
-
-SharedMemory::~SharedMemory() {  // a forked child's copy says nothing of its parent's memory
-  if (place_.process == static_cast<std::uint64_t>(getpid())) head_of(pages_).is_abandoned = 1;
+  Pages(file->file(), old.size(), true, old.data()).release();  // pages_ owns the address as before
+  file_ = file;
 }
 
 std::span<std::byte> SharedMemory::bytes() const noexcept {
@@ -192,13 +207,13 @@ void deallocate(std::byte* memory) {
       "deallocate: expected an address that allocate returned, and that is not freed yet");
 }
 
-std::optional<Place> place_of(core::BytesView bytes) {
+std::optional<Loan> lend(core::BytesView bytes) {
   const std::scoped_lock lock(allocations().mutex);
   const SharedMemory* memory = find(bytes);
   if (memory == nullptr) return std::nullopt;
-  Place place = memory->place();
-  place.offset = static_cast<std::size_t>(bytes.data() - memory->bytes().data());
-  return place;
+  Loan loan = memory->lend();
+  loan.place.offset = static_cast<std::size_t>(bytes.data() - memory->bytes().data());
+  return loan;
 }
 
 void take_back(core::BytesView bytes) {

@@ -26,8 +26,9 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 
-/// Equal in two processes exactly if they can map each other's memory: same boot of the same
-/// machine (whatever name a container gives it), same process numbers, same user.
+/// Equal in two processes only if they can map each other's memory: same boot of the same machine
+/// (whatever name a container gives it), same process numbers, same user, group and capabilities.
+/// No other process has that of one which may not be looked into (PR_SET_DUMPABLE).
 std::string host_identity();
 
 struct FileTraits {
@@ -59,28 +60,49 @@ private:
   std::span<std::byte> bytes_;
 };
 
+/// What peers open: keeps memory there for them, whatever the owner of its address does.
+class SharedFile {
+public:
+  /// @throws core::Error internal if the system does not give it, with its words
+  explicit SharedFile(std::size_t bytes);
+  /// Nobody will be told of it any more.
+  ~SharedFile();
+  SharedFile(const SharedFile&) = delete;
+
+  const File& file() const noexcept { return file_; }
+  const Place& place() const noexcept { return place_; }
+
+private:
+  File file_;
+  Pages head_;
+  Place place_;
+};
+
+/// Where peers find bytes, for as long as this is kept.
+struct Loan {
+  Place place;
+  std::shared_ptr<const SharedFile> file;
+};
+
 /// Zeroed memory of this process that peers can map, sized once; takes room only where it was
 /// written to. Goes back to the system when the last process has unmapped it.
 class SharedMemory {
 public:
-  /// @throws core::Error internal if the system does not give it, with its words
+  /// @throws core::Error invalid_argument if no process has that many bytes, internal if the system
+  /// does not give them, with its words
   explicit SharedMemory(std::size_t bytes);
-  ~SharedMemory();
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
 
   std::span<std::byte> bytes() const noexcept;
   /// Of its first byte.
-  Place place() const noexcept { return place_; }
-  /// Other memory with the same contents at the same address: who has mapped it keeps the old one.
+  Place place() const noexcept { return file_->place(); }
+  Loan lend() const { return {file_->place(), file_}; }
+  /// Other memory with the same contents at the same address: who has mapped the old one keeps it,
+  /// and it can be mapped as long as it is lent. Without effect if it fails.
   void renew();
 
 private:
-  void open(std::size_t bytes);
-
-  File file_;
+  std::shared_ptr<const SharedFile> file_;
   Pages pages_;
-  Place place_;
 };
 
 /// Memory of a peer in this process's address space.
@@ -119,6 +141,6 @@ void deallocate(std::byte* memory);
 /// old one. For exchanges that have failed; nobody else may write to that memory meanwhile.
 void take_back(core::BytesView bytes);
 /// Where peers find these bytes; empty if they are not memory from allocate(). Thread-safe.
-std::optional<Place> place_of(core::BytesView bytes);
+std::optional<Loan> lend(core::BytesView bytes);
 
 }  // namespace tremula::transport::local

@@ -201,6 +201,8 @@ public:
   SharedArray() = default;
   explicit SharedArray(std::size_t count) : count_(count) {
     if (count == 0) return;
+    if (count > static_cast<std::size_t>(-1) / sizeof(T))
+      throw Error(TREMULA_INVALID_ARGUMENT, "SharedArray: expected an array that fits into memory");
     void* memory = nullptr;
     detail::check(tremula_allocate(count * sizeof(T), &memory));
     data_.reset(static_cast<T*>(memory));
@@ -277,8 +279,10 @@ public:
   }
   void wait(Request request) { detail::check(tremula_out_wait(handle_.get(), request.number)); }
   void end_step() {
-    detail::check(tremula_out_end_step(handle_.get()));
-    is_open_ = in_step_ = false;
+    const auto status = tremula_out_end_step(handle_.get());
+    // A field that is missing can still be put; after any other failure the step is over.
+    if (status != TREMULA_INVALID_ARGUMENT) is_open_ = in_step_ = false;
+    detail::check(status);
   }
   void close() { detail::check(tremula_out_close(handle_.get())); }
   Statistics statistics() const {
