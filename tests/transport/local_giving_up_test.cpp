@@ -23,31 +23,31 @@ constexpr std::size_t tags = 3, most_in_flight = 12;
 /// What both sides do at random.
 class Actor {
 public:
-  Actor(Endpoint& link, std::uint64_t seed) : link_(link), random_(seed) {}
+  Actor(Endpoint& end, std::uint64_t seed) : link(end), random_(seed) {}
   virtual ~Actor() = default;
 
   void step() {
     const auto choice = below(16);
-    if (choice < 6 && flights_.size() < most_in_flight) start();
+    if (choice < 6 && flights.size() < most_in_flight) start();
     if (choice == 6) give_up_one();
     if (choice == 7) collect();
-    if (choice > 7) link_.progress();
+    if (choice > 7) link.progress();
   }
   void collect() {
-    std::erase_if(flights_, [this](Flight& flight) {
+    std::erase_if(flights, [this](Flight& flight) {
       if (!flight.request.test()) return false;
       end(flight);
       return true;
     });
   }
   void give_up_one() {
-    if (flights_.empty()) return;
-    const auto at = flights_.begin() + static_cast<std::ptrdiff_t>(below(flights_.size()));
+    if (flights.empty()) return;
+    const auto at = flights.begin() + static_cast<std::ptrdiff_t>(below(flights.size()));
     if (at->request.test()) return collect();
     at->request.reset();
     std::fill(at->bytes.begin(), at->bytes.end(), std::byte{0xee});
     forget(*at);
-    flights_.erase(at);
+    flights.erase(at);
     ++given_up;
   }
   int given_up = 0;
@@ -63,8 +63,8 @@ protected:
   virtual void forget(Flight&) {}
   std::size_t below(std::size_t n) { return random_() % n; }
 
-  Endpoint& link_;
-  std::deque<Flight> flights_;
+  Endpoint& link;
+  std::deque<Flight> flights;
 
 private:
   std::mt19937_64 random_;
@@ -73,11 +73,11 @@ private:
 struct Sender final : Actor {
   using Actor::Actor;
   void start() override {
-    auto& flight = flights_.emplace_back(Bytes(sizes[below(std::size(sizes))]));
+    auto& flight = flights.emplace_back(Bytes(sizes[below(std::size(sizes))]));
     flight.number = numbers++;
     for (std::size_t at = 0; at < flight.bytes.size(); at += sizeof(int))
       std::memcpy(flight.bytes.data() + at, &flight.number, sizeof(int));
-    flight.request = link_.send(0, below(tags), flight.bytes);
+    flight.request = link.send(0, below(tags), flight.bytes);
     sent.insert(flight.number);
   }
   void forget(Flight& flight) override { sent.erase(flight.number); }
@@ -89,8 +89,8 @@ struct Sender final : Actor {
 struct Receiver final : Actor {
   using Actor::Actor;
   void start() override {
-    auto& flight = flights_.emplace_back(Bytes(700 * kibi));
-    flight.request = link_.receive(0, below(tags), flight.bytes);
+    auto& flight = flights.emplace_back(Bytes(700 * kibi));
+    flight.request = link.receive(0, below(tags), flight.bytes);
   }
   void end(Flight& flight) override {
     int found = 0;

@@ -91,7 +91,7 @@ TEST(LocalRings, TakeNoMoreCommandsThanTheyHaveRoomFor) {
     ASSERT_EQ(written, slots - 1) << "one is kept clear";
     for (std::size_t i = 0; i < written; ++i) {
       const auto command = reader.front();
-      ASSERT_TRUE(command);
+      if (!command) FAIL() << "command " << i << " is lost";
       ASSERT_EQ(command->tag, i);
       reader.pop(*command);
     }

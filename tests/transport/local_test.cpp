@@ -143,7 +143,7 @@ TEST(Local, TakesMemoryOnlyWhereMessagesWere) {
   const auto before = shared_bytes();
   const Pair pair;
   const auto taken = [&] { return shared_bytes() - before; };
-  EXPECT_LE(taken(), 2 * 12 * kibi) << "two inboxes with a lane each";
+  EXPECT_LE(taken(), 24 * kibi) << "two inboxes with a lane each";
   Bytes in(mebi);
   const Bytes out = filled(mebi, 1);
   for (const std::size_t bytes : {std::size_t{8}, 4 * kibi, mebi}) {

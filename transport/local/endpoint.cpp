@@ -60,7 +60,7 @@ void LocalEndpoint::connect(std::span<const Address> peers, Deadline deadline) {
 }
 
 void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline deadline) {
-  core::expects(door_.has_value(), "local: an endpoint is connected once");
+  core::expects(door_ != nullptr, "local: an endpoint is connected once");
   std::deque<PeerDoor> doors;
   std::vector<std::uint64_t> regions;
   for (const auto& [rank, address] : peers) {
@@ -69,24 +69,25 @@ void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline dead
     by_rank_.resize(std::max(by_rank_.size(), static_cast<std::size_t>(rank) + 1));
   }
   if (peers.empty()) return door_.reset();
-  memory_.emplace(Inbox::bytes_for(peers.size()));
-  inbox_ = Inbox::make(memory_->bytes(), regions);
+  memory_ = std::make_unique<SharedMemory>(Inbox::bytes_for(peers.size()));
+  const Inbox mine = Inbox::make(memory_->bytes(), regions);
+  if (mine.has_bells()) bells_ = mine.bells();
   door_->open(memory_->place());
 
   for (std::size_t lane = 0; lane < peers.size(); ++lane)
     with_rank_in_errors(peers[lane].rank, [&] {
       Mapping mapping(*wait([&] { return doors[lane].inbox(); }, deadline), true);
       const Inbox inbox(mapping.bytes());
-      const auto mine = inbox.lane_of(door_->region());
-      if (!mine) throw Error(Errc::transport, "it was given other addresses than this rank's");
-      inbox.lane(*mine).is_connected = 1;
-      peers_.emplace_back(peers[lane].rank, std::move(mapping), *mine, inbox_->lane(lane), pool_);
+      const auto its_lane = inbox.lane_of(door_->region());
+      if (!its_lane) throw Error(Errc::transport, "it was given other addresses than this rank's");
+      inbox.lane(*its_lane).is_connected = 1;
+      peers_.emplace_back(peers[lane].rank, std::move(mapping), *its_lane, mine.lane(lane), pool_);
     });
   for (std::size_t lane = 0; lane < peers.size(); ++lane)
     with_rank_in_errors(peers[lane].rank, [&] {
       wait(
           [&] {
-            if (inbox_->lane(lane).is_connected != 0) return true;
+            if (mine.lane(lane).is_connected != 0) return true;
             if (peers_[lane].has_closed() || peers_[lane].has_died())
               throw Error(Errc::peer_lost, "it left before this side connected");
             return false;
@@ -95,7 +96,7 @@ void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline dead
     });
   for (Peer& peer : peers_) {
     by_rank_[static_cast<std::size_t>(peer.rank())] = &peer;
-    if (!inbox_->has_bells()) watched_.push_back(&peer);
+    if (bells_.empty()) watched_.push_back(&peer);
   }
   door_.reset();
 }
@@ -129,14 +130,14 @@ Request LocalEndpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
 }
 
 void LocalEndpoint::watch(Peer& peer) {
-  if (!inbox_->has_bells() || peer.is_watched || !peer.is_busy()) return;
+  if (bells_.empty() || peer.is_watched || !peer.is_busy()) return;
   peer.is_watched = true;
   watched_.push_back(&peer);
 }
 
 void LocalEndpoint::answer_bells() {
   std::size_t lane = 0;
-  for (auto& bells : inbox_->bells()) {
+  for (auto& bells : bells_) {
     std::uint64_t rung = bells.load(std::memory_order_relaxed);
     if (rung != 0)
       rung = bells.exchange(0, std::memory_order_acquire);  // what comes later rings again
@@ -152,7 +153,7 @@ void LocalEndpoint::answer_bells() {
 
 void LocalEndpoint::progress() {
   if (peers_.empty()) return;
-  if (inbox_->has_bells()) {
+  if (!bells_.empty()) {
     answer_bells();
     std::erase_if(watched_, [](Peer* peer) {
       peer->progress();

@@ -8,7 +8,7 @@ namespace tremula::transport::local {
 
 class LocalEndpoint final : public Endpoint {
 public:
-  explicit LocalEndpoint(Side side) : side_(side), door_(std::in_place, side) {}
+  explicit LocalEndpoint(Side side) : side_(side), door_(std::make_unique<Door>(side)) {}
 
   Address address() const override { return address_; }
   void connect(std::span<const Address> peers, Deadline deadline) override;
@@ -42,10 +42,10 @@ private:
   void look_for_the_lost();
 
   Side side_;
-  std::optional<Door> door_;  // until connected
+  std::unique_ptr<Door> door_;  // until connected
   Address address_ = door_->address();
-  std::optional<SharedMemory> memory_;
-  std::optional<Inbox> inbox_;  // in it
+  std::unique_ptr<SharedMemory> memory_;         // the inbox
+  std::span<std::atomic<std::uint64_t>> bells_;  // in it; none for few peers
   Pool pool_;
   std::deque<Peer> peers_;      // index = lane
   std::vector<Peer*> by_rank_;  // null where it is not to be reached

@@ -7,10 +7,15 @@ namespace tremula::transport::local {
 
 /// What a List links. In one list at a time.
 template <class Item>
-struct Linked {
+class Linked {
+public:
   Item* before = nullptr;
   Item* next = nullptr;
   std::uint64_t number = 0;  ///< its place in the order of the list
+
+private:
+  friend Item;
+  Linked() = default;
 };
 
 /// Items in the order of their numbers; owns none of them. Adding the latest and removing any cost

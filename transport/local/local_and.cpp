@@ -91,6 +91,7 @@ public:
       ranks_here.push_back(static_cast<Rank>(rank));
     }
     std::vector<local::LocalEndpoint::Neighbour> neighbours;
+    neighbours.reserve(here.size());
     for (std::size_t i = 0; i < here.size(); ++i) neighbours.push_back({ranks_here[i], here[i]});
     near_.connect_some(neighbours, deadline);
     far_->connect(everywhere, deadline);  // all of them, for it may be collective
@@ -154,6 +155,7 @@ LocalAnd::LocalAnd(std::unique_ptr<Transport> far, std::string identity)
 std::vector<std::string> LocalAnd::offers() const {
   const auto far = far_->offers();
   std::vector<std::string> offers;
+  offers.reserve(2 * far.size());
   for (const auto& offer : far) offers.push_back(std::string(prefix) + offer);
   offers.insert(offers.end(), far.begin(), far.end());
   return offers;
