@@ -4,7 +4,8 @@
 //
 // Two things make a large copy slow, and both are dealt with here. A store into a line that is not
 // in the cache first reads that line: whole lines are *streamed*, written past the cache (gathering
-// runs of 512 bytes was 1.2 times as fast with it, scattering them 2.1 times). And a core waits for
+// runs of 512 bytes was 1.2 times as fast with it, scattering them 2.1 times), those of long runs
+// four pages side by side (1.3 times as fast for 256 MiB from another process). And a core waits for
 // one miss after the other where runs are too short for the hardware to foresee the next: bars are
 // queued, their lines prefetched when they come and copied when some others have come (1.3 to 2
 // times as fast for runs of 8 to 512 bytes). Wider registers than those of SSE2 gained nothing over
@@ -61,6 +62,14 @@ inline void copy_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes)
 #ifdef __SSE2__
 inline constexpr bool can_stream = true;
 
+inline void stream_line(std::byte* to, const std::byte* from) {
+  __m128i line[4];
+  for (int i = 0; i < 4; ++i) line[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i);
+  for (int i = 0; i < 4; ++i) _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, line[i]);
+}
+
+inline constexpr std::ptrdiff_t page = 4096, pages_at_a_time = 4, page_foresight = 1024;
+
 /// As copy_run; whole cache lines are written past the cache.
 /// @param foresight  `from` is prefetched so many bytes ahead; 0 if that was done before
 inline void stream_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes,
@@ -70,11 +79,16 @@ inline void stream_run(std::byte* to, const std::byte* from, std::ptrdiff_t byte
     at = std::min(cache_line - begun, bytes);
     copy_run(to, from, at);
   }
+  // Pages side by side, so that several of them are read from memory at a time.
+  for (; at + pages_at_a_time * page <= bytes; at += pages_at_a_time * page)
+    for (std::ptrdiff_t line = at; line < at + page; line += cache_line)
+      for (std::ptrdiff_t p = line; p < line + pages_at_a_time * page; p += page) {
+        __builtin_prefetch(from + p + page_foresight);
+        stream_line(to + p, from + p);
+      }
   for (; at + cache_line <= bytes; at += cache_line) {
     if (foresight > 0 && at + foresight < bytes) __builtin_prefetch(from + at + foresight);
-    for (std::ptrdiff_t i = at; i < at + cache_line; i += 16)
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
-                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+    stream_line(to + at, from + at);
   }
   copy_run(to + at, from + at, bytes - at);
 }

@@ -208,6 +208,35 @@ TEST(ExchangeLending, MessagesBetweenContiguousPartsAreNotCopied) {
   for (auto& out : k.outs) EXPECT_EQ(out->traffic().copied_bytes, 0u);
 }
 
+TEST(ExchangeLending, APartMayBeAskedForBeforeTheLastPiecesOfAnotherAreKnownToBeSent) {
+  Network network(0);  // a send ends when it is received, and is seen to only when it is looked at
+  auto from = field("shape=1500x700 grid=1x1"), to = field("shape=1500x700 grid=1x1 store=column");
+  from.push_back(from[0]);
+  to.push_back(to[0]);
+  from[1].name = to[1].name = "g";
+  Coupling k(network, from, to, 0);
+  std::vector<std::int64_t> data(1500 * 700), got(1500 * 700);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    for (std::size_t f = 0; f < 2; ++f)
+      k.outs[0]->put(step, f, std::as_bytes(std::span(data)), false);
+    k.outs[0]->send(step);
+    soon(k, [&] { return k.ins[0]->is_complete(); });
+    for (std::size_t turn = 0; turn < 6; ++turn) {
+      k.ins[0]->begin_again(turn % 2);
+      // The producer looks seldom: between two looks the consumer takes the last pieces and asks
+      // for the next part.
+      for (int i = 0; !k.ins[0]->fetch_some(turn % 2, std::as_writable_bytes(std::span(got)));
+           ++i) {
+        ASSERT_LT(i, 100000);
+        if (i % 50 == 49) k.outs[0]->is_idle();
+      }
+    }
+    soon(k, [&] { return k.ins[0]->can_finish_step(); });
+    k.ins[0]->finish_step();
+    soon(k, [&] { return k.outs[0]->is_credited(step + 1); });
+  }
+}
+
 TEST(ExchangeLending, WhatIsLentIsTakenBackWithTheExchange) {
   Network network;
   Coupling k(network, field("shape=64x64 grid=1x1"), field("shape=64x64 grid=1x1"), 0, all);
