@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "client/in_exchange.hpp"
@@ -51,6 +52,22 @@ std::vector<std::int64_t> part_of(const Layout& layout, Rank rank, Value value) 
 /// Whether two ranks can map each other's memory.
 using IsNear = std::function<bool(Rank producer, Rank consumer)>;
 
+/// A send whose end is seen some looks later than it is.
+class LateSend final : public transport::Operation {
+public:
+  LateSend(transport::Request inner, int looks) : inner_(std::move(inner)), looks_(looks) {}
+  std::optional<std::size_t> test() override {
+    if (!inner_.test() || looks_-- > 0) return std::nullopt;
+    return inner_.bytes();
+  }
+  void cancel() noexcept override { inner_.reset(); }
+  void release() noexcept override { delete this; }
+
+private:
+  transport::Request inner_;
+  int looks_;
+};
+
 /// A loopback endpoint whose peers may be near: they all live in this process.
 class MaybeNear final : public transport::Endpoint {
 public:
@@ -61,13 +78,17 @@ public:
     end_->connect(peers, deadline);
   }
   transport::Request send(Rank peer, transport::Tag tag, core::BytesView bytes) override {
-    return end_->send(peer, tag, bytes);
+    auto request = end_->send(peer, tag, bytes);
+    return late_looks == 0 ? std::move(request)
+                           : transport::Request(new LateSend(std::move(request), late_looks));
   }
   transport::Request receive(Rank peer, transport::Tag tag, std::span<std::byte> bytes) override {
     return end_->receive(peer, tag, bytes);
   }
   void progress() override { end_->progress(); }
   bool is_near(Rank peer) const noexcept override { return is_near_(peer); }
+
+  int late_looks = 0;  ///< see LateSend
 
 private:
   std::unique_ptr<transport::Endpoint> end_;
@@ -102,7 +123,7 @@ struct Coupling {
                                        *in_ends[static_cast<std::size_t>(r)], 7, queue_depth));
   }
   index_calc::PlanCache plans;
-  std::vector<std::unique_ptr<transport::Endpoint>> out_ends, in_ends;
+  std::vector<std::unique_ptr<MaybeNear>> out_ends, in_ends;
   std::vector<std::unique_ptr<OutExchange>> outs;
   std::vector<std::unique_ptr<InExchange>> ins;
 };
