@@ -47,6 +47,20 @@ TEST(Account, CountsAStepWhenTheLastRankHasIt) {
   EXPECT_EQ(account.total().steps(), 3u);
 }
 
+TEST(Account, SumsCopiesAndTakesTheLongestTimes) {
+  Account account(2);
+  for (const int rank : {0, 1}) {
+    wire::Counters counters = said(1, 1, 1);
+    counters.set_copied_bytes(100 + static_cast<std::uint64_t>(rank));
+    counters.set_copy_seconds(0.5 + rank);
+    counters.set_wire_seconds(2.5 - rank);
+    account.record(rank, counters);
+  }
+  EXPECT_EQ(account.total().copied_bytes(), 201u);
+  EXPECT_EQ(account.total().copy_seconds(), 1.5);
+  EXPECT_EQ(account.total().wire_seconds(), 2.5);
+}
+
 TEST(Account, ReplacesWhatARankSaidBefore) {
   Account account(2);
   account.record(1, said(1, 2, 3, 4, 5, "x"));
