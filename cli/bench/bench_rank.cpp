@@ -109,6 +109,9 @@ private:
     remember(out);
     for (int i = 0; options_.is_serial && i < serial_steps; ++i, ++step) {
       part_.fill(step);
+      const double rested = now() + 20e-6;  // the consumer has verified and waits again
+      while (now() < rested) {
+      }
       slot_.moments[static_cast<std::size_t>(i)] = now();
       hand_over(out, number, part_);
       out.wait_taken(step);
@@ -187,10 +190,12 @@ private:
     const Rank pairs = std::min(options_.producers, options_.consumers);
     const std::string name = slot_.transport;
     std::unique_ptr<transport::Endpoint> endpoint;
-    for (const auto& offer : session.offers())
-      if (endpoint == nullptr && offer.offer().starts_with(name))
-        endpoint = session.open_endpoint(
-            offer.offer(), is_producer_ ? transport::Side::producer : transport::Side::consumer);
+    const auto side = is_producer_ ? transport::Side::producer : transport::Side::consumer;
+    for (const bool is_whole : {true, false})  // the offer, without the host that it may end at
+      for (const auto& offer : session.offers())
+        if (endpoint == nullptr &&
+            (is_whole ? offer.offer() == name : offer.offer().starts_with(name + "@")))
+          endpoint = session.open_endpoint(offer.offer(), side);
     const auto address = endpoint->address();
     std::memcpy(slot_.address, address.data(), address.size());
     slot_.address_bytes = address.size();

@@ -38,7 +38,7 @@ inline constexpr int limit_rounds = 7;
 /// Steps that follow each other without lockstep, each when the one before has been taken; their
 /// times end up in BenchSlot::moments. Only where a step is small, and each rank has a core.
 inline constexpr int serial_steps = 400;
-inline constexpr core::Index most_serial_bytes = 1 << 20;
+inline constexpr core::Index most_serial_bytes = 1 << 12;
 /// Of a producer that computes as long as a step takes; not in lockstep.
 inline constexpr int computing_steps = 20;
 

@@ -65,7 +65,7 @@ echo "as many processes and one with a process for each rank."
 head "One host"
 one="grid=1x1" two="grid=2x1"
 for size in "1 KiB:128x1" "64 KiB:8192x1" "1 MiB:1024x128" "16 MiB:2048x1024" "256 MiB:32768x1024" "1 GiB:131072x1024"; do
-  steps=$([ "${size%%:*}" = "1 GiB" ] && echo 5 || echo 15)
+  steps=$([ "${size%%:*}" = "1 GiB" ] && echo 3 || echo 9)
   for arrays in producers ordinary; do
     line "contiguous ${size%%:*} 1x1" $arrays 0 "" --steps "$steps" --from "shape=${size##*:} $one" --to "shape=${size##*:} $one"
   done
@@ -105,12 +105,16 @@ if [ "$(id -u)" -ne 0 ] || ! ip netns add tremula-bench-a 2>/dev/null; then
 fi
 trap 'ip netns del tremula-bench-a; ip netns del tremula-bench-b 2>/dev/null || true' EXIT
 ip netns add tremula-bench-b
-ip link add tremula-a netns tremula-bench-a type veth peer name tremula-b netns tremula-bench-b
+ip -n tremula-bench-a link add tremula-a type veth peer name tremula-b netns tremula-bench-b
 for end in "a 1" "b 2"; do
   set -- $end
   ip -n "tremula-bench-$1" addr add "10.219.7.$2/24" dev "tremula-$1"
   ip -n "tremula-bench-$1" link set "tremula-$1" up
   ip -n "tremula-bench-$1" link set lo up
+done
+for _ in $(seq 50); do # an interface without a carrier is none
+  ip -n tremula-bench-a -br link show tremula-a | grep -q UP && ip -n tremula-bench-b -br link show tremula-b | grep -q UP && break
+  sleep 0.1
 done
 head "Two network namespaces joined by a veth pair, tcp;ofi_rxm"
 between=(--transport ofi --ofi-provider "tcp;ofi_rxm" --namespaces tremula-bench-a=10.219.7.1,tremula-bench-b=10.219.7.2)
