@@ -5,9 +5,9 @@
 // Two things make a large copy slow, and both are dealt with here. A store into a line that is not
 // in the cache first reads that line: whole lines are *streamed*, written past the cache (gathering
 // runs of 512 bytes was 1.2 times as fast with it, scattering them 2.1 times), those of long runs
-// four pages side by side (1.3 times as fast for 256 MiB from another process). And a core waits for
-// one miss after the other where runs are too short for the hardware to foresee the next: bars are
-// queued, their lines prefetched when they come and copied when some others have come (1.3 to 2
+// four pages side by side (1.3 times as fast for 256 MiB from another process). And a core waits
+// for one miss after the other where runs are too short for the hardware to foresee the next: bars
+// are queued, their lines prefetched when they come and copied when some others have come (1.3 to 2
 // times as fast for runs of 8 to 512 bytes). Wider registers than those of SSE2 gained nothing over
 // this.
 #include <algorithm>
