@@ -180,10 +180,10 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
     return true;
   }
   Peer& peer = peers_[message];
-  if (!peer.asked.is_open) ask_for(message, part, local);
+  if (!peer.asked.is_open && !ask_for(message, part, local)) return false;
   const Rank rank = plan_.messages[message].peer;
   const bool is_here = !peer.is_near ? take_pieces(message, p, local)
-                       : peer.asked.is_delivery || take_from_ring(message, p, place, local)
+                       : peer.asked.loan || take_from_ring(message, p, place, local)
                            ? take_delivery(peer, rank)
                            : false;
   // What has failed at the peer is seen by its message, not by its ring.
@@ -192,12 +192,14 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
   return is_here;
 }
 
-void InExchange::ask_for(std::size_t message, std::size_t part, std::span<std::byte> local) {
+bool InExchange::ask_for(std::size_t message, std::size_t part, std::span<std::byte> local) {
   Peer& peer = peers_[message];
-  if (!peer.ask_request.test()) return;  // the last one is still on its way
+  if (!peer.ask_request.test()) return false;  // the last one is still on its way
   const Rank rank = plan_.messages[message].peer;
-  const auto memory = peer.is_near ? transport::local::lend(local) : std::nullopt;
-  peer.asked = {.is_open = true, .is_delivery = memory.has_value(), .local = local};
+  peer.asked = {};
+  peer.asked.is_open = true;
+  if (peer.is_near) peer.asked.loan = transport::local::lend(local);
+  const auto& memory = peer.asked.loan;
   PartPlace place{.part = part};
   if (memory)
     place = local_place(part, memory->place,
@@ -213,6 +215,7 @@ void InExchange::ask_for(std::size_t message, std::size_t part, std::span<std::b
                 bytes.first<proto::package_header_bytes>());
   proto::encode(place, bytes.last<proto::part_place_bytes>());
   peer.ask_request = endpoint_.send(rank, tags::credit, peer.ask);
+  return true;
 }
 
 bool InExchange::take_delivery(Peer& peer, Rank rank) {
@@ -309,12 +312,11 @@ bool InExchange::take_pieces(std::size_t message, const Message::Part& part,
 void InExchange::give_up_fetching() noexcept {
   for (Peer& peer : peers_) {
     for (auto& piece : peer.pieces) piece.reset();
-    if (!peer.asked.is_open || !peer.asked.is_delivery) continue;
     try {
-      transport::local::take_back(peer.asked.local);
+      if (peer.asked.loan) transport::local::take_back(*peer.asked.loan);
     } catch (const core::Error&) {  // no memory for a copy: the producer may still write
     }
-    peer.asked.is_delivery = false;
+    peer.asked = {};
   }
 }
 

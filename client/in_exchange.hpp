@@ -75,8 +75,7 @@ private:
     bool is_open = false;
     Index done = 0, posted = 0;  // elements
     std::size_t pieces_done = 0, pieces_posted = 0;
-    bool is_delivery = false;          // the producer writes it into `local`
-    std::span<const std::byte> local;  // of a delivery
+    std::optional<transport::local::Loan> loan;  // the producer writes it there
   };
   struct Peer {
     bool is_near = false;
@@ -103,7 +102,8 @@ private:
   void take_places(std::size_t message);
   void tell(std::size_t message, proto::PackageKind kind, std::uint64_t step);
   bool fetch(std::size_t message, std::size_t part, std::span<std::byte> local);
-  void ask_for(std::size_t message, std::size_t part, std::span<std::byte> local);
+  /// False if it cannot be asked for at the moment.
+  bool ask_for(std::size_t message, std::size_t part, std::span<std::byte> local);
   bool take_delivery(Peer& peer, Rank rank);
   bool take_from_ring(std::size_t message, const Message::Part& part, const proto::PartPlace& place,
                       std::span<std::byte> local);

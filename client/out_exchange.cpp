@@ -42,12 +42,20 @@ void OutExchange::take_back() noexcept {
     for (auto& piece : peer.pieces) piece.reset();
   }
   for (Slot& slot : slots_) {
-    if (!std::exchange(slot.is_mapped, false) || has_credited(slot.step + 1)) continue;
-    try {
-      for (const auto& lent : slot.lent) transport::local::take_back(lent);
-    } catch (const core::Error&) {  // no memory for a copy: a peer may see what is written next
-    }
+    if (!std::exchange(slot.is_mapped, false) || !may_be_read(slot)) continue;
+    for (const auto& loan : slot.loans) try {
+        if (loan) transport::local::take_back(*loan);
+      } catch (const core::Error&) {  // no memory for a copy: a peer may see what is written next
+      }
   }
+}
+
+bool OutExchange::may_be_read(const Slot& slot) const {
+  for (std::size_t m = 0; m < peers_.size(); ++m)
+    if (peers_[m].is_near && !peers_[m].has_left && peers_[m].credited <= slot.step &&
+        !endpoint_.has_ended(plan_.messages[m].peer))
+      return true;
+  return false;
 }
 
 void OutExchange::make_staging() {
@@ -265,6 +273,7 @@ void OutExchange::post(Slot& slot, std::size_t message, const proto::PackageHead
 }
 
 void OutExchange::send(std::uint64_t step) {
+  mappings_.forget_abandoned();
   Slot& s = slot(step);
   s.sent_at = core::Deadline::Clock::now();
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {

@@ -103,6 +103,8 @@ private:
   void serve(std::size_t message);
   bool serve_by_ring(Peer& peer, const Message::Part& part);
   bool serve_by_messages(Peer& peer, Rank rank, const Message::Part& part);
+  /// A peer may still copy out of what the slot lends.
+  bool may_be_read(const Slot& slot) const;
   /// True when nothing of the slot is on its way any more.
   bool is_free(Slot& slot);
 

@@ -134,6 +134,10 @@ bool OutStream::join(const wire::Matched& matched) {
 
 bool OutStream::has_ended(Open& open) {
   if (open.exchange->has_left()) return true;
+  if (open.is_given_up) {
+    lost_ = fmt::format("consumer group '{}': {}", open.link.peer_group, open.failure);
+    return true;
+  }
   const auto end = session_.control().link_end(open.link.number);
   if (!end) return false;
   if (end->lost) lost_ = end->why;
@@ -152,6 +156,7 @@ void OutStream::drop(std::size_t i) {
 
 void OutStream::drop_ended() {
   const auto hold = progress_.hold();
+  make_progress();  // who has taken everything before it went needs nothing taken back
   for (std::size_t i = 0; i < links_.size();)
     if (has_ended(links_[i]))
       drop(i);
@@ -275,10 +280,13 @@ bool OutStream::is_taken(std::uint64_t step) {
   const auto hold = progress_.hold();
   make_progress();
   bool is_all = true;
-  for (const Open& open : links_) {
+  for (Open& open : links_) {
     if (open.exchange->has_credited(step + 1)) continue;
-    if (!open.failure.empty()) throw failed(open);
     is_all = false;
+    if (open.failure.empty()) continue;
+    // Perhaps the consumer died: the server knows within a moment, and the next call drops it.
+    if (!wait_for([&] { return has_ended(open); }, core::Deadline::after(2), [] {}).second)
+      throw failed(open);
   }
   return is_all;
 }
@@ -330,7 +338,8 @@ void OutStream::take_back() noexcept {
     open.exchange->take_back();
     if (config_.queue_depth > 0 || !open.failure.empty()) continue;
     try {
-      open.failure = fmt::format("a step was taken back before it was taken");
+      open.failure = "a step was taken back before it was taken";
+      open.is_given_up = true;
       if (session_.rank() == 0) close_link(open.link.number, open.failure);
     } catch (const std::exception& e) {
       session_.log().warn("client",

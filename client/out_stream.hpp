@@ -46,6 +46,7 @@ private:
     Link link;
     std::unique_ptr<OutExchange> exchange;  // uses link.endpoint: destroyed first
     std::string failure;                    // of a send
+    bool is_given_up = false;               // by this side
   };
 
   void hand_over(int field, std::span<const std::byte> local, bool may_lend);

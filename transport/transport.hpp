@@ -129,10 +129,12 @@ public:
   /// True if this process and `peer`'s can map each other's memory (local/shared_memory.hpp).
   /// @pre connected
   virtual bool is_near(Rank) const noexcept { return false; }
+  /// True if `peer`'s process is known to have ended: it touches no memory any more. @pre is_near
+  virtual bool has_ended(Rank) const noexcept { return false; }
 };
 
-/// One way of moving bytes: "loopback", "local", "ofi", "mpi". Chosen at run time; several may live in one
-/// process.
+/// One way of moving bytes: "loopback", "local", "ofi", "mpi". Chosen at run time; several may live
+/// in one process.
 class Transport {
 public:
   virtual ~Transport() = default;

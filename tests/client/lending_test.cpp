@@ -158,6 +158,20 @@ TEST(Lending, AStepThatIsNotTakenInTimeIsTheProducersAgain) {
     std::ranges::fill(a.values(), 2);
     has_given_up = true;
     EXPECT_TRUE(a.is_all(2));
+    try {  // once; the stream may go on without that consumer
+      out.begin_step();
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::peer_lost) << error.what();
+    }
+    out.begin_step();
+    out.put(0, a.bytes());
+    out.end_step();
+    try {
+      out.close();
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
   });
   world.start("consumer", 1, [&](Session& s) {
     InStream in(s, "s");

@@ -110,6 +110,7 @@ public:
     if (has_far_) far_->progress();
   }
   bool is_near(Rank peer) const noexcept override { return near_.is_near(peer); }
+  bool has_ended(Rank peer) const noexcept override { return near_.has_ended(peer); }
 
 private:
   friend class MixedOperation;

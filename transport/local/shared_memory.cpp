@@ -216,9 +216,10 @@ std::optional<Loan> lend(core::BytesView bytes) {
   return loan;
 }
 
-void take_back(core::BytesView bytes) {
+void take_back(const Loan& loan) {
   const std::scoped_lock lock(allocations().mutex);
-  if (SharedMemory* memory = find(bytes)) memory->renew();
+  for (const auto& [at, memory] : allocations().memory)
+    if (memory->place().region == loan.place.region) return memory->renew();
 }
 
 }  // namespace tremula::transport::local

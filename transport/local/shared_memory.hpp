@@ -136,10 +136,10 @@ std::byte* allocate(std::size_t bytes);
 /// Peers that are copying at this moment keep it until they have finished.
 /// @throws core::Error invalid_argument if `memory` did not come from allocate()
 void deallocate(std::byte* memory);
-/// From now on no peer reads or writes these bytes, whatever it was told before: their memory from
-/// allocate(), if they are in any, is replaced by a copy at the same address, while peers keep the
-/// old one. For exchanges that have failed; nobody else may write to that memory meanwhile.
-void take_back(core::BytesView bytes);
+/// From now on no peer reads or writes what was lent: the memory is replaced by a copy at the same
+/// address, while peers keep the old one; without effect where that has been done. For exchanges
+/// that have failed. Nobody else may write to that allocation meanwhile.
+void take_back(const Loan& loan);
 /// Where peers find these bytes; empty if they are not memory from allocate(). Thread-safe.
 std::optional<Loan> lend(core::BytesView bytes);
 
