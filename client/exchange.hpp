@@ -54,6 +54,9 @@ inline constexpr std::size_t ring_slot_bytes = std::size_t{128} << 10;
 /// A contiguous part up to this size costs more to walk than to copy.
 inline constexpr std::size_t short_part_bytes = std::size_t{64} << 10;
 
+/// Parts of staging begin on a cache line.
+constexpr std::size_t line_aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /// Bytes of the message that tells where the parts lie.
 inline std::size_t places_bytes(const Message& message) {
   return proto::package_header_bytes + message.parts.size() * proto::part_place_bytes;

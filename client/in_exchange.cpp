@@ -12,12 +12,6 @@ namespace tremula::client {
 using proto::PackageKind, proto::PartPlace;
 using transport::local::PieceRing;
 
-namespace {
-
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace
-
 InExchange::InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
                        int queue_depth)
     : plan_(std::move(plan)),
@@ -30,7 +24,7 @@ InExchange::InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::ui
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     const Message& message = plan_.messages[m];
     peers_[m].is_near = endpoint_.is_near(message.peer);
-    staging += aligned(is_sent(m) ? message.bytes : places_bytes(message));
+    staging += line_aligned(is_sent(m) ? message.bytes : places_bytes(message));
     if (is_direct_ && !peers_[m].is_near && !message.is_contiguous())
       bounce += pieces_under_way * plan_.piece_bytes;
   }
@@ -51,7 +45,7 @@ InExchange::InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::ui
       slot.incoming[m].bytes = slot.staging.span().subspan(at, bytes);
       slot.incoming[m].places.resize(message.parts.size());
       slot.incoming[m].is_fetched.resize(message.parts.size());
-      at += aligned(bytes);
+      at += line_aligned(bytes);
       receive(slot, m);
     }
   }

@@ -12,12 +12,6 @@ namespace tremula::client {
 using proto::PackageKind, proto::PartPlace;
 using transport::local::PieceRing, transport::local::SharedMemory;
 
-namespace {
-
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-}  // namespace
-
 OutExchange::OutExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
                          std::uint64_t first_step, int queue_depth)
     : plan_(std::move(plan)),
@@ -43,10 +37,12 @@ void OutExchange::take_back() noexcept {
   }
   for (Slot& slot : slots_) {
     if (!std::exchange(slot.is_mapped, false) || !may_be_read(slot)) continue;
-    for (const auto& loan : slot.loans) try {
+    for (const auto& loan : slot.loans) {
+      try {
         if (loan) transport::local::take_back(*loan);
       } catch (const core::Error&) {  // no memory for a copy: a peer may see what is written next
       }
+    }
   }
 }
 
@@ -64,8 +60,8 @@ void OutExchange::make_staging() {
     std::size_t own = 0;
     for (std::size_t m = 0; m < peers_.size(); ++m) {
       const Message& message = plan_.messages[m];
-      own += aligned(is_sent(m) ? message.bytes : places_bytes(message));
-      if (!is_direct_ && peers_[m].is_near) shared += aligned(message.bytes);
+      own += line_aligned(is_sent(m) ? message.bytes : places_bytes(message));
+      if (!is_direct_ && peers_[m].is_near) shared += line_aligned(message.bytes);
     }
     slot.staging = core::Buffer(own);
     slot.requests.resize(peers_.size());
@@ -81,12 +77,12 @@ void OutExchange::make_staging() {
       const Message& message = plan_.messages[m];
       const std::size_t bytes = is_sent(m) ? message.bytes : places_bytes(message);
       slot.messages.push_back(slot.staging.span().subspan(own, bytes));
-      own += aligned(bytes);
+      own += line_aligned(bytes);
       if (is_sent(m)) {
         slot.packed.push_back(slot.messages.back());
       } else if (!is_direct_) {
         slot.packed.push_back(shared_->bytes().subspan(shared, message.bytes));
-        shared += aligned(message.bytes);
+        shared += line_aligned(message.bytes);
       }
     }
   }
@@ -101,7 +97,7 @@ void OutExchange::make_rings() {
       ++bounce;
   }
   const std::size_t slot_bytes = std::min(plan_.piece_bytes, ring_slot_bytes);
-  const std::size_t ring_bytes = aligned(PieceRing::bytes_of(ring_slots, slot_bytes));
+  const std::size_t ring_bytes = line_aligned(PieceRing::bytes_of(ring_slots, slot_bytes));
   if (rings > 0) shared_ = std::make_unique<SharedMemory>(rings * ring_bytes);
   bounce_ = core::Buffer(bounce * pieces_under_way * plan_.piece_bytes);
   rings = bounce = 0;

@@ -14,7 +14,7 @@ csv=$folder/stream.csv
 echo "case,arrays,queue_depth,transport,step_bytes,step_seconds,memcpy_seconds,ratio_to_memcpy,ratio_to_raw,copies_per_byte,latencies,lost_share,times_as_fast_as_pdgemr2d" >"$csv"
 
 value() { sed -n "s/^ *\"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" <<<"$json"; }
-head() {
+heading() {
   printf '\n%s\n%-30s %-11s %3s %10s %10s %8s %6s %7s %9s %6s %8s\n' "$1" case arrays Q step GB/s \
     memcpy raw copies latencies lost pdgemr2d
 }
@@ -62,7 +62,7 @@ echo "one after the other, in one-way latencies. lost: share of its time that a 
 echo "computes as long as a step takes. pdgemr2d: times as fast as ScaLAPACK's, the better of one job of"
 echo "as many processes and one with a process for each rank."
 
-head "One host"
+heading "One host"
 one="grid=1x1" two="grid=2x1"
 for size in "1 KiB:128x1" "64 KiB:8192x1" "1 MiB:1024x128" "16 MiB:2048x1024" "256 MiB:32768x1024" "1 GiB:131072x1024"; do
   steps=$([ "${size%%:*}" = "1 GiB" ] && echo 3 || echo 9)
@@ -116,7 +116,7 @@ for _ in $(seq 50); do # an interface without a carrier is none
   ip -n tremula-bench-a -br link show tremula-a | grep -q UP && ip -n tremula-bench-b -br link show tremula-b | grep -q UP && break
   sleep 0.1
 done
-head "Two network namespaces joined by a veth pair, tcp;ofi_rxm"
+heading "Two network namespaces joined by a veth pair, tcp;ofi_rxm"
 between=(--transport ofi --ofi-provider "tcp;ofi_rxm" --namespaces tremula-bench-a=10.219.7.1,tremula-bench-b=10.219.7.2)
 line "contiguous 1 KiB 1x1" ordinary 2 "" "${between[@]}" --from "shape=128x1 $one" --to "shape=128x1 $one"
 for depth in 0 2; do

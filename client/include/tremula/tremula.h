@@ -85,7 +85,9 @@ TREMULA_API int tremula_session_size(const tremula_session* session);
 /* `bytes` of zeroed memory on a page boundary. What lies in it, peers on the same machine copy
  * straight out of or into: one copy from a producer's array to its place in a consumer's, if either
  * of them lies in such memory. For arrays that are put or got, one call for each: it takes a file
- * descriptor. Thread-safe. A child made by fork shares the memory with its parent. */
+ * descriptor; and when a step fails that had not been taken, its arrays' memory is replaced by a
+ * copy at the same address: what other threads write to it at that moment may be lost. Thread-safe.
+ * A child made by fork shares the memory with its parent. */
 TREMULA_API tremula_status tremula_allocate(size_t bytes, void** memory);
 /* NULL is allowed. Streams must not hold it any more: see tremula_out_put_async and queue_depth 0.
  */
