@@ -2,6 +2,7 @@
 #pragma once
 // How bytes get from one process to another. Knows peers and bytes; knows nothing of arrays, plans
 // or protobuf. README.md in this folder is the guide for who writes the next backend.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/deadline.hpp"
+#include "core/error.hpp"
 #include "core/types.hpp"
 
 namespace tremula::transport {
@@ -94,6 +96,25 @@ private:
   std::size_t bytes_ = 0;
 };
 
+/// What a peer needs to read a memory region. Opaque to all but the backend.
+using RegionKey = std::array<std::uint64_t, 2>;
+
+/// Memory of this rank that its backend knows, for as long as this is kept. Should end before its
+/// endpoint; is of no use afterwards.
+class MemoryRegion {
+public:
+  explicit MemoryRegion(const RegionKey& key) : key_(key) {}
+  virtual ~MemoryRegion() = default;
+  MemoryRegion(const MemoryRegion&) = delete;
+  const RegionKey& key() const noexcept { return key_; }
+
+private:
+  RegionKey key_;
+};
+
+/// Who uses a memory region: this rank's own operations, or peers that read it, too.
+enum class Access { own, peers_read };
+
 /// Which side of a link this group is. The producer accepts, the consumer connects.
 enum class Side { producer, consumer };
 
@@ -124,6 +145,27 @@ public:
   /// Errc::transport naming the length posted; of a shorter one Request::bytes tells the length.
   /// Never blocks.
   virtual Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) = 0;
+  /// Makes memory known to the backend. Null if that is of no use to it: always, where peers cannot
+  /// read each other's memory (RMA), for Access::peers_read. May take as long as a page fault for
+  /// each page: keep the region if the memory is used again, but no longer than the memory.
+  /// @pre connected
+  /// @throws core::Error transport if the backend refuses, e.g. for want of memory that may be
+  /// locked
+  virtual std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte>, Access) {
+    return nullptr;
+  }
+  /// Starts to read from a region of `peer`, `offset` bytes from its beginning, while the peer
+  /// makes progress. Never blocks. If the region ends before, this ends in an error, and may cost
+  /// the link.
+  /// @param region  of a region with Access::peers_read
+  /// @pre the backend gives such regions
+  virtual Request read(Rank peer, const RegionKey& region, std::size_t offset,
+                       std::span<std::byte> bytes);
+  /// Bytes that make a read worth it: what is shorter had better be packed with other and sent.
+  virtual std::size_t shortest_read() const noexcept { return std::size_t{16} << 10; }
+  /// Gives up everything in flight, also what peers read at this moment: they get an error. The
+  /// endpoint is of no use afterwards.
+  virtual void give_up() noexcept {}
   /// Lets operations in flight proceed; call often while waiting for anything.
   virtual void progress() = 0;
   /// True if this process and `peer`'s can map each other's memory (local/shared_memory.hpp).
@@ -132,6 +174,10 @@ public:
   /// True if `peer`'s process is known to have ended: it touches no memory any more. @pre is_near
   virtual bool has_ended(Rank) const noexcept { return false; }
 };
+
+inline Request Endpoint::read(Rank, const RegionKey&, std::size_t, std::span<std::byte>) {
+  throw core::Error(core::Errc::unsupported, "peers cannot read each other's memory this way");
+}
 
 /// One way of moving bytes: "loopback", "local", "ofi", "mpi". Chosen at run time; several may live
 /// in one process.

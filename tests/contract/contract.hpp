@@ -111,6 +111,8 @@ public:
   /// (none, perhaps). Returns when all have ended. An exception out of the body is a failure of the
   /// test that names the seat.
   virtual void run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) = 0;
+  /// Whether peers can read each other's memory; the suite checks that it is so.
+  virtual bool is_readable() const { return false; }
   /// A peer to lose, or null where the backend cannot make one (the test is then skipped).
   virtual std::unique_ptr<Victim> victim(Side survivor, Act act) = 0;
 };
@@ -131,6 +133,15 @@ protected:
   /// Runs `body` on a connected link of producers x consumers; skips the test if the rig has too
   /// few seats.
   void on_link(Rank producers, Rank consumers, const std::function<void(Seat&, Link&)>& body);
+  /// Memory of the producer that the consumer may read.
+  struct Readable {
+    Bytes bytes;  // of the producer: pattern(bytes, 11)
+    std::unique_ptr<transport::MemoryRegion> region;
+    transport::RegionKey key{};  // on both sides
+  };
+  /// Runs `body` on a link of one producer and one consumer; only sees that none is
+  /// given where the rig says so.
+  void on_readable(std::size_t bytes, const std::function<void(Seat&, Link&, Readable&)>& body);
   Rig& rig() { return *rig_; }
 
 private:

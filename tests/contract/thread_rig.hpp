@@ -14,13 +14,16 @@ public:
   using MakeVictim = std::function<std::unique_ptr<Victim>(Side survivor, Act act)>;
   /// @param offer  what the links run over
   /// @param make_victim  null where there is none
-  ThreadRig(Rank seats, std::string offer, MakeTransport make_transport, MakeVictim make_victim)
+  ThreadRig(Rank seats, std::string offer, MakeTransport make_transport, MakeVictim make_victim,
+            bool is_readable = false)
       : seats_(seats),
         offer_(std::move(offer)),
         make_transport_(std::move(make_transport)),
-        make_victim_(std::move(make_victim)) {}
+        make_victim_(std::move(make_victim)),
+        is_readable_(is_readable) {}
 
   Rank seats() const override { return seats_; }
+  bool is_readable() const override { return is_readable_; }
   void run(Rank producers, Rank consumers, const std::function<void(Seat&)>& body) override;
   std::unique_ptr<Victim> victim(Side survivor, Act act) override {
     return make_victim_ ? make_victim_(survivor, act) : nullptr;
@@ -31,6 +34,7 @@ private:
   std::string offer_;
   MakeTransport make_transport_;
   MakeVictim make_victim_;
+  bool is_readable_;
 };
 
 }  // namespace tremula::contract

@@ -105,6 +105,16 @@ public:
   Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override {
     return wrap(is_near(peer) ? near_.receive(peer, tag, bytes) : far_->receive(peer, tag, bytes));
   }
+  std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> bytes,
+                                                Access access) override {
+    return has_far_ ? far_->register_memory(bytes, access) : nullptr;
+  }
+  Request read(Rank peer, const RegionKey& region, std::size_t offset,
+               std::span<std::byte> bytes) override {
+    return wrap(far_->read(peer, region, offset, bytes));
+  }
+  std::size_t shortest_read() const noexcept override { return far_->shortest_read(); }
+  void give_up() noexcept override { far_->give_up(); }
   void progress() override {
     near_.progress();
     if (has_far_) far_->progress();

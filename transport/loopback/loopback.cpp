@@ -35,6 +35,17 @@ std::optional<std::size_t> LoopbackOperation::test() {
 
 void LoopbackOperation::cancel() noexcept { network_.withdraw(*this); }
 
+/// Memory that peers of a network read.
+class LoopbackRegion final : public MemoryRegion {
+public:
+  LoopbackRegion(Network& network, Network::Id owner, BytesView bytes)
+      : MemoryRegion({0, network.add_region(owner, bytes)}), network_(network) {}
+  ~LoopbackRegion() override { network_.remove_region(key()[1]); }
+
+private:
+  Network& network_;
+};
+
 class LoopbackEndpoint final : public Endpoint {
 public:
   LoopbackEndpoint(Network& network, Side side)
@@ -72,6 +83,20 @@ public:
     network_.post_receive(operation);
     return request;
   }
+  std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> bytes,
+                                                Access access) override {
+    if (access == Access::own) return nullptr;
+    return std::make_unique<LoopbackRegion>(network_, me_, bytes);
+  }
+  Request read(Rank peer, const RegionKey& region, std::size_t offset,
+               std::span<std::byte> bytes) override {
+    auto& operation = next();
+    operation.start({id_of(peer), me_, 0}, bytes);
+    Request request(&operation);
+    network_.read(operation, region, offset);
+    return request;
+  }
+  void give_up() noexcept override { network_.close(me_); }
   void progress() override {}  // the network works whenever somebody posts or tests
 
 private:

@@ -135,4 +135,34 @@ void Network::withdraw(LoopbackOperation& operation) {
   std::erase(at->second.receives, &operation);
 }
 
+std::uint64_t Network::add_region(Id owner, BytesView bytes) {
+  const std::lock_guard lock(mutex_);
+  regions_[++last_region_] = {owner, bytes};
+  return last_region_;
+}
+
+void Network::remove_region(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  regions_.erase(number);
+}
+
+void Network::read(LoopbackOperation& operation, const RegionKey& region, std::size_t offset) {
+  const std::lock_guard lock(mutex_);
+  const auto room = operation.room_;
+  const State from = stations_[operation.key_.from].state;
+  if (is_known_gone(from))
+    return operation.fail(core::Errc::peer_lost, "loopback: the peer of this read is gone");
+  if (from != State::open) return;
+  const auto at = regions_.find(region[1]);
+  if (at == regions_.end() || at->second.owner != operation.key_.from ||
+      room.size() > at->second.bytes.size() || offset > at->second.bytes.size() - room.size())
+    return operation.fail(core::Errc::transport,
+                          "loopback: expected to read from a region of the peer, found none");
+  const auto bytes = at->second.bytes.subspan(offset, room.size());
+  std::copy(bytes.begin(), bytes.end(), room.begin());
+  operation.finish(room.size());
+  ++counters_.reads;
+  counters_.bytes_read += static_cast<std::int64_t>(room.size());
+}
+
 }  // namespace tremula::transport

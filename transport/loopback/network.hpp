@@ -45,6 +45,7 @@ public:
   struct Counters {
     std::int64_t messages_sent = 0, bytes_sent = 0;
     std::int64_t messages_delivered = 0, bytes_delivered = 0;
+    std::int64_t reads = 0, bytes_read = 0;
     std::int64_t messages_harmed = 0;  ///< that the weather did something to
   };
 
@@ -62,6 +63,7 @@ public:
 private:
   friend class LoopbackEndpoint;
   friend class LoopbackOperation;
+  friend class LoopbackRegion;
 
   using Id = std::uint64_t;
   enum class State { open, closed, lost, lost_silently };
@@ -100,11 +102,21 @@ private:
   void settle(const Key& key);
   void deliver(const Parcel& parcel, LoopbackOperation& receive);
   void withdraw(LoopbackOperation& operation);
+  std::uint64_t add_region(Id owner, BytesView bytes);
+  void remove_region(std::uint64_t number);
+  /// Reads at once.
+  void read(LoopbackOperation& operation, const RegionKey& region, std::size_t offset);
 
   mutable std::mutex mutex_;  ///< guards everything below and the state of every operation
   std::size_t eager_bytes_;
   std::vector<Station> stations_;  ///< index = id; an id is never used again
   std::map<Key, Channel> channels_;
+  struct Region {
+    Id owner;
+    BytesView bytes;
+  };
+  std::map<std::uint64_t, Region> regions_;
+  std::uint64_t last_region_ = 0;
   Weather weather_;
   Counters counters_;
 };

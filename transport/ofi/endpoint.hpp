@@ -15,13 +15,13 @@ namespace tremula::transport::ofi {
 
 class OfiEndpoint;
 
-/// A send or a receive. Its endpoint keeps it for the next one after release().
+/// A send, a receive or a read. Its endpoint keeps it for the next one after release().
 ///
 ///   queued ──> posted ──> finished | failed      queued: libfabric had no room for it yet
 ///     └──────────┴──> given up
 class OfiOperation final : public Operation {
 public:
-  enum class Kind { send, receive, greet, be_greeted };
+  enum class Kind { send, receive, read, greet, be_greeted };
 
   explicit OfiOperation(OfiEndpoint& endpoint) : endpoint_(endpoint) {}
   std::optional<std::size_t> test() override;
@@ -44,11 +44,14 @@ private:
   State state_ = State::finished;
   Rank peer_ = 0;
   Tag tag_ = 0;
+  RegionKey source_{};            // of a read
   std::byte* data_ = nullptr;     // of a send: never written to
   std::size_t room_ = 0;          // bytes posted
   std::size_t bytes_ = 0;         // bytes moved, or of a failed receive the bytes found
   int error_ = 0;                 // positive, of libfabric
   OfiOperation* next_ = nullptr;  // in its queue
+  void* descriptor_ = nullptr;    // what libfabric calls the memory of its bytes
+  Registration registration_;     // of its bytes, if the provider wants one and nobody else has
 };
 
 /// Where the end of a message goes that is longer than its receive, so that every provider
@@ -71,6 +74,11 @@ public:
   void connect(std::span<const Address> peers, Deadline deadline) override;
   Request send(Rank peer, Tag tag, BytesView bytes) override;
   Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override;
+  std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> bytes, Access access) override;
+  Request read(Rank peer, const RegionKey& region, std::size_t offset,
+               std::span<std::byte> bytes) override;
+  std::size_t shortest_read() const noexcept override;
+  void give_up() noexcept override;
   void progress() override;
 
 private:
@@ -88,12 +96,14 @@ private:
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
     int lost_by = 0;                ///< error of libfabric that tells that the peer is gone
-    std::array<Queue, 4> queues{};  ///< index = Kind
+    std::array<Queue, 5> queues{};  ///< index = Kind
   };
 
   /// Waits until every peer has our greeting and we have theirs.
   void shake_hands(Deadline deadline);
-  Request start(Kind kind, Rank peer, Tag tag, std::byte* data, std::size_t bytes);
+  Request start(Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
+                const RegionKey& source = {});
+  std::int64_t call(OfiOperation& operation) noexcept;
   /// False if libfabric has no room at the moment.
   bool post(OfiOperation& operation);
   void post_queued();
@@ -103,6 +113,8 @@ private:
   void fail(OfiOperation& operation, int error);
   std::optional<std::size_t> look_at(OfiOperation& operation);
   void give_up(OfiOperation& operation) noexcept;
+  /// Before the port is closed.
+  void end_registrations() noexcept;
   /// Gives up everything at once. The endpoint is of no use afterwards.
   void close(core::Errc code, std::string reason);
   /// Closes the link if a peer has died, for what it left in shared memory is not to be touched.
@@ -122,7 +134,7 @@ private:
   }
 
   std::deque<OfiOperation> operations_;  // a deque never moves them
-  Sink sink_;  // none where the system does not lend that much address space
+  Sink sink_;
   std::vector<std::shared_ptr<Port>> neighbours_;
   std::shared_ptr<Port> port_;  // null once closed; behind the neighbours, so closed before them
   std::unique_ptr<PeerWatch> watch_;  // null unless memory is shared

@@ -6,6 +6,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
 #include <memory>
@@ -27,6 +28,7 @@ using Fabric = core::UniqueHandle<FidTraits<fid_fabric>>;
 using Domain = core::UniqueHandle<FidTraits<fid_domain>>;
 using AddressVector = core::UniqueHandle<FidTraits<fid_av>>;
 using CompletionQueue = core::UniqueHandle<FidTraits<fid_cq>>;
+using Registration = core::UniqueHandle<FidTraits<fid_mr>>;
 using FabricEndpoint = core::UniqueHandle<FidTraits<fid_ep>>;
 
 struct FreeInfo {

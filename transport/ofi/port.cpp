@@ -89,9 +89,13 @@ Port::Port(const Provider& provider)
   check(fi_ep_bind(endpoint(), &completions()->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind" + over);
   check(fi_ep_bind(endpoint(), &addresses_.get()->fid, 0), "fi_ep_bind" + over);
   check(fi_enable(endpoint()), "fi_enable" + over);
+  is_offloaded_ = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
+  inject_bytes_ = info->tx_attr->inject_size;
+  memory_ = std::make_shared<Memory>(*info, domain_.get(), endpoint());
 }
 
 void Port::abandon(std::shared_ptr<Port> port) {
+  port->memory().abandon();
   const auto own = port->address();
   for (const auto& file : port->shared_files(std::span(&own, 1))) remove_shared_file(file);
   const std::lock_guard lock(neighbourhood().mutex);
@@ -99,6 +103,7 @@ void Port::abandon(std::shared_ptr<Port> port) {
 }
 
 Port::~Port() {
+  if (memory_) memory_->close();
   if (!is_shared_memory()) return;
   const std::lock_guard lock(neighbourhood().mutex);
   endpoint_.reset();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transport/ofi/fabric.hpp"
+#include "transport/ofi/memory.hpp"
 #include "transport/ofi/provider.hpp"
 #include "transport/transport.hpp"
 
@@ -30,6 +31,10 @@ public:
 
   fid_ep* endpoint() const noexcept { return endpoint_.get(); }
   fid_cq* completions() const noexcept { return completions_.get(); }
+  Memory& memory() noexcept { return *memory_; }
+  std::size_t inject_bytes() const noexcept { return inject_bytes_; }
+  /// Data moves without calls into libfabric.
+  bool is_offloaded() const noexcept { return is_offloaded_; }
   const std::string& provider() const noexcept { return provider_; }
 
   Address address() const;
@@ -59,7 +64,10 @@ private:
   Domain domain_;
   AddressVector addresses_;
   CompletionQueue completions_;
-  FabricEndpoint endpoint_;  // declared last, so closed first
+  FabricEndpoint endpoint_;  // closed before what it is bound to
+  std::size_t inject_bytes_ = 0;
+  bool is_offloaded_ = false;
+  std::shared_ptr<Memory> memory_;
 };
 
 }  // namespace tremula::transport::ofi

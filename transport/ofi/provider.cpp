@@ -68,12 +68,17 @@ constexpr std::uint64_t all_tag_bits = 0xAAAAAAAAAAAAAAAA;
 /// A provider that cannot move a package of this many bytes in one piece is left out.
 constexpr std::size_t longest_message = std::size_t{1} << 40;
 
-Info everything() {
+/// What a provider may ask of registered memory (memory.hpp).
+constexpr int memory_modes =
+    FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+
+/// @param capabilities  beside messages
+Info everything(std::uint64_t capabilities) {
   Info hints(fi_allocinfo());
   hints->ep_attr->type = FI_EP_RDM;
-  hints->caps = FI_TAGGED | FI_MSG | FI_DIRECTED_RECV;
+  hints->caps = FI_TAGGED | FI_MSG | FI_DIRECTED_RECV | capabilities;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
-  hints->domain_attr->mr_mode = 0;
+  hints->domain_attr->mr_mode = memory_modes;  // libfabric gives back those that it needs
   hints->domain_attr->threading =
       FI_THREAD_DOMAIN;  // an endpoint has a domain of its own and one thread at a time
   hints->domain_attr->av_type = FI_AV_TABLE;
@@ -90,7 +95,7 @@ Info everything() {
 }  // namespace
 
 std::vector<Provider> find_providers(const OfiOptions& options) {
-  const Info all = everything();
+  const Info readers = everything(FI_RMA | FI_READ | FI_REMOTE_READ), others = everything(0);
   std::vector<Provider> usable;
   std::set<std::string> names, places;
   const auto offer = [&](const fi_info& info, const std::string& text) {
@@ -98,18 +103,23 @@ std::vector<Provider> find_providers(const OfiOptions& options) {
     if (std::none_of(usable.begin(), usable.end(), is_same))
       usable.push_back({text, Info(fi_dupinfo(&info))});
   };
-  for (const fi_info* info = all.get(); info != nullptr; info = info->next) {
+  const auto consider = [&](const fi_info* info) {
     const std::string provider(provider_of(*info)), ip = ip_text(*info),
                                                     place = info->domain_attr->name;
     names.insert(provider);
     if (!ip.empty()) places.insert(place + " (" + ip + ')');
-    if (options.provider.empty() ? is_avoided(provider) : options.provider != provider) continue;
-    if (info->ep_attr->max_msg_size < longest_message) continue;
+    if (options.provider.empty() ? is_avoided(provider) : options.provider != provider) return;
+    if (info->ep_attr->max_msg_size < longest_message) return;
     if (provider == "shm") offer(*info, "ofi:shm@" + shared_memory_identity());
     if (ip == "127.0.0.1") offer(*info, "ofi:" + provider + '@' + loopback_identity());
     if (!options.bind.empty() && (place == options.bind || ip == options.bind))
       offer(*info, "ofi:" + provider);
-  }
+  };
+  // Where peers can read memory, that is preferred: an offer is taken once. Not over shm: a read of
+  // a few bytes takes milliseconds there, and one of a region that has ended never ends.
+  for (const fi_info* info = readers.get(); info != nullptr; info = info->next)
+    if (provider_of(*info) != "shm") consider(info);
+  for (const fi_info* info = others.get(); info != nullptr; info = info->next) consider(info);
   if (usable.empty())
     throw core::Error(core::Errc::unsupported,
                       "ofi: expected the provider " +

@@ -48,7 +48,7 @@ RigFactory rig_of(std::string name, int machines) {
                   return std::make_unique<LocalAnd>(std::make_unique<Loopback>(shared->network),
                                                     std::to_string(shared->seats++ % machines));
                 },
-                nullptr);
+                nullptr, /*is_readable=*/machines > 1);
           }};
 }
 

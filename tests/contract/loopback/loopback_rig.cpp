@@ -50,7 +50,8 @@ RigFactory rig(std::string name, std::size_t eager_bytes) {
                 1001, "loopback", [network] { return std::make_unique<Loopback>(*network); },
                 [network](Side survivor, Act act) {
                   return std::make_unique<LostThread>(*network, survivor, act);
-                });
+                },
+                /*is_readable=*/true);
           }};
 }
 

@@ -17,7 +17,8 @@ RigFactory rig(std::string name, const std::string& provider) {
                 9, make_ofi(provider)->offers().front(), [provider] { return make_ofi(provider); },
                 [provider](Side survivor, Act act) {
                   return start_victim(make_ofi, provider, survivor, act);
-                });
+                },
+                /*is_readable=*/provider != "shm");
           }};
 }
 

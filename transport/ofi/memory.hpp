@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Memory that libfabric knows. Private to this folder.
+//
+// What the provider asks for (fi_mr(3), mr_mode) and what becomes of it:
+//
+//   FI_MR_LOCAL      every buffer of an operation is registered; see descriptor()
+//   FI_MR_VIRT_ADDR  peers count from the address, else from 0
+//   FI_MR_ALLOCATED  whoever registers memory has touched it, as an array that is sent is
+//   FI_MR_PROV_KEY   the provider chooses the key, else a random number is it
+//   FI_MR_ENDPOINT   registrations are bound to the endpoint and enabled
+#include <map>
+#include <memory>
+#include <span>
+
+#include "transport/ofi/fabric.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::transport::ofi {
+
+/// The registrations of one endpoint.
+class Memory : public std::enable_shared_from_this<Memory> {
+public:
+  /// @param endpoint  enabled; closed before this object's domain
+  Memory(const fi_info& info, fid_domain* domain, fid_ep* endpoint);
+
+  bool can_be_read() const noexcept { return can_be_read_; }
+  bool is_local_registered() const noexcept { return (mode_ & FI_MR_LOCAL) != 0; }
+  /// Null if it is of no use.
+  std::unique_ptr<MemoryRegion> add(std::span<std::byte> bytes, Access access);
+  /// What an operation passes along with these bytes: null if the provider does not ask for it or
+  /// there are none. Without a region around them they are registered as long as `held` lives.
+  void* descriptor(std::span<std::byte> bytes, Registration& held);
+  /// No peer reads any of it from now on. Regions that are still kept are of no use.
+  void close() noexcept;
+  /// As close, but makes no call into libfabric: the memory stays known to it.
+  void abandon() noexcept { is_abandoned_ = true; }
+
+private:
+  class Region;
+  struct Registered {
+    std::span<std::byte> bytes;
+    Registration registration;
+  };
+  /// @param access  bits of libfabric
+  /// @param key     chosen by us; unused if the provider chooses
+  Registration open(std::span<std::byte> bytes, std::uint64_t access, std::uint64_t key);
+  std::uint64_t random_key() const;
+
+  int mode_;
+  std::size_t key_bytes_;
+  bool can_be_read_;
+  fid_domain* domain_;
+  fid_ep* endpoint_;
+  bool is_abandoned_ = false;
+  std::map<const Region*, Registered> regions_;
+};
+
+}  // namespace tremula::transport::ofi
