@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 
 #include "core/error.hpp"
 #include "index_calc/pack_kernels.hpp"
@@ -73,8 +74,11 @@ void check(const Package& package, const End<Byte>& end, std::size_t element_byt
            element_bytes, end.bytes.size());
 }
 
-void move(const Package& package, Order order, std::size_t element_bytes, Stretch stretch,
-          const End<const std::byte>& from, const End<std::byte>& to) {
+/// Calls visit(Walk) for the boxes of a stretch, after it has checked that all of it lies in both
+/// buffers.
+template <class FromByte, class ToByte, class Visit>
+void for_each_walk(const Package& package, Order order, std::size_t element_bytes, Stretch stretch,
+                   const End<FromByte>& from, const End<ToByte>& to, Visit&& visit) {
   core::expects(element_bytes == 1 || element_bytes == 2 || element_bytes == 4 ||
                     element_bytes == 8 || element_bytes == 16,
                 "pack: expected elements of 1, 2, 4, 8 or 16 bytes");
@@ -102,6 +106,13 @@ void move(const Package& package, Order order, std::size_t element_bytes, Stretc
   const auto origin = [&](const auto& end) {
     return (end.part != nullptr ? end.part->first : -stretch.first) * width;
   };
+  for_each_box({axes.data(), package.dimensions}, stretch, [&](std::span<const Axis> box) {
+    visit(Walk(box, element_bytes, origin(from), origin(to)));
+  });
+}
+
+void move(const Package& package, Order order, std::size_t element_bytes, Stretch stretch,
+          const End<const std::byte>& from, const End<std::byte>& to) {
   const auto exceeds_cache = [&](Index elements) {
     return static_cast<std::size_t>(elements) > cached_bytes / element_bytes;
   };
@@ -109,9 +120,32 @@ void move(const Package& package, Order order, std::size_t element_bytes, Stretc
   const CacheUse use{
       .prefetches = exceeds_cache(package.elements),
       .streams = exceeds_cache(to.part != nullptr ? package.elements : stretch.count)};
-  for_each_box({axes.data(), package.dimensions}, stretch, [&](std::span<const Axis> box) {
-    const Walk walk(box, element_bytes, origin(from), origin(to));
+  for_each_walk(package, order, element_bytes, stretch, from, to, [&](const Walk& walk) {
     move_elements(walk, from.bytes.data(), to.bytes.data(), use);
+  });
+}
+
+void add_run(std::vector<CommonRun>& runs, std::ptrdiff_t from, std::ptrdiff_t to,
+             std::size_t bytes) {
+  const auto their = static_cast<std::size_t>(from), my = static_cast<std::size_t>(to);
+  if (!runs.empty() && runs.back().theirs + runs.back().bytes == their &&
+      runs.back().mine + runs.back().bytes == my)
+    runs.back().bytes += bytes;
+  else
+    runs.push_back({.theirs = their, .mine = my, .bytes = bytes});
+}
+
+void add_runs(std::span<const Axis> axes, std::size_t unit, std::ptrdiff_t from, std::ptrdiff_t to,
+              std::vector<CommonRun>& runs) {
+  if (axes.empty()) return add_run(runs, from, to, unit);
+  const auto step = static_cast<std::ptrdiff_t>(unit);
+  axes.front().for_each_bar([&](const Bar& bar) {
+    if (axes.size() == 1 && bar.from_step == step && bar.to_step == step)
+      return add_run(runs, from + bar.from, to + bar.to,
+                     unit * static_cast<std::size_t>(bar.count));
+    for (Index i = 0; i < bar.count; ++i)
+      add_runs(axes.subspan(1), unit, from + bar.from + i * bar.from_step,
+               to + bar.to + i * bar.to_step, runs);
   });
 }
 
@@ -167,6 +201,23 @@ void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart
                   std::span<std::byte> their_local) {
   copy_to_peer(package, mine, theirs, Order::row, element_bytes, whole(package), my_local,
                their_local);
+}
+
+void list_common_runs(const Package& package, const LocalPart& mine, const LocalPart& theirs,
+                      Order order, std::size_t element_bytes, Stretch stretch,
+                      std::span<const std::byte> my_local, std::vector<CommonRun>& runs) {
+  const auto limit = std::numeric_limits<std::size_t>::max() / element_bytes;
+  if (theirs.allocated < 0 || static_cast<std::size_t>(theirs.allocated) > limit)
+    refuse("pack: expected a peer's buffer of fewer elements, found {}", theirs.allocated);
+  // Their buffer is in another address space: only its length is used.
+  const std::span<const std::byte> their_local(
+      static_cast<const std::byte*>(nullptr),
+      static_cast<std::size_t>(theirs.allocated) * element_bytes);
+  for_each_walk(package, order, element_bytes, stretch,
+                End<const std::byte>{Place::peer, &theirs, their_local},
+                End<const std::byte>{Place::mine, &mine, my_local}, [&](const Walk& walk) {
+                  add_runs({walk.axes.data(), walk.depth}, walk.unit, walk.from, walk.to, runs);
+                });
 }
 
 }  // namespace tremula::index_calc

@@ -15,6 +15,7 @@
 // be made from any thread; several at once may write different stretches of one buffer.
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "index_calc/plan.hpp"
 
@@ -70,5 +71,20 @@ void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPa
 void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                   Order order, std::size_t element_bytes, Stretch stretch,
                   std::span<const std::byte> my_local, std::span<std::byte> their_local);
+
+/// Bytes that lie in one piece in the local buffers of both ranks. Offsets in bytes.
+struct CommonRun {
+  std::size_t theirs = 0, mine = 0, bytes = 0;
+};
+
+/// Appends the runs that copy_from_peer would copy for a stretch, in ascending order of mine if
+/// `order` is my storage order: for whoever moves them by other means. The peer's buffer need not
+/// be in this address space.
+/// @param theirs    need not be trusted: all runs lie in its `allocated` elements
+/// @param my_local  only its length is used
+/// Cost: that of copying the stretch but for the bytes; `runs` grows by at most stretch.count.
+void list_common_runs(const Package& package, const LocalPart& mine, const LocalPart& theirs,
+                      Order order, std::size_t element_bytes, Stretch stretch,
+                      std::span<const std::byte> my_local, std::vector<CommonRun>& runs);
 
 }  // namespace tremula::index_calc

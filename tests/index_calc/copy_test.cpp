@@ -99,6 +99,32 @@ struct Redistribution {
       expect_arrived(*all);
   }
 
+  void expect_common_runs_arrive(Random& random) const {
+    Buffers arrived = empty_target();
+    for_each_package(to, from, target, [&](const Package& package, const LocalPart& mine, Rank me) {
+      const LocalPart theirs = local_part(from, package.peer);
+      std::vector<CommonRun> runs;
+      for (const Stretch s : stretches_of(package.elements, random)) {
+        runs.clear();
+        list_common_runs(package, mine, theirs, order, width, s, target.at(me), runs);
+        std::size_t bytes = 0;
+        for (std::size_t i = 0; i < runs.size(); ++i) {
+          const auto [from_byte, to_byte, length] = runs[i];
+          ASSERT_LE(from_byte + length, source.at(package.peer).size());
+          std::copy_n(source.at(package.peer).begin() + static_cast<std::ptrdiff_t>(from_byte),
+                      length, arrived.at(me).begin() + static_cast<std::ptrdiff_t>(to_byte));
+          bytes += length;
+          if (i == 0) continue;
+          const bool is_joined = runs[i - 1].theirs + runs[i - 1].bytes == from_byte &&
+                                 runs[i - 1].mine + runs[i - 1].bytes == to_byte;
+          ASSERT_FALSE(is_joined) << "two runs are one";
+        }
+        ASSERT_EQ(bytes, static_cast<std::size_t>(s.count) * width);
+      }
+    });
+    expect_arrived(arrived);
+  }
+
   void expect_arrived(const Buffers& arrived) const {
     for (const auto& [rank, bytes] : target)
       ASSERT_TRUE(arrived.at(rank) == bytes) << "rank " << rank;
@@ -124,6 +150,7 @@ TEST(Copy, GivesEveryElementItsPlaceAndLeavesOtherCellsAlone) {
       r.target[rank] = buffer_of(numbers, r.width);
     r.expect_stretches_make_the_whole(random);
     r.expect_copies_arrive(random);
+    r.expect_common_runs_arrive(random);
   }
 }
 
