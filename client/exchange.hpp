@@ -10,6 +10,7 @@
 //   local   lent: the peer copies straight out of the local buffer               near, allocate()
 //   ring    lent: on demand, straight into the peer's local buffer if that can   near
 //           be mapped, else in pieces through a ring in shared memory
+//   read    lent: the peer reads the runs of the local buffer (RMA)              far, long runs
 //   pieces  lent: on demand, in messages; straight from and to local buffers     far
 //           where the part lies there in one piece
 //
@@ -70,15 +71,25 @@ inline transport::local::Place place_from(const PlaceWords& words) {
   return std::bit_cast<transport::local::Place>(words);
 }
 
-/// A local buffer in memory from allocate(), as a place for the peer.
-inline proto::PartPlace local_place(std::size_t part, const transport::local::Place& memory,
-                                    const index_calc::LocalPart& local) {
-  return {.kind = proto::PartPlace::Kind::local,
+/// A local buffer, as a place for the peer.
+inline proto::PartPlace place_of(proto::PartPlace::Kind kind, std::size_t part,
+                                 const PlaceWords& memory, const index_calc::LocalPart& local) {
+  return {.kind = kind,
           .part = part,
-          .memory = words_of(memory),
+          .memory = memory,
           .first = local.first,
           .allocated = local.allocated,
           .stride = local.stride};
+}
+/// In memory from allocate().
+inline proto::PartPlace local_place(std::size_t part, const transport::local::Place& memory,
+                                    const index_calc::LocalPart& local) {
+  return place_of(proto::PartPlace::Kind::local, part, words_of(memory), local);
+}
+/// In a memory region.
+inline proto::PartPlace readable_place(std::size_t part, const transport::RegionKey& key,
+                                       const index_calc::LocalPart& local) {
+  return place_of(proto::PartPlace::Kind::readable, part, {key[0], key[1], 0, 0}, local);
 }
 
 /// A local buffer of a peer, as it tells of it.

@@ -29,6 +29,7 @@ InExchange::InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::ui
       bounce += pieces_under_way * plan_.piece_bytes;
   }
   bounce_ = core::Buffer(bounce);
+  bounce_region_ = endpoint_.register_memory(bounce_.span(), transport::Access::own);
   bounce = 0;
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     if (!is_direct_ || peers_[m].is_near || plan_.messages[m].is_contiguous()) continue;
@@ -37,6 +38,7 @@ InExchange::InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::ui
   }
   for (Slot& slot : slots_) {
     slot.staging = core::Buffer(staging);
+    slot.region = endpoint_.register_memory(slot.staging.span(), transport::Access::own);
     slot.incoming.resize(peers_.size());
     std::size_t at = 0;
     for (std::size_t m = 0; m < peers_.size(); ++m) {
@@ -95,7 +97,9 @@ void InExchange::take_places(std::size_t message) {
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const PartPlace& place = in.places[p] = proto::decode_part_place(
         in.bytes.subspan(proto::package_header_bytes + p * proto::part_place_bytes));
-    if (place.part != p || (place.kind != PartPlace::Kind::messages && !peers_[message].is_near))
+    const bool is_far =
+        place.kind == PartPlace::Kind::messages || place.kind == PartPlace::Kind::readable;
+    if (place.part != p || is_far == peers_[message].is_near)
       throw wrong(plan_.messages[message].peer, fmt::format("the place of part {}", p),
                   fmt::format("kind {} of part {}", static_cast<int>(place.kind), place.part));
     // Mapped at once, so that the step can be had even if its producer ends.
@@ -134,6 +138,8 @@ bool InExchange::is_complete() {
 
 bool InExchange::fetch_some(std::size_t field, std::span<std::byte> local) {
   take_arrived();
+  if (is_direct_ && target_ == nullptr)
+    target_ = endpoint_.register_memory(local, transport::Access::own);
   bool is_all = true;
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
     Incoming& in = slot().incoming[m];
@@ -144,6 +150,7 @@ bool InExchange::fetch_some(std::size_t field, std::span<std::byte> local) {
       is_all = is_all && in.is_fetched[p];
     }
   }
+  if (is_all) target_.reset();
   return is_all;
 }
 
@@ -173,6 +180,7 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
     peers_[message].traffic.copied_bytes += p.bytes;
     return true;
   }
+  if (is_read(message, part, place, local)) return read(message, part, local);
   Peer& peer = peers_[message];
   if (!peer.asked.is_open && !ask_for(message, part, local)) return false;
   const Rank rank = plan_.messages[message].peer;
@@ -183,6 +191,35 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
   // What has failed at the peer is seen by its message, not by its ring.
   if (!is_here && peer.is_near) peer.delivered_request.test();
   if (is_here) peer.asked = {};
+  return is_here;
+}
+
+bool InExchange::is_read(std::size_t message, std::size_t part, const PartPlace& place,
+                         std::span<const std::byte> local) {
+  if (place.kind != PartPlace::Kind::readable) return false;
+  const auto& p = plan_.messages[message].parts[part];
+  auto& known = peers_[message].is_read;
+  known.resize(plan_.messages[message].parts.size());
+  if (!known[part])
+    known[part] =
+        PartReader::is_worth_it(p, plan_.fields[p.field], place, local, endpoint_.shortest_read());
+  return *known[part];
+}
+
+bool InExchange::read(std::size_t message, std::size_t part, std::span<std::byte> local) {
+  Peer& peer = peers_[message];
+  const auto& p = plan_.messages[message].parts[part];
+  const PartPlace& place = slot().incoming[message].places[part];
+  if (!peer.reader.is_open()) {
+    if (!peer.ask_request.test()) return false;  // the last one is still on its way
+    tell_wish(message, {.kind = PartPlace::Kind::readable, .part = part});
+    peer.reader.begin();
+  }
+  const auto before = peer.reader.bytes();
+  const bool is_here = peer.reader.advance(endpoint_, plan_.messages[message].peer, p,
+                                           plan_.fields[p.field], place, local);
+  moved_ += peer.reader.bytes() - before;
+  if (is_here) peer.reader.reset();
   return is_here;
 }
 
@@ -200,6 +237,12 @@ bool InExchange::ask_for(std::size_t message, std::size_t part, std::span<std::b
                         plan_.fields[plan_.messages[message].parts[part].field].part);
   if (peer.is_near)
     peer.delivered_request = endpoint_.receive(rank, tags::delivered, peer.delivered);
+  tell_wish(message, place);
+  return true;
+}
+
+void InExchange::tell_wish(std::size_t message, const PartPlace& place) {
+  Peer& peer = peers_[message];
   const std::span<std::byte, std::tuple_size_v<AskBytes>> bytes(peer.ask);
   proto::encode({.kind = PackageKind::ask,
                  .link = link_,
@@ -208,8 +251,7 @@ bool InExchange::ask_for(std::size_t message, std::size_t part, std::span<std::b
                  .fingerprint = plan_.fingerprint},
                 bytes.first<proto::package_header_bytes>());
   proto::encode(place, bytes.last<proto::part_place_bytes>());
-  peer.ask_request = endpoint_.send(rank, tags::credit, peer.ask);
-  return true;
+  peer.ask_request = endpoint_.send(plan_.messages[message].peer, tags::credit, peer.ask);
 }
 
 bool InExchange::take_delivery(Peer& peer, Rank rank) {
@@ -304,8 +346,10 @@ bool InExchange::take_pieces(std::size_t message, const Message::Part& part,
 }
 
 void InExchange::give_up_fetching() noexcept {
+  target_.reset();
   for (Peer& peer : peers_) {
     for (auto& piece : peer.pieces) piece.reset();
+    peer.reader.reset();
     try {
       if (peer.asked.loan) transport::local::take_back(*peer.asked.loan);
     } catch (const core::Error&) {  // no memory for a copy: the producer may still write

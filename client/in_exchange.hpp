@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "client/exchange.hpp"
+#include "client/part_reader.hpp"
 #include "core/buffer.hpp"
 
 namespace tremula::client {
@@ -68,7 +69,8 @@ private:
   };
   struct Slot {
     core::Buffer staging;
-    std::vector<Incoming> incoming;  // || plan_.messages
+    std::unique_ptr<transport::MemoryRegion> region;  // of it
+    std::vector<Incoming> incoming;                   // || plan_.messages
   };
   /// A part that was asked for and is not here yet.
   struct Asked {
@@ -87,6 +89,8 @@ private:
     std::uint64_t ring_region = 0;
     std::vector<std::span<std::byte>> bounce;                 // far: pieces_under_way
     std::array<transport::Request, pieces_under_way> pieces;  // far
+    PartReader reader;                                        // far
+    std::vector<std::optional<bool>> is_read;                 // || parts, once known
     HeaderBytes delivered;
     transport::Request delivered_request;
   };
@@ -104,10 +108,15 @@ private:
   bool fetch(std::size_t message, std::size_t part, std::span<std::byte> local);
   /// False if it cannot be asked for at the moment.
   bool ask_for(std::size_t message, std::size_t part, std::span<std::byte> local);
+  void tell_wish(std::size_t message, const proto::PartPlace& place);
   bool take_delivery(Peer& peer, Rank rank);
   bool take_from_ring(std::size_t message, const Message::Part& part, const proto::PartPlace& place,
                       std::span<std::byte> local);
   bool take_pieces(std::size_t message, const Message::Part& part, std::span<std::byte> local);
+  /// Whether the part is read by RMA.
+  bool is_read(std::size_t message, std::size_t part, const proto::PartPlace& place,
+               std::span<const std::byte> local);
+  bool read(std::size_t message, std::size_t part, std::span<std::byte> local);
 
   ExchangePlan plan_;
   transport::Endpoint& endpoint_;
@@ -116,7 +125,9 @@ private:
   transport::local::Mappings mappings_;
   std::uint64_t moved_ = 0;
   core::Buffer bounce_;
-  std::vector<Peer> peers_;  // || plan_.messages
+  std::unique_ptr<transport::MemoryRegion> bounce_region_;
+  std::unique_ptr<transport::MemoryRegion> target_;  // of the buffer that is fetched into
+  std::vector<Peer> peers_;                          // || plan_.messages
   std::vector<Slot> slots_;
   std::uint64_t turn_ = 0;  // steps finished
   std::uint64_t step_ = 0;

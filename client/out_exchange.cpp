@@ -18,6 +18,7 @@ OutExchange::OutExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::
       endpoint_(endpoint),
       link_(link),
       is_direct_(queue_depth == 0),
+      readable_(plan_.fields.size()),
       peers_(plan_.messages.size()),
       slots_(static_cast<std::size_t>(std::max(queue_depth, 1))) {
   for (std::size_t m = 0; m < peers_.size(); ++m) {
@@ -31,6 +32,13 @@ OutExchange::OutExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::
 }
 
 void OutExchange::take_back() noexcept {
+  bool is_read = false;  // perhaps: a peer that has been told where to read does not ask
+  for (const Slot& slot : slots_)
+    for (std::size_t m = 0; m < peers_.size(); ++m)
+      is_read = is_read || (slot.is_readable && !peers_[m].is_near && !peers_[m].has_left &&
+                            peers_[m].credited <= slot.step);
+  if (is_read) endpoint_.give_up();
+  for (Readable& field : readable_) field.forget();
   for (Peer& peer : peers_) {  // what is read from the application's arrays at this moment
     peer.asked = {};
     for (auto& piece : peer.pieces) piece.reset();
@@ -64,6 +72,7 @@ void OutExchange::make_staging() {
       if (!is_direct_ && peers_[m].is_near) shared += line_aligned(message.bytes);
     }
     slot.staging = core::Buffer(own);
+    slot.region = endpoint_.register_memory(slot.staging.span(), transport::Access::own);
     slot.requests.resize(peers_.size());
     slot.is_on_wire.resize(peers_.size());
     slot.lent.resize(plan_.fields.size());
@@ -100,6 +109,7 @@ void OutExchange::make_rings() {
   const std::size_t ring_bytes = line_aligned(PieceRing::bytes_of(ring_slots, slot_bytes));
   if (rings > 0) shared_ = std::make_unique<SharedMemory>(rings * ring_bytes);
   bounce_ = core::Buffer(bounce * pieces_under_way * plan_.piece_bytes);
+  bounce_region_ = endpoint_.register_memory(bounce_.span(), transport::Access::own);
   rings = bounce = 0;
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Peer& peer = peers_[m];
@@ -127,6 +137,7 @@ void OutExchange::take_credits() {
       if (header.kind == PackageKind::leaving) {
         peer.has_left = true;  // it takes nothing more of what is on its way to it
         peer.asked = {};
+        end_reading(peer);
         for (Slot& s : slots_) {
           s.requests[m].reset();
           s.is_on_wire[m] = false;
@@ -137,15 +148,22 @@ void OutExchange::take_credits() {
       }
       if (header.kind == PackageKind::ask)
         begin_to_serve(m, header, said);
-      else if (header.kind == PackageKind::credit && header.step == peer.credited)
+      else if (header.kind == PackageKind::credit && header.step == peer.credited) {
         ++peer.credited;
-      else
+        end_reading(peer);
+      } else
         throw wrong(rank, fmt::format("the credit of step {}", peer.credited),
                     fmt::format("kind {} of step {}", static_cast<int>(header.kind), header.step));
       peer.request = endpoint_.receive(rank, tags::credit, peer.said);
     }
     if (peer.asked.is_open) serve(m);
+    if (peer.reads_since) ++moved_;  // how much, only the reader knows
   }
+}
+
+void OutExchange::end_reading(Peer& peer) {
+  if (peer.reads_since) peer.traffic.wire_seconds += seconds_since(*peer.reads_since);
+  peer.reads_since.reset();
 }
 
 bool OutExchange::has_left() const noexcept {
@@ -193,7 +211,11 @@ bool OutExchange::is_ready(std::uint64_t step) {
   return is_free(slot(step));
 }
 
-bool OutExchange::is_credited(std::uint64_t step) { return is_idle() && has_credited(step); }
+bool OutExchange::is_credited(std::uint64_t step) {
+  if (!is_idle() || !has_credited(step)) return false;
+  for (Readable& field : readable_) field.end_step();
+  return true;
+}
 
 bool OutExchange::has_credited(std::uint64_t step) const noexcept {
   return std::all_of(peers_.begin(), peers_.end(),
@@ -201,12 +223,14 @@ bool OutExchange::has_credited(std::uint64_t step) const noexcept {
 }
 
 PartPlace OutExchange::place_of(Slot& slot, std::size_t message, std::size_t part,
-                                const std::optional<transport::local::Loan>& memory) {
+                                const std::optional<transport::local::Loan>& memory,
+                                const transport::MemoryRegion* region) {
   const Peer& peer = peers_[message];
-  if (!peer.is_near) return {.kind = PartPlace::Kind::messages, .part = part};
-  if (memory)
-    return local_place(part, memory->place,
-                       plan_.fields[plan_.messages[message].parts[part].field].part);
+  const auto& local = plan_.fields[plan_.messages[message].parts[part].field].part;
+  if (!peer.is_near)
+    return region == nullptr ? PartPlace{.kind = PartPlace::Kind::messages, .part = part}
+                             : readable_place(part, region->key(), local);
+  if (memory) return local_place(part, memory->place, local);
   const auto in_shared = [&](const void* at) {
     auto place = shared_->place();
     place.offset =
@@ -240,10 +264,13 @@ void OutExchange::pack(Slot& slot, std::size_t message, std::size_t part,
 void OutExchange::put(std::uint64_t step, std::size_t field, std::span<const std::byte> local,
                       bool may_lend) {
   Slot& s = slot(step);
-  if (s.step != step) s.is_mapped = false;
+  if (s.step != step) s.is_mapped = s.is_readable = false;
   s.step = step;
   s.loans[field] = is_direct_ || may_lend ? transport::local::lend(local) : std::nullopt;
   const auto& memory = s.loans[field];
+  const auto* const region =
+      is_direct_ ? readable_[field].offer(endpoint_, local, memory) : nullptr;
+  s.is_readable = s.is_readable || region != nullptr;
   s.lent[field] = is_direct_ || memory ? local : std::span<const std::byte>{};
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
     for (std::size_t p = 0; p < plan_.messages[m].parts.size(); ++p) {
@@ -254,7 +281,7 @@ void OutExchange::put(std::uint64_t step, std::size_t field, std::span<const std
       s.is_mapped = s.is_mapped || is_mapped;
       if (is_sent(m)) continue;
       constexpr std::size_t header = proto::package_header_bytes, size = proto::part_place_bytes;
-      proto::encode(place_of(s, m, p, memory),
+      proto::encode(place_of(s, m, p, memory, region),
                     s.messages[m].subspan(header + p * size).first<size>());
     }
   }
@@ -308,6 +335,10 @@ void OutExchange::begin_to_serve(std::size_t message, const proto::PackageHeader
       place.part >= parts.size() || s.lent[parts[place.part].field].empty())
     throw wrong(rank, fmt::format("a credit, or the wish for a part of step {}", peer.credited),
                 fmt::format("the wish for part {} of step {}", place.part, header.step));
+  if (place.kind == PartPlace::Kind::readable) {  // it tells that it reads, and needs nothing
+    if (!peer.reads_since) peer.reads_since = core::Deadline::Clock::now();
+    return;
+  }
   if (place.kind != PartPlace::Kind::local || !peer.is_near) {
     peer.asked = {
         .is_open = true, .slot = &s, .part = place.part, .since = core::Deadline::Clock::now()};

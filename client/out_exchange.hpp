@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "client/exchange.hpp"
+#include "client/readable.hpp"
 #include "core/buffer.hpp"
 
 namespace tremula::client {
@@ -54,14 +55,16 @@ public:
 private:
   struct Slot {
     core::Buffer staging;
-    std::vector<std::span<std::byte>> messages;    // header and payload; || plan_.messages
-    std::vector<std::span<std::byte>> packed;      // where parts are packed; || plan_.messages
-    std::vector<transport::Request> requests;      // || plan_.messages
-    std::vector<std::span<const std::byte>> lent;  // || plan_.fields; empty if nothing is lent
+    std::unique_ptr<transport::MemoryRegion> region;  // of it
+    std::vector<std::span<std::byte>> messages;       // header and payload; || plan_.messages
+    std::vector<std::span<std::byte>> packed;         // where parts are packed; || plan_.messages
+    std::vector<transport::Request> requests;         // || plan_.messages
+    std::vector<std::span<const std::byte>> lent;     // || plan_.fields; empty if nothing is lent
     std::vector<std::optional<transport::local::Loan>> loans;  // || plan_.fields
     std::uint64_t step = 0;                                    // in it
-    bool is_mapped = false;                                    // peers copy out of what is lent
-    std::vector<bool> is_on_wire;                              // || plan_.messages
+    bool is_mapped = false;        // near peers copy out of what is lent
+    bool is_readable = false;      // far peers read what is lent
+    std::vector<bool> is_on_wire;  // || plan_.messages
     core::Deadline::Clock::time_point sent_at;
   };
   /// A part that a peer has asked for and does not have yet.
@@ -76,6 +79,7 @@ private:
   struct Peer {
     std::uint64_t credited = 0;  // steps before this one are credited
     bool is_near = false, has_left = false;
+    std::optional<core::Deadline::Clock::time_point> reads_since;  // it reads a local buffer
     Traffic traffic;
     AskBytes said;
     transport::Request request;
@@ -92,8 +96,11 @@ private:
   bool is_sent(std::size_t message) const { return !is_direct_ && !peers_[message].is_near; }
   void make_staging();
   void make_rings();
+  /// @param memory, region  of the field's local buffer, where it has them
   proto::PartPlace place_of(Slot& slot, std::size_t message, std::size_t part,
-                            const std::optional<transport::local::Loan>& memory);
+                            const std::optional<transport::local::Loan>& memory,
+                            const transport::MemoryRegion* region);
+  void end_reading(Peer& peer);
   void pack(Slot& slot, std::size_t message, std::size_t part, std::span<const std::byte> local);
   void post(Slot& slot, std::size_t message, const proto::PackageHeader& header);
   void take_credits();
@@ -115,7 +122,9 @@ private:
   std::unique_ptr<transport::local::SharedMemory>
       shared_;  // what near peers map: packed parts or rings
   core::Buffer bounce_;
-  std::vector<Peer> peers_;  // || plan_.messages
+  std::unique_ptr<transport::MemoryRegion> bounce_region_;
+  std::vector<Readable> readable_;  // || plan_.fields
+  std::vector<Peer> peers_;         // || plan_.messages
   std::vector<Slot> slots_;
   transport::local::Mappings mappings_;
   std::uint64_t moved_ = 0;

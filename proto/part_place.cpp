@@ -43,9 +43,9 @@ PartPlace decode_part_place(core::BytesView bytes) {
   Words words;
   std::memcpy(words.data(), bytes.data(), part_place_bytes);
   for (auto& word : words) word = little(word);
-  if (words[0] > 3)
+  if (words[0] > 4)
     throw core::Error(core::Errc::protocol,
-                      fmt::format("place of a part: expected a kind from 0 to 3, found {}; do both "
+                      fmt::format("place of a part: expected a kind from 0 to 4, found {}; do both "
                                   "sides run the same Tremula?",
                                   words[0]));
   PartPlace place{.kind = static_cast<PartPlace::Kind>(words[0]),

@@ -18,13 +18,14 @@ struct PartPlace {
     packed = 1,    ///< in wire order, in memory that both sides map
     local = 2,     ///< in a rank's local buffer, in memory that both sides map
     ring = 3,      ///< nowhere yet: when it is asked for it comes through a ring in that memory
+    readable = 4,  ///< in a rank's local buffer, which the peer can read (RMA)
   };
   Kind kind = Kind::messages;
   std::uint64_t part = 0;                 ///< number in the message
   std::array<std::uint64_t, 4> memory{};  ///< the transport's; 0 for kind messages
-  core::Index first = 0;                  ///< local: of the local part; ring: slots
-  core::Index allocated = 0;              ///< local: elements; ring: bytes of a slot
-  std::array<core::Index, index_calc::max_dimensions> stride{};  ///< local: of the local part
+  core::Index first = 0;                  ///< local, readable: of the local part; ring: slots
+  core::Index allocated = 0;              ///< local, readable: elements; ring: bytes of a slot
+  std::array<core::Index, index_calc::max_dimensions> stride{};  ///< local, readable: as first
   friend bool operator==(const PartPlace&, const PartPlace&) = default;
 };
 

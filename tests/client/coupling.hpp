@@ -87,8 +87,21 @@ public:
   }
   void progress() override { end_->progress(); }
   bool is_near(Rank peer) const noexcept override { return is_near_(peer); }
+  std::unique_ptr<transport::MemoryRegion> register_memory(std::span<std::byte> bytes,
+                                                           transport::Access access) override {
+    if (!lets_read) return nullptr;
+    registered += access == transport::Access::peers_read;
+    return end_->register_memory(bytes, access);
+  }
+  transport::Request read(Rank peer, const transport::RegionKey& region, std::size_t offset,
+                          std::span<std::byte> bytes) override {
+    return end_->read(peer, region, offset, bytes);
+  }
+  void give_up() noexcept override { end_->give_up(); }
 
-  int late_looks = 0;  ///< see LateSend
+  bool lets_read = false;  ///< gives memory regions
+  int registered = 0;      ///< those that peers read
+  int late_looks = 0;      ///< see LateSend
 
 private:
   std::unique_ptr<transport::Endpoint> end_;

@@ -189,6 +189,118 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
   }
 }
 
+// ---- reading a far producer's memory ----
+
+/// One step with every element checked.
+void one_step(Coupling& k, std::uint64_t step, const Layout& from, const Layout& to, Memory memory,
+              std::vector<std::unique_ptr<Array>>& given) {
+  const auto value = [step](Index g) { return g * 10 + static_cast<Index>(step); };
+  given.resize(k.outs.size());
+  for (std::size_t r = 0; r < k.outs.size(); ++r) {
+    const auto part = part_of(from, static_cast<Rank>(r), value);
+    if (!given[r]) given[r] = std::make_unique<Array>(part.size(), memory);
+    std::ranges::copy(part, given[r]->values().begin());
+    soon(k, [&] { return k.outs[r]->is_ready(step); });
+    k.outs[r]->put(step, 0, given[r]->bytes(), false);
+    k.outs[r]->send(step);
+  }
+  for (std::size_t r = 0; r < k.ins.size(); ++r) {
+    const auto want = part_of(to, static_cast<Rank>(r), value);
+    std::vector<std::int64_t> got(want.size(), -1);
+    soon(k, [&] { return k.ins[r]->is_complete(); });
+    soon(k, [&] { return k.ins[r]->fetch_some(0, std::as_writable_bytes(std::span(got))); });
+    ASSERT_EQ(got, want) << "consumer rank " << r << ", step " << step;
+    soon(k, [&] { return k.ins[r]->can_finish_step(); });
+    k.ins[r]->finish_step();
+  }
+  for (auto& out : k.outs) soon(k, [&] { return out->is_credited(step + 1); });
+}
+
+std::uint64_t copied_bytes(const Coupling& k) {
+  std::uint64_t sum = 0;
+  for (const auto& out : k.outs) sum += out->traffic().copied_bytes;
+  for (const auto& in : k.ins) sum += in->traffic().copied_bytes;
+  return sum;
+}
+
+TEST(ExchangeReading, LongRunsGoFromArrayToArray) {
+  const auto seed = test_seed();
+  fmt::print("TREMULA_TEST_SEED={}\n", seed);
+  std::mt19937_64 gen(seed);
+  const auto in = [&](Index lo, Index hi) {
+    return std::uniform_int_distribution<Index>(lo, hi)(gen);
+  };
+  for (int c = 0; c < 40; ++c) {
+    const Index rows = in(1, 20), columns = in(9000, 30000);
+    const bool is_column = in(0, 1) == 1;  // then the first dimension is the long one
+    Layout from, to;
+    for (auto* layout : {&from, &to}) {
+      const Index p = in(1, 3), q = in(1, 2);
+      // Blocks of one side lie within those of the other: what both have in one piece is long.
+      const Index block = layout == &from ? in(1, 2) * 6000 : in(1, 4) * 12000;
+      const index_calc::BlockCyclic few{rows, in(1, 5), p, in(0, p - 1)},
+          many{columns, block, q, in(0, q - 1)};
+      layout->dims = is_column ? std::vector<index_calc::Distribution>{many, few}
+                               : std::vector<index_calc::Distribution>{few, many};
+      layout->storage_order = is_column ? index_calc::Order::column : index_calc::Order::row;
+    }
+    SCOPED_TRACE(fmt::format("case {}: {} -> {}", c, to_string(from), to_string(to)));
+    Network network;
+    Coupling k(network, {{.name = "f", .type = core::ElementType::i64, .layout = from}},
+               {{.name = "f", .type = core::ElementType::i64, .layout = to}}, 0);
+    for (auto& end : k.out_ends) end->lets_read = true;
+    std::vector<std::unique_ptr<Array>> given;
+    const auto memory = c % 2 == 0 ? ordinary : shared;
+    for (std::uint64_t step = 0; step < 3; ++step) one_step(k, step, from, to, memory, given);
+    const auto bytes = static_cast<std::uint64_t>(rows * columns) * 8;
+    const auto read = static_cast<std::uint64_t>(network.counters().bytes_read);
+    EXPECT_GT(read, 3 * bytes / 2);  // but for pairs that share only short ends of rows
+    EXPECT_LE(2 * read + copied_bytes(k), 3 * 2 * bytes);
+  }
+}
+
+TEST(ExchangeReading, ShortRunsGoInPieces) {
+  Network network;
+  const auto from = Layout::parse("shape=600x600 grid=2x1 block=32x600"),
+             to = Layout::parse("shape=600x600 grid=1x2 block=600x128 store=column");
+  Coupling k(network, {{.name = "f", .type = core::ElementType::i64, .layout = from}},
+             {{.name = "f", .type = core::ElementType::i64, .layout = to}}, 0);
+  for (auto& end : k.out_ends) end->lets_read = true;
+  std::vector<std::unique_ptr<Array>> given;
+  one_step(k, 0, from, to, ordinary, given);
+  EXPECT_EQ(network.counters().reads, 0);
+  EXPECT_EQ(copied_bytes(k), 2u * 600 * 600 * 8);
+}
+
+TEST(ExchangeReading, NobodyReadsWhatTheApplicationHasBack) {
+  for (const auto memory : {ordinary, shared}) {
+    Network network;
+    Coupling k(network, field("shape=64x6400 grid=1x1"), field("shape=64x6400 grid=1x1"), 0);
+    k.out_ends[0]->lets_read = true;
+    Array data(64 * 6400, memory);
+    k.outs[0]->put(0, 0, data.bytes(), false);
+    k.outs[0]->send(0);
+    soon(k, [&] { return k.ins[0]->is_complete(); });
+    k.outs[0]->take_back();  // before the consumer has looked
+    std::ranges::fill(data.values(), 6);
+    std::vector<std::int64_t> got(64 * 6400, -1);
+    EXPECT_THROW(k.ins[0]->fetch_some(0, std::as_writable_bytes(std::span(got))), core::Error);
+    EXPECT_EQ(got, std::vector<std::int64_t>(64 * 6400, -1));
+  }
+}
+
+TEST(ExchangeReading, MemoryFromAllocateStaysRegisteredAndOtherMemoryDoesNot) {
+  Network network;
+  const auto layout = Layout::parse("shape=64x6400 grid=1x1");
+  for (const auto memory : {ordinary, shared}) {
+    Coupling k(network, field("shape=64x6400 grid=1x1"), field("shape=64x6400 grid=1x1"), 0);
+    k.out_ends[0]->lets_read = true;
+    std::vector<std::unique_ptr<Array>> given;
+    for (std::uint64_t step = 0; step < 5; ++step) one_step(k, step, layout, layout, memory, given);
+    EXPECT_EQ(k.out_ends[0]->registered, memory == shared ? 1 : 5);
+  }
+}
+
 TEST(ExchangeLending, MessagesBetweenContiguousPartsAreNotCopied) {
   Network network;
   Coupling k(network, field("shape=300x100 grid=3x1"), field("shape=300x100 grid=2x1"), 0);
