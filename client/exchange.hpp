@@ -18,6 +18,7 @@
 // peer can map them, by put_async.
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
@@ -52,11 +53,23 @@ inline constexpr std::size_t ring_slots = 4;
 /// What one of them holds at most: the ring stays in the cache.
 inline constexpr std::size_t ring_slot_bytes = std::size_t{128} << 10;
 
-/// A contiguous part up to this size costs more to walk than to copy.
-inline constexpr std::size_t short_part_bytes = std::size_t{64} << 10;
-
 /// Parts of staging begin on a cache line.
 constexpr std::size_t line_aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// A message that is sent, longer than this, goes in segments: one is on its way while the next is
+/// packed. Each is a transport message of its own, in order, tags::package; all but the last are of
+/// this length. Both sides know it from the length of the whole.
+constexpr std::size_t segment_bytes(std::size_t message_bytes) {
+  constexpr std::size_t shortest = std::size_t{1} << 20, most = 32;
+  return std::max(shortest, line_aligned((message_bytes + most - 1) / most));
+}
+constexpr std::size_t segments(std::size_t message_bytes) {
+  const std::size_t each = segment_bytes(message_bytes);
+  return (message_bytes + each - 1) / each;
+}
+
+/// A contiguous part up to this size costs more to walk than to copy.
+inline constexpr std::size_t short_part_bytes = std::size_t{64} << 10;
 
 /// Bytes of the message that tells where the parts lie.
 inline std::size_t places_bytes(const Message& message) {

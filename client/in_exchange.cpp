@@ -45,6 +45,7 @@ InExchange::InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::ui
       const Message& message = plan_.messages[m];
       const std::size_t bytes = is_sent(m) ? message.bytes : places_bytes(message);
       slot.incoming[m].bytes = slot.staging.span().subspan(at, bytes);
+      slot.incoming[m].requests.resize(segments(bytes));
       slot.incoming[m].places.resize(message.parts.size());
       slot.incoming[m].is_fetched.resize(message.parts.size());
       at += line_aligned(bytes);
@@ -57,21 +58,44 @@ void InExchange::receive(Slot& slot, std::size_t message) {
   Incoming& in = slot.incoming[message];
   in.has_arrived = false;
   in.is_fetched.assign(in.is_fetched.size(), false);
-  in.request = endpoint_.receive(plan_.messages[message].peer, tags::package, in.bytes);
+  in.segments_here = 0;
+  const std::size_t each = segment_bytes(in.bytes.size());
+  for (std::size_t i = 0; i < in.requests.size(); ++i)
+    in.requests[i] =
+        endpoint_.receive(plan_.messages[message].peer, tags::package,
+                          in.bytes.subspan(i * each, std::min(each, in.bytes.size() - i * each)));
 }
 
-void InExchange::take(std::size_t message, std::size_t bytes) {
+bool InExchange::has_arrived(std::size_t message) {
+  Incoming& in = slot().incoming[message];
+  const std::size_t each = segment_bytes(in.bytes.size());
+  for (; in.segments_here < in.requests.size(); ++in.segments_here) {
+    const std::size_t i = in.segments_here;
+    if (!in.requests[i].test()) return false;
+    const std::size_t bytes = in.requests[i].bytes(),
+                      expected = std::min(each, in.bytes.size() - i * each);
+    if (i == 0 && !take_header(message, bytes)) return true;
+    if (bytes != expected)
+      throw wrong(plan_.messages[message].peer,
+                  fmt::format("{} bytes of payload", in.bytes.size() - proto::package_header_bytes),
+                  fmt::format("{}", i * each + bytes - proto::package_header_bytes));
+  }
+  return true;
+}
+
+bool InExchange::take_header(std::size_t message, std::size_t bytes) {
   Incoming& in = slot().incoming[message];
   const Rank peer = plan_.messages[message].peer;
   const auto header = decode_from(peer, link_, std::span(std::as_const(in.bytes)).first(bytes));
   const auto kind = is_sent(message) ? PackageKind::data : PackageKind::placed;
   const std::size_t payload = in.bytes.size() - proto::package_header_bytes;
-  if (header.kind == PackageKind::end_of_stream) {
+  const bool is_end = header.kind == PackageKind::end_of_stream;
+  if (is_end) {
     ++ended_;
   } else if (header.kind != kind) {
     throw wrong(peer, fmt::format("kind {} or the end of the stream", static_cast<int>(kind)),
                 fmt::format("kind {}", static_cast<int>(header.kind)));
-  } else if (bytes != in.bytes.size() || header.payload_bytes != payload) {
+  } else if (header.payload_bytes != payload) {
     throw wrong(peer, fmt::format("{} bytes of payload", payload),
                 fmt::format("{}", header.payload_bytes));
   } else if (header.fingerprint != plan_.fingerprint) {
@@ -79,16 +103,15 @@ void InExchange::take(std::size_t message, std::size_t bytes) {
                 fmt::format("plan {:016x}", header.fingerprint));
   }
   const bool is_first_ever =
-      turn_ == 0 && arrived_ == 0;  // a late consumer learns the number of its first step
+      turn_ == 0 && begun_ == 0;  // a late consumer learns the number of its first step
   if (is_first_ever) step_ = header.step;
   if (header.step != step_)
     throw wrong(peer, fmt::format("step {}", step_), fmt::format("step {}", header.step));
-  if (header.kind == PackageKind::placed) take_places(message);
-  in.has_arrived = true;
-  ++arrived_;
-  if (ended_ != 0 && ended_ != arrived_)
+  ++begun_;
+  if (ended_ != 0 && ended_ != begun_)
     throw wrong(peer, "all producer ranks to end the stream after the same step",
                 fmt::format("rank {} to differ at step {}", peer, step_));
+  return !is_end;
 }
 
 void InExchange::take_places(std::size_t message) {
@@ -114,15 +137,18 @@ void InExchange::take_arrived() {
   if (is_ended()) return;
   endpoint_.progress();
   auto& incoming = slot().incoming;
-  for (std::size_t m = 0; m < incoming.size(); ++m)
-    if (!incoming[m].has_arrived && incoming[m].request.test())
-      take(m, incoming[m].request.bytes());
+  for (std::size_t m = 0; m < incoming.size(); ++m) {
+    if (incoming[m].has_arrived || !has_arrived(m)) continue;
+    incoming[m].has_arrived = true;
+    ++arrived_;
+    if (ended_ == 0 && !is_sent(m)) take_places(m);
+  }
 }
 
 InExchange::State InExchange::poll() {
   take_arrived();
   if (is_ended()) return State::end;
-  return arrived_ > ended_ ? State::step : State::nothing;
+  return begun_ > ended_ ? State::step : State::nothing;
 }
 
 Traffic InExchange::traffic() const noexcept {
@@ -387,7 +413,7 @@ void InExchange::finish_step() {
   }
   ++turn_;
   ++step_;
-  arrived_ = 0;
+  begun_ = arrived_ = 0;
   if (mappings_.forget_abandoned())
     for (Peer& peer : peers_) peer.ring = {};  // perhaps in what is gone; mapped again when needed
 }

@@ -59,7 +59,8 @@ public:
 private:
   struct Incoming {
     std::span<std::byte> bytes;
-    transport::Request request;
+    std::vector<transport::Request> requests;  // of its segments
+    std::size_t segments_here = 0;
     bool has_arrived = false;
     bool is_placed = false;                // its payload tells where the parts are
     std::vector<proto::PartPlace> places;  // || parts, if is_placed
@@ -102,7 +103,11 @@ private:
   bool is_sent(std::size_t message) const { return !is_direct_ && !peers_[message].is_near; }
   void receive(Slot& slot, std::size_t message);
   void take_arrived();
-  void take(std::size_t message, std::size_t bytes);
+  /// True when all of the message is here.
+  bool has_arrived(std::size_t message);
+  /// False if it tells the end of the stream.
+  bool take_header(std::size_t message, std::size_t bytes);
+  /// @pre all of the message is here
   void take_places(std::size_t message);
   void tell(std::size_t message, proto::PackageKind kind, std::uint64_t step);
   bool fetch(std::size_t message, std::size_t part, std::span<std::byte> local);
@@ -131,7 +136,7 @@ private:
   std::vector<Slot> slots_;
   std::uint64_t turn_ = 0;  // steps finished
   std::uint64_t step_ = 0;
-  std::size_t arrived_ = 0, ended_ = 0;  // messages of the step in turn
+  std::size_t begun_ = 0, arrived_ = 0, ended_ = 0;  // messages of the step in turn
 };
 
 }  // namespace tremula::client

@@ -73,8 +73,6 @@ void OutExchange::make_staging() {
     }
     slot.staging = core::Buffer(own);
     slot.region = endpoint_.register_memory(slot.staging.span(), transport::Access::own);
-    slot.requests.resize(peers_.size());
-    slot.is_on_wire.resize(peers_.size());
     slot.lent.resize(plan_.fields.size());
     slot.loans.resize(plan_.fields.size());
   }
@@ -85,12 +83,15 @@ void OutExchange::make_staging() {
     for (std::size_t m = 0; m < peers_.size(); ++m) {
       const Message& message = plan_.messages[m];
       const std::size_t bytes = is_sent(m) ? message.bytes : places_bytes(message);
-      slot.messages.push_back(slot.staging.span().subspan(own, bytes));
+      Outgoing& out = slot.outgoing.emplace_back();
+      out.bytes = slot.staging.span().subspan(own, bytes);
+      out.is_packed.resize(message.parts.size());
+      out.requests.resize(segments(bytes));
       own += line_aligned(bytes);
       if (is_sent(m)) {
-        slot.packed.push_back(slot.messages.back());
+        out.packed = out.bytes;
       } else if (!is_direct_) {
-        slot.packed.push_back(shared_->bytes().subspan(shared, message.bytes));
+        out.packed = shared_->bytes().subspan(shared, message.bytes);
         shared += line_aligned(message.bytes);
       }
     }
@@ -139,8 +140,8 @@ void OutExchange::take_credits() {
         peer.asked = {};
         end_reading(peer);
         for (Slot& s : slots_) {
-          s.requests[m].reset();
-          s.is_on_wire[m] = false;
+          for (auto& request : s.outgoing[m].requests) request.reset();
+          s.outgoing[m].is_on_wire = false;
         }
         for (auto& piece : peer.pieces) piece.reset();
         peer.delivered_request.reset();
@@ -180,12 +181,13 @@ Traffic OutExchange::traffic() const noexcept {
 bool OutExchange::is_free(Slot& slot) {
   bool is_all = true;
   for (std::size_t m = 0; m < peers_.size(); ++m) {
-    if (!slot.is_on_wire[m]) continue;
-    if (!slot.requests[m].test()) {
-      is_all = false;
-      continue;
-    }
-    slot.is_on_wire[m] = false;
+    Outgoing& out = slot.outgoing[m];
+    if (!out.is_on_wire) continue;
+    bool is_sent = true;
+    for (auto& request : out.requests) is_sent = request.test() && is_sent;
+    is_all = is_all && is_sent;
+    if (!is_sent || out.posted < out.bytes.size()) continue;
+    out.is_on_wire = false;
     peers_[m].traffic.wire_seconds += seconds_since(slot.sent_at);
   }
   return is_all;
@@ -240,7 +242,7 @@ PartPlace OutExchange::place_of(Slot& slot, std::size_t message, std::size_t par
   if (!is_direct_)
     return {.kind = PartPlace::Kind::packed,
             .part = part,
-            .memory = in_shared(slot.packed[message].data() +
+            .memory = in_shared(slot.outgoing[message].packed.data() +
                                 plan_.messages[message].parts[part].offset)};
   return {.kind = PartPlace::Kind::ring,
           .part = part,
@@ -253,7 +255,7 @@ void OutExchange::pack(Slot& slot, std::size_t message, std::size_t part,
                        std::span<const std::byte> local) {
   const auto& p = plan_.messages[message].parts[part];
   const auto& f = plan_.fields[p.field];
-  const auto wire = slot.packed[message].subspan(p.offset, p.bytes);
+  const auto wire = slot.outgoing[message].packed.subspan(p.offset, p.bytes);
   if (p.contiguous_at && p.bytes <= short_part_bytes)
     std::memcpy(wire.data(), local.data() + *p.contiguous_at, p.bytes);
   else
@@ -261,11 +263,41 @@ void OutExchange::pack(Slot& slot, std::size_t message, std::size_t part,
   peers_[message].traffic.copied_bytes += p.bytes;
 }
 
+void OutExchange::pack_and_post(Slot& slot, std::size_t message, std::size_t part,
+                                std::span<const std::byte> local) {
+  Outgoing& out = slot.outgoing[message];
+  const auto& parts = plan_.messages[message].parts;
+  const auto& p = parts[part];
+  const auto& f = plan_.fields[p.field];
+  const std::size_t segment = segment_bytes(out.bytes.size());
+  const bool is_next = std::find(out.is_packed.begin(), out.is_packed.end(), false) ==
+                       out.is_packed.begin() + static_cast<std::ptrdiff_t>(part);
+  if (p.offset / segment == (p.offset + p.bytes - 1) / segment) {
+    pack(slot, message, part, local);
+  } else {
+    for (std::size_t at = p.offset, end = p.offset + p.bytes; at < end;) {
+      const std::size_t next = std::min(end, (at / segment + 1) * segment);
+      const index_calc::Stretch stretch{static_cast<Index>((at - p.offset) / f.element_bytes),
+                                        static_cast<Index>((next - at) / f.element_bytes)};
+      index_calc::pack(p.package, f.part, f.wire_order, f.element_bytes, stretch, local,
+                       out.packed.subspan(at, next - at));
+      at = next;
+      if (is_next) post(slot, message, at);
+    }
+    peers_[message].traffic.copied_bytes += p.bytes;
+  }
+  out.is_packed[part] = true;
+  if (!is_next) return;
+  std::size_t ready = 0;
+  for (std::size_t i = 0; i < parts.size() && out.is_packed[i]; ++i)
+    ready = parts[i].offset + parts[i].bytes;
+  post(slot, message, ready);
+}
+
 void OutExchange::put(std::uint64_t step, std::size_t field, std::span<const std::byte> local,
                       bool may_lend) {
   Slot& s = slot(step);
-  if (s.step != step) s.is_mapped = s.is_readable = false;
-  s.step = step;
+  if (s.step != step) begin(s, step);
   s.loans[field] = is_direct_ || may_lend ? transport::local::lend(local) : std::nullopt;
   const auto& memory = s.loans[field];
   const auto* const region =
@@ -277,36 +309,59 @@ void OutExchange::put(std::uint64_t step, std::size_t field, std::span<const std
       if (plan_.messages[m].parts[p].field != field || peers_[m].has_left) continue;
       const bool is_mapped = memory && peers_[m].is_near;
       const Stopwatch watch(peers_[m].traffic.copy_seconds);
-      if (!is_direct_ && !is_mapped) pack(s, m, p, local);
+      if (is_sent(m))
+        pack_and_post(s, m, p, local);
+      else if (!is_direct_ && !is_mapped)
+        pack(s, m, p, local);
       s.is_mapped = s.is_mapped || is_mapped;
       if (is_sent(m)) continue;
       constexpr std::size_t header = proto::package_header_bytes, size = proto::part_place_bytes;
       proto::encode(place_of(s, m, p, memory, region),
-                    s.messages[m].subspan(header + p * size).first<size>());
+                    s.outgoing[m].bytes.subspan(header + p * size).first<size>());
     }
   }
 }
 
-void OutExchange::post(Slot& slot, std::size_t message, const proto::PackageHeader& header) {
-  proto::encode(header, slot.messages[message].first<proto::package_header_bytes>());
-  slot.requests[message] = endpoint_.send(
-      plan_.messages[message].peer, tags::package,
-      slot.messages[message].first(proto::package_header_bytes + header.payload_bytes));
-  slot.is_on_wire[message] = true;
+void OutExchange::begin(Slot& slot, std::uint64_t step) {
+  slot.step = step;
+  slot.is_mapped = slot.is_readable = false;
+  for (Outgoing& out : slot.outgoing) {
+    out.posted = 0;
+    out.is_packed.assign(out.is_packed.size(), false);
+  }
+}
+
+proto::PackageHeader OutExchange::header_of(const Slot& slot, std::size_t message) const {
+  return {.kind = is_sent(message) ? PackageKind::data : PackageKind::placed,
+          .link = link_,
+          .step = slot.step,
+          .payload_bytes = slot.outgoing[message].bytes.size() - proto::package_header_bytes,
+          .fingerprint = plan_.fingerprint};
+}
+
+void OutExchange::post(Slot& slot, std::size_t message, std::size_t bytes) {
+  Outgoing& out = slot.outgoing[message];
+  const std::size_t whole = out.bytes.size(), segment = segment_bytes(whole);
+  while (out.posted < whole && std::min(out.posted + segment, whole) <= bytes) {
+    if (out.posted == 0)
+      proto::encode(header_of(slot, message), out.bytes.first<proto::package_header_bytes>());
+    const auto next = out.bytes.subspan(out.posted, std::min(segment, whole - out.posted));
+    out.is_on_wire = true;
+    out.requests[out.posted / segment] =
+        endpoint_.send(plan_.messages[message].peer, tags::package, next);
+    out.posted += next.size();
+    if (out.posted < whole) endpoint_.progress();
+  }
 }
 
 void OutExchange::send(std::uint64_t step) {
   mappings_.forget_abandoned();
   Slot& s = slot(step);
+  if (s.step != step) begin(s, step);
   s.sent_at = core::Deadline::Clock::now();
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
     if (peers_[m].has_left) continue;
-    post(s, m,
-         {.kind = is_sent(m) ? PackageKind::data : PackageKind::placed,
-          .link = link_,
-          .step = step,
-          .payload_bytes = s.messages[m].size() - proto::package_header_bytes,
-          .fingerprint = plan_.fingerprint});
+    post(s, m, s.outgoing[m].bytes.size());
     const Message& message = plan_.messages[m];
     if (!message.parts.empty()) ++peers_[m].traffic.packages;
     for (const auto& part : message.parts) peers_[m].traffic.bytes += part.bytes;
@@ -314,14 +369,20 @@ void OutExchange::send(std::uint64_t step) {
 }
 
 void OutExchange::send_end(std::uint64_t step) {
-  for (std::size_t m = 0; m < plan_.messages.size(); ++m)
-    if (!peers_[m].has_left)
-      post(slot(step), m,
-           {.kind = PackageKind::end_of_stream,
-            .link = link_,
-            .step = step,
-            .payload_bytes = 0,
-            .fingerprint = 0});
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
+    if (peers_[m].has_left) continue;
+    Outgoing& out = slot(step).outgoing[m];
+    proto::encode({.kind = PackageKind::end_of_stream,
+                   .link = link_,
+                   .step = step,
+                   .payload_bytes = 0,
+                   .fingerprint = 0},
+                  out.bytes.first<proto::package_header_bytes>());
+    out.requests[0] = endpoint_.send(plan_.messages[m].peer, tags::package,
+                                     out.bytes.first(proto::package_header_bytes));
+    out.posted = out.bytes.size();
+    out.is_on_wire = true;
+  }
 }
 
 void OutExchange::begin_to_serve(std::size_t message, const proto::PackageHeader& header,

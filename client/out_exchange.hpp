@@ -53,18 +53,23 @@ public:
   Traffic traffic() const noexcept;
 
 private:
+  struct Outgoing {
+    std::span<std::byte> bytes;                // header and payload
+    std::span<std::byte> packed;               // where parts are packed
+    std::vector<bool> is_packed;               // || parts
+    std::vector<transport::Request> requests;  // of its segments
+    std::size_t posted = 0;                    // bytes
+    bool is_on_wire = false;
+  };
   struct Slot {
     core::Buffer staging;
     std::unique_ptr<transport::MemoryRegion> region;  // of it
-    std::vector<std::span<std::byte>> messages;       // header and payload; || plan_.messages
-    std::vector<std::span<std::byte>> packed;         // where parts are packed; || plan_.messages
-    std::vector<transport::Request> requests;         // || plan_.messages
+    std::vector<Outgoing> outgoing;                   // || plan_.messages
     std::vector<std::span<const std::byte>> lent;     // || plan_.fields; empty if nothing is lent
     std::vector<std::optional<transport::local::Loan>> loans;  // || plan_.fields
     std::uint64_t step = 0;                                    // in it
-    bool is_mapped = false;        // near peers copy out of what is lent
-    bool is_readable = false;      // far peers read what is lent
-    std::vector<bool> is_on_wire;  // || plan_.messages
+    bool is_mapped = false;    // near peers copy out of what is lent
+    bool is_readable = false;  // far peers read what is lent
     core::Deadline::Clock::time_point sent_at;
   };
   /// A part that a peer has asked for and does not have yet.
@@ -94,6 +99,7 @@ private:
   Slot& slot(std::uint64_t step) { return slots_[step % slots_.size()]; }
   /// The whole step goes in the message.
   bool is_sent(std::size_t message) const { return !is_direct_ && !peers_[message].is_near; }
+  void begin(Slot& slot, std::uint64_t step);
   void make_staging();
   void make_rings();
   /// @param memory, region  of the field's local buffer, where it has them
@@ -102,7 +108,11 @@ private:
                             const transport::MemoryRegion* region);
   void end_reading(Peer& peer);
   void pack(Slot& slot, std::size_t message, std::size_t part, std::span<const std::byte> local);
-  void post(Slot& slot, std::size_t message, const proto::PackageHeader& header);
+  void pack_and_post(Slot& slot, std::size_t message, std::size_t part,
+                     std::span<const std::byte> local);
+  /// Posts what is not posted of the first `bytes` of the message, in whole segments.
+  void post(Slot& slot, std::size_t message, std::size_t bytes);
+  proto::PackageHeader header_of(const Slot& slot, std::size_t message) const;
   void take_credits();
   void begin_to_serve(std::size_t message, const proto::PackageHeader& header,
                       core::BytesView said);

@@ -265,9 +265,16 @@ void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_
                        fields_[f].name);
   });
   const auto hold = progress_.hold();
-  for (Open& open : links_)
-    for (std::size_t i = 0; i < open.link.field.size(); ++i)
-      if (open.link.field[i] == field) open.exchange->put(step_, i, local, may_lend);
+  for (Open& open : links_) {
+    try {
+      for (std::size_t i = 0; i < open.link.field.size(); ++i)
+        if (open.link.field[i] == field) open.exchange->put(step_, i, local, may_lend);
+    } catch (const Error& e) {
+      open.failure = e.what();  // the next wait judges it
+      session_.log().warn(
+          "client", fmt::format("put stream={} step={} error=\"{}\"", name(), step_, e.what()));
+    }
+  }
   is_put_[f] = true;
 }
 

@@ -189,6 +189,80 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
   }
 }
 
+// ---- long messages ----
+
+TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
+  for (const std::string target :
+       {"shape=900x700 grid=1x2 block=900x100 store=column", "shape=900x700 grid=1x1"}) {
+    for (const bool is_reversed : {false, true}) {
+      SCOPED_TRACE(target + (is_reversed ? ", last field first" : ""));
+      Network network;
+      auto from = field("shape=900x700 grid=2x1 block=17x700"), to = field(target);
+      for (auto* side : {&from, &to}) {
+        side->push_back(side->front());
+        side->back().name = "g";
+      }
+      Coupling k(network, from, to, 2);
+      const auto value = [](std::uint64_t step, std::size_t f) {
+        return [=](Index g) {
+          return g * 100 + static_cast<Index>(f) * 10 + static_cast<Index>(step);
+        };
+      };
+      constexpr std::uint64_t steps = 5;
+      for (std::uint64_t step = 0; step < steps; ++step) {
+        for (std::size_t r = 0; r < k.outs.size(); ++r) {
+          soon(k, [&] { return k.outs[r]->is_ready(step); });
+          const auto before = network.counters().messages_sent;
+          for (std::size_t i = 0; i < 2; ++i) {
+            const std::size_t f = is_reversed ? 1 - i : i;
+            auto part = part_of(from[f].layout, static_cast<Rank>(r), value(step, f));
+            k.outs[r]->put(step, f, std::as_bytes(std::span(part)), false);
+            const auto sent = network.counters().messages_sent - before;
+            if (i == 0) {
+              EXPECT_EQ(sent > 0, !is_reversed);
+            } else {
+              EXPECT_GE(sent, 4);
+            }
+          }
+          k.outs[r]->send(step);
+        }
+        for (std::size_t r = 0; r < k.ins.size(); ++r) {
+          soon(k, [&] { return k.ins[r]->is_complete(); });
+          for (std::size_t f = 0; f < 2; ++f) {
+            const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(step, f));
+            std::vector<std::int64_t> got(want.size(), -1);
+            soon(k,
+                 [&] { return k.ins[r]->fetch_some(f, std::as_writable_bytes(std::span(got))); });
+            ASSERT_EQ(got, want) << "consumer rank " << r << ", field " << f << ", step " << step;
+          }
+          soon(k, [&] { return k.ins[r]->can_finish_step(); });
+          k.ins[r]->finish_step();
+        }
+      }
+      for (auto& out : k.outs) {
+        soon(k, [&] { return out->is_ready(steps); });
+        out->send_end(steps);
+      }
+      for (auto& in : k.ins) {
+        soon(k, [&] { return in->poll() == InExchange::State::end; });
+        in->leave();
+      }
+      for (auto& out : k.outs) soon(k, [&] { return out->is_credited(steps + 1); });
+    }
+  }
+}
+
+TEST(ExchangeSegments, ALostOneIsNoticed) {
+  Network network(std::size_t{4} << 20);
+  Coupling k(network, field("shape=900x700 grid=1x1"), field("shape=900x700 grid=1x1"), 1);
+  network.set_weather(
+      [](const Network::Message& message) { return Network::Fault{.drop = message.number == 2}; });
+  const std::vector<std::int64_t> data(900 * 700, 1);
+  k.outs[0]->put(0, 0, std::as_bytes(std::span(data)), false);
+  k.outs[0]->send(0);
+  EXPECT_THROW(k.ins[0]->is_complete(), core::Error);  // the shorter last one comes too early
+}
+
 // ---- reading a far producer's memory ----
 
 /// One step with every element checked.
