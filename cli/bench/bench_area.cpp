@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/bench/bench_area.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <new>
-#include <thread>
 
 #include "core/error.hpp"
 
@@ -22,20 +20,23 @@ namespace {
 std::size_t bytes_of(std::size_t ranks) { return 4096 + ranks * sizeof(BenchSlot); }
 }  // namespace
 
-BenchArea::BenchArea(std::size_t ranks) : ranks_(ranks) {
-  void* memory =
-      mmap(nullptr, bytes_of(ranks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+BenchArea::BenchArea(const std::filesystem::path& file, std::size_t ranks) : ranks_(ranks) {
+  const int handle = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  void* memory = MAP_FAILED;
+  if (handle >= 0 && ftruncate(handle, static_cast<off_t>(bytes_of(ranks))) == 0)
+    memory = mmap(nullptr, bytes_of(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, handle, 0);
+  const int why = errno;
+  if (handle >= 0) close(handle);
   if (memory == MAP_FAILED)
-    throw Error(Errc::internal, fmt::format("bench: expected {} bytes of shared memory, found: {}",
-                                            bytes_of(ranks), std::strerror(errno)));
-  head_ = new (memory) Head;
+    throw Error(Errc::internal, fmt::format("expected to share the {} bytes of {}, found: {}",
+                                            bytes_of(ranks), file.string(), std::strerror(why)));
+  head_ = static_cast<Head*>(memory);
   slots_ = reinterpret_cast<BenchSlot*>(static_cast<std::byte*>(memory) + 4096);
-  for (std::size_t i = 0; i < ranks; ++i) new (slots_ + i) BenchSlot;
 }
 
 BenchArea::~BenchArea() { munmap(head_, bytes_of(ranks_)); }
 
-void BenchArea::meet(core::Deadline deadline, bool is_patient) {
+void BenchArea::meet(core::Deadline deadline, const std::function<void()>& pause) {
   const std::size_t round = head_->round.load();
   if (head_->arrived.fetch_add(1) == ranks_) {  // the parent makes one more
     head_->arrived = 0;
@@ -47,10 +48,7 @@ void BenchArea::meet(core::Deadline deadline, bool is_patient) {
     if (deadline.expired())
       throw Error(Errc::timed_out, fmt::format("expected {} processes, found {} of them waiting",
                                                ranks_ + 1, head_->arrived.load()));
-    if (is_patient)
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    else
-      sched_yield();
+    pause();
   }
 }
 

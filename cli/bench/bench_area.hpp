@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where the processes of `tremula bench` meet: memory that a process and its children share.
+// Where the processes of `tremula bench` meet: memory that they share.
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -27,19 +29,19 @@ struct BenchSlot {
   std::size_t address_bytes = 0;
 };
 
-/// Made before the ranks are forked, mapped by all.
+/// A file that all of them map. Zeroes are a new one, so that it does not matter who comes first.
 class BenchArea {
 public:
   /// @param ranks  the process that starts them comes to every meeting, too
-  explicit BenchArea(std::size_t ranks);
+  BenchArea(const std::filesystem::path& file, std::size_t ranks);
   ~BenchArea();
   BenchArea(const BenchArea&) = delete;
 
   std::span<BenchSlot> slots() noexcept { return {slots_, ranks_}; }
   /// Waits until every rank and their parent have come.
+  /// @param pause  called again and again while it waits; what it throws ends the wait
   /// @throws core::Error cancelled if one has failed, timed_out naming how many are missing
-  /// @param is_patient  sleeps instead of spinning: the parent must not take a core from the ranks
-  void meet(core::Deadline deadline, bool is_patient = false);
+  void meet(core::Deadline deadline, const std::function<void()>& pause);
   /// Nobody waits any more. The first error is the one that counts.
   void fail(std::size_t rank, const std::string& why) noexcept;
   /// What a producer that computes takes for a step, in seconds: set by the parent before the

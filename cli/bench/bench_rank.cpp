@@ -2,10 +2,12 @@
 #include "cli/bench/bench_rank.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "cli/bench/bench_part.hpp"
 #include "client/in_stream.hpp"
@@ -23,6 +25,21 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Spinning processes would otherwise share a core by chance.
+void bind_to_core(std::size_t number) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::vector<unsigned> cores;
+  for (unsigned core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  if (cores.empty()) return;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(cores[number % cores.size()], &one);
+  sched_setaffinity(0, sizeof one, &one);
+}
+
 class BenchRank {
 public:
   BenchRank(const BenchOptions& options, BenchArea& area, bool is_producer, Rank rank)
@@ -35,15 +52,14 @@ public:
         part_(is_producer ? options.from : options.to, rank, core::element_bytes(options.type),
               is_producer ? options.allocates_producers : options.allocates_consumers) {}
 
-  void run() {
+  void run(const JoinGroup& join) {
     client::SessionConfig config;
     config.server = options_.server;
     config.transport = options_.transport;
     config.ofi_provider = options_.ofi_provider;
     config.ofi_bind = (is_producer_ ? options_.producer_place : options_.consumer_place).address;
     config.timeout = config.step_timeout = options_.timeout;
-    const auto session =
-        client::Session::open(is_producer_ ? "producer" : "consumer", rank_, side_size(), config);
+    const auto session = join(is_producer_ ? "producer" : "consumer", config);
     if (is_producer_)
       produce(*session);
     else
@@ -55,9 +71,14 @@ public:
 
 private:
   Rank side_size() const { return is_producer_ ? options_.producers : options_.consumers; }
-  void meet() { area_.meet(Deadline::after(patience_of(options_))); }
+  void meet() {
+    area_.meet(Deadline::after(patience_of(options_)), [] { sched_yield(); });
+  }
   /// A meeting that is not timed takes no core from those who are still measured.
-  void rest() { area_.meet(Deadline::after(patience_of(options_)), true); }
+  void rest() {
+    area_.meet(Deadline::after(patience_of(options_)),
+               [] { std::this_thread::sleep_for(std::chrono::microseconds(100)); });
+  }
   proto::Field field() const {
     return {
         .name = "f", .type = options_.type, .layout = is_producer_ ? options_.from : options_.to};
@@ -247,8 +268,17 @@ private:
 
 }  // namespace
 
-void run_bench_rank(const BenchOptions& options, BenchArea& area, bool is_producer, Rank rank) {
-  BenchRank(options, area, is_producer, rank).run();
+bool run_bench_rank(const BenchOptions& options, BenchArea& area, bool is_producer, Rank rank,
+                    const JoinGroup& join) {
+  const auto number = static_cast<std::size_t>(is_producer ? rank : options.producers + rank);
+  bind_to_core(number);
+  try {
+    BenchRank(options, area, is_producer, rank).run(join);
+    return true;
+  } catch (const std::exception& error) {
+    area.fail(number, error.what());
+    return false;
+  }
 }
 
 }  // namespace tremula::cli

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What one process of `tremula bench` does.
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cli/bench/bench_area.hpp"
+#include "client/session.hpp"
 #include "core/element_type.hpp"
 #include "index_calc/layout.hpp"
 
@@ -45,10 +48,15 @@ inline constexpr int computing_steps = 20;
 /// Of meetings: a stream that is stuck tells so first.
 inline double patience_of(const BenchOptions& options) { return 3 * options.timeout + 30; }
 
-/// In which order BenchArea::meet is called, and what the slots hold then, is known to this and to
+/// Joins a group with that configuration.
+using JoinGroup = std::function<std::unique_ptr<client::Session>(const std::string& group,
+                                                                 const client::SessionConfig&)>;
+
+/// One rank, which is bound to a core of its own. Its error becomes that of the area. In which
+/// order BenchArea::meet is called, and what the slots hold then, is known to this and to
 /// run_bench alone. Number of a rank in the area: producers first.
-/// @throws core::Error as a stream does; mismatch naming the first wrong element
-void run_bench_rank(const BenchOptions& options, BenchArea& area, bool is_producer,
-                    core::Rank rank);
+/// @return whether all went well
+bool run_bench_rank(const BenchOptions& options, BenchArea& area, bool is_producer, core::Rank rank,
+                    const JoinGroup& join);
 
 }  // namespace tremula::cli

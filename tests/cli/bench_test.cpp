@@ -2,7 +2,15 @@
 // `tremula bench` as its user runs it: a server and two jobs of processes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <filesystem>
+
+#include "core/deadline.hpp"
 #include "process.hpp"
 
 namespace tremula::cli {
@@ -14,10 +22,10 @@ struct Outcome {
   std::string output, errors;
 };
 
-Outcome bench(std::vector<std::string> arguments) {
+Outcome bench(std::vector<std::string> arguments, const std::vector<std::string>& variables = {}) {
   arguments.insert(arguments.begin(), "bench");
-  Process process(arguments);
-  const int code = process.wait();
+  Process process(arguments, variables);
+  const int code = process.wait(60);
   return {code, process.output(), process.errors()};
 }
 
@@ -38,6 +46,10 @@ TEST(Bench, VerifiesEveryElementBetweenTwoJobs) {
        {"--transport", "ofi", "--ofi-provider", "tcp;ofi_rxm", "--queue-depth", "0"},
        "ofi:tcp;ofi_rxm",
        ""},
+#ifdef TREMULA_HAS_MPI
+      {"f64", {"--transport", "mpi"}, "mpi:Open MPI", "2.0000"},
+      {"u16", {"--transport", "mpi", "--queue-depth", "0"}, "mpi:Open MPI", ""},
+#endif
   };
   for (const auto& row : rows) {
     std::vector<std::string> arguments{
@@ -53,7 +65,8 @@ TEST(Bench, VerifiesEveryElementBetweenTwoJobs) {
     for (const std::string& part :
          {std::string("\"verified\": true"), std::string("\"producers\": 2"),
           std::string("\"consumers\": 3"), std::string("\"steps\": 3"),
-          std::string("\"ratio_to_memcpy\": "), fmt::format("\"transport\": \"{}\"", row.transport),
+          std::string("\"ratio_to_memcpy\": "), std::string("\"ratio_to_raw\": "),
+          fmt::format("\"transport\": \"{}\"", row.transport),
           fmt::format("\"copies_per_byte\": {}", row.copies)})
       EXPECT_NE(outcome.output.find(part), std::string::npos) << part << " in " << outcome.output;
   }
@@ -65,7 +78,6 @@ TEST(Bench, SaysWhatToDo) {
     std::vector<std::string> arguments;
     const char* error;
   } rows[] = {
-      {{"--from", a, "--to", a, "--transport", "mpi"}, "expected auto, local or ofi, found mpi"},
       {{"--from", a, "--to", a, "--consumers", "3"}, "3"},
       {{"--from", a, "--to", a, "--namespaces", "left"}, "expected NAME=ADDRESS,NAME=ADDRESS"},
       {{"--from", a, "--to", a, "--namespaces", "no-such=1.2.3.4,none=1.2.3.5"}, "no-such"},
@@ -79,6 +91,56 @@ TEST(Bench, SaysWhatToDo) {
     EXPECT_NE(outcome.errors.find(row.error), std::string::npos)
         << row.error << " in " << outcome.errors;
   }
+}
+
+TEST(Bench, MpiNamesWhatIsMissing) {
+  const auto outcome =
+      bench({"--from", "shape=8 grid=1", "--to", "shape=8 grid=1", "--transport", "mpi"},
+            {"PATH=/nowhere"});
+  EXPECT_EQ(outcome.code, 1);
+#ifdef TREMULA_HAS_MPI
+  const char* expected = "expected the program ompi-server in PATH, found none";
+#else
+  const char* expected = "expected MPI in this build";
+#endif
+  EXPECT_NE(outcome.errors.find(expected), std::string::npos) << outcome.errors;
+}
+
+TEST(Bench, LeavesNothingBehindWhenInterrupted) {
+  namespace fs = std::filesystem;
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // whom the command leaves behind becomes a child of this test
+  const fs::path folder =
+      fs::temp_directory_path() / ("tremula-interrupted-" + std::to_string(getpid()));
+  fs::create_directory(folder);
+  const struct {
+    int signal;
+    const char *transport, *last;  ///< last: file that is there when everything has been started
+  } rows[] = {{SIGINT, "local", "port"},
+#ifdef TREMULA_HAS_MPI
+              {SIGINT, "mpi", "mpirun-consumer.out"},
+              {SIGTERM, "mpi", "mpirun-consumer.out"},
+#endif
+              {SIGTERM, "local", "port"}};
+  for (const auto& row : rows) {
+    Process process({"bench", "--from", "shape=8 grid=1", "--to", "shape=8 grid=1", "--steps",
+                     "100000", "--transport", row.transport},
+                    {"TMPDIR=" + folder.string()});
+    const auto has_started = [&] {
+      for (const auto& entry : fs::directory_iterator(folder))
+        if (fs::exists(entry.path() / row.last)) return true;
+      return false;
+    };
+    const auto deadline = core::Deadline::after(40);
+    while (!has_started() && !deadline.expired()) usleep(1000);
+    usleep(300'000);
+    process.signal(row.signal);
+    EXPECT_EQ(process.wait(), 128 + row.signal) << process.errors();
+    EXPECT_TRUE(fs::is_empty(folder)) << row.transport;
+    int left = 0;
+    while ((left = waitpid(-1, nullptr, WNOHANG)) >= 0 && !deadline.expired()) usleep(1000);
+    EXPECT_EQ(left, -1) << row.transport << ": a process runs on";
+  }
+  fs::remove_all(folder);
 }
 
 }  // namespace

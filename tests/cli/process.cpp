@@ -75,9 +75,9 @@ void Process::signal(int number) const {
   if (pid_ > 0) ::kill(pid_, number);
 }
 
-int Process::wait() {
+int Process::wait(double seconds) {
   if (pid_ < 0) return -1;
-  const core::Deadline deadline = core::Deadline::after(20);
+  const core::Deadline deadline = core::Deadline::after(seconds);
   int status = 0;
   while (::waitpid(pid_, &status, WNOHANG) == 0) {
     if (deadline.expired()) return -1;

@@ -19,8 +19,8 @@ public:
   Process& operator=(const Process&) = delete;
 
   void signal(int number) const;
-  /// Exit code; 128 + number for a signal. Waits at most 20 s, then kills and gives -1.
-  int wait();
+  /// Exit code; 128 + number for a signal; -1 if it has not ended in time.
+  int wait(double seconds = 20);
   /// What it has written so far; everything once wait() has returned. On a terminal both come as
   /// output.
   std::string output();

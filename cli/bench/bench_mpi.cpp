@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "cli/bench/bench_jobs.hpp"
+#include "core/error.hpp"
+#include "transport/mpi/mpi_group.hpp"
+#include "transport/mpi/mpi_process.hpp"
+#include "transport/mpi/mpi_transport.hpp"
+
+namespace tremula::cli {
+
+using core::Errc, core::Error, core::Rank;
+
+namespace {
+
+/// Of this process, the program's name included.
+std::vector<std::string> own_command_line() {
+  std::ifstream file("/proc/self/cmdline");
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
+void expect_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((std::filesystem::path(folder) / name).c_str(), X_OK) == 0) return;
+  throw Error(Errc::unsupported,
+              fmt::format("--transport mpi: expected the program {} in PATH, found none: install "
+                          "Open MPI (Debian: openmpi-bin), or choose auto, local or ofi",
+                          name));
+}
+
+/// For a child: what programs of Open MPI find in their environment.
+void prepare(const BenchOptions::Place& place, const std::filesystem::path& scratch) {
+  enter(place);
+  const auto set = [](const char* name, const std::string& value) {
+    setenv(name, value.c_str(), 1);
+  };
+  if (place.network_namespace.empty()) {  // else it finds the one way out itself
+    set("OMPI_MCA_oob_tcp_if_include", "lo");
+    set("OMPI_MCA_btl_tcp_if_include", "lo");
+  }
+  set("OMPI_MCA_orte_tmpdir_base", scratch);
+  set("OMPI_MCA_mpi_yield_when_idle", "1");
+  set("OMPI_ALLOW_RUN_AS_ROOT", "1");  // what it runs is known
+  set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+}
+
+}  // namespace
+
+void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Children& services,
+                    Children& ranks) {
+  for (const char* program : {"ompi-server", TREMULA_MPIRUN}) expect_program(program);
+  const auto uri = files.folder / "ompi-server.uri";
+  const auto start = [&](Children& children, const std::string& name,
+                         const BenchOptions::Place& place, std::vector<std::string> command) {
+    const auto scratch = files.folder / name;  // two that share one may fail to make it
+    std::filesystem::create_directory(scratch);
+    children.start(
+        name,
+        [&] {
+          prepare(place, scratch);
+          become(std::move(command));
+        },
+        files.folder / (name + ".out"));
+  };
+  const auto start_job = [&](const std::string& side, Rank size, const BenchOptions::Place& place) {
+    std::vector<std::string> command{TREMULA_MPIRUN,
+                                     "--ompi-server",
+                                     "file:" + uri.string(),
+                                     "--oversubscribe",
+                                     "--bind-to",
+                                     "none",
+                                     "-n",
+                                     std::to_string(size)};
+    auto rank = own_command_line();
+    rank[0] = own_program();
+    rank.insert(rank.end(), {"--folder", files.folder, "--side", side});
+    command.insert(command.end(), rank.begin(), rank.end());
+    start(ranks, "mpirun-" + side, place, std::move(command));
+  };
+  start(services, "ompi-server", options.producer_place,
+        {"ompi-server", "--no-daemonize", "--report-uri", uri});
+  await_line(uri, "ompi-server", services);
+  start_job("producer", options.producers, options.producer_place);
+  start_job("consumer", options.consumers, options.consumer_place);
+}
+
+void run_mpi_rank(BenchOptions options, const BenchFiles& files, bool is_producer) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  options.server = files.server();
+  BenchArea area(files.area(), static_cast<std::size_t>(options.producers + options.consumers));
+  {
+    const transport::mpi::Process mpi;
+    auto channel = std::make_unique<transport::mpi::Group>(mpi.world());
+    const Rank rank = channel->rank();
+    const auto join = [&](const std::string& group, const client::SessionConfig& config) {
+      std::vector<std::unique_ptr<transport::Transport>> transports;
+      auto transport = std::make_unique<transport::mpi::Transport>(mpi.world());
+      if (transport->offers().empty()) throw Error(Errc::unsupported, transport->why_not());
+      transports.push_back(std::move(transport));
+      return client::Session::open(group, std::move(channel), std::move(transports), config);
+    };
+    // One that fails does not wait for the others: mpirun ends them.
+    if (!run_bench_rank(options, area, is_producer, rank, join)) _exit(1);
+  }
+  _exit(0);
+}
+
+}  // namespace tremula::cli

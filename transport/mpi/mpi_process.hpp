@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include "transport/mpi/mpi_call.hpp"
+
+namespace tremula::transport::mpi {
+
+/// MPI in a program of Tremula's own, from MPI_Init_thread to MPI_Finalize; an application calls
+/// these itself. One in a process.
+class Process {
+public:
+  /// Collective over the job, as its end is.
+  /// @throws core::Error transport
+  Process();
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  MPI_Comm world() const { return MPI_COMM_WORLD; }
+};
+
+}  // namespace tremula::transport::mpi
