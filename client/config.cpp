@@ -137,6 +137,7 @@ SessionConfig load_session_config(const std::string& options) {
        parsed("index_algorithm", c.index_algorithm,
               [](const std::string& t) { return index_calc::parse_algorithm(t); })},
       {"validate_plans", flag("validate_plans", c.validate_plans)},
+      {"copy_threads", number("copy_threads", c.copy_threads, 1, 256)},
       {"log", parsed("log", c.log, [](const std::string& t) { return core::parse_log_level(t); })},
       {"ofi_provider",
        [&c](const std::string& text, const std::string&) { c.ofi_provider = text; }},

@@ -18,6 +18,7 @@ struct SessionConfig {
   double step_timeout = 3600;  ///< seconds for the data of one step
   index_calc::Algorithm index_algorithm = index_calc::Algorithm::aspen;
   bool validate_plans = false;
+  int copy_threads = 1;  ///< that copy large packages, the rank's own included
   core::LogLevel log = core::LogLevel::warn;
   std::string ofi_provider;  ///< libfabric provider; empty = the best that both sides have
   std::string ofi_bind;      ///< address that libfabric listens on; empty = loopback

@@ -13,10 +13,11 @@ using proto::PackageKind, proto::PartPlace;
 using transport::local::PieceRing;
 
 InExchange::InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
-                       int queue_depth)
+                       int queue_depth, CopyThreads& threads)
     : plan_(std::move(plan)),
       endpoint_(endpoint),
       link_(link),
+      threads_(threads),
       is_direct_(queue_depth == 0),
       peers_(plan_.messages.size()),
       slots_(static_cast<std::size_t>(std::max(queue_depth, 1))) {
@@ -195,14 +196,22 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
     if (p.contiguous_at && p.bytes <= short_part_bytes)
       std::memcpy(local.data() + *p.contiguous_at, wire.data(), p.bytes);
     else
-      index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, wire, local);
+      threads_.run({0, package.elements}, f.element_bytes, [&](index_calc::Stretch some) {
+        index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, some,
+                           wire.subspan(static_cast<std::size_t>(some.first) * f.element_bytes,
+                                        static_cast<std::size_t>(some.count) * f.element_bytes),
+                           local);
+      });
     peers_[message].traffic.copied_bytes += p.bytes;
     return true;
   }
   if (place.kind == PartPlace::Kind::local) {
     const Stopwatch watch(peers_[message].traffic.copy_seconds);
     const auto theirs = buffer_of(place, package.dimensions, f.element_bytes, mappings_, false);
-    index_calc::copy_from_peer(package, f.part, theirs.part, f.element_bytes, theirs.bytes, local);
+    threads_.run({0, package.elements}, f.element_bytes, [&](index_calc::Stretch some) {
+      index_calc::copy_from_peer(package, f.part, theirs.part, f.wire_order, f.element_bytes, some,
+                                 theirs.bytes, local);
+    });
     peers_[message].traffic.copied_bytes += p.bytes;
     return true;
   }

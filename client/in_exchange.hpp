@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "client/copy_threads.hpp"
 #include "client/exchange.hpp"
 #include "client/part_reader.hpp"
 #include "core/buffer.hpp"
@@ -13,8 +14,9 @@ namespace tremula::client {
 /// allocates memory for data.
 class InExchange {
 public:
-  /// @param endpoint  connected; must outlive this object
-  InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, int queue_depth);
+  /// @param endpoint  connected; must outlive this object, and so must `threads`
+  InExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, int queue_depth,
+             CopyThreads& threads);
 
   /// What is known of the step in turn.
   enum class State { nothing, step, end };
@@ -126,6 +128,7 @@ private:
   ExchangePlan plan_;
   transport::Endpoint& endpoint_;
   std::uint64_t link_;
+  CopyThreads& threads_;
   bool is_direct_;  // queue_depth 0: nothing is staged
   transport::local::Mappings mappings_;
   std::uint64_t moved_ = 0;

@@ -68,7 +68,7 @@ void InStream::subscribe() {
     statistics_.transport = link_.transport;
     session_.together([&] {  // staging may not fit into memory
       exchange_ = std::make_unique<InExchange>(std::move(link_.plan), *link_.endpoint, link_.number,
-                                               link_.queue_depth);
+                                               link_.queue_depth, session_.copy_threads());
     });
   } catch (const Error& e) {
     exchange_.reset();

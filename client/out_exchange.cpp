@@ -13,10 +13,11 @@ using proto::PackageKind, proto::PartPlace;
 using transport::local::PieceRing, transport::local::SharedMemory;
 
 OutExchange::OutExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
-                         std::uint64_t first_step, int queue_depth)
+                         std::uint64_t first_step, int queue_depth, CopyThreads& threads)
     : plan_(std::move(plan)),
       endpoint_(endpoint),
       link_(link),
+      threads_(threads),
       is_direct_(queue_depth == 0),
       readable_(plan_.fields.size()),
       peers_(plan_.messages.size()),
@@ -251,15 +252,25 @@ PartPlace OutExchange::place_of(Slot& slot, std::size_t message, std::size_t par
           .allocated = static_cast<Index>(peer.ring.slot_bytes())};
 }
 
+void OutExchange::pack_stretch(const Message::Part& part, index_calc::Stretch stretch,
+                               std::span<const std::byte> local, std::span<std::byte> wire) {
+  const auto& f = plan_.fields[part.field];
+  threads_.run(stretch, f.element_bytes, [&](index_calc::Stretch some) {
+    const auto at = static_cast<std::size_t>(some.first - stretch.first) * f.element_bytes;
+    const auto bytes = static_cast<std::size_t>(some.count) * f.element_bytes;
+    index_calc::pack(part.package, f.part, f.wire_order, f.element_bytes, some, local,
+                     wire.subspan(at, bytes));
+  });
+}
+
 void OutExchange::pack(Slot& slot, std::size_t message, std::size_t part,
                        std::span<const std::byte> local) {
   const auto& p = plan_.messages[message].parts[part];
-  const auto& f = plan_.fields[p.field];
   const auto wire = slot.outgoing[message].packed.subspan(p.offset, p.bytes);
   if (p.contiguous_at && p.bytes <= short_part_bytes)
     std::memcpy(wire.data(), local.data() + *p.contiguous_at, p.bytes);
   else
-    index_calc::pack(p.package, f.part, f.wire_order, f.element_bytes, local, wire);
+    pack_stretch(p, {0, p.package.elements}, local, wire);
   peers_[message].traffic.copied_bytes += p.bytes;
 }
 
@@ -279,8 +290,7 @@ void OutExchange::pack_and_post(Slot& slot, std::size_t message, std::size_t par
       const std::size_t next = std::min(end, (at / segment + 1) * segment);
       const index_calc::Stretch stretch{static_cast<Index>((at - p.offset) / f.element_bytes),
                                         static_cast<Index>((next - at) / f.element_bytes)};
-      index_calc::pack(p.package, f.part, f.wire_order, f.element_bytes, stretch, local,
-                       out.packed.subspan(at, next - at));
+      pack_stretch(p, stretch, local, out.packed.subspan(at, next - at));
       at = next;
       if (is_next) post(slot, message, at);
     }
@@ -411,8 +421,10 @@ void OutExchange::begin_to_serve(std::size_t message, const proto::PackageHeader
   const Stopwatch watch(peer.traffic.copy_seconds);
   const auto theirs =
       buffer_of(place, package.dimensions, f.element_bytes, mappings_, /*is_writable=*/true);
-  index_calc::copy_to_peer(package, f.part, theirs.part, f.element_bytes, s.lent[part.field],
-                           theirs.bytes);
+  threads_.run({0, package.elements}, f.element_bytes, [&](index_calc::Stretch some) {
+    index_calc::copy_to_peer(package, f.part, theirs.part, f.wire_order, f.element_bytes, some,
+                             s.lent[part.field], theirs.bytes);
+  });
   peer.traffic.copied_bytes += part.bytes;
   tell_delivered(message, header.step);
 }

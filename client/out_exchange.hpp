@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "client/copy_threads.hpp"
 #include "client/exchange.hpp"
 #include "client/readable.hpp"
 #include "core/buffer.hpp"
@@ -13,9 +14,9 @@ namespace tremula::client {
 /// queue_depth. All staging is sized when the exchange is made; no step allocates memory for data.
 class OutExchange {
 public:
-  /// @param endpoint  connected; must outlive this object
+  /// @param endpoint  connected; must outlive this object, and so must `threads`
   OutExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
-              std::uint64_t first_step, int queue_depth);
+              std::uint64_t first_step, int queue_depth, CopyThreads& threads);
   ~OutExchange() { take_back(); }
   OutExchange(const OutExchange&) = delete;
 
@@ -107,6 +108,8 @@ private:
                             const std::optional<transport::local::Loan>& memory,
                             const transport::MemoryRegion* region);
   void end_reading(Peer& peer);
+  void pack_stretch(const Message::Part& part, index_calc::Stretch stretch,
+                    std::span<const std::byte> local, std::span<std::byte> wire);
   void pack(Slot& slot, std::size_t message, std::size_t part, std::span<const std::byte> local);
   void pack_and_post(Slot& slot, std::size_t message, std::size_t part,
                      std::span<const std::byte> local);
@@ -128,6 +131,7 @@ private:
   ExchangePlan plan_;
   transport::Endpoint& endpoint_;
   std::uint64_t link_;
+  CopyThreads& threads_;
   bool is_direct_;  // queue_depth 0: nothing is staged
   std::unique_ptr<transport::local::SharedMemory>
       shared_;  // what near peers map: packed parts or rings

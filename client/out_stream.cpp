@@ -112,7 +112,8 @@ bool OutStream::join(const wire::Matched& matched) {
     ended_.transport = open.link.transport;
     session_.together([&] {  // staging may not fit into memory
       open.exchange = std::make_unique<OutExchange>(std::move(open.link.plan), *open.link.endpoint,
-                                                    open.link.number, step_, open.link.queue_depth);
+                                                    open.link.number, step_, open.link.queue_depth,
+                                                    session_.copy_threads());
     });
     const auto hold = progress_.hold();
     links_.push_back(std::move(open));

@@ -61,7 +61,7 @@ std::string job_from_environment() {
 }  // namespace
 
 Session::Session(std::string name, const SessionConfig& config)
-    : name_(std::move(name)), config_(config) {
+    : name_(std::move(name)), config_(config), copy_threads_(config.copy_threads) {
   expects(proto::is_name(name_),
           fmt::format("group name: expected {}; found '{}'", proto::name_rule, name_));
 }

@@ -8,6 +8,7 @@
 
 #include "client/config.hpp"
 #include "client/control.hpp"
+#include "client/copy_threads.hpp"
 #include "core/error.hpp"
 #include "index_calc/plan_cache.hpp"
 #include "transport/group.hpp"
@@ -57,6 +58,7 @@ public:
 
   /// Of all streams of this rank.
   index_calc::PlanCache& plans() noexcept { return plans_; }
+  CopyThreads& copy_threads() noexcept { return copy_threads_; }
 
   /// Collective; see agreement.hpp.
   core::Bytes from_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
@@ -78,6 +80,7 @@ private:
   std::unique_ptr<transport::Group> group_;  // after what it may talk through
   std::vector<wire::Offer> offers_;
   index_calc::PlanCache plans_;
+  CopyThreads copy_threads_;
 };
 
 }  // namespace tremula::client

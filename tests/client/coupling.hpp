@@ -127,15 +127,16 @@ struct Coupling {
     for (auto& e : out_ends) e->connect(in_addresses, core::Deadline::after(1));
     for (auto& e : in_ends) e->connect(out_addresses, core::Deadline::after(1));
     for (Rank r = 0; r < m; ++r)
-      outs.push_back(
-          std::make_unique<OutExchange>(plan_exchange(from, to, Side::producer, r, m, n, plans, {}),
-                                        *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth));
+      outs.push_back(std::make_unique<OutExchange>(
+          plan_exchange(from, to, Side::producer, r, m, n, plans, {}),
+          *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth, threads));
     for (Rank r = 0; r < n; ++r)
-      ins.push_back(
-          std::make_unique<InExchange>(plan_exchange(to, from, Side::consumer, r, n, m, plans, {}),
-                                       *in_ends[static_cast<std::size_t>(r)], 7, queue_depth));
+      ins.push_back(std::make_unique<InExchange>(
+          plan_exchange(to, from, Side::consumer, r, n, m, plans, {}),
+          *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads));
   }
   index_calc::PlanCache plans;
+  CopyThreads threads{3, 1024};  // so that the small packages of tests are shared, too
   std::vector<std::unique_ptr<MaybeNear>> out_ends, in_ends;
   std::vector<std::unique_ptr<OutExchange>> outs;
   std::vector<std::unique_ptr<InExchange>> ins;
