@@ -20,7 +20,7 @@ namespace {
 
 struct Options {
   std::optional<std::string> server, port_file;
-  bool json = false;
+  bool json = false, ranks = false;
   double timeout_seconds = 5;
   double watch_seconds = 0;  ///< 0: not said
 };
@@ -32,7 +32,8 @@ void show_status(const Options& options, bool is_watching) {
   if (is_watching)
     return watch(client, options.watch_seconds > 0 ? options.watch_seconds : 1,
                  options.timeout_seconds);
-  const wire::Status status = client.ask(core::Deadline::after(options.timeout_seconds));
+  const wire::Status status =
+      client.ask(core::Deadline::after(options.timeout_seconds), options.json || options.ranks);
   fmt::print("{}", options.json ? proto::to_json(status) : status_text(status));
 }
 
@@ -47,8 +48,11 @@ void add_status(CLI::App& app) {
   command
       .add_option("--port-file", options->port_file, "File that the server wrote its address into")
       ->excludes(server);
-  CLI::Option* json = command.add_flag(
-      "--json", options->json, "Print JSON; the fields are those of Status in proto/control.proto");
+  CLI::Option* json = command.add_flag("--json", options->json,
+                                       "Print JSON, with the counters of every rank; the fields "
+                                       "are those of Status in proto/control.proto");
+  CLI::Option* ranks =
+      command.add_flag("--ranks", options->ranks, "Show the counters of every rank");
   CLI::Option* watch =
       command
           .add_option("--watch", options->watch_seconds,
@@ -56,7 +60,8 @@ void add_status(CLI::App& app) {
           ->expected(0, 1)
           ->check(CLI::Range(0.05, 3600.0))
           ->type_name("[SECONDS=1]")
-          ->excludes(json);
+          ->excludes(json)
+          ->excludes(ranks);
   command
       .add_option("--timeout", options->timeout_seconds,
                   "Seconds to wait for the server (default 5)")

@@ -48,11 +48,11 @@ void StatusClient::on_frame(core::BytesView payload) {
   changed_.notify_all();
 }
 
-wire::Status StatusClient::ask(core::Deadline deadline) {
+wire::Status StatusClient::ask(core::Deadline deadline, bool with_ranks) {
   std::unique_lock lock(mutex_);
   wire::ToServer question;
   question.set_request(++request_);
-  question.mutable_status();
+  question.mutable_status()->set_ranks(with_ranks);
   reply_.reset();
   connection_->send(proto::serialise(question));
   const bool is_in_time =

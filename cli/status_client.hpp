@@ -19,8 +19,10 @@ public:
   /// @throws core::Error no_server naming the address, who chose it and, for a port file, that it
   /// is stale
   StatusClient(const ServerChoice& server, core::Deadline deadline);
-  /// Blocks.  @throws core::Error no_server if the server goes away, timed_out, protocol
-  wire::Status ask(core::Deadline deadline);
+  /// Blocks.
+  /// @param with_ranks  also the counters of every rank
+  /// @throws core::Error no_server if the server goes away, timed_out, protocol
+  wire::Status ask(core::Deadline deadline, bool with_ranks = false);
 
 private:
   void on_frame(core::BytesView payload);

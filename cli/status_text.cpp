@@ -24,9 +24,26 @@ Row counters(const Message& of) {
           seconds_text(of.wire_seconds()),  bytes_text(static_cast<double>(of.copied_bytes()))};
 }
 
-void append_row(std::vector<Row>& rows, Row row, const wire::StepStatus& of) {
+template <class Message>
+void append_row(std::vector<Row>& rows, Row row, const Message& of) {
   std::ranges::move(counters(of), std::back_inserter(row));
   rows.push_back(std::move(row));
+}
+
+/// A row for the group and, under it, one for each of its ranks that is listed.
+void append_rows(std::vector<Row>& rows, Row row, const wire::StepStatus& of) {
+  append_row(rows, std::move(row), of);
+  for (const wire::RankStatus& rank : of.ranks())
+    append_row(rows, {fmt::format("  rank {}", rank.rank()), "", ""}, rank);
+}
+
+void append_waits(std::string& out, const std::string& group, const wire::StepStatus& of) {
+  for (const std::string& text : of.waits_for()) out += fmt::format("  in {} {}\n", group, text);
+  for (const wire::RankStatus& rank : of.ranks())
+    if (!rank.waits_for().empty())
+      out += fmt::format("  rank {} of {} waits for {}\n", rank.rank(), group, rank.waits_for());
+  if (of.ranks_left_out() > 0)
+    out += fmt::format("  {} more ranks of {} are not shown\n", of.ranks_left_out(), group);
 }
 
 void append_fields(std::string& out, const google::protobuf::RepeatedPtrField<wire::Field>& fields,
@@ -48,10 +65,10 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
   }
   std::vector<Row> rows{{"group", "as", "credit", "step", "moved", "packages", "plan", "waited",
                          "copying", "wire", "copied"}};
-  append_row(rows, {stream.producer(), "producer", ""}, stream.produced());
+  append_rows(rows, {stream.producer(), "producer", ""}, stream.produced());
   for (const wire::LinkStatus& link : stream.consumers())
-    append_row(rows, {link.consumer(), "consumer", fmt::format("{}", link.credit())},
-               link.consumed());
+    append_rows(rows, {link.consumer(), "consumer", fmt::format("{}", link.credit())},
+                link.consumed());
   append_table(out, rows);
   line(fmt::format("queue depth {}", stream.queue_depth()));
   append_fields(out, stream.fields(), stream.producer());
@@ -60,11 +77,9 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
   for (const wire::LinkStatus& link : stream.consumers())
     line(fmt::format("link {} to {} by {}: {}", link.link(), link.consumer(), link.offer(),
                      link.why()));
-  for (const std::string& text : stream.produced().waits_for())
-    line(fmt::format("in {} {}", stream.producer(), text));
+  append_waits(out, stream.producer(), stream.produced());
   for (const wire::LinkStatus& link : stream.consumers())
-    for (const std::string& text : link.consumed().waits_for())
-      line(fmt::format("in {} {}", link.consumer(), text));
+    append_waits(out, link.consumer(), link.consumed());
   if (stream.consumers().empty() && !stream.closed()) line("no group consumes it");
 }
 

@@ -109,13 +109,22 @@ void check(const wire::GroupLost& m) {
   check_text("GroupLost.why", m.why());
 }
 
+void check_ranks(std::string_view part, const wire::StepStatus& m) {
+  for (const wire::RankStatus& rank : m.ranks())
+    if (!rank.waits_for().empty())
+      check_name(fmt::format("{}.ranks.waits_for", part), rank.waits_for());
+}
+
 void check(const wire::Status& m) {
   for (const wire::GroupStatus& group : m.groups()) check_name("Status.groups.name", group.name());
   for (const wire::StreamStatus& stream : m.streams()) {
     check_name("Status.streams.name", stream.name());
     check_fields("Status.streams", stream);
-    for (const wire::LinkStatus& link : stream.consumers())
+    check_ranks("Status.streams.produced", stream.produced());
+    for (const wire::LinkStatus& link : stream.consumers()) {
       check_fields("Status.streams.consumers", link);
+      check_ranks("Status.streams.consumers.consumed", link.consumed());
+    }
   }
 }
 

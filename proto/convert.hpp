@@ -24,8 +24,10 @@ inline constexpr std::size_t max_name_bytes =
 inline constexpr std::size_t max_text_bytes = 16384;      ///< texts for people
 inline constexpr std::size_t max_layout_bytes = 1 << 20;  ///< text form of one layout
 inline constexpr std::size_t max_address_bytes = 4096;    ///< of one rank (transport::Address)
-inline constexpr int max_fields = 4096;                   ///< of one stream
-inline constexpr int max_offers = 64;                     ///< of one side
+inline constexpr std::size_t max_ranks_bytes = std::size_t{4}
+                                               << 20;  ///< of all RankStatus of a Status
+inline constexpr int max_fields = 4096;                ///< of one stream
+inline constexpr int max_offers = 64;                  ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
 
 /// What a name must be, for error messages.

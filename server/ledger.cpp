@@ -10,16 +10,32 @@
 
 namespace tremula::server {
 
+Account::Account(core::Rank ranks) : entries_(static_cast<std::size_t>(ranks)) {
+  for (core::Rank rank = 0; rank < ranks; ++rank)
+    entries_[static_cast<std::size_t>(rank)].set_rank(rank);
+}
+
 void Account::record(core::Rank rank, const wire::Counters& counters) {
-  entries_[static_cast<std::size_t>(rank)] = {.steps = counters.steps(),
-                                              .packages = counters.packages(),
-                                              .bytes = counters.bytes(),
-                                              .copied_bytes = counters.copied_bytes(),
-                                              .wait_seconds = counters.wait_seconds(),
-                                              .plan_seconds = counters.plan_seconds(),
-                                              .copy_seconds = counters.copy_seconds(),
-                                              .wire_seconds = counters.wire_seconds(),
-                                              .waits_for = counters.waits_for()};
+  wire::RankStatus& entry = entries_[static_cast<std::size_t>(rank)];
+  entry.set_steps(counters.steps());
+  entry.set_packages(counters.packages());
+  entry.set_bytes(counters.bytes());
+  entry.set_copied_bytes(counters.copied_bytes());
+  entry.set_wait_seconds(counters.wait_seconds());
+  entry.set_plan_seconds(counters.plan_seconds());
+  entry.set_copy_seconds(counters.copy_seconds());
+  entry.set_wire_seconds(counters.wire_seconds());
+  entry.set_waits_for(counters.waits_for());
+}
+
+void Account::list(wire::StepStatus& status, std::size_t& room) const {
+  for (const wire::RankStatus& entry : entries_) {
+    const std::size_t bytes = entry.ByteSizeLong() + 8;  // 8: what stands before it
+    if (bytes > room) break;
+    room -= bytes;
+    *status.add_ranks() = entry;
+  }
+  status.set_ranks_left_out(static_cast<core::Rank>(entries_.size()) - status.ranks_size());
 }
 
 wire::StepStatus Account::total() const {
@@ -27,16 +43,16 @@ wire::StepStatus Account::total() const {
                 copied_bytes = 0;
   double wait_seconds = 0, plan_seconds = 0, copy_seconds = 0, wire_seconds = 0;
   std::map<std::string, int> waiting;
-  for (const Entry& entry : entries_) {
-    steps = std::min(steps, entry.steps);
-    packages += entry.packages;
-    bytes += entry.bytes;
-    copied_bytes += entry.copied_bytes;
-    wait_seconds = std::max(wait_seconds, entry.wait_seconds);
-    plan_seconds = std::max(plan_seconds, entry.plan_seconds);
-    copy_seconds = std::max(copy_seconds, entry.copy_seconds);
-    wire_seconds = std::max(wire_seconds, entry.wire_seconds);
-    if (!entry.waits_for.empty()) ++waiting[entry.waits_for];
+  for (const wire::RankStatus& entry : entries_) {
+    steps = std::min(steps, entry.steps());
+    packages += entry.packages();
+    bytes += entry.bytes();
+    copied_bytes += entry.copied_bytes();
+    wait_seconds = std::max(wait_seconds, entry.wait_seconds());
+    plan_seconds = std::max(plan_seconds, entry.plan_seconds());
+    copy_seconds = std::max(copy_seconds, entry.copy_seconds());
+    wire_seconds = std::max(wire_seconds, entry.wire_seconds());
+    if (!entry.waits_for().empty()) ++waiting[entry.waits_for()];
   }
   std::vector<std::pair<std::string, int>> most_first(waiting.begin(), waiting.end());
   std::ranges::stable_sort(most_first, std::greater{}, &std::pair<std::string, int>::second);

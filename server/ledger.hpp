@@ -2,6 +2,7 @@
 #pragma once
 // The step ledger: what the ranks of a stream say they have done. It keeps the books; credits go
 // from rank to rank and do not wait for it.
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@ namespace tremula::server {
 /// The books of one group's part in one stream: as producer, or as consumer over one link.
 class Account {
 public:
-  explicit Account(core::Rank ranks) : entries_(static_cast<std::size_t>(ranks)) {}
+  explicit Account(core::Rank ranks);
 
   /// Takes the place of what the rank has said before: counters are sums since the stream was
   /// opened.
@@ -26,13 +27,12 @@ public:
   /// ranks first.
   wire::StepStatus total() const;
 
+  /// Adds what every rank has said; the last ones, for which `room` is too small, are counted.
+  /// @param room  bytes of message that it may take; less what it has taken
+  void list(wire::StepStatus& status, std::size_t& room) const;
+
 private:
-  struct Entry {
-    std::uint64_t steps = 0, packages = 0, bytes = 0, copied_bytes = 0;
-    double wait_seconds = 0, plan_seconds = 0, copy_seconds = 0, wire_seconds = 0;
-    std::string waits_for;
-  };
-  std::vector<Entry> entries_;
+  std::vector<wire::RankStatus> entries_;  // [rank]
 };
 
 /// Steps that a producer may have sent over a link: it runs at most `queue_depth` steps ahead of

@@ -47,7 +47,7 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
     case wire::ToServer::kGoodbye:
       return goodbye(call);
     case wire::ToServer::kStatus:
-      *reply(call).mutable_status() = status(call.now);
+      *reply(call).mutable_status() = status(call.now, message.status().ranks());
       return;
     case wire::ToServer::BODY_NOT_SET:
       return;

@@ -40,7 +40,8 @@ public:
   /// Loses the ranks that were silent too long. To be called several times a heartbeat.
   Output check_silence(double now);
 
-  wire::Status status(double now) const;
+  /// @param with_ranks  also the counters of every rank
+  wire::Status status(double now, bool with_ranks = false) const;
   /// True for the connections that said hello and belong to a group.
   bool is_member(ConnectionId connection) { return groups_.seat(connection).has_value(); }
 

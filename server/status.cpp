@@ -4,8 +4,9 @@
 
 namespace tremula::server {
 
-wire::Status Rendezvous::status(double now) const {
+wire::Status Rendezvous::status(double now, bool with_ranks) const {
   wire::Status out;
+  std::size_t room = proto::max_ranks_bytes;
   out.set_version(settings_.version);
   out.set_listens_on(settings_.listens_on);
   out.set_uptime_seconds(now);
@@ -25,6 +26,7 @@ wire::Status Rendezvous::status(double now) const {
     row.set_queue_depth(stream.queue_depth);
     *row.mutable_fields() = proto::encode(stream.fields);
     *row.mutable_produced() = stream.produced.total();
+    if (with_ranks) stream.produced.list(*row.mutable_produced(), room);
     row.set_closed(stream.closed);
     for (const LinkId link_id : stream.links) {
       const Link& link = links_.at(link_id);
@@ -35,6 +37,7 @@ wire::Status Rendezvous::status(double now) const {
       consumer.set_why(link.why);
       *consumer.mutable_fields() = proto::encode(link.fields);
       *consumer.mutable_consumed() = link.consumed.total();
+      if (with_ranks) link.consumed.list(*consumer.mutable_consumed(), room);
       consumer.set_credit(credit(consumer.consumed(), stream.queue_depth));
     }
   }

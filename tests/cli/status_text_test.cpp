@@ -79,5 +79,35 @@ TEST(StatusText, ShowsEverything) {
       "  no group offers it; viewer, other waits for it\n");
 }
 
+TEST(StatusText, ShowsRanksWhereItHasThem) {
+  const std::string text = status_text(
+      status("streams { name: 's' producer: 'ocean' queue_depth: 2 "
+             "  produced { steps: 6 bytes: 150 waits_for: '1 of 4 ranks waits for viewer' "
+             "    ranks { steps: 7 bytes: 100 copied_bytes: 60 wait_seconds: 1.5 } "
+             "    ranks { rank: 1 steps: 6 bytes: 50 waits_for: 'viewer' } ranks_left_out: 2 } "
+             "  consumers { link: 7 consumer: 'viewer' offer: 'local' credit: 8 "
+             "    consumed { steps: 6 ranks { steps: 6 bytes: 150 } } } }"));
+  EXPECT_EQ(
+      text.substr(text.find("stream s")),
+      "stream s\n"
+      "  group     as        credit  step  moved  packages  plan     waited   copying  wire     "
+      "copied\n"
+      "  ocean     producer          6     150 B  0         0.000 s  0.000 s  0.000 s  0.000 s  "
+      "0 B\n"
+      "    rank 0                    7     100 B  0         0.000 s  1.5 s    0.000 s  0.000 s  "
+      "60 B\n"
+      "    rank 1                    6     50 B   0         0.000 s  0.000 s  0.000 s  0.000 s  "
+      "0 B\n"
+      "  viewer    consumer  8       6     0 B    0         0.000 s  0.000 s  0.000 s  0.000 s  "
+      "0 B\n"
+      "    rank 0                    6     150 B  0         0.000 s  0.000 s  0.000 s  0.000 s  "
+      "0 B\n"
+      "  queue depth 2\n"
+      "  link 7 to viewer by local: \n"
+      "  in ocean 1 of 4 ranks waits for viewer\n"
+      "  rank 1 of ocean waits for viewer\n"
+      "  2 more ranks of ocean are not shown\n");
+}
+
 }  // namespace
 }  // namespace tremula::cli

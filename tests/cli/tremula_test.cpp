@@ -94,7 +94,8 @@ protected:
           group == &ocean ? "ocean" : "viewer"));
     ocean->tell("request: 2 announce { queue_depth: 2 " + what + " }");
     viewer->tell("request: 2 subscribe { " + what + " }");
-    ocean->tell("heartbeat { counters { stream: 's' steps: 3 packages: 3 bytes: 192 } }");
+    ocean->tell(
+        "heartbeat { counters { stream: 's' steps: 3 packages: 3 bytes: 192 copied_bytes: 64 } }");
     ocean->tell("request: 3 unsubscribe { stream: 'x' }");  // answered: the heartbeat has arrived
   }
 
@@ -131,6 +132,7 @@ TEST_F(Tremula, RefusesACommandLineThatItDoesNotUnderstand) {
                                 {"status", "extra"},
                                 {"status", "--watch", "never"},
                                 {"status", "--watch", "--json"},
+                                {"status", "--watch", "--ranks"},
                                 {"status", "--server", "a:1", "--port-file", "f"}}) {
     Process process(arguments);
     EXPECT_EQ(process.wait(), 2);
@@ -158,6 +160,8 @@ TEST_F(Tremula, ServesAndShowsStatusAsJson) {
     EXPECT_EQ(status.groups(0).connected(), 1);
     ASSERT_EQ(status.streams_size(), 1);
     EXPECT_EQ(status.streams(0).produced().bytes(), 192u);
+    ASSERT_EQ(status.streams(0).produced().ranks_size(), 1);
+    EXPECT_EQ(status.streams(0).produced().ranks(0).copied_bytes(), 64u);
     EXPECT_EQ(status.streams(0).consumers(0).offer(), "tcp");
     EXPECT_EQ(status.streams(0).consumers(0).credit(), 2u);
     EXPECT_NE(process.output().find("\"wait_seconds\": 0"),
@@ -173,6 +177,17 @@ TEST_F(Tremula, ShowsStatusAsText) {
                            "field u in viewer: f64 shape=8 grid=1", "link 1 to viewer by tcp: "})
     EXPECT_NE(process.output().find(part), std::string::npos) << part << " in\n"
                                                               << process.output();
+}
+
+TEST_F(Tremula, ShowsTheCountersOfEveryRankWhenItIsAsked) {
+  link();
+  Process plain({"status", "--port-file", port_file}),
+      ranks({"status", "--ranks", "--port-file", port_file});
+  EXPECT_EQ(plain.wait(), 0) << plain.errors();
+  EXPECT_EQ(ranks.wait(), 0) << ranks.errors();
+  EXPECT_EQ(plain.output().find("rank 0 "), std::string::npos) << plain.output();
+  EXPECT_NE(ranks.output().find("    rank 0                    3     192 B"), std::string::npos)
+      << ranks.output();
 }
 
 TEST_F(Tremula, WatchesUntilNoStreamIsLeft) {

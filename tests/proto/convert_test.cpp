@@ -208,6 +208,9 @@ TEST(Convert, NamesThePartOfAMessageFromTheServer) {
       {"status { streams { name: 's' fields {} } }", "Status.streams.fields[0].name: " + rule},
       {"status { streams { name: 's' consumers { fields {} } } }",
        "Status.streams.consumers.fields[0].name: " + rule},
+      {"status { streams { name: 's' produced { ranks { waits_for: '\\n' } } } }",
+       "Status.streams.produced.ranks.waits_for: expected 1 to 255 bytes of printable UTF-8 text, "
+       "found '?'"},
   };
   for (const auto& row : rows)
     EXPECT_EQ(error_of([&] { parse_to_client(raw(message<wire::ToClient>(row.message))); },

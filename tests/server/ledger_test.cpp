@@ -100,6 +100,27 @@ TEST(Account, SaysWhoWaitsForWhomMostRanksFirst) {
   EXPECT_EQ(waits(single), std::vector<std::string>{"1 of 1 rank waits for ocean"});
 }
 
+TEST(Account, ListsEveryRankAsFarAsThereIsRoom) {
+  Account account(3);
+  account.record(1, said(5, 10, 100, 0.5, 0.25, "viewer"));
+  wire::StepStatus all, some;
+  std::size_t room = 1000;
+  account.list(all, room);
+  ASSERT_EQ(all.ranks_size(), 3);
+  EXPECT_EQ(all.ranks_left_out(), 0);
+  EXPECT_EQ(all.ranks(0).ShortDebugString(), "");  // rank 0 has said nothing
+  EXPECT_EQ(all.ranks(1).ShortDebugString(),
+            "rank: 1 steps: 5 packages: 10 bytes: 100 wait_seconds: 0.5 plan_seconds: 0.25 "
+            "waits_for: \"viewer\"");
+  EXPECT_EQ(all.ranks(2).ShortDebugString(), "rank: 2");
+  EXPECT_LE(all.ByteSizeLong(), 1000 - room);
+
+  account.list(some, room = all.ranks(0).ByteSizeLong() + all.ranks(1).ByteSizeLong() + 16);
+  EXPECT_EQ(some.ranks_size(), 2);
+  EXPECT_EQ(some.ranks_left_out(), 1);
+  EXPECT_EQ(room, 0u);
+}
+
 TEST(Credit, IsConsumedStepsAndTheQueue) {
   wire::StepStatus consumed;
   EXPECT_EQ(credit(consumed, 2), 2u);

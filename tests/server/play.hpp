@@ -43,7 +43,9 @@ public:
     compare("check_silence", rendezvous_.check_silence(now_), expected, where);
   }
   void heard(ConnectionId from) { rendezvous_.heard(from, now_); }
-  wire::Status status() const { return rendezvous_.status(now_); }
+  wire::Status status(bool with_ranks = false) const {
+    return rendezvous_.status(now_, with_ranks);
+  }
   bool is_member(ConnectionId connection) { return rendezvous_.is_member(connection); }
 
   /// Ranks 0 .. size-1 of a group say hello over the connections first, first + 1, ...

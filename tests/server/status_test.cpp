@@ -82,6 +82,41 @@ TEST_F(Status, ShowsGroupsStreamsLayoutsAndCounters) {
       "");
 }
 
+TEST_F(Status, ShowsEveryRankWhenItIsAsked) {
+  play.tell(1, "heartbeat { counters { stream: 's' steps: 7 bytes: 100 copied_bytes: 60 } }", {});
+  play.tell(2, "heartbeat { counters { stream: 's' steps: 6 waits_for: 'viewer' } }", {});
+  play.tell(11, "heartbeat { counters { stream: 's' link: 1 steps: 5 bytes: 130 } }", {});
+  EXPECT_EQ(play.status().streams(0).produced().ranks_size(), 0);
+  EXPECT_EQ(play.status().streams(0).produced().ranks_left_out(), 0);
+  const wire::StreamStatus stream = play.status(true).streams(0);
+  ASSERT_EQ(stream.produced().ranks_size(), 2);
+  EXPECT_EQ(stream.produced().ranks(0).ShortDebugString(), "steps: 7 bytes: 100 copied_bytes: 60");
+  EXPECT_EQ(stream.produced().ranks(1).ShortDebugString(),
+            "rank: 1 steps: 6 waits_for: \"viewer\"");
+  ASSERT_EQ(stream.consumers(0).consumed().ranks_size(), 1);
+  EXPECT_EQ(stream.consumers(0).consumed().ranks(0).ShortDebugString(), "steps: 5 bytes: 130");
+}
+
+TEST_F(Status, FitsInAMessageWhateverTheNumberOfRanks) {
+  Play large;
+  large.join("many", 40'000, 1);
+  large.tell(1,
+             "request: 2 announce { stream: 's' queue_depth: 3 " +
+                 Play::field("u", 10, "shape=40000 grid=40000") + Play::offers({"tcp"}) + "}",
+             {Play::done(1, 2)});
+  for (ConnectionId rank = 1; rank <= 40'000; ++rank)
+    large.tell(rank,
+               "heartbeat { counters { stream: 's' steps: 7 bytes: 10 waits_for: '" +
+                   std::string(255, 'x') + "' } }",
+               {});
+  const wire::Status status = large.status(true);
+  EXPECT_LT(status.ByteSizeLong(), proto::max_ranks_bytes + 1000);
+  EXPECT_GT(status.ByteSizeLong(), proto::max_ranks_bytes - 1000000);
+  const wire::StepStatus& produced = status.streams(0).produced();
+  EXPECT_GT(produced.ranks_left_out(), 0);
+  EXPECT_EQ(produced.ranks_left_out() + produced.ranks_size(), 40'000);
+}
+
 TEST_F(Status, IgnoresCountersOfOthers) {
   for (const char* counters : {"stream: 's' steps: 1", "stream: 'nothing' steps: 1",
                                "stream: 's' link: 2 steps: 1", "stream: 's' link: 99 steps: 1"})
