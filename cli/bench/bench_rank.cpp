@@ -60,6 +60,7 @@ public:
     config.ofi_bind = (is_producer_ ? options_.producer_place : options_.consumer_place).address;
     config.timeout = config.step_timeout = options_.timeout;
     const auto session = join(is_producer_ ? "producer" : "consumer", config);
+    rest();  // until all have started
     if (is_producer_)
       produce(*session);
     else

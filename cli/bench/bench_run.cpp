@@ -71,6 +71,7 @@ BenchResult run_bench(BenchOptions options) {
       start_mpi_jobs(options, files, services, ranks);
     else
       start_ranks(options, area, ranks);
+    meet();  // all have started
     auto steps = read(area, warm_up_steps + options.steps, meet, true);
     steps.erase(steps.begin(), steps.begin() + warm_up_steps);
     result.step_seconds = median(std::move(steps));
