@@ -1,17 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/copy_threads.hpp"
 
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <string>
+#include <system_error>
 #include <utility>
+
+#include "core/error.hpp"
 
 namespace tremula::client {
 
 using core::Index, index_calc::Stretch;
 
 CopyThreads::CopyThreads(int count, std::size_t least_bytes) : least_bytes_(least_bytes) {
-  for (int i = 1; i < count; ++i) threads_.emplace_back([this] { work(); });
+  // The application's signals are not for these threads; SIGURG is how a transport frees a call
+  // that a dead peer holds up (transport/ofi/peer_watch.hpp).
+  sigset_t all, before;
+  sigfillset(&all);
+  sigdelset(&all, SIGURG);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::string refused;
+  try {
+    for (int i = 1; i < count; ++i) threads_.emplace_back([this] { work(); });
+  } catch (const std::system_error& e) {
+    refused = e.what();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (refused.empty()) return;
+  const std::size_t started = threads_.size() + 1;
+  end();
+  throw core::Error(core::Errc::internal,
+                    fmt::format("copy_threads: expected {} threads, could start {} ({}); ask for "
+                                "fewer",
+                                count, started, refused));
 }
 
-CopyThreads::~CopyThreads() {
+void CopyThreads::end() {
   {
     const std::scoped_lock lock(mutex_);
     is_ended_ = true;

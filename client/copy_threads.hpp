@@ -19,8 +19,9 @@ class CopyThreads {
 public:
   /// @param count        threads that copy, the caller's included; with 1 there are no others
   /// @param least_bytes  that are worth another thread
+  /// @throws core::Error internal if the system refuses so many
   explicit CopyThreads(int count, std::size_t least_bytes = std::size_t{1} << 20);
-  ~CopyThreads();
+  ~CopyThreads() { end(); }
   CopyThreads(const CopyThreads&) = delete;
 
   /// Calls `copy` for stretches that make up `whole`, several at once. Returns when all are done.
@@ -36,6 +37,7 @@ public:
 private:
   using Function = std::function<void(index_calc::Stretch)>;
   void share(index_calc::Stretch whole, std::size_t among, const Function& copy);
+  void end();
   void work();
   /// Copies stretches as long as there are any.
   void take_stretches(std::unique_lock<std::mutex>& lock);

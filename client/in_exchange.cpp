@@ -254,8 +254,10 @@ bool InExchange::read(std::size_t message, std::size_t part, std::span<std::byte
   const bool is_here = peer.reader.advance(endpoint_, plan_.messages[message].peer, p,
                                            plan_.fields[p.field], place, local);
   moved_ += peer.reader.bytes() - before;
-  if (is_here) peer.reader.reset();
-  return is_here;
+  if (!is_here || !peer.ask_request.test()) return false;
+  tell_wish(message, {.kind = PartPlace::Kind::readable, .part = part, .first = 1});  // it is over
+  peer.reader.reset();
+  return true;
 }
 
 bool InExchange::ask_for(std::size_t message, std::size_t part, std::span<std::byte> local) {
@@ -381,7 +383,6 @@ bool InExchange::take_pieces(std::size_t message, const Message::Part& part,
 }
 
 void InExchange::give_up_fetching() noexcept {
-  target_.reset();
   for (Peer& peer : peers_) {
     for (auto& piece : peer.pieces) piece.reset();
     peer.reader.reset();
@@ -391,6 +392,7 @@ void InExchange::give_up_fetching() noexcept {
     }
     peer.asked = {};
   }
+  target_.reset();
 }
 
 void InExchange::begin_again(std::size_t field) {

@@ -39,11 +39,11 @@ void OutExchange::take_back() noexcept {
       is_read = is_read || (slot.is_readable && !peers_[m].is_near && !peers_[m].has_left &&
                             peers_[m].credited <= slot.step);
   if (is_read) endpoint_.give_up();
-  for (Readable& field : readable_) field.forget();
   for (Peer& peer : peers_) {  // what is read from the application's arrays at this moment
     peer.asked = {};
     for (auto& piece : peer.pieces) piece.reset();
   }
+  for (Readable& field : readable_) field.forget();
   for (Slot& slot : slots_) {
     if (!std::exchange(slot.is_mapped, false) || !may_be_read(slot)) continue;
     for (const auto& loan : slot.loans) {
@@ -86,7 +86,7 @@ void OutExchange::make_staging() {
       const std::size_t bytes = is_sent(m) ? message.bytes : places_bytes(message);
       Outgoing& out = slot.outgoing.emplace_back();
       out.bytes = slot.staging.span().subspan(own, bytes);
-      out.is_packed.resize(message.parts.size());
+      out.is_put.resize(message.parts.size());
       out.requests.resize(segments(bytes));
       own += line_aligned(bytes);
       if (is_sent(m)) {
@@ -189,7 +189,7 @@ bool OutExchange::is_free(Slot& slot) {
     is_all = is_all && is_sent;
     if (!is_sent || out.posted < out.bytes.size()) continue;
     out.is_on_wire = false;
-    peers_[m].traffic.wire_seconds += seconds_since(slot.sent_at);
+    peers_[m].traffic.wire_seconds += seconds_since(out.sent_at);
   }
   return is_all;
 }
@@ -281,8 +281,8 @@ void OutExchange::pack_and_post(Slot& slot, std::size_t message, std::size_t par
   const auto& p = parts[part];
   const auto& f = plan_.fields[p.field];
   const std::size_t segment = segment_bytes(out.bytes.size());
-  const bool is_next = std::find(out.is_packed.begin(), out.is_packed.end(), false) ==
-                       out.is_packed.begin() + static_cast<std::ptrdiff_t>(part);
+  const bool is_next = std::find(out.is_put.begin(), out.is_put.end(), false) ==
+                       out.is_put.begin() + static_cast<std::ptrdiff_t>(part);
   if (p.offset / segment == (p.offset + p.bytes - 1) / segment) {
     pack(slot, message, part, local);
   } else {
@@ -296,10 +296,10 @@ void OutExchange::pack_and_post(Slot& slot, std::size_t message, std::size_t par
     }
     peers_[message].traffic.copied_bytes += p.bytes;
   }
-  out.is_packed[part] = true;
+  out.is_put[part] = true;
   if (!is_next) return;
   std::size_t ready = 0;
-  for (std::size_t i = 0; i < parts.size() && out.is_packed[i]; ++i)
+  for (std::size_t i = 0; i < parts.size() && out.is_put[i]; ++i)
     ready = parts[i].offset + parts[i].bytes;
   post(slot, message, ready);
 }
@@ -325,6 +325,7 @@ void OutExchange::put(std::uint64_t step, std::size_t field, std::span<const std
         pack(s, m, p, local);
       s.is_mapped = s.is_mapped || is_mapped;
       if (is_sent(m)) continue;
+      s.outgoing[m].is_put[p] = true;
       constexpr std::size_t header = proto::package_header_bytes, size = proto::part_place_bytes;
       proto::encode(place_of(s, m, p, memory, region),
                     s.outgoing[m].bytes.subspan(header + p * size).first<size>());
@@ -337,7 +338,7 @@ void OutExchange::begin(Slot& slot, std::uint64_t step) {
   slot.is_mapped = slot.is_readable = false;
   for (Outgoing& out : slot.outgoing) {
     out.posted = 0;
-    out.is_packed.assign(out.is_packed.size(), false);
+    out.is_put.assign(out.is_put.size(), false);
   }
 }
 
@@ -353,8 +354,10 @@ void OutExchange::post(Slot& slot, std::size_t message, std::size_t bytes) {
   Outgoing& out = slot.outgoing[message];
   const std::size_t whole = out.bytes.size(), segment = segment_bytes(whole);
   while (out.posted < whole && std::min(out.posted + segment, whole) <= bytes) {
-    if (out.posted == 0)
+    if (out.posted == 0) {
       proto::encode(header_of(slot, message), out.bytes.first<proto::package_header_bytes>());
+      out.sent_at = core::Deadline::Clock::now();
+    }
     const auto next = out.bytes.subspan(out.posted, std::min(segment, whole - out.posted));
     out.is_on_wire = true;
     out.requests[out.posted / segment] =
@@ -368,9 +371,10 @@ void OutExchange::send(std::uint64_t step) {
   mappings_.forget_abandoned();
   Slot& s = slot(step);
   if (s.step != step) begin(s, step);
-  s.sent_at = core::Deadline::Clock::now();
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
     if (peers_[m].has_left) continue;
+    core::expects(std::ranges::count(s.outgoing[m].is_put, false) == 0,
+                  "a step is sent when every field of it was put");
     post(s, m, s.outgoing[m].bytes.size());
     const Message& message = plan_.messages[m];
     if (!message.parts.empty()) ++peers_[m].traffic.packages;
@@ -392,6 +396,7 @@ void OutExchange::send_end(std::uint64_t step) {
                                      out.bytes.first(proto::package_header_bytes));
     out.posted = out.bytes.size();
     out.is_on_wire = true;
+    out.sent_at = core::Deadline::Clock::now();
   }
 }
 
@@ -407,7 +412,8 @@ void OutExchange::begin_to_serve(std::size_t message, const proto::PackageHeader
     throw wrong(rank, fmt::format("a credit, or the wish for a part of step {}", peer.credited),
                 fmt::format("the wish for part {} of step {}", place.part, header.step));
   if (place.kind == PartPlace::Kind::readable) {  // it tells that it reads, and needs nothing
-    if (!peer.reads_since) peer.reads_since = core::Deadline::Clock::now();
+    end_reading(peer);
+    if (place.first == 0) peer.reads_since = core::Deadline::Clock::now();
     return;
   }
   if (place.kind != PartPlace::Kind::local || !peer.is_near) {

@@ -57,10 +57,11 @@ private:
   struct Outgoing {
     std::span<std::byte> bytes;                // header and payload
     std::span<std::byte> packed;               // where parts are packed
-    std::vector<bool> is_packed;               // || parts
+    std::vector<bool> is_put;                  // || parts
     std::vector<transport::Request> requests;  // of its segments
     std::size_t posted = 0;                    // bytes
     bool is_on_wire = false;
+    core::Deadline::Clock::time_point sent_at;  // its first segment
   };
   struct Slot {
     core::Buffer staging;
@@ -71,7 +72,6 @@ private:
     std::uint64_t step = 0;                                    // in it
     bool is_mapped = false;    // near peers copy out of what is lent
     bool is_readable = false;  // far peers read what is lent
-    core::Deadline::Clock::time_point sent_at;
   };
   /// A part that a peer has asked for and does not have yet.
   struct Asked {

@@ -267,6 +267,7 @@ void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_
   });
   const auto hold = progress_.hold();
   for (Open& open : links_) {
+    if (!open.failure.empty()) continue;
     try {
       for (std::size_t i = 0; i < open.link.field.size(); ++i)
         if (open.link.field[i] == field) open.exchange->put(step_, i, local, may_lend);
@@ -319,6 +320,7 @@ void OutStream::end_step() {
     });
   for (Open& open : links_) {
     const auto hold = progress_.hold();
+    if (!open.failure.empty()) continue;
     try {
       open.exchange->send(step_);
     } catch (const Error& e) {

@@ -12,7 +12,7 @@ namespace tremula::client {
 /// Reads a part of a step out of a peer's local buffer (RMA), each run straight to its place.
 class PartReader {
 public:
-  /// True if what both local buffers have in one piece is long enough, as the first runs show.
+  /// True if what both local buffers have in one piece is long enough in the mean. Walks the part.
   /// @param shortest_read  of the endpoint
   static bool is_worth_it(const Message::Part& part, const ExchangePlan::Field& field,
                           const proto::PartPlace& place, std::span<const std::byte> local,

@@ -15,9 +15,9 @@ namespace tremula::client {
 /// where registering costs much, the provider keeps registrations itself, for it sees that.
 class Readable {
 public:
-  /// Null if peers cannot read it. At most `kept_at_most` regions are kept, the latest ones.
+  /// Null if peers cannot read it, or it cannot be registered. At most `kept_at_most` regions are
+  /// kept, the latest ones, and none of memory that is no more.
   /// @param loan  of `local`, if it came from allocate()
-  /// @throws core::Error as Endpoint::register_memory
   const transport::MemoryRegion* offer(transport::Endpoint& endpoint,
                                        std::span<const std::byte> local,
                                        const std::optional<transport::local::Loan>& loan);
@@ -29,7 +29,7 @@ private:
   static constexpr std::size_t kept_at_most = 4;  // arrays that take turns
   struct Region {
     std::span<const std::byte> bytes;
-    std::uint64_t allocation = 0;  // Place::region; 0 for other memory
+    std::weak_ptr<const transport::local::SharedFile> allocation;  // none for other memory
     std::unique_ptr<transport::MemoryRegion> region;
   };
   std::vector<Region> regions_;

@@ -90,6 +90,8 @@ public:
   std::unique_ptr<transport::MemoryRegion> register_memory(std::span<std::byte> bytes,
                                                            transport::Access access) override {
     if (!lets_read) return nullptr;
+    if (refuses && access == transport::Access::peers_read)
+      throw core::Error(core::Errc::transport, "no memory may be locked");
     registered += access == transport::Access::peers_read;
     return end_->register_memory(bytes, access);
   }
@@ -100,6 +102,7 @@ public:
   void give_up() noexcept override { end_->give_up(); }
 
   bool lets_read = false;  ///< gives memory regions
+  bool refuses = false;    ///< to register what peers read
   int registered = 0;      ///< those that peers read
   int late_looks = 0;      ///< see LateSend
 
@@ -112,7 +115,9 @@ private:
 struct Coupling {
   Coupling(
       Network& network, const std::vector<proto::Field>& from, const std::vector<proto::Field>& to,
-      int queue_depth = 2, const IsNear& is_near = [](Rank, Rank) { return false; }) {
+      int queue_depth = 2, const IsNear& is_near = [](Rank, Rank) { return false; },
+      int copy_threads = 1)
+      : threads(copy_threads, 1024) {  // so that the small packages of tests are shared, too
     const Rank m = rank_count(from[0].layout), n = rank_count(to[0].layout);
     Loopback loopback(network);
     std::vector<transport::Address> out_addresses, in_addresses;
@@ -136,7 +141,7 @@ struct Coupling {
           *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads));
   }
   index_calc::PlanCache plans;
-  CopyThreads threads{3, 1024};  // so that the small packages of tests are shared, too
+  CopyThreads threads;
   std::vector<std::unique_ptr<MaybeNear>> out_ends, in_ends;
   std::vector<std::unique_ptr<OutExchange>> outs;
   std::vector<std::unique_ptr<InExchange>> ins;

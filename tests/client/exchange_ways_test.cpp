@@ -119,7 +119,7 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
                              to_string(from[1].layout), to_string(to[0].layout),
                              to_string(to[1].layout)));
     Network network;
-    Coupling k(network, from, to, way.queue_depth, way.is_near);
+    Coupling k(network, from, to, way.queue_depth, way.is_near, is_large ? 3 : 1);
     constexpr std::uint64_t steps = 4;
     for (std::uint64_t step = 0; step < steps; ++step) {
       const auto value = [step](std::size_t f) {
@@ -252,6 +252,21 @@ TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
   }
 }
 
+TEST(ExchangeSegments, AStepThatWasNotPutIsNotSent) {
+  for (const int queue_depth : {0, 2}) {
+    Network network;
+    auto from = field("shape=64x64 grid=1x1"), to = from;
+    from.push_back(from[0]);
+    to.push_back(to[0]);
+    from[1].name = to[1].name = "g";
+    Coupling k(network, from, to, queue_depth);
+    const std::vector<std::int64_t> data(64 * 64, 1);
+    k.outs[0]->put(0, 1, std::as_bytes(std::span(data)), false);
+    EXPECT_THROW(k.outs[0]->send(0), core::Error);
+    EXPECT_EQ(network.counters().messages_sent, 0);
+  }
+}
+
 TEST(ExchangeSegments, ALostOneIsNoticed) {
   Network network(std::size_t{4} << 20);
   Coupling k(network, field("shape=900x700 grid=1x1"), field("shape=900x700 grid=1x1"), 1);
@@ -344,6 +359,33 @@ TEST(ExchangeReading, ShortRunsGoInPieces) {
   one_step(k, 0, from, to, ordinary, given);
   EXPECT_EQ(network.counters().reads, 0);
   EXPECT_EQ(copied_bytes(k), 2u * 600 * 600 * 8);
+}
+
+TEST(ExchangeReading, WhatCannotBeRegisteredGoesInMessages) {
+  Network network;
+  const auto layout = Layout::parse("shape=64x6400 grid=1x1");
+  Coupling k(network, field("shape=64x6400 grid=1x1"), field("shape=64x6400 grid=1x1"), 0);
+  k.out_ends[0]->lets_read = true;
+  std::vector<std::unique_ptr<Array>> given;
+  one_step(k, 0, layout, layout, ordinary, given);
+  const auto reads = network.counters().reads;
+  EXPECT_GT(reads, 0);
+  k.out_ends[0]->refuses = true;
+  one_step(k, 1, layout, layout, ordinary, given);
+  EXPECT_EQ(network.counters().reads, reads);
+}
+
+TEST(ExchangeReading, MemoryThatCameBackAtTheSameAddressIsRegisteredAnew) {
+  Network network;
+  const auto layout = Layout::parse("shape=64x6400 grid=1x1");
+  Coupling k(network, field("shape=64x6400 grid=1x1"), field("shape=64x6400 grid=1x1"), 0);
+  k.out_ends[0]->lets_read = true;
+  std::vector<std::unique_ptr<Array>> given;
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    one_step(k, step, layout, layout, shared, given);
+    given.clear();  // the next one gets its address, most likely
+  }
+  EXPECT_EQ(k.out_ends[0]->registered, 4);
 }
 
 TEST(ExchangeReading, NobodyReadsWhatTheApplicationHasBack) {

@@ -38,6 +38,16 @@ std::uint64_t Memory::random_key() const {
   return key_bytes_ >= sizeof key ? key : key & ((std::uint64_t{1} << (8 * key_bytes_)) - 1);
 }
 
+void Memory::touch(std::span<std::byte> bytes, bool is_ours) const {
+  constexpr std::size_t page = 4096;
+  if ((mode_ & FI_MR_ALLOCATED) == 0) return;
+  for (std::size_t at = 0; at < bytes.size(); at += page) {
+    volatile std::byte& byte = bytes[at];
+    const std::byte value = byte;
+    if (is_ours) byte = value;
+  }
+}
+
 Registration Memory::open(std::span<std::byte> bytes, std::uint64_t access, std::uint64_t key) {
   for (int left = tries;; --left, key = random_key()) {
     fid_mr* handle = nullptr;
@@ -59,20 +69,21 @@ std::unique_ptr<MemoryRegion> Memory::add(std::span<std::byte> bytes, Access acc
   const bool is_read = access == Access::peers_read;
   if (bytes.empty() || domain_ == nullptr || !(is_read ? can_be_read_ : is_local_registered()))
     return nullptr;
+  touch(bytes, !is_read);
   auto registration =
       open(bytes, is_read ? FI_REMOTE_READ | FI_SEND | FI_READ : own_access, random_key());
   const std::uint64_t address =
       (mode_ & FI_MR_VIRT_ADDR) != 0 ? reinterpret_cast<std::uintptr_t>(bytes.data()) : 0;
   const RegionKey key{address, fi_mr_key(registration.get())};
   auto region = std::make_unique<Region>(shared_from_this(), key);
-  regions_[region.get()] = {bytes, std::move(registration)};
+  regions_[region.get()] = {bytes, std::move(registration), access};
   return region;
 }
 
 void* Memory::descriptor(std::span<std::byte> bytes, Registration& held) {
   if (bytes.empty() || !is_local_registered()) return nullptr;
   for (const auto& [region, known] : regions_)
-    if (bytes.data() >= known.bytes.data() &&
+    if (known.access == Access::own && bytes.data() >= known.bytes.data() &&
         bytes.data() + bytes.size() <= known.bytes.data() + known.bytes.size())
       return fi_mr_desc(known.registration.get());
   if (!held) held = open(bytes, own_access, random_key());

@@ -6,7 +6,7 @@
 //
 //   FI_MR_LOCAL      every buffer of an operation is registered; see descriptor()
 //   FI_MR_VIRT_ADDR  peers count from the address, else from 0
-//   FI_MR_ALLOCATED  whoever registers memory has touched it, as an array that is sent is
+//   FI_MR_ALLOCATED  every page is touched first
 //   FI_MR_PROV_KEY   the provider chooses the key, else a random number is it
 //   FI_MR_ENDPOINT   registrations are bound to the endpoint and enabled
 #include <map>
@@ -29,7 +29,8 @@ public:
   /// Null if it is of no use.
   std::unique_ptr<MemoryRegion> add(std::span<std::byte> bytes, Access access);
   /// What an operation passes along with these bytes: null if the provider does not ask for it or
-  /// there are none. Without a region around them they are registered as long as `held` lives.
+  /// there are none. Without a region of Access::own around them they are registered as long as
+  /// `held` lives.
   void* descriptor(std::span<std::byte> bytes, Registration& held);
   /// No peer reads any of it from now on. Regions that are still kept are of no use.
   void close() noexcept;
@@ -41,11 +42,14 @@ private:
   struct Registered {
     std::span<std::byte> bytes;
     Registration registration;
+    Access access{};
   };
   /// @param access  bits of libfabric
   /// @param key     chosen by us; unused if the provider chooses
   Registration open(std::span<std::byte> bytes, std::uint64_t access, std::uint64_t key);
   std::uint64_t random_key() const;
+  /// @param is_ours  it may be written to
+  void touch(std::span<std::byte> bytes, bool is_ours) const;
 
   int mode_;
   std::size_t key_bytes_;
