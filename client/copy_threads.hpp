@@ -29,8 +29,9 @@ public:
   template <class Copy>
   void run(index_calc::Stretch whole, std::size_t element_bytes, const Copy& copy) {
     const auto bytes = static_cast<std::size_t>(whole.count) * element_bytes;
+    if (threads_.empty() || bytes < 2 * least_bytes_) return copy(whole);
     const std::unique_lock use(in_use_, std::try_to_lock);
-    if (threads_.empty() || bytes < 2 * least_bytes_ || !use) return copy(whole);
+    if (!use) return copy(whole);
     share(whole, std::min(bytes / least_bytes_, threads_.size() + 1), std::cref(copy));
   }
 

@@ -50,7 +50,8 @@ inline constexpr transport::Tag piece = 4;      ///< producer to consumer: eleme
 
 /// Slots of a ring in shared memory, for a part that is asked for.
 inline constexpr std::size_t ring_slots = 4;
-/// What one of them holds at most: the ring stays in the cache.
+/// What one of them holds at most, so that the ring stays in the cache; but where a field is
+/// transposed, as much as a piece: of each row it then holds more than a few lines of the columns.
 inline constexpr std::size_t ring_slot_bytes = std::size_t{128} << 10;
 
 /// Parts of staging begin on a cache line.

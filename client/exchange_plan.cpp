@@ -68,6 +68,8 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     field.part = local_part(mine[f].layout, me);
     field.wire_order = (is_producer ? mine : theirs)[f].layout.storage_order;
     field.element_bytes = core::element_bytes(mine[f].type);
+    field.is_transposed = mine[f].layout.dims.size() > 1 &&
+                          mine[f].layout.storage_order != theirs[f].layout.storage_order;
     for (std::size_t p = 0; p < field.plan->size(); ++p) {
       const auto package = (*field.plan)[p];
       by_peer[package.peer].parts.push_back(

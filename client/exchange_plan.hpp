@@ -50,6 +50,7 @@ struct ExchangePlan {
     index_calc::LocalPart part;
     index_calc::Order wire_order = index_calc::Order::row;
     std::size_t element_bytes = 0;
+    bool is_transposed = false;  ///< the two sides store it in different orders
   };
   std::vector<Field> fields;
   std::vector<Message> messages;  ///< begins with the peer opposite this rank and goes round

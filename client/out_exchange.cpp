@@ -107,7 +107,10 @@ void OutExchange::make_rings() {
     else if (!plan_.messages[m].is_contiguous())
       ++bounce;
   }
-  const std::size_t slot_bytes = std::min(plan_.piece_bytes, ring_slot_bytes);
+  const bool is_transposed =
+      std::ranges::any_of(plan_.fields, [](const auto& field) { return field.is_transposed; });
+  const std::size_t slot_bytes = is_transposed ? plan_.piece_bytes
+                                               : std::min(plan_.piece_bytes, ring_slot_bytes);
   const std::size_t ring_bytes = line_aligned(PieceRing::bytes_of(ring_slots, slot_bytes));
   if (rings > 0) shared_ = std::make_unique<SharedMemory>(rings * ring_bytes);
   bounce_ = core::Buffer(bounce * pieces_under_way * plan_.piece_bytes);
