@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <numeric>
 
 #include "core/error.hpp"
 
@@ -146,10 +147,33 @@ void validate_for_group(const Layout& layout, Rank group_size) {
                       Index{r.first} + r.count - 1, group_size, group_size - 1));
 }
 
+void validate_pair(const Layout& mine, const Layout& theirs) {
+  validate(mine);
+  validate(theirs);
+  if (shape(mine) != shape(theirs))
+    throw core::Error(
+        core::Errc::mismatch,
+        fmt::format(
+            "expected two layouts of one shape, found this side's \"{}\" and the other side's "
+            "\"{}\"; give both the same shape",
+            to_string(mine), to_string(theirs)));
+}
+
 Rank rank_count(const Layout& layout) noexcept {
   Index cells = 1;
   for (const Distribution& d : layout.dims) cells *= grid(d);
   return static_cast<Rank>(cells);
+}
+
+std::vector<Rank> ranks_of(const Layout& layout) {
+  std::vector<Rank> ranks(static_cast<std::size_t>(rank_count(layout)));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  auto next = ranks.begin();
+  for (const RankRange& r : layout.members) {
+    std::iota(next, next + r.count, r.first);
+    next += r.count;
+  }
+  return ranks;
 }
 
 std::vector<Index> shape(const Layout& layout) {

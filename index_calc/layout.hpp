@@ -104,6 +104,10 @@ void validate(const Layout& layout);
 /// @throws core::Error invalid_argument with both numbers and what to do
 void validate_for_group(const Layout& layout, Rank group_size);
 
+/// Both are valid and of one shape.
+/// @throws core::Error as validate, and mismatch naming both
+void validate_pair(const Layout& mine, const Layout& theirs);
+
 /// Bytes of the whole array.
 /// @throws core::Error invalid_argument if they exceed 63 bits
 Index bytes_of(const Layout& layout, std::size_t element_bytes);
@@ -115,6 +119,9 @@ std::size_t memory_bytes(const Layout& layout) noexcept;
 Rank rank_count(const Layout& layout) noexcept;
 /// Global extents. Shape: [dimension].
 std::vector<Index> shape(const Layout& layout);
+
+/// The group ranks that take part, in grid order. Shape: [rank_count]
+std::vector<Rank> ranks_of(const Layout& layout);
 
 /// Position of one rank in the process grid. Entries beyond the layout's dimensions are 0.
 using GridCoords = std::array<GridCoord, max_dimensions>;

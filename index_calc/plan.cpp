@@ -97,15 +97,7 @@ std::size_t Plan::memory_bytes() const noexcept {
 }
 
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Algorithm algorithm) {
-  validate(mine);
-  validate(theirs);
-  if (shape(mine) != shape(theirs))
-    throw core::Error(
-        core::Errc::mismatch,
-        fmt::format(
-            "expected two layouts of one shape, found this side's \"{}\" and the other side's "
-            "\"{}\"; give both the same shape",
-            to_string(mine), to_string(theirs)));
+  validate_pair(mine, theirs);
   Plan plan;
   plan.theirs_ = theirs;
   plan.fingerprint_ = pair_fingerprint(mine, theirs);

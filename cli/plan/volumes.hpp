@@ -19,8 +19,7 @@ struct Volumes {
 };
 
 /// @param most_cells  rows, and columns, that the matrix may have
-/// @throws core::Error unsupported if a side has more than 16384 ranks, or if there are more than
-/// 2^24 pairs of coordinates along a dimension
+/// @throws core::Error unsupported if a side has more than 16384 ranks; as index_calc::Volumes
 /// Cost: one step for each pair that shares elements.
 Volumes volumes(const index_calc::Layout& from, const index_calc::Layout& to,
                 std::size_t most_cells);

@@ -41,6 +41,8 @@ TEST(Layout, RanksNumberTheGridInRankOrder) {
 TEST(Layout, MembersTakePartInGridOrder) {
   const Layout layout = Layout::parse("shape=6x6 grid=2x2 members=5-6/1/9");
   const std::vector<Rank> members = {5, 6, 1, 9};
+  EXPECT_EQ(ranks_of(layout), members);
+  EXPECT_EQ(ranks_of(Layout::parse("shape=6x6 grid=2x1")), (std::vector<Rank>{0, 1}));
   for (Rank cell = 0; cell < 4; ++cell) {
     const GridCoords coords{GridCoord{cell / 2}, GridCoord{cell % 2}};
     EXPECT_EQ(rank_at(layout, coords), members[static_cast<std::size_t>(cell)]);

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/volumes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/error.hpp"
+#include "tests/index_calc/oracle.hpp"
+#include "tests/index_calc/random.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+using testing::Random, testing::World;
+
+/// Elements that a rank of mine and one of theirs own, by group ranks; no zeros.
+using Matrix = std::map<std::pair<Rank, Rank>, Index>;
+
+Matrix counted(const Layout& mine, const Layout& theirs) {
+  Matrix result;
+  const World here(mine), there(theirs);
+  for (const auto& [global, owner] : here.owner) ++result[{owner, there.owner.at(global)}];
+  return result;
+}
+
+Matrix matrix(const Volumes& volumes, const Layout& mine, const Layout& theirs) {
+  Matrix result;
+  const std::vector<Rank> my_ranks = ranks_of(mine), their_ranks = ranks_of(theirs);
+  for (Rank p = 0; p < volumes.rows(); ++p) {
+    Rank last = -1;
+    for (const Volume& v : volumes.row(p)) {
+      EXPECT_LT(last, v.peer) << "row " << p;
+      last = v.peer;
+      result[{my_ranks.at(static_cast<std::size_t>(p)),
+              their_ranks.at(static_cast<std::size_t>(v.peer))}] += v.elements;
+    }
+  }
+  return result;
+}
+
+TEST(Volumes, CountTheOwnersOfEveryElement) {
+  Random random;
+  for (int round = 0; round < 600; ++round) {
+    std::vector<Index> shape;
+    for (Index d = random.in(1, 4); d > 0; --d)
+      shape.push_back(random.one_in(20) ? 0 : random.in(1, 9));
+    const Index most = shape.size() == 1 ? 8 : 3;
+    const Layout mine = random.layout(shape, most), theirs = random.layout(shape, most);
+    SCOPED_TRACE(to_string(mine) + "  to  " + to_string(theirs));
+    const Volumes volumes(mine, theirs);
+    ASSERT_EQ(volumes.rows(), rank_count(mine));
+    ASSERT_EQ(volumes.columns(), rank_count(theirs));
+    const Matrix expected = counted(mine, theirs);
+    ASSERT_EQ(matrix(volumes, mine, theirs), expected);
+    ASSERT_EQ(volumes.pairs(), static_cast<Index>(expected.size()));
+  }
+}
+
+TEST(Volumes, Are64Bits) {
+  const Layout whole = Layout::parse("shape=3037000499x3037000499 grid=1x1");
+  const Layout rows = Layout::parse("shape=3037000499x3037000499 grid=2x1");
+  EXPECT_EQ(Volumes(whole, whole).row(0),
+            (std::vector<Volume>{{0, Index{3037000499} * 3037000499}}));
+  EXPECT_EQ(Volumes(whole, rows).row(0),
+            (std::vector<Volume>{{0, Index{1518500250} * 3037000499},
+                                 {1, Index{1518500249} * 3037000499}}));
+}
+
+TEST(Volumes, FollowTheFactorsAndNotTheRanks) {
+  const Layout mine = Layout::parse("shape=1000000000000x1000000 grid=1000x1000"),
+               theirs = Layout::parse("shape=1000000000000x1000000 grid=999x1001 ranks=column");
+  const Volumes volumes(mine, theirs);
+  EXPECT_EQ(volumes.rows(), 1'000'000);
+  EXPECT_EQ(volumes.columns(), 999'999);
+  EXPECT_EQ(volumes.pairs(), Index{1998} * 1000);
+  Index elements = 0;
+  for (const Volume& v : volumes.row(999'999)) elements += v.elements;
+  EXPECT_EQ(elements, local_part(mine, 999'999).elements);
+}
+
+TEST(Volumes, RefuseWhatTheyCannotHold) {
+  const auto complaint = [](const std::string& from, const std::string& to) {
+    try {
+      Volumes(Layout::parse(from), Layout::parse(to));
+    } catch (const core::Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(complaint("shape=8x6 grid=1x1", "shape=6x8 grid=1x1"),
+            "expected two layouts of one shape, found this side's \"shape=8x6 grid=1x1\" and the "
+            "other side's \"shape=6x8 grid=1x1\"; give both the same shape");
+  const std::string shape = "shape=100000000 ";
+  EXPECT_EQ(complaint(shape + "grid=4097 block=1", shape + "grid=4096 block=1"),
+            "expected at most 16777216 pairs of coordinates that overlap along dimension 0, found "
+            "more, grid 4097 against grid 4096; take a smaller array of the same pattern, or "
+            "coarser grids");
+  Layout overflowing = Layout::parse("shape=4x4 grid=1x1");
+  overflowing.dims = {BlockCyclic{.extent = Index{1} << 40}, BlockCyclic{.extent = Index{1} << 40}};
+  EXPECT_THROW(Volumes(overflowing, overflowing), core::Error);
+  EXPECT_THROW(Volumes(Layout::parse("shape=4 grid=2"), Layout::parse("shape=4 grid=2")).row(2),
+               core::Error);
+}
+
+}  // namespace
+}  // namespace tremula::index_calc
