@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "core/types.hpp"
+
+namespace tremula::index_calc {
+
+using core::Rank;
+
+/// The processes of a group by their places: those of one place are alike, and make a class.
+class ProcessClasses {
+public:
+  /// @param place_of  shape: [group rank]
+  explicit ProcessClasses(const std::vector<Rank>& place_of);
+
+  /// Ascending. Shape: [class]
+  const std::vector<Rank>& places() const noexcept { return places_; }
+  /// Class of each process. Shape: [group rank]
+  const std::vector<Rank>& class_of() const noexcept { return of_; }
+  /// Processes in each class. Shape: [class]
+  std::vector<Rank> sizes() const;
+  /// The class at a place, if a process of the group is there.
+  std::optional<Rank> at(Rank place) const;
+  /// A process for each label, out of the class that it was given; its own, if that is in the
+  /// class.
+  /// @pre each class is given to as many labels as it has processes
+  std::vector<Rank> processes_for(const std::vector<Rank>& class_of_label) const;
+
+private:
+  std::vector<Rank> places_, of_;
+  std::vector<std::vector<Rank>> processes_;  ///< ascending; shape: [class]
+};
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/relabel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "index_calc/plan.hpp"
+#include "tests/index_calc/oracle.hpp"
+#include "tests/index_calc/random.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+using testing::Random, testing::World;
+
+/// Bytes between producers and labels; no zeros. From the owner of every element.
+using Bytes = std::map<std::pair<Rank, Rank>, Index>;
+
+Bytes counted(const std::vector<Transfer>& arrays) {
+  Bytes bytes;
+  for (const Transfer& array : arrays) {
+    const World from(array.from), to(array.to);
+    for (const auto& [element, owner] : from.owner)
+      bytes[{owner, to.owner.at(element)}] += array.element_bytes;
+  }
+  return bytes;
+}
+
+/// The definition of the cost.
+template <class Cost, class W>
+Cost cost(const Bytes& bytes, const std::vector<Rank>& process, W&& w) {
+  Cost sum{};
+  for (const auto& [pair, sent] : bytes)
+    sum += w(pair.first, process[static_cast<std::size_t>(pair.second)], sent);
+  return sum;
+}
+
+std::vector<Rank> unchanged(Rank size) { return one_job(size).producers; }
+
+/// The cost of each label at each process. Shape: [label][process]
+template <class Cost, class W>
+std::vector<std::vector<Cost>> costs(const Bytes& bytes, Rank consumers, W&& w) {
+  const auto n = static_cast<std::size_t>(consumers);
+  std::vector of(n, std::vector<Cost>(n));
+  for (const auto& [pair, sent] : bytes)
+    for (Rank j = 0; j < consumers; ++j)
+      of[static_cast<std::size_t>(pair.second)][static_cast<std::size_t>(j)] +=
+          w(pair.first, j, sent);
+  return of;
+}
+
+/// Of all permutations.
+template <class Cost>
+Cost least_cost(const std::vector<std::vector<Cost>>& of) {
+  auto process = unchanged(static_cast<Rank>(of.size()));
+  auto least = std::numeric_limits<Cost>::max();
+  do {
+    Cost sum{};
+    for (std::size_t r = 0; r < of.size(); ++r) sum += of[r][static_cast<std::size_t>(process[r])];
+    least = std::min(least, sum);
+  } while (std::ranges::next_permutation(process).found);
+  return least;
+}
+
+/// Each label at the worst process.
+template <class Cost>
+Cost worst_cost(const std::vector<std::vector<Cost>>& of) {
+  Cost sum{};
+  for (const auto& label : of) sum += std::ranges::max(label);
+  return sum;
+}
+
+Rank group_size(const Layout& layout) { return std::ranges::max(ranks_of(layout)) + 1; }
+
+struct Case {
+  std::vector<Transfer> arrays;
+  Rank producers = 0, consumers = 0;
+};
+
+/// One or two arrays, up to 12 producers and 8 consumers, idle ones among them.
+Case random_case(Random& random) {
+  Case result;
+  for (Index arrays = random.one_in(3) ? 2 : 1; arrays > 0;) {
+    std::vector<Index> shape;
+    for (Index d = random.in(1, 3); d > 0; --d)
+      shape.push_back(random.one_in(20) ? 0 : random.in(1, 10));
+    const Index most = shape.size() == 1 ? 8 : 3;
+    const Transfer array{random.layout(shape, most), random.layout(shape, most), random.in(1, 9)};
+    if (group_size(array.from) > 12 || group_size(array.to) > 8) continue;
+    result.producers = std::max(result.producers, group_size(array.from));
+    result.consumers = std::max(result.consumers, group_size(array.to));
+    result.arrays.push_back(array);
+    --arrays;
+  }
+  return result;
+}
+
+std::string text(const Case& c) {
+  std::string result;
+  for (const Transfer& array : c.arrays)
+    result += to_string(array.from) + "  to  " + to_string(array.to) + "\n";
+  return result;
+}
+
+std::vector<Rank> random_places(Random& random, Rank count, Rank places) {
+  std::vector<Rank> result;
+  for (Rank r = 0; r < count; ++r) result.push_back(static_cast<Rank>(random.in(0, places - 1)));
+  return result;
+}
+
+/// The relabeling is a permutation, its costs are those of the definition, the exact one is the
+/// best of all, and greedy saves at least half of what that saves.
+template <class Cost, class W>
+void expect_right(const Bytes& bytes, Rank consumers, const Relabeling<Cost>& exact,
+                  const Relabeling<Cost>& greedy, W&& w) {
+  for (const Relabeling<Cost>& found : {exact, greedy}) {
+    ASSERT_TRUE(std::ranges::is_permutation(found.process, unchanged(consumers)));
+    ASSERT_EQ(found.before, cost<Cost>(bytes, unchanged(consumers), w));
+    ASSERT_EQ(found.after, cost<Cost>(bytes, found.process, w));
+    ASSERT_LE(found.after, found.before);
+  }
+  const auto of = costs<Cost>(bytes, consumers, w);
+  ASSERT_EQ(exact.after, least_cost(of));
+  ASSERT_GE(worst_cost(of) - greedy.after, (worst_cost(of) - exact.after) / 2);
+}
+
+/// What packages carry between different places, rank by rank.
+Index moved_bytes(const Case& c, const Places& places, const std::vector<Rank>& process) {
+  Index moved = 0;
+  for (const Transfer& array : c.arrays) {
+    const Layout to = relabeled(array.to, process);
+    for (Rank p = 0; p < c.producers; ++p) {
+      const Plan plan = make_plan(array.from, to, p);
+      for (std::size_t i = 0; i < plan.size(); ++i)
+        if (places.producers[static_cast<std::size_t>(p)] !=
+            places.consumers[static_cast<std::size_t>(plan[i].peer)])
+          moved += plan[i].elements * array.element_bytes;
+    }
+  }
+  return moved;
+}
+
+/// By places. Greedy keeps at least half of what the best keeps.
+void expect_right(const Bytes& bytes, const Places& places, const Relabeling<Index>& exact,
+                  const Relabeling<Index>& greedy) {
+  const auto w = [&](Rank p, Rank j, Index sent) {
+    const bool is_local = places.producers[static_cast<std::size_t>(p)] ==
+                          places.consumers[static_cast<std::size_t>(j)];
+    return is_local ? Index{0} : sent;
+  };
+  expect_right<Index>(bytes, static_cast<Rank>(places.consumers.size()), exact, greedy, w);
+  Index total = 0;
+  for (const auto& [pair, sent] : bytes) total += sent;
+  EXPECT_GE(total - greedy.after, (total - exact.after) / 2);
+}
+
+void expect_right(const Case& c, const Places& places) {
+  const auto exact = relabel(c.arrays, places), greedy = relabel(c.arrays, places, Method::greedy);
+  expect_right(counted(c.arrays), places, exact, greedy);
+  for (const auto& found : {exact, greedy}) {
+    ASSERT_EQ(moved_bytes(c, places, found.process), found.after);
+    ASSERT_EQ(moved_bytes(c, places, unchanged(c.consumers)), found.before);
+    std::vector<Transfer> arrays;
+    for (const Transfer& array : c.arrays)
+      arrays.push_back({array.from, relabeled(array.to, found.process), array.element_bytes});
+    ASSERT_EQ(remote_bytes(arrays, places), found.after);
+  }
+}
+
+TEST(Relabel, InOneJobMovesTheLeastBytes) {
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    Case c = random_case(random);
+    c.producers = c.consumers = std::max(c.producers, c.consumers);
+    if (c.consumers > 8) continue;
+    SCOPED_TRACE(text(c));
+    expect_right(c, one_job(c.consumers));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Relabel, MovesTheLeastBytesBetweenHosts) {
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    const Case c = random_case(random);
+    SCOPED_TRACE(text(c));
+    const auto hosts = static_cast<Rank>(random.in(1, 6));
+    expect_right(
+        c, {random_places(random, c.producers, hosts), random_places(random, c.consumers, hosts)});
+    if (HasFailure()) return;
+  }
+}
+
+// Whole numbers and quarters, so that all sums are exact.
+TEST(Relabel, CostsTheLeastByATableAndByAFunction) {
+  Random random;
+  for (int round = 0; round < 300; ++round) {
+    const Case c = random_case(random);
+    SCOPED_TRACE(text(c));
+    CostTable table;
+    table.places = static_cast<Rank>(random.in(1, 8));
+    table.at = {random_places(random, c.producers, table.places),
+                random_places(random, c.consumers, table.places)};
+    const Index most = random.one_in(3) ? 2 : 1'000'000;
+    for (Rank pair = 0; pair < table.places * table.places; ++pair) {
+      table.latency.push_back(static_cast<double>(random.in(-most, most)));
+      table.per_byte.push_back(static_cast<double>(random.in(0, most)) / 4);
+    }
+    const auto w = [&](Rank p, Rank j, Index bytes) {
+      const auto from = static_cast<std::size_t>(table.at.producers[static_cast<std::size_t>(p)]);
+      const auto to = static_cast<std::size_t>(table.at.consumers[static_cast<std::size_t>(j)]);
+      const std::size_t pair = from * static_cast<std::size_t>(table.places) + to;
+      return table.latency[pair] + table.per_byte[pair] * static_cast<double>(bytes);
+    };
+    const Bytes bytes = counted(c.arrays);
+    expect_right<double>(bytes, c.consumers, relabel(c.arrays, table),
+                         relabel(c.arrays, table, Method::greedy), w);
+    expect_right<double>(bytes, c.consumers, relabel(c.arrays, c.consumers, w),
+                         relabel(c.arrays, c.consumers, w, Method::greedy), w);
+    if (HasFailure()) return;
+  }
+}
+
+/// One dimension with an interval for each pair: any matrix of volumes is one of layouts.
+Transfer transfer_of(const std::vector<std::vector<Index>>& bytes) {
+  Splits from{.bounds = {0}, .owner = {}, .grid = static_cast<Index>(bytes.size())}, to = from;
+  for (std::size_t p = 0; p < bytes.size(); ++p)
+    for (std::size_t r = 0; r < bytes[p].size(); ++r) {
+      if (bytes[p][r] == 0) continue;
+      from.bounds.push_back(from.bounds.back() + bytes[p][r]);
+      from.owner.push_back(static_cast<Index>(p));
+      to.owner.push_back(static_cast<Index>(r));
+    }
+  to.bounds = from.bounds;
+  to.grid = static_cast<Index>(bytes.front().size());
+  Transfer transfer;
+  transfer.from.dims = {from};
+  transfer.to.dims = {to};
+  return transfer;
+}
+
+TEST(Relabel, MovesTheLeastOfAnyVolumes) {
+  Random random;
+  for (int round = 0; round < 400; ++round) {
+    const Index producers = random.in(1, 10), consumers = random.in(1, 8);
+    const Index most = std::vector<Index>{1, 2, 1000, Index{1} << 33, (Index{1} << 61) / 80}.at(
+        static_cast<std::size_t>(random.in(0, 4)));
+    const Index zeros = random.in(0, 3);  // of four
+    std::vector<std::vector<Index>> volumes(static_cast<std::size_t>(producers));
+    Bytes bytes;
+    for (Rank p = 0; p < producers; ++p)
+      for (Rank r = 0; r < consumers; ++r) {
+        auto& row = volumes[static_cast<std::size_t>(p)];
+        row.push_back(random.in(1, 4) <= zeros ? 0 : most - random.in(0, most / 2));
+        if (row.back() > 0) bytes[{p, r}] = row.back();
+      }
+    SCOPED_TRACE(::testing::PrintToString(volumes));
+    const Transfer transfer = transfer_of(volumes);
+    Places places = one_job(static_cast<Rank>(std::max(producers, consumers)));
+    places.consumers.resize(static_cast<std::size_t>(consumers));
+    if (random.one_in(2))
+      places = {random_places(random, static_cast<Rank>(producers), 3),
+                random_places(random, static_cast<Rank>(consumers), 3)};
+    expect_right(bytes, places, relabel({&transfer, 1}, places),
+                 relabel({&transfer, 1}, places, Method::greedy));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Relabel, CountsIn61Bits) {
+  constexpr Index huge = (Index{1} << 60) - 10;
+  const Transfer transfer = transfer_of({{0, huge, 3}, {huge - 9, 0, 0}, {2, 0, 0}});
+  const auto found = relabel({&transfer, 1}, one_job(3));
+  EXPECT_EQ(found.process, (std::vector<Rank>{1, 0, 2}));
+  EXPECT_EQ(found.before, 2 * huge - 4);
+  EXPECT_EQ(found.after, 5);
+  // 32 bits would see the differences alone.
+  const Transfer close = transfer_of({{huge, huge - 1}, {3, 0}});
+  EXPECT_EQ(relabel({&close, 1}, one_job(2)).after, huge);
+}
+
+/// 10^5 x 10^5 on a 10 x 10 grid, from rows to columns: COSTA, Fig. 3.
+Transfer figure_3(Index block) {
+  const std::string text = "shape=100000x100000 grid=10x10 block=";
+  return {Layout::parse(text + std::to_string(block) + "x" + std::to_string(block)),
+          Layout::parse(text + "10000x10000 ranks=column"), 8};
+}
+
+TEST(Relabel, FindsAPermutationOfProcesses) {
+  const Transfer transfer = figure_3(10'000);
+  for (const Method method : {Method::exact, Method::greedy}) {
+    const auto found = relabel({&transfer, 1}, one_job(100), method);
+    EXPECT_EQ(found.before, Index{80'000'000'000} / 100 * 90);  // the diagonal stays as it is
+    EXPECT_EQ(found.after, 0);
+    for (Rank r = 0; r < 100; ++r)
+      EXPECT_EQ(found.process[static_cast<std::size_t>(r)], r % 10 * 10 + r / 10);
+    Layout rows = relabeled(transfer.to, found.process);
+    for (Rank r = 0; r < 100; ++r) EXPECT_EQ(coords_of(rows, r), coords_of(transfer.from, r));
+  }
+}
+
+TEST(Relabel, IsNeverWorseThanGreedyOrNothing) {
+  for (const Index block : {1, 7, 30, 999, 1000, 3333, 5000, 9999}) {
+    const Transfer transfer = figure_3(block);
+    const auto exact = relabel({&transfer, 1}, one_job(100)),
+               greedy = relabel({&transfer, 1}, one_job(100), Method::greedy);
+    EXPECT_LE(exact.after, greedy.after) << block;
+    EXPECT_LE(greedy.after, greedy.before) << block;
+  }
+}
+
+TEST(Relabel, LeavesLabelsWhereNothingIsWon) {
+  const Transfer same{Layout::parse("shape=12x12 grid=2x2 block=1x1"),
+                      Layout::parse("shape=12x12 grid=2x2"), 8};
+  EXPECT_EQ(relabel({&same, 1}, one_job(4)).process, unchanged(4));
+  EXPECT_EQ(relabel({&same, 1}, Places{{0, 0, 0, 0}, {1, 1, 2, 2}}).process, unchanged(4));
+  EXPECT_TRUE(relabel({}, one_job(0)).process.empty());
+  EXPECT_EQ(relabel({}, one_job(3)).process, unchanged(3));
+}
+
+TEST(Relabel, LetsProcessesKeepTheirLabelWithinAHost) {
+  // Labels 0 and 2 belong to host 1, where 1 and 2 are.
+  const Transfer transfer = transfer_of({{5, 0, 5}, {0, 5, 0}});
+  const auto found = relabel({&transfer, 1}, Places{{1, 0}, {0, 1, 1}});
+  EXPECT_EQ(found.process, (std::vector<Rank>{1, 0, 2}));
+  EXPECT_EQ(found.after, 0);
+}
+
+TEST(Relabel, GivesIdleRanksALabel) {
+  const Transfer transfer{Layout::parse("shape=8 grid=2 members=4-5"),
+                          Layout::parse("shape=8 grid=2 members=1/3"), 1};
+  const auto found = relabel({&transfer, 1}, one_job(6));
+  EXPECT_EQ(found.after, 0);
+  EXPECT_EQ(to_string(relabeled(transfer.to, found.process)), "shape=8 grid=2 members=4-5");
+}
+
+TEST(Relabel, MakesALayoutOfTheSameKind) {
+  const Layout layout = Layout::parse("shape=6x6 grid=2x2 block=1x2 ranks=column ghost=1x1");
+  const std::vector<Rank> process{0, 1, 4, 2, 3};
+  const Layout found = relabeled(layout, process);
+  EXPECT_EQ(to_string(found),
+            "shape=6x6 grid=2x2 block=1x2 ranks=column ghost=1x1 members=0-1/4/2");
+  EXPECT_EQ(Layout::parse(to_string(found)), found);
+  EXPECT_NE(fingerprint(found), fingerprint(layout));
+  EXPECT_EQ(relabeled(layout, unchanged(4)), layout);
+  const Layout members = Layout::parse("shape=4 grid=4 members=0-1/2-3");
+  EXPECT_EQ(relabeled(members, unchanged(4)), members);
+  EXPECT_EQ(to_string(relabeled(found, std::vector<Rank>{0, 1, 3, 4, 2})),
+            "shape=6x6 grid=2x2 block=1x2 ranks=column ghost=1x1");
+}
+
+template <class Action>
+std::string complaint(Action&& action) {
+  try {
+    action();
+  } catch (const core::Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(Relabel, SaysWhatItRefuses) {
+  const std::vector<Transfer> one{
+      {Layout::parse("shape=8 grid=4"), Layout::parse("shape=8 grid=2"), 1}};
+  EXPECT_EQ(complaint([&] { relabel(one, one_job(3)); }),
+            "expected the place of each producer that takes part, found those of 3 and producer 3");
+  EXPECT_EQ(complaint([&] {
+              relabel(one, Places{{0, 1, 2, 3}, {0}});
+            }),
+            "expected the place of each consumer that takes part, found those of 1 and consumer 1");
+  EXPECT_EQ(complaint([&] {
+              relabel(one, Places{{0, 1, 2, -3}, {0, 1}});
+            }),
+            "expected places from 0 on, found a negative one");
+  const Layout large = Layout::parse("shape=1152921504606846976 grid=1");
+  EXPECT_EQ(complaint([&] {
+              relabel(std::vector<Transfer>{{large, large, 2}}, one_job(1));
+            }),
+            "expected arrays of at most 2^61 - 1 bytes together, found more; relabel for some of "
+            "them");
+  EXPECT_EQ(complaint([&] {
+              relabel(std::vector(2, Transfer{large, large, 1}), one_job(1));
+            }),
+            "expected arrays of at most 2^61 - 1 bytes together, found more; relabel for some of "
+            "them");
+  EXPECT_NE(complaint([&] {
+              relabel(std::vector<Transfer>{{large, large, 8}}, one_job(1));
+            }),
+            "none");
+  EXPECT_EQ(complaint([&] {
+              relabel(one, CostTable{one_job(4), 4, {}, {}});
+            }),
+            "expected 4 x 4 latencies and costs per byte, found 0 and 0");
+  const std::vector<double> four(4, 1);
+  EXPECT_EQ(complaint([&] {
+              relabel(one, CostTable{one_job(4), 2, four, four});
+            }),
+            "expected places from 0 to 1, as the table has");
+  EXPECT_EQ(complaint([&] {
+              relabel(one, 2, [](Rank, Rank j, Index) { return j == 0 ? 1.0 : std::log(-1.0); });
+            }),
+            "expected costs that are finite, found one that is not");
+  EXPECT_EQ(complaint([&] { relabeled(one[0].from, unchanged(3)); }),
+            "expected a process for rank 3 of \"shape=8 grid=4\", found those for 3 labels");
+}
+
+}  // namespace
+}  // namespace tremula::index_calc
