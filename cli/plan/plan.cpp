@@ -15,6 +15,7 @@
 #include "cli/plan/plan_picture.hpp"
 #include "cli/plan/plan_text.hpp"
 #include "cli/plan/redistribution.hpp"
+#include "cli/plan/relabeling.hpp"
 #include "core/element_type.hpp"
 #include "core/error.hpp"
 
@@ -29,6 +30,9 @@ struct Options {
   std::optional<Index> rank, peer;
   bool all = false, validate = false, json = false;
   std::string side = "producer", type = "f64", algorithm = "aspen", picture;
+  bool relabel = false;
+  std::string cost;
+  std::vector<std::string> hosts;
 };
 
 Redistribution redistribution_of(const Options& options) {
@@ -73,6 +77,22 @@ RankPlan planned(const Redistribution& redistribution, Rank rank, bool is_valida
 
 void print(std::string_view text) { fmt::print("{}", text); }
 
+void finish() {
+  if (std::fflush(stdout) != 0)
+    throw core::Error(core::Errc::unsupported,
+                      "expected to write to standard output, which fails; is the disk full?");
+}
+
+void show_relabeling(const Options& options) {
+  const Redistribution redistribution = redistribution_of(options);
+  const RelabelingResult result = relabel(redistribution, options.cost, options.hosts);
+  if (options.json)
+    print(relabeling_json(redistribution, result));
+  else
+    print(plan_head_text(redistribution) + relabeling_text(result));
+  finish();
+}
+
 void show_plan(const Options& options) {
   const Redistribution redistribution = redistribution_of(options);
   const std::vector<RankRange> ranks = chosen_ranks(redistribution, options);
@@ -93,9 +113,7 @@ void show_plan(const Options& options) {
         print(plan_rank_text(redistribution, plan, options.validate));
     }
   print(options.json ? plan_json_end() : plan_words_text(redistribution.side));
-  if (std::fflush(stdout) != 0)
-    throw core::Error(core::Errc::unsupported,
-                      "expected to write to standard output, which fails; is the disk full?");
+  finish();
 }
 
 std::string picture_complaint(const std::string& file) {
@@ -104,10 +122,32 @@ std::string picture_complaint(const std::string& file) {
              : fmt::format("expected a file that ends in .svg or .png, found {}", file);
 }
 
-void add_choice(CLI::App& command, const std::string& name, std::string& value,
-                const std::string& text, const std::vector<std::string>& choices) {
-  command.add_option(name, value, fmt::format("{} (default {})", text, value))
+CLI::Option* add_choice(CLI::App& command, const std::string& name, std::string& value,
+                        const std::string& text, const std::vector<std::string>& choices) {
+  return command.add_option(name, value, fmt::format("{} (default {})", text, value))
       ->check(CLI::IsMember(choices));
+}
+
+/// @param others  options of the plan of a rank
+void add_relabeling(CLI::App& command, Options& options, const std::vector<CLI::Option*>& others) {
+  CLI::Option* relabel = command.add_flag(
+      "--relabel", options.relabel,
+      "Instead of plans: which ranks of --to should take which part so that less is moved");
+  for (CLI::Option* other : others) relabel->excludes(other);
+  command
+      .add_option("--cost", options.cost,
+                  "What to make less: volume = bytes between processes, of one job; hosts = bytes "
+                  "between hosts; or a file with a cost for each pair of places, see "
+                  "cli/plan/README.md (default: hosts with --hosts, else volume)")
+      ->needs(relabel)
+      ->type_name("volume|hosts|FILE");
+  command
+      .add_option("--hosts", options.hosts,
+                  "Hosts of the ranks, of both jobs or of producers and of consumers: a:4,b:2 as "
+                  "for mpirun --host, or how many ranks each host has")
+      ->needs(relabel)
+      ->expected(1, 2)
+      ->type_name("HOSTS [HOSTS]");
 }
 
 }  // namespace
@@ -124,17 +164,21 @@ void add_plan(CLI::App& app) {
       command
           .add_option("--rank", options->rank, "Whose plan (default: the first that takes part)")
           ->type_name("RANK");
-  command.add_flag("--all", options->all, "The plans of all ranks")->excludes(rank);
-  add_choice(command, "--side", options->side, "Whose ranks these are", {"producer", "consumer"});
+  CLI::Option* all = command.add_flag("--all", options->all, "The plans of all ranks");
+  all->excludes(rank);
+  CLI::Option* side = add_choice(command, "--side", options->side, "Whose ranks these are",
+                                 {"producer", "consumer"});
   std::vector<std::string> types;
   types.reserve(core::detail::element_types.size());
   for (const auto& row : core::detail::element_types) types.emplace_back(row.name);
   add_choice(command, "--type", options->type, "Element type", types);
-  add_choice(command, "--algorithm", options->algorithm, "Index algorithm",
-             {"aspen", "falls", "classical"});
-  command.add_flag("--validate", options->validate,
-                   "Compute with all three algorithms and compare: not for large arrays");
-  command.add_flag("--json", options->json, "Print JSON; its form is documented in cli/README.md");
+  CLI::Option* algorithm = add_choice(command, "--algorithm", options->algorithm, "Index algorithm",
+                                      {"aspen", "falls", "classical"});
+  CLI::Option* validate =
+      command.add_flag("--validate", options->validate,
+                       "Compute with all three algorithms and compare: not for large arrays");
+  command.add_flag("--json", options->json,
+                   "Print JSON; its form is documented in cli/plan/README.md");
   CLI::Option* draw = command
                           .add_option("--draw", options->picture,
                                       "Also draw blocks, common elements and volumes into a file")
@@ -145,9 +189,11 @@ void add_plan(CLI::App& app) {
                   "Whose common elements with the rank to draw (default: largest package)")
       ->needs(draw)
       ->type_name("RANK");
+  add_relabeling(command, *options, {rank, all, side, algorithm, validate, draw});
   command.footer(
       "A layout: \"shape=10000x10000 grid=4x4 block=30x50\"; README.md has a table of its keys.");
-  command.callback([options] { show_plan(*options); });
+  command.callback(
+      [options] { options->relabel ? show_relabeling(*options) : show_plan(*options); });
 }
 
 }  // namespace tremula::cli

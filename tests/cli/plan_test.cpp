@@ -84,6 +84,26 @@ TEST(PlanCommand, PrintsJson) {
   EXPECT_EQ(json.fields().at("from").string_value(), "shape=4x6 grid=2x1 members=7/2");
 }
 
+TEST(PlanCommand, Relabels) {
+  const std::string rows = "shape=8x8 grid=2x2", columns = "shape=8x8 grid=2x2 ranks=column";
+  const Outcome outcome = plan(rows, columns, {"--relabel", "--type", "f32"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  for (const char* part : {"array 8x8, 64 elements, 256 B: 4 producers to 4 consumers\n",
+                           "  as given         128 B\n    greedy           0 B  100.0 %\n",
+                           "  optimal  shape=8x8 grid=2x2 ranks=column members=0/2/1/3\n"})
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << part << " in\n" << outcome.output;
+  const Outcome hosts = plan(
+      rows, columns, {"--relabel", "--cost", "hosts", "--hosts", "a:2,b:2", "b:2,a:2", "--json"});
+  EXPECT_EQ(hosts.code, 0) << hosts.errors;
+  google::protobuf::Struct json;
+  ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(hosts.output, &json).ok())
+      << hosts.output;
+  EXPECT_EQ(json.fields().at("cost").string_value(), "hosts");
+  const auto& optimal = json.fields().at("optimal").struct_value().fields();
+  EXPECT_EQ(optimal.at("remote_bytes").number_value(), 0);
+  EXPECT_EQ(optimal.at("process").list_value().values_size(), 4);
+}
+
 TEST(PlanCommand, WritesWholeNumbersOf63Bits) {
   const Outcome outcome = plan("shape=9223372036854775807 grid=1",
                                "shape=9223372036854775807 grid=1", {"--json", "--type", "i8"});
@@ -126,6 +146,15 @@ TEST(PlanCommand, FailsWithOneAndSaysWhatToDo) {
        "shape=20000 grid=1",
        {"--draw", "a.svg"},
        "at most 16384 producers"},
+      {a,
+       a,
+       {"--relabel", "--cost", "/nowhere/f"},
+       "--cost: expected volume, hosts or a file that"},
+      {a,
+       a,
+       {"--relabel", "--hosts", "a:3"},
+       "--hosts: expected the hosts of at least 4 producers"},
+      {a, "shape=8x9 grid=1x1", {"--relabel"}, "found shape=8x8 in --from and shape=8x9 in --to;"},
   };
   for (const auto& row : rows) {
     const Outcome outcome = plan(row.from, row.to, row.more);
@@ -142,6 +171,10 @@ TEST(PlanCommand, RefusesACommandLineThatItDoesNotUnderstand) {
                            {"--algorithm", "fast"},
                            {"--side", "left"},
                            {"--peer", "1"},
+                           {"--relabel", "--all"},
+                           {"--relabel", "--draw", "a.svg"},
+                           {"--hosts", "a:2"},
+                           {"--cost", "volume"},
                            {"--draw", "a.gif"}}) {
     const Outcome outcome = plan(a, a, more);
     EXPECT_EQ(outcome.code, 2) << more[0];
@@ -185,6 +218,22 @@ TEST_F(PlanDrawing, IsAPngWhereCairoIs) {
   EXPECT_NE(outcome.errors.find("install Cairo (Debian: libcairo2-dev)"), std::string::npos)
       << outcome.errors;
 #endif
+}
+
+class PlanTable : public PlanDrawing {};
+
+TEST_F(PlanTable, IsAFileOfCosts) {
+  const std::string file = folder / "costs";
+  std::ofstream(file) << "* * 1 0.5\n0 2 1 0.25\n";
+  const Outcome outcome = plan("shape=8 grid=2", "shape=8 grid=4 block=2",
+                               {"--relabel", "--cost", file, "--type", "i8", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  // Labels 0 and 1 are sent by producer 0, 2 and 3 by producer 1, two bytes each: at most two of
+  // them stay; of the other two, one can go the cheap way.
+  EXPECT_NE(outcome.output.find("\"cost\": \"table\""), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("\"optimal\": {\"cost\": 3.5, \"remote_bytes\": 4, "),
+            std::string::npos)
+      << outcome.output;
 }
 
 }  // namespace

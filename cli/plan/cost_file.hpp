@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "index_calc/relabel.hpp"
+
+namespace tremula::cli {
+
+/// A table of costs. A line "FROM TO LATENCY PER_BYTE" says that bytes from a producer at place
+/// FROM to a consumer at TO cost LATENCY + PER_BYTE * bytes; "*" is any other place; later lines
+/// prevail. What stays at a place costs nothing unless a line names it twice. "#" begins a comment.
+/// @param file   for error messages
+/// @param names  of the places; shape: [place]
+/// @throws core::Error invalid_argument naming file and line, or a pair of places without a cost;
+/// unsupported if there are more than 8192 places
+index_calc::CostTable parse_costs(std::string_view text, const std::string& file,
+                                  const std::vector<std::string>& names, index_calc::Places at);
+
+/// The contents of a file.
+/// @throws core::Error invalid_argument if it cannot be read
+std::string read_cost_file(const std::string& file);
+
+}  // namespace tremula::cli

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Where the ranks run, from the command line.
+#include <string>
+#include <vector>
+
+#include "index_calc/relabel.hpp"
+
+namespace tremula::cli {
+
+/// Places with names. Both jobs mean the same host by the same name.
+struct Hosts {
+  std::vector<std::string> names;  ///< shape: [place]
+  index_calc::Places places;
+};
+
+/// @param values  one for both jobs, or the producer's and the consumer's: "a:4,b:2", rank after
+/// rank as mpirun --host takes it, or "4", so many ranks on each of the hosts 0, 1, ...
+/// @param producers, consumers  ranks that need a host; a list may name those of more
+/// @throws core::Error invalid_argument naming what is wrong in --hosts
+Hosts parse_hosts_option(const std::vector<std::string>& values, core::Rank producers,
+                         core::Rank consumers);
+
+}  // namespace tremula::cli

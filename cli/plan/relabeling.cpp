@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/relabeling.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "cli/plan/cost_file.hpp"
+#include "cli/plan/hosts_option.hpp"
+#include "core/error.hpp"
+#include "index_calc/relabel.hpp"
+
+namespace tremula::cli {
+
+namespace {
+
+using index_calc::Layout, index_calc::Method, index_calc::Places, index_calc::Transfer;
+
+/// Ranks that a group must have for a layout.
+Rank group_size(const Layout& layout) { return std::ranges::max(index_calc::ranks_of(layout)) + 1; }
+
+/// Without hosts, producers and consumers are one job.
+Hosts processes(Rank size) {
+  Hosts result{.names = {}, .places = index_calc::one_job(size)};
+  for (Rank r = 0; r < size; ++r) result.names.push_back(fmt::format("{}", r));
+  return result;
+}
+
+std::string words(const Places& places, bool has_hosts) {
+  if (!has_hosts) return "processes; producer r and consumer r are one process";
+  const std::set<Rank> from(places.producers.begin(), places.producers.end()),
+      to(places.consumers.begin(), places.consumers.end());
+  const auto both = std::ranges::count_if(to, [&](Rank host) { return from.contains(host); });
+  return fmt::format("hosts; {} of producers, {} of consumers, {} of both", from.size(), to.size(),
+                     both);
+}
+
+/// @param costs  what index_calc::relabel takes
+template <class Costs>
+void relabel(RelabelingResult& result, const Transfer& transfer, const Places& places,
+             const Costs& costs) {
+  const auto labels = [&](const std::vector<Rank>& process, auto cost) {
+    const Transfer moved{transfer.from, index_calc::relabeled(transfer.to, process),
+                         transfer.element_bytes};
+    return Labels{
+        .remote_bytes = index_calc::remote_bytes({&moved, 1}, places),
+        .cost = result.cost == "table" ? std::optional(static_cast<double>(cost)) : std::nullopt,
+        .process = process,
+        .to = moved.to};
+  };
+  const auto greedy = index_calc::relabel({&transfer, 1}, costs, Method::greedy),
+             optimal = index_calc::relabel({&transfer, 1}, costs, Method::exact);
+  const auto consumers = static_cast<Rank>(places.consumers.size());
+  result.given = labels(index_calc::one_job(consumers).consumers, optimal.before);
+  result.greedy = labels(greedy.process, greedy.after);
+  result.optimal = labels(optimal.process, optimal.after);
+}
+
+}  // namespace
+
+RelabelingResult relabel(const Redistribution& redistribution, const std::string& cost,
+                         const std::vector<std::string>& hosts) {
+  const bool has_hosts = !hosts.empty();
+  if (cost == "hosts" && !has_hosts)
+    throw core::Error(core::Errc::invalid_argument,
+                      "--cost hosts: expected --hosts beside it, found none; say where the ranks "
+                      "run, for instance --hosts a:4,b:4");
+  if (cost == "volume" && has_hosts)
+    throw core::Error(
+        core::Errc::invalid_argument,
+        "--cost volume: expected no --hosts beside it, since every process counts for "
+        "itself; leave one of them out");
+  const Transfer transfer{redistribution.from, redistribution.to, redistribution.element_bytes};
+  const Rank producers = group_size(transfer.from), consumers = group_size(transfer.to);
+  const Hosts at = has_hosts ? parse_hosts_option(hosts, producers, consumers)
+                             : processes(std::max(producers, consumers));
+  const bool is_table = !cost.empty() && cost != "hosts" && cost != "volume";
+  RelabelingResult result{.cost = is_table    ? "table"
+                                  : has_hosts ? "hosts"
+                                              : "volume",
+                          .words = words(at.places, has_hosts),
+                          .given = {},
+                          .greedy = {},
+                          .optimal = {}};
+  if (is_table)
+    relabel(result, transfer, at.places,
+            parse_costs(read_cost_file(cost), cost, at.names, at.places));
+  else
+    relabel(result, transfer, at.places, at.places);
+  return result;
+}
+
+}  // namespace tremula::cli

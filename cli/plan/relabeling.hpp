@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What `tremula plan --relabel` tells: how much less is moved when other processes take the parts.
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/plan/redistribution.hpp"
+
+namespace tremula::cli {
+
+/// One way to take the labels.
+struct Labels {
+  Index remote_bytes = 0;       ///< that leave their place
+  std::optional<double> cost;   ///< by a table
+  std::vector<Rank> process{};  ///< takes the label; shape: [label]
+  index_calc::Layout to;        ///< of the consumer
+};
+
+struct RelabelingResult {
+  std::string_view cost;  ///< "volume", "hosts" or "table"
+  std::string words;      ///< "processes; ...", "hosts; ...": between what bytes are remote
+  Labels given, greedy, optimal;
+};
+
+/// @param cost   "volume": producer r and consumer r are one process; "hosts"; or a file with a
+/// table; empty: "hosts" if hosts are given, else "volume"
+/// @param hosts  see parse_hosts_option; empty: each process is a place of its own
+/// @throws core::Error as index_calc::relabel, parse_hosts_option and parse_costs;
+/// invalid_argument if cost and hosts do not fit together
+RelabelingResult relabel(const Redistribution& redistribution, const std::string& cost,
+                         const std::vector<std::string>& hosts);
+
+/// Table, layouts (long lists of members are cut) and what the words mean. Ends with a new line.
+std::string relabeling_text(const RelabelingResult& result);
+
+/// The whole. Its form is an interface, documented in README.md.
+std::string relabeling_json(const Redistribution& redistribution, const RelabelingResult& result);
+
+}  // namespace tremula::cli
