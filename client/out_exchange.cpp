@@ -10,7 +10,6 @@
 namespace tremula::client {
 
 using proto::PackageKind, proto::PartPlace;
-using transport::local::PieceRing, transport::local::SharedMemory;
 
 OutExchange::OutExchange(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
                          std::uint64_t first_step, int queue_depth, CopyThreads& threads)
@@ -61,74 +60,6 @@ bool OutExchange::may_be_read(const Slot& slot) const {
         !endpoint_.has_ended(plan_.messages[m].peer))
       return true;
   return false;
-}
-
-void OutExchange::make_staging() {
-  std::size_t shared = 0;
-  for (Slot& slot : slots_) {
-    std::size_t own = 0;
-    for (std::size_t m = 0; m < peers_.size(); ++m) {
-      const Message& message = plan_.messages[m];
-      own += line_aligned(is_sent(m) ? message.bytes : places_bytes(message));
-      if (!is_direct_ && peers_[m].is_near) shared += line_aligned(message.bytes);
-    }
-    slot.staging = core::Buffer(own);
-    slot.region = endpoint_.register_memory(slot.staging.span(), transport::Access::own);
-    slot.lent.resize(plan_.fields.size());
-    slot.loans.resize(plan_.fields.size());
-  }
-  if (shared > 0) shared_ = std::make_unique<SharedMemory>(shared);
-  shared = 0;
-  for (Slot& slot : slots_) {
-    std::size_t own = 0;
-    for (std::size_t m = 0; m < peers_.size(); ++m) {
-      const Message& message = plan_.messages[m];
-      const std::size_t bytes = is_sent(m) ? message.bytes : places_bytes(message);
-      Outgoing& out = slot.outgoing.emplace_back();
-      out.bytes = slot.staging.span().subspan(own, bytes);
-      out.is_put.resize(message.parts.size());
-      out.requests.resize(segments(bytes));
-      own += line_aligned(bytes);
-      if (is_sent(m)) {
-        out.packed = out.bytes;
-      } else if (!is_direct_) {
-        out.packed = shared_->bytes().subspan(shared, message.bytes);
-        shared += line_aligned(message.bytes);
-      }
-    }
-  }
-}
-
-void OutExchange::make_rings() {
-  std::size_t rings = 0, bounce = 0;
-  for (std::size_t m = 0; m < peers_.size(); ++m) {
-    if (peers_[m].is_near)
-      ++rings;
-    else if (!plan_.messages[m].is_contiguous())
-      ++bounce;
-  }
-  const bool is_transposed =
-      std::ranges::any_of(plan_.fields, [](const auto& field) { return field.is_transposed; });
-  const std::size_t slot_bytes = is_transposed ? plan_.piece_bytes
-                                               : std::min(plan_.piece_bytes, ring_slot_bytes);
-  const std::size_t ring_bytes = line_aligned(PieceRing::bytes_of(ring_slots, slot_bytes));
-  if (rings > 0) shared_ = std::make_unique<SharedMemory>(rings * ring_bytes);
-  bounce_ = core::Buffer(bounce * pieces_under_way * plan_.piece_bytes);
-  bounce_region_ = endpoint_.register_memory(bounce_.span(), transport::Access::own);
-  rings = bounce = 0;
-  for (std::size_t m = 0; m < peers_.size(); ++m) {
-    Peer& peer = peers_[m];
-    if (peer.is_near) {
-      peer.ring = PieceRing(shared_->bytes().subspan(rings++ * ring_bytes, ring_bytes), ring_slots,
-                            slot_bytes);
-      continue;
-    }
-    if (plan_.messages[m].is_contiguous()) continue;
-    for (std::size_t i = 0; i < pieces_under_way; ++i) {
-      peer.bounce.push_back(bounce_.span().subspan(bounce, plan_.piece_bytes));
-      bounce += plan_.piece_bytes;
-    }
-  }
 }
 
 void OutExchange::take_credits() {
@@ -401,117 +332,6 @@ void OutExchange::send_end(std::uint64_t step) {
     out.is_on_wire = true;
     out.sent_at = core::Deadline::Clock::now();
   }
-}
-
-void OutExchange::begin_to_serve(std::size_t message, const proto::PackageHeader& header,
-                                 core::BytesView said) {
-  Peer& peer = peers_[message];
-  const Rank rank = plan_.messages[message].peer;
-  const auto place = proto::decode_part_place(said.subspan(proto::package_header_bytes));
-  Slot& s = slot(header.step);
-  const auto& parts = plan_.messages[message].parts;
-  if (!is_direct_ || peer.asked.is_open || header.step != peer.credited || s.step != header.step ||
-      place.part >= parts.size() || s.lent[parts[place.part].field].empty())
-    throw wrong(rank, fmt::format("a credit, or the wish for a part of step {}", peer.credited),
-                fmt::format("the wish for part {} of step {}", place.part, header.step));
-  if (place.kind == PartPlace::Kind::readable) {  // it tells that it reads, and needs nothing
-    end_reading(peer);
-    if (place.first == 0) peer.reads_since = core::Deadline::Clock::now();
-    return;
-  }
-  if (place.kind != PartPlace::Kind::local || !peer.is_near) {
-    peer.asked = {
-        .is_open = true, .slot = &s, .part = place.part, .since = core::Deadline::Clock::now()};
-    return;
-  }
-  const auto& part = parts[place.part];
-  const auto& f = plan_.fields[part.field];
-  const auto& package = part.package;
-  const Stopwatch watch(peer.traffic.copy_seconds);
-  const auto theirs =
-      buffer_of(place, package.dimensions, f.element_bytes, mappings_, /*is_writable=*/true);
-  threads_.run({0, package.elements}, f.element_bytes, [&](index_calc::Stretch some) {
-    index_calc::copy_to_peer(package, f.part, theirs.part, f.wire_order, f.element_bytes, some,
-                             s.lent[part.field], theirs.bytes);
-  });
-  peer.traffic.copied_bytes += part.bytes;
-  tell_delivered(message, header.step);
-}
-
-void OutExchange::tell_delivered(std::size_t message, std::uint64_t step) {
-  Peer& peer = peers_[message];
-  peer.asked = {};
-  peer.delivered = proto::encode({.kind = PackageKind::delivered,
-                                  .link = link_,
-                                  .step = step,
-                                  .payload_bytes = 0,
-                                  .fingerprint = plan_.fingerprint});
-  peer.delivered_request =
-      endpoint_.send(plan_.messages[message].peer, tags::delivered, peer.delivered);
-}
-
-void OutExchange::serve(std::size_t message) {
-  Peer& peer = peers_[message];
-  const auto& part = plan_.messages[message].parts[peer.asked.part];
-  const auto since = peer.asked.since;
-  const auto step = peer.asked.slot->step;
-  const bool is_served = peer.is_near ? serve_by_ring(peer, part)
-                                      : serve_by_messages(peer, plan_.messages[message].peer, part);
-  if (!is_served) return;
-  peer.traffic.wire_seconds += seconds_since(since);
-  if (peer.is_near)
-    tell_delivered(message, step);
-  else
-    peer.asked = {};  // the next wish may come before the last pieces are known to be sent
-}
-
-bool OutExchange::serve_by_ring(Peer& peer, const Message::Part& part) {
-  const auto& f = plan_.fields[part.field];
-  const auto& package = part.package;
-  const auto per_piece = static_cast<Index>(peer.ring.slot_bytes() / f.element_bytes);
-  while (peer.asked.done < package.elements) {
-    const auto room = briefly([&] { return peer.ring.room(); });
-    if (room.empty()) return false;
-    const Stopwatch watch(peer.traffic.copy_seconds);
-    const Index count = std::min(per_piece, package.elements - peer.asked.done);
-    const auto bytes = static_cast<std::size_t>(count) * f.element_bytes;
-    index_calc::pack(package, f.part, f.wire_order, f.element_bytes, {peer.asked.done, count},
-                     peer.asked.slot->lent[part.field], room.first(bytes));
-    peer.ring.push();
-    moved_ += bytes;
-    peer.asked.done += count;
-    peer.traffic.copied_bytes += bytes;
-  }
-  return true;
-}
-
-bool OutExchange::serve_by_messages(Peer& peer, Rank rank, const Message::Part& part) {
-  const auto& f = plan_.fields[part.field];
-  const auto& package = part.package;
-  const auto per_piece = static_cast<Index>(plan_.piece_bytes / f.element_bytes);
-  const auto local = peer.asked.slot->lent[part.field];
-  while (peer.asked.done < package.elements) {
-    const std::size_t i = peer.asked.pieces % pieces_under_way;
-    if (!peer.pieces[i].test()) return false;
-    const Index count = std::min(per_piece, package.elements - peer.asked.done);
-    const auto bytes = static_cast<std::size_t>(count) * f.element_bytes;
-    core::BytesView piece;
-    if (part.contiguous_at) {
-      piece = local.subspan(
-          *part.contiguous_at + static_cast<std::size_t>(peer.asked.done) * f.element_bytes, bytes);
-    } else {
-      const Stopwatch watch(peer.traffic.copy_seconds);
-      index_calc::pack(package, f.part, f.wire_order, f.element_bytes, {peer.asked.done, count},
-                       local, peer.bounce[i].first(bytes));
-      piece = peer.bounce[i].first(bytes);
-      peer.traffic.copied_bytes += bytes;
-    }
-    peer.pieces[i] = endpoint_.send(rank, tags::piece, piece);
-    moved_ += bytes;
-    peer.asked.done += count;
-    ++peer.asked.pieces;
-  }
-  return true;
 }
 
 }  // namespace tremula::client

@@ -31,10 +31,11 @@ OutStream::~OutStream() {
   }
 }
 
-void OutStream::close_link(std::uint64_t link, const std::string& why) {
+void OutStream::close_link(std::uint64_t link, const std::string& why, bool gave_up) {
   wire::ToServer message;
   message.mutable_close_link()->set_link(link);
   message.mutable_close_link()->set_why(why);
+  message.mutable_close_link()->set_gave_up(gave_up);
   session_.control().call(message, core::Deadline::after(1));
 }
 
@@ -348,9 +349,10 @@ void OutStream::take_back() noexcept {
     open.exchange->take_back();
     if (config_.queue_depth > 0 || !open.failure.empty()) continue;
     try {
-      open.failure = "a step was taken back before it was taken";
+      open.failure = fmt::format("rank {} of group '{}' took a step back before it was taken",
+                                 session_.rank(), session_.name());
       open.is_given_up = true;
-      if (session_.rank() == 0) close_link(open.link.number, open.failure);
+      close_link(open.link.number, open.failure, /*gave_up=*/true);
     } catch (const std::exception& e) {
       session_.log().warn("client",
                           fmt::format("take_back stream={} error=\"{}\"", name(), e.what()));

@@ -71,7 +71,7 @@ private:
   core::Error failed(const Open& open) const;
   /// From all consumers that have not taken everything. Without staging they lose the link by that.
   void take_back() noexcept;
-  void close_link(std::uint64_t link, const std::string& why);
+  void close_link(std::uint64_t link, const std::string& why, bool gave_up = false);
   /// True when the link has ended; says why in lost_ if it was not in order.
   bool has_ended(Open& open);
   void drop(std::size_t i);

@@ -32,11 +32,13 @@ void validate(const Gains& gains);
 
 /// The column of each row. No other choice has a larger sum of gains (which may exceed 63 bits).
 /// @throws core::Error as validate
-/// Cost: O(rows * entries * log columns) at worst, some passes over the entries as a rule. Memory:
-/// a few words for each row and column.
-/// Source: Jonker & Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse
-/// linear assignment problems", for gains instead of costs; Bertsekas 1988, "The auction
-/// algorithm", for the prices it starts from, in place of the column reduction.
+/// Cost: O(rows * entries * log columns) at worst, some passes over the entries as a rule; not
+/// where one gain exceeds all others by orders of magnitude or few columns of many have several
+/// seats: there the prices that it begins with help little, and half the rows are walked for each
+/// row. Memory: a few words for each row and column, and three for each raise of a price. Source:
+/// Jonker & Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse linear
+/// assignment problems", for gains instead of costs; Bertsekas 1988, "The auction algorithm", for
+/// the prices it starts from, in place of the column reduction.
 std::vector<Rank> best_assignment(const Gains& gains);
 
 /// As best_assignment, but always the largest gain that is still possible next: at least half of

@@ -36,7 +36,9 @@ void validate_one(const Splits& d) {
             ? "expected bounds that begin with 0, found none"
             : fmt::format("expected bounds that begin with 0, found {}", d.bounds.front()));
   for (std::size_t i = 1; i < d.bounds.size(); ++i)
-    check(d.bounds[i - 1] < d.bounds[i],
+    if (d.bounds[i - 1] >= d.bounds[i])  // a text for each of many bounds would take long
+      check(
+          false,
           fmt::format("expected bounds that increase, found {} after {}; leave empty intervals out",
                       d.bounds[i], d.bounds[i - 1]));
   check(d.owner.size() + 1 == d.bounds.size(),
@@ -44,9 +46,9 @@ void validate_one(const Splits& d) {
             "expected one owner for each of the {} intervals between {} bounds, found {} owners",
             d.bounds.size() - 1, d.bounds.size(), d.owner.size()));
   for (std::size_t i = 0; i < d.owner.size(); ++i)
-    check(d.owner[i] >= 0 && d.owner[i] < d.grid,
-          fmt::format("expected owners from 0 to {}, found {} for interval {}", d.grid - 1,
-                      d.owner[i], i));
+    if (d.owner[i] < 0 || d.owner[i] >= d.grid)
+      check(false, fmt::format("expected owners from 0 to {}, found {} for interval {}", d.grid - 1,
+                               d.owner[i], i));
 }
 
 /// Place of `c` in the dealing order.

@@ -40,8 +40,7 @@ Volumes::Volumes(const Layout& mine, const Layout& theirs) {
         throw core::Error(
             core::Errc::unsupported,
             fmt::format("expected at most {} pairs of coordinates that overlap along dimension {}, "
-                        "found more, grid {} against grid {}; take a smaller array of the same "
-                        "pattern, or coarser grids",
+                        "found more, grid {} against grid {}; take coarser grids, or larger blocks",
                         most_pairs, d, grid(from), grid(to)));
       std::vector<Volume>& row = dimension.factor.emplace_back();
       row.reserve(overlaps.size());

@@ -191,7 +191,7 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
   const Seat seat = is_of_rank ? seat_of(call) : rank_0_of(call, "CloseLink");
   const Group& group = *seat.group;
   Link* link = link_of(group, message.link());
-  if (link != nullptr && is_of_rank && link->consumer != group.name)
+  if (link != nullptr && is_of_rank && !message.gave_up() && link->consumer != group.name)
     throw Error(Errc::refused,
                 fmt::format("CloseLink of one rank: expected from a rank of consumer '{}', found "
                             "one of producer '{}'",

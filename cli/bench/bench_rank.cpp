@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <array>
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -219,7 +220,7 @@ private:
             (is_whole ? offer.offer() == name : offer.offer().starts_with(name + "@")))
           endpoint = session.open_endpoint(offer.offer(), side);
     const auto address = endpoint->address();
-    std::memcpy(slot_.address, address.data(), address.size());
+    std::ranges::copy(address, slot_.address);  // perhaps none
     slot_.address_bytes = address.size();
     meet();
     std::vector<transport::Address> others;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,13 +81,16 @@ Folder::~Folder() {
 }
 
 Children::~Children() {
+  const auto forget_ended = [this] {
+    std::erase_if(children_,
+                  [](const Child& child) { return waitpid(child.pid, nullptr, WNOHANG) != 0; });
+  };
   for (const int number : {SIGTERM, SIGKILL}) {
+    forget_ended();
     for (const Child& child : children_) kill(child.pid, number);
     const auto deadline = core::Deadline::after(2);
     while (!children_.empty() && !deadline.expired()) {
-      std::erase_if(children_, [](const Child& child) {
-        return waitpid(child.pid, nullptr, WNOHANG) == child.pid;
-      });
+      forget_ended();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -94,6 +98,7 @@ Children::~Children() {
 
 void Children::start(const std::string& name, const std::function<void()>& work,
                      const fs::path& output) {
+  signal(SIGCHLD, SIG_DFL);  // a parent may have left it ignored: nobody could be waited for
   std::fflush(nullptr);
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) throw Error(Errc::internal, "expected a further process, found none");

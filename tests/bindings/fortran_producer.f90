@@ -30,7 +30,7 @@ program fortran_producer
   call expect_ok(tremula_layout_parse(trim(layout_text)//c_null_char, layout), 'layout')
   call expect_ok(tremula_layout_shape(layout, shape_), 'shape')
   call expect_ok(tremula_layout_local(layout, rank, extents, strides, first, allocated), 'local')
-  if (first /= 0 .or. any(strides /= [1_c_int64_t, extents(1)])) stop 'expected a part stored as Fortran stores it'
+  if (first /= 0 .or. any(strides /= [1_c_int64_t, extents(1)])) error stop 'expected a part stored as Fortran stores it'
   allocate (row(extents(1)), column(extents(2)))
   do i = 1, extents(1)
     call expect_ok(tremula_layout_global_index(layout, rank, 0_c_int, i - 1, row(i)), 'global_index')

@@ -189,5 +189,46 @@ TEST(Lending, AStepThatIsNotTakenInTimeIsTheProducersAgain) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
+TEST(Lending, OneRankThatTakesItsPartBackCostsAllTheLinkAtOnce) {
+  World world(0, World::Way::local);
+  world.step_timeout = 60;  // nobody else may have to wait for that
+  world.step_timeout_of["producer.1"] = 0.3;
+  std::atomic<bool> has_given_up = false, has_consumer_ended = false;
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 0});
+    out.declare(field("a", 2));
+    std::vector<std::int64_t> a(extent / 2, 1);
+    out.begin_step();
+    out.put(0, std::as_bytes(std::span(a)));
+    try {
+      out.end_step();
+      EXPECT_EQ(s.rank(), 0);  // goes on without that consumer
+    } catch (const Error& error) {
+      EXPECT_EQ(s.rank(), 1);
+      EXPECT_EQ(error.code(), Errc::timed_out) << error.what();
+      has_given_up = true;
+    }
+    while (!has_consumer_ended) std::this_thread::yield();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field("a", 1));
+    EXPECT_TRUE(in.begin_step());
+    while (!has_given_up) std::this_thread::yield();
+    std::vector<std::int64_t> a(extent);
+    try {
+      in.get(0, std::as_writable_bytes(std::span(a)));
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::peer_lost) << error.what();
+      EXPECT_NE(std::string(error.what()).find("rank 1 of group 'producer' took a step back"),
+                std::string::npos)
+          << error.what();
+    }
+    has_consumer_ended = true;
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 }  // namespace
 }  // namespace tremula::client

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -58,6 +59,7 @@ public:
   explicit World(std::size_t eager_bytes = 8192, Way way = Way::loopback)
       : way_(way), network_(eager_bytes) {}
   double step_timeout = 10;
+  std::map<std::string, double> step_timeout_of;  ///< of single ranks, "group.rank"
 
   SessionConfig config(double timeout) const {
     SessionConfig c;
@@ -65,6 +67,12 @@ public:
     c.timeout = timeout;
     c.step_timeout = step_timeout;
     c.log = core::LogLevel::off;
+    return c;
+  }
+  SessionConfig config_of(const std::string& group, Rank rank, double timeout) const {
+    auto c = config(timeout);
+    const auto own = step_timeout_of.find(fmt::format("{}.{}", group, rank));
+    if (own != step_timeout_of.end()) c.step_timeout = own->second;
     return c;
   }
   /// Runs `body` on every rank of a group; what a rank throws is its outcome.
@@ -80,7 +88,7 @@ public:
           else
             transports.push_back(std::make_unique<transport::Loopback>(network_));
           auto session = Session::open(group, std::make_unique<ThreadGroup>(*ranks, r),
-                                       std::move(transports), config(timeout));
+                                       std::move(transports), config_of(group, r, timeout));
           body(*session);
         } catch (const Error& e) {
           const std::scoped_lock lock(mutex_);

@@ -300,6 +300,15 @@ TEST_F(Matching, ClosesALinkForAllWhenOneRankOfTheConsumerGivesUp) {
   play.tell(13, "request: 3 close_link { link: 1 gave_up: true }", {Play::done(13, 3)});
 }
 
+TEST_F(Matching, ClosesALinkForAllWhenOneRankOfTheProducerGivesUp) {
+  link();
+  const std::string closed = "link_closed { link: 1 why: 'rank 1 gave up' lost: true }";
+  play.tell(2, "request: 3 close_link { link: 1 gave_up: true why: 'rank 1 gave up' }",
+            {Play::done(2, 3), "11: " + closed, "12: " + closed, "13: " + closed, "1: " + closed,
+             "2: " + closed});
+  play.tell(1, "request: 3 close_link { link: 1 gave_up: true }", {Play::done(1, 3)});
+}
+
 TEST_F(Matching, KeepsAClosedStreamForItsConsumers) {
   link();
   play.tell(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
