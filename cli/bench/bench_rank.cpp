@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include <array>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <thread>

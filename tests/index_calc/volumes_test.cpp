@@ -94,8 +94,7 @@ TEST(Volumes, RefuseWhatTheyCannotHold) {
   const std::string shape = "shape=100000000 ";
   EXPECT_EQ(complaint(shape + "grid=4097 block=1", shape + "grid=4096 block=1"),
             "expected at most 16777216 pairs of coordinates that overlap along dimension 0, found "
-            "more, grid 4097 against grid 4096; take a smaller array of the same pattern, or "
-            "coarser grids");
+            "more, grid 4097 against grid 4096; take coarser grids, or larger blocks");
   Layout overflowing = Layout::parse("shape=4x4 grid=1x1");
   overflowing.dims = {BlockCyclic{.extent = Index{1} << 40}, BlockCyclic{.extent = Index{1} << 40}};
   EXPECT_THROW(Volumes(overflowing, overflowing), core::Error);
