@@ -134,7 +134,7 @@ void InExchange::take_places(std::size_t message) {
 }
 
 void InExchange::take_arrived() {
-  if (is_ended()) return;
+  if (is_ended() || arrived_ == plan_.messages.size()) return;
   endpoint_.progress();
   auto& incoming = slot().incoming;
   for (std::size_t m = 0; m < incoming.size(); ++m) {

@@ -96,8 +96,9 @@ wire::Membership OutStream::membership() {
 OutStream::Admission OutStream::admit() {
   // Rank 0 may come to a step much later than the others: it is data that they wait for.
   const auto deadline = state_ == State::declaring ? session_.deadline() : session_.step_deadline();
-  const auto agreed = from_bytes<wire::Membership>(
-      session_.from_root([&] { return to_bytes(membership()); }, deadline));
+  const auto agreed = session_.size() == 1 ? membership()
+                                           : from_bytes<wire::Membership>(session_.from_root(
+                                                 [&] { return to_bytes(membership()); }, deadline));
   lost_.clear();
   int links = agreed.links();
   for (const auto& matched : agreed.joined()) links += join(matched) ? 1 : 0;
