@@ -30,7 +30,7 @@ SessionConfig load_session_config(const std::string& options);
 
 /// What a producer chooses for one stream.
 struct OutConfig {
-  int queue_depth = 2;         ///< steps that may be under way to a consumer, >= 1
+  int queue_depth = 2;         ///< steps that may be under way to a consumer; 0: none
   int wait_for_consumers = 1;  ///< consumer groups that the stream needs
   Progress progress = Progress::calls;
 };
