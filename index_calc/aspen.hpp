@@ -13,6 +13,7 @@
 //
 // Source: ASPEN paper, Eq. (4).
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 #include <type_traits>
 #include <vector>
@@ -39,9 +40,10 @@ struct Place {
     return {.offset = offset, .peer = turn - round * d.grid, .begin = round * d.block};
   }
   void move(const Place& by, Index block, Index grid) {
-    offset += by.offset;
-    const bool carries = offset >= block;
-    offset -= when(carries, block);
+    // With a cut the sum of both may need 64 bits.
+    const auto sum = static_cast<std::uint64_t>(offset) + static_cast<std::uint64_t>(by.offset);
+    const bool carries = sum >= static_cast<std::uint64_t>(block);
+    offset = static_cast<Index>(sum - static_cast<std::uint64_t>(when(carries, block)));
     peer += by.peer + Index{carries};
     const bool wraps = peer >= grid;
     peer -= when(wraps, grid);
@@ -52,7 +54,8 @@ struct Place {
 /// A place in the dealt blocks of theirs.
 class DealtCursor {
 public:
-  explicit DealtCursor(const BlockCyclic& d) : d_(d), round_(saturating_product(d.block, d.grid)) {}
+  explicit DealtCursor(const BlockCyclic& d)
+      : d_(d), round_(saturating_product(d.block, d.grid)), base_{.offset = d.cut} {}
 
   /// Divides only if the way from the last seek is not the same as before that.
   void seek(Index at) {
@@ -69,7 +72,7 @@ public:
     if (++now_.peer == d_.grid) now_.peer = 0, now_.begin += d_.block;
   }
   Index peer() const { return now_.peer; }
-  Index local() const { return now_.begin + now_.offset; }
+  Index local() const { return now_.begin + now_.offset - when(now_.peer == 0, d_.cut); }
   Index left() const { return d_.block - now_.offset; }
 
   Index block() const { return d_.block; }
@@ -146,7 +149,7 @@ Index walk(Blocks mine, Cursor theirs, Sink& sink) {
     Index length = std::min(left, theirs.left());
     if constexpr (std::is_same_v<Blocks, DealtBlocks>) {
       // How many more blocks of mine lie in the same block of theirs?
-      if (length == left) {
+      if (length == left && mine.is_whole()) {
         const Index more = mine.whole_blocks_within(theirs.left() - length);
         mine.skip(more);
         count += more;
@@ -186,7 +189,7 @@ void put_block(Place at, Index length, Index local, const BlockCyclic& theirs, S
 /// block of mine then has ceil(b / B) pieces or one more; which of both looks like chance to a
 /// processor that guesses branches, so there is none.
 /// @tparam is_short  b <= B: the first piece may be all there is
-/// @pre b > B or B <= round of mine; b <= round of theirs
+/// @pre b > B or B <= round of mine; b <= round of theirs; neither has a cut
 template <bool is_short, class Sink>
 Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& out) {
   Sink sink = out;  // in registers
@@ -226,7 +229,7 @@ Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
 /// Every block of theirs holds several blocks of mine: a family, and perhaps one that reaches into
 /// the next. The first of mine in it begins at `offset`, and from one block of theirs to the next
 /// that moves by a constant modulo the round of mine.
-/// @pre round of mine < B
+/// @pre round of mine < B; neither has a cut
 template <class Sink>
 Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
   const Index round = mine.block * mine.grid, begin = mine.block * me;
@@ -270,6 +273,8 @@ Index walk_small_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
 /// @return blocks of mine that were looked at, those of a family as one: N_local of Eq. (4)
 template <class Sink>
 Index pass(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, Sink& sink) {
+  if (mine.cut != 0 || theirs.cut != 0)
+    return walk(DealtBlocks(mine, me), DealtCursor(theirs), sink);
   if (saturating_product(mine.block, mine.grid) < theirs.block)
     return walk_small_blocks(mine, me, theirs, sink);
   if (mine.block <= theirs.block) return walk_mixed_blocks<true>(mine, me, theirs, sink);

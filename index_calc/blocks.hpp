@@ -8,10 +8,13 @@
 
 namespace tremula::index_calc {
 
-/// a * b for a, b >= 0; the largest Index, which no element has, if that exceeds 63 bits.
+/// No element has this index.
+inline constexpr Index beyond = std::numeric_limits<Index>::max();
+
+/// a * b for a, b >= 0; `beyond` if that exceeds 63 bits.
 inline Index saturating_product(Index a, Index b) noexcept {
   Index result = 0;
-  return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<Index>::max() : result;
+  return __builtin_mul_overflow(a, b, &result) ? beyond : result;
 }
 
 /// Where the walk is: the block is [begin, end), its first element has local index `local`. begin
@@ -24,15 +27,19 @@ struct Block {
 class DealtBlocks : public Block {
 public:
   DealtBlocks(const BlockCyclic& d, Index turn)
-      : extent_(d.extent), block_(d.block), round_(saturating_product(d.block, d.grid)) {
-    begin = std::min(saturating_product(d.block, turn), extent_);
-    end = begin + std::min(block_, extent_ - begin);
+      : extent_(d.extent),
+        block_(d.block),
+        round_(saturating_product(d.block, d.grid)),
+        gap_(saturating_product(d.block, d.grid - 1)) {
+    end = std::min(d.block - d.cut, extent_);
+    if (turn > 0) move_on(saturating_product(d.block, turn - 1));
   }
   bool is_at_end() const { return begin == extent_; }
+  /// False for a block that is cut at the begin or the end of the extent.
+  bool is_whole() const { return end - begin == block_; }
   void next() {
-    local += block_;
-    begin = extent_ - begin <= round_ ? extent_ : begin + round_;
-    end = begin + std::min(block_, extent_ - begin);
+    local += end - begin;
+    move_on(gap_);
   }
   /// How many whole blocks of this coordinate lie in the `room` elements behind this block. Divides
   /// only if some do.
@@ -42,13 +49,20 @@ public:
   }
   /// @pre that many whole blocks follow
   void skip(Index blocks) {
-    local += blocks * block_;
-    begin += blocks * round_;
+    if (blocks == 0) return;
+    local += end - begin + (blocks - 1) * block_;
     end += blocks * round_;
+    begin = end - block_;
   }
 
 private:
+  /// To the block that begins so far behind this one.
+  void move_on(Index gap) {
+    begin = extent_ - end <= gap ? extent_ : end + gap;
+    end = begin + std::min(block_, extent_ - begin);
+  }
   Index extent_, block_, round_;
+  Index gap_;  ///< from one block to the next: not round_ - block_ where that is saturated
 };
 
 /// Refers to the distribution.

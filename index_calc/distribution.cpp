@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "core/error.hpp"
 
@@ -27,6 +28,8 @@ void validate_one(const BlockCyclic& d) {
   check(d.grid >= 1, fmt::format("expected a grid of at least 1 coordinate, found {}", d.grid));
   check(d.source >= 0 && d.source < d.grid,
         fmt::format("expected a source coordinate from 0 to {}, found {}", d.grid - 1, d.source));
+  check(d.cut >= 0 && d.cut < d.block,
+        fmt::format("expected a cut from 0 to {}, found {}", d.block - 1, d.cut));
 }
 
 void validate_one(const Splits& d) {
@@ -56,26 +59,49 @@ Index turn_of(const BlockCyclic& d, GridCoord c) noexcept {
   return c.value >= d.source ? c.value - d.source : c.value + (d.grid - d.source);
 }
 
+/// Counts from where a whole block 0 would begin, which takes 64 bits.
+struct Wide {
+  explicit Wide(const BlockCyclic& d)
+      : block(static_cast<std::uint64_t>(d.block)),
+        grid(static_cast<std::uint64_t>(d.grid)),
+        cut(static_cast<std::uint64_t>(d.cut)) {}
+  std::uint64_t place(Index i) const { return static_cast<std::uint64_t>(i) + cut; }
+  /// Elements that the coordinate of this turn would have before its first one.
+  std::uint64_t lacking(std::uint64_t turn) const { return turn == 0 ? cut : 0; }
+  std::uint64_t block, grid, cut;
+};
+
 Index extent_of(const BlockCyclic& d) noexcept { return d.extent; }
 
 GridCoord owner_in(const BlockCyclic& d, GlobalIndex i) noexcept {
-  const Index turn = i.value / d.block % d.grid;
+  const Wide dealt(d);
+  const auto turn = static_cast<Index>(dealt.place(i.value) / dealt.block % dealt.grid);
   return {turn < d.grid - d.source ? turn + d.source : turn - (d.grid - d.source)};
 }
 
 LocalIndex to_local_in(const BlockCyclic& d, GlobalIndex i) noexcept {
+  const Wide dealt(d);
+  const std::uint64_t at = dealt.place(i.value), block = at / dealt.block;
   // Divided twice, because block * grid may exceed 63 bits.
-  return {i.value / d.block / d.grid * d.block + i.value % d.block};
+  const std::uint64_t round = block / dealt.grid, turn = block - round * dealt.grid;
+  return {static_cast<Index>(round * dealt.block + at % dealt.block - dealt.lacking(turn))};
 }
 
 GlobalIndex to_global_in(const BlockCyclic& d, GridCoord c, LocalIndex i) noexcept {
-  return {(i.value / d.block * d.grid + turn_of(d, c)) * d.block + i.value % d.block};
+  const Wide dealt(d);
+  const auto turn = static_cast<std::uint64_t>(turn_of(d, c));
+  const std::uint64_t at = static_cast<std::uint64_t>(i.value) + dealt.lacking(turn);
+  return {static_cast<Index>((at / dealt.block * dealt.grid + turn) * dealt.block +
+                             at % dealt.block - dealt.cut)};
 }
 
 Index local_extent_in(const BlockCyclic& d, GridCoord c) noexcept {
-  const Index turn = turn_of(d, c), full_blocks = d.extent / d.block;
-  const Index rounds = full_blocks / d.grid, left = full_blocks % d.grid;
-  return rounds * d.block + (turn < left ? d.block : turn == left ? d.extent % d.block : 0);
+  const Wide dealt(d);
+  const auto turn = static_cast<std::uint64_t>(turn_of(d, c));
+  const std::uint64_t end = dealt.place(d.extent), full_blocks = end / dealt.block;
+  const std::uint64_t rounds = full_blocks / dealt.grid, left = full_blocks % dealt.grid;
+  const std::uint64_t last = turn < left ? dealt.block : turn == left ? end % dealt.block : 0;
+  return static_cast<Index>(rounds * dealt.block + last - dealt.lacking(turn));
 }
 
 /// The interval that holds `i`.

@@ -21,6 +21,13 @@ using core::GlobalIndex, core::GridCoord, core::Index, core::LocalIndex;
 ///     owner          1 1 0 0 1 1 0 0
 ///     local index    0 1 0 1 2 3 2 3
 ///
+/// What begins inside a block, as a part of a longer dimension does, begins with a shorter block 0:
+/// element i is in block (i + cut) / block. The same with cut 1:
+///
+///     global index   0 1 2 3 4 5 6 7
+///     owner          1 0 0 1 1 0 0 1
+///     local index    0 0 1 1 2 2 3 3
+///
 /// Source: ScaLAPACK Users' Guide, "The Two-dimensional Block-Cyclic Distribution";
 /// TOOLS/indxg2p.f, indxg2l.f, indxl2g.f, numroc.f (1-based there, 0-based here).
 struct BlockCyclic {
@@ -28,6 +35,7 @@ struct BlockCyclic {
   Index block = 1;   ///< elements per block, >= 1
   Index grid = 1;    ///< coordinates the blocks are dealt to, >= 1
   Index source = 0;  ///< coordinate that owns block 0, 0 <= source < grid
+  Index cut = 0;     ///< elements that block 0 lacks at its begin, 0 <= cut < block
   friend bool operator==(const BlockCyclic&, const BlockCyclic&) = default;
 };
 

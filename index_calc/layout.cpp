@@ -280,7 +280,7 @@ std::uint64_t fingerprint(const Layout& layout) {
     add(static_cast<Index>(d.index()));
     add(grid(d));
     if (const auto* dealt = std::get_if<BlockCyclic>(&d)) {
-      add(dealt->extent), add(dealt->block), add(dealt->source);
+      add(dealt->extent), add(dealt->block), add(dealt->source), add(dealt->cut);
     } else {
       add_all(std::get<Splits>(d).bounds), add_all(std::get<Splits>(d).owner);
     }

@@ -39,8 +39,8 @@ struct RankRange {
 ///
 /// Text form (CLI, config, logs, error messages), dimension 0 first:
 ///
-///     shape=10000x10000 grid=4x4 block=30x50 [source=0x0] [ranks=row|column] [store=row|column]
-///                       [ghost=1x1] [leading=N] [members=0-3/7]
+///     shape=10000x10000 grid=4x4 block=30x50 [source=0x0] [cut=0x0] [ranks=row|column]
+///                       [store=row|column] [ghost=1x1] [leading=N] [members=0-3/7]
 ///     shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45
 ///
 /// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without

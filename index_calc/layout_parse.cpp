@@ -29,7 +29,8 @@ struct Entry {
 };
 
 constexpr std::string_view keys_of_layouts =
-    "one of shape grid block source ranks store ghost leading members, or block, splits or owners "
+    "one of shape grid block source cut ranks store ghost leading members, or block, splits or "
+    "owners "
     "followed by the "
     "number of a dimension";
 
@@ -62,7 +63,8 @@ public:
     for (const Entry& e : entries_)
       if (e.dimension && *e.dimension >= dimensions_)
         fail(e.at, fmt::format("a dimension from 0 to {}", dimensions_ - 1), e.key, *e.dimension);
-    sources(result);
+    begin_of_dealing("source", &BlockCyclic::source, &BlockCyclic::grid, result);
+    begin_of_dealing("cut", &BlockCyclic::cut, &BlockCyclic::block, result);
     result.rank_order = order("ranks");
     result.storage_order = order("store");
     if (const Entry* e = find("ghost"))
@@ -122,8 +124,8 @@ private:
       e.dimension = static_cast<std::size_t>(e.key.back() - '0');
       e.key.remove_suffix(1);
     }
-    constexpr std::string_view whole_keys[] = {"shape", "grid",  "block",   "source", "ranks",
-                                               "store", "ghost", "leading", "members"};
+    constexpr std::string_view whole_keys[] = {"shape", "grid",  "block", "source",  "cut",
+                                               "ranks", "store", "ghost", "leading", "members"};
     constexpr std::string_view dimension_keys[] = {"block", "splits", "owners"};
     const bool known =
         e.dimension ? std::count(std::begin(dimension_keys), std::end(dimension_keys), e.key) != 0
@@ -263,19 +265,21 @@ private:
     return result;
   }
 
-  void sources(Layout& result) const {
-    const Entry* e = find("source");
+  /// Reads `value`, which is below `end`, of the dealt dimensions.
+  void begin_of_dealing(std::string_view key, Index BlockCyclic::*value, Index BlockCyclic::*end,
+                        Layout& result) const {
+    const Entry* e = find(key);
     if (e == nullptr) return;
     const std::vector<Number> numbers = per_dimension(*e, 0);
     for (std::size_t d = 0; d < dimensions_; ++d) {
       auto* dealt = std::get_if<BlockCyclic>(&result.dims[d]);
-      const Index most = dealt != nullptr ? dealt->grid - 1 : 0;
+      const Index most = dealt != nullptr ? dealt->*end - 1 : 0;
       if (numbers[d].value > most)
         fail(numbers[d].at,
-             dealt != nullptr ? fmt::format("a source from 0 to {}", most)
-                              : fmt::format("source 0 for dimension {}, which has splits", d),
+             dealt != nullptr ? fmt::format("a {} from 0 to {}", key, most)
+                              : fmt::format("{} 0 for dimension {}, which has splits", key, d),
              std::to_string(numbers[d].value));
-      if (dealt != nullptr) dealt->source = numbers[d].value;
+      if (dealt != nullptr) dealt->*value = numbers[d].value;
     }
   }
 

@@ -54,9 +54,17 @@ std::string splits_text(const Layout& layout) {
   return result;
 }
 
-Index source(const Distribution& d) {
-  const auto* dealt = std::get_if<BlockCyclic>(&d);
-  return dealt != nullptr ? dealt->source : 0;
+/// " key=" with `value` of every dimension, 0 for one with splits; nothing if all are 0.
+std::string dealing_text(const Layout& layout, std::string_view key, Index BlockCyclic::*value) {
+  const auto of = [value](const Distribution& d) {
+    const auto* dealt = std::get_if<BlockCyclic>(&d);
+    return dealt != nullptr ? dealt->*value : 0;
+  };
+  if (std::ranges::all_of(layout.dims, [&](const Distribution& d) { return of(d) == 0; }))
+    return {};
+  return fmt::format(" {}={}", key, joined(layout.dims, 'x', [&](const Distribution& d) {
+                       return std::to_string(of(d));
+                     }));
 }
 
 std::string range_text(const RankRange& r) {
@@ -71,10 +79,8 @@ std::string to_string(const Layout& layout) {
       "shape=" + joined(shape(layout), 'x') + " grid=" +
       joined(layout.dims, 'x', [](const Distribution& d) { return std::to_string(grid(d)); });
   result += blocks_text(layout) + splits_text(layout);
-  if (std::any_of(layout.dims.begin(), layout.dims.end(),
-                  [](const Distribution& d) { return source(d) != 0; }))
-    result += " source=" + joined(layout.dims, 'x',
-                                  [](const Distribution& d) { return std::to_string(source(d)); });
+  result += dealing_text(layout, "source", &BlockCyclic::source);
+  result += dealing_text(layout, "cut", &BlockCyclic::cut);
   if (layout.rank_order == Order::column) result += " ranks=column";
   if (layout.storage_order == Order::column) result += " store=column";
   if (!layout.ghost.empty()) result += " ghost=" + joined(layout.ghost, 'x');

@@ -19,8 +19,9 @@ Index round_of(const BlockCyclic& d) { return saturating_product(d.block, d.grid
 /// The same ownership in dealing order (source 0), with the longest blocks that say so:
 /// neighbouring blocks (intervals) of one coordinate are one.
 BlockCyclic joined(const BlockCyclic& d) {
-  const Index block = d.grid == 1 ? d.extent : std::min(d.block, d.extent);
-  return {.extent = d.extent, .block = block, .grid = d.grid, .source = 0};
+  if (d.grid == 1 || d.extent <= d.block - d.cut)
+    return {.extent = d.extent, .block = d.extent, .grid = d.grid};
+  return {.extent = d.extent, .block = d.block, .grid = d.grid, .source = 0, .cut = d.cut};
 }
 
 Splits joined(const Splits& d) {

@@ -6,10 +6,11 @@
 // coordinates; both cover the same extent n. A *segment* is a maximal run of successive elements
 // that one coordinate of mine and one of theirs own: it lies in one block of either side, where
 // neighbouring blocks (or intervals) of one coordinate count as one block. The pattern of segments
-// repeats with the period lcm(b*P, B*Q): only one period is stored. Where a block of one side is
-// longer than a whole round b*P of the other, the segments in it are equally spaced *families*, and
-// only the first of each is stored. So a plan costs neither the extent nor the blocks inside
-// blocks.
+// repeats with the period lcm(b*P, B*Q): only one period is stored, from element 0 on. (Where both
+// sides have a cut, blocks of both may lie across the border of two periods; it divides the segment
+// there.) Where a block of one side is longer than a whole round b*P of the other, the segments in
+// it are equally spaced *families*, and only the first of each is stored. So a plan costs neither
+// the extent nor the blocks inside blocks.
 //
 // Sources: ASPEN paper, Eqs. (1), (2), (4); FALLS: Ramaswamy & Banerjee 1995; periodicity: Prylli &
 // Tourancheau 1997.
@@ -130,8 +131,9 @@ private:
   Index steps_ = 0;
 };
 
-/// The one interface of the three algorithms; they agree on every segment. Splits are merged onward
-/// in ascending order, for falls as well, which has no families for them.
+/// The one interface of the three algorithms; they agree on every segment, but for those that the
+/// border of a period divides, which classical does not know. Splits are merged onward in ascending
+/// order, for falls as well, which has no families for them.
 /// @throws core::Error invalid_argument if a distribution is not valid, the extents differ or `me`
 /// is no coordinate of mine; unsupported if there are more than 2^24 families to hold
 /// Cost: aspen the blocks of mine and the families in one period (O(intervals) more for Splits);

@@ -3,11 +3,12 @@
 //
 // Where a block of one side holds whole rounds of the other, each such block shares a family with
 // the pair. Else, let r = b*P and R = B*Q be the rounds, and y(k) = (me*b + k*r - peer*B) mod R
-// where my k-th block begins in the peer's round. It meets the peer exactly if z(k) = (y(k) + b -
-// 1) mod R < W = b + B - 1. So the k wanted are those of an arithmetic progression modulo R that
-// fall below W, and from one to the next there are at most three different steps (three-gap
-// theorem): the shortest step that moves z forward by less than W, the shortest that moves it back
-// by less than W, and both together.
+// where my k-th block begins in the peer's round; a cut moves all blocks of its side back, block 0
+// to before the array. It meets the peer exactly if z(k) = (y(k) + b - 1) mod R < W = b + B - 1. So
+// the k wanted are those of an arithmetic progression modulo R that fall below W, and from one to
+// the next there are at most three different steps (three-gap theorem): the shortest step that
+// moves z forward by less than W, the shortest that moves it back by less than W, and both
+// together.
 //
 // Source: Kennedy, Nedeljkovic & Sethi 1995, "A linear-time algorithm for computing the memory
 // access sequence in data-parallel programs", for the steps; 1-D access sequence there, pairs of
@@ -56,7 +57,7 @@ public:
   Index k() const { return k_; }
   void next() {
     // Not both fit: their difference would be a shorter step back, or on, by less than the width.
-    if (z_ + forward_by_ < width_) {
+    if (forward_by_ < width_ - z_) {
       k_ += forward_, z_ += forward_by_;
     } else if (z_ >= back_by_) {
       k_ += back_, z_ -= back_by_;
@@ -76,17 +77,21 @@ private:
   Index k_ = 0, z_ = 0;
 };
 
+/// Elements that the coordinate of this turn would have before its first one if block 0 were whole.
+Index lacking_before(const BlockCyclic& d, Index turn) { return turn == 0 ? d.cut : 0; }
+
 /// Calls emit(block, from, to, count) for the blocks of `small` that reach into `big`: [from, to)
 /// of `block` does, and so do its next count - 1 successors as a whole.
 template <class Emit>
-void cut(const Block& big, DealtBlocks small, Emit&& emit) {
+void for_each_in(const Block& big, DealtBlocks small, Emit&& emit) {
   if (small.end <= big.begin) {
     small.skip(small.whole_blocks_within(big.begin - small.end));
     small.next();
   }
   for (; !small.is_at_end() && small.begin < big.end; small.next()) {
     const Index from = std::max(big.begin, small.begin), to = std::min(big.end, small.end);
-    const Index more = from == small.begin ? small.whole_blocks_within(big.end - to) : 0;
+    const bool begins_whole = from == small.begin && small.is_whole();
+    const Index more = begins_whole ? small.whole_blocks_within(big.end - to) : 0;
     emit(small, from, to, 1 + more);
     small.skip(more);
   }
@@ -114,23 +119,26 @@ public:
   void operator()(const BlockCyclic& mine, const BlockCyclic& theirs) const {
     const Index my_round = saturating_product(mine.block, mine.grid);
     const Index their_round = saturating_product(theirs.block, theirs.grid);
-    if (theirs.block > my_round) return in_each_of_theirs(mine, theirs);
-    if (mine.block > their_round) return in_each_of_mine(mine, theirs);
+    // Of rounds beyond 63 bits there is hardly more than one, which needs no progression.
+    if (theirs.block > my_round || their_round == beyond) return in_each_of_theirs(mine, theirs);
+    if (mine.block > their_round || my_round == beyond) return in_each_of_mine(mine, theirs);
     const DealtBlocks their_blocks(theirs, peer_);
     Block block = DealtBlocks(mine, me_);
     if (block.begin == mine.extent || their_blocks.is_at_end()) return;
-    const Index my_blocks = (mine.extent - block.begin - 1) / my_round + 1, first = block.begin;
-    const Index before =
-        their_blocks.begin - first;  // negative: the peer's first block begins before mine
-    const Index ahead = before > 0 ? their_round - before : -before;
-    const Wide z = (Wide{ahead} + mine.block - 1) % their_round;
+    const Index lacking = lacking_before(mine, me_), first = block.begin - lacking;
+    const Index their_first = their_blocks.begin - lacking_before(theirs, peer_);
+    const auto my_blocks = static_cast<Index>((Wide{mine.extent} - first - 1) / my_round + 1);
+    Wide z = (Wide{first} - their_first + mine.block - 1) % their_round;
+    if (z < 0) z += their_round;
     const Wide width = std::min(Wide{mine.block} + theirs.block - 1, Wide{their_round});
     for (Progression p(static_cast<Index>(z), my_round % their_round, their_round,
                        static_cast<Index>(width));
          !p.is_at_end(my_blocks); p.next()) {
-      block.begin = first + p.k() * my_round;
-      block.end = block.begin + std::min(mine.block, mine.extent - block.begin);
-      block.local = p.k() * mine.block;
+      const auto begin = static_cast<Index>(Wide{my_round} * p.k() + first);
+      const Index cut = begin < 0 ? -begin : 0;
+      block.begin = begin + cut;
+      block.end = block.begin + std::min(mine.block - cut, mine.extent - block.begin);
+      block.local = p.k() * mine.block - lacking + cut;
       in_block_of_mine(block, their_blocks);
     }
   }
@@ -141,7 +149,7 @@ private:
         to - from, count);
   }
   void in_block_of_mine(const Block& block, const DealtBlocks& theirs) const {
-    cut(block, theirs, [&](const Block& small, Index from, Index to, Index count) {
+    for_each_in(block, theirs, [&](const Block& small, Index from, Index to, Index count) {
       emit(block, small, from, to, count);
     });
   }
@@ -153,10 +161,10 @@ private:
   template <class Theirs>
   void in_each_of_theirs(const BlockCyclic& mine, const Theirs& theirs) const {
     for (auto block = blocks_of(theirs, peer_); !block.is_at_end(); block.next())
-      cut(block, DealtBlocks(mine, me_),
-          [&](const Block& small, Index from, Index to, Index count) {
-            emit(small, block, from, to, count);
-          });
+      for_each_in(block, DealtBlocks(mine, me_),
+                  [&](const Block& small, Index from, Index to, Index count) {
+                    emit(small, block, from, to, count);
+                  });
   }
 
   Index me_, peer_;

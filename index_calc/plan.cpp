@@ -21,24 +21,36 @@ std::uint64_t pair_fingerprint(const Layout& a, const Layout& b) {
   return XXH3_64bits(both.data(), sizeof(both));
 }
 
-/// The first segment in which a list differs from a reference of single segments, as text; empty if
-/// they are equal.
+/// Neighbours in the local indices of both sides as one: the border of a period may divide a
+/// segment.
+std::vector<Segment> joined(const SegmentList& list) {
+  std::vector<Segment> result;
+  list.for_each([&](const Segment& s) {
+    Segment* const last = result.empty() ? nullptr : &result.back();
+    if (last != nullptr && last->begin.value + last->length == s.begin.value &&
+        last->peer_begin.value + last->length == s.peer_begin.value)
+      last->length += s.length;
+    else
+      result.push_back(s);
+  });
+  return result;
+}
+
+/// The first segment in which a list differs from a reference, as text; empty if they are equal.
 std::string difference(const SegmentList& found, const SegmentList& reference) {
   const auto text = [](const Segment& s) {
     return fmt::format("[{}, {}) at {} of the peer", s.begin.value, s.begin.value + s.length,
                        s.peer_begin.value);
   };
-  if (found.segments() != reference.segments())
-    return fmt::format("{} segments against {}", found.segments(), reference.segments());
-  std::string result;
-  std::size_t i = 0;
-  found.for_each([&](const Segment& s) {
-    const Segment& expected = reference.period[i].first;
-    if (result.empty() && s != expected)
-      result = fmt::format("segment {}: {} against {}", i, text(s), text(expected));
-    ++i;
-  });
-  return result;
+  if (found.elements() != reference.elements())
+    return fmt::format("{} elements against {}", found.elements(), reference.elements());
+  const auto here = joined(found), there = joined(reference);
+  const auto [a, b] = std::ranges::mismatch(here, there);
+  if (a != here.end() && b != there.end())
+    return fmt::format("segment {}: {} against {}", a - here.begin(), text(*a), text(*b));
+  return here.size() == there.size()
+             ? std::string()
+             : fmt::format("{} segments against {}", here.size(), there.size());
 }
 
 std::string difference(const Overlaps& a, const Overlaps& b) {

@@ -103,11 +103,12 @@ TEST(Distribution, EqualsDefinitionForAllSmallBlockCyclic) {
   for (Index n = 0; n <= 13; ++n)
     for (Index block = 1; block <= 6; ++block)
       for (Index grid = 1; grid <= 4; ++grid)
-        for (Index source = 0; source < grid; ++source) {
-          expect_equals_definition(
-              BlockCyclic{.extent = n, .block = block, .grid = grid, .source = source});
-          if (HasFatalFailure()) return;
-        }
+        for (Index source = 0; source < grid; ++source)
+          for (Index cut = 0; cut < block; ++cut) {
+            expect_equals_definition(BlockCyclic{
+                .extent = n, .block = block, .grid = grid, .source = source, .cut = cut});
+            if (HasFatalFailure()) return;
+          }
 }
 
 TEST(Distribution, EqualsDefinitionForRandomSplits) {
@@ -124,7 +125,11 @@ TEST(Distribution, HoldsAtTheEndOf63Bits) {
        {BlockCyclic{.extent = n, .block = 1, .grid = 1000, .source = 999},
         BlockCyclic{.extent = n, .block = Index{1} << 40, .grid = Index{1} << 30, .source = 7},
         BlockCyclic{.extent = n, .block = n, .grid = 3, .source = 1},
-        BlockCyclic{.extent = n, .block = n / 2, .grid = 2, .source = 0}}) {
+        BlockCyclic{.extent = n, .block = n / 2, .grid = 2, .source = 0},
+        BlockCyclic{.extent = n, .block = n, .grid = 2, .source = 1, .cut = n - 1},
+        BlockCyclic{.extent = n, .block = n, .grid = 1, .source = 0, .cut = n / 2},
+        BlockCyclic{.extent = n, .block = n / 2 + 1, .grid = 2, .source = 0, .cut = n / 2},
+        BlockCyclic{.extent = n, .block = n / 3, .grid = 3, .source = 2, .cut = n / 3 - 1}}) {
     const GlobalIndex last{n - 1};
     EXPECT_EQ(to_global(d, owner(d, last), to_local(d, last)), last);
     EXPECT_EQ(to_local(d, last).value, local_extent(d, owner(d, last)) - 1);
@@ -143,6 +148,10 @@ TEST(Distribution, ValidateNamesBrokenCondition) {
        "expected a source coordinate from 0 to 1, found 2"},
       {BlockCyclic{.extent = 1, .grid = 2, .source = -1},
        "expected a source coordinate from 0 to 1, found -1"},
+      {BlockCyclic{.extent = 9, .block = 3, .grid = 2, .source = 0, .cut = 3},
+       "expected a cut from 0 to 2, found 3"},
+      {BlockCyclic{.extent = 9, .block = 3, .grid = 2, .source = 0, .cut = -1},
+       "expected a cut from 0 to 2, found -1"},
       {Splits{.bounds = {0, 4}, .owner = {0}, .grid = 0},
        "expected a grid of at least 1 coordinate, found 0"},
       {Splits{.bounds = {}, .owner = {}, .grid = 1},

@@ -36,9 +36,10 @@ inline Dealt deal(const Distribution& d) {
   }
   const auto& cyclic = std::get<BlockCyclic>(d);
   dealt.count.resize(static_cast<std::size_t>(cyclic.grid));
-  Index player = cyclic.source;
-  for (Index left = cyclic.extent; left > 0; left -= cyclic.block) {
-    give(player, left < cyclic.block ? left : cyclic.block);
+  Index player = cyclic.source, block = cyclic.block - cyclic.cut;
+  for (Index left = cyclic.extent; left > 0; left -= block, block = cyclic.block) {
+    if (block > left) block = left;
+    give(player, block);
     player = player + 1 == cyclic.grid ? 0 : player + 1;
   }
   return dealt;

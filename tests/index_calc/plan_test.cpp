@@ -202,6 +202,12 @@ void expect_exact(const Distribution& mine, GridCoord me, const Distribution& th
   ASSERT_EQ(elements, local_extent(mine, me));
 }
 
+std::string text(const Distribution& d) {
+  Layout layout;
+  layout.dims.push_back(d);
+  return to_string(layout);
+}
+
 TEST(Plan, OfAMillionRanksIsSmall) {
   const Layout mine = Layout::parse("shape=1000000000000x1000000 grid=1000x1000 block=64x48");
   const Layout theirs = Layout::parse("shape=1000000000000x1000000 grid=999x1001 block=100x36");
@@ -269,6 +275,33 @@ TEST(Plan, CostsNeitherExtentNorRemoteCoordinates) {
   EXPECT_LT(
       bytes(BlockCyclic{.extent = most, .block = 3, .grid = 2}, {1}, BlockCyclic{.extent = most}),
       1000U);
+  // The second round begins within 63 bits though a round does not fit them.
+  const BlockCyclic half{
+      .extent = most, .block = Index{1} << 62, .grid = 2, .cut = (Index{1} << 62) - 1};
+  for (Index c = 0; c < 2; ++c) EXPECT_LT(bytes(half, {c}, huge), 1000U);
+  EXPECT_LT(bytes(huge, {1}, half), 1000U);
+}
+
+TEST(Plan, HoldsAtTheEndOf63Bits) {
+  constexpr Index most = std::numeric_limits<Index>::max();
+  Random random;
+  for (int round = 0; round < 3000; ++round) {
+    const Index extent = most - random.in(0, 4);
+    const auto distribution = [&] {
+      const bool is_small = random.one_in(2);
+      BlockCyclic d{.extent = extent,
+                    .block = is_small ? random.in(1, 6) : random.in(most / 9, most),
+                    .grid = random.in(1, 5)};
+      if (random.one_in(3)) d.block = most / random.in(2, 4) + random.in(0, 1);
+      d.source = random.in(0, d.grid - 1);
+      if (!random.one_in(3)) d.cut = random.one_in(2) ? d.block - 1 : random.in(0, d.block - 1);
+      return d;
+    };
+    const BlockCyclic mine = distribution(), theirs = distribution();
+    SCOPED_TRACE(text(mine) + "  to  " + text(theirs));
+    expect_exact(mine, {random.in(0, mine.grid - 1)}, theirs);
+    if (HasFatalFailure()) return;
+  }
 }
 
 }  // namespace

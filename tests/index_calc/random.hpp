@@ -24,8 +24,12 @@ public:
   bool one_in(Index n) { return in(1, n) == 1; }
 
   BlockCyclic block_cyclic(Index extent, Index max_block, Index max_grid) {
-    const Index grid = in(1, max_grid);
-    return {.extent = extent, .block = in(1, max_block), .grid = grid, .source = in(0, grid - 1)};
+    const Index grid = in(1, max_grid), block = in(1, max_block);
+    return {.extent = extent,
+            .block = block,
+            .grid = grid,
+            .source = in(0, grid - 1),
+            .cut = one_in(3) ? in(0, block - 1) : 0};
   }
   Splits splits(Index extent, Index max_grid) {
     Splits result{.bounds = {0}, .owner = {}, .grid = in(1, max_grid)};

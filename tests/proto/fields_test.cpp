@@ -37,6 +37,7 @@ std::string error_of(const auto& call, Errc code) {
 
 const char* const layouts[] = {"shape=10000x10000 grid=4x4 block=30x50",
                                "shape=17 grid=3 block=2 source=1",
+                               "shape=17x9 grid=3x1 block=4x3 source=1x0 cut=3x2",
                                "shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45",
                                "shape=8x9x10 grid=2x1x3 block=4x9x4 ranks=column store=column",
                                "shape=8 grid=2 block=4 members=1-2"};
@@ -94,7 +95,8 @@ TEST(Fields, PassOnWhatIsWrongWithALayout) {
         "shape=8x8 grid=2", "shape=99999999999999999999 grid=2",
         "shape=4000000000x4000000000 grid=1x1", "shape=8 grid=2 shape=8",
         "shape=9 grid=2 splits0=0/5 owners0=0", "shape=8 grid=2 splits0=0/5/8 owners0=0/2",
-        "shape=8 grid=2 members=5"}) {
+        "shape=8 grid=2 members=5", "shape=8 grid=2 cut=4", "shape=8 grid=2 cut=-1",
+        "shape=8 grid=2 cut=18446744073709551615"}) {
     const std::string text = error_of([&] { decode(wire_field("t", 10, layout)); }, Errc::protocol);
     EXPECT_EQ(text.find("Field.layout of field 't': "), 0u) << layout << ": " << text;
     EXPECT_GT(text.size(), std::string("Field.layout of field 't': ").size());
