@@ -21,7 +21,10 @@ Index end_of_blocks(const Distribution& d, Index blocks) {
     return bounds[std::min(bounds.size() - 1, static_cast<std::size_t>(blocks))];
   }
   const auto& dealt = std::get<BlockCyclic>(d);
-  return dealt.block > dealt.extent / blocks ? dealt.extent : dealt.block * blocks;
+  const Index first = dealt.block - dealt.cut, others = blocks - 1;
+  return first > dealt.extent || dealt.block > (dealt.extent - first) / others
+             ? dealt.extent
+             : first + dealt.block * others;
 }
 
 /// Least common multiple of the rounds of both sides, if there is one below the extent.
@@ -46,9 +49,9 @@ std::vector<Interval> blocks_until(const Distribution& d, Index end) {
     return result;
   }
   const auto& dealt = std::get<BlockCyclic>(d);
-  Index owner = dealt.source;
-  for (Index begin = 0; begin < end; owner = (owner + 1) % dealt.grid) {
-    const Index length = std::min(dealt.block, end - begin);
+  Index owner = dealt.source, block = dealt.block - dealt.cut;
+  for (Index begin = 0; begin < end; owner = (owner + 1) % dealt.grid, block = dealt.block) {
+    const Index length = std::min(block, end - begin);
     result.push_back({begin, begin + length, owner});
     begin += length;
   }

@@ -30,6 +30,22 @@ TEST(ShownAxis, HasAtMost64Blocks) {
   EXPECT_EQ(axis.from, (Intervals{{0, 72, 0}}));
 }
 
+TEST(ShownAxis, BeginsWithAShorterBlockWhereItIsCut) {
+  const ShownAxis whole =
+      shown_axis(BlockCyclic{.extent = 10, .block = 4, .grid = 2, .source = 1, .cut = 3},
+                 BlockCyclic{.extent = 10, .block = 20, .grid = 2, .source = 0, .cut = 19});
+  EXPECT_TRUE(whole.is_whole());
+  EXPECT_EQ(whole.from, (Intervals{{0, 1, 1}, {1, 5, 0}, {5, 9, 1}, {9, 10, 0}}));
+  EXPECT_EQ(whole.to, (Intervals{{0, 1, 0}, {1, 10, 1}}));
+  const Index large = Index{1} << 62;
+  const ShownAxis corner =
+      shown_axis(BlockCyclic{.extent = large, .block = 7, .grid = 2, .source = 0, .cut = 5},
+                 BlockCyclic{.extent = large, .block = large, .grid = 3, .source = 2, .cut = 1});
+  EXPECT_EQ(corner.shown, 24 * 7 - 5);
+  EXPECT_EQ(corner.from[1], (Interval{2, 9, 1}));
+  EXPECT_EQ(corner.to, (Intervals{{0, 24 * 7 - 5, 2}}));
+}
+
 TEST(ShownAxis, EndsWithAPeriodWhereOneFits) {
   // Periods of 12 elements: 6 blocks of 2. Four of them are 24 blocks.
   const ShownAxis some = shown_axis(BlockCyclic{.extent = 1000, .block = 2, .grid = 2},
