@@ -108,26 +108,84 @@ TREMULA_PREFETCHES void prefetch_ends(std::byte* to, std::ptrdiff_t bytes) {
   if (bytes_after_line_begin(to + bytes) > 0) __builtin_prefetch(to + bytes - 1, 1);
 }
 
+inline constexpr std::ptrdiff_t shortest_stream = 128;
+/// The hardware foresees longer runs of the source by itself, the sooner if it is contiguous.
+inline constexpr std::ptrdiff_t longest_queued = 1024, longest_queued_apart = 4096;
+inline constexpr std::ptrdiff_t foresight = 1024;
+
 /// What a copy is too large for.
 struct CacheUse {
   bool prefetches = false;  ///< the elements are not in a cache
   bool streams = false;     ///< nor will the destination be, when it is complete
 };
 
-/// @tparam Unit  std::size_t, or std::integral_constant so that the compiler knows the size
+/// What BarCopier makes of a bar: its bytes as they are.
+/// @tparam Unit  std::ptrdiff_t, or std::integral_constant so that the compiler knows the size
 template <class Unit>
+class ByteMover {
+public:
+  ByteMover(Unit unit, CacheUse use) : unit_(unit), streams_(use.streams) {}
+
+  std::ptrdiff_t from_unit() const { return unit_; }
+  std::ptrdiff_t to_unit() const { return unit_; }
+
+  /// Are the whole lines of such a bar written without being read?
+  bool is_streamed(std::ptrdiff_t to_step, Index count) const {
+    return can_stream && streams_ && to_step == unit_ && count * unit_ >= shortest_stream;
+  }
+
+  void operator()(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+                  std::ptrdiff_t from_step) const {
+    if (to_step == unit_ && from_step == unit_) return copy_bytes(to, from, count * unit_);
+    if constexpr (std::is_same_v<Unit, std::ptrdiff_t>) {
+      for (; count > 0; --count, to += to_step, from += from_step) copy_bytes(to, from, unit_);
+    } else {
+      if (count * unit_ <= foresight && is_streamed(to_step, count))
+        return gather(to, from, count, from_step);
+      for (; count > 0; --count, to += to_step, from += from_step)
+        copy_fixed<Unit::value>(to, from);
+    }
+  }
+
+private:
+  void copy_bytes(std::byte* to, const std::byte* from, std::ptrdiff_t bytes) const {
+    if (can_stream && streams_ && bytes >= shortest_stream)
+      stream_run(to, from, bytes, bytes < longest_queued ? 0 : foresight);
+    else
+      copy_run(to, from, bytes);
+  }
+
+  /// Through a small buffer, so that whole lines are streamed.
+  void gather(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t from_step) const {
+    alignas(cache_line) std::array<std::byte, foresight> buffer;
+    std::byte* end = buffer.data();
+    for (; count > 0; --count, from += from_step, end += unit_) copy_fixed<Unit::value>(end, from);
+    stream_run(to, buffer.data(), end - buffer.data());
+  }
+
+  Unit unit_;
+  bool streams_;
+};
+
+/// @tparam Mover  as ByteMover
+template <class Mover>
 class BarCopier {
 public:
-  BarCopier(Unit unit, CacheUse use) : unit_(unit), use_(use) {}
+  BarCopier(const Mover& mover, CacheUse use) : move_(mover), use_(use) {}
 
-  /// Copies `count` units: at the latest by finish(), until when `from` must not change.
+  std::ptrdiff_t from_unit() const { return move_.from_unit(); }
+  std::ptrdiff_t to_unit() const { return move_.to_unit(); }
+
+  /// Moves `count` units: at the latest by finish(), until when `from` must not change.
   void operator()(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                   std::ptrdiff_t from_step) {
-    const bool is_run = to_step == unit() && from_step == unit();
-    const std::ptrdiff_t longest = from_step == unit() ? longest_queued : longest_queued_apart;
-    if (!use_.prefetches || (is_run ? count * unit() : unit()) >= longest)
-      return copy_now(to, from, count, to_step, from_step);
-    const Index most = is_run ? count : units_of_piece(std::max(to_step, from_step));
+    const bool is_run = to_step == to_unit() && from_step == from_unit();
+    const std::ptrdiff_t longest = from_step == from_unit() ? longest_queued : longest_queued_apart;
+    if (!use_.prefetches || (is_run ? count * from_unit() : from_unit()) >= longest)
+      return move_(to, from, count, to_step, from_step);
+    const Index most = is_run ? count
+                              : std::min(units_of_piece(from_unit(), from_step),
+                                         units_of_piece(to_unit(), to_step));
     for (Index i = 0; i < count; i += most)
       push({to + i * to_step, from + i * from_step, std::min(most, count - i), to_step, from_step});
   }
@@ -135,24 +193,16 @@ public:
   /// As above, at once: for a source in the cache.
   void copy_now(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                 std::ptrdiff_t from_step) const {
-    if (to_step == unit() && from_step == unit()) return copy_bytes(to, from, count * unit());
-    if constexpr (std::is_same_v<Unit, std::size_t>) {
-      for (; count > 0; --count, to += to_step, from += from_step) copy_bytes(to, from, unit());
-    } else {
-      if (count * unit() <= foresight && is_streamed(to_step, count * unit()))
-        return gather(to, from, count, from_step);
-      for (; count > 0; --count, to += to_step, from += from_step)
-        copy_fixed<Unit::value>(to, from);
-    }
+    move_(to, from, count, to_step, from_step);
   }
 
   /// Fetches the lines of the destination that must be read before copy_now can write them.
   TREMULA_PREFETCHES void prefetch_target(std::byte* to, Index count,
                                           std::ptrdiff_t to_step) const {
-    if (is_streamed(to_step, count * unit()))
-      prefetch_ends(to, count * unit());
+    if (move_.is_streamed(to_step, count))
+      prefetch_ends(to, count * to_unit());
     else if (use_.prefetches)
-      prefetch<1>(to, count, to_step);
+      prefetch<1>(to, to_unit(), count, to_step);
   }
 
   void finish() {
@@ -168,23 +218,14 @@ private:
     Index count = 0;
     std::ptrdiff_t to_step = 0, from_step = 0;
   };
-  static constexpr std::ptrdiff_t shortest_stream = 128;
-  /// The hardware foresees longer runs of the source by itself, the sooner if it is contiguous.
-  static constexpr std::ptrdiff_t longest_queued = 1024, longest_queued_apart = 4096;
-  static constexpr std::ptrdiff_t foresight = 1024;
 
-  std::ptrdiff_t unit() const { return static_cast<std::ptrdiff_t>(std::size_t{unit_}); }
-  bool is_streamed(std::ptrdiff_t to_step, std::ptrdiff_t bytes) const {
-    return can_stream && use_.streams && to_step == unit() && bytes >= shortest_stream;
-  }
-
-  /// About `foresight` bytes of cache lines on either side.
-  Index units_of_piece(std::ptrdiff_t step) const {
-    return std::max<Index>(1, foresight / std::max(unit(), std::min(step, cache_line)));
+  /// About `foresight` bytes of cache lines.
+  static Index units_of_piece(std::ptrdiff_t unit, std::ptrdiff_t step) {
+    return std::max<Index>(1, foresight / std::max(unit, std::min(step, cache_line)));
   }
 
   void push(const Piece& piece) {
-    prefetch<0>(piece.from, piece.count, piece.from_step);
+    prefetch<0>(piece.from, from_unit(), piece.count, piece.from_step);
     prefetch_target(piece.to, piece.count, piece.to_step);
     copy(queue_[next_]);
     queue_[next_] = piece;
@@ -192,36 +233,22 @@ private:
   }
 
   template <int is_write>
-  TREMULA_PREFETCHES void prefetch(const std::byte* at, Index count, std::ptrdiff_t step) const {
-    if (step == unit()) {
+  TREMULA_PREFETCHES static void prefetch(const std::byte* at, std::ptrdiff_t unit, Index count,
+                                          std::ptrdiff_t step) {
+    if (step == unit) {
       for (std::ptrdiff_t i = 0; i < count * step; i += cache_line)
         __builtin_prefetch(at + i, is_write);
       return;
     }
     const Index units = std::max<Index>(1, cache_line / step);
     for (Index i = 0; i < count; i += units)
-      for (std::ptrdiff_t k = 0; k < unit(); k += cache_line)
+      for (std::ptrdiff_t k = 0; k < unit; k += cache_line)
         __builtin_prefetch(at + i * step + k, is_write);
   }
 
   void copy(const Piece& p) const { copy_now(p.to, p.from, p.count, p.to_step, p.from_step); }
 
-  void copy_bytes(std::byte* to, const std::byte* from, std::ptrdiff_t bytes) const {
-    if (is_streamed(unit(), bytes))
-      stream_run(to, from, bytes, bytes < longest_queued ? 0 : foresight);
-    else
-      copy_run(to, from, bytes);
-  }
-
-  /// Through a small buffer, so that whole lines are streamed.
-  void gather(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t from_step) const {
-    alignas(cache_line) std::array<std::byte, foresight> buffer;
-    std::byte* end = buffer.data();
-    for (; count > 0; --count, from += from_step, end += unit()) copy_fixed<Unit::value>(end, from);
-    stream_run(to, buffer.data(), end - buffer.data());
-  }
-
-  Unit unit_;
+  Mover move_;
   CacheUse use_;
   std::array<Piece, 16> queue_{};
   std::size_t next_ = 0;

@@ -91,8 +91,8 @@ public:
         copy_fixed<unit>(at(n, f), from + n * near.from_step + f * far.from_step);
   }
 
-  template <class Copier>
-  void write(const Bar& near, const Bar& far, std::byte* to, const Copier& copy) {
+  template <class Mover>
+  void write(const Bar& near, const Bar& far, std::byte* to, const BarCopier<Mover>& copy) {
     for (Index n = 0; n < near.count; ++n, to += near.to_step)
       copy.copy_now(to, at(n, 0), far.count, far.to_step, width);
   }
@@ -108,9 +108,10 @@ private:
 
 /// All units of `near`, which is the closest axis in `from`, by those of `far`, the closest in
 /// `to`.
-template <std::size_t unit>
+/// @tparam unit  bytes in `from`
+template <std::size_t unit, class Mover>
 void copy_tiles(const Bar& near, const Bar& far, const std::byte* from, std::byte* to,
-                const BarCopier<std::integral_constant<std::size_t, unit>>& copy) {
+                const BarCopier<Mover>& copy) {
   constexpr Index side = Tile<unit>::side;
   constexpr Index band =
       512;  // pages in use at once: so many translations of addresses are at hand

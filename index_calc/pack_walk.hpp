@@ -183,20 +183,25 @@ private:
 };
 
 /// An outer product of axes, simplified for the kernels: what is contiguous in both buffers is one
-/// unit, and an axis of one element is none.
+/// unit, and an axis of one element is none. Elements may have different widths in the two buffers.
 struct Walk {
-  std::array<Axis, max_dimensions> axes{};  ///< outermost first
-  std::size_t depth = 0;                    ///< axes in use
-  std::ptrdiff_t from = 0, to = 0;          ///< byte offsets that all axes start from
-  std::size_t unit = 0;                     ///< bytes that are contiguous in both buffers
+  std::array<Axis, max_dimensions> axes{};    ///< outermost first
+  std::size_t depth = 0;                      ///< axes in use
+  std::ptrdiff_t from = 0, to = 0;            ///< byte offsets that all axes start from
+  Index unit = 1;                             ///< elements that are contiguous in both buffers
+  std::ptrdiff_t from_unit = 0, to_unit = 0;  ///< their bytes
   /// The last axis is the closest one in `to`, the last but one the closest one in `from`. If not,
   /// the last one is both.
   bool is_transposed = false;
 
+  /// @param from_bytes, to_bytes    of an element
   /// @param from_origin, to_origin  byte offsets of the element whose numbers are all 0
-  Walk(std::span<const Axis> box, std::size_t element_bytes, std::ptrdiff_t from_origin,
-       std::ptrdiff_t to_origin)
-      : from(from_origin), to(to_origin), unit(element_bytes) {
+  Walk(std::span<const Axis> box, std::size_t from_bytes, std::ptrdiff_t from_origin,
+       std::size_t to_bytes, std::ptrdiff_t to_origin)
+      : from(from_origin),
+        to(to_origin),
+        from_unit(static_cast<std::ptrdiff_t>(from_bytes)),
+        to_unit(static_cast<std::ptrdiff_t>(to_bytes)) {
     for (const Axis& axis : box) axes[depth++] = axis;
     while (absorb_one()) {
     }
@@ -215,16 +220,17 @@ struct Walk {
 private:
   bool absorb_one() {
     const auto end = axes.begin() + static_cast<std::ptrdiff_t>(depth);
-    const auto step = static_cast<std::ptrdiff_t>(unit);
     const auto found = std::find_if(axes.begin(), end, [&](const Axis& axis) {
       return axis.elements() == 1 ||
-             (axis.from_step() == step && axis.to_step() == step && axis.is_solid());
+             (axis.from_step() == from_unit && axis.to_step() == to_unit && axis.is_solid());
     });
     if (found == end) return false;
     const Bar begin = found->first();
     from += begin.from;
     to += begin.to;
-    unit *= static_cast<std::size_t>(found->elements());
+    unit *= found->elements();
+    from_unit *= found->elements();
+    to_unit *= found->elements();
     std::copy(found + 1, end, found);
     --depth;
     return true;
