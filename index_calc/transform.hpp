@@ -5,12 +5,12 @@
 //
 //     to = alpha * op(from) + beta * to
 //
-// Arithmetic. Where `to` is floating or complex: in float if both types are made of f32, with alpha
-// and beta rounded to float; else in double; the result is rounded to `to` as IEEE says, and what
-// is too large for f32 becomes infinite. Where alpha and beta are real, the parts of a complex
-// number do not mix; else a product is the textbook's, so that an infinite part may make the other
-// a NaN. Where `to` is an integer: exactly; of a floating `from`, alpha * from is computed in
-// double and truncated toward zero, as C++ converts, before beta * to is added.
+// Arithmetic. Where `to` is floating or complex: in float if both types are made of f32 (with alpha
+// 0, if `to` is), with alpha and beta rounded to float; else in double. The result is rounded to
+// `to` as IEEE says; what is too large for f32 becomes infinite. Where alpha and beta are real, the
+// parts of a complex number do not mix; else a product is the textbook's, so that an infinite part
+// may make the other a NaN. Where `to` is an integer: exactly; of a floating `from`, alpha * from
+// is computed in double and truncated toward zero, as C++ converts, before beta * to is added.
 //
 // As in BLAS, beta == 0 means that `to` is not read and alpha == 0 that the values of `from` do not
 // matter: a NaN there does not spread. (1, 0) is a plain conversion: nothing is multiplied.
@@ -59,7 +59,9 @@ void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPa
                     Order order, const Transformation& transformation, Stretch stretch,
                     std::span<const std::byte> their_local, std::span<std::byte> my_local);
 
-/// to = beta * to for all elements of a part: what is left to do where nothing comes.
+/// to = beta * to for all elements of a part, whatever alpha is: what is left to do where nothing
+/// comes.
+/// @param part  as local_part() makes it
 void scale(const LocalPart& part, const Transformation& transformation, std::span<std::byte> local);
 
 }  // namespace tremula::index_calc
