@@ -154,25 +154,10 @@ TEST(Copy, GivesEveryElementItsPlaceAndLeavesOtherCellsAlone) {
   }
 }
 
-/// As World::buffers, of two dimensions and with the room's own local parts: for large arrays.
 Buffers large_buffers(const Layout& layout, std::size_t width) {
-  const auto rows = testing::deal(layout.dims[0]), columns = testing::deal(layout.dims[1]);
-  std::map<Rank, std::vector<Index>> numbers;
-  std::map<Rank, LocalPart> parts;
-  Index number = 0;
-  for (std::size_t i = 0; i < rows.owner.size(); ++i)
-    for (std::size_t k = 0; k < columns.owner.size(); ++k, ++number) {
-      const Rank rank = static_cast<Rank>(rows.owner[i] * grid(layout.dims[1]) + columns.owner[k]);
-      if (!parts.contains(rank)) {
-        parts[rank] = local_part(layout, rank);
-        numbers[rank].assign(static_cast<std::size_t>(parts[rank].allocated), -1);
-      }
-      const LocalPart& part = parts[rank];
-      numbers[rank][static_cast<std::size_t>(part.first + rows.local[i] * part.stride[0] +
-                                             columns.local[k] * part.stride[1])] = number;
-    }
   Buffers result;
-  for (const auto& [rank, all] : numbers) result[rank] = buffer_of(all, width);
+  for (const auto& [rank, numbers] : testing::large_numbers(layout))
+    result[rank] = buffer_of(numbers, width);
   return result;
 }
 

@@ -157,4 +157,25 @@ struct World {
   }
 };
 
+/// As World::buffers, of two dimensions, all ranks in row-major order, and with the room's own
+/// local parts: for large arrays.
+inline std::map<Rank, std::vector<Index>> large_numbers(const Layout& layout) {
+  const Dealt rows = deal(layout.dims[0]), columns = deal(layout.dims[1]);
+  std::map<Rank, std::vector<Index>> numbers;
+  std::map<Rank, LocalPart> parts;
+  Index number = 0;
+  for (std::size_t i = 0; i < rows.owner.size(); ++i)
+    for (std::size_t k = 0; k < columns.owner.size(); ++k, ++number) {
+      const Rank rank = static_cast<Rank>(rows.owner[i] * grid(layout.dims[1]) + columns.owner[k]);
+      if (!parts.contains(rank)) {
+        parts[rank] = local_part(layout, rank);
+        numbers[rank].assign(static_cast<std::size_t>(parts[rank].allocated), -1);
+      }
+      const LocalPart& part = parts[rank];
+      numbers[rank][static_cast<std::size_t>(part.first + rows.local[i] * part.stride[0] +
+                                             columns.local[k] * part.stride[1])] = number;
+    }
+  return numbers;
+}
+
 }  // namespace tremula::index_calc::testing
