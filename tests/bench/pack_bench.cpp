@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All packages of rank 0 packed, packed in pieces, unpacked and copied straight from the buffers of
 // the peers, each turn beside a memcpy of the same bytes. Times are medians; counter `of_memcpy` is
-// the part of memcpy's speed that is reached.
+// the part of memcpy's speed that is reached. Transformations count the bytes of `from`.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "core/buffer.hpp"
 #include "index_calc/pack.hpp"
 #include "index_calc/runs.hpp"
+#include "index_calc/transform.hpp"
 
 namespace {
 
@@ -85,6 +86,14 @@ public:
   void unpack() {
     for_each_package([&](const Package& package, std::span<std::byte> wire) {
       tremula::index_calc::unpack(package, part_, order_, element_bytes_, wire, local_.span());
+    });
+  }
+
+  /// @param t  to a type that is no wider
+  void unpack(const Transformation& t) {
+    for_each_package([&](const Package& package, std::span<std::byte> wire) {
+      tremula::index_calc::unpack(package, part_, order_, t, {0, package.elements}, wire,
+                                  local_.span());
     });
   }
 
@@ -163,13 +172,11 @@ constexpr Redistribution redistributions[] = {
      "shape=4096x4096 grid=3x3 block=30x50"},
 };
 
-void measure(benchmark::State& state, const Redistribution& r, const Movement& movement) {
-  Case c(r.mine, r.theirs, r.element_bytes);
-  if (movement.has_peers) c.fill_peers();
+void measure(benchmark::State& state, Case& c, const std::function<void()>& move) {
   std::vector<double> moving, copying;
   for (auto _ : state) {
     copying.push_back(seconds_of([&] { c.memcpy(); }));
-    moving.push_back(seconds_of([&] { (c.*movement.move)(); }));
+    moving.push_back(seconds_of(move));
     state.SetIterationTime(moving.back());
   }
   const auto bytes = static_cast<double>(c.bytes());
@@ -178,16 +185,42 @@ void measure(benchmark::State& state, const Redistribution& r, const Movement& m
   state.counters["run_bytes"] = c.run_bytes();
 }
 
+struct Change {
+  const char* name;
+  Transformation transformation;
+};
+using enum tremula::core::ElementType;
+const Change changes[] = {
+    {"f64_to_f32", {.from = f64, .to = f32}},
+    {"f64_to_i32", {.from = f64, .to = i32}},
+    {"2_from", {.from = f64, .to = f64, .alpha = 2}},
+    {"2_from_plus_to", {.from = f64, .to = f64, .alpha = 2, .beta = 1}},
+};
+
+void register_benchmark(const std::string& name, std::function<void(benchmark::State&)> run) {
+  benchmark::RegisterBenchmark(name.c_str(), std::move(run))
+      ->UseManualTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
 const bool registered = [] {
   for (const Redistribution& r : redistributions)
-    for (const Movement& movement : movements) {
-      const std::string name = std::string(movement.name) + "/" + r.name + "/" +
-                               std::to_string(r.element_bytes) + "_bytes";
-      benchmark::RegisterBenchmark(
-          name.c_str(), [&r, &movement](benchmark::State& state) { measure(state, r, movement); })
-          ->UseManualTime()
-          ->Unit(benchmark::kMillisecond);
-    }
+    for (const Movement& movement : movements)
+      register_benchmark(std::string(movement.name) + "/" + r.name + "/" +
+                             std::to_string(r.element_bytes) + "_bytes",
+                         [&r, &movement](benchmark::State& state) {
+                           Case c(r.mine, r.theirs, r.element_bytes);
+                           if (movement.has_peers) c.fill_peers();
+                           measure(state, c, [&] { (c.*movement.move)(); });
+                         });
+  for (const Redistribution& r : redistributions)
+    for (const Change& change : changes)
+      if (r.element_bytes == 8)
+        register_benchmark(std::string("unpack_") + change.name + "/" + r.name,
+                           [&r, &change](benchmark::State& state) {
+                             Case c(r.mine, r.theirs, 8);
+                             measure(state, c, [&] { c.unpack(change.transformation); });
+                           });
   return true;
 }();
 
