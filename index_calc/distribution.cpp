@@ -18,40 +18,35 @@ auto visit(const Distribution& d, Action&& action) noexcept {
   return dealt != nullptr ? action(*dealt) : action(*std::get_if<Splits>(&d));
 }
 
-void check(bool ok, const std::string& text) {
-  if (!ok) throw core::Error(core::Errc::invalid_argument, text);
+/// Makes the text only where it is needed: whoever looks for overlaps validates first.
+template <class... Values>
+void check(bool ok, fmt::format_string<const Values&...> text, const Values&... values) {
+  if (!ok) throw core::Error(core::Errc::invalid_argument, fmt::format(text, values...));
 }
 
 void validate_one(const BlockCyclic& d) {
-  check(d.extent >= 0, fmt::format("expected an extent of at least 0, found {}", d.extent));
-  check(d.block >= 1, fmt::format("expected a block of at least 1 element, found {}", d.block));
-  check(d.grid >= 1, fmt::format("expected a grid of at least 1 coordinate, found {}", d.grid));
-  check(d.source >= 0 && d.source < d.grid,
-        fmt::format("expected a source coordinate from 0 to {}, found {}", d.grid - 1, d.source));
-  check(d.cut >= 0 && d.cut < d.block,
-        fmt::format("expected a cut from 0 to {}, found {}", d.block - 1, d.cut));
+  check(d.extent >= 0, "expected an extent of at least 0, found {}", d.extent);
+  check(d.block >= 1, "expected a block of at least 1 element, found {}", d.block);
+  check(d.grid >= 1, "expected a grid of at least 1 coordinate, found {}", d.grid);
+  check(d.source >= 0 && d.source < d.grid, "expected a source coordinate from 0 to {}, found {}",
+        d.grid - 1, d.source);
+  check(d.cut >= 0 && d.cut < d.block, "expected a cut from 0 to {}, found {}", d.block - 1, d.cut);
 }
 
 void validate_one(const Splits& d) {
-  check(d.grid >= 1, fmt::format("expected a grid of at least 1 coordinate, found {}", d.grid));
-  check(!d.bounds.empty() && d.bounds.front() == 0,
-        d.bounds.empty()
-            ? "expected bounds that begin with 0, found none"
-            : fmt::format("expected bounds that begin with 0, found {}", d.bounds.front()));
+  check(d.grid >= 1, "expected a grid of at least 1 coordinate, found {}", d.grid);
+  check(!d.bounds.empty(), "expected bounds that begin with 0, found none");
+  check(d.bounds.front() == 0, "expected bounds that begin with 0, found {}", d.bounds.front());
   for (std::size_t i = 1; i < d.bounds.size(); ++i)
-    if (d.bounds[i - 1] >= d.bounds[i])  // a text for each of many bounds would take long
-      check(
-          false,
-          fmt::format("expected bounds that increase, found {} after {}; leave empty intervals out",
-                      d.bounds[i], d.bounds[i - 1]));
+    check(d.bounds[i - 1] < d.bounds[i],
+          "expected bounds that increase, found {} after {}; leave empty intervals out",
+          d.bounds[i], d.bounds[i - 1]);
   check(d.owner.size() + 1 == d.bounds.size(),
-        fmt::format(
-            "expected one owner for each of the {} intervals between {} bounds, found {} owners",
-            d.bounds.size() - 1, d.bounds.size(), d.owner.size()));
+        "expected one owner for each of the {} intervals between {} bounds, found {} owners",
+        d.bounds.size() - 1, d.bounds.size(), d.owner.size());
   for (std::size_t i = 0; i < d.owner.size(); ++i)
-    if (d.owner[i] < 0 || d.owner[i] >= d.grid)
-      check(false, fmt::format("expected owners from 0 to {}, found {} for interval {}", d.grid - 1,
-                               d.owner[i], i));
+    check(d.owner[i] >= 0 && d.owner[i] < d.grid,
+          "expected owners from 0 to {}, found {} for interval {}", d.grid - 1, d.owner[i], i);
 }
 
 /// Place of `c` in the dealing order.
