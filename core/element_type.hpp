@@ -51,6 +51,9 @@ constexpr bool is_element_type(int value) noexcept { return value >= 1 && value 
 constexpr std::size_t element_bytes(ElementType type) noexcept {
   return detail::element_types[static_cast<std::size_t>(type) - 1].bytes;
 }
+constexpr bool is_complex(ElementType type) noexcept {
+  return type == ElementType::c64 || type == ElementType::c128;
+}
 /// "f64" and so on.  @pre is_element_type(type)
 constexpr std::string_view to_string(ElementType type) noexcept {
   return detail::element_types[static_cast<std::size_t>(type) - 1].name;

@@ -139,4 +139,12 @@ Runs runs(const Package& package, const LocalPart& part, Order order) {
   return result;
 }
 
+std::optional<Index> begin_of_only_run(const Package& package, const LocalPart& part, Order order) {
+  if (runs(package, part, order).count != 1) return std::nullopt;
+  Index first = part.first;
+  for (std::size_t d = 0; d < package.dimensions; ++d)
+    first += package.along[d].first().begin.value * part.stride[d];
+  return first;
+}
+
 }  // namespace tremula::index_calc

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How a package lies in a local part: its contiguous runs, without a walk over its elements.
+#include <optional>
+
 #include "index_calc/plan.hpp"
 
 namespace tremula::index_calc {
@@ -16,5 +18,9 @@ struct Runs {
 /// @param order  of the wire, as for pack
 /// Cost: the families of one period along each dimension, times a logarithm; not the elements.
 Runs runs(const Package& package, const LocalPart& part, Order order);
+
+/// Where a package begins in the rank's buffer, in elements, if it lies there in one run, as on the
+/// wire.
+std::optional<Index> begin_of_only_run(const Package& package, const LocalPart& part, Order order);
 
 }  // namespace tremula::index_calc

@@ -16,7 +16,6 @@ namespace {
 
 using core::ElementType, core::Errc;
 
-bool is_complex(ElementType type) { return type == ElementType::c64 || type == ElementType::c128; }
 bool is_integer(ElementType type) { return !is_complex(type) && type < ElementType::f32; }
 
 template <class... Arguments>

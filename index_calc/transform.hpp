@@ -35,6 +35,7 @@ struct Transformation {
   core::ElementType from = core::ElementType::f64, to = core::ElementType::f64;
   std::complex<double> alpha = 1, beta = 0;
   bool conjugates = false;  ///< op is the complex conjugate; of real types the identity
+  friend bool operator==(const Transformation&, const Transformation&) = default;
 
   /// Are elements moved as they are?
   bool is_copy() const noexcept;

@@ -184,4 +184,11 @@ LocalPart permuted(const LocalPart& part, Axes axes) {
   return result;
 }
 
+std::vector<std::size_t> inverse(Axes axes, std::size_t dimensions) {
+  check_axes(axes, dimensions);
+  std::vector<std::size_t> result(dimensions);
+  for (std::size_t d = 0; d < dimensions; ++d) result[axes[d]] = d;
+  return result;
+}
+
 }  // namespace tremula::index_calc

@@ -43,4 +43,8 @@ Layout permuted(const Layout& layout, std::span<const std::size_t> axes);
 /// @throws core::Error invalid_argument if `axes` does not have every dimension once
 LocalPart permuted(const LocalPart& part, std::span<const std::size_t> axes);
 
+/// The axes that take the dimensions back: inverse(axes)[axes[d]] == d.
+/// @throws core::Error invalid_argument if `axes` does not have each of the dimensions once
+std::vector<std::size_t> inverse(std::span<const std::size_t> axes, std::size_t dimensions);
+
 }  // namespace tremula::index_calc

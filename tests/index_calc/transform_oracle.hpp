@@ -15,7 +15,7 @@
 
 namespace tremula::index_calc::testing {
 
-using core::ElementType;
+using core::ElementType, core::is_complex;
 __extension__ using Exact = __int128;
 
 inline constexpr ElementType all_types[] = {ElementType::i8,  ElementType::i16, ElementType::i32,
@@ -23,7 +23,6 @@ inline constexpr ElementType all_types[] = {ElementType::i8,  ElementType::i16, 
                                             ElementType::u32, ElementType::u64, ElementType::f32,
                                             ElementType::f64, ElementType::c64, ElementType::c128};
 
-inline bool is_complex(ElementType t) { return t == ElementType::c64 || t == ElementType::c128; }
 inline bool is_integer(ElementType t) { return t <= ElementType::u64; }
 inline bool is_unsigned(ElementType t) { return is_integer(t) && t >= ElementType::u8; }
 

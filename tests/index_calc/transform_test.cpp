@@ -152,7 +152,7 @@ TEST(Transform, EveryPairOfTypesInRowsAndTiles) {
                 line = World(row).buffers;
   for (const auto type : all_types)
     for (const auto other : all_types) {
-      if (testing::is_complex(type) && !testing::is_complex(other)) continue;
+      if (core::is_complex(type) && !core::is_complex(other)) continue;
       for (const auto& [alpha, beta] : {std::pair{0., 0.}, {0., 3.}, {1., 0.}, {2., 0.}, {2., 1.}})
         for (const bool is_tiled : {true, false}) {
           const Transformation t{type, other, alpha, beta, beta == 0};
