@@ -7,6 +7,11 @@
 #include "core/error.hpp"
 
 namespace tremula::transport::mpi {
+namespace {
+
+bool is_finalizing = false;
+
+}  // namespace
 
 bool is_running() {
   int initialised = 0, finalised = 0;
@@ -47,6 +52,24 @@ void free_at_finalize(MPI_Comm comm) noexcept {
     static_cast<void>(value.release());
   MPI_Comm_free_keyval(&key);
 }
+
+void watch_finalize() {
+  static const bool is_watched = [] {
+    // What hangs on MPI_COMM_SELF is deleted before anything else is taken down.
+    const auto note_it = [](MPI_Comm, int, void*, void*) {
+      is_finalizing = true;
+      return MPI_SUCCESS;
+    };
+    int key = MPI_KEYVAL_INVALID;
+    check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, note_it, &key, nullptr),
+          "MPI_Comm_create_keyval");
+    check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
+    return true;
+  }();
+  static_cast<void>(is_watched);
+}
+
+bool has_finalize_begun() noexcept { return is_finalizing; }
 
 Comm duplicate(MPI_Comm comm) {
   core::expects(is_running(),

@@ -35,6 +35,13 @@ using Comm = core::UniqueHandle<CommTraits>;
 /// found it.
 void free_at_finalize(MPI_Comm comm) noexcept;
 
+/// Makes has_finalize_begun() tell the truth from now on.
+/// @throws core::Error transport
+void watch_finalize();
+/// True inside of MPI_Finalize, where communicators of the application are taken down and nothing
+/// that hangs on them may be freed by MPI any more.
+bool has_finalize_begun() noexcept;
+
 /// A duplicate of `comm` whose errors come back as return codes. Collective.
 /// @throws core::Error invalid_argument if MPI is not running or comm is no group of ranks,
 /// transport
