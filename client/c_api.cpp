@@ -20,10 +20,7 @@ std::string text_or_empty(const char* text) { return text ? text : ""; }
 proto::Field make_field(const char* name, tremula_type type, const tremula_layout* layout) {
   expects_pointer(name, "name");
   expects_pointer(layout, "layout");
-  core::expects(core::is_element_type(type),
-                fmt::format("field '{}': expected an element type of enum tremula_type; found {}",
-                            name, static_cast<int>(type)));
-  return {.name = name, .type = static_cast<core::ElementType>(type), .layout = layout->layout};
+  return {.name = name, .type = client::type_from(type), .layout = layout->layout, .origin = {}};
 }
 
 template <class Byte>
@@ -299,6 +296,19 @@ tremula_status tremula_in_field(tremula_in_stream* in, const char* name, tremula
     expects_pointer(in, "in");
     expects_pointer(field, "field");
     *field = in->stream->declare(make_field(name, type, layout));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
+                                 const tremula_update* update, int* field) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    expects_pointer(update, "update");
+    expects_pointer(field, "field");
+    auto wanted = make_field(name, update->to_type, update->to);
+    const auto how = client::update_from(*update, wanted.layout.dims.size());
+    *field = in->stream->declare(std::move(wanted), how);
     return TREMULA_OK;
   });
 }

@@ -45,6 +45,13 @@ tremula_status guarded(Body&& body) noexcept {
   }
 }
 
+/// @throws core::Error invalid_argument
+core::ElementType type_from(tremula_type type);
+/// Its layouts and types are not looked at.
+/// @param dimensions  of both sides
+/// @throws core::Error invalid_argument
+FieldUpdate update_from(const tremula_update& update, std::size_t dimensions);
+
 inline void expects_pointer(const void* pointer, const char* name) {
   core::expects(pointer != nullptr, std::string(name) + ": expected a pointer; found NULL");
 }

@@ -27,7 +27,7 @@ DeclaredFields::DeclaredFields(Session& session, std::string stream)
   });
 }
 
-int DeclaredFields::declare(proto::Field field) {
+int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
   expects(proto::is_name(field.name), [&] {
     return fmt::format("stream '{}': field name: expected {}; found '{}'", stream_,
                        proto::name_rule, field.name);
@@ -36,14 +36,19 @@ int DeclaredFields::declare(proto::Field field) {
     expects(f.name != field.name, [&] {
       return fmt::format("stream '{}': field '{}' is declared twice", stream_, field.name);
     });
+  Data data;
+  Target target;
   try {
     validate_for_group(field.layout, session_.size());
     bytes_of(field.layout, core::element_bytes(field.type));
+    data = {field.layout, local_part(field.layout, session_.rank())};
+    target = apply(update, field, session_.rank());
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("stream '{}', field '{}', group '{}': {}", stream_,
                                       field.name, session_.name(), e.what()));
   }
-  parts_.push_back(local_part(field.layout, session_.rank()));
+  data_.push_back(std::move(data));
+  targets_.push_back(target);
   fields_.push_back(std::move(field));
   return static_cast<int>(fields_.size()) - 1;
 }
@@ -72,14 +77,14 @@ std::size_t DeclaredFields::check(int field, std::size_t bytes) const {
   });
   const auto f = static_cast<std::size_t>(field);
   const std::size_t expected =
-      static_cast<std::size_t>(parts_[f].allocated) * core::element_bytes(fields_[f].type);
+      static_cast<std::size_t>(data_[f].part.allocated) * core::element_bytes(fields_[f].type);
   expects(bytes == expected, [&] {
     return fmt::format(
         "stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} "
         "elements of {}, layout {}); "
         "found {} bytes; pass the whole local part, ghost cells included",
-        stream_, fields_[f].name, session_.rank(), expected, parts_[f].allocated,
-        core::to_string(fields_[f].type), to_string(fields_[f].layout), bytes);
+        stream_, fields_[f].name, session_.rank(), expected, data_[f].part.allocated,
+        core::to_string(fields_[f].type), to_string(data_[f].layout), bytes);
   });
   return f;
 }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "client/field_update.hpp"
 #include "client/session.hpp"
-#include "index_calc/layout.hpp"
 #include "proto/convert.hpp"
 
 namespace tremula::client {
@@ -19,7 +19,7 @@ public:
   /// @return the field's index: 0, 1, ...
   /// @throws core::Error invalid_argument: no name, declared twice, or a layout that does not fit
   /// the group
-  int declare(proto::Field field);
+  int declare(proto::Field field, const FieldUpdate& update = {});
   /// Every rank must have declared the same fields, since they are announced once for the group.
   /// Collective.
   /// @throws core::Error mismatch naming the first rank that differs
@@ -30,15 +30,23 @@ public:
   std::size_t check(int field, std::size_t bytes) const;
 
   const std::string& stream() const noexcept { return stream_; }
+  /// As the other side is to see them.
   std::span<const proto::Field> all() const noexcept { return fields_; }
+  std::span<const Target> targets() const noexcept { return targets_; }
   const proto::Field& operator[](std::size_t i) const noexcept { return fields_[i]; }
   std::size_t size() const noexcept { return fields_.size(); }
 
 private:
+  /// What the application passes for a field.
+  struct Data {
+    index_calc::Layout layout;
+    index_calc::LocalPart part;
+  };
   Session& session_;
   std::string stream_;
   std::vector<proto::Field> fields_;
-  std::vector<index_calc::LocalPart> parts_;  // parallel to fields_
+  std::vector<Data> data_;       // || fields_
+  std::vector<Target> targets_;  // || fields_
 };
 
 }  // namespace tremula::client

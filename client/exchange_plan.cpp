@@ -5,6 +5,7 @@
 #include <map>
 
 #include "index_calc/runs.hpp"
+#include "index_calc/view.hpp"
 #include "proto/package_header.hpp"
 
 namespace tremula::client {
@@ -24,14 +25,17 @@ std::uint64_t mix(std::uint64_t sum, std::uint64_t value) {
 /// What pieces on their way to all peers may take together.
 constexpr std::size_t all_pieces_bytes = std::size_t{32} << 20;
 
-/// Where a package begins in the local buffer if it lies there as on the wire.
+/// In bytes.
 std::optional<std::size_t> contiguous_at(const index_calc::Package& package,
                                          const ExchangePlan::Field& f) {
-  if (index_calc::runs(package, f.part, f.wire_order).count != 1) return std::nullopt;
-  Index first = f.part.first;
-  for (std::size_t d = 0; d < package.dimensions; ++d)
-    first += package.along[d].first().begin.value * f.part.stride[d];
-  return static_cast<std::size_t>(first) * f.element_bytes;
+  const auto begin = begin_of_only_run(package, f.part, f.wire_order);
+  if (!begin) return std::nullopt;
+  return static_cast<std::size_t>(*begin) * f.element_bytes;
+}
+
+/// What the consumer wants of an array of the producer.
+index_calc::Selection selection_of(const proto::Field& wanted) {
+  return {.origin = wanted.origin, .extents = shape(wanted.layout)};
 }
 
 /// Every consumer rank hears from this producer rank, whether or not they share elements.
@@ -48,7 +52,8 @@ bool Message::is_contiguous() const noexcept {
 
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
                            transport::Side side, Rank me, Rank my_size, Rank peer_size,
-                           index_calc::PlanCache& cache, const index_calc::PlanOptions& options) {
+                           index_calc::PlanCache& cache, const index_calc::PlanOptions& options,
+                           std::span<const Target> targets) {
   core::expects(mine.size() == theirs.size(), "plan_exchange: both sides name the same fields");
   const auto start = core::Deadline::Clock::now();
   const bool is_producer = side == transport::Side::producer;
@@ -64,12 +69,28 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
 
   for (std::size_t f = 0; f < mine.size(); ++f) {
     ExchangePlan::Field field;
-    field.plan = cache.get(mine[f].layout, theirs[f].layout, me, options);
-    field.part = local_part(mine[f].layout, me);
-    field.wire_order = (is_producer ? mine : theirs)[f].layout.storage_order;
-    field.element_bytes = core::element_bytes(mine[f].type);
+    const proto::Field& offered = (is_producer ? mine : theirs)[f];
+    const proto::Field& wanted = (is_producer ? theirs : mine)[f];
+    const auto from =
+        wanted.origin.empty() ? offered.layout : selected(offered.layout, selection_of(wanted));
+    field.plan = is_producer ? cache.get(from, wanted.layout, me, options)
+                             : cache.get(wanted.layout, from, me, options);
+    field.transformation = targets.empty()
+                               ? index_calc::Transformation{.from = offered.type, .to = wanted.type}
+                               : targets[f].transformation;
+    field.transformation.from = offered.type;
+    validate(field.transformation);
+    if (!targets.empty())
+      field.part = targets[f].part;
+    else if (is_producer && !wanted.origin.empty())
+      field.part = selected_part(offered.layout, selection_of(wanted), me);
+    else
+      field.part = local_part(mine[f].layout, me);
+    field.wire_order = offered.layout.storage_order;
+    field.element_bytes = core::element_bytes(offered.type);
     field.is_transposed = mine[f].layout.dims.size() > 1 &&
                           mine[f].layout.storage_order != theirs[f].layout.storage_order;
+    const bool is_moved_as_it_is = is_producer || field.transformation.is_copy();
     for (std::size_t p = 0; p < field.plan->size(); ++p) {
       const auto package = (*field.plan)[p];
       by_peer[package.peer].parts.push_back(
@@ -77,7 +98,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
            .package = package,
            .offset = 0,
            .bytes = static_cast<std::size_t>(package.elements) * field.element_bytes,
-           .contiguous_at = contiguous_at(package, field)});
+           .contiguous_at = is_moved_as_it_is ? contiguous_at(package, field) : std::nullopt});
     }
     out.fingerprint = mix(out.fingerprint, field.plan->fingerprint());
     out.fields.push_back(std::move(field));

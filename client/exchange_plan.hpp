@@ -14,6 +14,7 @@
 
 #include "index_calc/pack.hpp"
 #include "index_calc/plan_cache.hpp"
+#include "index_calc/transform.hpp"
 #include "proto/convert.hpp"
 #include "transport/transport.hpp"
 
@@ -49,8 +50,9 @@ struct ExchangePlan {
     std::shared_ptr<const index_calc::Plan> plan;
     index_calc::LocalPart part;
     index_calc::Order wire_order = index_calc::Order::row;
-    std::size_t element_bytes = 0;
-    bool is_transposed = false;  ///< the two sides store it in different orders
+    std::size_t element_bytes = 0;                ///< on the wire: of the producer's type
+    index_calc::Transformation transformation{};  ///< what the consumer makes of it
+    bool is_transposed = false;                   ///< the two sides store it in different orders
   };
   std::vector<Field> fields;
   std::vector<Message> messages;  ///< begins with the peer opposite this rank and goes round
@@ -60,11 +62,19 @@ struct ExchangePlan {
   double seconds = 0;           ///< spent on the plan
 };
 
+/// Where and how a consumer rank takes a field.
+struct Target {
+  index_calc::LocalPart part;                 ///< in the dimensions of the producer
+  index_calc::Transformation transformation;  ///< `from` is taken from the producer's field
+};
+
 /// @param mine, theirs  the link's fields in the same order on both sides
+/// @param targets       || mine, for a consumer; empty: local_part of its layouts, and copies
 /// @param cache         of the session: the same layouts cost a look-up
 /// @throws core::Error mismatch if shapes differ
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
                            transport::Side side, Rank me, Rank my_size, Rank peer_size,
-                           index_calc::PlanCache& cache, const index_calc::PlanOptions& options);
+                           index_calc::PlanCache& cache, const index_calc::PlanOptions& options,
+                           std::span<const Target> targets = {});
 
 }  // namespace tremula::client

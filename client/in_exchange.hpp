@@ -5,6 +5,7 @@
 
 #include "client/copy_threads.hpp"
 #include "client/exchange.hpp"
+#include "client/mismatch.hpp"
 #include "client/part_reader.hpp"
 #include "core/buffer.hpp"
 
@@ -32,6 +33,8 @@ public:
   /// Fetches what can be had of `field` since the last call for it; true when all of it is in
   /// `local`. Makes progress.
   bool fetch_some(std::size_t field, std::span<std::byte> local);
+  /// @throws core::Error mismatch if a value that was fetched did not fit its new type; once
+  void tell_mismatch() { mismatch_.tell(); }
   /// After a failure: from now on nobody writes into a buffer that fetch_some was given.
   void give_up_fetching() noexcept;
   /// True when every message of the step in turn is here. Makes progress.
@@ -132,6 +135,7 @@ private:
   bool is_direct_;  // queue_depth 0: nothing is staged
   transport::local::Mappings mappings_;
   std::uint64_t moved_ = 0;
+  Mismatch mismatch_;
   core::Buffer bounce_;
   std::unique_ptr<transport::MemoryRegion> bounce_region_;
   std::unique_ptr<transport::MemoryRegion> target_;  // of the buffer that is fetched into

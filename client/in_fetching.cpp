@@ -45,11 +45,13 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
     if (p.contiguous_at && p.bytes <= short_part_bytes)
       std::memcpy(local.data() + *p.contiguous_at, wire.data(), p.bytes);
     else
-      threads_.run({0, package.elements}, f.element_bytes, [&](index_calc::Stretch some) {
-        index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, some,
-                           wire.subspan(static_cast<std::size_t>(some.first) * f.element_bytes,
-                                        static_cast<std::size_t>(some.count) * f.element_bytes),
-                           local);
+      mismatch_.keep([&] {
+        threads_.run({0, package.elements}, f.element_bytes, [&](index_calc::Stretch some) {
+          unpack(package, f.part, f.wire_order, f.transformation, some,
+                 wire.subspan(static_cast<std::size_t>(some.first) * f.element_bytes,
+                              static_cast<std::size_t>(some.count) * f.element_bytes),
+                 local);
+        });
       });
     peers_[message].traffic.copied_bytes += p.bytes;
     return true;
@@ -57,9 +59,11 @@ bool InExchange::fetch(std::size_t message, std::size_t part, std::span<std::byt
   if (place.kind == PartPlace::Kind::local) {
     const Stopwatch watch(peers_[message].traffic.copy_seconds);
     const auto theirs = buffer_of(place, package.dimensions, f.element_bytes, mappings_, false);
-    threads_.run({0, package.elements}, f.element_bytes, [&](index_calc::Stretch some) {
-      index_calc::copy_from_peer(package, f.part, theirs.part, f.wire_order, f.element_bytes, some,
-                                 theirs.bytes, local);
+    mismatch_.keep([&] {
+      threads_.run({0, package.elements}, f.element_bytes, [&](index_calc::Stretch some) {
+        copy_from_peer(package, f.part, theirs.part, f.wire_order, f.transformation, some,
+                       theirs.bytes, local);
+      });
     });
     peers_[message].traffic.copied_bytes += p.bytes;
     return true;
@@ -84,9 +88,10 @@ bool InExchange::is_read(std::size_t message, std::size_t part, const PartPlace&
   const auto& p = plan_.messages[message].parts[part];
   auto& known = peers_[message].is_read;
   known.resize(plan_.messages[message].parts.size());
+  const auto& f = plan_.fields[p.field];
   if (!known[part])
-    known[part] =
-        PartReader::is_worth_it(p, plan_.fields[p.field], place, local, endpoint_.shortest_read());
+    known[part] = f.transformation.is_copy() &&
+                  PartReader::is_worth_it(p, f, place, local, endpoint_.shortest_read());
   return *known[part];
 }
 
@@ -115,12 +120,12 @@ bool InExchange::ask_for(std::size_t message, std::size_t part, std::span<std::b
   const Rank rank = plan_.messages[message].peer;
   peer.asked = {};
   peer.asked.is_open = true;
-  if (peer.is_near) peer.asked.loan = transport::local::lend(local);
+  const auto& f = plan_.fields[plan_.messages[message].parts[part].field];
+  // A producer moves bytes: what is to be transformed is done here.
+  if (peer.is_near && f.transformation.is_copy()) peer.asked.loan = transport::local::lend(local);
   const auto& memory = peer.asked.loan;
   PartPlace place{.part = part};
-  if (memory)
-    place = local_place(part, memory->place,
-                        plan_.fields[plan_.messages[message].parts[part].field].part);
+  if (memory) place = local_place(part, memory->place, f.part);
   if (peer.is_near)
     peer.delivered_request = endpoint_.receive(rank, tags::delivered, peer.delivered);
   tell_wish(message, place);
@@ -175,8 +180,10 @@ bool InExchange::take_from_ring(std::size_t message, const Message::Part& part,
     const Stopwatch watch(peers_[message].traffic.copy_seconds);
     const Index count = std::min(per_piece, package.elements - peer.asked.done);
     const auto bytes = static_cast<std::size_t>(count) * f.element_bytes;
-    index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, {peer.asked.done, count},
-                       piece.first(bytes), local);
+    mismatch_.keep([&] {
+      unpack(package, f.part, f.wire_order, f.transformation, {peer.asked.done, count},
+             piece.first(bytes), local);
+    });
     peer.ring.pop();
     moved_ += bytes;
     peer.asked.done += count;
@@ -221,8 +228,10 @@ bool InExchange::take_pieces(std::size_t message, const Message::Part& part,
     const Index count = std::min(per_piece, package.elements - asked.done);
     if (!part.contiguous_at) {
       const Stopwatch watch(peers_[message].traffic.copy_seconds);
-      index_calc::unpack(package, f.part, f.wire_order, f.element_bytes, {asked.done, count},
-                         peer.bounce[i].first(bytes), local);
+      mismatch_.keep([&] {
+        unpack(package, f.part, f.wire_order, f.transformation, {asked.done, count},
+               peer.bounce[i].first(bytes), local);
+      });
       peers_[message].traffic.copied_bytes += bytes;
     }
     moved_ += bytes;

@@ -21,14 +21,14 @@ InStream::~InStream() {
   tell_server(Farewell::gave_up, "left without closing the stream");
 }
 
-int InStream::declare(proto::Field field) {
+int InStream::declare(proto::Field field, const FieldUpdate& update) {
   expects(state_ == State::declaring, [&] {
     return fmt::format(
         "stream '{}': expected all fields to be declared "
         "before the first step; found '{}' after it",
         name(), field.name);
   });
-  return fields_.declare(std::move(field));
+  return fields_.declare(std::move(field), update);
 }
 
 wire::Matched InStream::ask_server() {
@@ -63,7 +63,8 @@ void InStream::subscribe() {
       session_.from_root([&] { return to_bytes(ask_server()); }, deadline));
   session_.control().report_waiting(name(), 0, "");
   try {
-    link_ = open_link(session_, matched, fields_.all(), transport::Side::consumer);
+    link_ =
+        open_link(session_, matched, fields_.all(), transport::Side::consumer, fields_.targets());
     statistics_.plan_seconds = link_.plan.seconds;
     statistics_.transport = link_.transport;
     session_.together([&] {  // staging may not fit into memory
@@ -196,6 +197,12 @@ void InStream::get(int field, std::span<std::byte> local) {
     exchange_->give_up_fetching();  // the buffer is the application's again
     state_ = State::lost;           // what comes next may be what was asked for
     throw;
+  }
+  try {
+    exchange_->tell_mismatch();
+  } catch (const Error& e) {  // of one value: the step and the stream are as they were
+    throw Error(e.code(), fmt::format("stream '{}', step {}, field '{}': {}", name(), step(),
+                                      fields_[f].name, e.what()));
   }
 }
 

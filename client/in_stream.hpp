@@ -22,7 +22,7 @@ public:
   ~InStream();
 
   /// @return the field's index
-  int declare(proto::Field field);
+  int declare(proto::Field field, const FieldUpdate& update = {});
   /// @return false at the end of the stream
   bool begin_step();
   std::uint64_t step() const;

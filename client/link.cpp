@@ -39,7 +39,8 @@ std::vector<transport::Address> exchange_addresses(Session& session, std::uint64
 }  // namespace
 
 Link open_link(Session& session, const wire::Matched& matched,
-               std::span<const proto::Field> declared, transport::Side side) {
+               std::span<const proto::Field> declared, transport::Side side,
+               std::span<const Target> targets) {
   Link link;
   link.number = matched.link();
   link.stream = matched.stream();
@@ -47,6 +48,7 @@ Link open_link(Session& session, const wire::Matched& matched,
   link.offer = matched.offer();
   link.transport = link.offer.substr(0, link.offer.find('@'));
   link.queue_depth = matched.queue_depth();
+  std::vector<Target> taken;  // || link.mine
   session.together([&] {
     link.endpoint = session.open_endpoint(link.offer, side);
     link.theirs = proto::decode(matched.fields());
@@ -56,11 +58,14 @@ Link open_link(Session& session, const wire::Matched& matched,
       core::expects(it != declared.end(), "server: matched a field that was not declared");
       link.mine.push_back(*it);
       link.field.push_back(static_cast<int>(it - declared.begin()));
+      if (!targets.empty())
+        taken.push_back(targets[static_cast<std::size_t>(it - declared.begin())]);
     }
     link.plan = plan_exchange(link.mine, link.theirs, side, session.rank(), session.size(),
                               matched.peer_size(), session.plans(),
                               {.algorithm = session.config().index_algorithm,
-                               .validate = session.config().validate_plans});
+                               .validate = session.config().validate_plans},
+                              taken);
   });
   const auto peers = exchange_addresses(session, link.number, side, *link.endpoint);
   session.together([&] { link.endpoint->connect(peers, session.deadline()); });

@@ -27,9 +27,11 @@ struct Link {
 /// Exchanges addresses with the other side through the server, connects, and plans. Collective over
 /// both groups.
 /// @param declared  the fields of this rank's stream
+/// @param targets   || declared, of a consumer
 /// @throws core::Error on every rank if any rank of this group fails
 Link open_link(Session& session, const wire::Matched& matched,
-               std::span<const proto::Field> declared, transport::Side side);
+               std::span<const proto::Field> declared, transport::Side side,
+               std::span<const Target> targets = {});
 
 /// Bytes of a protobuf message, for Group and back.
 template <class Message>

@@ -41,6 +41,9 @@ struct Field {
   std::string name;
   core::ElementType type = core::ElementType::f64;
   index_calc::Layout layout;
+  /// Of what a consumer wants, if that is a part of the producer's array: global index where it
+  /// begins there; as large as `layout`. Shape: [dimension]; empty: all of it.
+  std::vector<core::Index> origin{};
   friend bool operator==(const Field&, const Field&) = default;
 };
 
@@ -55,7 +58,8 @@ WireFields encode(std::span<const Field> fields);
 /// @throws core::Error protocol as above, and for a name that comes twice or more than max_fields
 std::vector<Field> decode(const WireFields& fields);
 
-/// Every wanted field must be offered with equal type and equal shape; distributions may differ.
+/// Every wanted field must be offered with a type that can become the wanted one, and with the same
+/// shape, or one that holds the wanted part; distributions may differ.
 /// @throws core::Error mismatch naming stream, field, both groups, what each has and what to do
 void check_compatible(std::span<const Field> wanted, std::span<const Field> offered,
                       std::string_view stream, std::string_view consumer,

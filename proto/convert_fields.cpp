@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "proto/check.hpp"
@@ -20,13 +21,22 @@ Field decode_at(std::string_view part, const wire::Field& field) {
   check_text(layout_part, field.layout(), max_layout_bytes);
   Field out{.name = field.name(),
             .type = static_cast<core::ElementType>(field.element_type()),
-            .layout = {}};
+            .layout = {},
+            .origin = {}};
   try {
     out.layout = index_calc::Layout::parse(field.layout());
   } catch (const core::Error& error) {
     throw core::Error(core::Errc::protocol, fmt::format("{} of field {}: {}", layout_part,
                                                         shown(field.name()), error.what()));
   }
+  const auto dimensions = static_cast<int>(out.layout.dims.size());
+  if (field.origin_size() != 0 && field.origin_size() != dimensions)
+    reject(fmt::format("{}.origin", part), fmt::format("none or {} numbers", dimensions),
+           fmt::format("{}", field.origin_size()));
+  for (const auto index : field.origin())
+    check_range<std::int64_t>(fmt::format("{}.origin", part), index, 0,
+                              std::numeric_limits<std::int64_t>::max() - 1);
+  out.origin.assign(field.origin().begin(), field.origin().end());
   if (!out.layout.ghost.empty() || out.layout.leading != 0)
     reject(layout_part, "a layout without ghost and leading", shown(field.layout()));
   return out;
@@ -44,6 +54,15 @@ std::string listed(std::span<const Field> fields) {
   return items.empty() ? "no field" : fmt::format("{}", fmt::join(items, ", "));
 }
 
+/// Does the part that is wanted lie in the array?
+bool holds(const Field& have, const Field& want) {
+  const auto outer = index_calc::shape(have.layout), inner = index_calc::shape(want.layout);
+  bool is_inside = outer.size() == inner.size();
+  for (std::size_t d = 0; d < inner.size() && is_inside; ++d)
+    is_inside = inner[d] <= outer[d] && want.origin[d] <= outer[d] - inner[d];
+  return is_inside;
+}
+
 }  // namespace
 
 wire::Field encode(const Field& field) {
@@ -54,6 +73,7 @@ wire::Field encode(const Field& field) {
   out.set_name(field.name);
   out.set_element_type(static_cast<int>(field.type));
   out.set_layout(index_calc::to_string(layout));
+  for (const core::Index index : field.origin) out.add_origin(index);
   return out;
 }
 
@@ -98,10 +118,18 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
               "make both sides declare the same {}",
               stream, want.name, consumer, what, mine, producer, what, theirs, what));
     };
-    if (want.type != have->type)
+    if (core::is_complex(have->type) && !core::is_complex(want.type))
       disagree("type", core::to_string(want.type), core::to_string(have->type));
-    if (index_calc::shape(want.layout) != index_calc::shape(have->layout))
+    if (want.origin.empty() && index_calc::shape(want.layout) != index_calc::shape(have->layout))
       disagree("shape", shape_of(want), shape_of(*have));
+    if (!want.origin.empty() && !holds(*have, want))
+      throw core::Error(
+          core::Errc::mismatch,
+          fmt::format(
+              "stream '{}', field '{}': consumer '{}' wants {} from {} on, which expects an "
+              "array that holds it; producer '{}' offers {}; take a part that lies in it",
+              stream, want.name, consumer, shape_of(want), fmt::join(want.origin, "x"), producer,
+              shape_of(*have)));
   }
 }
 

@@ -18,7 +18,7 @@ set_target_properties(tremula PROPERTIES LINK_DEPENDS ${interface_map})
 install(TARGETS tremula EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(NOT TREMULA_HAS_MPI)
-  set(without_mpi PATTERN tremula_mpi.h EXCLUDE)
+  set(without_mpi PATTERN "tremula_mpi.h*" EXCLUDE)
 endif()
 install(DIRECTORY client/include/tremula DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h*" ${without_mpi})

@@ -117,8 +117,16 @@ struct Coupling {
       Network& network, const std::vector<proto::Field>& from, const std::vector<proto::Field>& to,
       int queue_depth = 2, const IsNear& is_near = [](Rank, Rank) { return false; },
       int copy_threads = 1)
+      : Coupling(network, from, to, queue_depth, is_near, copy_threads, rank_count(from[0].layout),
+                 rank_count(to[0].layout), [](Rank) { return std::vector<Target>(); }) {}
+
+  /// @param m, n     ranks of either side
+  /// @param targets  of a consumer rank
+  Coupling(Network& network, const std::vector<proto::Field>& from,
+           const std::vector<proto::Field>& to, int queue_depth, const IsNear& is_near,
+           int copy_threads, Rank m, Rank n,
+           const std::function<std::vector<Target>(Rank)>& targets)
       : threads(copy_threads, 1024) {  // so that the small packages of tests are shared, too
-    const Rank m = rank_count(from[0].layout), n = rank_count(to[0].layout);
     Loopback loopback(network);
     std::vector<transport::Address> out_addresses, in_addresses;
     for (Rank r = 0; r < m; ++r)
@@ -137,7 +145,7 @@ struct Coupling {
           *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth, threads));
     for (Rank r = 0; r < n; ++r)
       ins.push_back(std::make_unique<InExchange>(
-          plan_exchange(to, from, Side::consumer, r, n, m, plans, {}),
+          plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r)),
           *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads));
   }
   index_calc::PlanCache plans;

@@ -126,24 +126,32 @@ TEST(CheckCompatible, AllowsOtherDistributionsAndSpareFields) {
   const std::vector<Field> wanted{
       field("v", ElementType::f32, "shape=100x90 grid=1x5 block=7x3 store=column")};
   EXPECT_NO_THROW(check_compatible(wanted, offered, "s", "c", "p"));
+  Field part = field("u", ElementType::i8, "shape=50x20 grid=1x1");  // converted on its way
+  part.origin = {50, 70};
+  EXPECT_NO_THROW(check_compatible(std::vector{part}, offered, "s", "c", "p"));
   EXPECT_NO_THROW(check_compatible({}, offered, "s", "c", "p"));
 }
 
 TEST(CheckCompatible, NamesBothSides) {
   const std::vector<Field> offered{field("u", ElementType::f64, "shape=100x90 grid=3x2"),
-                                   field("v", ElementType::f32, "shape=7 grid=2")};
+                                   field("v", ElementType::c64, "shape=7 grid=2")};
+  Field part = field("u", ElementType::f64, "shape=50x20 grid=1x1");
+  part.origin = {51, 0};
   const struct {
     Field wanted;
     const char* text;
   } rows[] = {
       {field("w", ElementType::f64, "shape=7 grid=1"),
        "stream 'surface': consumer 'viewer' wants field 'w', producer 'ocean' offers 'u' (f64 "
-       "100x90), 'v' (f32 7); ask "
+       "100x90), 'v' (c64 7); ask "
        "for one of these or add the field to the producer"},
-      {field("u", ElementType::f32, "shape=100x90 grid=1x1"),
-       "stream 'surface', field 'u': consumer 'viewer' wants type f32, producer 'ocean' offers "
-       "type f64; make both sides "
+      {field("v", ElementType::f64, "shape=7 grid=1"),
+       "stream 'surface', field 'v': consumer 'viewer' wants type f64, producer 'ocean' offers "
+       "type c64; make both sides "
        "declare the same type"},
+      {part,
+       "stream 'surface', field 'u': consumer 'viewer' wants 50x20 from 51x0 on, which expects an "
+       "array that holds it; producer 'ocean' offers 100x90; take a part that lies in it"},
       {field("u", ElementType::f64, "shape=90x100 grid=1x1"),
        "stream 'surface', field 'u': consumer 'viewer' wants shape 90x100, producer 'ocean' offers "
        "shape 100x90; make both "

@@ -119,6 +119,29 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
                                                        int dimension, int64_t local,
                                                        int64_t* global);
 
+/* ---- updates ---- */
+
+/* What becomes of an array on its way:  to = alpha * op(from) + beta * to.  tremula_update_init
+ * sets everything for a plain copy; then change what is other. */
+typedef struct tremula_update {
+  size_t size;                /* of this struct, as the application was compiled */
+  const tremula_layout* from; /* layouts; not kept */
+  const tremula_layout* to;
+  tremula_type from_type; /* of the elements in memory; any conversion but complex to real. */
+  tremula_type to_type;   /* What does not fit an integer type is TREMULA_MISMATCH. */
+  double alpha[2];        /* real and imaginary part; 1 and 0 as initialised */
+  double beta[2];         /* 0 as initialised: what `to` held does not matter then */
+  int conjugate;          /* not 0: the complex conjugate of `from` */
+  const int* axes;        /* dimension d of `to` is dimension axes[d] of `from`; {1, 0} transposes a
+                             matrix; NULL: the same order. Shape of all: [dimensions] */
+  const int64_t* extents; /* of the part that is written, in the dimensions of `to`; NULL: all */
+  const int64_t* from_origin; /* global index, 0-based, where that part begins in `from` */
+  const int64_t* to_origin;   /* and in `to`; NULL: at 0 */
+} tremula_update;
+
+TREMULA_API void tremula_update_init(tremula_update* update, const tremula_layout* from,
+                                     const tremula_layout* to, tremula_type type);
+
 /* ---- producing ---- */
 
 /* options: NULL or YAML with the keys
@@ -176,13 +199,18 @@ TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char*
 TREMULA_API tremula_status tremula_in_field(tremula_in_stream* in, const char* name,
                                             tremula_type type, const tremula_layout* layout,
                                             int* field);
+/* Asks for a field that is changed on its way: every tremula_in_get makes data = alpha * op(field)
+ * + beta * data of its buffer, as `update` says. `from` and `from_type` are the producer's: they
+ * are not looked at. tremula_in_field with a type that is not the producer's converts as well. */
+TREMULA_API tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
+                                             const tremula_update* update, int* field);
 /* Waits for the next step: TREMULA_OK, TREMULA_END_OF_STREAM or an error. */
 TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
 /* Number of the step opened last: 0, 1, ... counted by the producer. */
 TREMULA_API tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step);
 /* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that
  * the rank does not own (ghost, padding) are left alone. After an error the contents are undefined.
- */
+ * TREMULA_MISMATCH: a value did not fit the type that was asked for; the stream goes on. */
 TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data,
                                           size_t bytes);
 /* Gives the step back to the producer's queue. */

@@ -155,6 +155,42 @@ private:
   std::shared_ptr<tremula_layout> handle_;  // shared, so that a layout is a value
 };
 
+/// What becomes of an array on its way: to = alpha * op(from) + beta * to. See tremula_update.
+struct Update {
+  std::complex<double> alpha = 1, beta = 0;
+  bool conjugate = false;
+  std::vector<int> axes = {};       ///< dimension d of `to` is axes[d] of `from`; empty: d
+  std::vector<Index> extents = {};  ///< of the part that is written; empty: all
+  std::vector<Index> from_origin = {}, to_origin = {};  ///< where it begins; empty: at 0
+
+  /// For the C interface. Valid as long as this object and the layouts.
+  tremula_update handle(const Layout* from, const Layout& to, tremula_type from_type,
+                        tremula_type to_type) const {
+    const auto dimensions = static_cast<std::size_t>(to.dimensions());
+    const auto pointer = [&](const auto& values) {
+      if (!values.empty() && values.size() != dimensions)
+        throw Error(TREMULA_INVALID_ARGUMENT,
+                    "update: expected axes, extents and origins with one number for each of the " +
+                        std::to_string(dimensions) + " dimensions; found " +
+                        std::to_string(values.size()));
+      return values.empty() ? nullptr : values.data();
+    };
+    tremula_update update;
+    tremula_update_init(&update, from != nullptr ? from->handle() : nullptr, to.handle(), to_type);
+    update.from_type = from_type;
+    update.alpha[0] = alpha.real();
+    update.alpha[1] = alpha.imag();
+    update.beta[0] = beta.real();
+    update.beta[1] = beta.imag();
+    update.conjugate = conjugate;
+    update.axes = pointer(axes);
+    update.extents = pointer(extents);
+    update.from_origin = pointer(from_origin);
+    update.to_origin = pointer(to_origin);
+    return update;
+  }
+};
+
 struct SessionOptions {
   std::optional<std::string> server;     ///< "host:port" or "file:PATH" of the server's port file
   std::optional<std::string> transport;  ///< auto, local, ofi, mpi
@@ -309,6 +345,14 @@ public:
     Field<T> field;
     detail::check(tremula_in_field(handle_.get(), name.c_str(), detail::type_of<T>(),
                                    layout.handle(), &field.number));
+    return field;
+  }
+  /// Every get makes data = alpha * op(field) + beta * data.
+  template <class T>
+  Field<T> field(const std::string& name, const Layout& layout, const Update& update) {
+    Field<T> field;
+    const auto handle = update.handle(nullptr, layout, detail::type_of<T>(), detail::type_of<T>());
+    detail::check(tremula_in_update(handle_.get(), name.c_str(), &handle, &field.number));
     return field;
   }
   StepStatus begin_step() {

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <list>
+
+#include "client/c_api.hpp"
+#include "client/config.hpp"
+#include "client/redistribution.hpp"
+#include "transport/mpi/mpi_companion.hpp"
+#include "transport/mpi/mpi_group_endpoint.hpp"
+#include "tremula/tremula_mpi.h"
+
+namespace {
+
+using namespace tremula;
+using client::Redistribution, client::Update;
+
+/// What stays with a communicator: how its ranks reach each other, and the plans used last.
+class Job {
+public:
+  explicit Job(MPI_Comm comm) : endpoint_(comm), config_(client::load_session_config("")) {}
+
+  std::unique_ptr<Redistribution> make(std::span<const Update> updates) const {
+    return std::make_unique<Redistribution>(
+        updates, endpoint_.rank(), endpoint_.size(),
+        index_calc::PlanOptions{config_.index_algorithm, config_.validate_plans});
+  }
+  Redistribution& kept(const Update& update) {
+    const auto found =
+        std::ranges::find_if(plans_, [&](const Plan& plan) { return plan.update == update; });
+    if (found != plans_.end()) {
+      plans_.splice(plans_.begin(), plans_, found);
+    } else {
+      plans_.push_front({update, make({&update, 1})});
+      if (plans_.size() > most_plans) plans_.pop_back();
+    }
+    return *plans_.front().redistribution;
+  }
+  void forget_last() { plans_.pop_front(); }
+  void run(Redistribution& redistribution, std::span<const core::BytesView> from,
+           std::span<const std::span<std::byte>> to) {
+    redistribution.run(endpoint_, from, to, core::Deadline::after(config_.step_timeout));
+  }
+
+private:
+  static constexpr std::size_t most_plans = 16;
+  struct Plan {
+    Update update;
+    std::unique_ptr<Redistribution> redistribution;
+  };
+  transport::mpi::GroupEndpoint endpoint_;
+  client::SessionConfig config_;
+  std::list<Plan> plans_;  // the one used last first
+};
+
+/// A redistribution may outlive the communicator that it was made for.
+struct SharedJob {
+  explicit SharedJob(MPI_Comm comm) : job(std::make_shared<Job>(comm)) {}
+  std::shared_ptr<Job> job;
+};
+
+std::shared_ptr<Job> job_of(MPI_Comm comm) {
+  core::expects(transport::mpi::is_running() && comm != MPI_COMM_NULL,
+                "redistribution: expected a communicator of a running MPI; found none");
+  return transport::mpi::companion<SharedJob>(comm).job;
+}
+
+Update update_of(const tremula_update* u) {
+  client::expects_pointer(u, "update");
+  client::expects_pointer(u->from, "update.from");
+  client::expects_pointer(u->to, "update.to");
+  const std::size_t dimensions = u->to->layout.dims.size();
+  core::expects(u->from->layout.dims.size() == dimensions,
+                "update: expected two layouts with as many dimensions; found others");
+  auto wanted = client::update_from(*u, dimensions);
+  Update update{.from = u->from->layout,
+                .to = u->to->layout,
+                .transformation = {.from = client::type_from(u->from_type),
+                                   .to = client::type_from(u->to_type),
+                                   .alpha = wanted.alpha,
+                                   .beta = wanted.beta,
+                                   .conjugates = wanted.conjugates},
+                .axes = std::move(wanted.axes),
+                .of_from = {},
+                .of_to = std::move(wanted.of_data)};
+  if (!update.of_to) return update;
+  std::vector<core::Index> extents = update.of_to->extents;
+  if (!update.axes.empty()) {
+    const auto back = index_calc::inverse(update.axes, dimensions);
+    for (std::size_t d = 0; d < dimensions; ++d) extents[d] = update.of_to->extents[back[d]];
+  }
+  update.of_from = {.origin = std::move(wanted.from_origin), .extents = std::move(extents)};
+  return update;
+}
+
+/// The buffers of one call.
+struct Buffers {
+  std::vector<core::BytesView> from;
+  std::vector<std::span<std::byte>> to;
+
+  void add(const void* from_data, std::size_t from_bytes, void* to_data, std::size_t to_bytes) {
+    if (from_bytes > 0) client::expects_pointer(from_data, "from");
+    if (to_bytes > 0) client::expects_pointer(to_data, "to");
+    from.push_back({static_cast<const std::byte*>(from_data), from_bytes});
+    to.push_back({static_cast<std::byte*>(to_data), to_bytes});
+  }
+};
+
+}  // namespace
+
+struct tremula_redistribution {
+  std::shared_ptr<Job> job;
+  std::unique_ptr<Redistribution> redistribution;
+};
+
+tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,
+                                           size_t count, tremula_redistribution** redistribution) {
+  return client::guarded([&] {
+    client::expects_pointer(redistribution, "redistribution");
+    auto job = job_of(comm);
+    std::vector<Update> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(update_of(updates + i));
+    auto made = job->make(all);
+    *redistribution = new tremula_redistribution{std::move(job), std::move(made)};
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_redistribution_run(tremula_redistribution* redistribution,
+                                          const void* const* from, const size_t* from_bytes,
+                                          void* const* to, const size_t* to_bytes) {
+  return client::guarded([&] {
+    client::expects_pointer(redistribution, "redistribution");
+    Buffers buffers;
+    for (std::size_t i = 0; i < redistribution->redistribution->plan().arrays().size(); ++i)
+      buffers.add(from[i], from_bytes[i], to[i], to_bytes[i]);
+    redistribution->job->run(*redistribution->redistribution, buffers.from, buffers.to);
+    return TREMULA_OK;
+  });
+}
+
+void tremula_redistribution_free(tremula_redistribution* redistribution) { delete redistribution; }
+
+tremula_status tremula_redistribution_get_statistics(
+    const tremula_redistribution* redistribution, tremula_redistribution_statistics* statistics) {
+  return client::guarded([&] {
+    client::expects_pointer(redistribution, "redistribution");
+    client::expects_pointer(statistics, "statistics");
+    const auto& s = redistribution->redistribution->statistics();
+    *statistics = {.runs = s.runs,
+                   .messages_sent = s.messages_sent,
+                   .bytes_sent = s.bytes_sent,
+                   .bytes_received = s.bytes_received,
+                   .bytes_kept = s.bytes_kept,
+                   .copied_bytes = s.copied_bytes,
+                   .plan_seconds = s.plan_seconds};
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update, const void* from,
+                                    size_t from_bytes, void* to, size_t to_bytes) {
+  return client::guarded([&] {
+    const auto job = job_of(comm);
+    Buffers buffers;
+    buffers.add(from, from_bytes, to, to_bytes);
+    auto& redistribution = job->kept(update_of(update));
+    try {
+      job->run(redistribution, buffers.from, buffers.to);
+    } catch (const core::Error&) {
+      job->forget_last();
+      throw;
+    }
+    return TREMULA_OK;
+  });
+}

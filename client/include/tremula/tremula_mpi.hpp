@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Tremula for C++, what needs MPI: arrays of one job brought from one layout to another, without a
+// server. What each call does stands in tremula_mpi.h.
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tremula/tremula_mpi.h"
+// After it, so that sessions take communicators.
+#include "tremula/tremula.hpp"
+
+namespace tremula {
+
+/// One array of a redistribution.
+struct Redistributed {
+  Layout from, to;
+  tremula_type from_type = TREMULA_F64, to_type = TREMULA_F64;
+  Update update = {};
+
+  template <class From, class To = From>
+  static Redistributed of(const Layout& from, const Layout& to, const Update& update = {}) {
+    return {from, to, detail::type_of<From>(), detail::type_of<To>(), update};
+  }
+};
+
+/// A plan that is made once and run again and again. Collective.
+class Redistribution {
+public:
+  Redistribution(MPI_Comm comm, const std::vector<Redistributed>& arrays) : count_(arrays.size()) {
+    std::vector<tremula_update> updates;
+    for (const Redistributed& a : arrays)
+      updates.push_back(a.update.handle(&a.from, a.to, a.from_type, a.to_type));
+    tremula_redistribution* handle = nullptr;
+    detail::check(tremula_redistribution_make(comm, updates.data(), updates.size(), &handle));
+    handle_.reset(handle);
+  }
+  /// Of one array.
+  template <class From, class To>
+  void operator()(std::span<const From> from, std::span<To> to) {
+    (*this)({{std::as_bytes(from)}}, {{std::as_writable_bytes(to)}});
+  }
+  /// A buffer for each array.
+  void operator()(const std::vector<std::span<const std::byte>>& from,
+                  const std::vector<std::span<std::byte>>& to) {
+    if (from.size() != count_ || to.size() != count_)
+      throw Error(TREMULA_INVALID_ARGUMENT, "redistribution: expected " + std::to_string(count_) +
+                                                " buffers on either side; found " +
+                                                std::to_string(from.size()) + " and " +
+                                                std::to_string(to.size()));
+    std::vector<const void*> sources;
+    std::vector<void*> targets;
+    std::vector<std::size_t> source_bytes, target_bytes;
+    for (std::size_t i = 0; i < count_; ++i) {
+      sources.push_back(from[i].data());
+      source_bytes.push_back(from[i].size());
+      targets.push_back(to[i].data());
+      target_bytes.push_back(to[i].size());
+    }
+    detail::check(tremula_redistribution_run(handle_.get(), sources.data(), source_bytes.data(),
+                                             targets.data(), target_bytes.data()));
+  }
+  tremula_redistribution_statistics statistics() const {
+    tremula_redistribution_statistics s{};
+    detail::check(tremula_redistribution_get_statistics(handle_.get(), &s));
+    return s;
+  }
+
+private:
+  std::size_t count_ = 0;
+  std::unique_ptr<tremula_redistribution, detail::Free<tremula_redistribution_free>> handle_;
+};
+
+/// One array, once. The plan stays with `comm`: a call that came before computes nothing again.
+template <class From, class To>
+void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_layout,
+                  std::span<const From> from, std::span<To> to, const Update& update = {}) {
+  const auto handle =
+      update.handle(&from_layout, to_layout, detail::type_of<From>(), detail::type_of<To>());
+  detail::check(tremula_redistribute(comm, &handle, from.data(), from.size_bytes(), to.data(),
+                                     to.size_bytes()));
+}
+
+}  // namespace tremula

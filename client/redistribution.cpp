@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/redistribution.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "client/mismatch.hpp"
+#include "client/wait.hpp"
+#include "core/error.hpp"
+
+namespace tremula::client {
+
+using core::BytesView;
+using Message = RedistributionPlan::Message;
+
+namespace {
+
+/// Segments of one message that are under way at a time.
+constexpr std::size_t slots_of_a_message = 4;
+/// What a rank copies to itself before it looks again whether something has come.
+constexpr std::size_t own_stretch_bytes = std::size_t{1} << 20;
+
+void check_buffers(std::span<const RedistributionPlan::Array> arrays,
+                   std::span<const BytesView> from, std::span<const std::span<std::byte>> to) {
+  core::expects(from.size() == arrays.size() && to.size() == arrays.size(), [&] {
+    return fmt::format("redistribution: expected {} buffers on either side, found {} and {}",
+                       arrays.size(), from.size(), to.size());
+  });
+  const auto check = [](const char* name, std::size_t i, Index elements, std::size_t width,
+                        std::size_t bytes) {
+    core::expects(static_cast<std::size_t>(elements) <= bytes / width, [&] {
+      return fmt::format(
+          "redistribution: expected a buffer `{}` of {} elements of {} bytes for array {}, found "
+          "{} bytes",
+          name, elements, width, i, bytes);
+    });
+  };
+  const auto overlap = [](BytesView a, BytesView b) {
+    const std::less<> before;
+    return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) &&
+           before(b.data(), a.data() + a.size());
+  };
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    check("from", i, arrays[i].from.allocated, arrays[i].from_width, from[i].size());
+    check("to", i, arrays[i].to.allocated, arrays[i].to_width, to[i].size());
+    for (std::size_t k = 0; k < arrays.size(); ++k)
+      core::expects(!overlap(to[i], from[k]) && (k <= i || !overlap(to[i], to[k])), [&] {
+        return fmt::format(
+            "redistribution: expected `to` of array {} to share no memory with the others, found "
+            "that it overlaps with one of array {}",
+            i, k);
+      });
+  }
+}
+
+}  // namespace
+
+/// One run: everything that is on its way.
+class Redistribution::Run {
+public:
+  Run(Redistribution& owner, transport::Endpoint& endpoint, std::span<const BytesView> from,
+      std::span<const std::span<std::byte>> to)
+      : plan_(owner.plan_),
+        statistics_(owner.statistics_),
+        endpoint_(endpoint),
+        from_(from),
+        to_(to) {
+    for (std::size_t i = 0; i < plan_.receives().size(); ++i)
+      incoming_.push_back(
+          {plan_.receives()[i], owner.incoming_[i], Segments(plan_, plan_.receives()[i])});
+    for (std::size_t i = 0; i < plan_.sends().size(); ++i)
+      outgoing_.push_back(
+          {plan_.sends()[i], owner.outgoing_[i], Segments(plan_, plan_.sends()[i])});
+    for (const auto& array : plan_.arrays()) {
+      const auto i = static_cast<std::size_t>(&array - plan_.arrays().data());
+      if (array.transformation.alpha == 0.0) scale(array.to, array.transformation, to[i]);
+    }
+    for (Way& way : incoming_) receive(way);
+  }
+
+  /// One turn of all that can be done without waiting.
+  Polled poll() {
+    bool has_moved = false;
+    for (Way& way : incoming_) has_moved |= take(way);
+    for (Way& way : outgoing_) has_moved |= send(way);
+    if (!has_moved) has_moved = copy_own();
+    if (has_moved) return Polled::moved;
+    const auto is_over = [](const Way& way) {
+      return way.ring.used == 0 && way.segments.is_at_end();
+    };
+    return polled(std::ranges::all_of(incoming_, is_over) &&
+                  std::ranges::all_of(outgoing_, is_over));
+  }
+
+  /// @throws core::Error mismatch if a value did not fit its new type
+  void tell_mismatch() { mismatch_.tell(); }
+
+  /// Ranks that something is still expected from, or has not been taken by.
+  std::string missing() const {
+    const auto list = [](std::span<const Way> ways) {
+      std::string text;
+      for (const Way& way : ways)
+        if (way.ring.used > 0)
+          text += (text.empty() ? "" : ", ") + std::to_string(way.message.peer);
+      return text.empty() ? "none" : text;
+    };
+    return fmt::format("still to come from ranks: {}; not taken by ranks: {}", list(incoming_),
+                       list(outgoing_));
+  }
+
+private:
+  /// A message and how far it has come.
+  struct Way {
+    const Message& message;
+    Ring& ring;
+    Segments segments;
+  };
+
+  const RedistributionPlan::Array& array_of(const Piece& piece) const {
+    return plan_.arrays()[piece.part->array];
+  }
+
+  /// The free slot for the next segment, with its pieces; null if there is none.
+  Slot* next_slot(Way& way) {
+    if (way.ring.used == slots_of_a_message || way.segments.is_at_end()) return nullptr;
+    auto& slots = way.ring.slots;
+    if (slots.size() < slots_of_a_message && way.ring.used == slots.size()) {
+      std::rotate(slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(way.ring.oldest),
+                  slots.end());
+      way.ring.oldest = 0;
+      slots.emplace_back();
+    }
+    Slot& slot = slots[(way.ring.oldest + way.ring.used) % slots.size()];
+    slot.bytes = way.segments.next(slot.pieces);
+    ++way.ring.used;
+    return &slot;
+  }
+
+  /// Where a segment lies if it needs no memory of its own.
+  std::optional<std::size_t> in_place_at(const Slot& slot) const {
+    const Piece& piece = slot.pieces.front();
+    if (slot.pieces.size() != 1 || !piece.part->contiguous_at) return std::nullopt;
+    return *piece.part->contiguous_at +
+           static_cast<std::size_t>(piece.stretch.first) * array_of(piece).from_width;
+  }
+
+  std::span<std::byte> staging(Slot& slot) const {
+    if (slot.buffer.bytes() < slot.bytes) slot.buffer = core::Buffer(slot.bytes);
+    return slot.buffer.span().first(slot.bytes);
+  }
+
+  void receive(Way& way) {
+    while (Slot* const slot = next_slot(way)) {
+      const auto at = in_place_at(*slot);
+      const auto array = slot->pieces.front().part->array;
+      const auto room = at ? to_[array].subspan(*at, slot->bytes) : staging(*slot);
+      slot->request = endpoint_.receive(way.message.peer, 0, room);
+    }
+  }
+
+  /// Unpacks what has come, and makes room for more.
+  bool take(Way& way) {
+    bool has_moved = false;
+    while (way.ring.used > 0) {
+      Slot& slot = way.ring.slots[way.ring.oldest];
+      if (!slot.request.test()) break;
+      if (slot.request.bytes() != slot.bytes)
+        throw core::Error(
+            core::Errc::mismatch,
+            fmt::format("redistribution: expected {} bytes from rank {}, found {}: all ranks must "
+                        "pass the same layouts and make the same calls in the same order",
+                        slot.bytes, way.message.peer, slot.request.bytes()));
+      unpack_all(slot);
+      statistics_.bytes_received += slot.bytes;
+      way.ring.oldest = (way.ring.oldest + 1) % way.ring.slots.size();
+      --way.ring.used;
+      receive(way);
+      has_moved = true;
+    }
+    return has_moved;
+  }
+
+  void unpack_all(Slot& slot) {
+    if (in_place_at(slot)) return;
+    for (const Piece& piece : slot.pieces) {
+      const auto& array = array_of(piece);
+      mismatch_.keep([&] {
+        unpack(piece.part->package, array.to, array.wire_order, array.transformation, piece.stretch,
+               slot.buffer.span().subspan(piece.at, piece.bytes), to_[piece.part->array]);
+      });
+    }
+    statistics_.copied_bytes += slot.bytes;
+  }
+
+  /// Forgets what is sent, and sends one segment more.
+  bool send(Way& way) {
+    bool has_moved = false;
+    while (way.ring.used > 0 && way.ring.slots[way.ring.oldest].request.test()) {
+      way.ring.oldest = (way.ring.oldest + 1) % way.ring.slots.size();
+      --way.ring.used;
+      has_moved = true;
+    }
+    Slot* const slot = next_slot(way);
+    if (slot == nullptr) return has_moved;
+    const auto at = in_place_at(*slot);
+    const auto array = slot->pieces.front().part->array;
+    const BytesView bytes = at ? from_[array].subspan(*at, slot->bytes) : pack_all(*slot);
+    slot->request = endpoint_.send(way.message.peer, 0, bytes);
+    ++statistics_.messages_sent;
+    statistics_.bytes_sent += slot->bytes;
+    return true;
+  }
+
+  BytesView pack_all(Slot& slot) {
+    const auto wire = staging(slot);
+    for (const Piece& piece : slot.pieces) {
+      const auto& array = array_of(piece);
+      pack(piece.part->package, array.from, array.wire_order, array.from_width, piece.stretch,
+           from_[piece.part->array], wire.subspan(piece.at, piece.bytes));
+    }
+    statistics_.copied_bytes += slot.bytes;
+    return wire;
+  }
+
+  /// A stretch of what stays here, while nothing else can be done.
+  bool copy_own() {
+    if (own_ == plan_.own().size()) return false;
+    const auto& part = plan_.own()[own_];
+    const auto& array = plan_.arrays()[part.array];
+    const Index most = static_cast<Index>(own_stretch_bytes / array.from_width);
+    const Index count = std::min(part.package.elements - own_first_, most);
+    mismatch_.keep([&] {
+      copy_from_peer(part.package, array.to, array.from, array.write_order, array.transformation,
+                     {.first = own_first_, .count = count}, from_[part.array], to_[part.array]);
+    });
+    const auto bytes = static_cast<std::uint64_t>(count) * array.from_width;
+    statistics_.bytes_kept += bytes;
+    statistics_.copied_bytes += bytes;
+    own_first_ += count;
+    if (own_first_ == part.package.elements) ++own_, own_first_ = 0;
+    return true;
+  }
+
+  const RedistributionPlan& plan_;
+  RedistributionStatistics& statistics_;
+  transport::Endpoint& endpoint_;
+  std::span<const BytesView> from_;
+  std::span<const std::span<std::byte>> to_;
+  std::vector<Way> incoming_, outgoing_;
+  std::size_t own_ = 0;  // the part of own() that is next, from element own_first_ on
+  Index own_first_ = 0;
+  Mismatch mismatch_;
+};
+
+Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank size,
+                               const index_calc::PlanOptions& options)
+    : plan_(updates, me, size, options),
+      outgoing_(plan_.sends().size()),
+      incoming_(plan_.receives().size()) {}
+
+void Redistribution::abandon() noexcept {
+  for (auto* rings : {&outgoing_, &incoming_}) {
+    for (Ring& ring : *rings)
+      for (Slot& slot : ring.slots) slot.request.reset();
+    // MPI cannot take back what it has begun: the memory stays.
+    static_cast<void>(new std::vector<Ring>(std::exchange(*rings, {})));
+  }
+}
+
+void Redistribution::run(transport::Endpoint& endpoint, std::span<const BytesView> from,
+                         std::span<const std::span<std::byte>> to, core::Deadline deadline) {
+  check_buffers(plan_.arrays(), from, to);
+  core::expects(outgoing_.size() == plan_.sends().size(),
+                "redistribution: expected one that has not failed, found that an earlier run of it "
+                "has: make a new one, over another communicator");
+  try {
+    Run run(*this, endpoint, from, to);
+    const auto [seconds, is_done] = wait_for([&] { return run.poll(); }, deadline, [] {});
+    if (!is_done)
+      throw core::Error(core::Errc::timed_out,
+                        fmt::format("redistribution: expected all ranks to take part within {:.1f} "
+                                    "s; {}; check that every rank makes the same calls in the same "
+                                    "order",
+                                    seconds, run.missing()));
+    ++statistics_.runs;
+    run.tell_mismatch();
+  } catch (const core::Error& e) {
+    if (e.code() != core::Errc::mismatch) abandon();
+    throw;
+  }
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Arrays of one job brought from one layout to another, again and again by one plan: no server, no
+// stream. What stays on a rank is copied once, what goes elsewhere is packed, sent and unpacked,
+// segment by segment; what lies in one piece is sent and received without a copy.
+//
+// Source: COSTA paper, Eq. (14) and section 6, "Batched Transformation".
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "client/redistribution_plan.hpp"
+#include "core/buffer.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::client {
+
+/// Of one rank since the redistribution was made. Exact.
+struct RedistributionStatistics {
+  std::uint64_t runs = 0;
+  std::uint64_t messages_sent = 0;  ///< segments of a long message count one by one
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+  std::uint64_t bytes_kept = 0;    ///< that stayed on the rank, counted as they lie in `from`
+  std::uint64_t copied_bytes = 0;  ///< by this rank's processor, counted as they lie in `from`
+  double plan_seconds = 0;
+};
+
+class Redistribution {
+public:
+  /// @throws core::Error as RedistributionPlan
+  Redistribution(std::span<const Update> updates, Rank me, Rank size,
+                 const index_calc::PlanOptions& options = {});
+  /// Collective. Returns when `from` may be changed and all of `to` is there.
+  /// @param endpoint  reaches the ranks of the job by their numbers; nobody else sends by it now
+  /// @param from, to  a buffer for each update; may not overlap
+  /// @throws core::Error invalid_argument before anything is moved if a buffer is too short or two
+  /// overlap; mismatch, when all is done, if a value did not fit its new type; timed_out naming the
+  /// peers that are missing and other errors, after which the redistribution is of no use and
+  /// `from` and `to` must stay. `to` is undefined after an error.
+  void run(transport::Endpoint& endpoint, std::span<const core::BytesView> from,
+           std::span<const std::span<std::byte>> to, core::Deadline deadline);
+
+  const RedistributionPlan& plan() const noexcept { return plan_; }
+  const RedistributionStatistics& statistics() const noexcept { return statistics_; }
+
+private:
+  class Run;
+  void abandon() noexcept;
+  /// Memory for one segment, and what is in it.
+  struct Slot {
+    core::Buffer buffer;
+    std::vector<Piece> pieces;
+    std::size_t bytes = 0;
+    transport::Request request;
+  };
+  /// Of one message: those in use are `oldest` and the `used - 1` after it.
+  struct Ring {
+    std::vector<Slot> slots;
+    std::size_t oldest = 0, used = 0;
+  };
+
+  RedistributionPlan plan_;
+  std::vector<Ring> outgoing_, incoming_;  // shape: [message]
+  RedistributionStatistics statistics_;
+};
+
+}  // namespace tremula::client

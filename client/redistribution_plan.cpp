@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/redistribution_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "index_calc/runs.hpp"
+
+namespace tremula::client {
+
+using index_calc::inverse, index_calc::LocalPart, index_calc::Layout, index_calc::Order;
+
+namespace {
+
+/// What segments to and from all peers may take together, four of each.
+constexpr std::size_t all_segments_bytes = std::size_t{32} << 20;
+constexpr std::size_t longest_segment = std::size_t{1} << 20,
+                      shortest_segment = std::size_t{16} << 10;
+
+struct View {
+  Layout layout;
+  LocalPart part;
+};
+
+View view_of(const Layout& layout, const std::optional<index_calc::Selection>& selection, Rank me) {
+  if (!selection) return {layout, local_part(layout, me)};
+  return {selected(layout, *selection), selected_part(layout, *selection, me)};
+}
+
+Order closest_order(const LocalPart& part) {
+  return part.stride[0] < part.stride[part.dimensions - 1] ? Order::column : Order::row;
+}
+
+}  // namespace
+
+RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
+                                       const index_calc::PlanOptions& options) {
+  arrays_.reserve(updates.size());
+  for (std::size_t i = 0; i < updates.size(); ++i) try {
+      validate_for_group(updates[i].from, size);
+      validate_for_group(updates[i].to, size);
+      add(updates[i], me, options);
+    } catch (const core::Error& e) {
+      if (updates.size() == 1) throw;
+      throw core::Error(e.code(), fmt::format("array {}: {}", i, e.what()));
+    }
+  segment_bytes_ = std::clamp(all_segments_bytes / (8 * static_cast<std::size_t>(size)),
+                              shortest_segment, longest_segment);
+  add_messages(me, size);
+}
+
+void RedistributionPlan::add(const Update& update, Rank me,
+                             const index_calc::PlanOptions& options) {
+  validate(update.transformation);
+  const View from = view_of(update.from, update.of_from, me);
+  View to = view_of(update.to, update.of_to, me);
+  if (!update.axes.empty()) {
+    const auto back = inverse(update.axes, to.layout.dims.size());
+    to = {permuted(to.layout, back), permuted(to.part, back)};
+  }
+  const auto plan = [&](const Layout& mine, const Layout& theirs) {
+    return options.validate ? make_validated_plan(mine, theirs, me)
+                            : make_plan(mine, theirs, me, options.algorithm);
+  };
+  arrays_.push_back({.transformation = update.transformation,
+                     .outgoing = plan(from.layout, to.layout),
+                     .incoming = plan(to.layout, from.layout),
+                     .from = from.part,
+                     .to = to.part,
+                     .wire_order = update.from.storage_order,
+                     .write_order = to.part.elements > 0 ? closest_order(to.part) : Order::row,
+                     .from_width = core::element_bytes(update.transformation.from),
+                     .to_width = core::element_bytes(update.transformation.to)});
+}
+
+void RedistributionPlan::add_messages(Rank me, Rank size) {
+  const auto distance = [&](Rank peer) { return peer > me ? peer - me : peer - me + size; };
+  std::map<Rank, Message> outgoing, incoming;  // by distance
+  const auto put = [&](std::map<Rank, Message>& messages, Part part, std::size_t width) {
+    Message& message = messages[distance(part.package.peer)];
+    message.peer = part.package.peer;
+    message.bytes += static_cast<std::size_t>(part.package.elements) * width;
+    message.parts.push_back(std::move(part));
+  };
+  const auto byte_of = [](std::optional<Index> element, std::size_t width) {
+    return element ? std::optional(static_cast<std::size_t>(*element) * width) : std::nullopt;
+  };
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const Array& a = arrays_[i];
+    if (a.transformation.alpha == 0.0) continue;  // nothing of `from` is needed
+    for (std::size_t k = 0; k < a.outgoing.size(); ++k)
+      if (const auto package = a.outgoing[k]; package.peer != me)
+        put(outgoing,
+            {i, package, byte_of(begin_of_only_run(package, a.from, a.wire_order), a.from_width)},
+            a.from_width);
+    for (std::size_t k = 0; k < a.incoming.size(); ++k) {
+      const auto package = a.incoming[k];
+      if (package.peer == me) {
+        own_.push_back({i, package, std::nullopt});
+        continue;
+      }
+      const auto begin = a.transformation.is_copy() ? begin_of_only_run(package, a.to, a.wire_order)
+                                                    : std::nullopt;
+      put(incoming, {i, package, byte_of(begin, a.to_width)}, a.from_width);
+    }
+  }
+  for (auto& [_, message] : outgoing) sends_.push_back(std::move(message));
+  for (auto& [_, message] : incoming) receives_.push_back(std::move(message));
+}
+
+std::size_t Segments::next(std::vector<Piece>& pieces) {
+  pieces.clear();
+  std::size_t bytes = 0;
+  for (; part_ < message_.parts.size(); ++part_, first_ = 0) {
+    const auto& part = message_.parts[part_];
+    const std::size_t width = plan_.arrays()[part.array].from_width;
+    const auto room = static_cast<Index>((plan_.segment_bytes() - bytes) / width);
+    const Index count = std::min(part.package.elements - first_, room);
+    if (count > 0) {
+      pieces.push_back({.part = &part,
+                        .stretch = {.first = first_, .count = count},
+                        .at = bytes,
+                        .bytes = static_cast<std::size_t>(count) * width});
+      bytes += pieces.back().bytes;
+      first_ += count;
+    }
+    if (first_ < part.package.elements) break;
+  }
+  return bytes;
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// All that one rank of a job moves when arrays go from one layout of the job to another. Pure: no
+// transport, no memory moved.
+//
+// The producer's layout gives the dimensions and the wire order; the consumer's is seen in the
+// producer's dimensions. So a transposition is no matter of the plan: it is done where a part is
+// unpacked, by the strides of the consumer's part.
+//
+// Between two ranks goes one message: the packages of all updates one after the other, without
+// headers. A long one goes in segments, cut alike on both sides.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "index_calc/plan_cache.hpp"
+#include "index_calc/transform.hpp"
+#include "index_calc/view.hpp"
+
+namespace tremula::client {
+
+using core::Index, core::Rank;
+
+/// One array, or two: `to` = alpha * op(`from`) + beta * `to`, as `transformation` says.
+struct Update {
+  index_calc::Layout from, to;
+  index_calc::Transformation transformation{};
+  /// Dimension d of `to` is dimension axes[d] of `from`; empty: the same order.
+  std::vector<std::size_t> axes{};
+  /// What is taken and what is written; empty: all.
+  std::optional<index_calc::Selection> of_from{}, of_to{};
+  friend bool operator==(const Update&, const Update&) = default;
+};
+
+class RedistributionPlan {
+public:
+  struct Array {
+    index_calc::Transformation transformation;
+    index_calc::Plan outgoing, incoming;
+    index_calc::LocalPart from, to;  ///< `to` in the dimensions of `from`
+    index_calc::Order wire_order = index_calc::Order::row;
+    index_calc::Order write_order = index_calc::Order::row;  ///< in which `to` is written best
+    std::size_t from_width = 0, to_width = 0;                ///< bytes of an element
+  };
+  /// The elements of one update in a message.
+  struct Part {
+    std::size_t array = 0;
+    index_calc::Package package;
+    /// Byte of the buffer where it begins if it lies there in one piece as on the wire.
+    std::optional<std::size_t> contiguous_at;
+  };
+  struct Message {
+    Rank peer = 0;
+    std::vector<Part> parts;  ///< in the order of the updates
+    std::size_t bytes = 0;
+  };
+
+  /// @param size  ranks of the job
+  /// @throws core::Error as make_plan, and naming the update that no group of `size` ranks can make
+  RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
+                     const index_calc::PlanOptions& options = {});
+  RedistributionPlan(const RedistributionPlan&) = delete;  // messages refer to plans
+
+  std::span<const Array> arrays() const noexcept { return arrays_; }
+  /// Beginning with the next rank, and going round. None is empty.
+  std::span<const Message> sends() const noexcept { return sends_; }
+  std::span<const Message> receives() const noexcept { return receives_; }
+  /// What stays on this rank.
+  std::span<const Part> own() const noexcept { return own_; }
+  /// Most bytes that are sent at once. The same on all ranks.
+  std::size_t segment_bytes() const noexcept { return segment_bytes_; }
+
+private:
+  void add(const Update& update, Rank me, const index_calc::PlanOptions& options);
+  void add_messages(Rank me, Rank size);
+
+  std::vector<Array> arrays_;
+  std::vector<Message> sends_, receives_;
+  std::vector<Part> own_;
+  std::size_t segment_bytes_ = 0;
+};
+
+/// A stretch of a part that goes in one segment.
+struct Piece {
+  const RedistributionPlan::Part* part = nullptr;
+  index_calc::Stretch stretch;
+  std::size_t at = 0;  ///< byte of the segment
+  std::size_t bytes = 0;
+};
+
+/// Cuts a message into segments.
+class Segments {
+public:
+  Segments(const RedistributionPlan& plan, const RedistributionPlan::Message& message)
+      : plan_(plan), message_(message) {}
+  bool is_at_end() const noexcept { return part_ == message_.parts.size(); }
+  /// Fills `pieces` with those of the next segment.
+  /// @pre not at the end
+  /// @return bytes of the segment
+  std::size_t next(std::vector<Piece>& pieces);
+
+private:
+  const RedistributionPlan& plan_;
+  const RedistributionPlan::Message& message_;
+  std::size_t part_ = 0;
+  Index first_ = 0;  // element of the part
+};
+
+}  // namespace tremula::client

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields that a consumer wants transposed, scaled, converted or in part, in every way that an
+// exchange has. The oracle is the one of redistributions inside one job.
+#include <fmt/format.h>
+
+#include "client/field_update.hpp"
+#include "core/error.hpp"
+#include "tests/client/coupling.hpp"
+#include "tests/client/redistribution_case.hpp"
+
+namespace tremula::client {
+namespace {
+
+using testing::Case, testing::Random;
+
+/// Bytes of an application, in memory of either kind.
+class Array {
+public:
+  Array(const std::vector<std::byte>& bytes, bool is_shared) : own_(bytes) {
+    if (!is_shared || bytes.empty()) return;
+    shared_ = transport::local::allocate(bytes.size());
+    std::ranges::copy(bytes, shared_);
+  }
+  ~Array() {
+    if (shared_ != nullptr) transport::local::deallocate(shared_);
+  }
+  Array(const Array&) = delete;
+  std::span<std::byte> bytes() { return {shared_ != nullptr ? shared_ : own_.data(), own_.size()}; }
+
+private:
+  std::vector<std::byte> own_;
+  std::byte* shared_ = nullptr;
+};
+
+struct Way {
+  const char* name;
+  int queue_depth;
+  IsNear is_near;
+  bool out_is_shared, in_is_shared, is_async, lets_read;
+};
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
+
+const IsNear all = [](Rank, Rank) { return true; };
+const IsNear none = [](Rank, Rank) { return false; };
+const IsNear some = [](Rank p, Rank c) { return (p + c) % 2 == 0; };
+
+class ExchangeUpdates : public ::testing::TestWithParam<Way> {};
+
+INSTANTIATE_TEST_SUITE_P(, ExchangeUpdates,
+                         ::testing::Values(Way{"sent", 2, none, false, false, false, false},
+                                           Way{"packed", 2, all, false, false, false, false},
+                                           Way{"local", 2, all, true, false, true, false},
+                                           Way{"into_the_consumer_or_by_ring", 0, all, false, true,
+                                               false, false},
+                                           Way{"by_pieces", 0, none, false, false, false, false},
+                                           Way{"read", 0, none, true, false, false, true},
+                                           Way{"near_and_far", 0, some, true, true, false, true}),
+                         [](const auto& way) { return std::string(way.param.name); });
+
+template <class Poll>
+void soon(Coupling& k, Poll&& poll) {
+  for (int i = 0; i < 10000; ++i) {
+    if (poll()) return;
+    for (auto& out : k.outs) out->is_idle();
+  }
+  FAIL() << "expected to be ready soon";
+}
+
+TEST_P(ExchangeUpdates, GiveWhatTheOracleSays) {
+  const Way& way = GetParam();
+  Random random;
+  for (int c = 0; c < 60; ++c) {
+    const auto m = static_cast<Rank>(random.in(1, 4)), n = static_cast<Rank>(random.in(1, 4));
+    const Case wanted(random, m, n);
+    SCOPED_TRACE(fmt::format("case {}, {} to {} ranks:\n{}", c, m, n, wanted.text()));
+    const auto fields = wanted.updates.size();
+    std::vector<proto::Field> from, to;
+    const auto target_of = [&](std::size_t f, Rank rank, proto::Field& field) {
+      const Update& u = wanted.updates[f];
+      FieldUpdate update{.alpha = u.transformation.alpha,
+                         .beta = u.transformation.beta,
+                         .conjugates = u.transformation.conjugates,
+                         .axes = u.axes,
+                         .of_data = u.of_to,
+                         .from_origin = {}};
+      if (u.of_from) update.from_origin = u.of_from->origin;
+      field = {.name = fmt::format("f{}", f), .type = u.transformation.to, .layout = u.to};
+      return apply(update, field, rank);
+    };
+    for (std::size_t f = 0; f < fields; ++f) {
+      from.push_back({.name = fmt::format("f{}", f),
+                      .type = wanted.updates[f].transformation.from,
+                      .layout = wanted.updates[f].from});
+      target_of(f, 0, to.emplace_back());
+    }
+    EXPECT_NO_THROW(proto::check_compatible(proto::decode(proto::encode(to)), from, "s", "c", "p"));
+    Network network;
+    Coupling k(network, from, to, way.queue_depth, way.is_near, 1, m, n, [&](Rank rank) {
+      std::vector<Target> targets;
+      proto::Field ignored;
+      for (std::size_t f = 0; f < fields; ++f) targets.push_back(target_of(f, rank, ignored));
+      return targets;
+    });
+    for (auto& end : k.out_ends) end->lets_read = way.lets_read;
+    for (std::uint64_t step = 0; step < 2; ++step) {
+      std::vector<std::unique_ptr<Array>> given;
+      for (std::size_t r = 0; r < k.outs.size(); ++r) {
+        soon(k, [&] { return k.outs[r]->is_ready(step); });
+        const auto parts = wanted.from(static_cast<Rank>(r));
+        for (std::size_t f = 0; f < fields; ++f) {
+          given.push_back(std::make_unique<Array>(parts[f], way.out_is_shared));
+          k.outs[r]->put(step, f, given.back()->bytes(), way.is_async);
+        }
+        k.outs[r]->send(step);
+      }
+      for (std::size_t r = 0; r < k.ins.size(); ++r) {
+        soon(k, [&] { return k.ins[r]->is_complete(); });
+        const auto before = wanted.to_before(static_cast<Rank>(r)),
+                   after = wanted.to_after(static_cast<Rank>(r));
+        for (std::size_t f = 0; f < fields; ++f) {
+          Array got(before[f], way.in_is_shared);
+          soon(k, [&] { return k.ins[r]->fetch_some(f, got.bytes()); });
+          EXPECT_NO_THROW(k.ins[r]->tell_mismatch());
+          ASSERT_TRUE(std::ranges::equal(got.bytes(), after[f]))
+              << "consumer rank " << r << ", field " << f;
+        }
+        soon(k, [&] { return k.ins[r]->can_finish_step(); });
+        k.ins[r]->finish_step();
+      }
+      for (auto& out : k.outs) soon(k, [&] { return out->is_credited(step + 1); });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tremula::client

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Redistributions inside one job of MPI, through what an application sees: the public headers
+// alone. The cases and the oracle are those of redistribution_case.hpp.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <tremula/tremula_mpi.hpp>
+
+#include "tests/client/redistribution_case.hpp"
+
+namespace {
+
+using namespace tremula;
+using client::testing::Case, client::testing::Random;
+
+int rank_in(MPI_Comm comm) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  return rank;
+}
+int size_of(MPI_Comm comm) {
+  int size = 0;
+  MPI_Comm_size(comm, &size);
+  return size;
+}
+
+/// One seed on all ranks.
+Random common_random() {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  unsigned seed =
+      given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
+  MPI_Bcast(&seed, 1, MPI_UNSIGNED, 0, MPI_COMM_WORLD);
+  setenv("TREMULA_TEST_SEED", std::to_string(seed).c_str(), 1);
+  return Random();
+}
+
+Redistributed array_of(const client::Update& u) {
+  const auto& t = u.transformation;
+  Redistributed array{.from = Layout::parse(to_string(u.from)),
+                      .to = Layout::parse(to_string(u.to)),
+                      .from_type = static_cast<tremula_type>(t.from),
+                      .to_type = static_cast<tremula_type>(t.to),
+                      .update = {.alpha = t.alpha, .beta = t.beta, .conjugate = t.conjugates}};
+  array.update.axes.assign(u.axes.begin(), u.axes.end());
+  if (u.of_to) {
+    array.update.extents = u.of_to->extents;
+    array.update.to_origin = u.of_to->origin;
+    array.update.from_origin = u.of_from->origin;
+  }
+  return array;
+}
+
+TEST(RedistributionByMpi, GivesWhatTheOracleSays) {
+  Random random = common_random();
+  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  for (int i = 0; i < 60; ++i) {
+    const Case wanted(random, size);
+    std::vector<Redistributed> arrays;
+    for (const auto& update : wanted.updates) arrays.push_back(array_of(update));
+    Redistribution redistribution(MPI_COMM_WORLD, arrays);
+    const auto from = wanted.from(me), expected = wanted.to_after(me);
+    for (int round = 0; round < 2; ++round) {
+      auto to = wanted.to_before(me);
+      redistribution({from.begin(), from.end()}, {to.begin(), to.end()});
+      ASSERT_EQ(to, expected) << "case " << i << "\n" << wanted.text();
+    }
+    EXPECT_EQ(redistribution.statistics().bytes_sent, 2 * wanted.bytes_sent(me));
+    auto once = wanted.to_before(me);
+    const auto& a = arrays[0];
+    const auto handle = a.update.handle(&a.from, a.to, a.from_type, a.to_type);
+    ASSERT_EQ(tremula_redistribute(MPI_COMM_WORLD, &handle, from[0].data(), from[0].size(),
+                                   once[0].data(), once[0].size()),
+              TREMULA_OK)
+        << tremula_last_error();
+    ASSERT_EQ(once[0], expected[0]) << "case " << i << "\n" << wanted.text();
+  }
+}
+
+/// Megabytes that the process has in memory.
+double resident() {
+  long all = 0, pages = 0;
+  std::ifstream("/proc/self/statm") >> all >> pages;
+  return static_cast<double>(pages) * 4096 / 1e6;
+}
+
+TEST(RedistributionByMpi, LeavesNothingBehind) {
+  const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
+  const auto rows = Layout::block({.shape = {64, 64}, .grid = {size, 1}}),
+             columns = Layout::block({.shape = {64, 64}, .grid = {1, size}});
+  std::vector<double> from(static_cast<std::size_t>(rows.local(me).allocated)),
+      to(static_cast<std::size_t>(columns.local(me).allocated));
+  const auto call = [&](MPI_Comm comm) {
+    redistribute(comm, rows, columns, std::span<const double>(from), std::span(to));
+  };
+  const auto grow = [&](int communicators, int calls) {
+    for (int i = 0; i < communicators; ++i) {
+      MPI_Comm comm = MPI_COMM_NULL;
+      MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+      call(comm);
+      MPI_Comm_free(&comm);
+    }
+    for (int i = 0; i < calls; ++i) call(MPI_COMM_WORLD);
+  };
+  grow(100, 2000);
+  const double before = resident();
+  grow(300, 8000);
+  EXPECT_LT(resident() - before, 4.0);  // 300 communicators kept would be some 20 MB
+}
+
+TEST(RedistributionByMpi, OutlivesTheCommunicatorItWasMadeFor) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const int size = size_of(comm), me = rank_in(comm);
+  const auto block = Layout::block({.shape = {2 * size}, .grid = {size}}),
+             cyclic = Layout::block_cyclic({.shape = {2 * size}, .grid = {size}, .block = {1}});
+  Redistribution redistribution(comm, {Redistributed::of<int>(block, cyclic)});
+  MPI_Comm_free(&comm);
+  const std::vector<int> from{2 * me, 2 * me + 1};
+  std::vector<int> to(2);
+  redistribution(std::span<const int>(from), std::span(to));
+  EXPECT_EQ(to, (std::vector<int>{me, me + size}));
+}
+
+}  // namespace

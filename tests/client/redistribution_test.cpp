@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Redistributions inside one job, its ranks threads that reach each other by loopback. What the
+// oracle says must be in every cell of every rank's buffers, bit by bit, and the bytes that were
+// sent are counted.
+#include "client/redistribution.hpp"
+
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <thread>
+
+#include "core/error.hpp"
+#include "tests/client/redistribution_case.hpp"
+#include "transport/loopback/loopback.hpp"
+
+namespace tremula::client {
+namespace {
+
+using index_calc::Layout, testing::Case, testing::Random;
+using transport::Loopback, transport::Network, transport::Side;
+
+/// What a rank sends by and what it receives by: loopback has two sides.
+class Both final : public transport::Endpoint {
+public:
+  explicit Both(Loopback& loopback)
+      : out_(loopback.open("loopback", Side::producer)),
+        in_(loopback.open("loopback", Side::consumer)) {}
+  transport::Address out_address() const { return out_->address(); }
+  transport::Address address() const override { return in_->address(); }
+  void connect(std::span<const transport::Address> peers, core::Deadline deadline) override {
+    out_->connect(peers, deadline);
+  }
+  void connect_in(std::span<const transport::Address> peers) {
+    in_->connect(peers, core::Deadline::after(5));
+  }
+  transport::Request send(Rank peer, transport::Tag tag, core::BytesView bytes) override {
+    return out_->send(peer, tag, bytes);
+  }
+  transport::Request receive(Rank peer, transport::Tag tag, std::span<std::byte> bytes) override {
+    return in_->receive(peer, tag, bytes);
+  }
+  void progress() override { out_->progress(), in_->progress(); }
+
+private:
+  std::unique_ptr<transport::Endpoint> out_, in_;
+};
+
+/// All ranks of a job, a thread each.
+class Job {
+public:
+  explicit Job(Rank size) : loopback_(network_) {
+    std::vector<transport::Address> outs, ins;
+    for (Rank r = 0; r < size; ++r) {
+      endpoints_.push_back(std::make_unique<Both>(loopback_));
+      outs.push_back(endpoints_.back()->out_address());
+      ins.push_back(endpoints_.back()->address());
+    }
+    for (auto& endpoint : endpoints_) {
+      endpoint->connect(ins, core::Deadline::after(5));
+      endpoint->connect_in(outs);
+    }
+  }
+  Rank size() const { return static_cast<Rank>(endpoints_.size()); }
+
+  /// Calls action(rank, endpoint) on every rank at a time; what they threw, "" if nothing.
+  template <class Action>
+  std::vector<std::string> run(Action&& action) {
+    std::vector<std::string> failures(endpoints_.size());
+    std::vector<std::thread> threads;
+    for (std::size_t r = 0; r < endpoints_.size(); ++r)
+      threads.emplace_back([&, r] {
+        try {
+          action(static_cast<Rank>(r), *endpoints_[r]);
+        } catch (const std::exception& e) {
+          failures[r] = e.what();
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    return failures;
+  }
+
+private:
+  Network network_{1024};
+  Loopback loopback_;
+  std::vector<std::unique_ptr<Both>> endpoints_;
+};
+
+std::vector<core::BytesView> views(const std::vector<std::vector<std::byte>>& buffers) {
+  return {buffers.begin(), buffers.end()};
+}
+std::vector<std::span<std::byte>> spans(std::vector<std::vector<std::byte>>& buffers) {
+  return {buffers.begin(), buffers.end()};
+}
+
+TEST(Redistribution, GivesWhatTheOracleSays) {
+  Random random;
+  for (int i = 0; i < 150; ++i) {
+    Job job(static_cast<Rank>(random.in(1, 6)));
+    const Case wanted(random, job.size());
+    const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+      Redistribution redistribution(wanted.updates, me, job.size(), {.validate = true});
+      const auto from = wanted.from(me), expected = wanted.to_after(me);
+      for (int round = 0; round < 2; ++round) {
+        auto to = wanted.to_before(me);
+        redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+        if (to != expected) throw std::runtime_error("wrong elements");
+      }
+      const auto& s = redistribution.statistics();
+      EXPECT_EQ(s.runs, 2u);
+      EXPECT_EQ(s.bytes_sent, 2 * wanted.bytes_sent(me));
+    });
+    for (std::size_t r = 0; r < failures.size(); ++r)
+      ASSERT_EQ(failures[r], "") << "rank " << r << " of case " << i << "\n" << wanted.text();
+  }
+}
+
+Layout parse(const char* text) { return Layout::parse(text); }
+
+TEST(Redistribution, CutsLongMessagesIntoSegments) {
+  Job job(2);
+  const Update update{.from = parse("shape=2500x1001 grid=2x1"),
+                      .to = parse("shape=2500x1001 grid=1x2 store=column")};
+  const auto number = [](Index i, Index j) { return static_cast<double>(i * 1001 + j); };
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution({&update, 1}, me, 2);
+    const Index rows = 1250, columns = me == 0 ? 501 : 500, first_column = me == 0 ? 0 : 501;
+    std::vector<std::vector<std::byte>> from(1), to(1);
+    from[0].resize(static_cast<std::size_t>(rows * 1001 * 8));
+    to[0].resize(static_cast<std::size_t>(2500 * columns * 8));
+    for (Index i = 0; i < rows; ++i)
+      for (Index j = 0; j < 1001; ++j) {
+        const double value = number(me * rows + i, j);
+        std::memcpy(from[0].data() + (i * 1001 + j) * 8, &value, 8);
+      }
+    redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+    for (Index j = 0; j < columns; ++j)
+      for (Index i = 0; i < 2500; ++i) {
+        double value = 0;
+        std::memcpy(&value, to[0].data() + (j * 2500 + i) * 8, 8);
+        if (value != number(i, first_column + j)) throw std::runtime_error("a wrong element");
+      }
+    const auto bytes = static_cast<std::uint64_t>(rows * (1001 - columns) * 8);
+    const auto& s = redistribution.statistics();
+    EXPECT_EQ(s.bytes_sent, bytes);
+    const auto segment = redistribution.plan().segment_bytes();
+    EXPECT_EQ(s.messages_sent, (bytes + segment - 1) / segment);
+    EXPECT_GT(s.messages_sent, 4u);
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+TEST(Redistribution, SendsOneMessageForAllArraysAndCopiesNothingThatLiesInOnePiece) {
+  Job job(2);
+  const std::vector<Update> updates(
+      3, {.from = parse("shape=8x8 grid=2x1"), .to = parse("shape=8x8 grid=2x1 members=1/0")});
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution batch(updates, me, 2), single({updates.data(), 1}, me, 2);
+    std::vector<std::vector<std::byte>> from(3, std::vector<std::byte>(256)), to = from;
+    batch.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+    EXPECT_EQ(batch.statistics().messages_sent, 1u);
+    EXPECT_EQ(batch.statistics().bytes_sent, 3 * 256u);
+    from.resize(1), to.resize(1);
+    single.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+    EXPECT_EQ(single.statistics().messages_sent, 1u);
+    EXPECT_EQ(single.statistics().copied_bytes, 0u);
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+TEST(Redistribution, TellsWhoIsMissing) {
+  Job job(3);
+  const Update update{.from = parse("shape=9 grid=3 block=1"), .to = parse("shape=9 grid=3")};
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    if (me == 1) return;
+    Redistribution redistribution({&update, 1}, me, 3);
+    std::vector<std::vector<std::byte>> from{std::vector<std::byte>(24)}, to = from;
+    const auto run = [&] {
+      redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(0.2));
+    };
+    try {
+      run();
+    } catch (const core::Error& e) {
+      EXPECT_EQ(e.code(), core::Errc::timed_out);
+      EXPECT_NE(std::string(e.what()).find("to come from ranks: 1;"), std::string::npos)
+          << e.what();
+      EXPECT_THROW(run(), core::Error);  // it has failed before
+      return;
+    }
+    throw std::runtime_error("nothing was missed");
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(3));
+}
+
+TEST(Redistribution, GoesOnAfterAValueThatDoesNotFit) {
+  Job job(2);
+  const Update update{
+      .from = parse("shape=4 grid=2"),
+      .to = parse("shape=4 grid=2 members=1/0"),
+      .transformation = {.from = core::ElementType::i16, .to = core::ElementType::i8}};
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution({&update, 1}, me, 2);
+    std::vector<std::vector<std::byte>> from{std::vector<std::byte>(4)},
+        to{std::vector<std::byte>(2)};
+    const auto run = [&] {
+      redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+    };
+    from[0][1] = std::byte{me == 0};  // 256
+    if (me == 1)
+      EXPECT_THROW(run(), core::Error);
+    else
+      run();
+    from[0][1] = std::byte{0};
+    from[0][0] = std::byte{5};
+    run();
+    EXPECT_EQ(to[0][0], std::byte{5});
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+/// What the plan or the run of `update` refuses on rank 0 of one.
+std::string refusal(const Update& update, std::size_t from_bytes = 1 << 10,
+                    std::size_t to_bytes = 1 << 10) {
+  Job job(1);
+  return job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution({&update, 1}, me, 1);
+    std::vector<std::vector<std::byte>> from{std::vector<std::byte>(from_bytes)},
+        to{std::vector<std::byte>(to_bytes)};
+    redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(5));
+  })[0];
+}
+
+TEST(Redistribution, RefusesWhatCannotBe) {
+  const Layout a = parse("shape=4x3 grid=1x1"), b = parse("shape=3x4 grid=1x1");
+  EXPECT_EQ(refusal({.from = a, .to = a}), "");
+  EXPECT_NE(refusal({.from = a, .to = b}), "");
+  EXPECT_EQ(refusal({.from = a, .to = b, .axes = {1, 0}}), "");
+  EXPECT_NE(refusal({.from = a, .to = a, .axes = {0, 0}}), "");
+  EXPECT_NE(refusal({.from = a, .to = a, .axes = {0}}), "");
+  EXPECT_NE(refusal({.from = a, .to = a, .axes = {0, 2}}), "");
+  EXPECT_NE(refusal({.from = a, .to = parse("shape=4x3 grid=1x2")}), "");  // more ranks than one
+  EXPECT_NE(refusal({.from = a, .to = a}, 95), "");
+  EXPECT_NE(refusal({.from = a, .to = a}, 96, 95), "");
+  EXPECT_NE(refusal({.from = a, .to = a, .of_from = testing::Selection{{2, 0}, {3, 3}}}), "");
+  EXPECT_NE(refusal({.from = a, .to = a, .of_from = testing::Selection{{2, 0}, {2, 3}}}), "");
+  Job job(1);
+  const Update update{.from = a, .to = a};
+  const auto failure = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution({&update, 1}, me, 1);
+    std::vector<std::byte> buffer(150);
+    const std::vector<core::BytesView> from{core::BytesView(buffer).first(96)};
+    const std::vector<std::span<std::byte>> to{std::span(buffer).subspan(54)};
+    redistribution.run(endpoint, from, to, core::Deadline::after(5));
+  })[0];
+  EXPECT_NE(failure.find("overlap"), std::string::npos) << failure;
+}
+
+}  // namespace
+}  // namespace tremula::client
