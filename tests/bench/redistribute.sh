@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# ./dev bench redistribute: redistributions inside one job beside the distribution's pdgemr2d and pdtran, turn by turn in
+# the same processes; every element of every round is verified. Prints a table, writes BIN's figures to OUT as CSV.
+#
+#   redistribute.sh BIN OUT [MOST]     MOST: largest extent, default 8192
+set -euo pipefail
+bin=$1 out=$2 most=${3:-8192}
+mkdir -p "$out"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+csv=$out/redistribute.csv table=$out/redistribute.txt
+echo "op,extent,from_block,to_block,processes,leading,first_s,kept_s,bare_s,scalapack_s,memcpy_s" >"$csv"
+
+# grid PROCESSES: rows and columns of a grid that is as square as can be.
+grid() { case $1 in 2) echo "2 1" ;; 4) echo "2 2" ;; 16) echo "4 4" ;; esac; }
+
+# measure OP EXTENT FROM_BLOCK TO_BLOCK PROCESSES LEADING ROUNDS; blocks as 32x32
+measure() {
+  local op=$1 n=$2 from=$3 to=$4 processes=$5 leading=$6 rounds=$7
+  [ "$n" -le "$most" ] || return 0
+  local figures
+  # shellcheck disable=SC2046,SC2086  # words on purpose
+  figures=$(timeout 600 mpirun --oversubscribe --bind-to none -n "$processes" "$bin/tremula_redistribute_bench" \
+    "$op" "$n" ${from/x/ } $(grid "$processes") ${to/x/ } $(grid "$processes") "$leading" "$rounds")
+  echo "$op,$n,$from,$to,$processes,$leading,${figures// /,}" >>"$csv"
+  awk -v name="$op $n $from to $to, $processes processes" -v leading="$leading" '{
+    if (leading > 0) name = name ", leading " leading
+    printf "%-58s %9.3f ms %9.3f ms %6.2f %9.2f %9.2f %9.2f\n", name, 1000*$2, 1000*$4, $4/$2, $4/$3, $5/$2, $1/$2
+  }' <<<"$figures" | tee -a "$table"
+}
+
+{
+  echo "Seconds from the first process's begin to the last one's end, medians. ratio: ScaLAPACK's time by Tremula's, with a"
+  echo "kept plan and by tremula_redistribute; memcpy: part of the speed of copying the local parts; first: first call of a"
+  echo "process, its plan and all set-up included, by a later one."
+  printf '%-58s %12s %12s %6s %9s %9s %9s\n' "" "Tremula" "ScaLAPACK" "ratio" "no plan" "memcpy" "first"
+} | tee "$table"
+
+measure copy 64 8x8 16x16 2 0 301
+for processes in 2 4 16; do
+  for n in 1000 4000 8000; do
+    rounds=$((n > 4000 ? 5 : n > 1000 ? 9 : 41))
+    measure copy $n 32x32 128x128 $processes 0 $rounds
+    measure copy $n 30x50 654x321 $processes 0 $rounds
+    measure tran $n 32x32 128x128 $processes 0 $rounds
+    measure tran $n 30x50 654x321 $processes 0 $rounds
+  done
+  for block in 1 4 8; do
+    measure copy 4000 ${block}x$block 64x64 $processes 0 7
+  done
+  for n in 4096 8192; do
+    measure tran $n 64x64 64x64 $processes $n $((n > 4096 ? 5 : 9))
+  done
+  measure copy3 2000 32x32 128x128 $processes 0 9
+done
+echo "$csv $table"
