@@ -1,57 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <chrono>
-#include <list>
-
 #include "client/c_api.hpp"
-#include "client/config.hpp"
-#include "client/redistribution.hpp"
-#include "transport/mpi/mpi_companion.hpp"
-#include "transport/mpi/mpi_group_endpoint.hpp"
+#include "client/mpi_job.hpp"
 #include "tremula/tremula_mpi.h"
 
 namespace {
 
 using namespace tremula;
-using client::Redistribution, client::Update;
-
-/// What stays with a communicator: how its ranks reach each other, and the plans used last.
-class Job {
-public:
-  explicit Job(MPI_Comm comm) : endpoint_(comm), config_(client::load_session_config("")) {}
-
-  std::unique_ptr<Redistribution> make(std::span<const Update> updates) const {
-    return std::make_unique<Redistribution>(
-        updates, endpoint_.rank(), endpoint_.size(),
-        index_calc::PlanOptions{config_.index_algorithm, config_.validate_plans});
-  }
-  Redistribution& kept(const Update& update) {
-    const auto found =
-        std::ranges::find_if(plans_, [&](const Plan& plan) { return plan.update == update; });
-    if (found != plans_.end()) {
-      plans_.splice(plans_.begin(), plans_, found);
-    } else {
-      plans_.push_front({update, make({&update, 1})});
-      if (plans_.size() > most_plans) plans_.pop_back();
-    }
-    return *plans_.front().redistribution;
-  }
-  void forget_last() { plans_.pop_front(); }
-  void run(Redistribution& redistribution, std::span<const core::BytesView> from,
-           std::span<const std::span<std::byte>> to) {
-    redistribution.run(endpoint_, from, to, core::Deadline::after(config_.step_timeout));
-  }
-
-private:
-  static constexpr std::size_t most_plans = 16;
-  struct Plan {
-    Update update;
-    std::unique_ptr<Redistribution> redistribution;
-  };
-  transport::mpi::GroupEndpoint endpoint_;
-  client::SessionConfig config_;
-  std::list<Plan> plans_;  // the one used last first
-};
+using client::Job, client::Redistribution, client::Update;
 
 /// A redistribution may outlive the communicator that it was made for.
 struct SharedJob {

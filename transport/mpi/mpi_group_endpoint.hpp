@@ -21,6 +21,8 @@ public:
 
   core::Rank rank() const noexcept { return rank_; }
   core::Rank size() const noexcept { return size_; }
+  /// The duplicate, for collective calls.
+  MPI_Comm comm() const noexcept { return comm_.get(); }
 
   /// Nothing to be told, nothing to do: the ranks know each other.
   Address address() const override { return {}; }

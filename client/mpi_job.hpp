@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <list>
+#include <memory>
+
+#include "client/config.hpp"
+#include "client/redistribution.hpp"
+#include "transport/mpi/mpi_companion.hpp"
+#include "transport/mpi/mpi_group_endpoint.hpp"
+
+namespace tremula::client {
+
+/// What stays with a communicator: how its ranks reach each other, and the plans used last.
+class Job {
+public:
+  /// Duplicates `comm`. Collective.
+  explicit Job(MPI_Comm comm) : endpoint_(comm), config_(load_session_config("")) {}
+
+  const transport::mpi::GroupEndpoint& endpoint() const noexcept { return endpoint_; }
+
+  std::unique_ptr<Redistribution> make(std::span<const Update> updates) const {
+    return std::make_unique<Redistribution>(
+        updates, endpoint_.rank(), endpoint_.size(),
+        index_calc::PlanOptions{config_.index_algorithm, config_.validate_plans});
+  }
+  /// One of the last plans, or a new one. Good until the next call.
+  Redistribution& kept(const Update& update) {
+    const auto found =
+        std::ranges::find_if(plans_, [&](const Plan& plan) { return plan.update == update; });
+    if (found != plans_.end()) {
+      plans_.splice(plans_.begin(), plans_, found);
+    } else {
+      plans_.push_front({update, make({&update, 1})});
+      if (plans_.size() > most_plans) plans_.pop_back();
+    }
+    return *plans_.front().redistribution;
+  }
+  void forget_last() { plans_.pop_front(); }
+  void run(Redistribution& redistribution, std::span<const core::BytesView> from,
+           std::span<const std::span<std::byte>> to) {
+    redistribution.run(endpoint_, from, to, core::Deadline::after(config_.step_timeout));
+  }
+
+private:
+  static constexpr std::size_t most_plans = 16;
+  struct Plan {
+    Update update;
+    std::unique_ptr<Redistribution> redistribution;
+  };
+  transport::mpi::GroupEndpoint endpoint_;
+  SessionConfig config_;
+  std::list<Plan> plans_;  // the one used last first
+};
+
+}  // namespace tremula::client
