@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` gives:
 #   lib/libtremula.so        one library, all rooms inside, only the C interface visible
+#   lib/libtremula_scalapack.so   p?gemr2d and p?tran? by Tremula, if there is MPI
 #   bin/tremula              the command line
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
-#   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi
+#   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
 #   lib/pkgconfig/tremula.pc
 include_guard()
 include(CMakePackageConfigHelpers)
@@ -17,8 +18,13 @@ target_link_options(tremula PRIVATE LINKER:--version-script=${interface_map})
 set_target_properties(tremula PROPERTIES LINK_DEPENDS ${interface_map})
 install(TARGETS tremula EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-if(NOT TREMULA_HAS_MPI)
-  set(without_mpi PATTERN "tremula_mpi.h*" EXCLUDE)
+if(TARGET tremula_scalapack)
+  set(scalapack_map ${CMAKE_CURRENT_LIST_DIR}/scalapack.map)
+  target_link_options(tremula_scalapack PRIVATE LINKER:--version-script=${scalapack_map})
+  set_target_properties(tremula_scalapack PROPERTIES LINK_DEPENDS ${scalapack_map})
+  install(TARGETS tremula_scalapack EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+else()
+  set(without_mpi PATTERN "tremula_mpi.h*" EXCLUDE PATTERN tremula_scalapack.h EXCLUDE)
 endif()
 install(DIRECTORY client/include/tremula DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h*" ${without_mpi})

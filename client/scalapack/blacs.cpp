@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/scalapack/blacs.hpp"
+
+extern "C" {
+void Cblacs_gridinfo(int context, int* rows, int* columns, int* my_row, int* my_column);
+void Cblacs_get(int context, int what, int* value);
+MPI_Comm Cblacs2sys_handle(int handle);
+}
+
+namespace tremula::client::scalapack {
+
+Grid grid_of(int context) {
+  Grid grid;
+  Cblacs_gridinfo(context, &grid.rows, &grid.columns, &grid.my_row, &grid.my_column);
+  return grid;
+}
+
+MPI_Comm comm_of(int context) {
+  constexpr int handle_of_the_grid = 10;
+  int handle = 0;
+  Cblacs_get(context, handle_of_the_grid, &handle);
+  // The handle is not given back: a communicator has one, which the application may hold as well,
+  // and BLACS finds it again for the next communicator that MPI makes in the same place.
+  return Cblacs2sys_handle(handle);
+}
+
+}  // namespace tremula::client::scalapack

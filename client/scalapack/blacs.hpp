@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The little of BLACS that is asked for: the application brings the library.
+#include <mpi.h>
+
+namespace tremula::client::scalapack {
+
+/// A process grid, and this process in it.
+struct Grid {
+  int rows = -1, columns = -1, my_row = -1, my_column = -1;
+  bool has_me() const noexcept { return my_row >= 0; }
+};
+
+/// Of a context of which this process has no part, -1 for one: all -1.
+Grid grid_of(int context);
+
+/// Exactly the processes of the grid. BLACS frees it at blacs_gridexit and sends by it: nobody else
+/// may.
+/// @pre grid_of(context).has_me()
+MPI_Comm comm_of(int context);
+
+}  // namespace tremula::client::scalapack

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <vector>
+
+#include "client/mpi_job.hpp"
+#include "client/scalapack/blacs.hpp"
+
+namespace tremula::client::scalapack {
+
+/// What stays with a BLACS context until it ends.
+class ContextJob {
+public:
+  /// Collective over the context at the first call.
+  /// @pre this process is in it
+  static ContextJob& of(int context) {
+    return transport::mpi::companion<ContextJob>(comm_of(context));
+  }
+  explicit ContextJob(MPI_Comm comm) : job_(comm) {}
+
+  Job& job() noexcept { return job_; }
+  /// The ranks of the context's own grid, row by row. Collective at the first call.
+  const std::vector<index_calc::RankRange>& members(const Grid& grid);
+
+private:
+  Job job_;
+  std::vector<index_calc::RankRange> members_;
+};
+
+}  // namespace tremula::client::scalapack

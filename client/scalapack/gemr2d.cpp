@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes of the global context agree by one reduction about what only those of a grid know:
+// its matrix, and who sits where. The lowest value wins over "unknown"; values are sent negated as
+// well, so that the lowest and the highest show whether all that know it say the same.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "client/scalapack/context_job.hpp"
+#include "client/scalapack/matrix.hpp"
+#include "core/error.hpp"
+
+namespace tremula::client::scalapack {
+namespace {
+
+constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
+
+/// The numbers that all processes of a matrix must pass alike. {}: its name.
+constexpr std::array names{"rows of the grid of desc{}",
+                           "columns of the grid of desc{}",
+                           "i{}",
+                           "j{}",
+                           "desc{}[0] (DTYPE_)",
+                           "desc{}[2] (M_)",
+                           "desc{}[3] (N_)",
+                           "desc{}[4] (MB_)",
+                           "desc{}[5] (NB_)",
+                           "desc{}[6] (RSRC_)",
+                           "desc{}[7] (CSRC_)"};
+using Numbers = std::array<int*, names.size()>;
+Numbers numbers_of(Matrix& x) {
+  auto& d = x.descriptor;
+  return {&x.grid.rows, &x.grid.columns, &x.row, &x.column, &d[0], &d[2],
+          &d[3],        &d[4],           &d[5],  &d[6],     &d[7]};
+}
+
+class Agreement {
+public:
+  Agreement(std::size_t matrices, Rank size)
+      : size_(static_cast<std::size_t>(size)),
+        values_(matrices * (2 * names.size() + size_), unknown) {}
+
+  void tell(std::size_t i, Matrix matrix, Rank me) {
+    if (!matrix.grid.has_me()) return;
+    const auto numbers = numbers_of(matrix);
+    for (std::size_t k = 0; k < numbers.size(); ++k) {
+      at(i)[2 * k] = *numbers[k];
+      at(i)[2 * k + 1] = -std::int64_t{*numbers[k]};
+    }
+    at(i)[2 * names.size() + static_cast<std::size_t>(me)] =
+        std::int64_t{matrix.grid.my_row} * matrix.grid.columns + matrix.grid.my_column;
+  }
+
+  void agree(MPI_Comm comm) {
+    transport::mpi::check(
+        MPI_Allreduce(MPI_IN_PLACE, values_.data(), static_cast<int>(values_.size()), MPI_INT64_T,
+                      MPI_MIN, comm),
+        "MPI_Allreduce");
+  }
+
+  /// Completes `matrix` by what others know.
+  void complete(std::size_t i, Matrix& matrix) {
+    const std::int64_t* value = at(i);
+    core::expects(*value != unknown, [&] {
+      return fmt::format(
+          "desc{}: expected the context of a grid in its second entry on the processes of that "
+          "grid; found -1 on all",
+          matrix.name);
+    });
+    const auto numbers = numbers_of(matrix);
+    for (std::size_t k = 0; k < numbers.size(); ++k, value += 2) {
+      core::expects(value[0] == -value[1], [&] {
+        return fmt::format("{}: expected one value on all processes of its grid; found {} to {}",
+                           fmt::format(fmt::runtime(names[k]), matrix.name), value[0], -value[1]);
+      });
+      *numbers[k] = static_cast<int>(value[0]);
+    }
+    const auto cells =
+        static_cast<std::size_t>(matrix.grid.rows) * static_cast<std::size_t>(matrix.grid.columns);
+    std::vector<Rank> ranks(cells, -1);
+    for (std::size_t rank = 0; rank < size_; ++rank) {
+      if (value[rank] == unknown) continue;
+      const auto before =
+          std::exchange(ranks[static_cast<std::size_t>(value[rank])], static_cast<Rank>(rank));
+      core::expects(before < 0, [&] {
+        return fmt::format(
+            "desc{}[1] (CTXT_): expected that of one grid, or -1; found processes {} and {} of the "
+            "common context in one place of two grids",
+            matrix.name, before, rank);
+      });
+    }
+    for (std::size_t cell = 0; cell < cells; ++cell)
+      core::expects(ranks[cell] >= 0, [&] {
+        return fmt::format(
+            "context: expected one that has all processes of the grid of desc{}; found that the "
+            "one in row {} and column {} is missing",
+            matrix.name, cell / static_cast<std::size_t>(matrix.grid.columns),
+            cell % static_cast<std::size_t>(matrix.grid.columns));
+      });
+    matrix.members = ranges_of(ranks);
+  }
+
+private:
+  /// Of matrix i: its numbers, each followed by its negative, then the cell of each rank.
+  std::int64_t* at(std::size_t i) { return values_.data() + i * (2 * names.size() + size_); }
+
+  std::size_t size_;
+  std::vector<std::int64_t> values_;
+};
+
+}  // namespace
+
+void gemr2d(core::ElementType type, int m, int n, const void* a, int ia, int ja, const int* desca,
+            void* b, int ib, int jb, const int* descb, int context) {
+  if (is_empty(m, n)) return;
+  core::expects(grid_of(context).has_me(), [&] {
+    return fmt::format(
+        "context: expected one that has all processes of both grids, this one too; found {}",
+        context);
+  });
+  Job& job = ContextJob::of(context).job();
+  std::array matrices{matrix_of('a', desca, ia, ja), matrix_of('b', descb, ib, jb)};
+  Agreement agreement(matrices.size(), job.endpoint().size());
+  for (std::size_t i = 0; i < matrices.size(); ++i)
+    agreement.tell(i, matrices[i], job.endpoint().rank());
+  agreement.agree(job.endpoint().comm());
+  for (std::size_t i = 0; i < matrices.size(); ++i) agreement.complete(i, matrices[i]);
+  move(job, {.m = m, .n = n, .transformation = {.from = type, .to = type}}, matrices[0], a,
+       matrices[1], b);
+}
+
+}  // namespace tremula::client::scalapack

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the arguments of a ScaLAPACK function mean to Tremula.
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "client/mpi_job.hpp"
+#include "client/scalapack/blacs.hpp"
+
+namespace tremula::client::scalapack {
+
+/// As its processes know it.
+struct Matrix {
+  char name;  ///< of the argument: its descriptor is desca, its submatrix begins at (ia, ja)
+  std::array<int, 9> descriptor{};
+  int row = 1, column = 1;                       ///< of the submatrix's first element; 1-based
+  Grid grid;                                     ///< of `descriptor`
+  std::vector<index_calc::RankRange> members{};  ///< ranks of the communicator, row by row
+};
+
+/// As the caller wrote it. Of the descriptor only the context is read outside of its grid.
+Matrix matrix_of(char name, const int* descriptor, int row, int column);
+
+/// A rank for each cell of a grid, as layouts hold them.
+std::vector<index_calc::RankRange> ranges_of(const std::vector<Rank>& ranks);
+
+/// sub(to), m x n elements, = alpha * op(sub(from)) + beta * sub(to), as `transformation` says.
+/// Collective over the job.
+struct Movement {
+  int m = 0, n = 0;
+  bool transposes = false;  ///< then sub(from) has n x m elements
+  index_calc::Transformation transformation{};
+};
+/// The local parts may overlap, as those of two submatrices of one matrix do.
+/// @throws core::Error invalid_argument naming the argument, and as Redistribution
+void move(Job& job, const Movement& movement, const Matrix& from, const void* from_data,
+          const Matrix& to, void* to_data);
+
+/// The bodies of p?gemr2d and p?tran?.
+void gemr2d(core::ElementType type, int m, int n, const void* a, int ia, int ja, const int* desca,
+            void* b, int ib, int jb, const int* descb, int context);
+void tran(const index_calc::Transformation& transformation, int m, int n, const void* a, int ia,
+          int ja, const int* desca, void* c, int ic, int jc, const int* descc);
+
+/// @throws core::Error invalid_argument if m or n is negative
+/// @return is there nothing to move?
+bool is_empty(int m, int n);
+
+}  // namespace tremula::client::scalapack

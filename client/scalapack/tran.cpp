@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "client/scalapack/context_job.hpp"
+#include "client/scalapack/matrix.hpp"
+#include "core/error.hpp"
+
+namespace tremula::client::scalapack {
+
+const std::vector<index_calc::RankRange>& ContextJob::members(const Grid& grid) {
+  if (!members_.empty()) return members_;
+  const Rank cell = grid.my_row * grid.columns + grid.my_column;
+  const auto size = static_cast<std::size_t>(job_.endpoint().size());
+  std::vector<Rank> cells(size), ranks(size);
+  transport::mpi::check(
+      MPI_Allgather(&cell, 1, MPI_INT, cells.data(), 1, MPI_INT, job_.endpoint().comm()),
+      "MPI_Allgather");
+  for (std::size_t rank = 0; rank < size; ++rank)
+    ranks[static_cast<std::size_t>(cells[rank])] = static_cast<Rank>(rank);
+  return members_ = ranges_of(ranks);
+}
+
+void tran(const index_calc::Transformation& transformation, int m, int n, const void* a, int ia,
+          int ja, const int* desca, void* c, int ic, int jc, const int* descc) {
+  if (is_empty(m, n)) return;
+  core::expects(desca[1] == descc[1], [&] {
+    return fmt::format(
+        "descc[1] (CTXT_): expected the context of desca, {}; found {}: p?gemr2d brings a matrix "
+        "from one grid to another",
+        desca[1], descc[1]);
+  });
+  Matrix from = matrix_of('a', desca, ia, ja), to = matrix_of('c', descc, ic, jc);
+  if (!from.grid.has_me()) return;
+  ContextJob& context = ContextJob::of(desca[1]);
+  from.members = to.members = context.members(from.grid);
+  move(context.job(), {.m = m, .n = n, .transposes = true, .transformation = transformation}, from,
+       a, to, c);
+}
+
+}  // namespace tremula::client::scalapack
