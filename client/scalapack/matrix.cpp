@@ -20,8 +20,8 @@ namespace {
 void check_range(std::string_view argument, int first, int count, int extent) {
   core::expects(first >= 1 && first - 1 <= extent - count, [&] {
     return fmt::format(
-        "{}: expected the 1-based begin of {} elements of {}, that is 1 to {}; found {}", argument,
-        count, extent, extent - count + 1, first);
+        "{}: expected {} elements from it on, 1-based, among the {} of the matrix; found {}",
+        argument, count, extent, first);
   });
 }
 

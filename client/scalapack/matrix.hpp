@@ -25,14 +25,14 @@ Matrix matrix_of(char name, const int* descriptor, int row, int column);
 /// A rank for each cell of a grid, as layouts hold them.
 std::vector<index_calc::RankRange> ranges_of(const std::vector<Rank>& ranks);
 
-/// sub(to), m x n elements, = alpha * op(sub(from)) + beta * sub(to), as `transformation` says.
-/// Collective over the job.
+/// sub(to) = alpha * op(sub(from)) + beta * sub(to), as `transformation` says.
 struct Movement {
-  int m = 0, n = 0;
-  bool transposes = false;  ///< then sub(from) has n x m elements
+  int m = 0, n = 0;         ///< of sub(to)
+  bool transposes = false;  ///< then sub(from) is n x m
   index_calc::Transformation transformation{};
 };
-/// The local parts may overlap, as those of two submatrices of one matrix do.
+/// Collective over the job. The local parts may overlap, as those of two submatrices of one matrix
+/// do.
 /// @throws core::Error invalid_argument naming the argument, and as Redistribution
 void move(Job& job, const Movement& movement, const Matrix& from, const void* from_data,
           const Matrix& to, void* to_data);
@@ -43,8 +43,8 @@ void gemr2d(core::ElementType type, int m, int n, const void* a, int ia, int ja,
 void tran(const index_calc::Transformation& transformation, int m, int n, const void* a, int ia,
           int ja, const int* desca, void* c, int ic, int jc, const int* descc);
 
+/// Is there nothing to move?
 /// @throws core::Error invalid_argument if m or n is negative
-/// @return is there nothing to move?
 bool is_empty(int m, int n);
 
 }  // namespace tremula::client::scalapack
