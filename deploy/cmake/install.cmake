@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` gives:
 #   lib/libtremula.so        one library, all rooms inside, only the C interface visible
-#   lib/libtremula_scalapack.so   p?gemr2d and p?tran? by Tremula, if there is MPI
+#   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK by Tremula, if there is MPI
 #   bin/tremula              the command line
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack

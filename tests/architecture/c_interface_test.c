@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tremula/tremula.h"
+#include "tremula/tremula_scalapack.h"
 
 static int failures = 0;
 

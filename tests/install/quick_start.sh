@@ -22,10 +22,13 @@ prefix=$work/moved
 
 echo "== only the C interface and its skins are seen"
 find "$prefix/include" -type f | sed "s#$prefix/include/##" | sort | tee "$work/headers"
-grep -vE '^tremula/tremula(_mpi)?\.(h|hpp)$' "$work/headers" && fail "internal headers are installed"
+grep -vE '^tremula/tremula(_mpi|_scalapack)?\.(h|hpp)$' "$work/headers" && fail "internal headers are installed"
 library=$(find "$prefix" -name libtremula.so)
 nm --dynamic --defined-only "$library" | awk '{print $3}' | grep -v '^tremula_' &&
   fail "libtremula.so shows names that are not of the C interface"
+nm --dynamic --defined-only "$(dirname "$library")/libtremula_scalapack.so" | awk '{print $3}' |
+  grep -vE '^(tremula_p|C?p)[isdcz](gemr2d|tran[uc]?)_?$' &&
+  fail "libtremula_scalapack.so shows names that are neither ScaLAPACK's nor of the C interface"
 
 echo "== find_package, from outside of the repository"
 cp -r "$source/examples/00_quick_start" "$work/quick_start"
@@ -46,6 +49,22 @@ cc "$work/version.c" -o "$work/version" $(pkg-config --cflags --libs tremula)
 version=$(LD_LIBRARY_PATH=$(dirname "$library") "$work/version")
 [ "$version" = "$(pkg-config --modversion tremula)" ] || fail "library says $version, tremula.pc something else"
 
+echo "== a program that calls ScaLAPACK, linked again"
+mkdir "$work/relink"
+cp "$source/tests/scalapack/relink.c" "$work/relink"
+cat >"$work/relink/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(relink LANGUAGES C)
+find_package(tremula REQUIRED COMPONENTS mpi)
+add_executable(relink relink.c)
+target_link_libraries(relink PRIVATE tremula::scalapack -l:libscalapack-openmpi.so.2.2 tremula::mpi ${CMAKE_DL_LIBS})
+CMAKE
+cmake -G Ninja -S "$work/relink" -B "$work/relink/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log" ||
+  { cat "$work/configure.log"; exit 1; }
+cmake --build "$work/relink/build" || fail "a program that calls ScaLAPACK does not link"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+timeout 120 "$mpiexec" --oversubscribe --bind-to none -n 4 "$work/relink/build/relink" || fail "relink"
+
 echo "== a server and two jobs"
 "$prefix/bin/tremula" serve --port 0 --port-file "$work/port" >"$work/server.log" 2>&1 &
 server=$!
@@ -56,7 +75,6 @@ done
 [ -s "$work/port" ] || { cat "$work/server.log"; fail "no port file after 10 s"; }
 
 export TREMULA_SERVER=file:$work/port TREMULA_TIMEOUT=60
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 start() {  # start PROGRAM RANKS: a job of its own
   # Two mpirun that start at once in one TMPDIR can both want to make the same folder in it, and one then gives up.
   mkdir "$work/$1.tmp"

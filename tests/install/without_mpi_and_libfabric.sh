@@ -13,7 +13,9 @@ cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CX
 cmake --build "$work/build"
 cmake --install "$work/build" --prefix "$work/prefix" >/dev/null
 "$work/prefix/bin/tremula" version
-if [ -e "$work/prefix/include/tremula/tremula_mpi.h" ]; then
-  echo "FAILED: tremula_mpi.h is installed, but its function is not in the library" >&2
-  exit 1
-fi
+for header in tremula_mpi.h tremula_scalapack.h; do
+  if [ -e "$work/prefix/include/tremula/$header" ]; then
+    echo "FAILED: $header is installed, but no library has its functions" >&2
+    exit 1
+  fi
+done

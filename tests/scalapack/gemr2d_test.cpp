@@ -70,7 +70,8 @@ TEST(Gemr2d, BringsWhatScalapackBrings) {
     const Context common(size / columns, columns, in_common);
     const GridShape a(random, in_common), b(random, in_common);
     const Context a_grid(a.rows, a.columns, a.ranks), b_grid(b.rows, b.columns, b.ranks);
-    const int m = random.one_in(12) ? 0 : pick(random, 1, 40), n = pick(random, 1, 40);
+    const int m = random.one_in(12) ? 0 : pick(random, 1, 40);
+    const int n = random.one_in(12) ? 0 : pick(random, 1, 40);
     const Shape a_shape(random, m, n, a.rows, a.columns), b_shape(random, m, n, b.rows, b.columns);
     SCOPED_TRACE("round " + std::to_string(round));
     const auto check = [&]<class T>(char letter, T) {

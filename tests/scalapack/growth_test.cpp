@@ -43,19 +43,28 @@ using Gemr2d = void(int, int, const double*, int, int, const int*, double*, int,
 using Tran = void(int, int, double, const double*, int, int, const int*, double, double*, int, int,
                   const int*);
 
-/// One call of each function, with matrices that are now square and now not.
-void call_both(Random& random, const Context& context, int n) {
-  static const auto gemr2d = Library::tested().function<Gemr2d>("tremula_pdgemr2d");
-  static const auto tran = Library::tested().function<Tran>("tremula_pdtran");
-  const Shape from(random, n, n + 1, context.rows, context.columns),
-      to(random, n, n + 1, context.rows, context.columns),
-      transposed(random, n + 1, n, context.rows, context.columns);
-  Part<double> a(context, from), b(context, to), c(context, transposed);
-  gemr2d(n, n + 1, a.cells.data(), a.row, a.column, a.descriptor.data(), b.cells.data(), b.row,
-         b.column, b.descriptor.data(), context.number);
-  tran(n + 1, n, 2, a.cells.data(), a.row, a.column, a.descriptor.data(), 0, c.cells.data(), c.row,
-       c.column, c.descriptor.data());
-}
+/// Matrices for one call of each function.
+class Calls {
+public:
+  Calls(Random& random, const Context& context, int n)
+      : n_(n),
+        a_(context, Shape(random, n, n + 1, context.rows, context.columns)),
+        b_(context, Shape(random, n, n + 1, context.rows, context.columns)),
+        c_(context, Shape(random, n + 1, n, context.rows, context.columns)) {}
+
+  void run() {
+    static const auto gemr2d = Library::tested().function<Gemr2d>("tremula_pdgemr2d");
+    static const auto tran = Library::tested().function<Tran>("tremula_pdtran");
+    gemr2d(n_, n_ + 1, a_.cells.data(), a_.row, a_.column, a_.descriptor.data(), b_.cells.data(),
+           b_.row, b_.column, b_.descriptor.data(), b_.context().number);
+    tran(n_ + 1, n_, 2, a_.cells.data(), a_.row, a_.column, a_.descriptor.data(), 0,
+         c_.cells.data(), c_.row, c_.column, c_.descriptor.data());
+  }
+
+private:
+  int n_;
+  Part<double> a_, b_, c_;
+};
 
 std::vector<int> all_ranks() {
   std::vector<int> all(static_cast<std::size_t>(world_size()));
@@ -66,9 +75,11 @@ std::vector<int> all_ranks() {
 TEST(Growth, TenThousandCallsTakeNoMemory) {
   Random random = shared_random();
   const Context context(2, world_size() / 2, all_ranks());
+  std::vector<Calls> calls;  // more than plans are kept
+  for (int n = 1; n <= 20; ++n) calls.emplace_back(random, context, n);
   std::size_t before = 0;
   for (int k = 0; k < 5000; ++k) {
-    call_both(random, context, pick(random, 1, 9));
+    calls[static_cast<std::size_t>(random.in(0, 19))].run();
     if (k == 1000) before = resident_bytes();
   }
   EXPECT_LT(resident_bytes(), before + allowed_growth);
@@ -81,7 +92,7 @@ TEST(Growth, TwoThousandContextsLeaveNothing) {
   for (int k = 0; k < 2000; ++k) {
     {
       const Context context(world_size() / 2, 2, all_ranks());
-      call_both(random, context, 3);
+      Calls(random, context, 3).run();
       EXPECT_EQ(duplicates.size(), 2u);
     }
     EXPECT_EQ(duplicates.size(), 0u) << "after blacs_gridexit";

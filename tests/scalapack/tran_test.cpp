@@ -112,7 +112,8 @@ TEST(Tran, ComputesWhatScalapackComputes) {
   for (int round = 0; round < 60; ++round) {
     const GridShape grid(random, all);
     const Context context(grid.rows, grid.columns, grid.ranks);
-    const int m = random.one_in(12) ? 0 : pick(random, 1, 40), n = pick(random, 1, 40);
+    const int m = random.one_in(12) ? 0 : pick(random, 1, 40);
+    const int n = random.one_in(12) ? 0 : pick(random, 1, 40);
     const Shape a(random, n, m, grid.rows, grid.columns), c(random, m, n, grid.rows, grid.columns);
     SCOPED_TRACE("round " + std::to_string(round));
     const auto check = [&]<class T>(const char* name, T) {
