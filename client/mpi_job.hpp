@@ -20,21 +20,19 @@ public:
   const transport::mpi::GroupEndpoint& endpoint() const noexcept { return endpoint_; }
 
   std::unique_ptr<Redistribution> make(std::span<const Update> updates) const {
-    return std::make_unique<Redistribution>(
-        updates, endpoint_.rank(), endpoint_.size(),
-        index_calc::PlanOptions{config_.index_algorithm, config_.validate_plans});
+    return std::make_unique<Redistribution>(updates, endpoint_.rank(), endpoint_.size(), options());
   }
   /// One of the last plans, or a new one. Good until the next call.
   Redistribution& kept(const Update& update) {
     const auto found =
-        std::ranges::find_if(plans_, [&](const Plan& plan) { return plan.update == update; });
+        std::ranges::find_if(plans_, [&](const Kept& kept) { return kept.update == update; });
     if (found != plans_.end()) {
       plans_.splice(plans_.begin(), plans_, found);
     } else {
-      plans_.push_front({update, make({&update, 1})});
+      plans_.emplace_front(update, *this);
       if (plans_.size() > most_plans) plans_.pop_back();
     }
-    return *plans_.front().redistribution;
+    return plans_.front().redistribution;
   }
   void forget_last() { plans_.pop_front(); }
   void run(Redistribution& redistribution, std::span<const core::BytesView> from,
@@ -44,13 +42,20 @@ public:
 
 private:
   static constexpr std::size_t most_plans = 16;
-  struct Plan {
+  struct Kept {
+    Kept(const Update& u, const Job& job)
+        : update(u),
+          redistribution({&update, 1}, job.endpoint_.rank(), job.endpoint_.size(), job.options()) {}
     Update update;
-    std::unique_ptr<Redistribution> redistribution;
+    Redistribution redistribution;
   };
+  index_calc::PlanOptions options() const {
+    return {config_.index_algorithm, config_.validate_plans};
+  }
+
   transport::mpi::GroupEndpoint endpoint_;
   SessionConfig config_;
-  std::list<Plan> plans_;  // the one used last first
+  std::list<Kept> plans_;  // the one used last first
 };
 
 }  // namespace tremula::client

@@ -27,6 +27,7 @@ void run_or_abort(const char* function, Body&& body) noexcept {
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-macro-parentheses): of types
 #define TREMULA_GEMR2D(name, type, element)                                                        \
   static void run_##name(int m, int n, const type* a, int ia, int ja, const int* desca, type* b,   \
                          int ib, int jb, const int* descb, int context) {                          \
@@ -73,6 +74,7 @@ void run_or_abort(const char* function, Body&& body) noexcept {
     run_##name(*m, *n, *alpha, a, *ia, *ja, desca, *beta, c, *ic, *jc, descc);                     \
   }                                                                                                \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 #define TREMULA_ITSELF(number, x) x
 #define TREMULA_POINTED_TO(number, x) *static_cast<const number*>(x)
 
