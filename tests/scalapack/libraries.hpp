@@ -54,7 +54,9 @@ public:
     std::vector<int> map;  // BLACS reads it column by column
     for (int c = 0; c < grid_columns; ++c)
       for (int r = 0; r < grid_rows; ++r)
-        map.push_back(ranks[static_cast<std::size_t>(r * grid_columns + c)]);
+        map.push_back(
+            ranks.at(static_cast<std::size_t>(r) * static_cast<std::size_t>(grid_columns) +
+                     static_cast<std::size_t>(c)));
     const auto& blacs = Library::reference();
     blacs.function<void(int, int, int*)>("Cblacs_get")(-1, 0, &number);
     blacs.function<void(int*, int*, int, int, int)>("Cblacs_gridmap")(

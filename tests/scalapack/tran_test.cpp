@@ -50,7 +50,7 @@ template <class T>
 double difference(const Case<T>& x, const std::vector<T>& found, const std::vector<T>& expected) {
   double worst = found.size() == expected.size() ? 0 : HUGE_VAL;
   for (std::size_t k = 0; k < found.size() && worst < HUGE_VAL; ++k) {
-    if (std::memcmp(&found[k], &expected[k], sizeof(T)) == 0) continue;
+    if (found[k] == expected[k]) continue;
     // Numbers of elements are below 20000.
     const double allowed = 20000 * 2 * (std::abs(x.alpha) + std::abs(x.beta)) *
                            static_cast<double>(std::numeric_limits<Real<T>>::epsilon());
