@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 #include <memory>
+#include <string>
 
 #include "client/config.hpp"
 #include "client/redistribution.hpp"
@@ -15,7 +16,8 @@ namespace tremula::client {
 class Job {
 public:
   /// Duplicates `comm`. Collective.
-  explicit Job(MPI_Comm comm) : endpoint_(comm), config_(load_session_config("")) {}
+  explicit Job(MPI_Comm comm)
+      : endpoint_(comm), config_(load_session_config("")), rings_(rings_of(endpoint_)) {}
 
   const transport::mpi::GroupEndpoint& endpoint() const noexcept { return endpoint_; }
 
@@ -37,7 +39,18 @@ public:
   void forget_last() { plans_.pop_front(); }
   void run(Redistribution& redistribution, std::span<const core::BytesView> from,
            std::span<const std::span<std::byte>> to) {
-    redistribution.run(endpoint_, from, to, core::Deadline::after(config_.step_timeout));
+    core::expects(failure_.empty(), [&] {
+      return "expected a communicator over which nothing has failed, found that a redistribution "
+             "has: use another one; " +
+             failure_;
+    });
+    try {
+      redistribution.run(endpoint_, rings_, from, to, core::Deadline::after(config_.step_timeout));
+    } catch (const core::Error& e) {
+      if (e.code() != core::Errc::mismatch && e.code() != core::Errc::invalid_argument)
+        failure_ = e.what();  // what others have sent may still come
+      throw;
+    }
   }
 
 private:
@@ -53,8 +66,15 @@ private:
     return {config_.index_algorithm, config_.validate_plans};
   }
 
+  static NearRings rings_of(const transport::mpi::GroupEndpoint& endpoint) {
+    return NearRings(endpoint.rank(), RedistributionPlan::segment_bytes(endpoint.size()),
+                     [&](core::Bytes mine) { return endpoint.allgather(std::move(mine)); });
+  }
+
   transport::mpi::GroupEndpoint endpoint_;
   SessionConfig config_;
+  NearRings rings_;
+  std::string failure_;
   std::list<Kept> plans_;  // the one used last first
 };
 

@@ -62,31 +62,34 @@ void check_buffers(std::span<const RedistributionPlan::Array> arrays,
 /// One run: everything that is on its way.
 class Redistribution::Run {
 public:
-  Run(Redistribution& owner, transport::Endpoint& endpoint, std::span<const BytesView> from,
-      std::span<const std::span<std::byte>> to)
+  Run(Redistribution& owner, transport::Endpoint& endpoint, NearRings& rings,
+      std::span<const BytesView> from, std::span<const std::span<std::byte>> to)
       : plan_(owner.plan_),
         statistics_(owner.statistics_),
         endpoint_(endpoint),
         from_(from),
         to_(to) {
-    for (std::size_t i = 0; i < plan_.receives().size(); ++i)
-      incoming_.push_back(
-          {plan_.receives()[i], owner.incoming_[i], Segments(plan_, plan_.receives()[i])});
-    for (std::size_t i = 0; i < plan_.sends().size(); ++i)
-      outgoing_.push_back(
-          {plan_.sends()[i], owner.outgoing_[i], Segments(plan_, plan_.sends()[i])});
+    for (std::size_t i = 0; i < plan_.receives().size(); ++i) {
+      const Message& message = plan_.receives()[i];
+      incoming_.push_back(way(message, rings.from(message.peer), owner.incoming_[i]));
+    }
+    for (std::size_t i = 0; i < plan_.sends().size(); ++i) {
+      const Message& message = plan_.sends()[i];
+      outgoing_.push_back(way(message, rings.to(message.peer), owner.outgoing_[i]));
+    }
     for (const auto& array : plan_.arrays()) {
       const auto i = static_cast<std::size_t>(&array - plan_.arrays().data());
       if (array.transformation.alpha == 0.0) scale(array.to, array.transformation, to[i]);
     }
-    for (Way& way : incoming_) receive(way);
+    for (Way& way : incoming_)
+      if (way.near == nullptr) receive(way);
   }
 
   /// One turn of all that can be done without waiting.
   Polled poll() {
     bool has_moved = false;
-    for (Way& way : incoming_) has_moved |= take(way);
-    for (Way& way : outgoing_) has_moved |= send(way);
+    for (Way& way : incoming_) has_moved |= way.near != nullptr ? take_near(way) : take(way);
+    for (Way& way : outgoing_) has_moved |= way.near != nullptr ? send_near(way) : send(way);
     if (!has_moved) has_moved = copy_own();
     if (has_moved) return Polled::moved;
     const auto is_over = [](const Way& way) {
@@ -116,9 +119,14 @@ private:
   /// A message and how far it has come.
   struct Way {
     const Message& message;
-    Ring& ring;
+    NearRings::Ring* near;  ///< null for a far peer
+    Ring& ring;             ///< of a far peer
     Segments segments;
   };
+
+  Way way(const Message& message, NearRings::Ring* near, Ring& ring) const {
+    return {message, near, ring, Segments(plan_, message, plan_.segment_bytes(near != nullptr))};
+  }
 
   const RedistributionPlan::Array& array_of(const Piece& piece) const {
     return plan_.arrays()[piece.part->array];
@@ -174,7 +182,7 @@ private:
             fmt::format("redistribution: expected {} bytes from rank {}, found {}: all ranks must "
                         "pass the same layouts and make the same calls in the same order",
                         slot.bytes, way.message.peer, slot.request.bytes()));
-      unpack_all(slot);
+      if (!in_place_at(slot)) unpack_all(slot.pieces, slot.buffer.span().first(slot.bytes));
       statistics_.bytes_received += slot.bytes;
       way.ring.oldest = (way.ring.oldest + 1) % way.ring.slots.size();
       --way.ring.used;
@@ -184,16 +192,42 @@ private:
     return has_moved;
   }
 
-  void unpack_all(Slot& slot) {
-    if (in_place_at(slot)) return;
-    for (const Piece& piece : slot.pieces) {
+  void unpack_all(std::span<const Piece> pieces, BytesView wire) {
+    for (const Piece& piece : pieces) {
       const auto& array = array_of(piece);
       mismatch_.keep([&] {
         unpack(piece.part->package, array.to, array.wire_order, array.transformation, piece.stretch,
-               slot.buffer.span().subspan(piece.at, piece.bytes), to_[piece.part->array]);
+               wire.subspan(piece.at, piece.bytes), to_[piece.part->array]);
       });
+      statistics_.copied_bytes += piece.bytes;
     }
-    statistics_.copied_bytes += slot.bytes;
+  }
+
+  bool take_near(Way& way) {
+    bool has_moved = false;
+    while (!way.segments.is_at_end()) {
+      const BytesView slot = way.near->front();
+      if (slot.empty()) break;
+      statistics_.bytes_received += way.segments.next(pieces_);
+      unpack_all(pieces_, slot);
+      way.near->pop();
+      has_moved = true;
+    }
+    return has_moved;
+  }
+
+  bool send_near(Way& way) {
+    bool has_moved = false;
+    while (!way.segments.is_at_end()) {
+      const auto slot = way.near->room();
+      if (slot.empty()) break;
+      statistics_.bytes_sent += way.segments.next(pieces_);
+      ++statistics_.messages_sent;
+      pack_all(pieces_, slot);
+      way.near->push();
+      has_moved = true;
+    }
+    return has_moved;
   }
 
   /// Forgets what is sent, and sends one segment more.
@@ -208,22 +242,21 @@ private:
     if (slot == nullptr) return has_moved;
     const auto at = in_place_at(*slot);
     const auto array = slot->pieces.front().part->array;
-    const BytesView bytes = at ? from_[array].subspan(*at, slot->bytes) : pack_all(*slot);
+    const BytesView bytes = at ? from_[array].subspan(*at, slot->bytes) : staging(*slot);
+    if (!at) pack_all(slot->pieces, staging(*slot));
     slot->request = endpoint_.send(way.message.peer, 0, bytes);
     ++statistics_.messages_sent;
     statistics_.bytes_sent += slot->bytes;
     return true;
   }
 
-  BytesView pack_all(Slot& slot) {
-    const auto wire = staging(slot);
-    for (const Piece& piece : slot.pieces) {
+  void pack_all(std::span<const Piece> pieces, std::span<std::byte> wire) {
+    for (const Piece& piece : pieces) {
       const auto& array = array_of(piece);
       pack(piece.part->package, array.from, array.wire_order, array.from_width, piece.stretch,
            from_[piece.part->array], wire.subspan(piece.at, piece.bytes));
+      statistics_.copied_bytes += piece.bytes;
     }
-    statistics_.copied_bytes += slot.bytes;
-    return wire;
   }
 
   /// A stretch of what stays here, while nothing else can be done.
@@ -251,7 +284,8 @@ private:
   std::span<const BytesView> from_;
   std::span<const std::span<std::byte>> to_;
   std::vector<Way> incoming_, outgoing_;
-  std::size_t own_ = 0;  // the part of own() that is next, from element own_first_ on
+  std::vector<Piece> pieces_;  // of the segment at hand
+  std::size_t own_ = 0;        // the part of own() that is next, from element own_first_ on
   Index own_first_ = 0;
   Mismatch mismatch_;
 };
@@ -271,14 +305,15 @@ void Redistribution::abandon() noexcept {
   }
 }
 
-void Redistribution::run(transport::Endpoint& endpoint, std::span<const BytesView> from,
-                         std::span<const std::span<std::byte>> to, core::Deadline deadline) {
+void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings,
+                         std::span<const BytesView> from, std::span<const std::span<std::byte>> to,
+                         core::Deadline deadline) {
   check_buffers(plan_.arrays(), from, to);
   core::expects(outgoing_.size() == plan_.sends().size(),
                 "redistribution: expected one that has not failed, found that an earlier run of it "
                 "has: make a new one, over another communicator");
   try {
-    Run run(*this, endpoint, from, to);
+    Run run(*this, endpoint, rings, from, to);
     const auto [seconds, is_done] = wait_for([&] { return run.poll(); }, deadline, [] {});
     if (!is_done)
       throw core::Error(core::Errc::timed_out,

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "client/near_rings.hpp"
 #include "client/redistribution_plan.hpp"
 #include "core/buffer.hpp"
 #include "transport/transport.hpp"
@@ -32,13 +33,20 @@ public:
                  const index_calc::PlanOptions& options = {});
   /// Collective. Returns when `from` may be changed and all of `to` is there.
   /// @param endpoint  reaches the ranks of the job by their numbers; nobody else sends by it now
+  /// @param rings     for ranks that are near, with slots of segment_bytes; none: all by endpoint
   /// @param from, to  a buffer for each update; may not overlap
   /// @throws core::Error invalid_argument before anything is moved if a buffer is too short or two
   /// overlap; mismatch, when all is done, if a value did not fit its new type; timed_out naming the
   /// peers that are missing and other errors, after which the redistribution is of no use and
   /// `from` and `to` must stay. `to` is undefined after an error.
-  void run(transport::Endpoint& endpoint, std::span<const core::BytesView> from,
+  void run(transport::Endpoint& endpoint, NearRings& rings, std::span<const core::BytesView> from,
            std::span<const std::span<std::byte>> to, core::Deadline deadline);
+
+  void run(transport::Endpoint& endpoint, std::span<const core::BytesView> from,
+           std::span<const std::span<std::byte>> to, core::Deadline deadline) {
+    NearRings none;
+    run(endpoint, none, from, to, deadline);
+  }
 
   const RedistributionPlan& plan() const noexcept { return plan_; }
   const RedistributionStatistics& statistics() const noexcept { return statistics_; }

@@ -21,6 +21,20 @@ constexpr std::size_t all_segments_bytes = std::size_t{32} << 20;
 constexpr std::size_t longest_segment = std::size_t{1} << 20,
                       shortest_segment = std::size_t{16} << 10;
 
+/// Such that four of them to each peer stay in a cache of the second level, if they are not tiny.
+std::size_t cached_segment_bytes(Rank size) {
+  constexpr std::size_t all = std::size_t{2} << 20;
+  return std::max(all / (4 * static_cast<std::size_t>(size)), shortest_segment);
+}
+
+/// Is another dimension of the producer the closest one in the consumer's memory?
+bool is_transposed(const Update& update) {
+  const std::size_t n = update.from.dims.size();
+  const std::size_t from = kth_fastest(update.from.storage_order, n, 0),
+                    to = kth_fastest(update.to.storage_order, n, 0);
+  return from != (update.axes.empty() ? to : update.axes[to]);
+}
+
 struct View {
   Layout layout;
   LocalPart part;
@@ -48,9 +62,17 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
       if (updates.size() == 1) throw;
       throw core::Error(e.code(), fmt::format("array {}: {}", i, e.what()));
     }
-  segment_bytes_ = std::clamp(all_segments_bytes / (8 * static_cast<std::size_t>(size)),
-                              shortest_segment, longest_segment);
+  segment_bytes_ = segment_bytes(size);
+  const auto is_transposed = [](const Array& array) { return array.is_transposed; };
+  near_segment_bytes_ = std::ranges::any_of(arrays_, is_transposed)
+                            ? segment_bytes_
+                            : std::min(segment_bytes_, cached_segment_bytes(size));
   add_messages(me, size);
+}
+
+std::size_t RedistributionPlan::segment_bytes(Rank size) noexcept {
+  return std::clamp(all_segments_bytes / (8 * static_cast<std::size_t>(size)), shortest_segment,
+                    longest_segment);
 }
 
 void RedistributionPlan::add(const Update& update, Rank me,
@@ -73,6 +95,7 @@ void RedistributionPlan::add(const Update& update, Rank me,
                      .to = to.part,
                      .wire_order = update.from.storage_order,
                      .write_order = to.part.elements > 0 ? closest_order(to.part) : Order::row,
+                     .is_transposed = is_transposed(update),
                      .from_width = core::element_bytes(update.transformation.from),
                      .to_width = core::element_bytes(update.transformation.to)});
 }
@@ -118,7 +141,7 @@ std::size_t Segments::next(std::vector<Piece>& pieces) {
   for (; part_ < message_.parts.size(); ++part_, first_ = 0) {
     const auto& part = message_.parts[part_];
     const std::size_t width = plan_.arrays()[part.array].from_width;
-    const auto room = static_cast<Index>((plan_.segment_bytes() - bytes) / width);
+    const auto room = static_cast<Index>((bytes_ - bytes) / width);
     const Index count = std::min(part.package.elements - first_, room);
     if (count > 0) {
       pieces.push_back({.part = &part,

@@ -41,7 +41,8 @@ public:
     index_calc::LocalPart from, to;  ///< `to` in the dimensions of `from`
     index_calc::Order wire_order = index_calc::Order::row;
     index_calc::Order write_order = index_calc::Order::row;  ///< in which `to` is written best
-    std::size_t from_width = 0, to_width = 0;                ///< bytes of an element
+    bool is_transposed = false;                ///< the closest dimensions of the two sides differ
+    std::size_t from_width = 0, to_width = 0;  ///< bytes of an element
   };
   /// The elements of one update in a message.
   struct Part {
@@ -68,8 +69,13 @@ public:
   std::span<const Message> receives() const noexcept { return receives_; }
   /// What stays on this rank.
   std::span<const Part> own() const noexcept { return own_; }
-  /// Most bytes that are sent at once. The same on all ranks.
-  std::size_t segment_bytes() const noexcept { return segment_bytes_; }
+  /// Most bytes that go at once in a job of `size` ranks.
+  static std::size_t segment_bytes(Rank size) noexcept;
+  /// What goes at once to a peer, the same on both sides. A near one gets what stays in the cache
+  /// until it is unpacked, but of a transposed array so much that it fills lines of either side.
+  std::size_t segment_bytes(bool is_near) const noexcept {
+    return is_near ? near_segment_bytes_ : segment_bytes_;
+  }
 
 private:
   void add(const Update& update, Rank me, const index_calc::PlanOptions& options);
@@ -78,7 +84,7 @@ private:
   std::vector<Array> arrays_;
   std::vector<Message> sends_, receives_;
   std::vector<Part> own_;
-  std::size_t segment_bytes_ = 0;
+  std::size_t segment_bytes_ = 0, near_segment_bytes_ = 0;
 };
 
 /// A stretch of a part that goes in one segment.
@@ -92,8 +98,10 @@ struct Piece {
 /// Cuts a message into segments.
 class Segments {
 public:
-  Segments(const RedistributionPlan& plan, const RedistributionPlan::Message& message)
-      : plan_(plan), message_(message) {}
+  /// @param bytes  of a segment, at most
+  Segments(const RedistributionPlan& plan, const RedistributionPlan::Message& message,
+           std::size_t bytes)
+      : plan_(plan), message_(message), bytes_(bytes) {}
   bool is_at_end() const noexcept { return part_ == message_.parts.size(); }
   /// Fills `pieces` with those of the next segment.
   /// @pre not at the end
@@ -103,6 +111,7 @@ public:
 private:
   const RedistributionPlan& plan_;
   const RedistributionPlan::Message& message_;
+  std::size_t bytes_;
   std::size_t part_ = 0;
   Index first_ = 0;  // element of the part
 };

@@ -9,7 +9,7 @@ bin=$1 out=$2 most=${3:-8192}
 mkdir -p "$out"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 csv=$out/redistribute.csv table=$out/redistribute.txt
-echo "op,extent,from_block,to_block,processes,leading,first_s,kept_s,bare_s,scalapack_s,memcpy_s" >"$csv"
+echo "op,extent,from_block,to_block,processes,leading,first_s,kept_s,bare_s,stand_in_s,scalapack_s,memcpy_s" >"$csv"
 
 # grid PROCESSES: rows and columns of a grid that is as square as can be.
 grid() { case $1 in 2) echo "2 1" ;; 4) echo "2 2" ;; 16) echo "4 4" ;; esac; }
@@ -25,15 +25,15 @@ measure() {
   echo "$op,$n,$from,$to,$processes,$leading,${figures// /,}" >>"$csv"
   awk -v name="$op $n $from to $to, $processes processes" -v leading="$leading" '{
     if (leading > 0) name = name ", leading " leading
-    printf "%-58s %9.3f ms %9.3f ms %6.2f %9.2f %9.2f %9.2f\n", name, 1000*$2, 1000*$4, $4/$2, $4/$3, $5/$2, $1/$2
+    printf "%-58s %9.3f ms %9.3f ms %6.2f %8.2f %8.2f %8.2f %8.2f\n", name, 1000*$2, 1000*$5, $5/$2, $5/$3, $5/$4, $6/$2, $1/$2
   }' <<<"$figures" | tee -a "$table"
 }
 
 {
   echo "Seconds from the first process's begin to the last one's end, medians. ratio: ScaLAPACK's time by Tremula's, with a"
-  echo "kept plan and by tremula_redistribute; memcpy: part of the speed of copying the local parts; first: first call of a"
+  echo "kept plan, by tremula_redistribute (no plan) and by tremula_pdgemr2d or _pdtran (stand-in); memcpy: part of the speed of copying the local parts; first: first call of a"
   echo "process, its plan and all set-up included, by a later one."
-  printf '%-58s %12s %12s %6s %9s %9s %9s\n' "" "Tremula" "ScaLAPACK" "ratio" "no plan" "memcpy" "first"
+  printf '%-58s %12s %12s %6s %8s %8s %8s %8s\n' "" "Tremula" "ScaLAPACK" "ratio" "no plan" "stand-in" "memcpy" "first"
 } | tee "$table"
 
 measure copy 64 8x8 16x16 2 0 301

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/redistribution.hpp"
+#include "tests/client/thread_group.hpp"
 #include "transport/loopback/loopback.hpp"
 
 namespace tremula::client {
@@ -47,7 +48,7 @@ private:
 /// All ranks of a job, a thread each.
 class Job {
 public:
-  explicit Job(Rank size) : loopback_(network_) {
+  explicit Job(Rank size) : loopback_(network_), ranks_(size) {
     std::vector<transport::Address> outs, ins;
     for (Rank r = 0; r < size; ++r) {
       endpoints_.push_back(std::make_unique<Both>(loopback_));
@@ -60,6 +61,13 @@ public:
     }
   }
   Rank size() const { return static_cast<Rank>(endpoints_.size()); }
+
+  /// Collective.
+  NearRings rings(Rank me) {
+    return NearRings(me, RedistributionPlan::segment_bytes(size()), [this, me](core::Bytes mine) {
+      return ranks_.allgather(me, std::move(mine), core::Deadline::after(20), [] {});
+    });
+  }
 
   /// Calls action(rank, endpoint) on every rank at a time; what they threw, "" if nothing.
   template <class Action>
@@ -81,6 +89,7 @@ public:
 private:
   Network network_{1024};
   Loopback loopback_;
+  ThreadRanks ranks_;
   std::vector<std::unique_ptr<Both>> endpoints_;
 };
 

@@ -15,15 +15,17 @@ using testing::Case, testing::Job, testing::Random, testing::spans, testing::vie
 
 TEST(Redistribution, GivesWhatTheOracleSays) {
   Random random;
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 300; ++i) {
     Job job(static_cast<Rank>(random.in(1, 6)));
+    const bool are_near = i % 2 == 1;
     const Case wanted(random, job.size());
     const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
       Redistribution redistribution(wanted.updates, me, job.size(), {.validate = true});
       const auto from = wanted.from(me), expected = wanted.to_after(me);
+      NearRings rings = are_near ? job.rings(me) : NearRings();
       for (int round = 0; round < 2; ++round) {
         auto to = wanted.to_before(me);
-        redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+        redistribution.run(endpoint, rings, views(from), spans(to), core::Deadline::after(20));
         if (to != expected) throw std::runtime_error("wrong elements");
       }
       const auto& s = redistribution.statistics();
@@ -37,7 +39,12 @@ TEST(Redistribution, GivesWhatTheOracleSays) {
 
 Layout parse(const char* text) { return Layout::parse(text); }
 
-TEST(Redistribution, CutsLongMessagesIntoSegments) {
+class CutMessages : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Redistribution, CutMessages, ::testing::Bool(),
+                         [](const auto& is_near) { return is_near.param ? "near" : "far"; });
+
+TEST_P(CutMessages, GoInSegments) {
+  const bool is_near = GetParam();
   Job job(2);
   const Update update{.from = parse("shape=2500x1001 grid=2x1"),
                       .to = parse("shape=2500x1001 grid=1x2 store=column")};
@@ -53,7 +60,8 @@ TEST(Redistribution, CutsLongMessagesIntoSegments) {
         const double value = number(me * rows + i, j);
         std::memcpy(from[0].data() + (i * 1001 + j) * 8, &value, 8);
       }
-    redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+    NearRings rings = is_near ? job.rings(me) : NearRings();
+    redistribution.run(endpoint, rings, views(from), spans(to), core::Deadline::after(20));
     for (Index j = 0; j < columns; ++j)
       for (Index i = 0; i < 2500; ++i) {
         double value = 0;
@@ -63,7 +71,7 @@ TEST(Redistribution, CutsLongMessagesIntoSegments) {
     const auto bytes = static_cast<std::uint64_t>(rows * (1001 - columns) * 8);
     const auto& s = redistribution.statistics();
     EXPECT_EQ(s.bytes_sent, bytes);
-    const auto segment = redistribution.plan().segment_bytes();
+    const auto segment = redistribution.plan().segment_bytes(is_near);
     EXPECT_EQ(s.messages_sent, (bytes + segment - 1) / segment);
     EXPECT_GT(s.messages_sent, 4u);
   });

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <thread>
 
@@ -77,6 +78,23 @@ GroupEndpoint::GroupEndpoint(MPI_Comm comm) : comm_(duplicate(comm)) {
 }
 
 GroupEndpoint::~GroupEndpoint() = default;
+
+std::vector<core::Bytes> GroupEndpoint::allgather(core::Bytes mine) const {
+  const auto ranks = static_cast<std::size_t>(size_);
+  const int length = count_of(mine.size());
+  std::vector<int> lengths(ranks), offsets(ranks);
+  check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm_.get()),
+        "MPI_Allgather");
+  std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
+  core::Bytes all(static_cast<std::size_t>(offsets.back() + lengths.back()));
+  check(MPI_Allgatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(), offsets.data(),
+                       MPI_BYTE, comm_.get()),
+        "MPI_Allgatherv");
+  std::vector<core::Bytes> parts;
+  for (std::size_t r = 0; r < ranks; ++r)
+    parts.emplace_back(all.begin() + offsets[r], all.begin() + offsets[r] + lengths[r]);
+  return parts;
+}
 
 GroupEndpoint::Message& GroupEndpoint::idle_message() {
   if (idle_.empty()) idle_.push_back(messages_.emplace_back(new Message(*this)).get());

@@ -21,7 +21,10 @@ public:
 
   core::Rank rank() const noexcept { return rank_; }
   core::Rank size() const noexcept { return size_; }
-  /// The duplicate, for collective calls.
+  /// Everybody gets what everybody passed. Collective; for set-up. Shape of the result: [rank].
+  /// @pre less than 2 GiB together
+  std::vector<core::Bytes> allgather(core::Bytes mine) const;
+  /// The duplicate, for other collective calls.
   MPI_Comm comm() const noexcept { return comm_.get(); }
 
   /// Nothing to be told, nothing to do: the ranks know each other.

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/types.hpp"
+#include "transport/local/piece_ring.hpp"
+#include "transport/local/shared_memory.hpp"
+
+namespace tremula::client {
+
+/// Rings in shared memory between the ranks of one job that are on one machine: what one rank packs
+/// into a slot another unpacks out of it, and nothing in between copies or waits for a handshake.
+/// What was pushed can be had as long as the other side's object exists.
+class NearRings {
+public:
+  /// Everybody gets what everybody passed. Shape: [rank]
+  using Allgather = std::function<std::vector<core::Bytes>(core::Bytes)>;
+  using Ring = transport::local::PieceRing;
+
+  /// None.
+  NearRings() = default;
+  /// Collective. There are rings between all ranks of a machine, or none at all where memory cannot
+  /// be shared.
+  /// @param slot_bytes  the same on all ranks
+  NearRings(core::Rank me, std::size_t slot_bytes, const Allgather& allgather);
+  NearRings(NearRings&&) = default;
+
+  /// Of what this rank sends to `peer`; null if that is not near.
+  Ring* to(core::Rank peer) noexcept { return find(to_, peer); }
+  /// Of what `peer` sends to this rank.
+  Ring* from(core::Rank peer) noexcept { return find(from_, peer); }
+
+private:
+  static Ring* find(std::vector<Ring>& rings, core::Rank peer) noexcept {
+    const auto at = static_cast<std::size_t>(peer);
+    return at < rings.size() && rings[at] ? &rings[at] : nullptr;
+  }
+  bool map(core::Rank me, std::size_t slot_bytes, const std::vector<core::Bytes>& all);
+
+  std::unique_ptr<transport::local::SharedMemory> memory_;  // what this rank sends: [peer]
+  std::vector<transport::local::Mapping> mappings_;
+  std::vector<Ring> to_, from_;  // shape: [rank]
+};
+
+}  // namespace tremula::client
