@@ -206,7 +206,8 @@ Layout relabeled(const Layout& layout, std::span<const Rank> process) {
       result.members.push_back({taken_by, 1});
   }
   if (is_same) return layout;
-  if (result.members.size() == 1 && result.members[0].first == 0) result.members.clear();
+  const bool is_in_order = result.members.size() == 1 && result.members[0].first == 0;
+  if (is_in_order && labels.size() == process.size()) result.members.clear();  // none is idle
   validate(result);
   return result;
 }

@@ -90,7 +90,7 @@ Relabeling<double> relabel(std::span<const Transfer> arrays, Rank consumers, con
 
 /// The layout whose labels have been taken by `process`: the same grid, other members. Its text
 /// form, fingerprint and plans are those of any layout.
-/// @param process  shape: [label], at least as many as `layout` has
+/// @param process  of the group; shape: [label], some of which `layout` may leave idle
 /// @throws core::Error invalid_argument if a rank of `layout` is no label
 Layout relabeled(const Layout& layout, std::span<const Rank> process);
 

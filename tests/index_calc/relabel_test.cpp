@@ -351,8 +351,12 @@ TEST(Relabel, MakesALayoutOfTheSameKind) {
   EXPECT_EQ(relabeled(layout, unchanged(4)), layout);
   const Layout members = Layout::parse("shape=4 grid=4 members=0-1/2-3");
   EXPECT_EQ(relabeled(members, unchanged(4)), members);
-  EXPECT_EQ(to_string(relabeled(found, std::vector<Rank>{0, 1, 3, 4, 2})),
-            "shape=6x6 grid=2x2 block=1x2 ranks=column ghost=1x1");
+  const Layout back = relabeled(found, std::vector<Rank>{0, 1, 3, 4, 2});
+  EXPECT_EQ(to_string(back), "shape=6x6 grid=2x2 block=1x2 ranks=column ghost=1x1 members=0-3");
+  EXPECT_NO_THROW(validate_for_group(back, 5));  // whose rank 4 is idle
+  EXPECT_EQ(to_string(relabeled(Layout::parse("shape=4 grid=4 members=3/0-2"),
+                                std::vector<Rank>{1, 2, 3, 0})),
+            "shape=4 grid=4");
 }
 
 template <class Action>
