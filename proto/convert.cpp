@@ -4,8 +4,10 @@
 #include <google/protobuf/stubs/logging.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "proto/check.hpp"
 
@@ -94,6 +96,25 @@ void check(const wire::Matched& m) {
   check_name("Matched.offer", m.offer());
   check_text("Matched.why", m.why());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
+}
+
+void check(const wire::Described& m) {
+  check_name("Described.group", m.group());
+  check_range("Described.size", m.size(), 1, max_group_size);
+  check_range("Described.connected", m.connected(), 0, m.size());
+  check_range("Described.fields, count", m.fields_size(), 1, max_fields);
+  check_fields("Described", m);
+  const int ranks = m.connected() == m.size() ? m.size() : 0;
+  check_range("Described.host_of_rank, count", m.host_of_rank_size(), ranks, ranks);
+  check_range("Described.hosts, count", m.hosts_size(), std::min(ranks, 1), ranks);
+  std::set<std::string_view> hosts;
+  for (const std::string& host : m.hosts()) {
+    check_name("Described.hosts", host);
+    if (!hosts.insert(host).second)
+      reject("Described.hosts", "names that differ", shown(host) + " twice");
+  }
+  for (const int host : m.host_of_rank())
+    check_range("Described.host_of_rank", host, 0, m.hosts_size() - 1);
 }
 
 void check(const wire::Welcome& m) {
@@ -190,6 +211,9 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
     case wire::ToServer::kUnsubscribe:
       check_name("Unsubscribe.stream", message.unsubscribe().stream());
       break;
+    case wire::ToServer::kDescribe:
+      check_name("Describe.stream", message.describe().stream());
+      break;
     case wire::ToServer::kLinkAddresses:
       check(message.link_addresses());
       break;
@@ -228,6 +252,9 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       break;
     case wire::ToClient::kStreams:
       for (const std::string& name : message.streams().names()) check_name("Streams.names", name);
+      break;
+    case wire::ToClient::kDescribed:
+      check(message.described());
       break;
     case wire::ToClient::kLinkAddresses:
       check(message.link_addresses());

@@ -98,11 +98,29 @@ void Rendezvous::unsubscribe(const Call& call, const wire::Unsubscribe& message)
   std::erase_if(subscriptions_, [&](const Subscription& s) {
     return s.consumer == group.name && s.stream == message.stream();
   });
-  std::set<std::string> names;
-  for (const auto& [id, stream] : streams_)
-    if (!stream.closed) names.insert(stream.name);
-  wire::Streams& streams = *reply(call).mutable_streams();
-  for (const std::string& name : names) streams.add_names(name);
+  *reply(call).mutable_streams() = open_streams();
+}
+
+void Rendezvous::describe(const Call& call, const wire::Describe& message) {
+  rank_0_of(call, "Describe");
+  const Stream* stream = open_stream(message.stream());
+  if (stream == nullptr) {
+    *reply(call).mutable_streams() = open_streams();
+    return;
+  }
+  const Group& producer = *groups_.find(stream->producer);
+  wire::Described& described = *reply(call).mutable_described();
+  described.set_group(producer.name);
+  described.set_size(producer.size);
+  described.set_connected(static_cast<core::Rank>(producer.members.size()));
+  *described.mutable_fields() = proto::encode(stream->fields);
+  if (described.connected() < described.size()) return;
+  std::map<std::string_view, int> numbers;
+  for (const auto& [rank, member] : producer.members) {
+    const auto [host, is_new] = numbers.try_emplace(member.host, described.hosts_size());
+    if (is_new) described.add_hosts(member.host);
+    described.add_host_of_rank(host->second);
+  }
 }
 
 void Rendezvous::match(const Subscription& subscription, Stream& stream) {
@@ -246,6 +264,15 @@ void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
       link->second.consumed.record(seat->rank, counters);
     }
   }
+}
+
+wire::Streams Rendezvous::open_streams() const {
+  std::set<std::string_view> names;
+  for (const auto& [id, stream] : streams_)
+    if (!stream.closed) names.insert(stream.name);
+  wire::Streams streams;
+  for (const std::string_view name : names) streams.add_names(std::string(name));
+  return streams;
 }
 
 Rendezvous::Stream* Rendezvous::open_stream(const std::string& name) {

@@ -34,6 +34,8 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
       return subscribe(call, message.subscribe());
     case wire::ToServer::kUnsubscribe:
       return unsubscribe(call, message.unsubscribe());
+    case wire::ToServer::kDescribe:
+      return describe(call, message.describe());
     case wire::ToServer::kLinkAddresses:
       return link_addresses(call, message.link_addresses());
     case wire::ToServer::kShare:

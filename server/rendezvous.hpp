@@ -97,6 +97,7 @@ private:
   void announce(const Call& call, const wire::Announce& message);
   void subscribe(const Call& call, const wire::Subscribe& message);
   void unsubscribe(const Call& call, const wire::Unsubscribe& message);
+  void describe(const Call& call, const wire::Describe& message);
   void link_addresses(const Call& call, const wire::LinkAddresses& message);
   void share(const Call& call, const wire::Share& message);
   void close_link(const Call& call, const wire::CloseLink& message);
@@ -117,6 +118,8 @@ private:
   /// @throws core::Error refused if it never was the group's
   Link* link_of(const Group& group, LinkId id);
 
+  /// The names of those that are announced.
+  wire::Streams open_streams() const;
   /// Answers a subscription: Matched to both sides, or Refused.
   void match(const Subscription& subscription, Stream& stream);
   /// What this rank has not closed yet, for a message; empty if it may leave in order.

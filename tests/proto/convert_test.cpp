@@ -56,6 +56,7 @@ const std::string to_server[] = {
     "request: 18446744073709551615 announce { stream: 's' queue_depth: 2 " + fields + offers + "}",
     "request: 2 subscribe { stream: 'a stream with spaces, and ünïcode' " + fields + offers + "}",
     "request: 3 unsubscribe { stream: 's' }",
+    "request: 3 describe { stream: 's' }",
     "request: 3 link_addresses { link: 1 addresses: '' addresses: '\\000\\377' }",
     "request: 3 share { round: 1 bytes: '\\000\\001' }",
     "request: 3 close_link { link: 1 why: 'enough' }",
@@ -75,6 +76,10 @@ const std::string to_client[] = {
         fields + "}",
     "request: 1 streams {}",
     "request: 1 streams { names: 's' names: 't' }",
+    "request: 1 described { group: 'p' size: 3 connected: 3 hosts: 'a' hosts: 'b' host_of_rank: 0 "
+    "host_of_rank: 1 host_of_rank: 0 " +
+        fields + "}",
+    "request: 1 described { group: 'p' size: 3 connected: 2 " + fields + "}",
     "link_addresses { link: 1 addresses: 'a' }",
     "request: 1 shared { bytes: '' bytes: 'b' }",
     "link_closed { link: 9 why: 'over' }",
@@ -141,6 +146,7 @@ TEST(Convert, NamesThePartOfAMessageToTheServer) {
       {"request: 1 subscribe { stream: 's' " + fields + "}",
        "Subscribe.offers, count: expected 1 to 64, found 0"},
       {"request: 1 unsubscribe {}", "Unsubscribe.stream: " + rule},
+      {"request: 1 describe {}", "Describe.stream: " + rule},
       {"request: 1 link_addresses { addresses: 'a' }",
        "LinkAddresses.link: expected 1 to 18446744073709551615, found 0"},
       {"request: 1 link_addresses { link: 1 }",
@@ -172,6 +178,7 @@ TEST(Convert, NamesThePartOfAMessageToTheServer) {
 TEST(Convert, NamesThePartOfAMessageFromTheServer) {
   const std::string rule = "expected 1 to 255 bytes of printable UTF-8 text, found ''";
   const std::string matched = "matched { link: 1 stream: 's' peer_group: 'p' peer_size: 3 ";
+  const std::string described = "described { group: 'p' size: 2 connected: 2 ";
   const struct {
     std::string message;
     std::string text;
@@ -198,6 +205,34 @@ TEST(Convert, NamesThePartOfAMessageFromTheServer) {
       {matched + fields + " offer: 'o' queue_depth: -1 }",
        "Matched.queue_depth: expected 0 to 1048576, found -1"},
       {"streams { names: '' }", "Streams.names: " + rule},
+      {"described {}", "Described.group: " + rule},
+      {"described { group: 'p' }", "Described.size: expected 1 to 10000000, found 0"},
+      {"described { group: 'p' size: 10000001 }",
+       "Described.size: expected 1 to 10000000, found 10000001"},
+      {"described { group: 'p' size: 2 connected: 3 }",
+       "Described.connected: expected 0 to 2, found 3"},
+      {"described { group: 'p' size: 2 connected: -1 }",
+       "Described.connected: expected 0 to 2, found -1"},
+      {described + "}", "Described.fields, count: expected 1 to 4096, found 0"},
+      {described + "fields {} }", "Described.fields[0].name: " + rule},
+      {described + fields + "}", "Described.host_of_rank, count: expected 2 to 2, found 0"},
+      {described + fields + "host_of_rank: [0, 0, 0] }",
+       "Described.host_of_rank, count: expected 2 to 2, found 3"},
+      {described + fields + "host_of_rank: [0, 0] }",
+       "Described.hosts, count: expected 1 to 2, found 0"},
+      {described + fields + "host_of_rank: [0, 0] hosts: ['a', 'b', 'c'] }",
+       "Described.hosts, count: expected 1 to 2, found 3"},
+      {described + fields + "host_of_rank: [0, 0] hosts: '' }", "Described.hosts: " + rule},
+      {described + fields + "host_of_rank: [0, 0] hosts: ['a', 'a'] }",
+       "Described.hosts: expected names that differ, found 'a' twice"},
+      {described + fields + "host_of_rank: [0, 1] hosts: 'a' }",
+       "Described.host_of_rank: expected 0 to 0, found 1"},
+      {described + fields + "host_of_rank: [0, -1] hosts: 'a' }",
+       "Described.host_of_rank: expected 0 to 0, found -1"},
+      {"described { group: 'p' size: 2 connected: 1 " + fields + "host_of_rank: 0 }",
+       "Described.host_of_rank, count: expected 0 to 0, found 1"},
+      {"described { group: 'p' size: 2 connected: 1 " + fields + "hosts: 'a' }",
+       "Described.hosts, count: expected 0 to 0, found 1"},
       {"link_addresses { addresses: 'a' }",
        "LinkAddresses.link: expected 1 to 18446744073709551615, found 0"},
       {"link_closed {}", "LinkClosed.link: expected 1 to 18446744073709551615, found 0"},

@@ -58,12 +58,12 @@ public:
   }
 
   static std::string hello(const std::string& group, int rank, int size,
-                           const std::string& job = "j") {
+                           const std::string& job = "j", const std::string& host = "node") {
     return fmt::format(
-        "request: 1 hello {{ protocol: 1 group: '{}' rank: {} size: {} job: '{}' host: 'node' pid: "
+        "request: 1 hello {{ protocol: 1 group: '{}' rank: {} size: {} job: '{}' host: '{}' pid: "
         "{} "
         "version: '0.1' }}",
-        group, rank, size, job, 100 + rank);
+        group, rank, size, job, host, 100 + rank);
   }
   static std::string welcome(ConnectionId to) {
     return fmt::format("{}: request: 1 welcome {{ version: '0.1' heartbeat_seconds: 1 }}", to);

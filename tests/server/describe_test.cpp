@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a consumer may ask about a producer before it subscribes. The producer "ocean" has the
+// connections 1 to 4, the consumer "viewer" 11 and 12.
+#include <gtest/gtest.h>
+
+#include "play.hpp"
+
+namespace tremula::server {
+namespace {
+
+const std::string fields = Play::field("u", 10, "shape=8x6 grid=4x1 members=3/0-2");
+const std::string describe = "request: 2 describe { stream: 's' }";
+const std::string no_stream = "11: request: 2 streams {}";
+
+class Describing : public testing::Test {
+protected:
+  Describing() { play.join("viewer", 2, 11); }
+  void join(const std::vector<std::string>& hosts) {
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+      play.tell(rank + 1, Play::hello("ocean", static_cast<int>(rank), 4, "j", hosts[rank]),
+                {Play::welcome(rank + 1)});
+  }
+  void announce() {
+    play.tell(
+        1, "request: 2 announce { stream: 's' queue_depth: 3 " + fields + Play::offers({"t"}) + "}",
+        {Play::done(1, 2)});
+  }
+  static std::string described(int connected, const std::string& hosts = "") {
+    return fmt::format("11: request: 2 described {{ group: 'ocean' size: 4 connected: {} {} {} }}",
+                       connected, fields, hosts);
+  }
+  const std::string all_hosts =
+      "hosts: 'b' hosts: 'a' host_of_rank: 0 host_of_rank: 1 host_of_rank: 0 host_of_rank: 0";
+  Play play;
+};
+
+TEST_F(Describing, TellsFieldsAndHosts) {
+  join({"b", "a", "b", "b"});
+  announce();
+  play.tell(11, describe, {described(4, all_hosts)});
+  play.tell(11, describe, {described(4, all_hosts)});
+}
+
+TEST_F(Describing, TellsWhatThereIsInstead) {
+  play.tell(11, describe, {no_stream});
+  join({"b", "a", "b", "b"});
+  play.tell(11, describe, {no_stream});
+  announce();
+  play.tell(11, "request: 2 describe { stream: 'other' }",
+            {"11: request: 2 streams { names: 's' }"});
+  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  play.tell(11, describe, {no_stream});
+}
+
+TEST_F(Describing, TellsNoHostsWhileARankIsMissing) {
+  join({"b", "a", "b"});
+  announce();
+  play.tell(11, describe, {described(3)});
+  play.tell(4, Play::hello("ocean", 3, 4, "j", "b"), {Play::welcome(4)});
+  play.tell(11, describe, {described(4, all_hosts)});
+}
+
+TEST_F(Describing, IsForRankZeroOfAGroup) {
+  join({"b", "a", "b", "b"});
+  announce();
+  play.tell(
+      12, describe,
+      {Play::refused(12, -7, "Describe: expected from rank 0 of group 'viewer', found rank 1", 2)});
+  play.tell(
+      99, describe,
+      {Play::refused(99, -7,
+                     "expected Hello as the first message of a connection, found another one", 2)});
+}
+
+TEST_F(Describing, LeavesNoTrace) {
+  join({"b", "a", "b", "b"});
+  announce();
+  play.tell(11, describe, {described(4, all_hosts)});
+  for (const ConnectionId rank : {11u, 12u})  // nothing of it is open
+    play.tell(rank, "request: 4 goodbye {}", {Play::done(rank, 4)});
+}
+
+}  // namespace
+}  // namespace tremula::server
