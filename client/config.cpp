@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "proto/convert.hpp"
 
 namespace tremula::client {
 
@@ -142,6 +143,12 @@ SessionConfig load_session_config(const std::string& options) {
       {"ofi_provider",
        [&c](const std::string& text, const std::string&) { c.ofi_provider = text; }},
       {"ofi_bind", [&c](const std::string& text, const std::string&) { c.ofi_bind = text; }},
+      {"host",
+       [&c](const std::string& text, const std::string& from) {
+         if (!text.empty() && !proto::is_name(text))
+           bad_value("host", from, std::string(proto::name_rule), text);
+         c.host = text;
+       }},
   };
   if (const char* file = std::getenv("TREMULA_CONFIG")) apply_file(file, keys);
   apply_environment(keys);
@@ -171,6 +178,22 @@ void load_in_config(const std::string& options) {
   if (!options.empty())
     throw Error(Errc::invalid_argument,
                 fmt::format("stream options: a consumer has none; found '{}'; pass NULL", options));
+}
+
+RelabelConfig load_relabel_config(const std::string& options) {
+  RelabelConfig c;
+  apply_text(options, "relabel options",
+             {{"cost",
+               [](const std::string& text, const std::string& from) {
+                 if (text != "hosts") bad_value("cost", from, "hosts", text);
+               }},
+              {"method", [&c](const std::string& text, const std::string& from) {
+                 if (text != "exact" && text != "greedy")
+                   bad_value("method", from, "exact or greedy", text);
+                 c.method =
+                     text == "exact" ? index_calc::Method::exact : index_calc::Method::greedy;
+               }}});
+  return c;
 }
 
 }  // namespace tremula::client

@@ -5,6 +5,7 @@
 #include "client/progress.hpp"
 #include "core/log.hpp"
 #include "index_calc/overlap.hpp"
+#include "index_calc/relabel.hpp"
 
 namespace tremula::client {
 
@@ -22,6 +23,7 @@ struct SessionConfig {
   core::LogLevel log = core::LogLevel::warn;
   std::string ofi_provider;  ///< libfabric provider; empty = the best that both sides have
   std::string ofi_bind;      ///< address that libfabric listens on; empty = loopback
+  std::string host;          ///< ranks with equal names are near each other; empty = gethostname
 };
 
 /// @param options  YAML mapping, may be empty
@@ -40,5 +42,13 @@ OutConfig load_out_config(const std::string& options);
 
 /// A consumer chooses nothing yet: every key is an error.
 void load_in_config(const std::string& options);
+
+/// How the labels of a consumer's layouts are given away; what counts is bytes between hosts.
+struct RelabelConfig {
+  index_calc::Method method = index_calc::Method::exact;
+};
+
+/// @throws core::Error invalid_argument as above
+RelabelConfig load_relabel_config(const std::string& options);
 
 }  // namespace tremula::client

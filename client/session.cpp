@@ -64,6 +64,7 @@ Session::Session(std::string name, const SessionConfig& config)
     : name_(std::move(name)), config_(config), copy_threads_(config.copy_threads) {
   expects(proto::is_name(name_),
           fmt::format("group name: expected {}; found '{}'", proto::name_rule, name_));
+  if (config_.host.empty()) config_.host = host_name();
 }
 
 std::vector<std::unique_ptr<transport::Transport>> Session::network_transports(
@@ -147,7 +148,7 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size,
   hello.set_rank(rank);
   hello.set_size(size);
   hello.set_job(job);
-  hello.set_host(host_name());
+  hello.set_host(config_.host);
   hello.set_pid(getpid());
   hello.set_version(version);
   return std::make_unique<Control>(config_.server, config_.server_from, hello, deadline(), *log_);

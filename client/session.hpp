@@ -39,7 +39,7 @@ public:
   const std::string& name() const noexcept { return name_; }
   core::Rank rank() const noexcept { return group_->rank(); }
   core::Rank size() const noexcept { return group_->size(); }
-  const SessionConfig& config() const noexcept { return config_; }
+  const SessionConfig& config() const noexcept { return config_; }  ///< with the host's name
   const core::Log& log() const noexcept { return *log_; }
   Control& control() noexcept { return *control_; }
   transport::Group& group() noexcept { return *group_; }

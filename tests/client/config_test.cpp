@@ -68,6 +68,16 @@ TEST(Config, ArgumentBeatsEnvironmentBeatsFileBeatsDefault) {
   EXPECT_EQ(config.log, core::LogLevel::debug);
 }
 
+TEST(Config, KnowsHowToRelabelAndTheHost) {
+  EXPECT_EQ(load_relabel_config("").method, index_calc::Method::exact);
+  EXPECT_EQ(load_relabel_config("{cost: hosts, method: greedy}").method,
+            index_calc::Method::greedy);
+  EXPECT_EQ(load_session_config("").host, "");
+  const Variable host("TREMULA_HOST", "rack 7");
+  EXPECT_EQ(load_session_config("").host, "rack 7");
+  EXPECT_EQ(load_session_config("{host: nid1}").host, "nid1");
+}
+
 TEST(Config, NamesTheUnknownKeyItsPlaceAndTheKnownOnes) {
   const auto text = error_of([] { load_session_config("{timeout: 3, sever: x}"); });
   EXPECT_HAS(text, "session options, line 1");
@@ -97,6 +107,12 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
   EXPECT_HAS(error_of([] { load_out_config("{progress: magic}"); }),
              "expected calls or thread, found 'magic'");
   EXPECT_HAS(error_of([] { load_in_config("{queue_depth: 1}"); }), "queue_depth");
+  EXPECT_HAS(error_of([] { load_session_config("{host: \"a\\nb\"}"); }),
+             "expected 1 to 255 bytes of printable UTF-8 text; found 'a\nb'");
+  EXPECT_HAS(error_of([] { load_relabel_config("{method: best}"); }),
+             "expected exact or greedy; found 'best'");
+  EXPECT_HAS(error_of([] { load_relabel_config("{cost: volume}"); }), "expected hosts");
+  EXPECT_HAS(error_of([] { load_relabel_config("{places: 3}"); }), "cost, method");
   const Variable missing("TREMULA_CONFIG", "/nowhere/tremula.yaml");
   EXPECT_HAS(error_of([] { load_session_config(""); }), "/nowhere/tremula.yaml");
 }

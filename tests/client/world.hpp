@@ -60,6 +60,7 @@ public:
       : way_(way), network_(eager_bytes) {}
   double step_timeout = 10;
   std::map<std::string, double> step_timeout_of;  ///< of single ranks, "group.rank"
+  std::map<std::string, std::string> host_of;     ///< likewise
 
   SessionConfig config(double timeout) const {
     SessionConfig c;
@@ -71,8 +72,10 @@ public:
   }
   SessionConfig config_of(const std::string& group, Rank rank, double timeout) const {
     auto c = config(timeout);
-    const auto own = step_timeout_of.find(fmt::format("{}.{}", group, rank));
+    const std::string name = fmt::format("{}.{}", group, rank);
+    const auto own = step_timeout_of.find(name);
     if (own != step_timeout_of.end()) c.step_timeout = own->second;
+    if (const auto host = host_of.find(name); host != host_of.end()) c.host = host->second;
     return c;
   }
   /// Runs `body` on every rank of a group; what a rank throws is its outcome.
