@@ -33,7 +33,6 @@ std::optional<std::size_t> contiguous_at(const index_calc::Package& package,
   return static_cast<std::size_t>(*begin) * f.element_bytes;
 }
 
-/// What the consumer wants of an array of the producer.
 index_calc::Selection selection_of(const proto::Field& wanted) {
   return {.origin = wanted.origin, .extents = shape(wanted.layout)};
 }
@@ -42,6 +41,10 @@ index_calc::Selection selection_of(const proto::Field& wanted) {
 Rank teller_of(Rank consumer, Rank producers) { return consumer % producers; }
 
 }  // namespace
+
+index_calc::Layout wanted_part(const proto::Field& offered, const proto::Field& wanted) {
+  return wanted.origin.empty() ? offered.layout : selected(offered.layout, selection_of(wanted));
+}
 
 std::size_t Message::payload_bytes() const noexcept { return bytes - proto::package_header_bytes; }
 
@@ -71,8 +74,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     ExchangePlan::Field field;
     const proto::Field& offered = (is_producer ? mine : theirs)[f];
     const proto::Field& wanted = (is_producer ? theirs : mine)[f];
-    const auto from =
-        wanted.origin.empty() ? offered.layout : selected(offered.layout, selection_of(wanted));
+    const auto from = wanted_part(offered, wanted);
     field.plan = is_producer ? cache.get(from, wanted.layout, me, options)
                              : cache.get(wanted.layout, from, me, options);
     field.transformation = targets.empty()

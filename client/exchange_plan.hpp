@@ -68,6 +68,10 @@ struct Target {
   index_calc::Transformation transformation;  ///< `from` is taken from the producer's field
 };
 
+/// What a consumer wants of a producer's array: a layout of the wanted shape.
+/// @throws core::Error invalid_argument if it does not lie in the array
+index_calc::Layout wanted_part(const proto::Field& offered, const proto::Field& wanted);
+
 /// @param mine, theirs  the link's fields in the same order on both sides
 /// @param targets       || mine, for a consumer; empty: local_part of its layouts, and copies
 /// @param cache         of the session: the same layouts cost a look-up

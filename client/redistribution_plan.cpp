@@ -35,14 +35,13 @@ bool is_transposed(const Update& update) {
   return from != (update.axes.empty() ? to : update.axes[to]);
 }
 
-struct View {
-  Layout layout;
-  LocalPart part;
-};
+using Part = std::optional<index_calc::Selection>;
 
-View view_of(const Layout& layout, const std::optional<index_calc::Selection>& selection, Rank me) {
-  if (!selection) return {layout, local_part(layout, me)};
-  return {selected(layout, *selection), selected_part(layout, *selection, me)};
+Layout part_of(const Layout& layout, const Part& part) {
+  return part ? selected(layout, *part) : layout;
+}
+LocalPart part_of(const Layout& layout, const Part& part, Rank me) {
+  return part ? selected_part(layout, *part, me) : local_part(layout, me);
 }
 
 Order closest_order(const LocalPart& part) {
@@ -50,6 +49,13 @@ Order closest_order(const LocalPart& part) {
 }
 
 }  // namespace
+
+Moved moved(const Update& update) {
+  Moved result{part_of(update.from, update.of_from), part_of(update.to, update.of_to)};
+  if (!update.axes.empty())
+    result.to = permuted(result.to, inverse(update.axes, result.to.dims.size()));
+  return result;
+}
 
 RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
                                        const index_calc::PlanOptions& options) {
@@ -78,23 +84,21 @@ std::size_t RedistributionPlan::segment_bytes(Rank size) noexcept {
 void RedistributionPlan::add(const Update& update, Rank me,
                              const index_calc::PlanOptions& options) {
   validate(update.transformation);
-  const View from = view_of(update.from, update.of_from, me);
-  View to = view_of(update.to, update.of_to, me);
-  if (!update.axes.empty()) {
-    const auto back = inverse(update.axes, to.layout.dims.size());
-    to = {permuted(to.layout, back), permuted(to.part, back)};
-  }
+  const auto [from, to] = moved(update);
+  const LocalPart my_from = part_of(update.from, update.of_from, me);
+  LocalPart my_to = part_of(update.to, update.of_to, me);
+  if (!update.axes.empty()) my_to = permuted(my_to, inverse(update.axes, to.dims.size()));
   const auto plan = [&](const Layout& mine, const Layout& theirs) {
     return options.validate ? make_validated_plan(mine, theirs, me)
                             : make_plan(mine, theirs, me, options.algorithm);
   };
   arrays_.push_back({.transformation = update.transformation,
-                     .outgoing = plan(from.layout, to.layout),
-                     .incoming = plan(to.layout, from.layout),
-                     .from = from.part,
-                     .to = to.part,
+                     .outgoing = plan(from, to),
+                     .incoming = plan(to, from),
+                     .from = my_from,
+                     .to = my_to,
                      .wire_order = update.from.storage_order,
-                     .write_order = to.part.elements > 0 ? closest_order(to.part) : Order::row,
+                     .write_order = my_to.elements > 0 ? closest_order(my_to) : Order::row,
                      .is_transposed = is_transposed(update),
                      .from_width = core::element_bytes(update.transformation.from),
                      .to_width = core::element_bytes(update.transformation.to)});

@@ -33,6 +33,13 @@ struct Update {
   friend bool operator==(const Update&, const Update&) = default;
 };
 
+/// What an update moves: two layouts of one shape, in the dimensions of Update::from.
+struct Moved {
+  index_calc::Layout from, to;
+};
+/// @throws core::Error invalid_argument if a selection does not lie in its array, or axes are none
+Moved moved(const Update& update);
+
 class RedistributionPlan {
 public:
   struct Array {
