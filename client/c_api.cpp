@@ -11,7 +11,7 @@
 namespace {
 
 using namespace tremula;
-using client::expects_pointer, client::guarded;
+using client::expects_pointer, client::guarded, client::make_layout;
 
 thread_local std::string last_error;
 
@@ -62,13 +62,13 @@ tremula_status copy(const std::vector<client::PeerStatistics>& from, size_t room
   return TREMULA_OK;
 }
 
-tremula_status make_layout(index_calc::Layout value, tremula_layout** out) {
+}  // namespace
+
+tremula_status tremula::client::make_layout(index_calc::Layout value, tremula_layout** out) {
   *out = new tremula_layout{std::move(value), {}};
   (*out)->text = to_string((*out)->layout);
   return TREMULA_OK;
 }
-
-}  // namespace
 
 tremula_status tremula::client::fail(tremula_status status, const std::string& text) noexcept {
   try {

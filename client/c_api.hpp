@@ -8,6 +8,7 @@
 
 #include "client/in_stream.hpp"
 #include "client/out_stream.hpp"
+#include "client/redistribution_plan.hpp"
 #include "client/session.hpp"
 #include "index_calc/layout.hpp"
 #include "tremula/tremula.h"
@@ -51,6 +52,11 @@ core::ElementType type_from(tremula_type type);
 /// @param dimensions  of both sides
 /// @throws core::Error invalid_argument
 FieldUpdate update_from(const tremula_update& update, std::size_t dimensions);
+
+/// @throws core::Error invalid_argument
+Update update_of(const tremula_update* update);
+
+tremula_status make_layout(index_calc::Layout value, tremula_layout** out);
 
 inline void expects_pointer(const void* pointer, const char* name) {
   core::expects(pointer != nullptr, std::string(name) + ": expected a pointer; found NULL");

@@ -6,7 +6,7 @@
 namespace {
 
 using namespace tremula;
-using client::Job, client::Redistribution, client::Update;
+using client::Job, client::Redistribution, client::Update, client::update_of;
 
 /// A redistribution may outlive the communicator that it was made for.
 struct SharedJob {
@@ -18,34 +18,6 @@ std::shared_ptr<Job> job_of(MPI_Comm comm) {
   core::expects(transport::mpi::is_running() && comm != MPI_COMM_NULL,
                 "redistribution: expected a communicator of a running MPI; found none");
   return transport::mpi::companion<SharedJob>(comm).job;
-}
-
-Update update_of(const tremula_update* u) {
-  client::expects_pointer(u, "update");
-  client::expects_pointer(u->from, "update.from");
-  client::expects_pointer(u->to, "update.to");
-  const std::size_t dimensions = u->to->layout.dims.size();
-  core::expects(u->from->layout.dims.size() == dimensions,
-                "update: expected two layouts with as many dimensions; found others");
-  auto wanted = client::update_from(*u, dimensions);
-  Update update{.from = u->from->layout,
-                .to = u->to->layout,
-                .transformation = {.from = client::type_from(u->from_type),
-                                   .to = client::type_from(u->to_type),
-                                   .alpha = wanted.alpha,
-                                   .beta = wanted.beta,
-                                   .conjugates = wanted.conjugates},
-                .axes = std::move(wanted.axes),
-                .of_from = {},
-                .of_to = std::move(wanted.of_data)};
-  if (!update.of_to) return update;
-  std::vector<core::Index> extents = update.of_to->extents;
-  if (!update.axes.empty()) {
-    const auto back = index_calc::inverse(update.axes, dimensions);
-    for (std::size_t d = 0; d < dimensions; ++d) extents[d] = update.of_to->extents[back[d]];
-  }
-  update.of_from = {.origin = std::move(wanted.from_origin), .extents = std::move(extents)};
-  return update;
 }
 
 /// The buffers of one call.

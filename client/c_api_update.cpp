@@ -42,6 +42,34 @@ FieldUpdate update_from(const tremula_update& u, std::size_t dimensions) {
   return update;
 }
 
+Update update_of(const tremula_update* u) {
+  expects_pointer(u, "update");
+  expects_pointer(u->from, "update.from");
+  expects_pointer(u->to, "update.to");
+  const std::size_t dimensions = u->to->layout.dims.size();
+  core::expects(u->from->layout.dims.size() == dimensions,
+                "update: expected two layouts with as many dimensions; found others");
+  auto wanted = update_from(*u, dimensions);
+  Update update{.from = u->from->layout,
+                .to = u->to->layout,
+                .transformation = {.from = type_from(u->from_type),
+                                   .to = type_from(u->to_type),
+                                   .alpha = wanted.alpha,
+                                   .beta = wanted.beta,
+                                   .conjugates = wanted.conjugates},
+                .axes = std::move(wanted.axes),
+                .of_from = {},
+                .of_to = std::move(wanted.of_data)};
+  if (!update.of_to) return update;
+  std::vector<core::Index> extents = update.of_to->extents;
+  if (!update.axes.empty()) {
+    const auto back = index_calc::inverse(update.axes, dimensions);
+    for (std::size_t d = 0; d < dimensions; ++d) extents[d] = update.of_to->extents[back[d]];
+  }
+  update.of_from = {.origin = std::move(wanted.from_origin), .extents = std::move(extents)};
+  return update;
+}
+
 }  // namespace tremula::client
 
 void tremula_update_init(tremula_update* update, const tremula_layout* from,

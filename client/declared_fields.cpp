@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "client/link.hpp"
+#include "index_calc/relabel.hpp"
 
 namespace tremula::client {
 
@@ -21,7 +22,7 @@ std::string text_of(const wire::Announce& fields) {
 }  // namespace
 
 DeclaredFields::DeclaredFields(Session& session, std::string stream)
-    : session_(session), stream_(std::move(stream)) {
+    : session_(&session), stream_(std::move(stream)) {
   expects(proto::is_name(stream_), [&] {
     return fmt::format("stream name: expected {}; found '{}'", proto::name_rule, stream_);
   });
@@ -39,18 +40,28 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
   Data data;
   Target target;
   try {
-    validate_for_group(field.layout, session_.size());
+    validate_for_group(field.layout, session_->size());
     bytes_of(field.layout, core::element_bytes(field.type));
-    data = {field.layout, local_part(field.layout, session_.rank())};
-    target = apply(update, field, session_.rank());
+    data = {field.layout, local_part(field.layout, session_->rank()), update};
+    target = apply(update, field, session_->rank());
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("stream '{}', field '{}', group '{}': {}", stream_,
-                                      field.name, session_.name(), e.what()));
+                                      field.name, session_->name(), e.what()));
   }
   data_.push_back(std::move(data));
   targets_.push_back(target);
   fields_.push_back(std::move(field));
   return static_cast<int>(fields_.size()) - 1;
+}
+
+DeclaredFields DeclaredFields::relabeled(std::span<const Rank> process) const {
+  DeclaredFields result(*session_, stream_);
+  for (std::size_t f = 0; f < size(); ++f)
+    result.declare({.name = fields_[f].name,
+                    .type = fields_[f].type,
+                    .layout = index_calc::relabeled(data_[f].layout, process)},
+                   data_[f].update);
+  return result;
 }
 
 void DeclaredFields::check_alike() const {
@@ -59,15 +70,16 @@ void DeclaredFields::check_alike() const {
   });
   wire::Announce mine;
   for (const auto& field : fields_) *mine.add_fields() = proto::encode(field);
-  const auto all = session_.group().allgather(to_bytes(mine), session_.deadline());
+  const auto all = session_->group().allgather(to_bytes(mine), session_->deadline());
   for (std::size_t r = 1; r < all.size(); ++r)
     if (all[r] != all[0])
-      throw Error(Errc::mismatch,
-                  fmt::format("stream '{}': expected every rank of group '{}' to declare the same "
-                              "fields in the same "
-                              "order; rank 0 declares {}; rank {} declares {}",
-                              stream_, session_.name(), text_of(from_bytes<wire::Announce>(all[0])),
-                              r, text_of(from_bytes<wire::Announce>(all[r]))));
+      throw Error(
+          Errc::mismatch,
+          fmt::format("stream '{}': expected every rank of group '{}' to declare the same "
+                      "fields in the same "
+                      "order; rank 0 declares {}; rank {} declares {}",
+                      stream_, session_->name(), text_of(from_bytes<wire::Announce>(all[0])), r,
+                      text_of(from_bytes<wire::Announce>(all[r]))));
 }
 
 std::size_t DeclaredFields::check(int field, std::size_t bytes) const {
@@ -83,7 +95,7 @@ std::size_t DeclaredFields::check(int field, std::size_t bytes) const {
         "stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} "
         "elements of {}, layout {}); "
         "found {} bytes; pass the whole local part, ghost cells included",
-        stream_, fields_[f].name, session_.rank(), expected, data_[f].part.allocated,
+        stream_, fields_[f].name, session_->rank(), expected, data_[f].part.allocated,
         core::to_string(fields_[f].type), to_string(data_[f].layout), bytes);
   });
   return f;

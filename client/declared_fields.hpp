@@ -20,6 +20,10 @@ public:
   /// @throws core::Error invalid_argument: no name, declared twice, or a layout that does not fit
   /// the group
   int declare(proto::Field field, const FieldUpdate& update = {});
+  /// The same fields when `process` has taken their labels.
+  /// @param process  shape: [label]
+  /// @throws core::Error invalid_argument if this rank cannot store what it is to take (`leading`)
+  DeclaredFields relabeled(std::span<const Rank> process) const;
   /// Every rank must have declared the same fields, since they are announced once for the group.
   /// Collective.
   /// @throws core::Error mismatch naming the first rank that differs
@@ -41,8 +45,9 @@ private:
   struct Data {
     index_calc::Layout layout;
     index_calc::LocalPart part;
+    FieldUpdate update;
   };
-  Session& session_;
+  Session* session_;
   std::string stream_;
   std::vector<proto::Field> fields_;
   std::vector<Data> data_;       // || fields_

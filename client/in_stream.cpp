@@ -28,7 +28,28 @@ int InStream::declare(proto::Field field, const FieldUpdate& update) {
         "before the first step; found '{}' after it",
         name(), field.name);
   });
+  expects(!is_relabeled_, [&] {
+    return fmt::format(
+        "stream '{}': expected all fields to be declared before relabel; found '{}' "
+        "after it",
+        name(), field.name);
+  });
   return fields_.declare(std::move(field), update);
+}
+
+void InStream::throw_no_producer(const wire::ToClient& found) const {
+  const auto& names = found.streams().names();
+  const auto& producer = found.described();
+  const std::string text =
+      found.has_described() ? fmt::format("group '{}', of which only {} of {} ranks are connected",
+                                          producer.group(), producer.connected(), producer.size())
+      : names.empty()       ? "no stream at this server"
+                            : fmt::format("only '{}'", fmt::join(names, "', '"));
+  throw Error(Errc::timed_out,
+              fmt::format("stream '{}': expected a producer to offer it within {} s; found {}; "
+                          "start the producer, check "
+                          "the name, or set timeout",
+                          name(), session_.config().timeout, text));
 }
 
 wire::Matched InStream::ask_server() {
@@ -45,14 +66,7 @@ wire::Matched InStream::ask_server() {
   wire::ToServer give_up;
   give_up.mutable_unsubscribe()->set_stream(name());
   const auto reply = session_.control().call(give_up, session_.deadline());
-  const auto& names = reply.streams().names();
-  throw Error(Errc::timed_out,
-              fmt::format("stream '{}': expected a producer to offer it within {} s; found {}; "
-                          "start the producer, check "
-                          "the name, or set timeout",
-                          name(), session_.config().timeout,
-                          names.empty() ? std::string("no stream at this server")
-                                        : fmt::format("only '{}'", fmt::join(names, "', '"))));
+  throw_no_producer(reply);
 }
 
 void InStream::subscribe() {

@@ -23,6 +23,10 @@ public:
 
   /// @return the field's index
   int declare(proto::Field field, const FieldUpdate& update = {});
+  /// Gives the labels of the fields' layouts to those ranks that have the least to bring from other
+  /// hosts. Collective, once, when all fields are declared. Waits for a producer.
+  /// @return this rank's label
+  Rank relabel(const RelabelConfig& config = {});
   /// @return false at the end of the stream
   bool begin_step();
   std::uint64_t step() const;
@@ -39,6 +43,10 @@ public:
 private:
   enum class State { declaring, between_steps, in_step, ended, lost, closed };
 
+  /// The producer, when all its ranks are there.  @throws core::Error timed_out
+  wire::Described ask_for_producer(core::Deadline deadline);
+  /// @param found  instead of one: Streams, or a Described of which ranks are missing
+  [[noreturn]] void throw_no_producer(const wire::ToClient& found) const;
   void subscribe();
   wire::Matched ask_server();
   /// Waits until poll() is true.  @throws core::Error peer_lost, timed_out, transport
@@ -57,6 +65,7 @@ private:
   Session& session_;
   DeclaredFields fields_;
   State state_ = State::declaring;
+  bool is_relabeled_ = false;
   Link link_;
   std::unique_ptr<InExchange> exchange_;  // uses link_.endpoint: destroyed first
   std::optional<std::uint64_t> step_;     // opened last

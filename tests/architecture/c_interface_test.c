@@ -39,6 +39,31 @@ int main(void) {
   tremula_layout_free(layout);
   tremula_layout_free(NULL);
 
+  /* row-major blocks of 2x2 ranks to column-major ones: ranks 1 and 2 change places */
+  {
+    tremula_layout *from = NULL, *to = NULL, *kept = NULL;
+    tremula_update update;
+    int process[4] = {-1, -1, -1, -1};
+    int64_t before = -1, after = -1;
+    check(tremula_layout_parse("shape=4x4 grid=2x2", &from) == TREMULA_OK &&
+              tremula_layout_parse("shape=4x4 grid=2x2 ranks=column", &to) == TREMULA_OK,
+          "two layouts parse");
+    tremula_update_init(&update, from, to, TREMULA_F32);
+    check(tremula_relabel(&update, 1, 4, NULL, 1, process, &before, &after) == TREMULA_OK &&
+              process[0] == 0 && process[1] == 2 && process[2] == 1 && process[3] == 3 &&
+              before == 32 && after == 0,
+          "relabeling keeps everything where it is");
+    check(tremula_relabel(&update, 1, 4, NULL, 0, process, NULL, NULL) == TREMULA_OK,
+          "and nobody need ask what it saves");
+    check(tremula_layout_relabeled(to, process, 4, &kept) == TREMULA_OK &&
+              strcmp(tremula_layout_text(kept), "shape=4x4 grid=2x2 ranks=column members=0/2/1/3") ==
+                  0,
+          "the relabeled layout names its members");
+    tremula_layout_free(from);
+    tremula_layout_free(to);
+    tremula_layout_free(kept);
+  }
+
   layout = NULL;
   check(tremula_layout_parse("shape=10x7 grid=2", &layout) == TREMULA_INVALID_ARGUMENT,
         "a bad layout is refused");

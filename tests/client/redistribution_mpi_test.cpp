@@ -78,6 +78,29 @@ TEST(RedistributionByMpi, GivesWhatTheOracleSays) {
   }
 }
 
+TEST(RedistributionByMpi, SendsWhatRelabelingPredicts) {
+  Random random = common_random();
+  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  for (int i = 0; i < 30; ++i) {
+    const Case wanted(random, size);
+    std::vector<Redistributed> arrays;
+    for (const auto& update : wanted.updates) arrays.push_back(array_of(update));
+    const Relabeling found = relabel(arrays, size);
+    for (auto& array : arrays) array.to = array.to.relabeled(found.process);
+    const int label =
+        static_cast<int>(std::ranges::find(found.process, me) - found.process.begin());
+    Redistribution redistribution(MPI_COMM_WORLD, arrays);
+    const auto from = wanted.from(me);
+    auto to = wanted.to_before(label);
+    redistribution({from.begin(), from.end()}, {to.begin(), to.end()});
+    ASSERT_EQ(to, wanted.to_after(label)) << "case " << i << "\n" << wanted.text();
+    auto sent = static_cast<Index>(redistribution.statistics().bytes_sent);
+    MPI_Allreduce(MPI_IN_PLACE, &sent, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    ASSERT_EQ(sent, found.after) << "case " << i << "\n" << wanted.text();
+    ASSERT_LE(found.after, found.before);
+  }
+}
+
 /// Megabytes that the process has in memory.
 double resident() {
   long all = 0, pages = 0;

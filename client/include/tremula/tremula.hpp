@@ -148,6 +148,14 @@ public:
     return global;
   }
 
+  /// The layout whose labels have been taken by `process`; shape: [rank of the job].
+  Layout relabeled(const std::vector<int>& process) const {
+    tremula_layout* handle = nullptr;
+    detail::check(tremula_layout_relabeled(handle_.get(), process.data(),
+                                           static_cast<int>(process.size()), &handle));
+    return Layout(handle);
+  }
+
   const tremula_layout* handle() const noexcept { return handle_.get(); }
 
 private:
@@ -190,6 +198,43 @@ struct Update {
     return update;
   }
 };
+
+/// One array of a redistribution inside one job (tremula_mpi.hpp).
+struct Redistributed {
+  Layout from, to;
+  tremula_type from_type = TREMULA_F64, to_type = TREMULA_F64;
+  Update update = {};
+
+  template <class From, class To = From>
+  static Redistributed of(const Layout& from, const Layout& to, const Update& update = {}) {
+    return {from, to, detail::type_of<From>(), detail::type_of<To>(), update};
+  }
+};
+
+/// Which rank takes which part of the arrays `to`.
+struct Relabeling {
+  std::vector<int> process;     ///< takes the label: for Layout::relabeled; shape: [label]
+  Index before = 0, after = 0;  ///< bytes that leave their place, as the labels are and relabeled
+};
+
+/// The relabeling that moves the least; see tremula_relabel.
+/// @param places  equal numbers are near each other; empty: every rank by itself; shape: [rank]
+inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
+                          const std::vector<int>& places = {}, bool exact = true) {
+  const auto size = static_cast<std::size_t>(std::max(ranks, 0));
+  if (!places.empty() && places.size() != size)
+    throw Error(TREMULA_INVALID_ARGUMENT, "places: expected one for each of " +
+                                              std::to_string(ranks) + " ranks; found " +
+                                              std::to_string(places.size()));
+  std::vector<tremula_update> updates;
+  for (const Redistributed& a : arrays)
+    updates.push_back(a.update.handle(&a.from, a.to, a.from_type, a.to_type));
+  Relabeling found{.process = std::vector<int>(size)};
+  detail::check(tremula_relabel(updates.data(), updates.size(), ranks,
+                                places.empty() ? nullptr : places.data(), exact,
+                                found.process.data(), &found.before, &found.after));
+  return found;
+}
 
 struct SessionOptions {
   std::optional<std::string> server;     ///< "host:port" or "file:PATH" of the server's port file
@@ -337,6 +382,14 @@ private:
 
 enum class StepStatus { ok, end_of_stream };
 
+/// See tremula_in_relabel.
+struct RelabelOptions {
+  std::string cost = "hosts";
+  std::string method = "exact";  ///< or "greedy"
+
+  std::string text() const { return "{cost: " + cost + ", method: " + method + "}"; }
+};
+
 /// The consumer's end of a stream.
 class InStream {
 public:
@@ -354,6 +407,13 @@ public:
     const auto handle = update.handle(nullptr, layout, detail::type_of<T>(), detail::type_of<T>());
     detail::check(tremula_in_update(handle_.get(), name.c_str(), &handle, &field.number));
     return field;
+  }
+  /// When all fields are declared, before the first step.
+  /// @return whose part this rank takes of every field: Layout::local(label)
+  int relabel(const RelabelOptions& options = {}) {
+    int label = 0;
+    detail::check(tremula_in_relabel(handle_.get(), options.text().c_str(), &label));
+    return label;
   }
   StepStatus begin_step() {
     return detail::check(tremula_in_begin_step(handle_.get())) == TREMULA_OK

@@ -13,18 +13,6 @@
 
 namespace tremula {
 
-/// One array of a redistribution.
-struct Redistributed {
-  Layout from, to;
-  tremula_type from_type = TREMULA_F64, to_type = TREMULA_F64;
-  Update update = {};
-
-  template <class From, class To = From>
-  static Redistributed of(const Layout& from, const Layout& to, const Update& update = {}) {
-    return {from, to, detail::type_of<From>(), detail::type_of<To>(), update};
-  }
-};
-
 /// A plan that is made once and run again and again. Collective.
 class Redistribution {
 public:

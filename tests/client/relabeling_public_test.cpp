@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Relabeling as applications use it, through the C++ header alone: two jobs beside a server, and
+// what a job asks about itself. Ranks are threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <tremula/tremula.hpp>
+#include <vector>
+
+#include "tests/coupled/jobs.hpp"
+
+namespace {
+
+using namespace tremula;
+
+/// Threads whose sessions say that rank r runs on hosts[r].
+class Jobs {
+public:
+  Jobs() { stage_.start_server(); }
+  ~Jobs() { join(); }
+  void start(const std::string& group, const std::vector<std::string>& hosts,
+             const std::function<void(Session&)>& body) {
+    const int size = static_cast<int>(hosts.size());
+    for (int rank = 0; rank < size; ++rank)
+      threads_.emplace_back([=, this, host = hosts[static_cast<std::size_t>(rank)]] {
+        try {
+          Session session(group, rank, size,
+                          {.server = stage_.server(),
+                           .transport = "local",
+                           .timeout = 20,
+                           .more = "host: \"" + host + "\""});
+          body(session);
+        } catch (const std::exception& e) {
+          const std::scoped_lock lock(mutex_);
+          errors_ += group + ": " + e.what() + "\n";
+        }
+      });
+  }
+  std::string join() {
+    for (auto& thread : threads_) thread.join();
+    threads_.clear();
+    return errors_;
+  }
+
+private:
+  coupled::Stage stage_;
+  std::mutex mutex_;
+  std::string errors_;
+  std::vector<std::thread> threads_;
+};
+
+/// Number of each element that `label` holds, of a matrix.
+std::vector<double> part_of(const Layout& layout, int label, double step) {
+  const auto local = layout.local(label);
+  const Index columns = layout.shape()[1];
+  std::vector<double> part(static_cast<std::size_t>(local.allocated));
+  for (Index i = 0; i < local.extents[0]; ++i)
+    for (Index j = 0; j < local.extents[1]; ++j)
+      part[static_cast<std::size_t>(local.first + i * local.strides[0] + j * local.strides[1])] =
+          step + static_cast<double>(layout.global_index(label, 0, i) * columns +
+                                     layout.global_index(label, 1, j));
+  return part;
+}
+
+TEST(RelabelingPublic, BetweenTwoJobs) {
+  Jobs jobs;
+  const auto rows = Layout::block({.shape = {12, 10}, .grid = {2, 1}});
+  const auto wanted = Layout::block_cyclic({.shape = {12, 10}, .grid = {4, 1}, .block = {2, 10}});
+  jobs.start("producer", {"a", "b"}, [&](Session& session) {
+    auto out = session.out_stream("s");
+    const auto field = out.field<double>("f", rows);
+    for (int step = 0; step < 3; ++step) out.put(field, part_of(rows, session.rank(), step));
+    out.close();
+  });
+  // Rows 0 to 5 are on a. Of labels 0 and 1 half is on either host, label 2 is on a, label 3 on b.
+  std::vector<int> labels(4);
+  jobs.start("consumer", {"b", "b", "a", "a"}, [&](Session& session) {
+    auto in = session.in_stream("s");
+    const auto field = in.field<double>("f", wanted);
+    const int label = in.relabel({.method = "exact"});
+    labels[static_cast<std::size_t>(session.rank())] = label;
+    std::vector<double> part(static_cast<std::size_t>(wanted.local(label).allocated));
+    for (int step = 0; in.begin_step() == StepStatus::ok; ++step) {
+      in.get(field, part);
+      EXPECT_EQ(part, part_of(wanted, label, step)) << "rank " << session.rank();
+      in.end_step();
+    }
+    in.close();
+  });
+  EXPECT_EQ(jobs.join(), "");
+  const std::vector<int> on_b{labels[0], labels[1]};
+  EXPECT_NE(std::ranges::find(on_b, 3), on_b.end());
+  EXPECT_EQ(std::ranges::find(on_b, 2), on_b.end());
+  std::ranges::sort(labels);
+  EXPECT_EQ(labels, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST(RelabelingPublic, InsideOneJob) {
+  const auto from = Layout::parse("shape=100x100 grid=2x2"),
+             to = Layout::parse("shape=100x100 grid=2x2 ranks=column store=column");
+  const auto array = Redistributed::of<double>(from, to);
+  const auto found = relabel({array}, 4);
+  EXPECT_EQ(found.process, (std::vector<int>{0, 2, 1, 3}));
+  EXPECT_EQ(found.before, 2 * 50 * 50 * 8);
+  EXPECT_EQ(found.after, 0);
+  const auto kept = to.relabeled(found.process);
+  EXPECT_EQ(kept.text(), to.text() + " members=0/2/1/3");
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(kept.global_index(rank, 0, 0), from.global_index(rank, 0, 0));
+  const auto hosts = relabel({array}, 4, {7, 3, 3, 7}, false);  // near each other: nothing is won
+  EXPECT_EQ(hosts.process, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(hosts.before, 0);
+  EXPECT_EQ(relabel({}, 3).process, (std::vector<int>{0, 1, 2}));
+}
+
+std::string complaint(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.status(), TREMULA_INVALID_ARGUMENT);
+    return e.what();
+  }
+  return "none";
+}
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST(RelabelingPublic, SaysWhatItRefuses) {
+  const auto layout = Layout::parse("shape=4 grid=2");
+  EXPECT_EQ(complaint([&] { layout.relabeled({1, 0}); }), "none");
+  EXPECT_HAS(complaint([&] { layout.relabeled({1, 1}); }), "found 1 for label 1");
+  EXPECT_HAS(complaint([&] { layout.relabeled({1, 2}); }), "found 2 for label 1");
+  EXPECT_HAS(complaint([&] { layout.relabeled({-1, 0}); }), "found -1 for label 0");
+  EXPECT_HAS(complaint([&] { layout.relabeled({}); }), "ranks: expected 1 to 10000000; found 0");
+  EXPECT_HAS(complaint([&] { layout.relabeled({0, 1, 2}); }), "the group has 3 ranks");
+  const auto array = Redistributed::of<float>(layout, layout);
+  EXPECT_HAS(complaint([&] { relabel({array}, 2, {0}); }), "one for each of 2 ranks; found 1");
+  EXPECT_HAS(complaint([&] { relabel({array}, 2, {0, -1}); }), "places from 0 on");
+  EXPECT_HAS(complaint([&] { relabel({array}, 0); }), "found 0");
+  EXPECT_HAS(complaint([&] { relabel({array}, 3); }), "the group has 3 ranks");
+  int label = 0;
+  EXPECT_EQ(tremula_in_relabel(nullptr, nullptr, &label), TREMULA_INVALID_ARGUMENT);
+}
+
+}  // namespace

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Relabeling inside one job: what is predicted is what a redistribution then sends, and no
+// permutation sends less.
+#include "client/relabeling.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <stdexcept>
+
+#include "client/redistribution.hpp"
+#include "core/error.hpp"
+#include "tests/client/redistribution_case.hpp"
+#include "tests/client/redistribution_job.hpp"
+
+namespace tremula::client {
+namespace {
+
+using index_calc::Method, testing::Case, testing::Job, testing::Layout, testing::Random,
+    testing::spans, testing::views;
+
+std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+
+std::vector<Rank> unchanged(Rank ranks) {
+  std::vector<Rank> process(at(ranks));
+  std::iota(process.begin(), process.end(), 0);
+  return process;
+}
+
+/// Bytes that leave their place when `process` has taken the labels.
+Index leaving(const std::vector<std::vector<Index>>& volumes, const std::vector<Rank>& places,
+              const std::vector<Rank>& process) {
+  Index bytes = 0;
+  for (std::size_t p = 0; p < places.size(); ++p)
+    for (std::size_t label = 0; label < places.size(); ++label)
+      if (places[p] != places[at(process[label])]) bytes += volumes[p][label];
+  return bytes;
+}
+
+std::vector<Update> relabeled(std::vector<Update> updates, const std::vector<Rank>& process) {
+  for (Update& update : updates) update.to = index_calc::relabeled(update.to, process);
+  return updates;
+}
+
+TEST(Relabeling, IsTheLeastOfAllPermutations) {
+  Random random;
+  for (int c = 0; c < 300; ++c) {
+    const auto ranks = static_cast<Rank>(random.in(1, 5));
+    const Case wanted(random, ranks);
+    std::vector<Rank> places;
+    for (Rank r = 0; r < ranks; ++r) places.push_back(static_cast<Rank>(random.in(0, ranks)));
+    const auto volumes = wanted.volumes(false);
+    std::vector<Rank> process = unchanged(ranks);
+    const Index before = leaving(volumes, places, process);
+    Index least = before;
+    while (std::ranges::next_permutation(process).found)
+      least = std::min(least, leaving(volumes, places, process));
+    const auto found = relabel(wanted.updates, places, Method::exact);
+    ASSERT_EQ(found.before, before) << wanted.text();
+    ASSERT_EQ(found.after, least) << wanted.text();
+    ASSERT_EQ(leaving(volumes, places, found.process), least) << wanted.text();
+    const auto greedy = relabel(wanted.updates, places, Method::greedy);
+    ASSERT_EQ(leaving(volumes, places, greedy.process), greedy.after);
+    ASSERT_GE(greedy.after, least) << wanted.text();
+    ASSERT_LE(greedy.after, before) << wanted.text();
+  }
+}
+
+TEST(Relabeling, PredictsWhatIsSent) {
+  Random random;
+  for (int c = 0; c < 60; ++c) {
+    Job job(static_cast<Rank>(random.in(1, 6)));
+    const Case wanted(random, job.size());
+    const auto found = relabel(wanted.updates, unchanged(job.size()), Method::exact);
+    const auto updates = relabeled(wanted.updates, found.process);
+    std::atomic<Index> sent = 0;
+    const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+      const auto label =
+          static_cast<Rank>(std::ranges::find(found.process, me) - found.process.begin());
+      Redistribution redistribution(updates, me, job.size());
+      const auto from = wanted.from(me);
+      auto to = wanted.to_before(label);
+      redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+      if (to != wanted.to_after(label)) throw std::runtime_error("wrong elements");
+      sent += static_cast<Index>(redistribution.statistics().bytes_sent);
+    });
+    ASSERT_EQ(failures, std::vector<std::string>(failures.size())) << wanted.text();
+    ASSERT_EQ(sent, found.after) << wanted.text();
+  }
+}
+
+TEST(Relabeling, KeepsAMatrixWhereItIs) {
+  const Update update{.from = Layout::parse("shape=100x100 grid=2x2"),
+                      .to = Layout::parse("shape=100x100 grid=2x2 ranks=column store=column")};
+  const auto found = relabel({{update}}, unchanged(4), Method::exact);
+  EXPECT_EQ(found.before, 2 * 50 * 50 * 8);
+  EXPECT_EQ(found.after, 0);
+  EXPECT_EQ(found.process, (std::vector<Rank>{0, 2, 1, 3}));
+}
+
+std::string complaint(const std::vector<Update>& updates, const std::vector<Rank>& places) {
+  try {
+    relabel(updates, places, Method::exact);
+  } catch (const core::Error& e) {
+    return e.what();
+  }
+  return "none";
+}
+
+TEST(Relabeling, NamesTheUpdateThatCannotBe) {
+  const Update fine{.from = Layout::parse("shape=4 grid=2"), .to = Layout::parse("shape=4 grid=2")};
+  Update other = fine;
+  other.to = Layout::parse("shape=4 grid=3");
+  EXPECT_EQ(complaint({fine}, {0, 1}), "none");
+  EXPECT_EQ(complaint({fine, other}, {0, 1}).find("array 1: "), 0u);
+  other.to = Layout::parse("shape=5 grid=2");
+  EXPECT_EQ(complaint({other, fine}, {0, 1}).find("array 0: "), 0u);
+  EXPECT_NE(complaint({fine}, {0, -1}).find("places from 0 on"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tremula::client
