@@ -100,6 +100,26 @@ TEST(Relabeling, KeepsAMatrixWhereItIs) {
   EXPECT_EQ(found.process, (std::vector<Rank>{0, 2, 1, 3}));
 }
 
+TEST(Relabeling, WeighsFieldsByWhatTheProducerSends) {
+  const auto field = [](const char* name, core::ElementType type, const char* layout) {
+    return proto::Field{.name = name, .type = type, .layout = Layout::parse(layout)};
+  };
+  using enum core::ElementType;
+  wire::Described producer;
+  for (const char* host : {"a", "b"})
+    producer.add_host_of_rank(producer.hosts_size()), producer.add_hosts(host);
+  *producer.add_fields() = proto::encode(field("small", i8, "shape=8 grid=2"));
+  *producer.add_fields() = proto::encode(field("large", f64, "shape=4 grid=2"));
+  const std::vector<proto::Field> wanted{field("large", f64, "shape=4 grid=2"),
+                                         field("small", f64, "shape=8 grid=2 members=1/0")};
+  const std::vector<std::string> hosts{"a", "b"};
+  const auto found = relabel(wanted, producer, hosts, Method::exact);
+  EXPECT_EQ(found.process, unchanged(2));  // the small one would have it otherwise
+  EXPECT_EQ(found.after, 8);
+  EXPECT_EQ(relabel(std::span(wanted).last(1), producer, hosts, Method::exact).process,
+            (std::vector<Rank>{1, 0}));
+}
+
 std::string complaint(const std::vector<Update>& updates, const std::vector<Rank>& places) {
   try {
     relabel(updates, places, Method::exact);
