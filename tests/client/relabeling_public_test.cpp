@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <numeric>
@@ -79,13 +80,19 @@ TEST(RelabelingPublic, BetweenTwoJobs) {
   });
   // Rows 0 to 5 are on a. Of labels 0 and 1 half is on either host, label 2 is on a, label 3 on b.
   std::vector<int> labels(4);
+  std::atomic<int> resized = 0;
   jobs.start("consumer", {"b", "b", "a", "a"}, [&](Session& session) {
     auto in = session.in_stream("s");
     const auto field = in.field<double>("f", wanted);
     const int label = in.relabel({.method = "exact"});
     labels[static_cast<std::size_t>(session.rank())] = label;
-    std::vector<double> part(static_cast<std::size_t>(wanted.local(label).allocated));
+    std::vector<double> part(static_cast<std::size_t>(wanted.local(label).allocated)),
+        own(static_cast<std::size_t>(wanted.local(session.rank()).allocated));
     for (int step = 0; in.begin_step() == StepStatus::ok; ++step) {
+      if (own.size() != part.size()) {
+        ++resized;
+        EXPECT_THROW(in.get(field, own), Error);
+      }
       in.get(field, part);
       EXPECT_EQ(part, part_of(wanted, label, step)) << "rank " << session.rank();
       in.end_step();
@@ -93,6 +100,7 @@ TEST(RelabelingPublic, BetweenTwoJobs) {
     in.close();
   });
   EXPECT_EQ(jobs.join(), "");
+  EXPECT_EQ(resized, 3 * 2);
   const std::vector<int> on_b{labels[0], labels[1]};
   EXPECT_NE(std::ranges::find(on_b, 3), on_b.end());
   EXPECT_EQ(std::ranges::find(on_b, 2), on_b.end());
