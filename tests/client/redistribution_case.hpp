@@ -112,9 +112,8 @@ public:
   /// Bytes from each producer for each part of `to`, from the definition. Shape: [producer, part].
   /// @param of_all  also of updates that do not need them
   std::vector<std::vector<Index>> volumes(bool of_all) const {
-    std::vector<std::vector<Index>> bytes(
-        static_cast<std::size_t>(producers_),
-        std::vector<Index>(static_cast<std::size_t>(consumers_)));
+    std::vector<std::vector<Index>> bytes(static_cast<std::size_t>(producers_),
+                                          std::vector<Index>(static_cast<std::size_t>(consumers_)));
     for (const Whole& whole : wholes_)
       for (const auto& [there, here] : whole.origin)
         if (of_all || whole.update.transformation.alpha != 0.0)
