@@ -50,6 +50,7 @@ tremula_status tremula_relabel(const tremula_update* updates, size_t count, int 
     expects_pointer(process, "process");
     if (count > 0) expects_pointer(updates, "updates");
     std::vector<client::Update> all;
+    all.reserve(count);
     for (size_t i = 0; i < count; ++i) all.push_back(client::update_of(updates + i));
     std::vector<core::Rank> at(static_cast<std::size_t>(ranks));
     if (places != nullptr)

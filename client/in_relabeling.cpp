@@ -78,9 +78,9 @@ Rank InStream::relabel(const RelabelConfig& config) {
       },
       deadline));
   session_.control().report_waiting(name(), 0, "");
-  std::optional<DeclaredFields> relabeled;
+  DeclaredFields relabeled = fields_;
   session_.together([&] { relabeled = fields_.relabeled(process); });
-  fields_ = std::move(*relabeled);
+  fields_ = std::move(relabeled);
   is_relabeled_ = true;
   return static_cast<Rank>(std::ranges::find(process, session_.rank()) - process.begin());
 }

@@ -35,13 +35,13 @@ bool is_transposed(const Update& update) {
   return from != (update.axes.empty() ? to : update.axes[to]);
 }
 
-using Part = std::optional<index_calc::Selection>;
+using Wanted = std::optional<index_calc::Selection>;
 
-Layout part_of(const Layout& layout, const Part& part) {
-  return part ? selected(layout, *part) : layout;
+Layout part_of(const Layout& layout, const Wanted& wanted) {
+  return wanted ? selected(layout, *wanted) : layout;
 }
-LocalPart part_of(const Layout& layout, const Part& part, Rank me) {
-  return part ? selected_part(layout, *part, me) : local_part(layout, me);
+LocalPart part_of(const Layout& layout, const Wanted& wanted, Rank me) {
+  return wanted ? selected_part(layout, *wanted, me) : local_part(layout, me);
 }
 
 Order closest_order(const LocalPart& part) {

@@ -207,7 +207,9 @@ std::string error_of(const std::function<void()>& body, Errc code) {
   }
   return "none";
 }
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+void expect_has(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
 
 TEST(InRelabeling, IsBetweenTheLastFieldAndTheFirstStep) {
   World world;
@@ -216,15 +218,15 @@ TEST(InRelabeling, IsBetweenTheLastFieldAndTheFirstStep) {
   world.start("consumer", 4, [](Session& s) {
     InStream in(s, "s");
     const auto relabel = [&] { in.relabel(); };
-    EXPECT_HAS(error_of(relabel, Errc::invalid_argument), "expected at least one field");
+    expect_has(error_of(relabel, Errc::invalid_argument), "expected at least one field");
     in.declare(field("shape=8x3 grid=1x4"));
     in.relabel();
-    EXPECT_HAS(error_of(relabel, Errc::invalid_argument),
+    expect_has(error_of(relabel, Errc::invalid_argument),
                "stream 's': expected relabel once; found it a second time");
-    EXPECT_HAS(error_of([&] { in.declare(field(rows, "g")); }, Errc::invalid_argument),
+    expect_has(error_of([&] { in.declare(field(rows, "g")); }, Errc::invalid_argument),
                "declared before relabel; found 'g'");
     ASSERT_TRUE(in.begin_step());
-    EXPECT_HAS(error_of(relabel, Errc::invalid_argument),
+    expect_has(error_of(relabel, Errc::invalid_argument),
                "stream 's': expected relabel before the first step");
     in.end_step();
     in.close();
@@ -242,7 +244,7 @@ TEST(InRelabeling, WaitsNoLongerThanItsTimeout) {
         other.begin_step();
         InStream in(s, "s");
         in.declare(field("shape=4 grid=2"));
-        EXPECT_HAS(error_of([&] { in.relabel(); }, Errc::timed_out),
+        expect_has(error_of([&] { in.relabel(); }, Errc::timed_out),
                    "stream 's': expected a producer to offer it within 0.3 s; found only 'other'; "
                    "start the producer, check the name, or set timeout");
       },
@@ -272,7 +274,7 @@ TEST(InRelabeling, NeedsTheWholeProducer) {
       [](Session& s) {
         InStream in(s, "s");
         in.declare(field("shape=4 grid=2"));
-        EXPECT_HAS(error_of([&] { in.relabel(); }, Errc::timed_out),
+        expect_has(error_of([&] { in.relabel(); }, Errc::timed_out),
                    "found group 'half', of which only 1 of 2 ranks are connected");
       },
       0.3);
@@ -286,14 +288,14 @@ TEST(InRelabeling, FailsOnAllRanksAndLeavesTheLabels) {
   world.start("consumer", 4, [](Session& s) {
     InStream unknown(s, "s");
     unknown.declare(field(rows, "g"));
-    EXPECT_HAS(error_of([&] { unknown.relabel(); }, Errc::mismatch),
+    expect_has(error_of([&] { unknown.relabel(); }, Errc::mismatch),
                "stream 's': consumer 'consumer' wants field 'g', producer 'producer' offers 'f'");
     InStream in(s, "s");  // ranks 2 and 3 have no room for the rows of label 0, which is theirs
     in.declare(field("shape=8x3 grid=4x1 splits0=0/1/2/4/8 owners0=3/2/1/0 store=column leading=" +
                      std::string(s.rank() < 2 ? "4" : "3")));
     const auto text = error_of([&] { in.relabel(); }, Errc::invalid_argument);
-    EXPECT_HAS(text, "of group 'consumer': stream 's', field 'f'");
-    EXPECT_HAS(text, "leading");
+    expect_has(text, "of group 'consumer': stream 's', field 'f'");
+    expect_has(text, "leading");
     EXPECT_TRUE(in.begin_step());
     in.end_step();
     in.close();

@@ -135,21 +135,23 @@ std::string complaint(const std::function<void()>& body) {
   }
   return "none";
 }
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+void expect_has(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
 
 TEST(RelabelingPublic, SaysWhatItRefuses) {
   const auto layout = Layout::parse("shape=4 grid=2");
   EXPECT_EQ(complaint([&] { layout.relabeled({1, 0}); }), "none");
-  EXPECT_HAS(complaint([&] { layout.relabeled({1, 1}); }), "found 1 for label 1");
-  EXPECT_HAS(complaint([&] { layout.relabeled({1, 2}); }), "found 2 for label 1");
-  EXPECT_HAS(complaint([&] { layout.relabeled({-1, 0}); }), "found -1 for label 0");
-  EXPECT_HAS(complaint([&] { layout.relabeled({}); }), "ranks: expected 1 to 10000000; found 0");
-  EXPECT_HAS(complaint([&] { layout.relabeled({0, 1, 2}); }), "the group has 3 ranks");
+  expect_has(complaint([&] { layout.relabeled({1, 1}); }), "found 1 for label 1");
+  expect_has(complaint([&] { layout.relabeled({1, 2}); }), "found 2 for label 1");
+  expect_has(complaint([&] { layout.relabeled({-1, 0}); }), "found -1 for label 0");
+  expect_has(complaint([&] { layout.relabeled({}); }), "ranks: expected 1 to 10000000; found 0");
+  expect_has(complaint([&] { layout.relabeled({0, 1, 2}); }), "the group has 3 ranks");
   const auto array = Redistributed::of<float>(layout, layout);
-  EXPECT_HAS(complaint([&] { relabel({array}, 2, {0}); }), "one for each of 2 ranks; found 1");
-  EXPECT_HAS(complaint([&] { relabel({array}, 2, {0, -1}); }), "places from 0 on");
-  EXPECT_HAS(complaint([&] { relabel({array}, 0); }), "found 0");
-  EXPECT_HAS(complaint([&] { relabel({array}, 3); }), "the group has 3 ranks");
+  expect_has(complaint([&] { relabel({array}, 2, {0}); }), "one for each of 2 ranks; found 1");
+  expect_has(complaint([&] { relabel({array}, 2, {0, -1}); }), "places from 0 on");
+  expect_has(complaint([&] { relabel({array}, 0); }), "found 0");
+  expect_has(complaint([&] { relabel({array}, 3); }), "the group has 3 ranks");
   int label = 0;
   EXPECT_EQ(tremula_in_relabel(nullptr, nullptr, &label), TREMULA_INVALID_ARGUMENT);
 }
