@@ -78,11 +78,12 @@ CacheUse cache_use(const Package& package, Stretch stretch, const End& from, con
   const auto exceeds_cache = [](Index elements, std::size_t element_bytes) {
     return static_cast<std::size_t>(elements) > cached_bytes / element_bytes;
   };
-  // A rank moves all of its part at a time: to or from many peers, it leaves the cache all the same.
+  // A rank moves all of its part at a time: to or from many peers, it leaves the cache all the
+  // same.
   const auto exceeds = [&](const End& end) {
-    return exceeds_cache(end.part != nullptr ? std::max(package.elements, end.part->elements)
-                                             : stretch.count,
-                         end.element_bytes);
+    return exceeds_cache(
+        end.part != nullptr ? std::max(package.elements, end.part->elements) : stretch.count,
+        end.element_bytes);
   };
   return {.prefetches = exceeds(from) || exceeds(to), .streams = exceeds(to)};
 }

@@ -144,13 +144,14 @@ TREMULA_API void tremula_update_init(tremula_update* update, const tremula_layou
 
 /* ---- relabeling inside one job ---- */
 
-/* Which rank should take which part of the arrays `to`, so that the least has to move: process[label]
- * is the rank that takes what `to` says rank `label` holds; shape of places and process: [ranks].
- * places: ranks with equal numbers, from 0 on, are near each other, and what goes between them costs
- * nothing; NULL: every rank by itself. exact: 0 for the greedy method, which is quicker where there
- * are many thousand places, and may leave more to move. before, after: bytes that leave their place,
- * with the labels as they are and relabeled; each may be NULL. Where nothing is won process[label] is
- * label. A calculation: the same on all ranks that pass the same, and nobody else is asked. */
+/* Which rank should take which part of the arrays `to`, so that the least has to move:
+ * process[label] is the rank that takes what `to` says rank `label` holds; shape of places and
+ * process: [ranks]. places: ranks with equal numbers, from 0 on, are near each other, and what goes
+ * between them costs nothing; NULL: every rank by itself. exact: 0 for the greedy method, which is
+ * quicker where there are many thousand places, and may leave more to move. before, after: bytes
+ * that leave their place, with the labels as they are and relabeled; each may be NULL. Where
+ * nothing is won process[label] is label. A calculation: the same on all ranks that pass the same,
+ * and nobody else is asked. */
 TREMULA_API tremula_status tremula_relabel(const tremula_update* updates, size_t count, int ranks,
                                            const int* places, int exact, int* process,
                                            int64_t* before, int64_t* after);
@@ -223,13 +224,12 @@ TREMULA_API tremula_status tremula_in_update(tremula_in_stream* in, const char* 
                                              const tremula_update* update, int* field);
 /* Lets the ranks of the consumer choose among themselves who takes which part, so that the fewest
  * bytes come from other hosts, all fields together. `label`: from now on this rank takes, of every
- * field, what its layout says rank `label` holds (tremula_layout_local(layout, label, ...)); its own
- * number where nothing is won. Between the last tremula_in_field and the first step, once; buffers
- * are allocated after it. options: NULL or YAML with the keys
- *   cost    hosts (default): bytes between ranks whose sessions have different `host`
- *   method  exact (default), or greedy: quicker where there are many thousand hosts, and may leave
- *           more to bring
- * Collective; waits for a producer that offers the stream, at most the session's timeout. */
+ * field, what its layout says rank `label` holds (tremula_layout_local(layout, label, ...)); its
+ * own number where nothing is won. Between the last tremula_in_field and the first step, once;
+ * buffers are allocated after it. options: NULL or YAML with the keys cost    hosts (default):
+ * bytes between ranks whose sessions have different `host` method  exact (default), or greedy:
+ * quicker where there are many thousand hosts, and may leave more to bring Collective; waits for a
+ * producer that offers the stream, at most the session's timeout. */
 TREMULA_API tremula_status tremula_in_relabel(tremula_in_stream* in, const char* options,
                                               int* label);
 /* Waits for the next step: TREMULA_OK, TREMULA_END_OF_STREAM or an error. */
