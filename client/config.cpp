@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "proto/convert.hpp"
+#include "core/name.hpp"
 
 namespace tremula::client {
 
@@ -145,8 +145,8 @@ SessionConfig load_session_config(const std::string& options) {
       {"ofi_bind", [&c](const std::string& text, const std::string&) { c.ofi_bind = text; }},
       {"host",
        [&c](const std::string& text, const std::string& from) {
-         if (!text.empty() && !proto::is_name(text))
-           bad_value("host", from, std::string(proto::name_rule), text);
+         if (!text.empty() && !core::is_name(text))
+           bad_value("host", from, std::string(core::name_rule), text);
          c.host = text;
        }},
   };

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "client/link.hpp"
 #include "index_calc/relabel.hpp"
 
@@ -44,6 +47,11 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
     bytes_of(field.layout, core::element_bytes(field.type));
     data = {field.layout, local_part(field.layout, session_->rank()), update};
     target = apply(update, field, session_->rank());
+    if (const auto bytes = proto::encode(field).layout().size(); bytes > proto::max_layout_bytes)
+      throw Error(Errc::unsupported,
+                  fmt::format("expected a layout whose text has at most {} bytes, found {}: take "
+                              "one with fewer intervals or ranks in longer ranges",
+                              proto::max_layout_bytes, bytes));
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("stream '{}', field '{}', group '{}': {}", stream_,
                                       field.name, session_->name(), e.what()));
@@ -70,16 +78,26 @@ void DeclaredFields::check_alike() const {
   });
   wire::Announce mine;
   for (const auto& field : fields_) *mine.add_fields() = proto::encode(field);
-  const auto all = session_->group().allgather(to_bytes(mine), session_->deadline());
-  for (std::size_t r = 1; r < all.size(); ++r)
-    if (all[r] != all[0])
-      throw Error(
-          Errc::mismatch,
-          fmt::format("stream '{}': expected every rank of group '{}' to declare the same "
-                      "fields in the same "
-                      "order; rank 0 declares {}; rank {} declares {}",
-                      stream_, session_->name(), text_of(from_bytes<wire::Announce>(all[0])), r,
-                      text_of(from_bytes<wire::Announce>(all[r]))));
+  // Layouts may be long: all ranks tell a number for them, and what they are only if it differs.
+  const std::uint64_t number = std::hash<std::string>{}(mine.SerializeAsString());
+  const auto bytes = std::as_bytes(std::span(&number, 1));
+  const auto numbers =
+      session_->group().allgather({bytes.begin(), bytes.end()}, session_->deadline());
+  const auto other = std::ranges::find_if(numbers, [&](const auto& n) { return n != numbers[0]; });
+  if (other == numbers.end()) return;
+  constexpr std::size_t longest = 2000;
+  const std::string text = text_of(mine).substr(0, longest);
+  const auto view = std::as_bytes(std::span(text));
+  const auto texts = session_->group().allgather({view.begin(), view.end()}, session_->deadline());
+  const auto text_at = [&](std::size_t rank) {
+    return std::string(reinterpret_cast<const char*>(texts[rank].data()), texts[rank].size());
+  };
+  const auto rank = static_cast<std::size_t>(other - numbers.begin());
+  throw Error(
+      Errc::mismatch,
+      fmt::format("stream '{}': expected every rank of group '{}' to declare the same fields in "
+                  "the same order; rank 0 declares {}; rank {} declares {}",
+                  stream_, session_->name(), text_at(0), rank, text_at(rank)));
 }
 
 std::size_t DeclaredFields::check(int field, std::size_t bytes) const {

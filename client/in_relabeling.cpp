@@ -40,7 +40,8 @@ wire::Described InStream::ask_for_producer(core::Deadline deadline) {
   wire::ToServer message;
   message.mutable_describe()->set_stream(name());
   for (double pause = 0.005;; pause = std::min(2 * pause, 0.25)) {
-    const auto reply = session_.control().call(message, session_.deadline());
+    const auto reply = session_.control().call(
+        message, core::Deadline::after(std::max(1.0, deadline.remaining())));
     const auto& producer = reply.described();
     if (reply.has_described() && producer.connected() == producer.size()) return producer;
     if (deadline.expired()) throw_no_producer(reply);

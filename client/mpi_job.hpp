@@ -17,7 +17,7 @@ class Job {
 public:
   /// Duplicates `comm`. Collective.
   explicit Job(MPI_Comm comm)
-      : endpoint_(comm), config_(load_session_config("")), rings_(rings_of(endpoint_)) {}
+      : endpoint_(comm), config_(common_config(endpoint_)), rings_(rings_of(endpoint_)) {}
 
   const transport::mpi::GroupEndpoint& endpoint() const noexcept { return endpoint_; }
 
@@ -46,9 +46,8 @@ public:
     });
     try {
       redistribution.run(endpoint_, rings_, from, to, core::Deadline::after(config_.step_timeout));
-    } catch (const core::Error& e) {
-      if (e.code() != core::Errc::mismatch && e.code() != core::Errc::invalid_argument)
-        failure_ = e.what();  // what others have sent may still come
+    } catch (const std::exception& e) {
+      if (redistribution.has_failed()) failure_ = e.what();  // what others have sent may still come
       throw;
     }
   }
@@ -66,6 +65,22 @@ private:
     return {config_.index_algorithm, config_.validate_plans};
   }
 
+  /// @throws core::Error on every rank if one rank cannot read its configuration
+  static SessionConfig common_config(const transport::mpi::GroupEndpoint& endpoint) {
+    SessionConfig config;
+    std::string failure;
+    try {
+      config = load_session_config("");
+    } catch (const core::Error& e) {
+      failure = e.what();
+    }
+    const auto view = std::as_bytes(std::span(failure));
+    for (const auto& other : endpoint.allgather({view.begin(), view.end()}))
+      if (!other.empty())
+        throw core::Error(core::Errc::invalid_argument,
+                          {reinterpret_cast<const char*>(other.data()), other.size()});
+    return config;
+  }
   static NearRings rings_of(const transport::mpi::GroupEndpoint& endpoint) {
     return NearRings(endpoint.rank(), RedistributionPlan::segment_bytes(endpoint.size()),
                      [&](core::Bytes mine) { return endpoint.allgather(std::move(mine)); });

@@ -34,7 +34,8 @@ Bytes introduction(const Place& place) {
 
 }  // namespace
 
-NearRings::NearRings(Rank me, std::size_t slot_bytes, const Allgather& allgather) {
+NearRings::NearRings(Rank me, std::size_t segment_bytes, const Allgather& allgather) {
+  const std::size_t slot_bytes = segment_head_bytes + segment_bytes;
   const auto ranks = allgather({}).size();
   Bytes mine;
   try {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,6 +11,9 @@
 #include "transport/local/shared_memory.hpp"
 
 namespace tremula::client {
+
+/// Bytes of a slot before the segment in it.
+inline constexpr std::size_t segment_head_bytes = 64;
 
 /// Rings in shared memory between the ranks of one job that are on one machine: what one rank packs
 /// into a slot another unpacks out of it, and nothing in between copies or waits for a handshake.
@@ -24,9 +28,14 @@ public:
   NearRings() = default;
   /// Collective. There are rings between all ranks of a machine, or none at all where memory cannot
   /// be shared.
-  /// @param slot_bytes  the same on all ranks
-  NearRings(core::Rank me, std::size_t slot_bytes, const Allgather& allgather);
+  /// @param segment_bytes  that a slot holds behind its head; the same on all ranks
+  NearRings(core::Rank me, std::size_t segment_bytes, const Allgather& allgather);
   NearRings(NearRings&&) = default;
+
+  /// Counts runs, also those that this rank refuses: ranks that are not at the same one are
+  /// noticed.
+  void begin_run() noexcept { ++runs_; }
+  std::uint64_t runs() const noexcept { return runs_; }
 
   /// Of what this rank sends to `peer`; null if that is not near.
   Ring* to(core::Rank peer) noexcept { return find(to_, peer); }
@@ -43,6 +52,7 @@ private:
   std::unique_ptr<transport::local::SharedMemory> memory_;  // what this rank sends: [peer]
   std::vector<transport::local::Mapping> mappings_;
   std::vector<Ring> to_, from_;  // shape: [rank]
+  std::uint64_t runs_ = 0;
 };
 
 }  // namespace tremula::client

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <utility>
@@ -21,6 +22,13 @@ namespace {
 
 /// Segments of one message that are under way at a time.
 constexpr std::size_t slots_of_a_message = 4;
+/// What stands before a segment in a ring, so that ranks that do other things are noticed.
+struct SegmentHead {
+  std::uint64_t run = 0, plan = 0, bytes = 0;
+  friend bool operator==(const SegmentHead&, const SegmentHead&) = default;
+};
+static_assert(sizeof(SegmentHead) <= segment_head_bytes);
+
 /// What a rank copies to itself before it looks again whether something has come.
 constexpr std::size_t own_stretch_bytes = std::size_t{1} << 20;
 
@@ -67,6 +75,7 @@ public:
       : plan_(owner.plan_),
         statistics_(owner.statistics_),
         endpoint_(endpoint),
+        run_(rings.runs()),
         from_(from),
         to_(to) {
     for (std::size_t i = 0; i < plan_.receives().size(); ++i) {
@@ -79,7 +88,8 @@ public:
     }
     for (const auto& array : plan_.arrays()) {
       const auto i = static_cast<std::size_t>(&array - plan_.arrays().data());
-      if (array.transformation.alpha == 0.0) scale(array.to, array.transformation, to[i]);
+      if (array.transformation.alpha == 0.0)
+        mismatch_.keep([&] { scale(array.to, array.transformation, to[i]); });
     }
     for (Way& way : incoming_)
       if (way.near == nullptr) receive(way);
@@ -95,8 +105,12 @@ public:
     const auto is_over = [](const Way& way) {
       return way.ring.used == 0 && way.segments.is_at_end();
     };
-    return polled(std::ranges::all_of(incoming_, is_over) &&
-                  std::ranges::all_of(outgoing_, is_over));
+    if (std::ranges::all_of(incoming_, is_over) && std::ranges::all_of(outgoing_, is_over))
+      return Polled::done;
+    // What the application has under way moves on, too: a peer may wait for it before it comes.
+    constexpr int short_wait = 50, now_and_then = 16;
+    if (++idle_ > short_wait && idle_ % now_and_then == 0) endpoint_.progress();
+    return Polled::nothing;
   }
 
   /// @throws core::Error mismatch if a value did not fit its new type
@@ -178,7 +192,7 @@ private:
       if (!slot.request.test()) break;
       if (slot.request.bytes() != slot.bytes)
         throw core::Error(
-            core::Errc::mismatch,
+            core::Errc::transport,
             fmt::format("redistribution: expected {} bytes from rank {}, found {}: all ranks must "
                         "pass the same layouts and make the same calls in the same order",
                         slot.bytes, way.message.peer, slot.request.bytes()));
@@ -208,8 +222,20 @@ private:
     while (!way.segments.is_at_end()) {
       const BytesView slot = way.near->front();
       if (slot.empty()) break;
-      statistics_.bytes_received += way.segments.next(pieces_);
-      unpack_all(pieces_, slot);
+      const std::size_t bytes = way.segments.next(pieces_);
+      const SegmentHead expected{.run = run_, .plan = plan_.fingerprint(), .bytes = bytes};
+      SegmentHead found;
+      std::memcpy(&found, slot.data(), sizeof found);
+      if (found != expected)
+        throw core::Error(
+            core::Errc::transport,
+            fmt::format("redistribution: expected {} bytes of run {}, plan {:016x}, from rank {}, "
+                        "found {} bytes of run {}, plan {:016x}: all ranks must pass the same "
+                        "layouts and make the same calls in the same order",
+                        expected.bytes, expected.run, expected.plan, way.message.peer, found.bytes,
+                        found.run, found.plan));
+      unpack_all(pieces_, slot.subspan(segment_head_bytes));
+      statistics_.bytes_received += bytes;
       way.near->pop();
       has_moved = true;
     }
@@ -221,10 +247,13 @@ private:
     while (!way.segments.is_at_end()) {
       const auto slot = way.near->room();
       if (slot.empty()) break;
-      statistics_.bytes_sent += way.segments.next(pieces_);
-      ++statistics_.messages_sent;
-      pack_all(pieces_, slot);
+      const std::size_t bytes = way.segments.next(pieces_);
+      const SegmentHead head{.run = run_, .plan = plan_.fingerprint(), .bytes = bytes};
+      std::memcpy(slot.data(), &head, sizeof head);
+      pack_all(pieces_, slot.subspan(segment_head_bytes));
       way.near->push();
+      statistics_.bytes_sent += bytes;
+      ++statistics_.messages_sent;
       has_moved = true;
     }
     return has_moved;
@@ -281,10 +310,12 @@ private:
   const RedistributionPlan& plan_;
   RedistributionStatistics& statistics_;
   transport::Endpoint& endpoint_;
+  std::uint64_t run_;
   std::span<const BytesView> from_;
   std::span<const std::span<std::byte>> to_;
   std::vector<Way> incoming_, outgoing_;
   std::vector<Piece> pieces_;  // of the segment at hand
+  int idle_ = 0;               // looks that have shown nothing
   std::size_t own_ = 0;        // the part of own() that is next, from element own_first_ on
   Index own_first_ = 0;
   Mismatch mismatch_;
@@ -292,11 +323,15 @@ private:
 
 Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank size,
                                const index_calc::PlanOptions& options)
-    : plan_(updates, me, size, options),
+    : begun_(core::Deadline::Clock::now()),
+      plan_(updates, me, size, options),
       outgoing_(plan_.sends().size()),
-      incoming_(plan_.receives().size()) {}
+      incoming_(plan_.receives().size()) {
+  statistics_.plan_seconds = core::Deadline::Seconds(core::Deadline::Clock::now() - begun_).count();
+}
 
 void Redistribution::abandon() noexcept {
+  has_failed_ = true;
   for (auto* rings : {&outgoing_, &incoming_}) {
     for (Ring& ring : *rings)
       for (Slot& slot : ring.slots) slot.request.reset();
@@ -308,12 +343,13 @@ void Redistribution::abandon() noexcept {
 void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings,
                          std::span<const BytesView> from, std::span<const std::span<std::byte>> to,
                          core::Deadline deadline) {
+  rings.begin_run();
   check_buffers(plan_.arrays(), from, to);
-  core::expects(outgoing_.size() == plan_.sends().size(),
+  core::expects(!has_failed_,
                 "redistribution: expected one that has not failed, found that an earlier run of it "
                 "has: make a new one, over another communicator");
+  Run run(*this, endpoint, rings, from, to);
   try {
-    Run run(*this, endpoint, rings, from, to);
     const auto [seconds, is_done] = wait_for([&] { return run.poll(); }, deadline, [] {});
     if (!is_done)
       throw core::Error(core::Errc::timed_out,
@@ -321,12 +357,12 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings,
                                     "s; {}; check that every rank makes the same calls in the same "
                                     "order",
                                     seconds, run.missing()));
-    ++statistics_.runs;
-    run.tell_mismatch();
-  } catch (const core::Error& e) {
-    if (e.code() != core::Errc::mismatch) abandon();
+  } catch (...) {
+    abandon();
     throw;
   }
+  ++statistics_.runs;
+  run.tell_mismatch();
 }
 
 }  // namespace tremula::client

@@ -33,7 +33,7 @@ public:
                  const index_calc::PlanOptions& options = {});
   /// Collective. Returns when `from` may be changed and all of `to` is there.
   /// @param endpoint  reaches the ranks of the job by their numbers; nobody else sends by it now
-  /// @param rings     for ranks that are near, with slots of segment_bytes; none: all by endpoint
+  /// @param rings     for ranks that are near; none: all by endpoint
   /// @param from, to  a buffer for each update; may not overlap
   /// @throws core::Error invalid_argument before anything is moved if a buffer is too short or two
   /// overlap; mismatch, when all is done, if a value did not fit its new type; timed_out naming the
@@ -48,6 +48,8 @@ public:
     run(endpoint, none, from, to, deadline);
   }
 
+  /// A run ended before its time: it and the ways to the peers are of no use any more.
+  bool has_failed() const noexcept { return has_failed_; }
   const RedistributionPlan& plan() const noexcept { return plan_; }
   const RedistributionStatistics& statistics() const noexcept { return statistics_; }
 
@@ -67,7 +69,9 @@ private:
     std::size_t oldest = 0, used = 0;
   };
 
+  core::Deadline::Clock::time_point begun_;
   RedistributionPlan plan_;
+  bool has_failed_ = false;
   std::vector<Ring> outgoing_, incoming_;  // shape: [message]
   RedistributionStatistics statistics_;
 };

@@ -71,7 +71,7 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
   segment_bytes_ = segment_bytes(size);
   const auto is_transposed = [](const Array& array) { return array.is_transposed; };
   near_segment_bytes_ = std::ranges::any_of(arrays_, is_transposed)
-                            ? segment_bytes_
+                            ? std::min(segment_bytes_, 4 * cached_segment_bytes(size))
                             : std::min(segment_bytes_, cached_segment_bytes(size));
   add_messages(me, size);
 }
@@ -102,6 +102,9 @@ void RedistributionPlan::add(const Update& update, Rank me,
                      .is_transposed = is_transposed(update),
                      .from_width = core::element_bytes(update.transformation.from),
                      .to_width = core::element_bytes(update.transformation.to)});
+  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15u;
+  fingerprint_ = (fingerprint_ ^ arrays_.back().outgoing.fingerprint()) * odd +
+                 static_cast<std::uint64_t>(update.transformation.from);
 }
 
 void RedistributionPlan::add_messages(Rank me, Rank size) {

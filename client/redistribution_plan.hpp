@@ -76,6 +76,8 @@ public:
   std::span<const Message> receives() const noexcept { return receives_; }
   /// What stays on this rank.
   std::span<const Part> own() const noexcept { return own_; }
+  /// The same on all ranks that passed the same updates.
+  std::uint64_t fingerprint() const noexcept { return fingerprint_; }
   /// Most bytes that go at once in a job of `size` ranks.
   static std::size_t segment_bytes(Rank size) noexcept;
   /// What goes at once to a peer, the same on both sides. A near one gets what stays in the cache
@@ -91,6 +93,7 @@ private:
   std::vector<Array> arrays_;
   std::vector<Message> sends_, receives_;
   std::vector<Part> own_;
+  std::uint64_t fingerprint_ = 0;
   std::size_t segment_bytes_ = 0, near_segment_bytes_ = 0;
 };
 

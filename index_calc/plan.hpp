@@ -27,7 +27,7 @@ public:
   /// Number of peers with elements in common.
   std::size_t size() const noexcept;
   /// Packages are numbered by the grid coordinates of the peer, last dimension fastest.
-  /// O(dimensions).
+  /// O(dimensions), and the ranges of members of their layout.
   Package operator[](std::size_t i) const;
   /// The package of `peer`'s number; size() if nothing is shared with it. O(dimensions * log
   /// peers).

@@ -179,18 +179,6 @@ core::Bytes to_bytes(const Message& message) {
 
 }  // namespace
 
-bool is_name(std::string_view text) noexcept {
-  if (text.empty() || text.size() > max_name_bytes) return false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c < 0x20 || c == 0x7f) return false;
-    const bool is_c1_control =
-        c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-    if (is_c1_control) return false;
-  }
-  return true;
-}
-
 core::Bytes serialise(const wire::ToServer& message) { return to_bytes(message); }
 core::Bytes serialise(const wire::ToClient& message) { return to_bytes(message); }
 

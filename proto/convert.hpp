@@ -11,6 +11,7 @@
 
 #include "core/element_type.hpp"
 #include "core/error.hpp"
+#include "core/name.hpp"
 #include "core/types.hpp"
 #include "index_calc/layout.hpp"
 #include "proto/control.pb.h"
@@ -19,8 +20,7 @@ namespace tremula::proto {
 
 inline constexpr std::uint32_t protocol_version = 1;                     ///< Hello.protocol
 inline constexpr std::size_t max_message_bytes = std::size_t{16} << 20;  ///< of one frame's payload
-inline constexpr std::size_t max_name_bytes =
-    255;  ///< group, stream, field, job, host, transport, offer
+using core::max_name_bytes;  ///< group, stream, field, job, host, transport, offer
 inline constexpr std::size_t max_text_bytes = 16384;      ///< texts for people
 inline constexpr std::size_t max_layout_bytes = 1 << 20;  ///< text form of one layout
 inline constexpr std::size_t max_address_bytes = 4096;    ///< of one rank (transport::Address)
@@ -30,11 +30,7 @@ inline constexpr int max_fields = 4096;                ///< of one stream
 inline constexpr int max_offers = 64;                  ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
 
-/// What a name must be, for error messages.
-inline constexpr std::string_view name_rule = "1 to 255 bytes of printable UTF-8 text";
-/// True for a text that may be the name of a group, stream or field: see name_rule; no control
-/// characters.
-bool is_name(std::string_view text) noexcept;
+using core::is_name, core::name_rule;
 
 /// A named, typed, laid-out global array: the validated form of wire::Field.
 struct Field {

@@ -212,10 +212,11 @@ int main(int argc, char** argv) {
     MPI_Barrier(MPI_COMM_WORLD);
     const double begin = MPI_Wtime();
     copied();
-    const double mine = MPI_Wtime() - begin;
-    double slowest = 0;
-    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    return slowest;
+    const double end = MPI_Wtime();
+    double began = 0, ended = 0;
+    MPI_Allreduce(&begin, &began, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Allreduce(&end, &ended, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return ended - began;
   };
 
   const double first = timed(ours);

@@ -66,70 +66,88 @@ void soon(Coupling& k, Poll&& poll) {
   FAIL() << "expected to be ready soon";
 }
 
+/// Two steps, every element checked.
+void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads) {
+  const auto fields = wanted.updates.size();
+  std::vector<proto::Field> from, to;
+  const auto target_of = [&](std::size_t f, Rank rank, proto::Field& field) {
+    const Update& u = wanted.updates[f];
+    FieldUpdate update{.alpha = u.transformation.alpha,
+                       .beta = u.transformation.beta,
+                       .conjugates = u.transformation.conjugates,
+                       .axes = u.axes,
+                       .of_data = u.of_to,
+                       .from_origin = {}};
+    if (u.of_from) update.from_origin = u.of_from->origin;
+    field = {.name = fmt::format("f{}", f), .type = u.transformation.to, .layout = u.to};
+    return apply(update, field, rank);
+  };
+  for (std::size_t f = 0; f < fields; ++f) {
+    from.push_back({.name = fmt::format("f{}", f),
+                    .type = wanted.updates[f].transformation.from,
+                    .layout = wanted.updates[f].from});
+    target_of(f, 0, to.emplace_back());
+  }
+  EXPECT_NO_THROW(proto::check_compatible(proto::decode(proto::encode(to)), from, "s", "c", "p"));
+  Network network;
+  Coupling k(network, from, to, way.queue_depth, way.is_near, copy_threads, m, n, [&](Rank rank) {
+    std::vector<Target> targets;
+    proto::Field ignored;
+    for (std::size_t f = 0; f < fields; ++f) targets.push_back(target_of(f, rank, ignored));
+    return targets;
+  });
+  for (auto& end : k.out_ends) end->lets_read = way.lets_read;
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    std::vector<std::unique_ptr<Array>> given;
+    for (std::size_t r = 0; r < k.outs.size(); ++r) {
+      soon(k, [&] { return k.outs[r]->is_ready(step); });
+      const auto parts = wanted.from(static_cast<Rank>(r));
+      for (std::size_t f = 0; f < fields; ++f) {
+        given.push_back(std::make_unique<Array>(parts[f], way.out_is_shared));
+        k.outs[r]->put(step, f, given.back()->bytes(), way.is_async);
+      }
+      k.outs[r]->send(step);
+    }
+    for (std::size_t r = 0; r < k.ins.size(); ++r) {
+      soon(k, [&] { return k.ins[r]->is_complete(); });
+      const auto before = wanted.to_before(static_cast<Rank>(r)),
+                 after = wanted.to_after(static_cast<Rank>(r));
+      for (std::size_t f = 0; f < fields; ++f) {
+        Array got(before[f], way.in_is_shared);
+        soon(k, [&] { return k.ins[r]->fetch_some(f, got.bytes()); });
+        EXPECT_NO_THROW(k.ins[r]->tell_mismatch());
+        ASSERT_TRUE(std::ranges::equal(got.bytes(), after[f]))
+            << "consumer rank " << r << ", field " << f;
+      }
+      soon(k, [&] { return k.ins[r]->can_finish_step(); });
+      k.ins[r]->finish_step();
+    }
+    for (auto& out : k.outs) soon(k, [&] { return out->is_credited(step + 1); });
+  }
+}
+
 TEST_P(ExchangeUpdates, GiveWhatTheOracleSays) {
-  const Way& way = GetParam();
   Random random;
   for (int c = 0; c < 60; ++c) {
     const auto m = static_cast<Rank>(random.in(1, 4)), n = static_cast<Rank>(random.in(1, 4));
     const Case wanted(random, m, n);
     SCOPED_TRACE(fmt::format("case {}, {} to {} ranks:\n{}", c, m, n, wanted.text()));
-    const auto fields = wanted.updates.size();
-    std::vector<proto::Field> from, to;
-    const auto target_of = [&](std::size_t f, Rank rank, proto::Field& field) {
-      const Update& u = wanted.updates[f];
-      FieldUpdate update{.alpha = u.transformation.alpha,
-                         .beta = u.transformation.beta,
-                         .conjugates = u.transformation.conjugates,
-                         .axes = u.axes,
-                         .of_data = u.of_to,
-                         .from_origin = {}};
-      if (u.of_from) update.from_origin = u.of_from->origin;
-      field = {.name = fmt::format("f{}", f), .type = u.transformation.to, .layout = u.to};
-      return apply(update, field, rank);
-    };
-    for (std::size_t f = 0; f < fields; ++f) {
-      from.push_back({.name = fmt::format("f{}", f),
-                      .type = wanted.updates[f].transformation.from,
-                      .layout = wanted.updates[f].from});
-      target_of(f, 0, to.emplace_back());
-    }
-    EXPECT_NO_THROW(proto::check_compatible(proto::decode(proto::encode(to)), from, "s", "c", "p"));
-    Network network;
-    Coupling k(network, from, to, way.queue_depth, way.is_near, 1, m, n, [&](Rank rank) {
-      std::vector<Target> targets;
-      proto::Field ignored;
-      for (std::size_t f = 0; f < fields; ++f) targets.push_back(target_of(f, rank, ignored));
-      return targets;
-    });
-    for (auto& end : k.out_ends) end->lets_read = way.lets_read;
-    for (std::uint64_t step = 0; step < 2; ++step) {
-      std::vector<std::unique_ptr<Array>> given;
-      for (std::size_t r = 0; r < k.outs.size(); ++r) {
-        soon(k, [&] { return k.outs[r]->is_ready(step); });
-        const auto parts = wanted.from(static_cast<Rank>(r));
-        for (std::size_t f = 0; f < fields; ++f) {
-          given.push_back(std::make_unique<Array>(parts[f], way.out_is_shared));
-          k.outs[r]->put(step, f, given.back()->bytes(), way.is_async);
-        }
-        k.outs[r]->send(step);
-      }
-      for (std::size_t r = 0; r < k.ins.size(); ++r) {
-        soon(k, [&] { return k.ins[r]->is_complete(); });
-        const auto before = wanted.to_before(static_cast<Rank>(r)),
-                   after = wanted.to_after(static_cast<Rank>(r));
-        for (std::size_t f = 0; f < fields; ++f) {
-          Array got(before[f], way.in_is_shared);
-          soon(k, [&] { return k.ins[r]->fetch_some(f, got.bytes()); });
-          EXPECT_NO_THROW(k.ins[r]->tell_mismatch());
-          ASSERT_TRUE(std::ranges::equal(got.bytes(), after[f]))
-              << "consumer rank " << r << ", field " << f;
-        }
-        soon(k, [&] { return k.ins[r]->can_finish_step(); });
-        k.ins[r]->finish_step();
-      }
-      for (auto& out : k.outs) soon(k, [&] { return out->is_credited(step + 1); });
-    }
+    check(GetParam(), wanted, m, n, 1);
+    if (HasFatalFailure()) return;
   }
+}
+
+TEST_P(ExchangeUpdates, GoInManyPieces) {
+  // More than one piece, slot, segment and thread; the elements of the two sides differ in size.
+  const Update update{.from = index_calc::Layout::parse("shape=520x300 grid=1x1"),
+                      .to = index_calc::Layout::parse("shape=300x520 grid=1x1 store=row"),
+                      .transformation = {.from = core::ElementType::f64,
+                                         .to = core::ElementType::c64,
+                                         .alpha = 2,
+                                         .beta = {0, 1},
+                                         .conjugates = true},
+                      .axes = {1, 0}};
+  check(GetParam(), Case(update, 1, 1), 1, 1, 3);
 }
 
 }  // namespace

@@ -90,6 +90,13 @@ public:
     for (std::size_t i = 0; i < arrays; ++i) add(random);
   }
 
+  /// One whole array, its axes given.
+  Case(const Update& u, Rank producers, Rank consumers)
+      : producers_(producers), consumers_(consumers) {
+    const std::vector<Index> origin(u.axes.size());
+    add(u, shape(u.to), origin, origin);
+  }
+
   std::vector<Update> updates;
 
   /// What rank `me` passes as `from` and `to`; the latter with other numbers in it, and in every
@@ -190,7 +197,14 @@ private:
       u.of_to = Selection{to_origin, extents};
     }
     transformation(random, u.transformation);
+    add(u, extents, from_origin, to_origin);
+    if (!is_permuted) updates.back().axes.clear(), wholes_.back().update.axes.clear();
+  }
 
+  void add(const Update& u, const std::vector<Index>& extents,
+           const std::vector<Index>& from_origin, const std::vector<Index>& to_origin) {
+    const std::size_t n = extents.size();
+    const auto from_shape = shape(u.from), to_shape = shape(u.to);
     Whole whole{u, World(u.from), World(u.to), {}};
     World::for_each_index(extents, index_calc::Order::row, [&](const std::vector<Index>& at) {
       Index there = 0;
@@ -203,8 +217,6 @@ private:
       for (std::size_t d = 0; d < n; ++d) here = here * from_shape[d] + source[d];
       whole.origin[there] = here;
     });
-    if (!is_permuted) u.axes.clear();
-    whole.update = u;
     updates.push_back(u);
     wholes_.push_back(std::move(whole));
   }

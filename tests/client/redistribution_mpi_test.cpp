@@ -146,4 +146,55 @@ TEST(RedistributionByMpi, OutlivesTheCommunicatorItWasMadeFor) {
   EXPECT_EQ(to, (std::vector<int>{me, me + size}));
 }
 
+/// Ranks swap their parts in a ring: rank r's goes to the rank before it.
+std::string rotated(int size) {
+  std::string members = " members=" + std::to_string(size - 1);
+  for (int r = 0; r + 1 < size; ++r) members += "/" + std::to_string(r);
+  return members;
+}
+
+TEST(RedistributionByMpi, GoesThroughSharedMemoryOnlyWhereThereIsSome) {
+  const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
+  if (size == 1) return;
+  const bool is_alone = std::getenv("TREMULA_TEST_ALONE") != nullptr;
+  const int rows = 700000;  // several segments
+  const std::string shape =
+      "shape=" + std::to_string(rows * size) + " grid=" + std::to_string(size);
+  Redistribution redistribution(
+      MPI_COMM_WORLD,
+      {Redistributed::of<int>(Layout::parse(shape), Layout::parse(shape + rotated(size)))});
+  std::vector<int> from(rows), to(rows);
+  for (int i = 0; i < rows; ++i) from[static_cast<std::size_t>(i)] = me * rows + i;
+  redistribution(std::span<const int>(from), std::span(to));
+  const int source = (me + 1) % size;
+  for (int i = 0; i < rows; ++i) ASSERT_EQ(to[static_cast<std::size_t>(i)], source * rows + i);
+  const auto s = redistribution.statistics();
+  const auto bytes = static_cast<std::uint64_t>(rows) * sizeof(int);
+  EXPECT_EQ(s.bytes_sent, bytes);
+  EXPECT_GT(s.messages_sent, 1u);
+  EXPECT_GT(s.plan_seconds, 0);
+  EXPECT_EQ(s.copied_bytes, is_alone ? 0 : 2 * bytes);  // alone: straight from and to the arrays
+}
+
+TEST(RedistributionByMpi, LetsMessagesOfTheApplicationMoveOn) {
+  const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
+  if (size == 1) return;
+  const auto block = Layout::block({.shape = {2 * size}, .grid = {size}}),
+             cyclic = Layout::block_cyclic({.shape = {2 * size}, .grid = {size}, .block = {1}});
+  std::vector<int> from(2, me), to(2);
+  const auto redistribute_them = [&] {
+    redistribute(MPI_COMM_WORLD, block, cyclic, std::span<const int>(from), std::span(to));
+  };
+  redistribute_them();  // its set-up is MPI's own
+  // Rank 1 sends before it takes part; rank 0 takes part before it waits.
+  std::vector<char> message(10 << 20, static_cast<char>(me));
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int bytes = static_cast<int>(message.size());
+  if (me == 0) MPI_Irecv(message.data(), bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request);
+  if (me == 1) MPI_Send(message.data(), bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+  redistribute_them();
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  EXPECT_EQ(message.back(), me == 0 ? 1 : me);
+}
+
 }  // namespace

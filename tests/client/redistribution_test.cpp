@@ -146,6 +146,65 @@ TEST(Redistribution, GoesOnAfterAValueThatDoesNotFit) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
+TEST(Redistribution, GoesOnWhereWhatIsOnlyScaledDoesNotFit) {
+  Job job(2);
+  const Layout straight = parse("shape=2 grid=2"), crossed = parse("shape=2 grid=2 members=1/0");
+  using core::ElementType;
+  const std::vector<Update> updates{
+      {.from = straight,
+       .to = straight,
+       .transformation = {.from = ElementType::i8, .to = ElementType::i8, .alpha = 0, .beta = 2}},
+      {.from = straight,
+       .to = crossed,
+       .transformation = {.from = ElementType::i8, .to = ElementType::i8}}};
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution(updates, me, 2);
+    NearRings rings = job.rings(me);
+    for (int round = 0; round < 2; ++round) {
+      const bool fits = round == 1 || me == 1;
+      std::vector<std::vector<std::byte>> from(2, {std::byte(10 * round + me)}),
+          to(2, {std::byte(fits ? 3 : 100)});
+      const auto run = [&] {
+        redistribution.run(endpoint, rings, views(from), spans(to), core::Deadline::after(20));
+      };
+      if (fits)
+        run();
+      else
+        EXPECT_THROW(run(), core::Error);
+      EXPECT_EQ(to[1][0], std::byte(10 * round + 1 - me));
+      EXPECT_TRUE(!fits || to[0][0] == std::byte{6});
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+TEST(Redistribution, NoticesARankThatIsElsewhere) {
+  Job job(2);
+  const Update update{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution first({&update, 1}, me, 2);
+    NearRings rings = job.rings(me);
+    std::vector<std::vector<std::byte>> from(1, std::vector<std::byte>(8)), to = from;
+    const auto run = [&] {
+      first.run(endpoint, rings, views(from), spans(to), core::Deadline::after(20));
+    };
+    if (me == 0) {  // refused before anything is moved; the peer is not
+      from[0].resize(7);
+      EXPECT_THROW(run(), core::Error);
+      from[0].resize(8);
+    }
+    try {
+      run();
+    } catch (const core::Error& e) {
+      EXPECT_NE(std::string(e.what()).find("the same calls"), std::string::npos) << e.what();
+      EXPECT_TRUE(first.has_failed());
+      return;
+    }
+    throw std::runtime_error("nothing was noticed");
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
 /// What the plan or the run of `update` refuses on rank 0 of one.
 std::string refusal(const Update& update, std::size_t from_bytes = 1 << 10,
                     std::size_t to_bytes = 1 << 10) {

@@ -22,6 +22,7 @@ typedef struct tremula_redistribution tremula_redistribution;
 /* The plan of a redistribution, to be run again and again: `count` arrays in one round, with one
  * message between two ranks for all of them (a long one goes in segments). Collective over comm,
  * and all ranks pass the same updates. What a first call sets up stays with comm until it is freed.
+ * One thread at a time for all redistributions over one communicator.
  */
 TREMULA_API tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,
                                                        size_t count,

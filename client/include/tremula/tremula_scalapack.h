@@ -14,7 +14,8 @@
  *
  * Nothing is returned: as ScaLAPACK does, an error says on standard error which argument is wrong,
  * what was expected and what was found, and ends all with MPI_Abort. So does a partner that stays
- * away longer than TREMULA_STEP_TIMEOUT (an hour).
+ * away from the exchange longer than TREMULA_STEP_TIMEOUT (an hour); where the processes agree on
+ * what to do (p?gemr2d, and the first call in a context) they wait for each other as MPI does.
  *
  * The first call in a context duplicates its communicator; that and the plans of the last calls are
  * freed by blacs_gridexit. Not for several threads at once.
