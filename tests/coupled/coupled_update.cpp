@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a job whose fields are changed on their way: random layouts, types, alpha, beta,
+// permutations and parts, the same in both jobs by TREMULA_TEST_SEED. Every consumer rank compares
+// every byte of its buffers with the oracle of redistributions inside one job.
+//
+//     --side out|in  --producers M  --consumers N  --cases C  --queue-depth Q  --transport
+#include <cstdio>
+
+#include "tests/client/redistribution_case.hpp"
+#include "tests/coupled/jobs.hpp"
+#include "tests/coupled/program.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+using client::Update, client::testing::Case;
+using Buffers = std::vector<std::vector<std::byte>>;
+constexpr int steps = 2;
+
+std::string field_name(std::size_t i) { return "f" + std::to_string(i); }
+
+void produce(tremula_session* session, const std::string& stream, const std::string& options,
+             const Case& wanted, int rank) {
+  tremula_out_stream* handle = nullptr;
+  expect_ok(tremula_out_open(session, stream.c_str(), options.c_str(), &handle), "open");
+  const OutStream out(handle);
+  for (std::size_t i = 0; i < wanted.updates.size(); ++i) {
+    const Update& u = wanted.updates[i];
+    int field = 0;
+    expect_ok(tremula_out_field(out.get(), field_name(i).c_str(),
+                                static_cast<tremula_type>(u.transformation.from),
+                                parse_layout(to_string(u.from)).get(), &field),
+              "field");
+  }
+  const Buffers data = wanted.from(rank);
+  for (int step = 0; step < steps; ++step) {
+    expect_ok(tremula_out_begin_step(out.get()), "begin_step");
+    for (std::size_t i = 0; i < data.size(); ++i)
+      expect_ok(tremula_out_put(out.get(), static_cast<int>(i), data[i].data(), data[i].size()),
+                "put");
+    expect_ok(tremula_out_end_step(out.get()), "end_step");
+  }
+  expect_ok(tremula_out_close(out.get()), "close");
+}
+
+void consume(tremula_session* session, const std::string& stream, const Case& wanted, int rank) {
+  tremula_in_stream* handle = nullptr;
+  expect_ok(tremula_in_open(session, stream.c_str(), nullptr, &handle), "open");
+  const InStream in(handle);
+  for (std::size_t i = 0; i < wanted.updates.size(); ++i) {
+    const Update& u = wanted.updates[i];
+    const auto& t = u.transformation;
+    const Layout layout = parse_layout(to_string(u.to));
+    const std::vector<int> axes(u.axes.begin(), u.axes.end());
+    tremula_update update;
+    tremula_update_init(&update, nullptr, layout.get(), static_cast<tremula_type>(t.to));
+    update.alpha[0] = t.alpha.real(), update.alpha[1] = t.alpha.imag();
+    update.beta[0] = t.beta.real(), update.beta[1] = t.beta.imag();
+    update.conjugate = t.conjugates;
+    if (!axes.empty()) update.axes = axes.data();
+    if (u.of_to) {
+      update.extents = u.of_to->extents.data();
+      update.to_origin = u.of_to->origin.data();
+      update.from_origin = u.of_from->origin.data();
+    }
+    int field = 0;
+    expect_ok(tremula_in_update(in.get(), field_name(i).c_str(), &update, &field), "field");
+  }
+  const Buffers before = wanted.to_before(rank), after = wanted.to_after(rank);
+  for (int step = 0; step < steps; ++step) {
+    expect_ok(tremula_in_begin_step(in.get()), "begin_step");
+    Buffers data = before;
+    for (std::size_t i = 0; i < data.size(); ++i)
+      expect_ok(tremula_in_get(in.get(), static_cast<int>(i), data[i].data(), data[i].size()),
+                "get");
+    expect_ok(tremula_in_end_step(in.get()), "end_step");
+    if (data != after)
+      throw std::runtime_error("rank " + std::to_string(rank) + ", stream " + stream + ", step " +
+                               std::to_string(step) + ": wrong elements\n" + wanted.text());
+  }
+  expect_ok(tremula_in_close(in.get()), "close");
+}
+
+void run(const Options& options, const MaybeMpi& mpi) {
+  const bool is_producer = options.text("side") == "out";
+  const Session session =
+      open_session(mpi, is_producer ? "producer" : "consumer",
+                   "{transport: " + options.text("transport") + ", timeout: 40, step_timeout: 40}");
+  const int rank = tremula_session_rank(session.get());
+  client::testing::Random random;
+  for (long c = 0; c < options.number("cases", 1); ++c) {
+    const Case wanted(random, static_cast<core::Rank>(options.number("producers", 1)),
+                      static_cast<core::Rank>(options.number("consumers", 1)));
+    const std::string stream = "s" + std::to_string(c);
+    if (is_producer)
+      produce(session.get(), stream, "{queue_depth: " + options.text("queue-depth") + "}", wanted,
+              rank);
+    else
+      consume(session.get(), stream, wanted, rank);
+  }
+}
+
+}  // namespace
+
+}  // namespace tremula::coupled
+
+int main(int argc, char** argv) {
+  using namespace tremula::coupled;
+  die_with_parent();
+  const Options options(argc, argv);
+  const MaybeMpi mpi(argc, argv);
+  try {
+    run(options, mpi);
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: %s\n", options.text("side").c_str(), e.what());
+    return 1;
+  }
+}
