@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -31,6 +33,14 @@ static_assert(sizeof(SegmentHead) <= segment_head_bytes);
 
 /// What a rank copies to itself before it looks again whether something has come.
 constexpr std::size_t own_stretch_bytes = std::size_t{1} << 20;
+
+/// MPI cannot take back what it has begun: what it may still touch stays.
+void keep_for_ever(std::shared_ptr<void> memory) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<void>>;
+  const std::scoped_lock lock(mutex);
+  kept->push_back(std::move(memory));
+}
 
 void check_buffers(std::span<const RedistributionPlan::Array> arrays,
                    std::span<const BytesView> from, std::span<const std::span<std::byte>> to) {
@@ -335,8 +345,7 @@ void Redistribution::abandon() noexcept {
   for (auto* rings : {&outgoing_, &incoming_}) {
     for (Ring& ring : *rings)
       for (Slot& slot : ring.slots) slot.request.reset();
-    // MPI cannot take back what it has begun: the memory stays.
-    static_cast<void>(new std::vector<Ring>(std::exchange(*rings, {})));
+    keep_for_ever(std::make_shared<std::vector<Ring>>(std::exchange(*rings, {})));
   }
 }
 

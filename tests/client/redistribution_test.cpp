@@ -186,7 +186,7 @@ TEST(Redistribution, NoticesARankThatIsElsewhere) {
     NearRings rings = job.rings(me);
     std::vector<std::vector<std::byte>> from(1, std::vector<std::byte>(8)), to = from;
     const auto run = [&] {
-      first.run(endpoint, rings, views(from), spans(to), core::Deadline::after(20));
+      first.run(endpoint, rings, views(from), spans(to), core::Deadline::after(2));
     };
     if (me == 0) {  // refused before anything is moved; the peer is not
       from[0].resize(7);
