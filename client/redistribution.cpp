@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -131,7 +132,7 @@ public:
     const auto list = [](std::span<const Way> ways) {
       std::string text;
       for (const Way& way : ways)
-        if (way.ring.used > 0)
+        if (way.ring.used > 0 || !way.segments.is_at_end())
           text += (text.empty() ? "" : ", ") + std::to_string(way.message.peer);
       return text.empty() ? "none" : text;
     };
@@ -333,11 +334,10 @@ private:
 
 Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank size,
                                const index_calc::PlanOptions& options)
-    : begun_(core::Deadline::Clock::now()),
-      plan_(updates, me, size, options),
+    : plan_(updates, me, size, options),
       outgoing_(plan_.sends().size()),
       incoming_(plan_.receives().size()) {
-  statistics_.plan_seconds = core::Deadline::Seconds(core::Deadline::Clock::now() - begun_).count();
+  statistics_.plan_seconds = plan_.seconds();
 }
 
 void Redistribution::abandon() noexcept {
@@ -357,21 +357,22 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings,
   core::expects(!has_failed_,
                 "redistribution: expected one that has not failed, found that an earlier run of it "
                 "has: make a new one, over another communicator");
-  Run run(*this, endpoint, rings, from, to);
+  std::optional<Run> run;
   try {
-    const auto [seconds, is_done] = wait_for([&] { return run.poll(); }, deadline, [] {});
+    run.emplace(*this, endpoint, rings, from, to);
+    const auto [seconds, is_done] = wait_for([&] { return run->poll(); }, deadline, [] {});
     if (!is_done)
       throw core::Error(core::Errc::timed_out,
                         fmt::format("redistribution: expected all ranks to take part within {:.1f} "
                                     "s; {}; check that every rank makes the same calls in the same "
                                     "order",
-                                    seconds, run.missing()));
+                                    seconds, run->missing()));
   } catch (...) {
     abandon();
     throw;
   }
   ++statistics_.runs;
-  run.tell_mismatch();
+  run->tell_mismatch();
 }
 
 }  // namespace tremula::client

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Arrays of one job brought from one layout to another, again and again by one plan: no server, no
-// stream. What stays on a rank is copied once, what goes elsewhere is packed, sent and unpacked,
-// segment by segment; what lies in one piece is sent and received without a copy.
+// stream. What stays on a rank is copied once, what goes elsewhere is packed and unpacked, segment
+// by segment: on one machine through memory that both ranks map, to others by messages, and without
+// either copy where a package lies in one piece.
 //
 // Source: COSTA paper, Eq. (14) and section 6, "Batched Transformation".
 #include <memory>
@@ -69,7 +70,6 @@ private:
     std::size_t oldest = 0, used = 0;
   };
 
-  core::Deadline::Clock::time_point begun_;
   RedistributionPlan plan_;
   bool has_failed_ = false;
   std::vector<Ring> outgoing_, incoming_;  // shape: [message]

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/deadline.hpp"
 #include "core/error.hpp"
 #include "index_calc/runs.hpp"
 
@@ -59,6 +60,7 @@ Moved moved(const Update& update) {
 
 RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
                                        const index_calc::PlanOptions& options) {
+  const auto start = core::Deadline::Clock::now();
   arrays_.reserve(updates.size());
   for (std::size_t i = 0; i < updates.size(); ++i) try {
       validate_for_group(updates[i].from, size);
@@ -74,6 +76,7 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
                             ? std::min(segment_bytes_, 4 * cached_segment_bytes(size))
                             : std::min(segment_bytes_, cached_segment_bytes(size));
   add_messages(me, size);
+  seconds_ = core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
 }
 
 std::size_t RedistributionPlan::segment_bytes(Rank size) noexcept {

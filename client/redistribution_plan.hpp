@@ -76,6 +76,7 @@ public:
   std::span<const Message> receives() const noexcept { return receives_; }
   /// What stays on this rank.
   std::span<const Part> own() const noexcept { return own_; }
+  double seconds() const noexcept { return seconds_; }  ///< spent on it
   /// The same on all ranks that passed the same updates.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
   /// Most bytes that go at once in a job of `size` ranks.
@@ -93,6 +94,7 @@ private:
   std::vector<Array> arrays_;
   std::vector<Message> sends_, receives_;
   std::vector<Part> own_;
+  double seconds_ = 0;
   std::uint64_t fingerprint_ = 0;
   std::size_t segment_bytes_ = 0, near_segment_bytes_ = 0;
 };

@@ -166,4 +166,14 @@ void soon(Poll&& poll) {
   FAIL() << "expected to be ready soon";
 }
 
+/// Repeats `poll` while all ranks go on.
+template <class Poll>
+void soon(Coupling& k, Poll&& poll) {
+  for (int i = 0; i < 10000; ++i) {
+    if (poll()) return;
+    for (auto& out : k.outs) out->is_idle();
+  }
+  FAIL() << "expected to be ready soon";
+}
+
 }  // namespace tremula::client

@@ -57,30 +57,14 @@ INSTANTIATE_TEST_SUITE_P(, ExchangeUpdates,
                                            Way{"near_and_far", 0, some, true, true, false, true}),
                          [](const auto& way) { return std::string(way.param.name); });
 
-template <class Poll>
-void soon(Coupling& k, Poll&& poll) {
-  for (int i = 0; i < 10000; ++i) {
-    if (poll()) return;
-    for (auto& out : k.outs) out->is_idle();
-  }
-  FAIL() << "expected to be ready soon";
-}
-
 /// Two steps, every element checked.
 void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads) {
   const auto fields = wanted.updates.size();
   std::vector<proto::Field> from, to;
   const auto target_of = [&](std::size_t f, Rank rank, proto::Field& field) {
     const Update& u = wanted.updates[f];
-    FieldUpdate update{.alpha = u.transformation.alpha,
-                       .beta = u.transformation.beta,
-                       .conjugates = u.transformation.conjugates,
-                       .axes = u.axes,
-                       .of_data = u.of_to,
-                       .from_origin = {}};
-    if (u.of_from) update.from_origin = u.of_from->origin;
     field = {.name = fmt::format("f{}", f), .type = u.transformation.to, .layout = u.to};
-    return apply(update, field, rank);
+    return apply(testing::field_update(u), field, rank);
   };
   for (std::size_t f = 0; f < fields; ++f) {
     from.push_back({.name = fmt::format("f{}", f),

@@ -77,16 +77,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"direct_near_and_far", 0, some, ordinary, shared, false, -1}),
     [](const auto& way) { return std::string(way.param.name); });
 
-/// Repeats `poll` while all ranks go on.
-template <class Poll>
-void soon(Coupling& k, Poll&& poll) {
-  for (int i = 0; i < 10000; ++i) {
-    if (poll()) return;
-    for (auto& out : k.outs) out->is_idle();
-  }
-  FAIL() << "expected to be ready soon";
-}
-
 TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
   const Way& way = GetParam();
   const auto seed = test_seed();

@@ -53,14 +53,7 @@ Index least_crossing(const std::vector<std::vector<Index>>& volumes, const Hosts
 }
 
 void declare(InStream& in, const std::string& name, const Update& u) {
-  FieldUpdate update{.alpha = u.transformation.alpha,
-                     .beta = u.transformation.beta,
-                     .conjugates = u.transformation.conjugates,
-                     .axes = u.axes,
-                     .of_data = u.of_to,
-                     .from_origin = {}};
-  if (u.of_from) update.from_origin = u.of_from->origin;
-  in.declare({.name = name, .type = u.transformation.to, .layout = u.to}, update);
+  in.declare({.name = name, .type = u.transformation.to, .layout = u.to}, testing::field_update(u));
 }
 
 struct Outcome {

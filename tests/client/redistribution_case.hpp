@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "client/field_update.hpp"
 #include "client/redistribution_plan.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
@@ -78,6 +79,18 @@ inline Number value_of(Index n, ElementType from, ElementType to) {
   const bool is_short = core::element_bytes(from) == 1 || core::element_bytes(to) == 1;
   const auto real = static_cast<double>((n * 7 + 3) % (is_short ? 31 : 8191));
   return is_complex(from) ? Number(real, static_cast<double>(n % 30 + 1)) : Number(real);
+}
+
+/// What a consumer asks for so that its field becomes what `u` says.
+inline FieldUpdate field_update(const Update& u) {
+  FieldUpdate update{.alpha = u.transformation.alpha,
+                     .beta = u.transformation.beta,
+                     .conjugates = u.transformation.conjugates,
+                     .axes = u.axes,
+                     .of_data = u.of_to,
+                     .from_origin = {}};
+  if (u.of_from) update.from_origin = u.of_from->origin;
+  return update;
 }
 
 class Case {

@@ -96,15 +96,21 @@ TEST(Redistribution, SendsOneMessageForAllArraysAndCopiesNothingThatLiesInOnePie
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
-TEST(Redistribution, TellsWhoIsMissing) {
+class MissingRank : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Redistribution, MissingRank, ::testing::Bool(),
+                         [](const auto& is_near) { return is_near.param ? "near" : "far"; });
+
+TEST_P(MissingRank, IsTold) {
+  const bool is_near = GetParam();
   Job job(3);
   const Update update{.from = parse("shape=9 grid=3 block=1"), .to = parse("shape=9 grid=3")};
   const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    NearRings rings = is_near ? job.rings(me) : NearRings();
     if (me == 1) return;
     Redistribution redistribution({&update, 1}, me, 3);
     std::vector<std::vector<std::byte>> from{std::vector<std::byte>(24)}, to = from;
     const auto run = [&] {
-      redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(0.2));
+      redistribution.run(endpoint, rings, views(from), spans(to), core::Deadline::after(0.2));
     };
     try {
       run();
