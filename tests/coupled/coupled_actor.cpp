@@ -32,6 +32,7 @@
 
 #include "tests/coupled/jobs.hpp"
 #include "tests/coupled/program.hpp"
+#include "tests/coupled/stacks.hpp"
 
 namespace tremula::coupled {
 
@@ -231,5 +232,6 @@ private:
 
 int main(int argc, char** argv) {
   tremula::coupled::die_with_parent();
+  tremula::coupled::answer_with_stacks();
   tremula::coupled::Actor(argc, argv).play();
 }

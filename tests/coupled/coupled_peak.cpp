@@ -20,6 +20,7 @@
 
 #include "tests/coupled/jobs.hpp"
 #include "tests/coupled/program.hpp"
+#include "tests/coupled/stacks.hpp"
 
 namespace tremula::coupled {
 
@@ -200,6 +201,7 @@ private:
 int main(int argc, char** argv) {
   using namespace tremula::coupled;
   die_with_parent();
+  answer_with_stacks();
   const Options options(argc, argv);
   const MaybeMpi mpi(argc, argv);
   try {

@@ -9,6 +9,7 @@
 #include "tests/client/redistribution_case.hpp"
 #include "tests/coupled/jobs.hpp"
 #include "tests/coupled/program.hpp"
+#include "tests/coupled/stacks.hpp"
 
 namespace tremula::coupled {
 
@@ -108,6 +109,7 @@ void run(const Options& options, const MaybeMpi& mpi) {
 int main(int argc, char** argv) {
   using namespace tremula::coupled;
   die_with_parent();
+  answer_with_stacks();
   const Options options(argc, argv);
   const MaybeMpi mpi(argc, argv);
   try {

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "core/error.hpp"
+#include "tests/coupled/stacks.hpp"
 
 extern char** environ;
 
@@ -142,10 +143,20 @@ std::string Job::output() const {
   return all;
 }
 
-bool Job::was_ended_by_mpi() {
+void Job::show_stacks() {
+  if (wait(Deadline::after(0))) return;
+  for (const auto& process : processes_)
+    if (!process->wait(Deadline::after(0))) ask_for_stacks(process->pid());
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+bool Job::was_stopped_by_mpi() {
+  const auto status = wait(Deadline::after(0));
+  show_stacks();
   const std::string text = output();
-  return wait(Deadline::after(0)) == 255 && text.find("pml_ob1_") != std::string::npos &&
-         text.find(" FATAL") != std::string::npos;
+  const auto says = [&](const char* what) { return text.find(what) != std::string::npos; };
+  return status ? status == 255 && says("pml_ob1_") && says(" FATAL")
+                : says("mca_pml_ob1_send_fin") && says("mca_btl_tcp_endpoint_close");
 }
 
 Stage::Stage() {
@@ -235,12 +246,14 @@ Job& Stage::start(const Role& role, Launcher launcher, const Arguments& command,
   return *jobs_.emplace_back(std::make_unique<Job>(role.name, std::move(processes)));
 }
 
-std::string Stage::report() const {
+std::string Stage::report() {
   std::string text;
   for (const auto& [name, service] : services_)
     text += "---- " + name + "\n" + tail(service->output(), 20) + "\n";
-  for (const auto& job : jobs_)
-    text += "---- " + job->name() + "\n" + tail(job->output(), 40) + "\n";
+  for (const auto& job : jobs_) {
+    job->show_stacks();
+    text += "---- " + job->name() + "\n" + tail(job->output(), 100) + "\n";
+  }
   return text;
 }
 

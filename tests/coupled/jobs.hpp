@@ -74,9 +74,11 @@ public:
   /// the deadline.
   std::optional<int> wait(Deadline deadline);
   std::string output() const;
-  /// Open MPI 4.1 has itself ended it, as it may do with the survivor of a lost peer
-  /// (transport/mpi/README.md). One that hangs has not ended.
-  bool was_ended_by_mpi();
+  /// Every thread of a rank that still runs writes where it is to the output.
+  void show_stacks();
+  /// Open MPI 4.1 itself has ended it, or holds it for ever, as it may do with the survivor of a
+  /// lost peer (transport/mpi/README.md). One that hangs elsewhere is not held.
+  bool was_stopped_by_mpi();
   /// mpirun is one process; a plain job has one for each rank.
   Process& process(std::size_t i) { return *processes_.at(i); }
 
@@ -110,8 +112,9 @@ public:
   const std::filesystem::path& directory() const { return directory_; }
   /// "127.0.0.1:PORT".  @pre start_server() was called
   const std::string& server() const { return server_; }
-  /// The last lines of all that was started here, for a test that has failed.
-  std::string report() const;
+  /// The last lines of all that was started here, and where it is if it still runs: for a test that
+  /// has failed.
+  std::string report();
 
 private:
   Process& start_service(const std::string& name, const Arguments& command,

@@ -46,12 +46,12 @@ protected:
   /// Sends `signal` to `rank` of one side and checks that every rank of the other side learns of
   /// it.
   void lose(const std::string& lost_side, int rank, int signal = SIGKILL) {
-    for (int ended_by_mpi = 0; !is_lost_and_judged(lost_side, rank, signal); ++ended_by_mpi) {
-      std::cout << "[     NOTE ] Open MPI ended the survivor; once more\n";
-      ASSERT_LT(ended_by_mpi, 5) << "Open MPI ends every survivor";
+    for (int stopped_by_mpi = 0; !is_lost_and_judged(lost_side, rank, signal); ++stopped_by_mpi) {
+      std::cout << "[     NOTE ] Open MPI stopped the survivor; once more\n";
+      ASSERT_LT(stopped_by_mpi, 5) << "Open MPI stops every survivor";
     }
   }
-  /// @return false where Open MPI ended the other side, which proves nothing
+  /// @return false where Open MPI stopped the other side, which proves nothing
   bool is_lost_and_judged(const std::string& lost_side, int rank, int signal) {
     bool is_judged = true;
     judge_loss(lost_side, rank, signal, is_judged);
@@ -70,7 +70,7 @@ protected:
     const Actors& others = loses_producer ? in : out;
 
     others.job->wait(Deadline::after(40));
-    if (GetParam().transport == "mpi" && others.job->was_ended_by_mpi()) {
+    if (GetParam().transport == "mpi" && others.job->was_stopped_by_mpi()) {
       is_judged = false;
       return;
     }

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "tests/coupled/jobs.hpp"
+#include "tests/coupled/stacks.hpp"
 
 namespace tremula::coupled {
 
@@ -95,6 +96,7 @@ void expect_equal(const std::string& what, std::uint64_t expected, std::uint64_t
 int walk(int argc, char** argv, const std::string& group,
          const std::function<void(tremula_session*, const Scenario&)>& play) {
   die_with_parent();
+  answer_with_stacks();
   const Options options(argc, argv);
   const MaybeMpi mpi(argc, argv);
   std::string doing = "open the session";

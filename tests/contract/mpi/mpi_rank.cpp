@@ -16,6 +16,7 @@
 #include "core/error.hpp"
 #include "tests/contract/contract.hpp"
 #include "tests/coupled/jobs.hpp"
+#include "tests/coupled/stacks.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 
 namespace tremula::contract {
@@ -189,6 +190,7 @@ INSTANTIATE_TEST_SUITE_P(Mpi, TransportContract,
 int main(int argc, char** argv) {
   using namespace tremula::contract;
   tremula::coupled::die_with_parent();
+  tremula::coupled::answer_with_stacks();
   testing::InitGoogleTest(&argc, argv);
   if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();
   int level = 0;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/coupled/stacks.hpp"
+
+#include <execinfo.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace tremula::coupled {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const int request = SIGRTMIN + 7;  // mpirun catches and passes on many others
+
+std::atomic_flag is_writing;
+
+void write_stack(int) {
+  std::array<void*, 64> frames;
+  const int depth = backtrace(frames.data(), static_cast<int>(frames.size()));
+  while (is_writing.test_and_set()) usleep(100);  // one thread after the other
+  const char title[] = "---- a thread is here:\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, title, sizeof title - 1);
+  backtrace_symbols_fd(frames.data(), depth, STDERR_FILENO);
+  is_writing.clear();
+}
+
+/// What stands behind `key` in /proc/PID/status; empty for a process that has ended.
+std::string status_of(const fs::path& process, const std::string& key) {
+  std::ifstream file(process / "status");
+  for (std::string word; file >> word;)
+    if (word == key && file >> word) return word;
+  return {};
+}
+
+bool answers(const fs::path& process) {
+  const std::string caught = status_of(process, "SigCgt:");
+  return !caught.empty() &&
+         (std::stoull(caught, nullptr, 16) >> (request - 1) & std::uint64_t{1}) != 0;
+}
+
+}  // namespace
+
+void answer_with_stacks() {
+  std::array<void*, 1> frame;
+  backtrace(frame.data(), 1);  // loads what it needs now, not in the handler
+  struct sigaction action {};
+  action.sa_handler = write_stack;
+  action.sa_flags = SA_RESTART;
+  sigaction(request, &action, nullptr);
+}
+
+void ask_for_stacks(pid_t process) {
+  const fs::path all = "/proc", one = all / std::to_string(process);
+  std::error_code gone;
+  if (answers(one))
+    for (const auto& thread : fs::directory_iterator(one / "task", gone))
+      syscall(SYS_tgkill, process, std::stoi(thread.path().filename()), request);
+  for (const auto& other : fs::directory_iterator(all))
+    if (status_of(other, "PPid:") == std::to_string(process))
+      ask_for_stacks(std::stoi(other.path().filename()));
+}
+
+}  // namespace tremula::coupled
