@@ -3,23 +3,24 @@
 // is best: no row finds more value elsewhere than its profit, the value it has. (Sum of the gains =
 // sum of profits and prices, and no assignment can have more.)
 //
-// 1. Auction: rows bid, coarsely first; what remains of it are good prices. Only where all columns
-//    have one seat.
+// 1. Auction: rows bid, coarsely first; what remains of it are good prices.
 // 2. Reduction: each row takes the column of the largest value, and raises its price until the next
 //    one is as good.
 // 3. Augmentation: each row that is left starts a search for the shortest path to a free seat along
 //    which every row moves on by one. The length of an edge is the slack profit + price - gain.
 //
-// Prices are 0 to about twice the largest gain, values down to minus that, distances up to three
-// times that: below 2^63.
+// Between two prices there is less than the largest gain and a step at the end of an auction, and
+// less than 3.6 times the largest gain at any time; a distance is less than 3.2 times that: all are
+// below 2^63.
 #include "index_calc/assignment.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <queue>
+#include <random>
+#include <span>
 #include <utility>
 
 #include "core/error.hpp"
@@ -50,17 +51,18 @@ public:
 
   std::vector<Rank> best() {
     if (gains_.rows() == 0) return {};
-    if (gains_.columns() == gains_.rows()) auction();
+    auction();
     list_prices();
-    std::vector<std::size_t> rows(gains_.rows());
-    std::iota(rows.begin(), rows.end(), std::size_t{0});
-    for (int turn = 0; turn < 2; ++turn) rows = reduce(rows);
-    for (const std::size_t row : rows) augment(row);
+    std::vector<std::size_t> left(gains_.rows());
+    std::iota(left.begin(), left.end(), std::size_t{0});
+    for (int turn = 0; turn < 2; ++turn) left = reduce(left);
+    for (const std::size_t row : left) augment(row);
     std::vector<Rank> columns;
     columns.reserve(seat_of_.size());
     for (const std::size_t seat : seat_of_) columns.push_back(static_cast<Rank>(column_of_[seat]));
     return columns;
   }
+  std::size_t walks() const { return walks_; }
 
 private:
   struct Priced {
@@ -68,6 +70,12 @@ private:
     bool is_full;
     std::size_t column;
     auto operator<=>(const Priced&) const = default;
+  };
+  /// A seat in the auction, and who has it.
+  struct Sold {
+    Index price = 0;
+    std::size_t row = none;
+    auto operator<=>(const Sold&) const = default;
   };
   /// First come, first served at equal distance: short paths, and the same ones everywhere.
   struct Reached {
@@ -131,11 +139,10 @@ private:
     for (std::size_t e = gains_.begin[row]; e < gains_.begin[row + 1]; ++e)
       visit(static_cast<std::size_t>(gains_.column[e]), gains_.gain[e]);
   }
-  /// @param shift  lowest bits of the gains that are not looked at
-  Bid bid(std::size_t row, int shift) {
+  Bid bid(std::size_t row) {
+    ++walks_;
     Bid bid;
-    for_each_entry(row,
-                   [&](std::size_t k, Index gain) { bid.offer((gain >> shift) - price_[k], k); });
+    for_each_entry(row, [&](std::size_t k, Index gain) { bid.offer(gain - price_[k], k); });
     if (has_all_columns(row)) return bid;
     const std::size_t k = cheapest();  // of those without an entry, none has more value
     if (-price_[k] > bid.value) return {-price_[k], -price_[k], k, k};
@@ -143,33 +150,51 @@ private:
     return bid;
   }
 
+  /// One that about nine of ten gains exceed; >= 1.
+  Index small_gain() const {
+    if (gains_.gain.empty()) return 1;
+    std::mt19937_64 random(1);
+    std::vector<Index> some(1000);
+    for (Index& gain : some) gain = gains_.gain[random() % gains_.gain.size()];
+    std::ranges::nth_element(some, some.begin() + 100);
+    return some[100];
+  }
+
   /// Everyone bids for the best column, `step` more than it is worth to them, until all sit; then
-  /// again with a smaller step. Ends with prices, the least of them 0, and nobody seated.
+  /// again with a smaller step. A column sells its cheapest seat. Ends with prices, the least of
+  /// them 0, and nobody seated.
   void auction() {
-    constexpr Index fewer = 5, finest = 64;  // measured on dense matrices, 4096 x 4096
+    constexpr Index fewer = 5, finest = 4;  // measured on dense matrices, 4096 x 4096
     const Index most = gains_.gain.empty() ? 0 : std::ranges::max(gains_.gain);
-    const int shift =
-        std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(most))) - 50);
     const Index last =
-        std::max(Index{1}, (most >> shift) / finest / static_cast<Index>(gains_.rows()));
-    list_prices();
+        std::max(Index{1}, small_gain() / finest / static_cast<Index>(gains_.rows()));
+    std::vector<Sold> sold(gains_.rows());  // a heap for each column, the cheapest seat first
     std::vector<std::size_t> waiting;
-    for (Index step = (most >> shift) / fewer; step > 0;
+    for (Index step = most / fewer; step > 0;
          step = step > last ? std::max(last, step / fewer) : 0) {
-      std::ranges::fill(row_at_, none);
+      list_prices();
+      for (Sold& seat : sold) seat.row = none;
       for (std::size_t row = gains_.rows(); row-- > 0;) waiting.push_back(row);
       while (!waiting.empty()) {
         const std::size_t row = waiting.back();
         waiting.pop_back();
-        const Bid best = bid(row, shift);
-        raise(best.column, best.margin() + step);
-        const std::size_t loser = std::exchange(row_at_[best.column], row);
+        const Bid best = bid(row);
+        const auto seats = std::span(sold).subspan(
+            first_seat_[best.column], first_seat_[best.column + 1] - first_seat_[best.column]);
+        std::ranges::pop_heap(seats, std::greater<>{});
+        Sold& seat = seats.back();
+        Index margin = best.margin();
+        if (seats.size() > 1) margin = std::min(margin, seats.front().price - seat.price);
+        seat.price += margin + step;
+        const std::size_t loser = std::exchange(seat.row, row);
+        std::ranges::push_heap(seats, std::greater<>{});
+        raise(best.column, seats.front().price - price_[best.column]);
         if (loser != none) waiting.push_back(loser);
       }
+      const Index least = std::ranges::min(price_);
+      for (Sold& seat : sold) seat.price -= least;
+      for (Index& price : price_) price -= least;
     }
-    const Index least = std::ranges::min(price_);
-    for (Index& price : price_) price = (price - least) << shift;
-    std::ranges::fill(row_at_, none);
   }
 
   /// @return the rows that find no seat in this way
@@ -178,7 +203,7 @@ private:
     auto evictions = static_cast<Index>(4 * gains_.rows());  // many small steps are better searches
     for (std::size_t row : rows)
       while (row != none) {
-        Bid best = bid(row, 0);
+        Bid best = bid(row);
         profit_[row] = best.value;
         if (best.margin() == 0 && is_full(best.column) && best.other != none &&
             !is_full(best.other))
@@ -216,6 +241,7 @@ private:
       end = column;
     };
     const auto scan = [&](std::size_t row, Index reached) {
+      ++walks_;
       rows_.emplace_back(row, reached);
       const Index profit = profit_[row];
       for_each_entry(row, [&](std::size_t k, Index gain) {
@@ -258,6 +284,7 @@ private:
   }
 
   const Gains& gains_;
+  std::size_t walks_ = 0;                ///< along the entries of a row
   std::vector<Index> price_, profit_;    ///< shape: [column], [row]
   std::vector<std::size_t> seat_of_;     ///< shape: [row]
   std::vector<std::size_t> first_seat_;  ///< others of the column follow; shape: [column + 1]
@@ -287,9 +314,12 @@ void validate(const Gains& gains) {
                 "expected columns that exist");
 }
 
-std::vector<Rank> best_assignment(const Gains& gains) {
+std::vector<Rank> best_assignment(const Gains& gains, std::size_t* walks) {
   validate(gains);
-  return Assignment(gains).best();
+  Assignment assignment(gains);
+  std::vector<Rank> columns = assignment.best();
+  if (walks != nullptr) *walks = assignment.walks();
+  return columns;
 }
 
 }  // namespace tremula::index_calc

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <fstream>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -88,11 +89,14 @@ void row(const std::string& name, double exact, double greedy, double less_exact
 }
 
 /// Both methods on one matrix; saved: of the sum of all gains.
-void assignments(const std::string& name, Index n, const std::function<Index(Index, Index)>& gain) {
+void assignments(const std::string& name, const std::vector<Rank>& seats,
+                 const std::function<Index(Index, Index)>& gain) {
   Gains gains;
-  gains.seats.assign(static_cast<std::size_t>(n), 1);
-  for (Index i = 0; i < n; ++i) {
-    for (Index k = 0; k < n; ++k) {
+  gains.seats = seats;
+  const auto rows = std::accumulate(seats.begin(), seats.end(), Index{0}),
+             width = static_cast<Index>(seats.size());
+  for (Index i = 0; i < rows; ++i) {
+    for (Index k = 0; k < width; ++k) {
       gains.column.push_back(static_cast<Rank>(k));
       gains.gain.push_back(gain(i, k));
     }
@@ -140,14 +144,26 @@ std::vector<Rank> on_hosts(Rank ranks, Rank per_host) {
 void large_groups() {
   fmt::print("\nSeconds (medians of 3), and cost saved in %\n{:<58} {:>9} {:>9} {:>10} {:>10}\n",
              "", "exact", "greedy", "exact %", "greedy %");
-  constexpr Index n = 4096;
+  constexpr Index giant = Index{1} << 60;
+  const std::vector<Rank> one(4096, 1), two(2048, 2);
+  std::vector<Rank> some(4000, 1);
+  std::fill_n(some.begin(), 96, 2);
   std::mt19937_64 random(1);
-  assignments("4096 x 4096, random gains below 2^40", n,
-              [&](Index, Index) { return static_cast<Index>(1 + (random() >> 24)); });
-  assignments("4096 x 4096, random gains below 1000", n,
-              [&](Index, Index) { return static_cast<Index>(1 + random() % 999); });
-  assignments("4096 x 4096, i * k: all want the same", n,
-              [](Index i, Index k) { return (i + 1) * (k + 1); });
+  const auto large = [&](Index, Index) { return static_cast<Index>(1 + (random() >> 24)); };
+  const auto small = [&](Index, Index) { return static_cast<Index>(1 + random() % 999); };
+  const auto product = [](Index i, Index k) { return (i + 1) * (k + 1); };
+  const auto giants_too = [](const auto& gain) {
+    return [gain](Index i, Index k) { return i == 5 && k == 7 ? giant : gain(i, k); };
+  };
+  assignments("4096 x 4096, random gains below 2^40", one, large);
+  assignments("4096 x 4096, random gains below 1000", one, small);
+  assignments("4096 x 4096, below 2^40 and below 1000 in turn", one,
+              [&](Index i, Index k) { return i % 2 == 0 ? large(i, k) : small(i, k); });
+  assignments("4096 x 4096, i * k: all want the same", one, product);
+  assignments("4096 x 4096, below 2^40, and one gain of 2^60", one, giants_too(large));
+  assignments("4096 x 4096, i * k, and one gain of 2^60", one, giants_too(product));
+  assignments("4096 x 4000, i * k, two seats in 96 columns", some, product);
+  assignments("4096 x 2048, i * k, two seats in all columns", two, product);
   const std::string square = "shape=100000x100000 ", vast = "shape=1000000x1000000 ";
   relabelings("one job of 4096, 64x64 to 64x64, all pairs overlap",
               square + "grid=64x64 block=97x89", square + "grid=64x64 block=101x83 ranks=column",

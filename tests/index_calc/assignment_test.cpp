@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "core/error.hpp"
 #include "tests/index_calc/random.hpp"
@@ -97,12 +99,14 @@ Problem random_problem(Random& random, Index rows) {
   const Index most = std::vector<Index>{1, 3, 1000, Index{1} << 40, Gains::largest}.at(
       static_cast<std::size_t>(random.in(0, 4)));
   const bool is_near = random.one_in(3);  // to the largest that there may be
+  const bool has_giants = random.one_in(4);
   for (Index i = 0; i < rows; ++i) {
     problem.gain.emplace_back();
     for (std::size_t k = 0; k < problem.seats.size(); ++k) {
       Index gain = random.in(1, most);
       if (is_near) gain = Gains::largest - most + gain;
       if (random.one_in(7)) gain = i + 1;
+      if (has_giants && random.one_in(10)) gain = Gains::largest - random.in(0, 2);
       problem.gain.back().push_back(random.in(1, 4) <= zeros ? 0 : gain);
     }
   }
@@ -193,6 +197,50 @@ TEST(Assignment, IsBestForProducts) {
     }
     expect_best(problem);
     ASSERT_FALSE(HasFailure()) << "round " << round;
+  }
+}
+
+/// Walks for each row; the seats are those of the columns.
+double walks(const std::vector<Rank>& seats, const std::function<Index(Index, Index)>& gain) {
+  Gains gains;
+  gains.seats = seats;
+  const auto rows = std::accumulate(seats.begin(), seats.end(), Index{0});
+  for (Index i = 0; i < rows; ++i) {
+    for (std::size_t k = 0; k < seats.size(); ++k) {
+      gains.column.push_back(static_cast<Rank>(k));
+      gains.gain.push_back(gain(i, static_cast<Index>(k)));
+    }
+    gains.begin.push_back(gains.gain.size());
+  }
+  std::size_t walks = 0;
+  best_assignment(gains, &walks);
+  return static_cast<double>(walks) / static_cast<double>(rows);
+}
+
+// Where the prices that the searches begin with are bad, they walk half of all rows for every row.
+TEST(Assignment, WalksARowFarLessOftenThanThereAreRows) {
+  Random random;
+  constexpr Rank n = 512;
+  constexpr Index giant = Gains::largest / 2;
+  const auto small = [&](Index, Index) { return random.in(1, 999); };
+  const auto large = [&](Index, Index) { return random.in(1, Index{1} << 40); };
+  const auto product = [](Index i, Index k) { return (i + 1) * (k + 1); };
+  std::vector<Rank> some(n - 10, 1);
+  for (std::size_t k = 0; k < 10; ++k) some[50 * k] = 2;
+  std::vector<Rank> one_large(n / 2 + 1, 1);
+  one_large[7] = n / 2;
+  for (const auto& seats : {std::vector<Rank>(n, 1), some, std::vector<Rank>(n / 2, 2),
+                            std::vector<Rank>(n / 16, 16), one_large}) {
+    SCOPED_TRACE(::testing::Message() << seats.size() << " columns");
+    EXPECT_LT(walks(seats, small), 120);
+    EXPECT_LT(walks(seats, large), 120);
+    EXPECT_LT(walks(seats, product), 200);
+    EXPECT_LT(
+        walks(seats, [&](Index i, Index k) { return i == 5 && k == 7 ? giant : large(i, k); }),
+        150);
+    EXPECT_LT(
+        walks(seats, [&](Index i, Index k) { return i == 5 && k == 7 ? giant : product(i, k); }),
+        220);
   }
 }
 
