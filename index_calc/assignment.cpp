@@ -15,11 +15,11 @@
 #include "index_calc/assignment.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
 #include <queue>
-#include <random>
 #include <span>
 #include <utility>
 
@@ -153,9 +153,12 @@ private:
   /// One that about nine of ten gains exceed; >= 1.
   Index small_gain() const {
     if (gains_.gain.empty()) return 1;
-    std::mt19937_64 random(1);
     std::vector<Index> some(1000);
-    for (Index& gain : some) gain = gains_.gain[random() % gains_.gain.size()];
+    double place = 0;  // multiples of the golden ratio lie evenly, and in step with no matrix
+    for (Index& gain : some) {
+      gain = gains_.gain[static_cast<std::size_t>(place * static_cast<double>(gains_.gain.size()))];
+      place = std::fmod(place + 0.6180339887498949, 1.0);
+    }
     std::ranges::nth_element(some, some.begin() + 100);
     return some[100];
   }
