@@ -82,7 +82,8 @@ private:
     return config;
   }
   static NearRings rings_of(const transport::mpi::GroupEndpoint& endpoint) {
-    return NearRings(endpoint.rank(), RedistributionPlan::segment_bytes(endpoint.size()),
+    return NearRings(endpoint.rank(), endpoint.size(),
+                     RedistributionPlan::near_segment_bytes(endpoint.size()),
                      [&](core::Bytes mine) { return endpoint.allgather(std::move(mine)); });
   }
 

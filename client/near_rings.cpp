@@ -15,13 +15,9 @@ using transport::local::Mapping, transport::local::Place, transport::local::Shar
 
 namespace {
 
-/// Slots of a ring.
-constexpr std::size_t slots = 4;
-
-std::size_t ring_bytes(std::size_t slot_bytes) {
-  constexpr std::size_t page = 4096;
-  return (NearRings::Ring::bytes_of(slots, slot_bytes) + page - 1) / page * page;
-}
+/// Of a ring: one is filled while the other is emptied. With many peers there are others to be
+/// filled, and to touch a page for the first time costs some copies of it.
+std::size_t slots_of_a_ring(std::size_t ranks) { return ranks > 8 ? 1 : 2; }
 
 /// What a rank tells of itself: where its memory is, and the identity of its machine.
 Bytes introduction(const Place& place) {
@@ -34,24 +30,28 @@ Bytes introduction(const Place& place) {
 
 }  // namespace
 
-NearRings::NearRings(Rank me, std::size_t segment_bytes, const Allgather& allgather) {
-  const std::size_t slot_bytes = segment_head_bytes + segment_bytes;
-  const auto ranks = allgather({}).size();
+NearRings::NearRings(Rank me, Rank ranks, std::size_t segment_bytes, const Allgather& allgather) {
+  constexpr std::size_t page = 4096;
+  const auto count = static_cast<std::size_t>(ranks);
+  const std::size_t slots = slots_of_a_ring(count), slot_bytes = segment_head_bytes + segment_bytes;
+  const std::size_t ring_bytes = (Ring::bytes_of(slots, slot_bytes) + page - 1) / page * page;
   Bytes mine;
   try {
-    memory_ = std::make_unique<SharedMemory>(ranks * ring_bytes(slot_bytes));
+    memory_ = std::make_unique<SharedMemory>(count * ring_bytes);
     mine = introduction(memory_->place());
   } catch (const core::Error&) {  // no file descriptor: then without
   }
-  const bool is_mapped = map(me, slot_bytes, allgather(std::move(mine)));
+  const auto ring = [&](std::span<std::byte> memory, std::size_t peer) {
+    return Ring(memory.subspan(peer * ring_bytes, ring_bytes), slots, slot_bytes);
+  };
+  const bool is_mapped = map(static_cast<std::size_t>(me), ring, allgather(std::move(mine)));
   const auto all = allgather({std::byte{is_mapped}});
   if (std::ranges::all_of(all, [](const Bytes& b) { return b[0] != std::byte{0}; })) return;
   to_.clear(), from_.clear(), mappings_.clear();
   memory_.reset();
 }
 
-bool NearRings::map(Rank me, std::size_t slot_bytes, const std::vector<Bytes>& all) {
-  const std::size_t bytes = ring_bytes(slot_bytes), own = static_cast<std::size_t>(me);
+bool NearRings::map(std::size_t own, const RingIn& ring, const std::vector<Bytes>& all) {
   to_.resize(all.size()), from_.resize(all.size());
   if (all[own].empty()) return false;
   try {
@@ -62,9 +62,8 @@ bool NearRings::map(Rank me, std::size_t slot_bytes, const std::vector<Bytes>& a
         continue;
       Place place;
       std::memcpy(&place, all[rank].data(), sizeof place);
-      const auto& theirs = mappings_.emplace_back(place, true).bytes();
-      from_[rank] = Ring(theirs.subspan(own * bytes, bytes), slots, slot_bytes);
-      to_[rank] = Ring(memory_->bytes().subspan(rank * bytes, bytes), slots, slot_bytes);
+      from_[rank] = ring(mappings_.emplace_back(place, true).bytes(), own);
+      to_[rank] = ring(memory_->bytes(), rank);
     }
   } catch (const core::Error&) {
     return false;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/types.hpp"
@@ -29,7 +30,7 @@ public:
   /// Collective. There are rings between all ranks of a machine, or none at all where memory cannot
   /// be shared.
   /// @param segment_bytes  that a slot holds behind its head; the same on all ranks
-  NearRings(core::Rank me, std::size_t segment_bytes, const Allgather& allgather);
+  NearRings(core::Rank me, core::Rank ranks, std::size_t segment_bytes, const Allgather& allgather);
   NearRings(NearRings&&) = default;
 
   /// Counts runs, also those that this rank refuses: ranks that are not at the same one are
@@ -47,7 +48,9 @@ private:
     const auto at = static_cast<std::size_t>(peer);
     return at < rings.size() && rings[at] ? &rings[at] : nullptr;
   }
-  bool map(core::Rank me, std::size_t slot_bytes, const std::vector<core::Bytes>& all);
+  /// The ring for rank `peer` in the memory of one rank.
+  using RingIn = std::function<Ring(std::span<std::byte> memory, std::size_t peer)>;
+  bool map(std::size_t own, const RingIn& ring, const std::vector<core::Bytes>& all);
 
   std::unique_ptr<transport::local::SharedMemory> memory_;  // what this rank sends: [peer]
   std::vector<transport::local::Mapping> mappings_;

@@ -22,20 +22,6 @@ constexpr std::size_t all_segments_bytes = std::size_t{32} << 20;
 constexpr std::size_t longest_segment = std::size_t{1} << 20,
                       shortest_segment = std::size_t{16} << 10;
 
-/// Such that four of them to each peer stay in a cache of the second level, if they are not tiny.
-std::size_t cached_segment_bytes(Rank size) {
-  constexpr std::size_t all = std::size_t{2} << 20;
-  return std::max(all / (4 * static_cast<std::size_t>(size)), shortest_segment);
-}
-
-/// Is another dimension of the producer the closest one in the consumer's memory?
-bool is_transposed(const Update& update) {
-  const std::size_t n = update.from.dims.size();
-  const std::size_t from = kth_fastest(update.from.storage_order, n, 0),
-                    to = kth_fastest(update.to.storage_order, n, 0);
-  return from != (update.axes.empty() ? to : update.axes[to]);
-}
-
 using Wanted = std::optional<index_calc::Selection>;
 
 Layout part_of(const Layout& layout, const Wanted& wanted) {
@@ -71,10 +57,7 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
       throw core::Error(e.code(), fmt::format("array {}: {}", i, e.what()));
     }
   segment_bytes_ = segment_bytes(size);
-  const auto is_transposed = [](const Array& array) { return array.is_transposed; };
-  near_segment_bytes_ = std::ranges::any_of(arrays_, is_transposed)
-                            ? std::min(segment_bytes_, 4 * cached_segment_bytes(size))
-                            : std::min(segment_bytes_, cached_segment_bytes(size));
+  near_segment_bytes_ = near_segment_bytes(size);
   add_messages(me, size);
   seconds_ = core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
 }
@@ -82,6 +65,11 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
 std::size_t RedistributionPlan::segment_bytes(Rank size) noexcept {
   return std::clamp(all_segments_bytes / (8 * static_cast<std::size_t>(size)), shortest_segment,
                     longest_segment);
+}
+
+std::size_t RedistributionPlan::near_segment_bytes(Rank size) noexcept {
+  constexpr std::size_t all = std::size_t{1} << 20;  // stays in a cache of the second level
+  return std::max(all / static_cast<std::size_t>(size), shortest_segment);
 }
 
 void RedistributionPlan::add(const Update& update, Rank me,
@@ -102,7 +90,6 @@ void RedistributionPlan::add(const Update& update, Rank me,
                      .to = my_to,
                      .wire_order = update.from.storage_order,
                      .write_order = my_to.elements > 0 ? closest_order(my_to) : Order::row,
-                     .is_transposed = is_transposed(update),
                      .from_width = core::element_bytes(update.transformation.from),
                      .to_width = core::element_bytes(update.transformation.to)});
   constexpr std::uint64_t odd = 0x9E3779B97F4A7C15u;

@@ -48,8 +48,7 @@ public:
     index_calc::LocalPart from, to;  ///< `to` in the dimensions of `from`
     index_calc::Order wire_order = index_calc::Order::row;
     index_calc::Order write_order = index_calc::Order::row;  ///< in which `to` is written best
-    bool is_transposed = false;                ///< the closest dimensions of the two sides differ
-    std::size_t from_width = 0, to_width = 0;  ///< bytes of an element
+    std::size_t from_width = 0, to_width = 0;                ///< bytes of an element
   };
   /// The elements of one update in a message.
   struct Part {
@@ -79,10 +78,10 @@ public:
   double seconds() const noexcept { return seconds_; }  ///< spent on it
   /// The same on all ranks that passed the same updates.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
-  /// Most bytes that go at once in a job of `size` ranks.
+  /// What goes at once to a peer of a job of `size` ranks.
   static std::size_t segment_bytes(Rank size) noexcept;
-  /// What goes at once to a peer, the same on both sides. A near one gets what stays in the cache
-  /// until it is unpacked, but of a transposed array so much that it fills lines of either side.
+  /// To one on the same machine: what stays in the cache until it is unpacked.
+  static std::size_t near_segment_bytes(Rank size) noexcept;
   std::size_t segment_bytes(bool is_near) const noexcept {
     return is_near ? near_segment_bytes_ : segment_bytes_;
   }

@@ -64,9 +64,10 @@ public:
 
   /// Collective.
   NearRings rings(Rank me) {
-    return NearRings(me, RedistributionPlan::segment_bytes(size()), [this, me](core::Bytes mine) {
-      return ranks_.allgather(me, std::move(mine), core::Deadline::after(20), [] {});
-    });
+    return NearRings(
+        me, size(), RedistributionPlan::near_segment_bytes(size()), [this, me](core::Bytes mine) {
+          return ranks_.allgather(me, std::move(mine), core::Deadline::after(20), [] {});
+        });
   }
 
   /// Calls action(rank, endpoint) on every rank at a time; what they threw, "" if nothing.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/mpi/mpi_group_endpoint.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -80,19 +83,36 @@ GroupEndpoint::GroupEndpoint(MPI_Comm comm) : comm_(duplicate(comm)) {
 GroupEndpoint::~GroupEndpoint() = default;
 
 std::vector<core::Bytes> GroupEndpoint::allgather(core::Bytes mine) const {
-  const auto ranks = static_cast<std::size_t>(size_);
-  const int length = count_of(mine.size());
-  std::vector<int> lengths(ranks), offsets(ranks);
-  check(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm_.get()),
+  // Most say little, and all at once: only the rest of what is longer takes a second call.
+  struct First {
+    std::uint64_t bytes = 0;
+    std::array<std::byte, 248> begin{};
+  };
+  First first{.bytes = mine.size()};
+  const std::size_t taken = std::min(mine.size(), first.begin.size());
+  std::memcpy(first.begin.data(), mine.data(), taken);
+  std::vector<First> firsts(static_cast<std::size_t>(size_));
+  check(MPI_Allgather(&first, sizeof first, MPI_BYTE, firsts.data(), sizeof first, MPI_BYTE,
+                      comm_.get()),
         "MPI_Allgather");
-  std::exclusive_scan(lengths.begin(), lengths.end(), offsets.begin(), 0);
-  core::Bytes all(static_cast<std::size_t>(offsets.back() + lengths.back()));
-  check(MPI_Allgatherv(mine.data(), length, MPI_BYTE, all.data(), lengths.data(), offsets.data(),
-                       MPI_BYTE, comm_.get()),
-        "MPI_Allgatherv");
   std::vector<core::Bytes> parts;
-  for (std::size_t r = 0; r < ranks; ++r)
-    parts.emplace_back(all.begin() + offsets[r], all.begin() + offsets[r] + lengths[r]);
+  std::vector<int> lengths, offsets;
+  int rest = 0;
+  for (const First& f : firsts) {
+    const std::size_t n = std::min<std::size_t>(f.bytes, f.begin.size());
+    parts.emplace_back(f.begin.begin(), f.begin.begin() + static_cast<std::ptrdiff_t>(n));
+    lengths.push_back(count_of(f.bytes - n));
+    offsets.push_back(rest);
+    rest += lengths.back();
+  }
+  if (rest == 0) return parts;
+  core::Bytes all(static_cast<std::size_t>(rest));
+  check(MPI_Allgatherv(mine.data() + taken, static_cast<int>(mine.size() - taken), MPI_BYTE,
+                       all.data(), lengths.data(), offsets.data(), MPI_BYTE, comm_.get()),
+        "MPI_Allgatherv");
+  for (std::size_t r = 0; r < parts.size(); ++r)
+    parts[r].insert(parts[r].end(), all.begin() + offsets[r],
+                    all.begin() + offsets[r] + lengths[r]);
   return parts;
 }
 
