@@ -83,7 +83,7 @@ private:
   }
   static NearRings rings_of(const transport::mpi::GroupEndpoint& endpoint) {
     return NearRings(endpoint.rank(), endpoint.size(),
-                     RedistributionPlan::near_segment_bytes(endpoint.size()),
+                     RedistributionPlan::segment_bytes(endpoint.size()),
                      [&](core::Bytes mine) { return endpoint.allgather(std::move(mine)); });
   }
 

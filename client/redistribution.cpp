@@ -150,7 +150,8 @@ private:
   };
 
   Way way(const Message& message, NearRings::Ring* near, Ring& ring) const {
-    return {message, near, ring, Segments(plan_, message, plan_.segment_bytes(near != nullptr))};
+    return {message, near, ring,
+            Segments(plan_, message, plan_.segment_bytes(message, near != nullptr))};
   }
 
   const RedistributionPlan::Array& array_of(const Piece& piece) const {

@@ -22,6 +22,26 @@ constexpr std::size_t all_segments_bytes = std::size_t{32} << 20;
 constexpr std::size_t longest_segment = std::size_t{1} << 20,
                       shortest_segment = std::size_t{16} << 10;
 
+/// What goes at once to a peer on the same machine: as much as stays in the cache of the second
+/// level, over all peers, until it is unpacked.
+std::size_t cached_segment_bytes(Rank size) {
+  constexpr std::size_t all = std::size_t{1} << 20;
+  return std::max(all / static_cast<std::size_t>(size), shortest_segment);
+}
+
+/// Bytes of a package on the wire such that each stretch of them that is written in the consumer's
+/// memory fills four lines of a cache.
+std::size_t bytes_that_fill_lines(const RedistributionPlan::Array& array,
+                                  const index_calc::Package& package) {
+  std::size_t bytes = 256;
+  for (std::size_t k = 0; k < package.dimensions && bytes < longest_segment; ++k) {
+    const std::size_t d = kth_fastest(array.wire_order, package.dimensions, k);
+    if (d == array.closest) break;
+    bytes *= static_cast<std::size_t>(package.along[d].elements());
+  }
+  return bytes;
+}
+
 using Wanted = std::optional<index_calc::Selection>;
 
 Layout part_of(const Layout& layout, const Wanted& wanted) {
@@ -57,7 +77,6 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
       throw core::Error(e.code(), fmt::format("array {}: {}", i, e.what()));
     }
   segment_bytes_ = segment_bytes(size);
-  near_segment_bytes_ = near_segment_bytes(size);
   add_messages(me, size);
   seconds_ = core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
 }
@@ -65,11 +84,6 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
 std::size_t RedistributionPlan::segment_bytes(Rank size) noexcept {
   return std::clamp(all_segments_bytes / (8 * static_cast<std::size_t>(size)), shortest_segment,
                     longest_segment);
-}
-
-std::size_t RedistributionPlan::near_segment_bytes(Rank size) noexcept {
-  constexpr std::size_t all = std::size_t{1} << 20;  // stays in a cache of the second level
-  return std::max(all / static_cast<std::size_t>(size), shortest_segment);
 }
 
 void RedistributionPlan::add(const Update& update, Rank me,
@@ -83,6 +97,8 @@ void RedistributionPlan::add(const Update& update, Rank me,
     return options.validate ? make_validated_plan(mine, theirs, me)
                             : make_plan(mine, theirs, me, options.algorithm);
   };
+  const std::size_t closest =
+      kth_fastest(update.to.storage_order, update.to.dims.size(), std::size_t{0});
   arrays_.push_back({.transformation = update.transformation,
                      .outgoing = plan(from, to),
                      .incoming = plan(to, from),
@@ -90,6 +106,7 @@ void RedistributionPlan::add(const Update& update, Rank me,
                      .to = my_to,
                      .wire_order = update.from.storage_order,
                      .write_order = my_to.elements > 0 ? closest_order(my_to) : Order::row,
+                     .closest = update.axes.empty() ? closest : update.axes[closest],
                      .from_width = core::element_bytes(update.transformation.from),
                      .to_width = core::element_bytes(update.transformation.to)});
   constexpr std::uint64_t odd = 0x9E3779B97F4A7C15u;
@@ -104,6 +121,9 @@ void RedistributionPlan::add_messages(Rank me, Rank size) {
     Message& message = messages[distance(part.package.peer)];
     message.peer = part.package.peer;
     message.bytes += static_cast<std::size_t>(part.package.elements) * width;
+    message.segment_bytes =
+        std::clamp(bytes_that_fill_lines(arrays_[part.array], part.package),
+                   std::max(message.segment_bytes, cached_segment_bytes(size)), segment_bytes_);
     message.parts.push_back(std::move(part));
   };
   const auto byte_of = [](std::optional<Index> element, std::size_t width) {

@@ -48,7 +48,8 @@ public:
     index_calc::LocalPart from, to;  ///< `to` in the dimensions of `from`
     index_calc::Order wire_order = index_calc::Order::row;
     index_calc::Order write_order = index_calc::Order::row;  ///< in which `to` is written best
-    std::size_t from_width = 0, to_width = 0;                ///< bytes of an element
+    std::size_t closest = 0;  ///< the dimension of `from` that is closest in the consumer's memory
+    std::size_t from_width = 0, to_width = 0;  ///< bytes of an element
   };
   /// The elements of one update in a message.
   struct Part {
@@ -61,6 +62,7 @@ public:
     Rank peer = 0;
     std::vector<Part> parts;  ///< in the order of the updates
     std::size_t bytes = 0;
+    std::size_t segment_bytes = 0;  ///< that go at once to a peer on the same machine
   };
 
   /// @param size  ranks of the job
@@ -78,12 +80,12 @@ public:
   double seconds() const noexcept { return seconds_; }  ///< spent on it
   /// The same on all ranks that passed the same updates.
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
-  /// What goes at once to a peer of a job of `size` ranks.
+  /// Most that goes at once to a peer of a job of `size` ranks, and what goes to one on another
+  /// machine.
   static std::size_t segment_bytes(Rank size) noexcept;
-  /// To one on the same machine: what stays in the cache until it is unpacked.
-  static std::size_t near_segment_bytes(Rank size) noexcept;
-  std::size_t segment_bytes(bool is_near) const noexcept {
-    return is_near ? near_segment_bytes_ : segment_bytes_;
+  /// What goes at once of a message, the same on both sides.
+  std::size_t segment_bytes(const Message& message, bool is_near) const noexcept {
+    return is_near ? message.segment_bytes : segment_bytes_;
   }
 
 private:
@@ -95,7 +97,7 @@ private:
   std::vector<Part> own_;
   double seconds_ = 0;
   std::uint64_t fingerprint_ = 0;
-  std::size_t segment_bytes_ = 0, near_segment_bytes_ = 0;
+  std::size_t segment_bytes_ = 0;
 };
 
 /// A stretch of a part that goes in one segment.

@@ -65,7 +65,7 @@ public:
   /// Collective.
   NearRings rings(Rank me) {
     return NearRings(
-        me, size(), RedistributionPlan::near_segment_bytes(size()), [this, me](core::Bytes mine) {
+        me, size(), RedistributionPlan::segment_bytes(size()), [this, me](core::Bytes mine) {
           return ranks_.allgather(me, std::move(mine), core::Deadline::after(20), [] {});
         });
   }
