@@ -30,7 +30,7 @@ std::size_t cached_segment_bytes(Rank size) {
 }
 
 /// Bytes of a package on the wire such that each stretch of them that is written in the consumer's
-/// memory fills four lines of a cache.
+/// memory fills four lines of a cache, if its elements are as wide.
 std::size_t bytes_that_fill_lines(const RedistributionPlan::Array& array,
                                   const index_calc::Package& package) {
   std::size_t bytes = 256;

@@ -9,9 +9,8 @@
 // 3. Augmentation: each row that is left starts a search for the shortest path to a free seat along
 //    which every row moves on by one. The length of an edge is the slack profit + price - gain.
 //
-// Between two prices there is less than the largest gain and a step at the end of an auction, and
-// less than 3.6 times the largest gain at any time; a distance is less than 3.2 times that: all are
-// below 2^63.
+// Between two prices there is at most the largest gain G and a step at the end of an auction, and
+// less than 3.6 G at any time; a distance is at most 3.2 G: all are below 4 G <= 2^63.
 #include "index_calc/assignment.hpp"
 
 #include <algorithm>

@@ -34,13 +34,13 @@ void validate(const Gains& gains);
 /// @param walks  set, if given, to how often the entries of a row were walked: the work that it
 /// took
 /// @throws core::Error as validate
-/// Cost: O(rows * entries * log columns) at worst; as a rule, and where one gain or one column
-/// exceeds all others or columns have several seats, 30 to 200 walks for each row. Memory: a few
-/// words for each row and column, and three for each raise of a price. Source: Jonker & Volgenant
-/// 1987, "A shortest augmenting path algorithm for dense and sparse linear assignment problems",
-/// for gains instead of costs; for the prices it starts from, in place of the column reduction,
-/// Bertsekas 1988, "The auction algorithm", and for columns with several seats Bertsekas & Castanon
-/// 1989, "The auction algorithm for the transportation problem".
+/// Cost: O(rows * entries * log columns * log largest gain) at worst; as a rule, and where one gain
+/// or one column exceeds all others or columns have several seats, 30 to 200 walks for each row.
+/// Memory: a few words for each row and column, and three for each raise of a price. Source: Jonker
+/// & Volgenant 1987, "A shortest augmenting path algorithm for dense and sparse linear assignment
+/// problems", for gains instead of costs; for the prices it starts from, in place of the column
+/// reduction, Bertsekas 1988, "The auction algorithm", and for columns with several seats Bertsekas
+/// & Castanon 1989, "The auction algorithm for the transportation problem".
 std::vector<Rank> best_assignment(const Gains& gains, std::size_t* walks = nullptr);
 
 /// As best_assignment, but always the largest gain that is still possible next: at least half of

@@ -176,6 +176,7 @@ Stage::~Stage() {
 Process& Stage::start_service(const std::string& name, const Arguments& command,
                               const fs::path& ready_file) {
   auto& service = services_[name];
+  fs::remove(ready_file);  // of one that was started before
   service = std::make_unique<Process>(command, Environment{}, directory_ / (name + ".out"));
   const auto deadline = Deadline::after(service_seconds);
   while (!contents(ready_file).ends_with('\n')) {
@@ -251,8 +252,10 @@ std::string Stage::report() {
   for (const auto& [name, service] : services_)
     text += "---- " + name + "\n" + tail(service->output(), 20) + "\n";
   for (const auto& job : jobs_) {
+    const std::string before = job->output();
     job->show_stacks();
-    text += "---- " + job->name() + "\n" + tail(job->output(), 100) + "\n";
+    text += "---- " + job->name() + "\n" + tail(before, 40) + "\n" +
+            job->output().substr(before.size()) + "\n";
   }
   return text;
 }

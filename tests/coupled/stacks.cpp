@@ -8,7 +8,9 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -24,13 +26,14 @@ const int request = SIGRTMIN + 7;  // mpirun catches and passes on many others
 std::atomic_flag is_writing;
 
 void write_stack(int) {
+  const int kept = errno;
   std::array<void*, 64> frames;
   const int depth = backtrace(frames.data(), static_cast<int>(frames.size()));
   while (is_writing.test_and_set()) usleep(100);  // one thread after the other
-  const char title[] = "---- a thread is here:\n";
-  [[maybe_unused]] const auto written = write(STDERR_FILENO, title, sizeof title - 1);
+  dprintf(STDERR_FILENO, "---- a thread of process %d is here:\n", getpid());
   backtrace_symbols_fd(frames.data(), depth, STDERR_FILENO);
   is_writing.clear();
+  errno = kept;
 }
 
 /// What stands behind `key` in /proc/PID/status; empty for a process that has ended.
@@ -60,13 +63,14 @@ void answer_with_stacks() {
 
 void ask_for_stacks(pid_t process) {
   const fs::path all = "/proc", one = all / std::to_string(process);
-  std::error_code gone;
+  std::error_code gone;  // processes and threads end while they are listed
   if (answers(one))
-    for (const auto& thread : fs::directory_iterator(one / "task", gone))
-      syscall(SYS_tgkill, process, std::stoi(thread.path().filename()), request);
-  for (const auto& other : fs::directory_iterator(all))
-    if (status_of(other, "PPid:") == std::to_string(process))
-      ask_for_stacks(std::stoi(other.path().filename()));
+    for (fs::directory_iterator thread(one / "task", gone), end; !gone && thread != end;
+         thread.increment(gone))
+      syscall(SYS_tgkill, process, std::stoi(thread->path().filename()), request);
+  for (fs::directory_iterator other(all, gone), end; !gone && other != end; other.increment(gone))
+    if (status_of(*other, "PPid:") == std::to_string(process))
+      ask_for_stacks(std::stoi(other->path().filename()));
 }
 
 }  // namespace tremula::coupled

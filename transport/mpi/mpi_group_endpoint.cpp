@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <limits>
-#include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -90,7 +89,7 @@ std::vector<core::Bytes> GroupEndpoint::allgather(core::Bytes mine) const {
   };
   First first{.bytes = mine.size()};
   const std::size_t taken = std::min(mine.size(), first.begin.size());
-  std::memcpy(first.begin.data(), mine.data(), taken);
+  std::ranges::copy(std::span(mine).first(taken), first.begin.begin());
   std::vector<First> firsts(static_cast<std::size_t>(size_));
   check(MPI_Allgather(&first, sizeof first, MPI_BYTE, firsts.data(), sizeof first, MPI_BYTE,
                       comm_.get()),

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 
 #include "core/error.hpp"
+#include "transport/mpi/mpi_group_endpoint.hpp"
 
 namespace tremula::transport::mpi {
 
@@ -43,6 +45,22 @@ TEST(MpiGroup, GivesEverybodyWhatEverybodyPassed) {
       EXPECT_EQ(all[static_cast<std::size_t>(rank)], bytes_of(rank, length(rank)))
           << "rank " << rank;
   }
+}
+
+TEST(MpiGroupEndpoint, GivesEverybodyWhatEverybodyPassed) {
+  GroupEndpoint endpoint(MPI_COMM_WORLD);
+  constexpr std::array<std::size_t, 6> lengths{0, 248, 249, 100'000, 1, 0};
+  for (core::Rank shift = 0; shift < 6; ++shift) {
+    const auto length = [&](core::Rank rank) {
+      return lengths[static_cast<std::size_t>(rank + shift) % lengths.size()];
+    };
+    const auto all = endpoint.allgather(bytes_of(endpoint.rank(), length(endpoint.rank())));
+    ASSERT_EQ(all.size(), static_cast<std::size_t>(endpoint.size()));
+    for (core::Rank rank = 0; rank < endpoint.size(); ++rank)
+      EXPECT_EQ(all[static_cast<std::size_t>(rank)], bytes_of(rank, length(rank)))
+          << "rank " << rank;
+  }
+  for (const Bytes& nothing : endpoint.allgather({})) EXPECT_TRUE(nothing.empty());
 }
 
 TEST(MpiGroup, NumbersItsRanksAsTheCommunicatorDoes) {
