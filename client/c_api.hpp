@@ -8,8 +8,8 @@
 
 #include "client/in_stream.hpp"
 #include "client/out_stream.hpp"
-#include "client/redistribution_plan.hpp"
 #include "client/session.hpp"
+#include "client/update.hpp"
 #include "index_calc/layout.hpp"
 #include "tremula/tremula.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/c_api.hpp"
-#include "client/mpi_job.hpp"
+#include "client/in_job/mpi_job.hpp"
 #include "tremula/tremula_mpi.h"
 
 namespace {
 
 using namespace tremula;
-using client::Job, client::Redistribution, client::Update, client::update_of;
+using client::Update, client::update_of, client::in_job::Job, client::in_job::Redistribution;
 
 /// A redistribution may outlive the communicator that it was made for.
 struct SharedJob {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "client/redistribution_plan.hpp"
+#include "client/update.hpp"
 #include "index_calc/relabel.hpp"
 #include "proto/convert.hpp"
 

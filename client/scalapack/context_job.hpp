@@ -2,10 +2,12 @@
 #pragma once
 #include <vector>
 
-#include "client/mpi_job.hpp"
+#include "client/in_job/mpi_job.hpp"
 #include "client/scalapack/blacs.hpp"
 
 namespace tremula::client::scalapack {
+
+using in_job::Job;
 
 /// What stays with a BLACS context until it ends.
 class ContextJob {

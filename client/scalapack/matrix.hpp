@@ -5,10 +5,12 @@
 #include <string_view>
 #include <vector>
 
-#include "client/mpi_job.hpp"
+#include "client/in_job/mpi_job.hpp"
 #include "client/scalapack/blacs.hpp"
 
 namespace tremula::client::scalapack {
+
+using in_job::Job;
 
 /// As its processes know it.
 struct Matrix {

@@ -43,7 +43,7 @@ const std::array technologies{
     Technology{"MPI",
                R"(mpi\.h|tremula/tremula_mpi\.h)",
                {"transport/mpi/", "client/include/tremula/tremula_mpi.h", "client/c_api_mpi.cpp",
-                "client/c_api_redistribute.cpp", "client/mpi_job.hpp", "client/scalapack/",
+                "client/c_api_redistribute.cpp", "client/in_job/mpi_job.hpp", "client/scalapack/",
                 "examples/", "tests/"}},
     Technology{"libfabric", R"(rdma/.*)", {"transport/ofi/"}},
     Technology{"Asio", R"(boost/.*|asio.*)", {"transport/control/", "server/"}},

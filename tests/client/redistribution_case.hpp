@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "client/field_update.hpp"
-#include "client/redistribution_plan.hpp"
+#include "client/update.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 

@@ -10,16 +10,16 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "client/redistribution.hpp"
+#include "client/in_job/redistribution.hpp"
 #include "core/error.hpp"
+#include "tests/client/in_job/redistribution_job.hpp"
 #include "tests/client/redistribution_case.hpp"
-#include "tests/client/redistribution_job.hpp"
 
 namespace tremula::client {
 namespace {
 
-using index_calc::Method, testing::Case, testing::Job, testing::Layout, testing::Random,
-    testing::spans, testing::views;
+using in_job::Redistribution, index_calc::Method, testing::Case, testing::Job, testing::Layout,
+    testing::Random, testing::spans, testing::views;
 
 std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
 

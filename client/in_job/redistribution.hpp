@@ -10,12 +10,12 @@
 #include <span>
 #include <vector>
 
-#include "client/near_rings.hpp"
-#include "client/redistribution_plan.hpp"
+#include "client/in_job/near_rings.hpp"
+#include "client/in_job/redistribution_plan.hpp"
 #include "core/buffer.hpp"
 #include "transport/transport.hpp"
 
-namespace tremula::client {
+namespace tremula::client::in_job {
 
 /// Of one rank since the redistribution was made. Exact.
 struct RedistributionStatistics {
@@ -76,4 +76,4 @@ private:
   RedistributionStatistics statistics_;
 };
 
-}  // namespace tremula::client
+}  // namespace tremula::client::in_job

@@ -3,42 +3,18 @@
 // All that one rank of a job moves when arrays go from one layout of the job to another. Pure: no
 // transport, no memory moved.
 //
-// The producer's layout gives the dimensions and the wire order; the consumer's is seen in the
-// producer's dimensions. So a transposition is no matter of the plan: it is done where a part is
-// unpacked, by the strides of the consumer's part.
-//
 // Between two ranks goes one message: the packages of all updates one after the other, without
-// headers. A long one goes in segments, cut alike on both sides.
+// headers, each in the order of the producer's memory. A long one goes in segments, cut alike on
+// both sides.
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "client/update.hpp"
 #include "index_calc/plan_cache.hpp"
-#include "index_calc/transform.hpp"
-#include "index_calc/view.hpp"
 
-namespace tremula::client {
-
-using core::Index, core::Rank;
-
-/// One array, or two: `to` = alpha * op(`from`) + beta * `to`, as `transformation` says.
-struct Update {
-  index_calc::Layout from, to;
-  index_calc::Transformation transformation{};
-  /// Dimension d of `to` is dimension axes[d] of `from`; empty: the same order.
-  std::vector<std::size_t> axes{};
-  /// What is taken and what is written; empty: all.
-  std::optional<index_calc::Selection> of_from{}, of_to{};
-  friend bool operator==(const Update&, const Update&) = default;
-};
-
-/// What an update moves: two layouts of one shape, in the dimensions of Update::from.
-struct Moved {
-  index_calc::Layout from, to;
-};
-/// @throws core::Error invalid_argument if a selection does not lie in its array, or axes are none
-Moved moved(const Update& update);
+namespace tremula::client::in_job {
 
 class RedistributionPlan {
 public:
@@ -129,4 +105,4 @@ private:
   Index first_ = 0;  // element of the part
 };
 
-}  // namespace tremula::client
+}  // namespace tremula::client::in_job

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/redistribution_plan.hpp"
+#include "client/in_job/redistribution_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -11,9 +11,9 @@
 #include "core/error.hpp"
 #include "index_calc/runs.hpp"
 
-namespace tremula::client {
+namespace tremula::client::in_job {
 
-using index_calc::inverse, index_calc::LocalPart, index_calc::Layout, index_calc::Order;
+using index_calc::LocalPart, index_calc::Layout, index_calc::Order;
 
 namespace {
 
@@ -42,27 +42,11 @@ std::size_t bytes_that_fill_lines(const RedistributionPlan::Array& array,
   return bytes;
 }
 
-using Wanted = std::optional<index_calc::Selection>;
-
-Layout part_of(const Layout& layout, const Wanted& wanted) {
-  return wanted ? selected(layout, *wanted) : layout;
-}
-LocalPart part_of(const Layout& layout, const Wanted& wanted, Rank me) {
-  return wanted ? selected_part(layout, *wanted, me) : local_part(layout, me);
-}
-
 Order closest_order(const LocalPart& part) {
   return part.stride[0] < part.stride[part.dimensions - 1] ? Order::column : Order::row;
 }
 
 }  // namespace
-
-Moved moved(const Update& update) {
-  Moved result{part_of(update.from, update.of_from), part_of(update.to, update.of_to)};
-  if (!update.axes.empty())
-    result.to = permuted(result.to, inverse(update.axes, result.to.dims.size()));
-  return result;
-}
 
 RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
                                        const index_calc::PlanOptions& options) {
@@ -90,9 +74,7 @@ void RedistributionPlan::add(const Update& update, Rank me,
                              const index_calc::PlanOptions& options) {
   validate(update.transformation);
   const auto [from, to] = moved(update);
-  const LocalPart my_from = part_of(update.from, update.of_from, me);
-  LocalPart my_to = part_of(update.to, update.of_to, me);
-  if (!update.axes.empty()) my_to = permuted(my_to, inverse(update.axes, to.dims.size()));
+  const auto [my_from, my_to] = moved_parts(update, me);
   const auto plan = [&](const Layout& mine, const Layout& theirs) {
     return options.validate ? make_validated_plan(mine, theirs, me)
                             : make_plan(mine, theirs, me, options.algorithm);
@@ -173,4 +155,4 @@ std::size_t Segments::next(std::vector<Piece>& pieces) {
   return bytes;
 }
 
-}  // namespace tremula::client
+}  // namespace tremula::client::in_job

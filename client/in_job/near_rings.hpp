@@ -11,7 +11,7 @@
 #include "transport/local/piece_ring.hpp"
 #include "transport/local/shared_memory.hpp"
 
-namespace tremula::client {
+namespace tremula::client::in_job {
 
 /// Bytes of a slot before the segment in it.
 inline constexpr std::size_t segment_head_bytes = 64;
@@ -58,4 +58,4 @@ private:
   std::uint64_t runs_ = 0;
 };
 
-}  // namespace tremula::client
+}  // namespace tremula::client::in_job

@@ -2,9 +2,12 @@
 // Local parts and messages of more than 2 GiB. Takes 10 GB of memory.
 #include <gtest/gtest.h>
 
-#include "tests/client/redistribution_job.hpp"
+#include "tests/client/in_job/redistribution_job.hpp"
 
-namespace tremula::client {
+namespace tremula::client::in_job {
+
+using index_calc::Layout;
+
 namespace {
 
 std::byte value(Index i, Index j) {
@@ -39,4 +42,4 @@ TEST(Redistribution, MovesMoreThanTwoGibibytes) {
 }
 
 }  // namespace
-}  // namespace tremula::client
+}  // namespace tremula::client::in_job

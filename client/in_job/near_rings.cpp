@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/near_rings.hpp"
+#include "client/in_job/near_rings.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 
-namespace tremula::client {
+namespace tremula::client::in_job {
 
 using core::Bytes, core::Rank;
 using transport::local::Mapping, transport::local::Place, transport::local::SharedMemory;
@@ -71,4 +71,4 @@ bool NearRings::map(std::size_t own, const RingIn& ring, const std::vector<Bytes
   return true;
 }
 
-}  // namespace tremula::client
+}  // namespace tremula::client::in_job

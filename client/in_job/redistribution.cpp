@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/redistribution.hpp"
+#include "client/in_job/redistribution.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@
 #include "client/wait.hpp"
 #include "core/error.hpp"
 
-namespace tremula::client {
+namespace tremula::client::in_job {
 
 using core::BytesView;
 using Message = RedistributionPlan::Message;
@@ -376,4 +376,4 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings,
   run->tell_mismatch();
 }
 
-}  // namespace tremula::client
+}  // namespace tremula::client::in_job

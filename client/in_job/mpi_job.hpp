@@ -6,11 +6,11 @@
 #include <string>
 
 #include "client/config.hpp"
-#include "client/redistribution.hpp"
+#include "client/in_job/redistribution.hpp"
 #include "transport/mpi/mpi_companion.hpp"
 #include "transport/mpi/mpi_group_endpoint.hpp"
 
-namespace tremula::client {
+namespace tremula::client::in_job {
 
 /// What stays with a communicator: how its ranks reach each other, and the plans used last.
 class Job {
@@ -94,4 +94,4 @@ private:
   std::list<Kept> plans_;  // the one used last first
 };
 
-}  // namespace tremula::client
+}  // namespace tremula::client::in_job

@@ -7,16 +7,13 @@
 #include <thread>
 #include <vector>
 
-#include "client/redistribution.hpp"
+#include "client/in_job/redistribution.hpp"
 #include "tests/client/thread_group.hpp"
 #include "transport/loopback/loopback.hpp"
 
-namespace tremula::client {
+namespace tremula::client::testing {
 
-using index_calc::Layout;
-
-namespace testing {
-
+using in_job::NearRings, in_job::RedistributionPlan;
 using transport::Loopback, transport::Network, transport::Side;
 
 /// What a rank sends by and what it receives by: loopback has two sides.
@@ -101,5 +98,4 @@ inline std::vector<std::span<std::byte>> spans(std::vector<std::vector<std::byte
   return {buffers.begin(), buffers.end()};
 }
 
-}  // namespace testing
-}  // namespace tremula::client
+}  // namespace tremula::client::testing

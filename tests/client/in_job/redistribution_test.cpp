@@ -6,13 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
+#include "tests/client/in_job/redistribution_job.hpp"
 #include "tests/client/redistribution_case.hpp"
-#include "tests/client/redistribution_job.hpp"
 
-namespace tremula::client {
+namespace tremula::client::in_job {
 namespace {
 
-using testing::Case, testing::Job, testing::Random, testing::spans, testing::views;
+using index_calc::Layout, testing::Case, testing::Job, testing::Random, testing::spans,
+    testing::views;
 
 TEST(Redistribution, GivesWhatTheOracleSays) {
   Random random;
@@ -266,4 +267,4 @@ TEST(Redistribution, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace tremula::client
+}  // namespace tremula::client::in_job
