@@ -18,8 +18,8 @@ using namespace tremula;
 /// waits for ever for one that has failed.
 std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
                                       const std::string& options) {
-  auto channel = std::make_unique<transport::mpi::Group>(comm);
   const auto deadline = core::Deadline::after(60);  // until the configuration says better
+  auto channel = std::make_unique<transport::mpi::Group>(comm, deadline);
   client::SessionConfig config;
   std::vector<std::unique_ptr<transport::Transport>> transports;
   client::together(

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <span>
+#include <vector>
+
 #include "client/c_api.hpp"
 #include "client/in_job/mpi_job.hpp"
+#include "transport/mpi/mpi_companion.hpp"
 #include "tremula/tremula_mpi.h"
 
 namespace {
@@ -58,9 +63,17 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
                                           void* const* to, const size_t* to_bytes) {
   return client::guarded([&] {
     client::expects_pointer(redistribution, "redistribution");
-    Buffers buffers;
-    for (std::size_t i = 0; i < redistribution->redistribution->plan().arrays().size(); ++i)
-      buffers.add(from[i], from_bytes[i], to[i], to_bytes[i]);
+    const Buffers buffers = redistribution->job->prepare([&] {
+      const std::size_t count = redistribution->redistribution->plan().arrays().size();
+      Buffers all;
+      if (count == 0) return all;
+      client::expects_pointer(from, "from");
+      client::expects_pointer(from_bytes, "from_bytes");
+      client::expects_pointer(to, "to");
+      client::expects_pointer(to_bytes, "to_bytes");
+      for (std::size_t i = 0; i < count; ++i) all.add(from[i], from_bytes[i], to[i], to_bytes[i]);
+      return all;
+    });
     redistribution->job->run(*redistribution->redistribution, buffers.from, buffers.to);
     return TREMULA_OK;
   });
@@ -90,8 +103,10 @@ tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update,
   return client::guarded([&] {
     const auto job = job_of(comm);
     Buffers buffers;
-    buffers.add(from, from_bytes, to, to_bytes);
-    auto& redistribution = job->kept(update_of(update));
+    auto& redistribution = job->prepare([&]() -> Redistribution& {
+      buffers.add(from, from_bytes, to, to_bytes);
+      return job->kept(update_of(update));
+    });
     try {
       job->run(redistribution, buffers.from, buffers.to);
     } catch (const core::Error&) {

@@ -27,6 +27,8 @@ public:
 
   Handle get() const noexcept { return handle_; }
   explicit operator bool() const noexcept { return handle_ != Traits::none(); }
+  /// Gives the handle up: the caller closes it.
+  Handle release() noexcept { return std::exchange(handle_, Traits::none()); }
   void reset() noexcept {
     if (handle_ != Traits::none()) Traits::close(std::exchange(handle_, Traits::none()));
   }

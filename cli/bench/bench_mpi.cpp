@@ -103,7 +103,7 @@ void run_mpi_rank(BenchOptions options, const BenchFiles& files, bool is_produce
   BenchArea area(files.area(), static_cast<std::size_t>(options.producers + options.consumers));
   {
     const transport::mpi::Process mpi;
-    auto channel = std::make_unique<transport::mpi::Group>(mpi.world());
+    auto channel = std::make_unique<transport::mpi::Group>(mpi.world(), core::Deadline::after(60));
     const Rank rank = channel->rank();
     const auto join = [&](const std::string& group, const client::SessionConfig& config) {
       std::vector<std::unique_ptr<transport::Transport>> transports;

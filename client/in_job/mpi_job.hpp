@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <list>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "client/config.hpp"
 #include "client/in_job/redistribution.hpp"
-#include "transport/mpi/mpi_companion.hpp"
 #include "transport/mpi/mpi_group_endpoint.hpp"
 
 namespace tremula::client::in_job {
@@ -15,14 +17,15 @@ namespace tremula::client::in_job {
 /// What stays with a communicator: how its ranks reach each other, and the plans used last.
 class Job {
 public:
-  /// Duplicates `comm`. Collective.
-  explicit Job(MPI_Comm comm)
-      : endpoint_(comm), config_(common_config(endpoint_)), rings_(rings_of(endpoint_)) {}
+  /// Duplicates `comm`. Collective; waits `timeout` seconds for the others.
+  /// @throws core::Error timed_out, after which `comm` is of no use for this; invalid_argument on
+  /// every rank if one rank cannot read its configuration
+  explicit Job(MPI_Comm comm) : Job(comm, own_config()) {}
 
-  const transport::mpi::GroupEndpoint& endpoint() const noexcept { return endpoint_; }
+  const transport::mpi::Group& group() const noexcept { return endpoint_.group(); }
 
   std::unique_ptr<Redistribution> make(std::span<const Update> updates) const {
-    return std::make_unique<Redistribution>(updates, endpoint_.rank(), endpoint_.size(), options());
+    return std::make_unique<Redistribution>(updates, group().rank(), group().size(), options());
   }
   /// One of the last plans, or a new one. Good until the next call.
   Redistribution& kept(const Update& update) {
@@ -37,6 +40,16 @@ public:
     return plans_.front().redistribution;
   }
   void forget_last() { plans_.pop_front(); }
+  /// What a call does before its run. If it throws, the run that others may make counts here, too.
+  template <class Prepare>
+  decltype(auto) prepare(Prepare&& prepare) {
+    try {
+      return prepare();
+    } catch (...) {
+      rings_.begin_run();
+      throw;
+    }
+  }
   void run(Redistribution& redistribution, std::span<const core::BytesView> from,
            std::span<const std::span<std::byte>> to) {
     core::expects(failure_.empty(), [&] {
@@ -45,9 +58,13 @@ public:
              failure_;
     });
     try {
-      redistribution.run(endpoint_, rings_, from, to, core::Deadline::after(config_.step_timeout));
+      redistribution.run(endpoint_, rings_, staging_, from, to,
+                         core::Deadline::after(config_.step_timeout));
     } catch (const std::exception& e) {
-      if (redistribution.has_failed()) failure_ = e.what();  // what others have sent may still come
+      if (redistribution.has_failed()) {  // what others have sent may still come
+        failure_ = e.what();
+        endpoint_.give_up();
+      }
       throw;
     }
   }
@@ -57,7 +74,7 @@ private:
   struct Kept {
     Kept(const Update& u, const Job& job)
         : update(u),
-          redistribution({&update, 1}, job.endpoint_.rank(), job.endpoint_.size(), job.options()) {}
+          redistribution({&update, 1}, job.group().rank(), job.group().size(), job.options()) {}
     Update update;
     Redistribution redistribution;
   };
@@ -65,31 +82,33 @@ private:
     return {config_.index_algorithm, config_.validate_plans};
   }
 
-  /// @throws core::Error on every rank if one rank cannot read its configuration
-  static SessionConfig common_config(const transport::mpi::GroupEndpoint& endpoint) {
-    SessionConfig config;
-    std::string failure;
+  /// The configuration as this rank reads it, and why it cannot, "" if it can.
+  using OwnConfig = std::pair<SessionConfig, std::string>;
+  static OwnConfig own_config() {
     try {
-      config = load_session_config("");
+      return {load_session_config(""), ""};
     } catch (const core::Error& e) {
-      failure = e.what();
+      return {SessionConfig{}, e.what()};
     }
-    const auto view = std::as_bytes(std::span(failure));
-    for (const auto& other : endpoint.allgather({view.begin(), view.end()}))
+  }
+  Job(MPI_Comm comm, const OwnConfig& own)
+      : endpoint_(comm, core::Deadline::after(own.first.timeout)), config_(own.first) {
+    const auto allgather = [&](core::Bytes mine) {
+      return endpoint_.group().allgather_at_once(std::move(mine));
+    };
+    const auto failure = std::as_bytes(std::span(own.second));
+    for (const auto& other : allgather({failure.begin(), failure.end()}))
       if (!other.empty())
         throw core::Error(core::Errc::invalid_argument,
                           {reinterpret_cast<const char*>(other.data()), other.size()});
-    return config;
-  }
-  static NearRings rings_of(const transport::mpi::GroupEndpoint& endpoint) {
-    return NearRings(endpoint.rank(), endpoint.size(),
-                     RedistributionPlan::segment_bytes(endpoint.size()),
-                     [&](core::Bytes mine) { return endpoint.allgather(std::move(mine)); });
+    rings_ = NearRings(group().rank(), group().size(),
+                       RedistributionPlan::segment_bytes(group().size()), allgather);
   }
 
   transport::mpi::GroupEndpoint endpoint_;
   SessionConfig config_;
   NearRings rings_;
+  Staging staging_;
   std::string failure_;
   std::list<Kept> plans_;  // the one used last first
 };

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,6 +31,13 @@ public:
   /// @param segment_bytes  that a slot holds behind its head; the same on all ranks
   NearRings(core::Rank me, core::Rank ranks, std::size_t segment_bytes, const Allgather& allgather);
   NearRings(NearRings&&) = default;
+  NearRings& operator=(NearRings&&) = default;
+  ~NearRings() { close(); }
+  /// Tells the others that this rank sends and takes no more.
+  void close() noexcept {
+    for (Ring& ring : to_)
+      if (ring) ring.close();
+  }
 
   /// Counts runs, also those that this rank refuses: ranks that are not at the same one are
   /// noticed.

@@ -25,12 +25,7 @@ namespace {
 
 /// Segments of one message that are under way at a time.
 constexpr std::size_t slots_of_a_message = 4;
-/// What stands before a segment in a ring, so that ranks that do other things are noticed.
-struct SegmentHead {
-  std::uint64_t run = 0, plan = 0, bytes = 0;
-  friend bool operator==(const SegmentHead&, const SegmentHead&) = default;
-};
-static_assert(sizeof(SegmentHead) <= segment_head_bytes);
+constexpr transport::Tag segment_tag = 0, head_tag = 1;
 
 /// What a rank copies to itself before it looks again whether something has come.
 constexpr std::size_t own_stretch_bytes = std::size_t{1} << 20;
@@ -81,11 +76,13 @@ void check_buffers(std::span<const RedistributionPlan::Array> arrays,
 /// One run: everything that is on its way.
 class Redistribution::Run {
 public:
-  Run(Redistribution& owner, transport::Endpoint& endpoint, NearRings& rings,
+  Run(Redistribution& owner, transport::Endpoint& endpoint, NearRings& rings, Staging& staging,
       std::span<const BytesView> from, std::span<const std::span<std::byte>> to)
       : plan_(owner.plan_),
         statistics_(owner.statistics_),
         endpoint_(endpoint),
+        rings_(rings),
+        staging_(staging),
         run_(rings.runs()),
         from_(from),
         to_(to) {
@@ -103,7 +100,17 @@ public:
         mismatch_.keep([&] { scale(array.to, array.transformation, to[i]); });
     }
     for (Way& way : incoming_)
-      if (way.near == nullptr) receive(way);
+      if (way.near == nullptr) {
+        way.ring.head_request = endpoint_.receive(
+            way.message.peer, head_tag, std::as_writable_bytes(std::span(&way.ring.head, 1)));
+        receive(way);
+      }
+    for (Way& way : outgoing_)
+      if (way.near == nullptr) {
+        way.ring.head = head(way.message.bytes);
+        way.ring.head_request =
+            endpoint_.send(way.message.peer, head_tag, std::as_bytes(std::span(&way.ring.head, 1)));
+      }
   }
 
   /// One turn of all that can be done without waiting.
@@ -113,8 +120,8 @@ public:
     for (Way& way : outgoing_) has_moved |= way.near != nullptr ? send_near(way) : send(way);
     if (!has_moved) has_moved = copy_own();
     if (has_moved) return Polled::moved;
-    const auto is_over = [](const Way& way) {
-      return way.ring.used == 0 && way.segments.is_at_end();
+    const auto is_over = [](Way& way) {
+      return way.ring.used == 0 && way.segments.is_at_end() && way.ring.head_request.test();
     };
     if (std::ranges::all_of(incoming_, is_over) && std::ranges::all_of(outgoing_, is_over))
       return Polled::done;
@@ -126,6 +133,22 @@ public:
 
   /// @throws core::Error mismatch if a value did not fit its new type
   void tell_mismatch() { mismatch_.tell(); }
+
+  /// @throws core::Error transport if a near peer that is waited for does not come any more
+  void check_peers() {
+    const auto check = [&](Way& way, auto&& is_waiting) {
+      if (way.near == nullptr || way.segments.is_at_end()) return;
+      if (!rings_.from(way.message.peer)->is_closed() || !is_waiting(*way.near)) return;
+      throw core::Error(
+          core::Errc::transport,
+          fmt::format("redistribution: expected rank {} to take part in run {}, found that it has "
+                      "failed or freed its communicator: all ranks must pass the same layouts and "
+                      "make the same calls in the same order",
+                      way.message.peer, run_));
+    };
+    for (Way& way : incoming_) check(way, [](auto& ring) { return ring.front().empty(); });
+    for (Way& way : outgoing_) check(way, [](auto& ring) { return ring.room().empty(); });
+  }
 
   /// Ranks that something is still expected from, or has not been taken by.
   std::string missing() const {
@@ -147,6 +170,7 @@ private:
     NearRings::Ring* near;  ///< null for a far peer
     Ring& ring;             ///< of a far peer
     Segments segments;
+    bool is_expected = false;  ///< the head of a far peer's message has come and is right
   };
 
   Way way(const Message& message, NearRings::Ring* near, Ring& ring) const {
@@ -182,9 +206,33 @@ private:
            static_cast<std::size_t>(piece.stretch.first) * array_of(piece).from_width;
   }
 
-  std::span<std::byte> staging(Slot& slot) const {
-    if (slot.buffer.bytes() < slot.bytes) slot.buffer = core::Buffer(slot.bytes);
+  std::span<std::byte> staging(Slot& slot) {
+    slot.buffer = staging_.take(slot.bytes);
     return slot.buffer.span().first(slot.bytes);
+  }
+
+  Head head(std::size_t bytes) const {
+    return {.run = run_, .plan = plan_.fingerprint(), .bytes = bytes};
+  }
+
+  /// @throws core::Error transport if `peer` sends something else
+  void expect(const Head& found, std::size_t bytes, Rank peer) const {
+    const Head expected = head(bytes);
+    if (found == expected) return;
+    throw core::Error(
+        core::Errc::transport,
+        fmt::format("redistribution: expected {} bytes of run {}, plan {:016x}, from rank {}, "
+                    "found {} bytes of run {}, plan {:016x}: all ranks must pass the same layouts "
+                    "and make the same calls in the same order",
+                    expected.bytes, expected.run, expected.plan, peer, found.bytes, found.run,
+                    found.plan));
+  }
+
+  /// The oldest segment has gone, or is where it belongs.
+  void end_oldest(Ring& ring) {
+    staging_.give_back(std::move(ring.slots[ring.oldest].buffer));
+    ring.oldest = (ring.oldest + 1) % ring.slots.size();
+    --ring.used;
   }
 
   void receive(Way& way) {
@@ -192,13 +240,18 @@ private:
       const auto at = in_place_at(*slot);
       const auto array = slot->pieces.front().part->array;
       const auto room = at ? to_[array].subspan(*at, slot->bytes) : staging(*slot);
-      slot->request = endpoint_.receive(way.message.peer, 0, room);
+      slot->request = endpoint_.receive(way.message.peer, segment_tag, room);
     }
   }
 
   /// Unpacks what has come, and makes room for more.
   bool take(Way& way) {
     bool has_moved = false;
+    if (!way.is_expected) {
+      if (!way.ring.head_request.test()) return false;
+      expect(way.ring.head, way.message.bytes, way.message.peer);
+      way.is_expected = true;
+    }
     while (way.ring.used > 0) {
       Slot& slot = way.ring.slots[way.ring.oldest];
       if (!slot.request.test()) break;
@@ -210,8 +263,7 @@ private:
                         slot.bytes, way.message.peer, slot.request.bytes()));
       if (!in_place_at(slot)) unpack_all(slot.pieces, slot.buffer.span().first(slot.bytes));
       statistics_.bytes_received += slot.bytes;
-      way.ring.oldest = (way.ring.oldest + 1) % way.ring.slots.size();
-      --way.ring.used;
+      end_oldest(way.ring);
       receive(way);
       has_moved = true;
     }
@@ -235,17 +287,10 @@ private:
       const BytesView slot = way.near->front();
       if (slot.empty()) break;
       const std::size_t bytes = way.segments.next(pieces_);
-      const SegmentHead expected{.run = run_, .plan = plan_.fingerprint(), .bytes = bytes};
-      SegmentHead found;
+      Head found;
+      static_assert(sizeof found <= segment_head_bytes);
       std::memcpy(&found, slot.data(), sizeof found);
-      if (found != expected)
-        throw core::Error(
-            core::Errc::transport,
-            fmt::format("redistribution: expected {} bytes of run {}, plan {:016x}, from rank {}, "
-                        "found {} bytes of run {}, plan {:016x}: all ranks must pass the same "
-                        "layouts and make the same calls in the same order",
-                        expected.bytes, expected.run, expected.plan, way.message.peer, found.bytes,
-                        found.run, found.plan));
+      expect(found, bytes, way.message.peer);
       unpack_all(pieces_, slot.subspan(segment_head_bytes));
       statistics_.bytes_received += bytes;
       way.near->pop();
@@ -260,8 +305,8 @@ private:
       const auto slot = way.near->room();
       if (slot.empty()) break;
       const std::size_t bytes = way.segments.next(pieces_);
-      const SegmentHead head{.run = run_, .plan = plan_.fingerprint(), .bytes = bytes};
-      std::memcpy(slot.data(), &head, sizeof head);
+      const Head told = head(bytes);
+      std::memcpy(slot.data(), &told, sizeof told);
       pack_all(pieces_, slot.subspan(segment_head_bytes));
       way.near->push();
       statistics_.bytes_sent += bytes;
@@ -275,17 +320,22 @@ private:
   bool send(Way& way) {
     bool has_moved = false;
     while (way.ring.used > 0 && way.ring.slots[way.ring.oldest].request.test()) {
-      way.ring.oldest = (way.ring.oldest + 1) % way.ring.slots.size();
-      --way.ring.used;
+      end_oldest(way.ring);
       has_moved = true;
     }
     Slot* const slot = next_slot(way);
     if (slot == nullptr) return has_moved;
     const auto at = in_place_at(*slot);
     const auto array = slot->pieces.front().part->array;
-    const BytesView bytes = at ? from_[array].subspan(*at, slot->bytes) : staging(*slot);
-    if (!at) pack_all(slot->pieces, staging(*slot));
-    slot->request = endpoint_.send(way.message.peer, 0, bytes);
+    BytesView bytes;
+    if (at) {
+      bytes = from_[array].subspan(*at, slot->bytes);
+    } else {
+      const auto room = staging(*slot);
+      pack_all(slot->pieces, room);
+      bytes = room;
+    }
+    slot->request = endpoint_.send(way.message.peer, segment_tag, bytes);
     ++statistics_.messages_sent;
     statistics_.bytes_sent += slot->bytes;
     return true;
@@ -322,12 +372,14 @@ private:
   const RedistributionPlan& plan_;
   RedistributionStatistics& statistics_;
   transport::Endpoint& endpoint_;
+  NearRings& rings_;
+  Staging& staging_;
   std::uint64_t run_;
   std::span<const BytesView> from_;
   std::span<const std::span<std::byte>> to_;
   std::vector<Way> incoming_, outgoing_;
   std::vector<Piece> pieces_;  // of the segment at hand
-  int idle_ = 0;               // looks that have shown nothing
+  std::uint64_t idle_ = 0;     // looks that have shown nothing
   std::size_t own_ = 0;        // the part of own() that is next, from element own_first_ on
   Index own_first_ = 0;
   Mismatch mismatch_;
@@ -341,16 +393,19 @@ Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank si
   statistics_.plan_seconds = plan_.seconds();
 }
 
-void Redistribution::abandon() noexcept {
+void Redistribution::abandon(NearRings& rings) noexcept {
   has_failed_ = true;
-  for (auto* rings : {&outgoing_, &incoming_}) {
-    for (Ring& ring : *rings)
+  rings.close();
+  for (auto* ways : {&outgoing_, &incoming_}) {
+    for (Ring& ring : *ways) {
+      ring.head_request.reset();
       for (Slot& slot : ring.slots) slot.request.reset();
-    keep_for_ever(std::make_shared<std::vector<Ring>>(std::exchange(*rings, {})));
+    }
+    keep_for_ever(std::make_shared<std::vector<Ring>>(std::exchange(*ways, {})));
   }
 }
 
-void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings,
+void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, Staging& staging,
                          std::span<const BytesView> from, std::span<const std::span<std::byte>> to,
                          core::Deadline deadline) {
   rings.begin_run();
@@ -360,8 +415,9 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings,
                 "has: make a new one, over another communicator");
   std::optional<Run> run;
   try {
-    run.emplace(*this, endpoint, rings, from, to);
-    const auto [seconds, is_done] = wait_for([&] { return run->poll(); }, deadline, [] {});
+    run.emplace(*this, endpoint, rings, staging, from, to);
+    const auto [seconds, is_done] =
+        wait_for([&] { return run->poll(); }, deadline, [&] { run->check_peers(); });
     if (!is_done)
       throw core::Error(core::Errc::timed_out,
                         fmt::format("redistribution: expected all ranks to take part within {:.1f} "
@@ -369,7 +425,7 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings,
                                     "order",
                                     seconds, run->missing()));
   } catch (...) {
-    abandon();
+    abandon(rings);
     throw;
   }
   ++statistics_.runs;

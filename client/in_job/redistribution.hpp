@@ -6,8 +6,9 @@
 // either copy where a package lies in one piece.
 //
 // Source: COSTA paper, Eq. (14) and section 6, "Batched Transformation".
-#include <memory>
+#include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "client/in_job/near_rings.hpp"
@@ -27,6 +28,30 @@ struct RedistributionStatistics {
   double plan_seconds = 0;
 };
 
+/// Memory for segments on their way to and from ranks on other machines, lent to one run at a time:
+/// however many redistributions a job keeps, they need no more than the one that needs most.
+class Staging {
+public:
+  core::Buffer take(std::size_t bytes) {
+    if (idle_.empty()) return core::Buffer(bytes);
+    core::Buffer buffer = std::move(idle_.back());
+    idle_.pop_back();
+    return buffer.bytes() < bytes ? core::Buffer(bytes) : std::move(buffer);
+  }
+  void give_back(core::Buffer buffer) {
+    if (buffer.bytes() > 0) idle_.push_back(std::move(buffer));
+  }
+  /// Of what is not in use.
+  std::size_t bytes() const noexcept {
+    std::size_t sum = 0;
+    for (const core::Buffer& buffer : idle_) sum += buffer.bytes();
+    return sum;
+  }
+
+private:
+  std::vector<core::Buffer> idle_;
+};
+
 class Redistribution {
 public:
   /// @throws core::Error as RedistributionPlan
@@ -34,20 +59,15 @@ public:
                  const index_calc::PlanOptions& options = {});
   /// Collective. Returns when `from` may be changed and all of `to` is there.
   /// @param endpoint  reaches the ranks of the job by their numbers; nobody else sends by it now
-  /// @param rings     for ranks that are near; none: all by endpoint
+  /// @param rings     for ranks that are near; none: all by endpoint. Counts the runs
   /// @param from, to  a buffer for each update; may not overlap
   /// @throws core::Error invalid_argument before anything is moved if a buffer is too short or two
   /// overlap; mismatch, when all is done, if a value did not fit its new type; timed_out naming the
   /// peers that are missing and other errors, after which the redistribution is of no use and
   /// `from` and `to` must stay. `to` is undefined after an error.
-  void run(transport::Endpoint& endpoint, NearRings& rings, std::span<const core::BytesView> from,
-           std::span<const std::span<std::byte>> to, core::Deadline deadline);
-
-  void run(transport::Endpoint& endpoint, std::span<const core::BytesView> from,
-           std::span<const std::span<std::byte>> to, core::Deadline deadline) {
-    NearRings none;
-    run(endpoint, none, from, to, deadline);
-  }
+  void run(transport::Endpoint& endpoint, NearRings& rings, Staging& staging,
+           std::span<const core::BytesView> from, std::span<const std::span<std::byte>> to,
+           core::Deadline deadline);
 
   /// A run ended before its time: it and the ways to the peers are of no use any more.
   bool has_failed() const noexcept { return has_failed_; }
@@ -56,8 +76,14 @@ public:
 
 private:
   class Run;
-  void abandon() noexcept;
-  /// Memory for one segment, and what is in it.
+  void abandon(NearRings& rings) noexcept;
+  /// What ranks tell each other before their elements, so that those that do other things are
+  /// noticed: near ranks before each segment, others before each message.
+  struct Head {
+    std::uint64_t run = 0, plan = 0, bytes = 0;
+    friend bool operator==(const Head&, const Head&) = default;
+  };
+  /// One segment on its way.
   struct Slot {
     core::Buffer buffer;
     std::vector<Piece> pieces;
@@ -68,6 +94,8 @@ private:
   struct Ring {
     std::vector<Slot> slots;
     std::size_t oldest = 0, used = 0;
+    Head head;
+    transport::Request head_request;
   };
 
   RedistributionPlan plan_;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "core/deadline.hpp"
 #include "core/error.hpp"

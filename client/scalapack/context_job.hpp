@@ -4,6 +4,7 @@
 
 #include "client/in_job/mpi_job.hpp"
 #include "client/scalapack/blacs.hpp"
+#include "transport/mpi/mpi_companion.hpp"
 
 namespace tremula::client::scalapack {
 

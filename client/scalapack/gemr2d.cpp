@@ -4,6 +4,7 @@
 // well, so that the lowest and the highest show whether all that know it say the same.
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -122,10 +123,10 @@ void gemr2d(core::ElementType type, int m, int n, const void* a, int ia, int ja,
   });
   Job& job = ContextJob::of(context).job();
   std::array matrices{matrix_of('a', desca, ia, ja), matrix_of('b', descb, ib, jb)};
-  Agreement agreement(matrices.size(), job.endpoint().size());
+  Agreement agreement(matrices.size(), job.group().size());
   for (std::size_t i = 0; i < matrices.size(); ++i)
-    agreement.tell(i, matrices[i], job.endpoint().rank());
-  agreement.agree(job.endpoint().comm());
+    agreement.tell(i, matrices[i], job.group().rank());
+  agreement.agree(job.group().comm());
   for (std::size_t i = 0; i < matrices.size(); ++i) agreement.complete(i, matrices[i]);
   move(job, {.m = m, .n = n, .transformation = {.from = type, .to = type}}, matrices[0], a,
        matrices[1], b);

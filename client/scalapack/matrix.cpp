@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/error.hpp"
@@ -95,7 +96,7 @@ bool is_empty(int m, int n) {
 void move(Job& job, const Movement& movement, const Matrix& from, const void* from_data,
           const Matrix& to, void* to_data) {
   const auto [m, n, transposes, transformation] = movement;
-  const Rank me = job.endpoint().rank();
+  const Rank me = job.group().rank();
   Update update{.from = layout_of(from, me),
                 .to = layout_of(to, me),
                 .transformation = transformation,

@@ -2,7 +2,6 @@
 #pragma once
 // What the arguments of a ScaLAPACK function mean to Tremula.
 #include <array>
-#include <string_view>
 #include <vector>
 
 #include "client/in_job/mpi_job.hpp"

@@ -23,7 +23,7 @@ void run(int rank, int size) {
     for (tremula::Index i = 0; i < mine.extents[0]; ++i)
       for (tremula::Index j = 0; j < mine.extents[1]; ++j)
         matrix[i * mine.strides[0] + j] = 1e6 * step + 800.0 * rows.global_index(rank, 0, i) + j;
-    to_turned(std::span<const double>(matrix), std::span(result));
+    to_turned(matrix, result);
     if (rank == 0)
       std::printf("step %d: element (1, 0) of the matrix, halved: %.1f\n", step,
                   result[other.strides[1]]);

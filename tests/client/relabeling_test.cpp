@@ -82,7 +82,7 @@ TEST(Relabeling, PredictsWhatIsSent) {
       Redistribution redistribution(updates, me, job.size());
       const auto from = wanted.from(me);
       auto to = wanted.to_before(label);
-      redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+      testing::run(redistribution, endpoint, views(from), spans(to), core::Deadline::after(20));
       if (to != wanted.to_after(label)) throw std::runtime_error("wrong elements");
       sent += static_cast<Index>(redistribution.statistics().bytes_sent);
     });

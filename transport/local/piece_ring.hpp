@@ -41,6 +41,8 @@ public:
   }
   /// Hands it over.
   void push() noexcept { head_->filled.store(++own_, std::memory_order_release); }
+  /// No more will be pushed.
+  void close() noexcept { head_->is_closed.store(1, std::memory_order_release); }
 
   /// The slot to be emptied next; empty if there is none at the moment.
   std::span<const std::byte> front() noexcept {
@@ -49,10 +51,13 @@ public:
   }
   /// Gives it back.
   void pop() noexcept { head_->emptied.store(++own_, std::memory_order_release); }
+  /// True if nothing will come but what front() shows after this.
+  bool is_closed() const noexcept { return head_->is_closed.load(std::memory_order_acquire) != 0; }
 
 private:
   struct Head {
     alignas(64) std::atomic<std::uint64_t> filled{0};
+    std::atomic<std::uint32_t> is_closed{0};
     alignas(64) std::atomic<std::uint64_t> emptied{0};
   };
   std::span<std::byte> slot() const noexcept {

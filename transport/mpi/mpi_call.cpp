@@ -2,7 +2,9 @@
 #include "transport/mpi/mpi_call.hpp"
 
 #include <array>
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "core/error.hpp"
 
@@ -71,7 +73,7 @@ void watch_finalize() {
 
 bool has_finalize_begun() noexcept { return is_finalizing; }
 
-Comm duplicate(MPI_Comm comm) {
+Comm duplicate(MPI_Comm comm, core::Deadline deadline) {
   core::expects(is_running(),
                 "expected MPI to be running, found it not initialised or already finalised: open "
                 "sessions between MPI_Init and MPI_Finalize");
@@ -83,6 +85,23 @@ Comm duplicate(MPI_Comm comm) {
   core::expects(is_inter == 0,
                 "expected the communicator of this group's ranks, found an intercommunicator: pass "
                 "one that holds the ranks of one group only");
+  // What MPI itself waits for without a deadline begins when all have come.
+  MPI_Request all_here = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(comm, &all_here), "MPI_Ibarrier");
+  const auto patient = core::Deadline::after(0.002);
+  for (int done = 0;;) {
+    check(MPI_Test(&all_here, &done, MPI_STATUS_IGNORE), "MPI_Ibarrier");
+    if (done != 0) break;
+    if (deadline.expired())
+      throw core::Error(core::Errc::timed_out,
+                        "expected all ranks of the communicator to join its duplication, found "
+                        "that some have not: check that every rank makes the same calls in the "
+                        "same order, and that none has ended");
+    if (patient.expired())
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    else
+      std::this_thread::yield();
+  }
   MPI_Comm copy = MPI_COMM_NULL;
   check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup of the group's communicator");
   Comm owned(copy);

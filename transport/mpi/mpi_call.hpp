@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/deadline.hpp"
 #include "core/unique_handle.hpp"
 
 namespace tremula::transport::mpi {
@@ -44,7 +45,7 @@ bool has_finalize_begun() noexcept;
 
 /// A duplicate of `comm` whose errors come back as return codes. Collective.
 /// @throws core::Error invalid_argument if MPI is not running or comm is no group of ranks,
-/// transport
-Comm duplicate(MPI_Comm comm);
+/// timed_out if not all ranks have come: then `comm` is of no use for this any more, transport
+Comm duplicate(MPI_Comm comm, core::Deadline deadline);
 
 }  // namespace tremula::transport::mpi

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/mpi/mpi_group.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <thread>
 
 #include "core/error.hpp"
@@ -23,6 +24,13 @@ int narrow(std::int64_t bytes) {
   return static_cast<int>(bytes);
 }
 
+/// What a rank passes, or the begin of it: most say little, and all of it at once.
+struct Begin {
+  std::int64_t bytes = 0;
+  std::array<std::byte, 248> data{};
+  std::size_t taken() const { return std::min(static_cast<std::size_t>(bytes), data.size()); }
+};
+
 }  // namespace
 
 /// One collective call and all that MPI may touch until it has ended.
@@ -31,11 +39,12 @@ struct Group::Round {
   MPI_Request request = MPI_REQUEST_NULL;
   Bytes mine, all;
   std::int64_t length = 0;
-  std::vector<std::int64_t> lengths;
+  Begin begin;
+  std::vector<Begin> begins;
   std::vector<int> counts, offsets;
 };
 
-Group::Group(MPI_Comm comm) : comm_(duplicate(comm)) {
+Group::Group(MPI_Comm comm, Deadline deadline) : comm_(duplicate(comm, deadline)) {
   check(MPI_Comm_rank(comm_.get(), &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(comm_.get(), &size_), "MPI_Comm_size");
 }
@@ -96,35 +105,66 @@ Bytes Group::broadcast(Bytes bytes, Deadline deadline) {
 }
 
 std::vector<Bytes> Group::allgather(Bytes bytes, Deadline deadline) {
+  return gather(std::move(bytes), deadline);
+}
+
+std::vector<Bytes> Group::allgather_at_once(Bytes bytes) {
+  return gather(std::move(bytes), std::nullopt);
+}
+
+std::vector<Bytes> Group::gather(Bytes bytes, std::optional<Deadline> deadline) {
   if (!stuck_.empty())
     throw Error(Errc::timed_out, "expected a usable group, but its " + stuck_ + " never ended");
-  const auto ranks = static_cast<std::size_t>(size_);
   auto round = std::make_unique<Round>();
-  round->length = static_cast<std::int64_t>(bytes.size());
-  round->lengths.resize(ranks);
-  check(MPI_Iallgather(&round->length, 1, MPI_INT64_T, round->lengths.data(), 1, MPI_INT64_T,
-                       comm_.get(), &round->request),
-        "MPI_Iallgather");
-  wait(round, "exchange of lengths (MPI_Iallgather)", deadline);
-
-  narrow(std::accumulate(round->lengths.begin(), round->lengths.end(), std::int64_t{0}));
-  round->counts.assign(round->lengths.begin(), round->lengths.end());
-  round->offsets.resize(ranks);
-  std::exclusive_scan(round->counts.begin(), round->counts.end(), round->offsets.begin(), 0);
-  round->mine = std::move(bytes);
-  round->all.resize(static_cast<std::size_t>(round->offsets.back() + round->counts.back()));
-  check(MPI_Iallgatherv(round->mine.data(), round->counts[static_cast<std::size_t>(rank_)],
-                        MPI_BYTE, round->all.data(), round->counts.data(), round->offsets.data(),
-                        MPI_BYTE, comm_.get(), &round->request),
-        "MPI_Iallgatherv");
-  wait(round, "exchange (MPI_Iallgatherv)", deadline);
+  round->begin.bytes = static_cast<std::int64_t>(bytes.size());
+  const auto taken = static_cast<std::ptrdiff_t>(round->begin.taken());
+  std::copy_n(bytes.begin(), taken, round->begin.data.begin());
+  round->begins.resize(static_cast<std::size_t>(size_));
+  const auto all_begins = [&](auto collective, auto... request) {
+    check(collective(&round->begin, sizeof(Begin), MPI_BYTE, round->begins.data(), sizeof(Begin),
+                     MPI_BYTE, comm_.get(), request...),
+          "MPI_Allgather");
+  };
+  if (deadline) {
+    all_begins(MPI_Iallgather, &round->request);
+    wait(round, "exchange (MPI_Iallgather)", *deadline);
+  } else {
+    all_begins(MPI_Allgather);
+  }
 
   std::vector<Bytes> result;
-  for (std::size_t i = 0; i < ranks; ++i) {
+  std::int64_t rest = 0;
+  for (const Begin& begin : round->begins) {
+    const auto n = static_cast<std::ptrdiff_t>(begin.taken());
+    result.emplace_back(begin.data.begin(), begin.data.begin() + n);
+    round->offsets.push_back(narrow(rest));
+    rest += begin.bytes - n;
+    round->counts.push_back(narrow(rest) - round->offsets.back());
+  }
+  if (rest == 0) return result;
+  round->mine.assign(bytes.begin() + taken, bytes.end());
+  round->all.resize(static_cast<std::size_t>(rest));
+  const auto all_rests = [&](auto collective, auto... request) {
+    check(collective(round->mine.data(), static_cast<int>(round->mine.size()), MPI_BYTE,
+                     round->all.data(), round->counts.data(), round->offsets.data(), MPI_BYTE,
+                     comm_.get(), request...),
+          "MPI_Allgatherv");
+  };
+  if (deadline) {
+    all_rests(MPI_Iallgatherv, &round->request);
+    wait(round, "exchange (MPI_Iallgatherv)", *deadline);
+  } else {
+    all_rests(MPI_Allgatherv);
+  }
+  for (std::size_t i = 0; i < result.size(); ++i) {
     const auto begin = round->all.begin() + round->offsets[i];
-    result.emplace_back(begin, begin + round->counts[i]);
+    result[i].insert(result[i].end(), begin, begin + round->counts[i]);
   }
   return result;
+}
+
+void Group::keep() noexcept {
+  if (comm_ && is_running()) free_at_finalize(comm_.release());
 }
 
 }  // namespace tremula::transport::mpi

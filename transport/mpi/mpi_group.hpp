@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "transport/group.hpp"
 #include "transport/mpi/mpi_call.hpp"
@@ -14,8 +16,8 @@ namespace tremula::transport::mpi {
 class Group final : public transport::Group {
 public:
   /// Duplicates `comm`. Collective.
-  /// @throws core::Error invalid_argument, transport
-  explicit Group(MPI_Comm comm);
+  /// @throws core::Error invalid_argument, timed_out, transport
+  Group(MPI_Comm comm, core::Deadline deadline);
 
   core::Rank rank() const noexcept override { return rank_; }
   core::Rank size() const noexcept override { return size_; }
@@ -26,9 +28,17 @@ public:
   /// @pre less than 2 GiB together
   /// @throws core::Error as broadcast
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
+  /// As allgather for ranks that are all there: MPI waits without a deadline, and takes a fraction
+  /// of the time.
+  std::vector<core::Bytes> allgather_at_once(core::Bytes bytes);
+  /// The duplicate.
+  MPI_Comm comm() const noexcept { return comm_.get(); }
+  /// Its duplicate may still be sent to: kept until MPI_Finalize. The group is of no use any more.
+  void keep() noexcept;
 
 private:
   struct Round;
+  std::vector<core::Bytes> gather(core::Bytes bytes, std::optional<core::Deadline> deadline);
   void wait(std::unique_ptr<Round>& round, std::string_view what, core::Deadline deadline);
 
   Comm comm_;

@@ -21,8 +21,9 @@ typedef struct tremula_redistribution tremula_redistribution;
 
 /* The plan of a redistribution, to be run again and again: `count` arrays in one round, with one
  * message between two ranks for all of them (a long one goes in segments). Collective over comm,
- * and all ranks pass the same updates. What a first call sets up stays with comm until it is freed.
- * One thread at a time for all redistributions over one communicator.
+ * and all ranks pass the same updates. What a first call sets up stays with comm until it is freed;
+ * it waits for the other ranks at most the TREMULA_TIMEOUT, after which comm cannot be used for
+ * this. One thread at a time for all redistributions over one communicator.
  */
 TREMULA_API tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,
                                                        size_t count,
@@ -30,8 +31,10 @@ TREMULA_API tremula_status tremula_redistribution_make(MPI_Comm comm, const trem
 /* Moves the elements. from[i], to[i]: buffers of the rank's parts of array i, as its layouts say;
  * they may not overlap; bytes: their sizes. Cells of `to` that no element belongs to are left
  * alone. Returns when `from` may be changed and `to` is there. Collective. Waits at most the
- * TREMULA_STEP_TIMEOUT; after any error but TREMULA_INVALID_ARGUMENT `to` is undefined, after one
- * that is not TREMULA_MISMATCH either both must stay until MPI_Finalize. */
+ * TREMULA_STEP_TIMEOUT and half a second. TREMULA_TRANSPORT if another rank makes another call, or
+ * a rank of this machine that is waited for has failed. After any error but
+ * TREMULA_INVALID_ARGUMENT `to` is undefined, after one that is not TREMULA_MISMATCH either both
+ * must stay until MPI_Finalize. */
 TREMULA_API tremula_status tremula_redistribution_run(tremula_redistribution* redistribution,
                                                       const void* const* from,
                                                       const size_t* from_bytes, void* const* to,

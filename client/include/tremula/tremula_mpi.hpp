@@ -4,7 +4,10 @@
 // server. What each call does stands in tremula_mpi.h.
 #include <cstddef>
 #include <memory>
+#include <ranges>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tremula/tremula_mpi.h"
@@ -13,6 +16,23 @@
 
 namespace tremula {
 
+namespace detail {
+
+/// Elements one after the other: a vector, an array, a span.
+template <class T>
+concept Elements = std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
+    !std::ranges::range<std::ranges::range_value_t<T>>;
+template <class T>
+concept WritableElements =
+    Elements<T> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<T>>>;
+
+template <Elements T>
+constexpr tremula_type element_type_of() {
+  return type_of<std::ranges::range_value_t<T>>();
+}
+
+}  // namespace detail
+
 /// A plan that is made once and run again and again. Collective.
 class Redistribution {
 public:
@@ -20,14 +40,22 @@ public:
     std::vector<tremula_update> updates;
     for (const Redistributed& a : arrays)
       updates.push_back(a.update.handle(&a.from, a.to, a.from_type, a.to_type));
+    if (count_ == 1) from_type_ = arrays[0].from_type, to_type_ = arrays[0].to_type;
     tremula_redistribution* handle = nullptr;
     detail::check(tremula_redistribution_make(comm, updates.data(), updates.size(), &handle));
     handle_.reset(handle);
   }
   /// Of one array.
-  template <class From, class To>
-  void operator()(std::span<const From> from, std::span<To> to) {
-    (*this)({{std::as_bytes(from)}}, {{std::as_writable_bytes(to)}});
+  /// @throws Error TREMULA_INVALID_ARGUMENT if their elements are not of the types it was made for
+  template <detail::Elements From, detail::WritableElements To>
+  void operator()(const From& from, To&& to) {
+    if (count_ == 1 && (detail::element_type_of<From>() != from_type_ ||
+                        detail::element_type_of<To>() != to_type_))
+      throw Error(TREMULA_INVALID_ARGUMENT,
+                  "redistribution: expected buffers of the element types that it was made for "
+                  "(Redistributed::of); found others");
+    (*this)({{std::as_bytes(std::span(std::ranges::data(from), std::ranges::size(from)))}},
+            {{std::as_writable_bytes(std::span(std::ranges::data(to), std::ranges::size(to)))}});
   }
   /// A buffer for each array.
   void operator()(const std::vector<std::span<const std::byte>>& from,
@@ -57,17 +85,20 @@ public:
 
 private:
   std::size_t count_ = 0;
+  tremula_type from_type_{}, to_type_{};  // of the only array
   std::unique_ptr<tremula_redistribution, detail::Free<tremula_redistribution_free>> handle_;
 };
 
 /// One array, once. The plan stays with `comm`: a call that came before computes nothing again.
-template <class From, class To>
+template <detail::Elements From, detail::WritableElements To>
 void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_layout,
-                  std::span<const From> from, std::span<To> to, const Update& update = {}) {
-  const auto handle =
-      update.handle(&from_layout, to_layout, detail::type_of<From>(), detail::type_of<To>());
-  detail::check(tremula_redistribute(comm, &handle, from.data(), from.size_bytes(), to.data(),
-                                     to.size_bytes()));
+                  const From& from, To&& to, const Update& update = {}) {
+  const auto handle = update.handle(&from_layout, to_layout, detail::element_type_of<From>(),
+                                    detail::element_type_of<To>());
+  const std::span source(std::ranges::data(from), std::ranges::size(from));
+  const std::span target(std::ranges::data(to), std::ranges::size(to));
+  detail::check(tremula_redistribute(comm, &handle, source.data(), source.size_bytes(),
+                                     target.data(), target.size_bytes()));
 }
 
 }  // namespace tremula

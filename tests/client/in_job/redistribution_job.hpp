@@ -91,6 +91,21 @@ private:
   std::vector<std::unique_ptr<Both>> endpoints_;
 };
 
+/// One run, with staging of its own.
+inline void run(in_job::Redistribution& redistribution, transport::Endpoint& endpoint,
+                NearRings& rings, std::span<const core::BytesView> from,
+                std::span<const std::span<std::byte>> to, core::Deadline deadline) {
+  in_job::Staging staging;
+  redistribution.run(endpoint, rings, staging, from, to, deadline);
+}
+/// Between far ranks alone.
+inline void run(in_job::Redistribution& redistribution, transport::Endpoint& endpoint,
+                std::span<const core::BytesView> from, std::span<const std::span<std::byte>> to,
+                core::Deadline deadline) {
+  NearRings none;
+  run(redistribution, endpoint, none, from, to, deadline);
+}
+
 inline std::vector<core::BytesView> views(const std::vector<std::vector<std::byte>>& buffers) {
   return {buffers.begin(), buffers.end()};
 }

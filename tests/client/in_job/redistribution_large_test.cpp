@@ -30,8 +30,8 @@ TEST(Redistribution, MovesMoreThanTwoGibibytes) {
     for (Index i = 0; i < half; ++i)
       for (Index j = 0; j < n; ++j)
         from[0][static_cast<std::size_t>(i * n + j)] = value(me * half + i, j);
-    redistribution.run(endpoint, testing::views(from), testing::spans(to),
-                       core::Deadline::after(300));
+    testing::run(redistribution, endpoint, testing::views(from), testing::spans(to),
+                 core::Deadline::after(300));
     for (Index j = 0; j < n; ++j)
       for (Index i = 0; i < half; ++i)
         if (to[0][static_cast<std::size_t>(j * half + i)] != value((1 - me) * half + i, j))

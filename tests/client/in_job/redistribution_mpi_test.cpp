@@ -3,7 +3,6 @@
 // alone. The cases and the oracle are those of redistribution_case.hpp.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <tremula/tremula_mpi.hpp>
@@ -114,9 +113,7 @@ TEST(RedistributionByMpi, LeavesNothingBehind) {
              columns = Layout::block({.shape = {64, 64}, .grid = {1, size}});
   std::vector<double> from(static_cast<std::size_t>(rows.local(me).allocated)),
       to(static_cast<std::size_t>(columns.local(me).allocated));
-  const auto call = [&](MPI_Comm comm) {
-    redistribute(comm, rows, columns, std::span<const double>(from), std::span(to));
-  };
+  const auto call = [&](MPI_Comm comm) { redistribute(comm, rows, columns, from, to); };
   const auto grow = [&](int communicators, int calls) {
     for (int i = 0; i < communicators; ++i) {
       MPI_Comm comm = MPI_COMM_NULL;
@@ -142,8 +139,10 @@ TEST(RedistributionByMpi, OutlivesTheCommunicatorItWasMadeFor) {
   MPI_Comm_free(&comm);
   const std::vector<int> from{2 * me, 2 * me + 1};
   std::vector<int> to(2);
-  redistribution(std::span<const int>(from), std::span(to));
+  redistribution(from, to);
   EXPECT_EQ(to, (std::vector<int>{me, me + size}));
+  std::vector<float> others(2);
+  EXPECT_THROW(redistribution(from, others), Error) << "another type than it was made for";
 }
 
 /// Ranks swap their parts in a ring: rank r's goes to the rank before it.
@@ -195,6 +194,39 @@ TEST(RedistributionByMpi, LetsMessagesOfTheApplicationMoveOn) {
   redistribute_them();
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   EXPECT_EQ(message.back(), me == 0 ? 1 : me);
+}
+
+TEST(RedistributionByMpi, CountsACallThatOneRankRefuses) {
+  const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
+  if (size == 1) return;
+  const auto rows = Layout::block({.shape = {size, size}, .grid = {size, 1}}),
+             columns = Layout::block({.shape = {size, size}, .grid = {1, size}});
+  const auto count = static_cast<std::size_t>(size);
+  static std::vector<int> from(count), to(count);  // a run that fails may use them later
+  for (int j = 0; j < size; ++j) from[static_cast<std::size_t>(j)] = me * size + j;
+  tremula_update update;
+  tremula_update_init(&update, rows.handle(), columns.handle(), TREMULA_I32);
+  const auto call = [&](MPI_Comm comm, const int* source) {
+    return tremula_redistribute(comm, &update, source, count * sizeof(int), to.data(),
+                                count * sizeof(int));
+  };
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  if (me == 0) {
+    EXPECT_EQ(call(comm, nullptr), TREMULA_INVALID_ARGUMENT);
+  }
+  EXPECT_EQ(call(comm, from.data()), TREMULA_TRANSPORT) << "rank 0 is at its second call";
+  EXPECT_NE(std::string(tremula_last_error()).find("the same calls"), std::string::npos)
+      << tremula_last_error();
+  EXPECT_EQ(call(comm, from.data()), TREMULA_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(tremula_last_error()).find("use another one"), std::string::npos)
+      << tremula_last_error();
+  MPI_Comm_free(&comm);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  EXPECT_EQ(call(comm, from.data()), TREMULA_OK) << tremula_last_error();
+  for (int i = 0; i < size; ++i) EXPECT_EQ(to[static_cast<std::size_t>(i)], i * size + me);
+  MPI_Comm_free(&comm);
 }
 
 }  // namespace

@@ -5,6 +5,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <latch>
+#include <thread>
+
 #include "core/error.hpp"
 #include "tests/client/in_job/redistribution_job.hpp"
 #include "tests/client/redistribution_case.hpp"
@@ -27,7 +31,8 @@ TEST(Redistribution, GivesWhatTheOracleSays) {
       NearRings rings = are_near ? job.rings(me) : NearRings();
       for (int round = 0; round < 2; ++round) {
         auto to = wanted.to_before(me);
-        redistribution.run(endpoint, rings, views(from), spans(to), core::Deadline::after(20));
+        testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                     core::Deadline::after(20));
         if (to != expected) throw std::runtime_error("wrong elements");
       }
       const auto& s = redistribution.statistics();
@@ -81,7 +86,8 @@ TEST_P(CutMessages, GoInSegments) {
         std::memcpy(from[0].data() + (i * all_columns + j) * 8, &value, 8);
       }
     NearRings rings = is_near ? job.rings(me) : NearRings();
-    redistribution.run(endpoint, rings, views(from), spans(to), core::Deadline::after(20));
+    testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                 core::Deadline::after(20));
     for (Index j = 0; j < columns; ++j)
       for (Index i = 0; i < all_rows; ++i) {
         double value = 0;
@@ -103,11 +109,11 @@ TEST(Redistribution, SendsOneMessageForAllArraysAndCopiesNothingThatLiesInOnePie
   const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
     Redistribution batch(updates, me, 2), single({updates.data(), 1}, me, 2);
     std::vector<std::vector<std::byte>> from(3, std::vector<std::byte>(256)), to = from;
-    batch.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+    testing::run(batch, endpoint, views(from), spans(to), core::Deadline::after(20));
     EXPECT_EQ(batch.statistics().messages_sent, 1u);
     EXPECT_EQ(batch.statistics().bytes_sent, 3 * 256u);
     from.resize(1), to.resize(1);
-    single.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+    testing::run(single, endpoint, views(from), spans(to), core::Deadline::after(20));
     EXPECT_EQ(single.statistics().messages_sent, 1u);
     EXPECT_EQ(single.statistics().copied_bytes, 0u);
   });
@@ -122,26 +128,83 @@ TEST_P(MissingRank, IsTold) {
   const bool is_near = GetParam();
   Job job(3);
   const Update update{.from = parse("shape=9 grid=3 block=1"), .to = parse("shape=9 grid=3")};
+  std::latch done(2);
   const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
     NearRings rings = is_near ? job.rings(me) : NearRings();
-    if (me == 1) return;
+    if (me == 1) return done.wait();
     Redistribution redistribution({&update, 1}, me, 3);
     std::vector<std::vector<std::byte>> from{std::vector<std::byte>(24)}, to = from;
     const auto run = [&] {
-      redistribution.run(endpoint, rings, views(from), spans(to), core::Deadline::after(0.2));
+      testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                   core::Deadline::after(0.2));
     };
+    std::string complaint;
     try {
       run();
     } catch (const core::Error& e) {
       EXPECT_EQ(e.code(), core::Errc::timed_out);
-      EXPECT_NE(std::string(e.what()).find("to come from ranks: 1;"), std::string::npos)
-          << e.what();
-      EXPECT_THROW(run(), core::Error);  // it has failed before
-      return;
+      complaint = e.what();
     }
-    throw std::runtime_error("nothing was missed");
+    EXPECT_NE(complaint.find("to come from ranks: 1;"), std::string::npos) << complaint;
+    EXPECT_THROW(run(), core::Error);  // it has failed before
+    done.count_down();
   });
   EXPECT_EQ(failures, std::vector<std::string>(3));
+}
+
+TEST(Redistribution, NoticesANearRankThatHasGone) {
+  Job job(2);
+  const Update update{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    NearRings rings = job.rings(me);
+    if (me == 1) return;
+    Redistribution redistribution({&update, 1}, me, 2);
+    std::vector<std::vector<std::byte>> from{std::vector<std::byte>(8)}, to = from;
+    testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                 core::Deadline::after(100));
+  });
+  EXPECT_NE(failures[0].find("expected rank 1 to take part"), std::string::npos) << failures[0];
+}
+
+TEST(Redistribution, ManyTakeNoMoreStagingThanOne) {
+  Job job(2);
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    NearRings none;
+    in_job::Staging staging;
+    std::vector<std::unique_ptr<Redistribution>> kept;
+    std::size_t after_one = 0;
+    // What goes to the other rank are 1.5 MiB in short runs, and then ever less.
+    for (Index columns = 64; columns > 48; --columns) {
+      const std::string shape = "shape=6144x" + std::to_string(columns);
+      const Update update{.from = Layout::parse(shape + " grid=2x1 block=3x64"),
+                          .to = Layout::parse(shape + " grid=2x1 block=2x64 store=column")};
+      kept.push_back(std::make_unique<Redistribution>(std::span(&update, 1), me, 2));
+      const auto bytes = static_cast<std::size_t>(6144 / 2 * columns) * 8;
+      std::vector<std::vector<std::byte>> from(1, std::vector<std::byte>(bytes)), to = from;
+      kept.back()->run(endpoint, none, staging, views(from), spans(to), core::Deadline::after(20));
+      if (columns == 64) after_one = staging.bytes();
+    }
+    EXPECT_GT(after_one, 0u);
+    EXPECT_LE(staging.bytes(), after_one);
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+TEST(Redistribution, TakesWhatARankHasLeftThatHasGone) {
+  Job job(2);
+  const Update update{.from = parse("shape=2 grid=1 members=0"),
+                      .to = parse("shape=2 grid=1 members=1")};
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    std::vector<std::vector<std::byte>> from{std::vector<std::byte>(16, std::byte{7})}, to;
+    to.emplace_back(16);
+    NearRings rings = job.rings(me);
+    if (me == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Redistribution redistribution({&update, 1}, me, 2);
+    testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                 core::Deadline::after(20));
+    EXPECT_TRUE(me == 0 || to == from);
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
 TEST(Redistribution, GoesOnAfterAValueThatDoesNotFit) {
@@ -155,7 +218,7 @@ TEST(Redistribution, GoesOnAfterAValueThatDoesNotFit) {
     std::vector<std::vector<std::byte>> from{std::vector<std::byte>(4)},
         to{std::vector<std::byte>(2)};
     const auto run = [&] {
-      redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(20));
+      testing::run(redistribution, endpoint, views(from), spans(to), core::Deadline::after(20));
     };
     from[0][1] = std::byte{me == 0};  // 256
     if (me == 1)
@@ -189,7 +252,8 @@ TEST(Redistribution, GoesOnWhereWhatIsOnlyScaledDoesNotFit) {
       std::vector<std::vector<std::byte>> from(2, {std::byte(10 * round + me)}),
           to(2, {std::byte(fits ? 3 : 100)});
       const auto run = [&] {
-        redistribution.run(endpoint, rings, views(from), spans(to), core::Deadline::after(20));
+        testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                     core::Deadline::after(20));
       };
       if (fits)
         run();
@@ -202,31 +266,44 @@ TEST(Redistribution, GoesOnWhereWhatIsOnlyScaledDoesNotFit) {
   EXPECT_EQ(failures, std::vector<std::string>(2));
 }
 
-TEST(Redistribution, NoticesARankThatIsElsewhere) {
+/// What ranks of a job of two say of their run of updates[rank]; "" of one that noticed nothing.
+std::vector<std::string> complaints(const std::vector<Update>& updates, bool are_near,
+                                    bool one_has_been_refused) {
   Job job(2);
-  const Update update{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
-  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
-    Redistribution first({&update, 1}, me, 2);
-    NearRings rings = job.rings(me);
-    std::vector<std::vector<std::byte>> from(1, std::vector<std::byte>(8)), to = from;
+  return job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution first({&updates[static_cast<std::size_t>(me)], 1}, me, 2);
+    NearRings rings = are_near ? job.rings(me) : NearRings();
+    std::vector<std::vector<std::byte>> from(1, std::vector<std::byte>(64)), to = from;
     const auto run = [&] {
-      first.run(endpoint, rings, views(from), spans(to), core::Deadline::after(2));
+      testing::run(first, endpoint, rings, views(from), spans(to), core::Deadline::after(2));
     };
-    if (me == 0) {  // refused before anything is moved; the peer is not
+    if (one_has_been_refused && me == 0) {  // before anything is moved; the peer is not
       from[0].resize(7);
       EXPECT_THROW(run(), core::Error);
-      from[0].resize(8);
+      from[0].resize(64);
     }
     try {
       run();
-    } catch (const core::Error& e) {
-      EXPECT_NE(std::string(e.what()).find("the same calls"), std::string::npos) << e.what();
+    } catch (const core::Error&) {
       EXPECT_TRUE(first.has_failed());
-      return;
+      throw;
     }
-    throw std::runtime_error("nothing was noticed");
   });
-  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+TEST(Redistribution, NoticesARankThatIsElsewhere) {
+  const Update swap{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
+  Update rows{.from = parse("shape=4x4 grid=2x1"), .to = parse("shape=4x4 grid=1x2")};
+  Update columns = rows;  // as many bytes to whom and from whom, in another order
+  columns.from = parse("shape=4x4 grid=2x1 store=column");
+  for (const bool are_near : {true, false}) {
+    EXPECT_EQ(complaints({swap, swap}, are_near, false), std::vector<std::string>(2));
+    for (const auto& found :
+         {complaints({swap, swap}, are_near, true), complaints({rows, columns}, are_near, false)})
+      for (const std::string& complaint : found)
+        EXPECT_NE(complaint.find("the same calls"), std::string::npos)
+            << (are_near ? "near: " : "far: ") << complaint;
+  }
 }
 
 /// What the plan or the run of `update` refuses on rank 0 of one.
@@ -237,7 +314,7 @@ std::string refusal(const Update& update, std::size_t from_bytes = 1 << 10,
     Redistribution redistribution({&update, 1}, me, 1);
     std::vector<std::vector<std::byte>> from{std::vector<std::byte>(from_bytes)},
         to{std::vector<std::byte>(to_bytes)};
-    redistribution.run(endpoint, views(from), spans(to), core::Deadline::after(5));
+    testing::run(redistribution, endpoint, views(from), spans(to), core::Deadline::after(5));
   })[0];
 }
 
@@ -261,7 +338,7 @@ TEST(Redistribution, RefusesWhatCannotBe) {
     std::vector<std::byte> buffer(150);
     const std::vector<core::BytesView> from{core::BytesView(buffer).first(96)};
     const std::vector<std::span<std::byte>> to{std::span(buffer).subspan(54)};
-    redistribution.run(endpoint, from, to, core::Deadline::after(5));
+    testing::run(redistribution, endpoint, from, to, core::Deadline::after(5));
   })[0];
   EXPECT_NE(failure.find("overlap"), std::string::npos) << failure;
 }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <vector>
 
 #include "core/error.hpp"
 #include "transport/mpi/mpi_group_endpoint.hpp"
@@ -25,7 +26,7 @@ Bytes bytes_of(core::Rank rank, std::size_t count) {
 Deadline soon() { return Deadline::after(20); }
 
 TEST(MpiGroup, GivesEverybodyWhatRankZeroPassed) {
-  Group group(MPI_COMM_WORLD);
+  Group group(MPI_COMM_WORLD, soon());
   for (std::size_t count :
        {std::size_t{0}, std::size_t{1}, std::size_t{1000}, std::size_t{3'000'000}})
     EXPECT_EQ(group.broadcast(
@@ -34,33 +35,20 @@ TEST(MpiGroup, GivesEverybodyWhatRankZeroPassed) {
 }
 
 TEST(MpiGroup, GivesEverybodyWhatEverybodyPassed) {
-  Group group(MPI_COMM_WORLD);
-  for (std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{100'000}}) {
-    const auto length = [count](core::Rank rank) {
-      return count * static_cast<std::size_t>(rank % 3);
-    };
-    const auto all = group.allgather(bytes_of(group.rank(), length(group.rank())), soon());
-    ASSERT_EQ(all.size(), static_cast<std::size_t>(group.size()));
-    for (core::Rank rank = 0; rank < group.size(); ++rank)
-      EXPECT_EQ(all[static_cast<std::size_t>(rank)], bytes_of(rank, length(rank)))
-          << "rank " << rank;
-  }
-}
-
-TEST(MpiGroupEndpoint, GivesEverybodyWhatEverybodyPassed) {
-  GroupEndpoint endpoint(MPI_COMM_WORLD);
+  Group group(MPI_COMM_WORLD, soon());
   constexpr std::array<std::size_t, 6> lengths{0, 248, 249, 100'000, 1, 0};
   for (core::Rank shift = 0; shift < 6; ++shift) {
     const auto length = [&](core::Rank rank) {
       return lengths[static_cast<std::size_t>(rank + shift) % lengths.size()];
     };
-    const auto all = endpoint.allgather(bytes_of(endpoint.rank(), length(endpoint.rank())));
-    ASSERT_EQ(all.size(), static_cast<std::size_t>(endpoint.size()));
-    for (core::Rank rank = 0; rank < endpoint.size(); ++rank)
+    const auto all = group.allgather(bytes_of(group.rank(), length(group.rank())), soon());
+    EXPECT_EQ(group.allgather_at_once(bytes_of(group.rank(), length(group.rank()))), all);
+    ASSERT_EQ(all.size(), static_cast<std::size_t>(group.size()));
+    for (core::Rank rank = 0; rank < group.size(); ++rank)
       EXPECT_EQ(all[static_cast<std::size_t>(rank)], bytes_of(rank, length(rank)))
           << "rank " << rank;
   }
-  for (const Bytes& nothing : endpoint.allgather({})) EXPECT_TRUE(nothing.empty());
+  for (const Bytes& nothing : group.allgather({}, soon())) EXPECT_TRUE(nothing.empty());
 }
 
 TEST(MpiGroup, NumbersItsRanksAsTheCommunicatorDoes) {
@@ -69,7 +57,7 @@ TEST(MpiGroup, NumbersItsRanksAsTheCommunicatorDoes) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   MPI_Comm reversed = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
-  Group group(reversed);
+  Group group(reversed, soon());
   MPI_Comm_free(&reversed);  // the group has a duplicate
   EXPECT_EQ(group.rank(), size - 1 - rank);
   EXPECT_EQ(group.size(), size);
@@ -77,7 +65,7 @@ TEST(MpiGroup, NumbersItsRanksAsTheCommunicatorDoes) {
 }
 
 TEST(MpiGroup, KeepsToItselfWhatTheApplicationSends) {
-  Group group(MPI_COMM_WORLD);
+  Group group(MPI_COMM_WORLD, soon());
   int sum = 0, one = 1;
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
@@ -89,7 +77,7 @@ TEST(MpiGroup, KeepsToItselfWhatTheApplicationSends) {
 
 TEST(MpiGroup, RefusesACommunicatorThatIsNone) {
   try {
-    Group group(MPI_COMM_NULL);
+    Group group(MPI_COMM_NULL, soon());
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Errc::invalid_argument);
@@ -99,7 +87,7 @@ TEST(MpiGroup, RefusesACommunicatorThatIsNone) {
 }
 
 TEST(MpiGroup, GivesUpAtTheDeadlineAndSaysWhatItWaitedFor) {
-  Group group(MPI_COMM_WORLD);
+  Group group(MPI_COMM_WORLD, soon());
   if (group.rank() != group.size() - 1) {  // the last rank does not come
     const auto began = std::chrono::steady_clock::now();
     try {
@@ -115,6 +103,39 @@ TEST(MpiGroup, GivesUpAtTheDeadlineAndSaysWhatItWaitedFor) {
     EXPECT_THROW(group.broadcast({}, soon()), Error) << "a group that is stuck stays so";
   }
   MPI_Barrier(MPI_COMM_WORLD);  // MPI itself is well
+}
+
+TEST(MpiGroup, DoesNotWaitForEverForARankThatDoesNotJoin) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm comm = MPI_COMM_NULL;  // of no use for this any more, afterwards
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  if (rank != size - 1) {
+    try {
+      Group group(comm, Deadline::after(0.3));
+      ADD_FAILURE() << "nobody was missed";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::timed_out);
+      EXPECT_NE(std::string(error.what()).find("duplication"), std::string::npos) << error.what();
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST(MpiGroupEndpoint, GivesUpAllSendsTogetherInHalfASecond) {
+  GroupEndpoint endpoint(MPI_COMM_WORLD, soon());
+  static const Bytes bytes(4 << 20);  // MPI may touch it later
+  if (endpoint.group().rank() == 0) {
+    const auto began = std::chrono::steady_clock::now();
+    std::vector<Request> sends;
+    for (int i = 0; i < 20; ++i) sends.push_back(endpoint.send(1, 0, bytes));  // nobody receives
+    sends.clear();
+    endpoint.give_up();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    EXPECT_LT(took.count(), 5);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ TEST(MpiThreadLevel, TooLowForTheTransportIsSaidSo) {
 }
 
 TEST(MpiThreadLevel, IsEnoughForTheGroup) {
-  Group group(MPI_COMM_WORLD);
+  Group group(MPI_COMM_WORLD, core::Deadline::after(20));
   EXPECT_EQ(group.allgather({}, core::Deadline::after(10)).size(),
             static_cast<std::size_t>(group.size()));
 }
