@@ -31,8 +31,8 @@ measure() {
 
 {
   echo "Seconds from the first process's begin to the last one's end, medians. ratio: ScaLAPACK's time by Tremula's, with a"
-  echo "kept plan, by tremula_redistribute (no plan) and by tremula_pdgemr2d or _pdtran (stand-in); memcpy: part of the speed of copying the local parts; first: first call of a"
-  echo "process, its plan and all set-up included, by a later one."
+  echo "kept plan, with one made for the call (no plan) and by tremula_pdgemr2d or _pdtran (stand-in); memcpy: part of the"
+  echo "speed of copying the local parts; first: first call of a process, its plan and all set-up included, by a later one."
   printf '%-58s %12s %12s %6s %8s %8s %8s %8s\n' "" "Tremula" "ScaLAPACK" "ratio" "no plan" "stand-in" "memcpy" "first"
 } | tee "$table"
 

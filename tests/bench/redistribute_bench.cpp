@@ -147,10 +147,14 @@ int main(int argc, char** argv) {
            "a run");
   };
   const auto without_plan = [&] {
-    for (std::size_t k = 0; k < count; ++k)
-      expect(tremula_redistribute(MPI_COMM_WORLD, &updates[k], sources[k], source_bytes[k],
-                                  targets[k], target_bytes[k]) == TREMULA_OK,
-             "a redistribution");
+    for (std::size_t k = 0; k < count; ++k) {
+      tremula_redistribution* once = nullptr;
+      expect(tremula_redistribution_make(MPI_COMM_WORLD, &updates[k], 1, &once) == TREMULA_OK &&
+                 tremula_redistribution_run(once, &sources[k], &source_bytes[k], &targets[k],
+                                            &target_bytes[k]) == TREMULA_OK,
+             "a plan that is made for one run");
+      tremula_redistribution_free(once);
+    }
   };
   using Gemr2d = void(int, int, double*, int, int, int*, double*, int, int, int*, int);
   const auto pdgemr2d = symbol<Gemr2d>("Cpdgemr2d"),
