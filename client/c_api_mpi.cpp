@@ -14,12 +14,22 @@ namespace {
 
 using namespace tremula;
 
+/// As this rank reads its configuration; whether all can is seen later.
+double own_timeout(const std::string& options) {
+  try {
+    return client::load_session_config(options).timeout;
+  } catch (const core::Error&) {
+    return client::SessionConfig{}.timeout;
+  }
+}
+
 /// Everything that can go wrong on one rank alone stands between two agreements, so that no rank
 /// waits for ever for one that has failed.
 std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
                                       const std::string& options) {
-  const auto deadline = core::Deadline::after(60);  // until the configuration says better
-  auto channel = std::make_unique<transport::mpi::Group>(comm, deadline);
+  const double timeout = own_timeout(options);
+  auto channel = std::make_unique<transport::mpi::Group>(comm, timeout);
+  const auto deadline = core::Deadline::after(timeout);
   client::SessionConfig config;
   std::vector<std::unique_ptr<transport::Transport>> transports;
   client::together(
@@ -37,7 +47,7 @@ std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
                                   "transport; found different ones, here '{}'",
                                   group, config.transport));
   if (config.transport == "auto" || config.transport == "mpi") {
-    auto mpi = std::make_unique<transport::mpi::Transport>(comm);
+    auto mpi = std::make_unique<transport::mpi::Transport>(comm, timeout);
     client::together(
         *channel, group,
         [&] {

@@ -22,6 +22,8 @@ using core::Errc, core::Error, core::Rank;
 
 namespace {
 
+constexpr double set_up_seconds = 60;
+
 /// Of this process, the program's name included.
 std::vector<std::string> own_command_line() {
   std::ifstream file("/proc/self/cmdline");
@@ -103,11 +105,11 @@ void run_mpi_rank(BenchOptions options, const BenchFiles& files, bool is_produce
   BenchArea area(files.area(), static_cast<std::size_t>(options.producers + options.consumers));
   {
     const transport::mpi::Process mpi;
-    auto channel = std::make_unique<transport::mpi::Group>(mpi.world(), core::Deadline::after(60));
+    auto channel = std::make_unique<transport::mpi::Group>(mpi.world(), set_up_seconds);
     const Rank rank = channel->rank();
     const auto join = [&](const std::string& group, const client::SessionConfig& config) {
       std::vector<std::unique_ptr<transport::Transport>> transports;
-      auto transport = std::make_unique<transport::mpi::Transport>(mpi.world());
+      auto transport = std::make_unique<transport::mpi::Transport>(mpi.world(), set_up_seconds);
       if (transport->offers().empty()) throw Error(Errc::unsupported, transport->why_not());
       transports.push_back(std::move(transport));
       return client::Session::open(group, std::move(channel), std::move(transports), config);

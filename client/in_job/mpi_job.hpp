@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,10 +18,12 @@ namespace tremula::client::in_job {
 /// What stays with a communicator: how its ranks reach each other, and the plans used last.
 class Job {
 public:
-  /// Duplicates `comm`. Collective; waits `timeout` seconds for the others.
-  /// @throws core::Error timed_out, after which `comm` is of no use for this; invalid_argument on
-  /// every rank if one rank cannot read its configuration
-  explicit Job(MPI_Comm comm) : Job(comm, own_config()) {}
+  /// Collective.
+  /// @param timeout  seconds to wait for the other ranks; none: as configured
+  /// @throws core::Error as transport::mpi::duplicate; invalid_argument on every rank if one rank
+  /// cannot read its configuration
+  explicit Job(MPI_Comm comm, std::optional<double> timeout = {})
+      : Job(comm, timeout, own_config()) {}
 
   const transport::mpi::Group& group() const noexcept { return endpoint_.group(); }
 
@@ -91,8 +94,8 @@ private:
       return {SessionConfig{}, e.what()};
     }
   }
-  Job(MPI_Comm comm, const OwnConfig& own)
-      : endpoint_(comm, core::Deadline::after(own.first.timeout)), config_(own.first) {
+  Job(MPI_Comm comm, std::optional<double> timeout, const OwnConfig& own)
+      : endpoint_(comm, timeout.value_or(own.first.timeout)), config_(own.first) {
     const auto allgather = [&](core::Bytes mine) {
       return endpoint_.group().allgather_at_once(std::move(mine));
     };

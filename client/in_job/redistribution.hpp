@@ -21,7 +21,7 @@ namespace tremula::client::in_job {
 /// Of one rank since the redistribution was made. Exact.
 struct RedistributionStatistics {
   std::uint64_t runs = 0;
-  std::uint64_t messages_sent = 0;  ///< segments of a long message count one by one
+  std::uint64_t messages_sent = 0;  ///< segments of a long message one by one, heads not
   std::uint64_t bytes_sent = 0, bytes_received = 0;
   std::uint64_t bytes_kept = 0;    ///< that stayed on the rank, counted as they lie in `from`
   std::uint64_t copied_bytes = 0;  ///< by this rank's processor, counted as they lie in `from`
@@ -29,7 +29,8 @@ struct RedistributionStatistics {
 };
 
 /// Memory for segments on their way to and from ranks on other machines, lent to one run at a time:
-/// however many redistributions a job keeps, they need no more than the one that needs most.
+/// as many buffers as one run had under way at most, none longer than the longest segment, however
+/// many redistributions a job keeps.
 class Staging {
 public:
   core::Buffer take(std::size_t bytes) {

@@ -18,13 +18,14 @@ public:
   static ContextJob& of(int context) {
     return transport::mpi::companion<ContextJob>(comm_of(context));
   }
-  explicit ContextJob(MPI_Comm comm) : job_(comm) {}
+  explicit ContextJob(MPI_Comm comm) : job_(comm, ten_years) {}
 
   Job& job() noexcept { return job_; }
   /// The ranks of the context's own grid, row by row. Collective at the first call.
   const std::vector<index_calc::RankRange>& members(const Grid& grid);
 
 private:
+  static constexpr double ten_years = 3.2e8;  // as MPI waits, and with it ScaLAPACK
   Job job_;
   std::vector<index_calc::RankRange> members_;
 };

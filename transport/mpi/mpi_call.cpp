@@ -6,12 +6,35 @@
 #include <memory>
 #include <thread>
 
+#include "core/deadline.hpp"
 #include "core/error.hpp"
 
 namespace tremula::transport::mpi {
 namespace {
 
 bool is_finalizing = false;
+
+/// A barrier.
+/// @throws core::Error timed_out, also if all came too late
+void await_all(MPI_Comm comm, double timeout) {
+  MPI_Request all_here = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(comm, &all_here), "MPI_Ibarrier");
+  const auto deadline = core::Deadline::after(timeout), patient = core::Deadline::after(0.002);
+  for (int done = 0; done == 0;) {
+    check(MPI_Test(&all_here, &done, MPI_STATUS_IGNORE), "MPI_Ibarrier");
+    if (deadline.expired())
+      throw core::Error(core::Errc::timed_out,
+                        "expected all ranks of the communicator to join its duplication within " +
+                            std::to_string(timeout) +
+                            " s, found that some have not: check that every rank makes the same "
+                            "calls in the same order, and that none has ended");
+    if (done != 0) return;
+    if (patient.expired())
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    else
+      std::this_thread::yield();
+  }
+}
 
 }  // namespace
 
@@ -73,7 +96,7 @@ void watch_finalize() {
 
 bool has_finalize_begun() noexcept { return is_finalizing; }
 
-Comm duplicate(MPI_Comm comm, core::Deadline deadline) {
+Comm duplicate(MPI_Comm comm, double timeout) {
   core::expects(is_running(),
                 "expected MPI to be running, found it not initialised or already finalised: open "
                 "sessions between MPI_Init and MPI_Finalize");
@@ -85,23 +108,10 @@ Comm duplicate(MPI_Comm comm, core::Deadline deadline) {
   core::expects(is_inter == 0,
                 "expected the communicator of this group's ranks, found an intercommunicator: pass "
                 "one that holds the ranks of one group only");
-  // What MPI itself waits for without a deadline begins when all have come.
-  MPI_Request all_here = MPI_REQUEST_NULL;
-  check(MPI_Ibarrier(comm, &all_here), "MPI_Ibarrier");
-  const auto patient = core::Deadline::after(0.002);
-  for (int done = 0;;) {
-    check(MPI_Test(&all_here, &done, MPI_STATUS_IGNORE), "MPI_Ibarrier");
-    if (done != 0) break;
-    if (deadline.expired())
-      throw core::Error(core::Errc::timed_out,
-                        "expected all ranks of the communicator to join its duplication, found "
-                        "that some have not: check that every rank makes the same calls in the "
-                        "same order, and that none has ended");
-    if (patient.expired())
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    else
-      std::this_thread::yield();
-  }
+  // What MPI itself waits for without a deadline begins when all have come, and all know it: who
+  // comes when another has given up gets through the first barrier, but not through the second.
+  await_all(comm, timeout);
+  await_all(comm, timeout);
   MPI_Comm copy = MPI_COMM_NULL;
   check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup of the group's communicator");
   Comm owned(copy);

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/deadline.hpp"
 #include "core/unique_handle.hpp"
 
 namespace tremula::transport::mpi {
@@ -44,8 +43,10 @@ void watch_finalize();
 bool has_finalize_begun() noexcept;
 
 /// A duplicate of `comm` whose errors come back as return codes. Collective.
+/// @param timeout  seconds to wait for the other ranks
 /// @throws core::Error invalid_argument if MPI is not running or comm is no group of ranks,
-/// timed_out if not all ranks have come: then `comm` is of no use for this any more, transport
-Comm duplicate(MPI_Comm comm, core::Deadline deadline);
+/// transport, timed_out if not all ranks have come: what they were waited for by cannot be taken
+/// back, so that no collective call over `comm` is right any more
+Comm duplicate(MPI_Comm comm, double timeout);
 
 }  // namespace tremula::transport::mpi

@@ -44,7 +44,7 @@ struct Group::Round {
   std::vector<int> counts, offsets;
 };
 
-Group::Group(MPI_Comm comm, Deadline deadline) : comm_(duplicate(comm, deadline)) {
+Group::Group(MPI_Comm comm, double timeout) : comm_(duplicate(comm, timeout)) {
   check(MPI_Comm_rank(comm_.get(), &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(comm_.get(), &size_), "MPI_Comm_size");
 }

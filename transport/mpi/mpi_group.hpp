@@ -15,9 +15,8 @@ namespace tremula::transport::mpi {
 /// level.
 class Group final : public transport::Group {
 public:
-  /// Duplicates `comm`. Collective.
-  /// @throws core::Error invalid_argument, timed_out, transport
-  Group(MPI_Comm comm, core::Deadline deadline);
+  /// As duplicate(comm, timeout).
+  Group(MPI_Comm comm, double timeout);
 
   core::Rank rank() const noexcept override { return rank_; }
   core::Rank size() const noexcept override { return size_; }

@@ -72,7 +72,7 @@ private:
   std::size_t bytes_ = 0;
 };
 
-GroupEndpoint::GroupEndpoint(MPI_Comm comm, core::Deadline deadline) : group_(comm, deadline) {}
+GroupEndpoint::GroupEndpoint(MPI_Comm comm, double timeout) : group_(comm, timeout) {}
 
 GroupEndpoint::~GroupEndpoint() {
   if (has_given_up_) group_.keep();

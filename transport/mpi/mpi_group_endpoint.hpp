@@ -15,8 +15,8 @@ namespace tremula::transport::mpi {
 /// second for all together; then MPI may still touch its bytes.
 class GroupEndpoint final : public transport::Endpoint {
 public:
-  /// As Group(comm, deadline).
-  GroupEndpoint(MPI_Comm comm, core::Deadline deadline);
+  /// As duplicate(comm, timeout).
+  GroupEndpoint(MPI_Comm comm, double timeout);
   ~GroupEndpoint() override;
 
   /// For set-up.

@@ -41,8 +41,8 @@ std::string ompi_server() {
 
 }  // namespace
 
-Transport::Transport(MPI_Comm comm, const core::Log* log)
-    : comm_(duplicate(comm, core::Deadline::after(60))), log_(log) {
+Transport::Transport(MPI_Comm comm, double timeout, const core::Log* log)
+    : comm_(duplicate(comm, timeout)), log_(log) {
   int level = MPI_THREAD_SINGLE;
   check(MPI_Query_thread(&level), "MPI_Query_thread");
   if (level < MPI_THREAD_MULTIPLE) {

@@ -15,10 +15,9 @@ namespace tremula::transport::mpi {
 
 class Transport final : public transport::Transport {
 public:
-  /// Duplicates `comm`, whose ranks are this group's. Collective.
+  /// As duplicate(comm, timeout); the ranks of `comm` are this group's.
   /// @param log  outlives the transport; may be null
-  /// @throws core::Error invalid_argument, transport
-  explicit Transport(MPI_Comm comm, const core::Log* log = nullptr);
+  Transport(MPI_Comm comm, double timeout, const core::Log* log = nullptr);
 
   std::string_view name() const noexcept override { return "mpi"; }
   /// "mpi:<library>", and what else two jobs must share; nothing if this process cannot connect to

@@ -20,10 +20,11 @@ TREMULA_API tremula_status tremula_session_open_mpi(const char* group, MPI_Comm 
 typedef struct tremula_redistribution tremula_redistribution;
 
 /* The plan of a redistribution, to be run again and again: `count` arrays in one round, with one
- * message between two ranks for all of them (a long one goes in segments). Collective over comm,
- * and all ranks pass the same updates. What a first call sets up stays with comm until it is freed;
- * it waits for the other ranks at most the TREMULA_TIMEOUT, after which comm cannot be used for
- * this. One thread at a time for all redistributions over one communicator.
+ * message between two ranks for all of them (a long one goes in segments; between machines a head
+ * of 24 bytes goes before). Collective over comm, and all ranks pass the same updates. What a first
+ * call sets up stays with comm until it is freed. It waits for the other ranks at most twice the
+ * TREMULA_TIMEOUT; after TREMULA_TIMED_OUT no collective call over comm is right any more. One
+ * thread at a time for all redistributions over one communicator.
  */
 TREMULA_API tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,
                                                        size_t count,
@@ -45,7 +46,7 @@ TREMULA_API void tremula_redistribution_free(tremula_redistribution* redistribut
 /* Of this rank since the redistribution was made. Exact. */
 typedef struct tremula_redistribution_statistics {
   uint64_t runs;
-  uint64_t messages_sent; /* segments of a long message count one by one */
+  uint64_t messages_sent; /* segments of a long message count one by one, heads do not */
   uint64_t bytes_sent;
   uint64_t bytes_received;
   uint64_t bytes_kept;   /* that stayed on this rank */

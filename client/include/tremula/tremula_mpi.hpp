@@ -51,9 +51,9 @@ public:
   void operator()(const From& from, To&& to) {
     if (count_ == 1 && (detail::element_type_of<From>() != from_type_ ||
                         detail::element_type_of<To>() != to_type_))
-      throw Error(TREMULA_INVALID_ARGUMENT,
-                  "redistribution: expected buffers of the element types that it was made for "
-                  "(Redistributed::of); found others");
+      refuse(
+          "redistribution: expected buffers of the element types that it was made for "
+          "(Redistributed::of); found others");
     (*this)({{std::as_bytes(std::span(std::ranges::data(from), std::ranges::size(from)))}},
             {{std::as_writable_bytes(std::span(std::ranges::data(to), std::ranges::size(to)))}});
   }
@@ -61,10 +61,9 @@ public:
   void operator()(const std::vector<std::span<const std::byte>>& from,
                   const std::vector<std::span<std::byte>>& to) {
     if (from.size() != count_ || to.size() != count_)
-      throw Error(TREMULA_INVALID_ARGUMENT, "redistribution: expected " + std::to_string(count_) +
-                                                " buffers on either side; found " +
-                                                std::to_string(from.size()) + " and " +
-                                                std::to_string(to.size()));
+      refuse("redistribution: expected " + std::to_string(count_) +
+             " buffers on either side; found " + std::to_string(from.size()) + " and " +
+             std::to_string(to.size()));
     std::vector<const void*> sources;
     std::vector<void*> targets;
     std::vector<std::size_t> source_bytes, target_bytes;
@@ -84,6 +83,13 @@ public:
   }
 
 private:
+  /// Refused in C, too, so that this call counts on this rank as on those that it goes well on.
+  [[noreturn]] void refuse(const std::string& why) {
+    static_cast<void>(
+        tremula_redistribution_run(handle_.get(), nullptr, nullptr, nullptr, nullptr));
+    throw Error(TREMULA_INVALID_ARGUMENT, why);
+  }
+
   std::size_t count_ = 0;
   tremula_type from_type_{}, to_type_{};  // of the only array
   std::unique_ptr<tremula_redistribution, detail::Free<tremula_redistribution_free>> handle_;

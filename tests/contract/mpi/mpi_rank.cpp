@@ -62,7 +62,7 @@ public:
         mine_(mine),
         board_(board),
         run_(std::move(run)),
-        transport_(comm) {}
+        transport_(comm, 60) {}
 
   std::unique_ptr<Endpoint> open() override {
     const auto offers = transport_.offers();

@@ -9,7 +9,7 @@ namespace tremula::transport::mpi {
 namespace {
 
 TEST(MpiThreadLevel, TooLowForTheTransportIsSaidSo) {
-  Transport transport(MPI_COMM_WORLD);
+  Transport transport(MPI_COMM_WORLD, 20);
   EXPECT_TRUE(transport.offers().empty());
   EXPECT_NE(transport.why_not().find("MPI_Init_thread"), std::string::npos) << transport.why_not();
   EXPECT_NE(transport.why_not().find("MPI_THREAD_MULTIPLE"), std::string::npos)
@@ -17,7 +17,7 @@ TEST(MpiThreadLevel, TooLowForTheTransportIsSaidSo) {
 }
 
 TEST(MpiThreadLevel, IsEnoughForTheGroup) {
-  Group group(MPI_COMM_WORLD, core::Deadline::after(20));
+  Group group(MPI_COMM_WORLD, 20);
   EXPECT_EQ(group.allgather({}, core::Deadline::after(10)).size(),
             static_cast<std::size_t>(group.size()));
 }

@@ -32,7 +32,7 @@ double seconds_of(const std::function<void()>& action) {
 
 TEST(MpiTransport, OffersNothingWithoutAnOmpiServerAndSaysHowToStartOne) {
   unsetenv(server_variable);
-  Transport transport(MPI_COMM_WORLD);
+  Transport transport(MPI_COMM_WORLD, 20);
   EXPECT_EQ(transport.name(), "mpi");
   EXPECT_TRUE(transport.offers().empty());
   const std::string text = transport.why_not();
@@ -50,7 +50,7 @@ TEST(MpiTransport, OffersNothingWithoutAnOmpiServerAndSaysHowToStartOne) {
 
 TEST(MpiTransport, OffersOnlyWhatSharesItsOmpiServer) {
   setenv(server_variable, "1234.0;tcp://127.0.0.1:9", 1);
-  const Transport direct(MPI_COMM_WORLD);
+  const Transport direct(MPI_COMM_WORLD, 20);
   ASSERT_EQ(direct.offers().size(), 1u);
   EXPECT_EQ(direct.offers()[0], "mpi:Open MPI@1234.0");
   EXPECT_EQ(direct.why_not(), "");
@@ -58,15 +58,15 @@ TEST(MpiTransport, OffersOnlyWhatSharesItsOmpiServer) {
   const std::string file = testing::TempDir() + "/ompi-server.uri";
   std::ofstream(file) << "1234.0;tcp://127.0.0.1:9\n";
   setenv(server_variable, ("file:" + file).c_str(), 1);
-  EXPECT_EQ(Transport(MPI_COMM_WORLD).offers(), direct.offers());
+  EXPECT_EQ(Transport(MPI_COMM_WORLD, 20).offers(), direct.offers());
   std::ofstream(file) << "4321.0;tcp://127.0.0.1:9\n";
-  EXPECT_NE(Transport(MPI_COMM_WORLD).offers(), direct.offers());
+  EXPECT_NE(Transport(MPI_COMM_WORLD, 20).offers(), direct.offers());
   unsetenv(server_variable);
 }
 
 TEST(MpiTransport, RefusesAnOfferThatIsNotItsOwn) {
   setenv(server_variable, "1234.0;tcp://127.0.0.1:9", 1);
-  Transport transport(MPI_COMM_WORLD);
+  Transport transport(MPI_COMM_WORLD, 20);
   unsetenv(server_variable);
   try {
     transport.open("mpi:Open MPI@77.0", Side::consumer);
