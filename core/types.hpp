@@ -14,7 +14,7 @@ namespace tremula::core {
 using Index = std::int64_t;
 
 /// An index of one kind. Two kinds never mix without a named conversion
-/// (index_calc/distribution.hpp).
+/// (index_calc/layout/distribution.hpp).
 template <class Kind>
 struct Tagged {
   Index value = 0;

@@ -13,7 +13,7 @@
 #include "core/error.hpp"
 #include "core/name.hpp"
 #include "core/types.hpp"
-#include "index_calc/layout.hpp"
+#include "index_calc/layout/layout.hpp"
 #include "proto/control.pb.h"
 
 namespace tremula::proto {

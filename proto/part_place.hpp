@@ -8,7 +8,7 @@
 #include <span>
 
 #include "core/types.hpp"
-#include "index_calc/layout.hpp"
+#include "index_calc/layout/layout.hpp"
 
 namespace tremula::proto {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
-#include "index_calc/layout.hpp"
+#include "index_calc/layout/layout.hpp"
 
 namespace tremula::cli {
 

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "cli/bench/bench_part.hpp"
-#include "client/in_stream.hpp"
-#include "client/out_stream.hpp"
+#include "client/stream/in_stream.hpp"
+#include "client/stream/out_stream.hpp"
 #include "core/buffer.hpp"
 #include "core/error.hpp"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "cli/bench/bench_area.hpp"
-#include "client/session.hpp"
+#include "client/session/session.hpp"
 #include "core/element_type.hpp"
-#include "index_calc/layout.hpp"
+#include "index_calc/layout/layout.hpp"
 
 namespace tremula::cli {
 

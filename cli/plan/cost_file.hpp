@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "index_calc/relabel.hpp"
+#include "index_calc/relabel/relabel.hpp"
 
 namespace tremula::cli {
 

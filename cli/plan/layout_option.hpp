@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "index_calc/layout.hpp"
+#include "index_calc/layout/layout.hpp"
 
 namespace tremula::cli {
 

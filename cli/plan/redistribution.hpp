@@ -3,8 +3,8 @@
 // What `tremula plan` explains: two layouts of one array, seen from the ranks of one side.
 #include <string_view>
 
-#include "index_calc/plan.hpp"
-#include "index_calc/runs.hpp"
+#include "index_calc/plan/plan.hpp"
+#include "index_calc/plan/runs.hpp"
 
 namespace tremula::cli {
 

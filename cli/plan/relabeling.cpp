@@ -10,7 +10,7 @@
 #include "cli/plan/cost_file.hpp"
 #include "cli/plan/hosts_option.hpp"
 #include "core/error.hpp"
-#include "index_calc/relabel.hpp"
+#include "index_calc/relabel/relabel.hpp"
 
 namespace tremula::cli {
 

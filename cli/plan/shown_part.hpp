@@ -3,7 +3,7 @@
 // What of a large array is drawn block by block.
 #include <vector>
 
-#include "index_calc/distribution.hpp"
+#include "index_calc/layout/distribution.hpp"
 
 namespace tremula::cli {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "index_calc/volumes.hpp"
+#include "index_calc/plan/volumes.hpp"
 
 namespace tremula::cli {
 

@@ -2,13 +2,13 @@
 #pragma once
 #include <vector>
 
-#include "client/in_job/mpi_job.hpp"
+#include "client/redistribute/mpi_job.hpp"
 #include "client/scalapack/blacs.hpp"
 #include "transport/mpi/mpi_companion.hpp"
 
 namespace tremula::client::scalapack {
 
-using in_job::Job;
+using redistribute::Job;
 
 /// What stays with a BLACS context until it ends.
 class ContextJob {

@@ -103,7 +103,7 @@ void move(Job& job, const Movement& movement, const Matrix& from, const void* fr
                 .of_from = selection_of(from, transposes ? n : m, transposes ? m : n),
                 .of_to = selection_of(to, m, n)};
   if (transposes) update.axes = {1, 0};
-  in_job::Redistribution& redistribution = job.kept(update);
+  redistribute::Redistribution& redistribution = job.kept(update);
 
   const auto& array = redistribution.plan().arrays().front();
   core::BytesView source{static_cast<const std::byte*>(from_data),

@@ -4,12 +4,12 @@
 #include <array>
 #include <vector>
 
-#include "client/in_job/mpi_job.hpp"
+#include "client/redistribute/mpi_job.hpp"
 #include "client/scalapack/blacs.hpp"
 
 namespace tremula::client::scalapack {
 
-using in_job::Job;
+using redistribute::Job;
 
 /// As its processes know it.
 struct Matrix {

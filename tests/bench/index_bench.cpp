@@ -27,9 +27,9 @@
 #include <string>
 #include <vector>
 
-#include "index_calc/aspen_sinks.hpp"
-#include "index_calc/overlap_builder.hpp"
-#include "index_calc/plan.hpp"
+#include "index_calc/overlap/aspen_sinks.hpp"
+#include "index_calc/overlap/overlap_builder.hpp"
+#include "index_calc/plan/plan.hpp"
 #include "scalapack.hpp"
 
 namespace tremula::bench {

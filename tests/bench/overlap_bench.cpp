@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "index_calc/overlap.hpp"
-#include "index_calc/plan.hpp"
+#include "index_calc/overlap/overlap.hpp"
+#include "index_calc/plan/plan.hpp"
 
 namespace {
 

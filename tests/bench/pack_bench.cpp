@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/buffer.hpp"
-#include "index_calc/pack.hpp"
-#include "index_calc/runs.hpp"
-#include "index_calc/transform.hpp"
+#include "index_calc/pack/pack.hpp"
+#include "index_calc/plan/runs.hpp"
+#include "index_calc/pack/transform.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "index_calc/distribution.hpp"
+#include "index_calc/layout/distribution.hpp"
 
 namespace tremula::bench {
 

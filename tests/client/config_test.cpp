@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/config.hpp"
+#include "client/session/config.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

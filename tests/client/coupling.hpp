@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "client/in_exchange.hpp"
-#include "client/out_exchange.hpp"
+#include "client/exchange/in_exchange.hpp"
+#include "client/exchange/out_exchange.hpp"
 #include "transport/loopback/loopback.hpp"
 
 namespace tremula::client {

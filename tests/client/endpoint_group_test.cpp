@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/endpoint_group.hpp"
+#include "client/session/endpoint_group.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Relabeling inside one job: what is predicted is what a redistribution then sends, and no
 // permutation sends less.
-#include "client/relabeling.hpp"
+#include "client/stream/relabeling.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,15 +10,15 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "client/in_job/redistribution.hpp"
+#include "client/redistribute/redistribution.hpp"
 #include "core/error.hpp"
-#include "tests/client/in_job/redistribution_job.hpp"
+#include "tests/client/redistribute/redistribution_job.hpp"
 #include "tests/client/redistribution_case.hpp"
 
 namespace tremula::client {
 namespace {
 
-using in_job::Redistribution, index_calc::Method, testing::Case, testing::Job, testing::Layout,
+using redistribute::Redistribution, index_calc::Method, testing::Case, testing::Job, testing::Layout,
     testing::Random, testing::spans, testing::views;
 
 std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }

@@ -10,8 +10,8 @@
 #include <numeric>
 #include <thread>
 
-#include "client/in_stream.hpp"
-#include "client/out_stream.hpp"
+#include "client/stream/in_stream.hpp"
+#include "client/stream/out_stream.hpp"
 #include "tests/client/world.hpp"
 
 namespace tremula::client {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/assignment.hpp"
+#include "index_calc/relabel/assignment.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/distribution.hpp"
+#include "index_calc/layout/distribution.hpp"
 
 #include <gtest/gtest.h>
 

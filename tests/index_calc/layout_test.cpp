@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/layout.hpp"
+#include "index_calc/layout/layout.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <map>
 #include <vector>
 
-#include "index_calc/layout.hpp"
-#include "index_calc/overlap.hpp"
+#include "index_calc/layout/layout.hpp"
+#include "index_calc/overlap/overlap.hpp"
 
 namespace tremula::index_calc::testing {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/overlap.hpp"
+#include "index_calc/overlap/overlap.hpp"
 
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
-#include "index_calc/overlap_builder.hpp"
+#include "index_calc/overlap/overlap_builder.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/pack.hpp"
+#include "index_calc/pack/pack.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "index_calc/runs.hpp"
+#include "index_calc/plan/runs.hpp"
 #include "tests/index_calc/cells.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"

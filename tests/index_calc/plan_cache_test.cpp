@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/plan_cache.hpp"
+#include "index_calc/plan/plan_cache.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/plan.hpp"
+#include "index_calc/plan/plan.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "index_calc/layout.hpp"
+#include "index_calc/layout/layout.hpp"
 
 namespace tremula::index_calc::testing {
 

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "index_calc/overlap_builder.hpp"
+#include "index_calc/overlap/overlap_builder.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "index_calc/transform.hpp"
+#include "index_calc/pack/transform.hpp"
 #include "tests/index_calc/random.hpp"
 
 namespace tremula::index_calc::testing {

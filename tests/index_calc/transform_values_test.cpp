@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "core/error.hpp"
-#include "index_calc/transform.hpp"
+#include "index_calc/pack/transform.hpp"
 
 namespace tremula::index_calc {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/view.hpp"
+#include "index_calc/layout/view.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "core/error.hpp"
-#include "index_calc/pack.hpp"
+#include "index_calc/pack/pack.hpp"
 #include "tests/index_calc/cells.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/volumes.hpp"
+#include "index_calc/plan/volumes.hpp"
 
 #include <gtest/gtest.h>
 

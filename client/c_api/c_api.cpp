@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/c_api/c_api.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "client/session/version.hpp"
+#include "transport/local/shared_memory.hpp"
+
+namespace {
+
+using namespace tremula;
+using client::expects_pointer, client::guarded, client::make_layout;
+
+thread_local std::string last_error;
+
+std::string text_or_empty(const char* text) { return text ? text : ""; }
+
+proto::Field make_field(const char* name, tremula_type type, const tremula_layout* layout) {
+  expects_pointer(name, "name");
+  expects_pointer(layout, "layout");
+  return {.name = name, .type = client::type_from(type), .layout = layout->layout, .origin = {}};
+}
+
+template <class Byte>
+std::span<Byte> make_span(Byte* data, std::size_t bytes, const char* name) {
+  if (bytes != 0) expects_pointer(data, name);
+  return {data, bytes};
+}
+
+void copy(const client::Statistics& from, tremula_statistics* to) {
+  expects_pointer(to, "statistics");
+  *to = {.steps = from.steps,
+         .packages = from.traffic.packages,
+         .bytes = from.traffic.bytes,
+         .copied_bytes = from.traffic.copied_bytes,
+         .plan_seconds = from.plan_seconds,
+         .wait_seconds = from.wait_seconds,
+         .copy_seconds = from.traffic.copy_seconds,
+         .wire_seconds = from.traffic.wire_seconds,
+         .transport = {}};
+  from.transport.copy(to->transport, sizeof to->transport - 1);
+}
+
+tremula_status copy(const std::vector<client::PeerStatistics>& from, size_t room,
+                    tremula_peer_statistics* to, size_t* count) {
+  expects_pointer(count, "count");
+  core::expects(room == 0 || to != nullptr, "peers: expected an array, found NULL");
+  *count = from.size();
+  for (std::size_t i = 0; i < std::min(room, from.size()); ++i) {
+    const auto& traffic = from[i].traffic;
+    to[i] = {.group = {},
+             .rank = from[i].rank,
+             .packages = traffic.packages,
+             .bytes = traffic.bytes,
+             .copied_bytes = traffic.copied_bytes,
+             .copy_seconds = traffic.copy_seconds,
+             .wire_seconds = traffic.wire_seconds};
+    from[i].group.copy(to[i].group, sizeof to[i].group - 1);
+  }
+  return TREMULA_OK;
+}
+
+}  // namespace
+
+tremula_status tremula::client::make_layout(index_calc::Layout value, tremula_layout** out) {
+  *out = new tremula_layout{std::move(value), {}};
+  (*out)->text = to_string((*out)->layout);
+  return TREMULA_OK;
+}
+
+tremula_status tremula::client::fail(tremula_status status, const std::string& text) noexcept {
+  try {
+    last_error = text;
+  } catch (...) {
+    last_error.clear();
+  }
+  return status;
+}
+
+const char* tremula_version(void) { return client::version; }
+const char* tremula_last_error(void) { return last_error.c_str(); }
+
+tremula_status tremula_session_open(const char* group, int rank, int size, const char* options,
+                                    tremula_session** session) {
+  return guarded([&] {
+    expects_pointer(group, "group");
+    expects_pointer(session, "session");
+    const auto config = client::load_session_config(text_or_empty(options));
+    *session = new tremula_session{client::Session::open(group, rank, size, config)};
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_allocate(size_t bytes, void** memory) {
+  return guarded([&] {
+    expects_pointer(memory, "memory");
+    *memory = transport::local::allocate(bytes);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_deallocate(void* memory) {
+  return guarded([&] {
+    if (memory != nullptr) transport::local::deallocate(static_cast<std::byte*>(memory));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_session_close(tremula_session* session) {
+  return guarded([&] {
+    delete session;
+    return TREMULA_OK;
+  });
+}
+
+int tremula_session_rank(const tremula_session* session) {
+  return session ? session->session->rank() : -1;
+}
+int tremula_session_size(const tremula_session* session) {
+  return session ? session->session->size() : -1;
+}
+
+tremula_status tremula_layout_parse(const char* text, tremula_layout** layout) {
+  return guarded([&] {
+    expects_pointer(text, "text");
+    expects_pointer(layout, "layout");
+    return make_layout(index_calc::Layout::parse(text), layout);
+  });
+}
+
+tremula_status tremula_layout_from_scalapack(const int desc[9], int rows, int columns,
+                                             tremula_layout** layout) {
+  return guarded([&] {
+    expects_pointer(desc, "desc");
+    expects_pointer(layout, "layout");
+    return make_layout(
+        index_calc::Layout::from_scalapack(std::span<const int, 9>(desc, 9), rows, columns),
+        layout);
+  });
+}
+
+void tremula_layout_free(tremula_layout* layout) { delete layout; }
+const char* tremula_layout_text(const tremula_layout* layout) {
+  return layout ? layout->text.c_str() : "";
+}
+int tremula_layout_dimensions(const tremula_layout* layout) {
+  return layout ? static_cast<int>(layout->layout.dims.size()) : 0;
+}
+
+tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* extents) {
+  return guarded([&] {
+    expects_pointer(layout, "layout");
+    expects_pointer(extents, "extents");
+    const auto shape = index_calc::shape(layout->layout);
+    std::copy(shape.begin(), shape.end(), extents);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int64_t* extents,
+                                    int64_t* strides, int64_t* first, int64_t* allocated) {
+  return guarded([&] {
+    expects_pointer(layout, "layout");
+    const auto part = index_calc::local_part(layout->layout, rank);
+    const std::size_t dimensions = layout->layout.dims.size();
+    if (extents) std::copy_n(part.extent.begin(), dimensions, extents);
+    if (strides) std::copy_n(part.stride.begin(), dimensions, strides);
+    if (first) *first = part.first;
+    if (allocated) *allocated = part.allocated;
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_layout_global_index(const tremula_layout* layout, int rank, int dimension,
+                                           int64_t local, int64_t* global) {
+  return guarded([&] {
+    expects_pointer(layout, "layout");
+    expects_pointer(global, "global");
+    const auto& dims = layout->layout.dims;
+    core::expects(dimension >= 0 && dimension < static_cast<int>(dims.size()),
+                  fmt::format("dimension: expected 0 to {}; found {}", dims.size() - 1, dimension));
+    const auto d = static_cast<std::size_t>(dimension);
+    const auto coords = index_calc::coords_of(layout->layout, rank);
+    const core::Index extent = coords ? index_calc::local_extent(dims[d], (*coords)[d]) : 0;
+    core::expects(
+        local >= 0 && local < extent,
+        fmt::format("local index of rank {} along dimension {}: expected 0 <= index < {}; found {}",
+                    rank, dimension, extent, local));
+    *global = index_calc::to_global(dims[d], (*coords)[d], {local}).value;
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_open(tremula_session* session, const char* stream, const char* options,
+                                tremula_out_stream** out) {
+  return guarded([&] {
+    expects_pointer(session, "session");
+    expects_pointer(stream, "stream");
+    expects_pointer(out, "out");
+    const auto config = client::load_out_config(text_or_empty(options));
+    *out = new tremula_out_stream{
+        std::make_unique<client::OutStream>(*session->session, stream, config)};
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_field(tremula_out_stream* out, const char* name, tremula_type type,
+                                 const tremula_layout* layout, int* field) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    expects_pointer(field, "field");
+    *field = out->stream->declare(make_field(name, type, layout));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_begin_step(tremula_out_stream* out) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    out->stream->begin_step();
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data, size_t bytes) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    out->stream->put(field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_put_async(tremula_out_stream* out, int field, const void* data,
+                                     size_t bytes, uint64_t* request) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    expects_pointer(request, "request");
+    *request = out->stream->put_async(
+        field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request, int* is_taken) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    expects_pointer(is_taken, "is_taken");
+    *is_taken = out->stream->is_taken(request) ? 1 : 0;
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    out->stream->wait_taken(request);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_end_step(tremula_out_stream* out) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    out->stream->end_step();
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_close(tremula_out_stream* out) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    out->stream->close();
+    return TREMULA_OK;
+  });
+}
+
+void tremula_out_free(tremula_out_stream* out) { delete out; }
+
+tremula_status tremula_in_open(tremula_session* session, const char* stream, const char* options,
+                               tremula_in_stream** in) {
+  return guarded([&] {
+    expects_pointer(session, "session");
+    expects_pointer(stream, "stream");
+    expects_pointer(in, "in");
+    client::load_in_config(text_or_empty(options));
+    *in = new tremula_in_stream{std::make_unique<client::InStream>(*session->session, stream)};
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_field(tremula_in_stream* in, const char* name, tremula_type type,
+                                const tremula_layout* layout, int* field) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    expects_pointer(field, "field");
+    *field = in->stream->declare(make_field(name, type, layout));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
+                                 const tremula_update* update, int* field) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    expects_pointer(update, "update");
+    expects_pointer(field, "field");
+    auto wanted = make_field(name, update->to_type, update->to);
+    const auto how = client::update_from(*update, wanted.layout.dims.size());
+    *field = in->stream->declare(std::move(wanted), how);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_begin_step(tremula_in_stream* in) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    return in->stream->begin_step() ? TREMULA_OK : TREMULA_END_OF_STREAM;
+  });
+}
+
+tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    expects_pointer(step, "step");
+    *step = in->stream->step();
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data, size_t bytes) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    in->stream->get(field, make_span(static_cast<std::byte*>(data), bytes, "data"));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_end_step(tremula_in_stream* in) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    in->stream->end_step();
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_close(tremula_in_stream* in) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    in->stream->close();
+    return TREMULA_OK;
+  });
+}
+
+void tremula_in_free(tremula_in_stream* in) { delete in; }
+
+tremula_status tremula_out_statistics(const tremula_out_stream* out,
+                                      tremula_statistics* statistics) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    copy(out->stream->statistics(), statistics);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_statistics(const tremula_in_stream* in, tremula_statistics* statistics) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    copy(in->stream->statistics(), statistics);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
+                                           tremula_statistics* statistics) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    copy(out->stream->step_statistics(), statistics);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
+                                          tremula_statistics* statistics) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    copy(in->stream->step_statistics(), statistics);
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,
+                                 tremula_peer_statistics* peers, size_t* count) {
+  return guarded([&] {
+    expects_pointer(out, "out");
+    return copy(out->stream->peer_statistics(), room, peers, count);
+  });
+}
+
+tremula_status tremula_in_peers(const tremula_in_stream* in, size_t room,
+                                tremula_peer_statistics* peers, size_t* count) {
+  return guarded([&] {
+    expects_pointer(in, "in");
+    return copy(in->stream->peer_statistics(), room, peers, count);
+  });
+}

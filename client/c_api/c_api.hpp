@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What stands behind the opaque handles of tremula.h, and the one place where errors become
+// statuses.
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "client/stream/in_stream.hpp"
+#include "client/stream/out_stream.hpp"
+#include "client/session/session.hpp"
+#include "client/exchange/plan/update.hpp"
+#include "index_calc/layout/layout.hpp"
+#include "tremula/tremula.h"
+
+struct tremula_session {
+  std::unique_ptr<tremula::client::Session> session;
+};
+struct tremula_layout {
+  tremula::index_calc::Layout layout;
+  std::string text;
+};
+struct tremula_out_stream {
+  std::unique_ptr<tremula::client::OutStream> stream;
+};
+struct tremula_in_stream {
+  std::unique_ptr<tremula::client::InStream> stream;
+};
+
+namespace tremula::client {
+
+/// Keeps `text` for tremula_last_error and returns `status`.
+tremula_status fail(tremula_status status, const std::string& text) noexcept;
+
+/// Runs the body of a C function: what it throws becomes a status and tremula_last_error.
+template <class Body>
+tremula_status guarded(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (const core::Error& e) {
+    return fail(static_cast<tremula_status>(e.code()), e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(TREMULA_INTERNAL, "out of memory");
+  } catch (const std::exception& e) {
+    return fail(TREMULA_INTERNAL, e.what());
+  }
+}
+
+/// @throws core::Error invalid_argument
+core::ElementType type_from(tremula_type type);
+/// Its layouts and types are not looked at.
+/// @param dimensions  of both sides
+/// @throws core::Error invalid_argument
+FieldUpdate update_from(const tremula_update& update, std::size_t dimensions);
+
+/// @throws core::Error invalid_argument
+Update update_of(const tremula_update* update);
+
+tremula_status make_layout(index_calc::Layout value, tremula_layout** out);
+
+inline void expects_pointer(const void* pointer, const char* name) {
+  core::expects(pointer != nullptr, std::string(name) + ": expected a pointer; found NULL");
+}
+
+}  // namespace tremula::client

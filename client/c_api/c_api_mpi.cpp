@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "client/session/agreement.hpp"
+#include "client/c_api/c_api.hpp"
+#include "transport/local/local_and.hpp"
+#include "transport/mpi/mpi_group.hpp"
+#include "transport/mpi/mpi_transport.hpp"
+#include "tremula/tremula_mpi.h"
+
+namespace {
+
+using namespace tremula;
+
+/// As this rank reads its configuration; whether all can is seen later.
+double own_timeout(const std::string& options) {
+  try {
+    return client::load_session_config(options).timeout;
+  } catch (const core::Error&) {
+    return client::SessionConfig{}.timeout;
+  }
+}
+
+/// Everything that can go wrong on one rank alone stands between two agreements, so that no rank
+/// waits for ever for one that has failed.
+std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
+                                      const std::string& options) {
+  const double timeout = own_timeout(options);
+  auto channel = std::make_unique<transport::mpi::Group>(comm, timeout);
+  const auto deadline = core::Deadline::after(timeout);
+  client::SessionConfig config;
+  std::vector<std::unique_ptr<transport::Transport>> transports;
+  client::together(
+      *channel, group,
+      [&] {
+        config = client::load_session_config(options);
+        transports = client::Session::network_transports(config);
+      },
+      deadline);
+  const auto choice = std::as_bytes(std::span(config.transport));
+  const auto choices = channel->allgather({choice.begin(), choice.end()}, deadline);
+  if (std::any_of(choices.begin(), choices.end(), [&](const auto& c) { return c != choices[0]; }))
+    throw core::Error(core::Errc::mismatch,
+                      fmt::format("group '{}': expected all ranks to be configured with the same "
+                                  "transport; found different ones, here '{}'",
+                                  group, config.transport));
+  if (config.transport == "auto" || config.transport == "mpi") {
+    auto mpi = std::make_unique<transport::mpi::Transport>(comm, timeout);
+    client::together(
+        *channel, group,
+        [&] {
+          if (config.transport == "mpi" && mpi->offers().empty())
+            throw core::Error(core::Errc::unsupported, mpi->why_not());
+        },
+        deadline);
+    if (config.transport == "auto")
+      transports.push_back(std::make_unique<transport::LocalAnd>(std::move(mpi)));
+    else
+      transports.push_back(std::move(mpi));
+  }
+  return client::Session::open(group, std::move(channel), std::move(transports), config);
+}
+
+}  // namespace
+
+tremula_status tremula_session_open_mpi(const char* group, MPI_Comm comm, const char* options,
+                                        tremula_session** session) {
+  return client::guarded([&] {
+    client::expects_pointer(group, "group");
+    client::expects_pointer(session, "session");
+    *session = new tremula_session{open(group, comm, options ? options : "")};
+    return TREMULA_OK;
+  });
+}

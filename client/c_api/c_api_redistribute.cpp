@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "client/c_api/c_api.hpp"
+#include "client/redistribute/mpi_job.hpp"
+#include "transport/mpi/mpi_companion.hpp"
+#include "tremula/tremula_mpi.h"
+
+namespace {
+
+using namespace tremula;
+using client::Update, client::update_of, client::redistribute::Job, client::redistribute::Redistribution;
+
+/// A redistribution may outlive the communicator that it was made for.
+struct SharedJob {
+  explicit SharedJob(MPI_Comm comm) : job(std::make_shared<Job>(comm)) {}
+  std::shared_ptr<Job> job;
+};
+
+std::shared_ptr<Job> job_of(MPI_Comm comm) {
+  core::expects(transport::mpi::is_running() && comm != MPI_COMM_NULL,
+                "redistribution: expected a communicator of a running MPI; found none");
+  return transport::mpi::companion<SharedJob>(comm).job;
+}
+
+/// The buffers of one call.
+struct Buffers {
+  std::vector<core::BytesView> from;
+  std::vector<std::span<std::byte>> to;
+
+  void add(const void* from_data, std::size_t from_bytes, void* to_data, std::size_t to_bytes) {
+    if (from_bytes > 0) client::expects_pointer(from_data, "from");
+    if (to_bytes > 0) client::expects_pointer(to_data, "to");
+    from.push_back({static_cast<const std::byte*>(from_data), from_bytes});
+    to.push_back({static_cast<std::byte*>(to_data), to_bytes});
+  }
+};
+
+}  // namespace
+
+struct tremula_redistribution {
+  std::shared_ptr<Job> job;
+  std::unique_ptr<Redistribution> redistribution;
+};
+
+tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,
+                                           size_t count, tremula_redistribution** redistribution) {
+  return client::guarded([&] {
+    client::expects_pointer(redistribution, "redistribution");
+    auto job = job_of(comm);
+    std::vector<Update> all;
+    for (std::size_t i = 0; i < count; ++i) all.push_back(update_of(updates + i));
+    auto made = job->make(all);
+    *redistribution = new tremula_redistribution{std::move(job), std::move(made)};
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_redistribution_run(tremula_redistribution* redistribution,
+                                          const void* const* from, const size_t* from_bytes,
+                                          void* const* to, const size_t* to_bytes) {
+  return client::guarded([&] {
+    client::expects_pointer(redistribution, "redistribution");
+    const Buffers buffers = redistribution->job->prepare([&] {
+      const std::size_t count = redistribution->redistribution->plan().arrays().size();
+      Buffers all;
+      if (count == 0) return all;
+      client::expects_pointer(from, "from");
+      client::expects_pointer(from_bytes, "from_bytes");
+      client::expects_pointer(to, "to");
+      client::expects_pointer(to_bytes, "to_bytes");
+      for (std::size_t i = 0; i < count; ++i) all.add(from[i], from_bytes[i], to[i], to_bytes[i]);
+      return all;
+    });
+    redistribution->job->run(*redistribution->redistribution, buffers.from, buffers.to);
+    return TREMULA_OK;
+  });
+}
+
+void tremula_redistribution_free(tremula_redistribution* redistribution) { delete redistribution; }
+
+tremula_status tremula_redistribution_get_statistics(
+    const tremula_redistribution* redistribution, tremula_redistribution_statistics* statistics) {
+  return client::guarded([&] {
+    client::expects_pointer(redistribution, "redistribution");
+    client::expects_pointer(statistics, "statistics");
+    const auto& s = redistribution->redistribution->statistics();
+    *statistics = {.runs = s.runs,
+                   .messages_sent = s.messages_sent,
+                   .bytes_sent = s.bytes_sent,
+                   .bytes_received = s.bytes_received,
+                   .bytes_kept = s.bytes_kept,
+                   .copied_bytes = s.copied_bytes,
+                   .plan_seconds = s.plan_seconds};
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update, const void* from,
+                                    size_t from_bytes, void* to, size_t to_bytes) {
+  return client::guarded([&] {
+    const auto job = job_of(comm);
+    Buffers buffers;
+    auto& redistribution = job->prepare([&]() -> Redistribution& {
+      buffers.add(from, from_bytes, to, to_bytes);
+      return job->kept(update_of(update));
+    });
+    try {
+      job->run(redistribution, buffers.from, buffers.to);
+    } catch (const core::Error&) {
+      job->forget_last();
+      throw;
+    }
+    return TREMULA_OK;
+  });
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "client/c_api/c_api.hpp"
+#include "client/stream/relabeling.hpp"
+
+namespace {
+
+using namespace tremula;
+using client::expects_pointer;
+
+void expects_permutation(std::span<const int> process) {
+  std::vector<bool> is_taken(process.size());
+  for (std::size_t label = 0; label < process.size(); ++label) {
+    const int rank = process[label];
+    const auto r = static_cast<std::size_t>(rank);
+    core::expects(rank >= 0 && r < process.size() && !is_taken[r], [&] {
+      return fmt::format("process: expected every rank from 0 to {} once; found {} for label {}",
+                         process.size() - 1, rank, label);
+    });
+    is_taken[r] = true;
+  }
+}
+
+void expects_ranks(int ranks) {
+  core::expects(ranks >= 1 && ranks <= proto::max_group_size, [&] {
+    return fmt::format("ranks: expected 1 to {}; found {}", proto::max_group_size, ranks);
+  });
+}
+
+}  // namespace
+
+tremula_status tremula_in_relabel(tremula_in_stream* in, const char* options, int* label) {
+  return client::guarded([&] {
+    expects_pointer(in, "in");
+    expects_pointer(label, "label");
+    *label = in->stream->relabel(client::load_relabel_config(options ? options : ""));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_relabel(const tremula_update* updates, size_t count, int ranks,
+                               const int* places, int exact, int* process, int64_t* before,
+                               int64_t* after) {
+  return client::guarded([&] {
+    expects_ranks(ranks);
+    expects_pointer(process, "process");
+    if (count > 0) expects_pointer(updates, "updates");
+    std::vector<client::Update> all;
+    all.reserve(count);
+    for (size_t i = 0; i < count; ++i) all.push_back(client::update_of(updates + i));
+    std::vector<core::Rank> at(static_cast<std::size_t>(ranks));
+    if (places != nullptr)
+      std::copy_n(places, ranks, at.begin());
+    else
+      std::iota(at.begin(), at.end(), 0);
+    const auto found = client::relabel(
+        all, at, exact != 0 ? index_calc::Method::exact : index_calc::Method::greedy);
+    std::ranges::copy(found.process, process);
+    if (before) *before = found.before;
+    if (after) *after = found.after;
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_layout_relabeled(const tremula_layout* layout, const int* process, int ranks,
+                                        tremula_layout** relabeled) {
+  return client::guarded([&] {
+    expects_pointer(layout, "layout");
+    expects_ranks(ranks);
+    expects_pointer(process, "process");
+    expects_pointer(relabeled, "relabeled");
+    const std::span all(process, static_cast<std::size_t>(ranks));
+    expects_permutation(all);
+    validate_for_group(layout->layout, ranks);
+    return client::make_layout(index_calc::relabeled(layout->layout, all), relabeled);
+  });
+}

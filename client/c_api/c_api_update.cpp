@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/c_api/c_api.hpp"
+
+namespace tremula::client {
+
+core::ElementType type_from(tremula_type type) {
+  core::expects(core::is_element_type(type), [&] {
+    return "expected an element type of enum tremula_type; found " + std::to_string(type);
+  });
+  return static_cast<core::ElementType>(type);
+}
+
+FieldUpdate update_from(const tremula_update& u, std::size_t dimensions) {
+  core::expects(u.size == sizeof(tremula_update),
+                "update: expected one that tremula_update_init has set; found none");
+  FieldUpdate update{.alpha = {u.alpha[0], u.alpha[1]},
+                     .beta = {u.beta[0], u.beta[1]},
+                     .conjugates = u.conjugate != 0,
+                     .axes = {},
+                     .of_data = {},
+                     .from_origin = {}};
+  if (u.axes != nullptr)
+    for (std::size_t d = 0; d < dimensions; ++d) {
+      core::expects(u.axes[d] >= 0, [&] {
+        return "update.axes: expected each dimension once; found " + std::to_string(u.axes[d]);
+      });
+      update.axes.push_back(static_cast<std::size_t>(u.axes[d]));
+    }
+  if (u.extents == nullptr) {
+    core::expects(u.from_origin == nullptr && u.to_origin == nullptr,
+                  "update.extents: expected those of the part that begins at the origins; found "
+                  "NULL");
+    return update;
+  }
+  const auto origin = [&](const int64_t* given) {
+    return given == nullptr ? std::vector<core::Index>(dimensions)
+                            : std::vector<core::Index>(given, given + dimensions);
+  };
+  update.of_data = {.origin = origin(u.to_origin),
+                    .extents = std::vector<core::Index>(u.extents, u.extents + dimensions)};
+  update.from_origin = origin(u.from_origin);
+  return update;
+}
+
+Update update_of(const tremula_update* u) {
+  expects_pointer(u, "update");
+  expects_pointer(u->from, "update.from");
+  expects_pointer(u->to, "update.to");
+  const std::size_t dimensions = u->to->layout.dims.size();
+  core::expects(u->from->layout.dims.size() == dimensions,
+                "update: expected two layouts with as many dimensions; found others");
+  auto wanted = update_from(*u, dimensions);
+  Update update{.from = u->from->layout,
+                .to = u->to->layout,
+                .transformation = {.from = type_from(u->from_type),
+                                   .to = type_from(u->to_type),
+                                   .alpha = wanted.alpha,
+                                   .beta = wanted.beta,
+                                   .conjugates = wanted.conjugates},
+                .axes = std::move(wanted.axes),
+                .of_from = {},
+                .of_to = std::move(wanted.of_data)};
+  if (!update.of_to) return update;
+  std::vector<core::Index> extents = update.of_to->extents;
+  if (!update.axes.empty()) {
+    const auto back = index_calc::inverse(update.axes, dimensions);
+    for (std::size_t d = 0; d < dimensions; ++d) extents[d] = update.of_to->extents[back[d]];
+  }
+  update.of_from = {.origin = std::move(wanted.from_origin), .extents = std::move(extents)};
+  return update;
+}
+
+}  // namespace tremula::client
+
+void tremula_update_init(tremula_update* update, const tremula_layout* from,
+                         const tremula_layout* to, tremula_type type) {
+  if (update == nullptr) return;
+  *update = {.size = sizeof(tremula_update),
+             .from = from,
+             .to = to,
+             .from_type = type,
+             .to_type = type,
+             .alpha = {1, 0},
+             .beta = {0, 0},
+             .conjugate = 0,
+             .axes = nullptr,
+             .extents = nullptr,
+             .from_origin = nullptr,
+             .to_origin = nullptr};
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/exchange/plan/update.hpp"
+
+namespace tremula::client {
+
+using index_calc::inverse, index_calc::LocalPart, index_calc::Layout, index_calc::Selection;
+
+namespace {
+
+using Wanted = std::optional<Selection>;
+
+Layout part_of(const Layout& layout, const Wanted& wanted) {
+  return wanted ? selected(layout, *wanted) : layout;
+}
+LocalPart part_of(const Layout& layout, const Wanted& wanted, Rank me) {
+  return wanted ? selected_part(layout, *wanted, me) : local_part(layout, me);
+}
+
+}  // namespace
+
+Moved moved(const Update& update) {
+  Moved result{part_of(update.from, update.of_from), part_of(update.to, update.of_to)};
+  if (!update.axes.empty())
+    result.to = permuted(result.to, inverse(update.axes, result.to.dims.size()));
+  return result;
+}
+
+MovedParts moved_parts(const Update& update, Rank me) {
+  MovedParts result{part_of(update.from, update.of_from, me), part_of(update.to, update.of_to, me)};
+  if (!update.axes.empty())
+    result.to = permuted(result.to, inverse(update.axes, update.to.dims.size()));
+  return result;
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What is made of an array when it goes from one layout to another. Pure.
+//
+// The producer's layout gives the dimensions; the consumer's is seen in them. So a transposition is
+// no matter of a plan: it is done where a part is unpacked, by the strides of the consumer's part.
+//
+// Source: COSTA paper, Eq. (14).
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "index_calc/pack/transform.hpp"
+#include "index_calc/layout/view.hpp"
+
+namespace tremula::client {
+
+using core::Index, core::Rank;
+
+/// One array, or two: `to` = alpha * op(`from`) + beta * `to`, as `transformation` says.
+struct Update {
+  index_calc::Layout from, to;
+  index_calc::Transformation transformation{};
+  /// Dimension d of `to` is dimension axes[d] of `from`; empty: the same order.
+  std::vector<std::size_t> axes{};
+  /// What is taken and what is written; empty: all.
+  std::optional<index_calc::Selection> of_from{}, of_to{};
+  friend bool operator==(const Update&, const Update&) = default;
+};
+
+/// What an update moves: two layouts of one shape, in the dimensions of Update::from.
+struct Moved {
+  index_calc::Layout from, to;
+};
+/// @throws core::Error invalid_argument if a selection does not lie in its array, or axes are none
+Moved moved(const Update& update);
+
+/// Where what an update moves lies in the memory of one rank, in the dimensions of Update::from.
+struct MovedParts {
+  index_calc::LocalPart from, to;
+};
+/// @throws core::Error as moved
+MovedParts moved_parts(const Update& update, Rank me);
+
+}  // namespace tremula::client

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <algorithm>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/session/config.hpp"
+#include "client/redistribute/redistribution.hpp"
+#include "transport/mpi/mpi_group_endpoint.hpp"
+
+namespace tremula::client::redistribute {
+
+/// What stays with a communicator: how its ranks reach each other, and the plans used last.
+class Job {
+public:
+  /// Collective.
+  /// @param timeout  seconds to wait for the other ranks; none: as configured
+  /// @throws core::Error as transport::mpi::duplicate; invalid_argument on every rank if one rank
+  /// cannot read its configuration
+  explicit Job(MPI_Comm comm, std::optional<double> timeout = {})
+      : Job(comm, timeout, own_config()) {}
+
+  const transport::mpi::Group& group() const noexcept { return endpoint_.group(); }
+
+  std::unique_ptr<Redistribution> make(std::span<const Update> updates) const {
+    return std::make_unique<Redistribution>(updates, group().rank(), group().size(), options());
+  }
+  /// One of the last plans, or a new one. Good until the next call.
+  Redistribution& kept(const Update& update) {
+    const auto found =
+        std::ranges::find_if(plans_, [&](const Kept& kept) { return kept.update == update; });
+    if (found != plans_.end()) {
+      plans_.splice(plans_.begin(), plans_, found);
+    } else {
+      plans_.emplace_front(update, *this);
+      if (plans_.size() > most_plans) plans_.pop_back();
+    }
+    return plans_.front().redistribution;
+  }
+  void forget_last() { plans_.pop_front(); }
+  /// What a call does before its run. If it throws, the run that others may make counts here, too.
+  template <class Prepare>
+  decltype(auto) prepare(Prepare&& prepare) {
+    try {
+      return prepare();
+    } catch (...) {
+      rings_.begin_run();
+      throw;
+    }
+  }
+  void run(Redistribution& redistribution, std::span<const core::BytesView> from,
+           std::span<const std::span<std::byte>> to) {
+    core::expects(failure_.empty(), [&] {
+      return "expected a communicator over which nothing has failed, found that a redistribution "
+             "has: use another one; " +
+             failure_;
+    });
+    try {
+      redistribution.run(endpoint_, rings_, staging_, from, to,
+                         core::Deadline::after(config_.step_timeout));
+    } catch (const std::exception& e) {
+      if (redistribution.has_failed()) {  // what others have sent may still come
+        failure_ = e.what();
+        endpoint_.give_up();
+      }
+      throw;
+    }
+  }
+
+private:
+  static constexpr std::size_t most_plans = 16;
+  struct Kept {
+    Kept(const Update& u, const Job& job)
+        : update(u),
+          redistribution({&update, 1}, job.group().rank(), job.group().size(), job.options()) {}
+    Update update;
+    Redistribution redistribution;
+  };
+  index_calc::PlanOptions options() const {
+    return {config_.index_algorithm, config_.validate_plans};
+  }
+
+  /// The configuration as this rank reads it, and why it cannot, "" if it can.
+  using OwnConfig = std::pair<SessionConfig, std::string>;
+  static OwnConfig own_config() {
+    try {
+      return {load_session_config(""), ""};
+    } catch (const core::Error& e) {
+      return {SessionConfig{}, e.what()};
+    }
+  }
+  Job(MPI_Comm comm, std::optional<double> timeout, const OwnConfig& own)
+      : endpoint_(comm, timeout.value_or(own.first.timeout)), config_(own.first) {
+    const auto allgather = [&](core::Bytes mine) {
+      return endpoint_.group().allgather_at_once(std::move(mine));
+    };
+    const auto failure = std::as_bytes(std::span(own.second));
+    for (const auto& other : allgather({failure.begin(), failure.end()}))
+      if (!other.empty())
+        throw core::Error(core::Errc::invalid_argument,
+                          {reinterpret_cast<const char*>(other.data()), other.size()});
+    rings_ = NearRings(group().rank(), group().size(),
+                       RedistributionPlan::segment_bytes(group().size()), allgather);
+  }
+
+  transport::mpi::GroupEndpoint endpoint_;
+  SessionConfig config_;
+  NearRings rings_;
+  Staging staging_;
+  std::string failure_;
+  std::list<Kept> plans_;  // the one used last first
+};
+
+}  // namespace tremula::client::redistribute

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/types.hpp"
+#include "transport/local/piece_ring.hpp"
+#include "transport/local/shared_memory.hpp"
+
+namespace tremula::client::redistribute {
+
+/// Bytes of a slot before the segment in it.
+inline constexpr std::size_t segment_head_bytes = 64;
+
+/// Rings in shared memory between the ranks of one job that are on one machine: what one rank packs
+/// into a slot another unpacks out of it, and nothing in between copies or waits for a handshake.
+/// What was pushed can be had as long as the other side's object exists.
+class NearRings {
+public:
+  /// Everybody gets what everybody passed. Shape: [rank]
+  using Allgather = std::function<std::vector<core::Bytes>(core::Bytes)>;
+  using Ring = transport::local::PieceRing;
+
+  /// None.
+  NearRings() = default;
+  /// Collective. There are rings between all ranks of a machine, or none at all where memory cannot
+  /// be shared.
+  /// @param segment_bytes  that a slot holds behind its head; the same on all ranks
+  NearRings(core::Rank me, core::Rank ranks, std::size_t segment_bytes, const Allgather& allgather);
+  NearRings(NearRings&&) = default;
+  NearRings& operator=(NearRings&&) = default;
+  ~NearRings() { close(); }
+  /// Tells the others that this rank sends and takes no more.
+  void close() noexcept {
+    for (Ring& ring : to_)
+      if (ring) ring.close();
+  }
+
+  /// Counts runs, also those that this rank refuses: ranks that are not at the same one are
+  /// noticed.
+  void begin_run() noexcept { ++runs_; }
+  std::uint64_t runs() const noexcept { return runs_; }
+
+  /// Of what this rank sends to `peer`; null if that is not near.
+  Ring* to(core::Rank peer) noexcept { return find(to_, peer); }
+  /// Of what `peer` sends to this rank.
+  Ring* from(core::Rank peer) noexcept { return find(from_, peer); }
+
+private:
+  static Ring* find(std::vector<Ring>& rings, core::Rank peer) noexcept {
+    const auto at = static_cast<std::size_t>(peer);
+    return at < rings.size() && rings[at] ? &rings[at] : nullptr;
+  }
+  /// The ring for rank `peer` in the memory of one rank.
+  using RingIn = std::function<Ring(std::span<std::byte> memory, std::size_t peer)>;
+  bool map(std::size_t own, const RingIn& ring, const std::vector<core::Bytes>& all);
+
+  std::unique_ptr<transport::local::SharedMemory> memory_;  // what this rank sends: [peer]
+  std::vector<transport::local::Mapping> mappings_;
+  std::vector<Ring> to_, from_;  // shape: [rank]
+  std::uint64_t runs_ = 0;
+};
+
+}  // namespace tremula::client::redistribute

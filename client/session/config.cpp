@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/session/config.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/name.hpp"
+
+namespace tremula::client {
+
+namespace {
+
+using core::Errc, core::Error;
+
+/// A key and what to do with its text; `from` says where the text was found.
+using Key = std::function<void(const std::string& text, const std::string& from)>;
+using Keys = std::map<std::string, Key, std::less<>>;
+
+[[noreturn]] void bad_value(const std::string& key, const std::string& from,
+                            const std::string& expected, const std::string& found) {
+  throw Error(Errc::invalid_argument,
+              fmt::format("{} (from {}): expected {}; found '{}'", key, from, expected, found));
+}
+
+template <class Number>
+Key number(const std::string& key, Number& out, Number least, Number most) {
+  return [&out, key, least, most](const std::string& text, const std::string& from) {
+    Number value{};
+    if (!YAML::convert<Number>::decode(YAML::Node(text), value) || !(value >= least) ||
+        !(value <= most))
+      bad_value(key, from, fmt::format("a number from {} to {}", least, most), text);
+    out = value;
+  };
+}
+
+Key flag(const std::string& key, bool& out) {
+  return [&out, key](const std::string& text, const std::string& from) {
+    if (!YAML::convert<bool>::decode(YAML::Node(text), out))
+      bad_value(key, from, "true or false", text);
+  };
+}
+
+/// A value whose parser throws Error with its own text.
+template <class Value, class Parse>
+Key parsed(const std::string& key, Value& out, Parse parse) {
+  return [&out, key, parse](const std::string& text, const std::string& from) {
+    try {
+      out = parse(text);
+    } catch (const Error& e) {
+      throw Error(e.code(), fmt::format("{} (from {}): {}", key, from, e.what()));
+    }
+  };
+}
+
+void apply(const YAML::Node& mapping, const std::string& from, const Keys& keys) {
+  if (mapping.IsNull()) return;
+  if (!mapping.IsMap())
+    throw Error(
+        Errc::invalid_argument,
+        fmt::format("{}: expected a YAML mapping such as {{timeout: 60}}; found something else",
+                    from));
+  for (const auto& entry : mapping) {
+    const auto name = entry.first.as<std::string>();
+    const auto key = keys.find(name);
+    if (key == keys.end()) {
+      std::vector<std::string> known;
+      for (const auto& [k, unused] : keys) known.push_back(k);
+      throw Error(Errc::invalid_argument,
+                  fmt::format("{}, line {}: unknown key '{}'; expected one of {}", from,
+                              entry.first.Mark().line + 1, name, fmt::join(known, ", ")));
+    }
+    if (!entry.second.IsScalar())
+      bad_value(name, from, "one value", entry.second.IsMap() ? "a mapping" : "a list");
+    key->second(entry.second.Scalar(), from);
+  }
+}
+
+void apply_text(const std::string& text, const std::string& from, const Keys& keys) {
+  if (text.empty()) return;
+  try {
+    apply(YAML::Load(text), from, keys);
+  } catch (const YAML::Exception& e) {
+    throw Error(Errc::invalid_argument,
+                fmt::format("{}: expected a YAML mapping such as {{timeout: 60}}; found '{}' ({})",
+                            from, text, e.what()));
+  }
+}
+
+void apply_file(const std::string& path, const Keys& keys) {
+  try {
+    apply(YAML::LoadFile(path), path, keys);
+  } catch (const YAML::BadFile&) {
+    throw Error(
+        Errc::invalid_argument,
+        fmt::format("TREMULA_CONFIG: expected a readable YAML file; found none at '{}'", path));
+  } catch (const YAML::Exception& e) {
+    throw Error(Errc::invalid_argument, fmt::format("{}: {}", path, e.what()));
+  }
+}
+
+void apply_environment(const Keys& keys) {
+  for (const auto& [name, key] : keys) {
+    std::string variable = "TREMULA_" + name;
+    std::transform(variable.begin(), variable.end(), variable.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    if (const char* value = std::getenv(variable.c_str()))
+      key(value, variable + " in the environment");
+  }
+}
+
+}  // namespace
+
+SessionConfig load_session_config(const std::string& options) {
+  SessionConfig c;
+  const Keys keys{
+      {"server",
+       [&c](const std::string& text, const std::string& from) {
+         c.server = text;
+         c.server_from = from;
+       }},
+      {"transport",
+       [&c](const std::string& text, const std::string& from) {
+         if (text != "auto" && text != "local" && text != "ofi" && text != "mpi")
+           bad_value("transport", from, "one of auto, local, ofi, mpi", text);
+         c.transport = text;
+       }},
+      {"timeout", number("timeout", c.timeout, 0.001, 1e8)},
+      {"step_timeout", number("step_timeout", c.step_timeout, 0.001, 1e8)},
+      {"index_algorithm",
+       parsed("index_algorithm", c.index_algorithm,
+              [](const std::string& t) { return index_calc::parse_algorithm(t); })},
+      {"validate_plans", flag("validate_plans", c.validate_plans)},
+      {"copy_threads", number("copy_threads", c.copy_threads, 1, 256)},
+      {"log", parsed("log", c.log, [](const std::string& t) { return core::parse_log_level(t); })},
+      {"ofi_provider",
+       [&c](const std::string& text, const std::string&) { c.ofi_provider = text; }},
+      {"ofi_bind", [&c](const std::string& text, const std::string&) { c.ofi_bind = text; }},
+      {"host",
+       [&c](const std::string& text, const std::string& from) {
+         if (!text.empty() && !core::is_name(text))
+           bad_value("host", from, std::string(core::name_rule), text);
+         c.host = text;
+       }},
+  };
+  if (const char* file = std::getenv("TREMULA_CONFIG")) apply_file(file, keys);
+  apply_environment(keys);
+  apply_text(options, "session options", keys);
+  return c;
+}
+
+namespace {
+Progress parse_progress(const std::string& text) {
+  if (text == "calls") return Progress::calls;
+  if (text == "thread") return Progress::thread;
+  throw Error(Errc::invalid_argument, fmt::format("expected calls or thread, found '{}'", text));
+}
+}  // namespace
+
+OutConfig load_out_config(const std::string& options) {
+  OutConfig c;
+  apply_text(
+      options, "stream options",
+      {{"queue_depth", number("queue_depth", c.queue_depth, 0, 1024)},
+       {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0, 1000000)},
+       {"progress", parsed("progress", c.progress, parse_progress)}});
+  return c;
+}
+
+void load_in_config(const std::string& options) {
+  if (!options.empty())
+    throw Error(Errc::invalid_argument,
+                fmt::format("stream options: a consumer has none; found '{}'; pass NULL", options));
+}
+
+RelabelConfig load_relabel_config(const std::string& options) {
+  RelabelConfig c;
+  apply_text(options, "relabel options",
+             {{"cost",
+               [](const std::string& text, const std::string& from) {
+                 if (text != "hosts") bad_value("cost", from, "hosts", text);
+               }},
+              {"method", [&c](const std::string& text, const std::string& from) {
+                 if (text != "exact" && text != "greedy")
+                   bad_value("method", from, "exact or greedy", text);
+                 c.method =
+                     text == "exact" ? index_calc::Method::exact : index_calc::Method::greedy;
+               }}});
+  return c;
+}
+
+}  // namespace tremula::client

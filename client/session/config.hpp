@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "client/session/progress.hpp"
+#include "core/log.hpp"
+#include "index_calc/overlap/overlap.hpp"
+#include "index_calc/relabel/relabel.hpp"
+
+namespace tremula::client {
+
+/// What a session is told. Every key: argument > TREMULA_<KEY> in the environment > YAML file named
+/// by TREMULA_CONFIG > default. The README's table documents them.
+struct SessionConfig {
+  std::string server = "localhost:7423";  ///< "host:port", or "file:PATH" of the server's port file
+  std::string server_from = "default";    ///< where `server` was set, for messages
+  std::string transport = "auto";         ///< auto, local, ofi or mpi
+  double timeout = 60;         ///< seconds for every set-up wait: server, rendezvous, connections
+  double step_timeout = 3600;  ///< seconds for the data of one step
+  index_calc::Algorithm index_algorithm = index_calc::Algorithm::aspen;
+  bool validate_plans = false;
+  int copy_threads = 1;  ///< that copy large packages, the rank's own included
+  core::LogLevel log = core::LogLevel::warn;
+  std::string ofi_provider;  ///< libfabric provider; empty = the best that both sides have
+  std::string ofi_bind;      ///< address that libfabric listens on; empty = loopback
+  std::string host;          ///< ranks with equal names are near each other; empty = gethostname
+};
+
+/// @param options  YAML mapping, may be empty
+/// @throws core::Error invalid_argument naming key, value, source and what was expected
+SessionConfig load_session_config(const std::string& options);
+
+/// What a producer chooses for one stream.
+struct OutConfig {
+  int queue_depth = 2;         ///< steps that may be under way to a consumer; 0: none
+  int wait_for_consumers = 1;  ///< consumer groups that the stream needs
+  Progress progress = Progress::calls;
+};
+
+/// @throws core::Error invalid_argument as above
+OutConfig load_out_config(const std::string& options);
+
+/// A consumer chooses nothing yet: every key is an error.
+void load_in_config(const std::string& options);
+
+/// How the labels of a consumer's layouts are given away; what counts is bytes between hosts.
+struct RelabelConfig {
+  index_calc::Method method = index_calc::Method::exact;
+};
+
+/// @throws core::Error invalid_argument as above
+RelabelConfig load_relabel_config(const std::string& options);
+
+}  // namespace tremula::client

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/session/control.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <utility>
+
+#include "core/error.hpp"
+#include "proto/convert.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error;
+
+namespace {
+
+constexpr std::string_view file_prefix = "file:";
+
+transport::HostPort resolve(const std::string& address) {
+  if (address.starts_with(file_prefix))
+    return transport::read_port_file(address.substr(file_prefix.size()));
+  return transport::parse_host_port(address);
+}
+
+/// Connects; an error also says where the address came from and, for a port file, that it may be
+/// stale.
+std::unique_ptr<transport::ControlConnection> connect(
+    const std::string& address, const std::string& from,
+    transport::ControlConnection::Handlers handlers, core::Deadline deadline) {
+  try {
+    return std::make_unique<transport::ControlConnection>(resolve(address), std::move(handlers),
+                                                          deadline);
+  } catch (const Error& e) {
+    const char* stale = address.starts_with(file_prefix)
+                            ? "; the port file may be left over from a server that is gone: start "
+                              "`tremula serve` again"
+                            : "";
+    throw Error(e.code(), fmt::format("server {} (from {}): {}{}", address, from, e.what(), stale));
+  }
+}
+
+}  // namespace
+
+Control::Control(const std::string& address, const std::string& from, const wire::Hello& hello,
+                 core::Deadline deadline, const core::Log& log)
+    : log_(log), address_(address) {
+  connection_ = connect(address, from,
+                        {.on_frame = [this](core::Bytes frame) { on_frame(frame); },
+                         .on_closed = [this](const std::string& why) { on_closed(why); },
+                         .on_timer = [this] { send_counters(); }},
+                        deadline);
+  wire::ToServer message;
+  *message.mutable_hello() = hello;
+  const auto welcome = call(message, deadline);
+  if (!welcome.has_welcome())
+    throw Error(Errc::protocol,
+                fmt::format("server {}: expected Welcome as the answer to Hello", address));
+  connection_->repeat_timer(welcome.welcome().heartbeat_seconds());
+}
+
+Control::~Control() {
+  try {
+    bool is_open = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      is_open = !closed_;
+    }
+    if (is_open) {
+      wire::ToServer message;
+      message.mutable_goodbye();
+      call(message, core::Deadline::after(1));
+    }
+  } catch (const std::exception& e) {
+    log_.warn("client", fmt::format("goodbye server={} error=\"{}\"", address_, e.what()));
+  }
+  connection_->close(core::Deadline::after(1));
+}
+
+void Control::throw_closed() const {
+  throw Error(
+      Errc::no_server,
+      fmt::format("server {}: the connection is closed ({}); streams that are linked go on, "
+                  "anything new needs a server: start `tremula serve` and the jobs again",
+                  address_, closed_why_));
+}
+
+wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  if (closed_) throw_closed();
+  const std::uint64_t number = ++last_request_;
+  message.set_request(number);
+  replies_[number];
+  connection_->send(proto::serialise(message));
+  const bool is_answered = changed_.wait_until(lock, deadline.at(), [&] {
+    return closed_ || replies_[number].has_value() || own_group_lost_;
+  });
+  const auto reply = std::exchange(replies_[number], std::nullopt);
+  replies_.erase(number);
+  if (reply) {
+    if (reply->has_refused()) throw proto::decode(reply->refused());
+    return *reply;
+  }
+  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+  if (is_answered) throw_closed();
+  throw Error(Errc::timed_out,
+              fmt::format("server {}: expected an answer in time; found none", address_));
+}
+
+int Control::wait_for_matches(const std::string& stream, int least, core::Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const auto count = [&] {
+    return static_cast<int>(std::count_if(matches_.begin(), matches_.end(),
+                                          [&](const auto& m) { return m.stream() == stream; }));
+  };
+  changed_.wait_until(lock, deadline.at(),
+                      [&] { return count() >= least || closed_ || own_group_lost_; });
+  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+  if (count() < least && closed_) throw_closed();
+  return count();
+}
+
+std::vector<wire::Matched> Control::take_matches(const std::string& stream) {
+  const std::scoped_lock lock(mutex_);
+  const auto is_mine = [&](const wire::Matched& m) { return m.stream() == stream; };
+  std::vector<wire::Matched> taken;
+  std::copy_if(matches_.begin(), matches_.end(), std::back_inserter(taken), is_mine);
+  std::erase_if(matches_, is_mine);
+  return taken;
+}
+
+wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const bool is_known = changed_.wait_until(lock, deadline.at(), [&] {
+    return addresses_.contains(link) || ends_.contains(link) || closed_ || own_group_lost_;
+  });
+  if (const auto node = addresses_.extract(link)) return node.mapped();
+  if (const auto end = ends_.find(link); end != ends_.end())
+    throw Error(end->second.lost ? Errc::peer_lost : Errc::cancelled, end->second.why);
+  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+  if (is_known) throw_closed();
+  throw Error(
+      Errc::timed_out,
+      fmt::format("link {}: expected the other side's addresses in time; found none", link));
+}
+
+std::optional<Control::LinkEnd> Control::link_end(std::uint64_t link) {
+  if (!any_end_.load(std::memory_order_acquire)) return std::nullopt;
+  const std::scoped_lock lock(mutex_);
+  if (own_group_lost_) return LinkEnd{.lost = true, .why = *own_group_lost_};
+  const auto end = ends_.find(link);
+  return end == ends_.end() ? std::nullopt : std::optional(end->second);
+}
+
+void Control::check_own_group() {
+  if (!any_end_.load(std::memory_order_acquire)) return;
+  const std::scoped_lock lock(mutex_);
+  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+}
+
+void Control::report(const wire::Counters& counters) {
+  const std::scoped_lock lock(mutex_);
+  auto& latest = counters_[{counters.stream(), counters.link()}];
+  const std::string waits_for = std::move(*latest.mutable_waits_for());
+  latest = counters;
+  latest.set_waits_for(waits_for);
+}
+
+void Control::report_waiting(const std::string& stream, std::uint64_t link,
+                             const std::string& group) {
+  const std::scoped_lock lock(mutex_);
+  auto& latest = counters_[{stream, link}];
+  latest.set_stream(stream);
+  latest.set_link(link);
+  latest.set_waits_for(group);
+}
+
+void Control::send_counters() {
+  wire::ToServer message;
+  auto& heartbeat = *message.mutable_heartbeat();
+  const std::scoped_lock lock(mutex_);
+  message.set_request(++last_request_);
+  for (const auto& [key, counters] : counters_) *heartbeat.add_counters() = counters;
+  if (!closed_) connection_->send(proto::serialise(message));
+}
+
+void Control::forget(const std::string& stream, std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  counters_.erase({stream, link});
+}
+
+void Control::on_frame(core::BytesView frame) {
+  const auto message = proto::parse_to_client(frame);
+  const std::scoped_lock lock(mutex_);
+  if (message.request() == 0) {
+    on_notice(message);
+  } else if (const auto waiting = replies_.find(message.request()); waiting != replies_.end()) {
+    waiting->second = message;
+  } else if (message.has_matched()) {  // too late: whoever subscribed has given up
+    wire::ToServer answer;
+    answer.set_request(++last_request_);
+    answer.mutable_close_link()->set_link(message.matched().link());
+    answer.mutable_close_link()->set_why("the consumer had given up waiting for a producer");
+    connection_->send(proto::serialise(answer));
+  }
+  changed_.notify_all();
+}
+
+void Control::on_notice(const wire::ToClient& message) {
+  if (message.has_matched()) {
+    matches_.push_back(message.matched());
+  } else if (message.has_link_addresses()) {
+    addresses_[message.link_addresses().link()] = message.link_addresses();
+  } else if (message.has_link_closed()) {
+    ends_.try_emplace(message.link_closed().link(), LinkEnd{.lost = message.link_closed().lost(),
+                                                            .why = message.link_closed().why()});
+    any_end_.store(true, std::memory_order_release);
+  } else if (message.has_group_lost()) {
+    const auto& lost = message.group_lost();
+    if (lost.links().empty()) own_group_lost_ = lost.why();
+    for (const std::uint64_t link : lost.links())
+      ends_.insert_or_assign(link, LinkEnd{.lost = true, .why = lost.why()});
+    any_end_.store(true, std::memory_order_release);
+  }
+}
+
+void Control::on_closed(const std::string& why) {
+  const std::scoped_lock lock(mutex_);
+  closed_ = true;
+  closed_why_ = why;
+  log_.warn("client", fmt::format("server_lost server={} why=\"{}\"; linked streams go on, but a "
+                                  "peer that dies is not reported any more",
+                                  address_, why));
+  changed_.notify_all();
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One rank's membership of a group, joined to a server: what every stream of the rank shares.
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/session/config.hpp"
+#include "client/session/control.hpp"
+#include "client/exchange/path/copy_threads.hpp"
+#include "core/error.hpp"
+#include "index_calc/plan/plan_cache.hpp"
+#include "transport/group.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::client {
+
+class Session {
+public:
+  /// A group that has no MPI: its ranks meet through the server, and then agree over a transport.
+  /// Collective.
+  /// @param rank, size  both -1: RANK and WORLD_SIZE from the environment
+  static std::unique_ptr<Session> open(const std::string& group, int rank, int size,
+                                       const SessionConfig& config);
+
+  /// A group with a channel and transports of its own (MPI, or a test's). Collective over
+  /// `channel`.
+  static std::unique_ptr<Session> open(
+      const std::string& group, std::unique_ptr<transport::Group> channel,
+      std::vector<std::unique_ptr<transport::Transport>> transports, const SessionConfig& config);
+
+  /// The transports that need no launcher, as `config.transport` says: local, and ofi where the
+  /// build has it; with auto each pair of ranks goes the way that it has.
+  /// @throws core::Error unsupported if the one asked for is not in this build
+  static std::vector<std::unique_ptr<transport::Transport>> network_transports(
+      const SessionConfig& config);
+
+  const std::string& name() const noexcept { return name_; }
+  core::Rank rank() const noexcept { return group_->rank(); }
+  core::Rank size() const noexcept { return group_->size(); }
+  const SessionConfig& config() const noexcept { return config_; }  ///< with the host's name
+  const core::Log& log() const noexcept { return *log_; }
+  Control& control() noexcept { return *control_; }
+  transport::Group& group() noexcept { return *group_; }
+  core::Deadline deadline() const {
+    return core::Deadline::after(config_.timeout);
+  }  ///< for set-up
+  core::Deadline step_deadline() const {
+    return core::Deadline::after(config_.step_timeout);
+  }  ///< for a step
+
+  /// What every rank of the group can talk over, best first. Fixed when the session is opened.
+  const std::vector<wire::Offer>& offers() const noexcept { return offers_; }
+  /// This rank's end of a new link over `offer`, one of offers().
+  std::unique_ptr<transport::Endpoint> open_endpoint(const std::string& offer,
+                                                     transport::Side side);
+
+  /// Of all streams of this rank.
+  index_calc::PlanCache& plans() noexcept { return plans_; }
+  CopyThreads& copy_threads() noexcept { return copy_threads_; }
+
+  /// Collective; see agreement.hpp.
+  core::Bytes from_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
+  void together(const std::function<void()>& work, core::Deadline deadline);
+  void together(const std::function<void()>& work) { together(work, deadline()); }
+
+private:
+  Session(std::string name, const SessionConfig& config);
+  std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job) const;
+  void agree_on_offers();
+  /// From here on the ranks of a group without MPI agree without the server.
+  void link_own_ranks();
+
+  std::string name_;
+  SessionConfig config_;
+  std::unique_ptr<core::Log> log_;
+  std::unique_ptr<Control> control_;
+  std::vector<std::unique_ptr<transport::Transport>> transports_;
+  std::unique_ptr<transport::Group> group_;  // after what it may talk through
+  std::vector<wire::Offer> offers_;
+  index_calc::PlanCache plans_;
+  CopyThreads copy_threads_;
+};
+
+}  // namespace tremula::client

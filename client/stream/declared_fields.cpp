@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/stream/declared_fields.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "client/stream/link.hpp"
+#include "index_calc/relabel/relabel.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error, core::expects;
+
+namespace {
+std::string text_of(const wire::Announce& fields) {
+  std::string text;
+  for (const auto& f : fields.fields())
+    text +=
+        fmt::format("{}'{}' {} {}", text.empty() ? "" : ", ", f.name(),
+                    core::to_string(static_cast<core::ElementType>(f.element_type())), f.layout());
+  return text.empty() ? "no field" : text;
+}
+}  // namespace
+
+DeclaredFields::DeclaredFields(Session& session, std::string stream)
+    : session_(&session), stream_(std::move(stream)) {
+  expects(proto::is_name(stream_), [&] {
+    return fmt::format("stream name: expected {}; found '{}'", proto::name_rule, stream_);
+  });
+}
+
+int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
+  expects(proto::is_name(field.name), [&] {
+    return fmt::format("stream '{}': field name: expected {}; found '{}'", stream_,
+                       proto::name_rule, field.name);
+  });
+  for (const auto& f : fields_)
+    expects(f.name != field.name, [&] {
+      return fmt::format("stream '{}': field '{}' is declared twice", stream_, field.name);
+    });
+  Data data;
+  Target target;
+  try {
+    validate_for_group(field.layout, session_->size());
+    bytes_of(field.layout, core::element_bytes(field.type));
+    data = {field.layout, local_part(field.layout, session_->rank()), update};
+    target = apply(update, field, session_->rank());
+    if (const auto bytes = proto::encode(field).layout().size(); bytes > proto::max_layout_bytes)
+      throw Error(Errc::unsupported,
+                  fmt::format("expected a layout whose text has at most {} bytes, found {}: take "
+                              "one with fewer intervals or ranks in longer ranges",
+                              proto::max_layout_bytes, bytes));
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("stream '{}', field '{}', group '{}': {}", stream_,
+                                      field.name, session_->name(), e.what()));
+  }
+  data_.push_back(std::move(data));
+  targets_.push_back(target);
+  fields_.push_back(std::move(field));
+  return static_cast<int>(fields_.size()) - 1;
+}
+
+DeclaredFields DeclaredFields::relabeled(std::span<const Rank> process) const {
+  DeclaredFields result(*session_, stream_);
+  for (std::size_t f = 0; f < size(); ++f)
+    result.declare({.name = fields_[f].name,
+                    .type = fields_[f].type,
+                    .layout = index_calc::relabeled(data_[f].layout, process)},
+                   data_[f].update);
+  return result;
+}
+
+void DeclaredFields::check_alike() const {
+  expects(!fields_.empty(), [&] {
+    return fmt::format("stream '{}': expected at least one field before the first step", stream_);
+  });
+  wire::Announce mine;
+  for (const auto& field : fields_) *mine.add_fields() = proto::encode(field);
+  // Layouts may be long: all ranks tell a number for them, and what they are only if it differs.
+  const std::uint64_t number = std::hash<std::string>{}(mine.SerializeAsString());
+  const auto bytes = std::as_bytes(std::span(&number, 1));
+  const auto numbers =
+      session_->group().allgather({bytes.begin(), bytes.end()}, session_->deadline());
+  const auto other = std::ranges::find_if(numbers, [&](const auto& n) { return n != numbers[0]; });
+  if (other == numbers.end()) return;
+  constexpr std::size_t longest = 2000;
+  const std::string text = text_of(mine).substr(0, longest);
+  const auto view = std::as_bytes(std::span(text));
+  const auto texts = session_->group().allgather({view.begin(), view.end()}, session_->deadline());
+  const auto text_at = [&](std::size_t rank) {
+    return std::string(reinterpret_cast<const char*>(texts[rank].data()), texts[rank].size());
+  };
+  const auto rank = static_cast<std::size_t>(other - numbers.begin());
+  throw Error(
+      Errc::mismatch,
+      fmt::format("stream '{}': expected every rank of group '{}' to declare the same fields in "
+                  "the same order; rank 0 declares {}; rank {} declares {}",
+                  stream_, session_->name(), text_at(0), rank, text_at(rank)));
+}
+
+std::size_t DeclaredFields::check(int field, std::size_t bytes) const {
+  expects(field >= 0 && field < static_cast<int>(fields_.size()), [&] {
+    return fmt::format("stream '{}': expected a field from 0 to {}; found {}", stream_,
+                       fields_.size() - 1, field);
+  });
+  const auto f = static_cast<std::size_t>(field);
+  const std::size_t expected =
+      static_cast<std::size_t>(data_[f].part.allocated) * core::element_bytes(fields_[f].type);
+  expects(bytes == expected, [&] {
+    return fmt::format(
+        "stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} "
+        "elements of {}, layout {}); "
+        "found {} bytes; pass the whole local part, ghost cells included",
+        stream_, fields_[f].name, session_->rank(), expected, data_[f].part.allocated,
+        core::to_string(fields_[f].type), to_string(data_[f].layout), bytes);
+  });
+  return f;
+}
+
+}  // namespace tremula::client

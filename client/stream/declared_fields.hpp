@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/stream/field_update.hpp"
+#include "client/session/session.hpp"
+#include "proto/convert.hpp"
+
+namespace tremula::client {
+
+/// The fields that one rank declares for its end of a stream, before the first step.
+class DeclaredFields {
+public:
+  /// @throws core::Error invalid_argument if `stream` is no name
+  DeclaredFields(Session& session, std::string stream);
+
+  /// @return the field's index: 0, 1, ...
+  /// @throws core::Error invalid_argument: no name, declared twice, or a layout that does not fit
+  /// the group
+  int declare(proto::Field field, const FieldUpdate& update = {});
+  /// The same fields when `process` has taken their labels.
+  /// @param process  shape: [label]
+  /// @throws core::Error invalid_argument if this rank cannot store what it is to take (`leading`)
+  DeclaredFields relabeled(std::span<const Rank> process) const;
+  /// Every rank must have declared the same fields, since they are announced once for the group.
+  /// Collective.
+  /// @throws core::Error mismatch naming the first rank that differs
+  void check_alike() const;
+  /// @return `field` as an index
+  /// @throws core::Error invalid_argument if there is no such field or the local buffer has another
+  /// size
+  std::size_t check(int field, std::size_t bytes) const;
+
+  const std::string& stream() const noexcept { return stream_; }
+  /// As the other side is to see them.
+  std::span<const proto::Field> all() const noexcept { return fields_; }
+  std::span<const Target> targets() const noexcept { return targets_; }
+  const proto::Field& operator[](std::size_t i) const noexcept { return fields_[i]; }
+  std::size_t size() const noexcept { return fields_.size(); }
+
+private:
+  /// What the application passes for a field.
+  struct Data {
+    index_calc::Layout layout;
+    index_calc::LocalPart part;
+    FieldUpdate update;
+  };
+  Session* session_;
+  std::string stream_;
+  std::vector<proto::Field> fields_;
+  std::vector<Data> data_;       // || fields_
+  std::vector<Target> targets_;  // || fields_
+};
+
+}  // namespace tremula::client

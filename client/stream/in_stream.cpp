@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/stream/in_stream.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "client/session/wait.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error, core::expects;
+
+InStream::InStream(Session& session, const std::string& name)
+    : session_(session), fields_(session, name) {}
+
+InStream::~InStream() {
+  if (exchange_ == nullptr) return;
+  tell_server(Farewell::gave_up, "left without closing the stream");
+}
+
+int InStream::declare(proto::Field field, const FieldUpdate& update) {
+  expects(state_ == State::declaring, [&] {
+    return fmt::format(
+        "stream '{}': expected all fields to be declared "
+        "before the first step; found '{}' after it",
+        name(), field.name);
+  });
+  expects(!is_relabeled_, [&] {
+    return fmt::format(
+        "stream '{}': expected all fields to be declared before relabel; found '{}' "
+        "after it",
+        name(), field.name);
+  });
+  return fields_.declare(std::move(field), update);
+}
+
+void InStream::throw_no_producer(const wire::ToClient& found) const {
+  const auto& names = found.streams().names();
+  const auto& producer = found.described();
+  const std::string text =
+      found.has_described() ? fmt::format("group '{}', of which only {} of {} ranks are connected",
+                                          producer.group(), producer.connected(), producer.size())
+      : names.empty()       ? "no stream at this server"
+                            : fmt::format("only '{}'", fmt::join(names, "', '"));
+  throw Error(Errc::timed_out,
+              fmt::format("stream '{}': expected a producer to offer it within {} s; found {}; "
+                          "start the producer, check "
+                          "the name, or set timeout",
+                          name(), session_.config().timeout, text));
+}
+
+wire::Matched InStream::ask_server() {
+  wire::ToServer message;
+  auto& subscribe = *message.mutable_subscribe();
+  subscribe.set_stream(name());
+  for (const auto& field : fields_.all()) *subscribe.add_fields() = proto::encode(field);
+  for (const auto& offer : session_.offers()) *subscribe.add_offers() = offer;
+  try {
+    return session_.control().call(message, session_.deadline()).matched();
+  } catch (const Error& e) {
+    if (e.code() != Errc::timed_out) throw;
+  }
+  wire::ToServer give_up;
+  give_up.mutable_unsubscribe()->set_stream(name());
+  const auto reply = session_.control().call(give_up, session_.deadline());
+  throw_no_producer(reply);
+}
+
+void InStream::subscribe() {
+  fields_.check_alike();
+  const auto deadline = session_.deadline();
+  session_.control().report_waiting(name(), 0, "a producer");
+  const auto matched = from_bytes<wire::Matched>(
+      session_.from_root([&] { return to_bytes(ask_server()); }, deadline));
+  session_.control().report_waiting(name(), 0, "");
+  try {
+    link_ =
+        open_link(session_, matched, fields_.all(), transport::Side::consumer, fields_.targets());
+    statistics_.plan_seconds = link_.plan.seconds;
+    statistics_.transport = link_.transport;
+    session_.together([&] {  // staging may not fit into memory
+      exchange_ = std::make_unique<InExchange>(std::move(link_.plan), *link_.endpoint, link_.number,
+                                               link_.queue_depth, session_.copy_threads());
+    });
+  } catch (const Error& e) {
+    exchange_.reset();
+    link_.number = matched.link();
+    if (session_.rank() == 0) close_link(Farewell::of_all, e.what());
+    throw;
+  }
+  state_ = State::between_steps;
+}
+
+void InStream::throw_lost(const std::string& why) {
+  state_ = State::lost;
+  throw Error(Errc::peer_lost,
+              fmt::format("stream '{}', step {}: {}", name(), statistics_.steps, why));
+}
+
+template <class Poll>
+void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
+  Control& control = session_.control();
+  bool is_reported = false, is_lost = false;
+  std::optional<Control::LinkEnd> end;
+  core::Deadline grace = core::Deadline::after(0);
+  const auto check = [&] {
+    if (!is_reported) control.report_waiting(name(), link_.number, link_.peer_group);
+    is_reported = true;
+    if (end) {
+      is_lost = grace.expired();
+    } else if ((end = control.link_end(link_.number))) {
+      grace = core::Deadline::after(0.5);  // for what the producer sent before it died
+    }
+  };
+  const auto start = core::Deadline::Clock::now();
+  const auto finish = [&] {
+    statistics_.wait_seconds +=
+        core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
+    if (is_reported) control.report_waiting(name(), link_.number, "");
+  };
+  try {
+    const bool is_done = wait_for([&] { return is_lost ? Polled::done : polled(poll()); },
+                                  session_.step_deadline(), check)
+                             .second;
+    finish();
+    if (is_done && !is_lost) return;
+  } catch (const Error& e) {
+    finish();
+    if (e.code() != Errc::transport && e.code() != Errc::peer_lost) {
+      state_ = State::lost;  // what comes next cannot be trusted
+      throw;
+    }
+    // Perhaps because the producer died: the server knows within a moment.
+    const auto knows = [&] { return (end = control.link_end(link_.number)).has_value(); };
+    wait_for(knows, core::Deadline::after(2), [] {});
+    throw_lost(end ? end->why : fmt::format("producer group '{}': {}", link_.peer_group, e.what()));
+  }
+  if (is_lost) throw_lost(end->why);
+  throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: waited {} s for producer group "
+                                           "'{}' to {}; is it stuck? step_timeout "
+                                           "sets how long a step may take",
+                                           name(), statistics_.steps,
+                                           session_.config().step_timeout, link_.peer_group, what));
+}
+
+bool InStream::begin_step() {
+  expects(state_ != State::in_step, [&] {
+    return fmt::format("stream '{}': expected end_step before the next begin_step", name());
+  });
+  expects(state_ != State::closed, [&] {
+    return fmt::format("stream '{}' is closed: open it again for further steps", name());
+  });
+  if (state_ == State::ended) return false;
+  if (state_ == State::lost) throw_lost("the producer was lost before");
+  if (state_ == State::declaring) subscribe();
+  auto known = InExchange::State::nothing;
+  wait_for_producer(
+      [&] {  // all of the step, so that all its fields are here or none
+        known = exchange_->poll();
+        return known == InExchange::State::end || exchange_->is_complete();
+      },
+      "send the next step");
+  if (known != InExchange::State::end) {
+    state_ = State::in_step;
+    step_ = exchange_->step();
+    return true;
+  }
+  tell_producer();
+  state_ = State::ended;
+  report(true);
+  session_.control().send_counters();
+  return false;
+}
+
+void InStream::tell_producer() {
+  wait_for_producer([&] { return exchange_->is_told(); }, "take the credits");
+  try {
+    exchange_->leave();
+    wait_for([&] { return exchange_->is_told(); }, core::Deadline::after(1), [] {});
+  } catch (const Error& e) {  // the producer has gone meanwhile: it needs no word any more
+    session_.log().debug("client", fmt::format("leave stream={} error=\"{}\"", name(), e.what()));
+  }
+}
+
+std::uint64_t InStream::step() const {
+  expects(step_.has_value(),
+          [&] { return fmt::format("stream '{}': expected begin_step before step", name()); });
+  return *step_;
+}
+
+void InStream::get(int field, std::span<std::byte> local) {
+  expects(state_ == State::in_step,
+          [&] { return fmt::format("stream '{}': expected begin_step before get", name()); });
+  const std::size_t f = fields_.check(field, local.size());
+  const auto i = static_cast<std::size_t>(
+      std::find(link_.field.begin(), link_.field.end(), static_cast<int>(f)) - link_.field.begin());
+  exchange_->begin_again(i);
+  try {
+    auto moved = exchange_->moved();
+    wait_for_producer(
+        [&] {
+          if (exchange_->fetch_some(i, local)) return Polled::done;
+          const auto before = std::exchange(moved, exchange_->moved());
+          return before == moved ? Polled::nothing : Polled::moved;
+        },
+        "send the rest of the step");
+  } catch (...) {
+    exchange_->give_up_fetching();  // the buffer is the application's again
+    state_ = State::lost;           // what comes next may be what was asked for
+    throw;
+  }
+  try {
+    exchange_->tell_mismatch();
+  } catch (const Error& e) {  // of one value: the step and the stream are as they were
+    throw Error(e.code(), fmt::format("stream '{}', step {}, field '{}': {}", name(), step(),
+                                      fields_[f].name, e.what()));
+  }
+}
+
+void InStream::end_step() {
+  expects(state_ == State::in_step,
+          [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });
+  wait_for_producer([&] { return exchange_->can_finish_step(); }, "send the rest of the step");
+  exchange_->finish_step();
+  state_ = State::between_steps;
+  statistics_.steps = exchange_->steps();
+  statistics_.traffic = exchange_->traffic();
+  of_last_step_ = statistics_.since(before_step_);
+  before_step_ = statistics_;
+  report();
+}
+
+void InStream::close_link(Farewell farewell, const std::string& why) {
+  wire::ToServer message;
+  auto& close = *message.mutable_close_link();
+  close.set_link(link_.number);
+  close.set_of_rank(farewell == Farewell::finished);
+  close.set_gave_up(farewell == Farewell::gave_up);
+  close.set_why(why);
+  session_.control().call(message, core::Deadline::after(std::min(5.0, session_.config().timeout)));
+}
+
+void InStream::tell_server(Farewell farewell, const std::string& what) noexcept {
+  try {
+    close_link(farewell,
+               farewell == Farewell::gave_up
+                   ? fmt::format("rank {} of group '{}' {}", session_.rank(), session_.name(), what)
+                   : fmt::format("group '{}' {}", session_.name(), what));
+  } catch (const std::exception& e) {  // the producer's ranks know, or the server has gone
+    session_.log().warn("client", fmt::format("{} stream={} error=\"{}\"", what, name(), e.what()));
+  }
+}
+
+void InStream::close() {
+  expects(state_ != State::in_step,
+          [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
+  if (state_ == State::between_steps && session_.control().link_end(link_.number))
+    state_ = State::lost;
+  // Each rank for itself: one that has lost the stream would not come to an agreement.
+  const bool is_linked = exchange_ != nullptr;
+  std::exception_ptr failure;
+  try {
+    if (state_ == State::between_steps) tell_producer();
+  } catch (const Error&) {
+    failure = std::current_exception();
+    state_ = State::lost;
+  }
+  if (is_linked) {
+    report(true);
+    session_.control().send_counters();
+    if (state_ == State::lost)
+      tell_server(Farewell::gave_up, "closed the stream after an error");
+    else
+      tell_server(Farewell::finished, "closed the stream");
+  }
+  exchange_.reset();
+  link_.endpoint.reset();
+  if (link_.number != 0) session_.control().forget(name(), link_.number);
+  session_.plans().forget_idle();
+  state_ = State::closed;
+  if (failure) std::rethrow_exception(failure);
+}
+
+Statistics InStream::statistics() const { return statistics_; }
+
+Statistics InStream::step_statistics() const { return of_last_step_; }
+
+std::vector<PeerStatistics> InStream::peer_statistics() const {
+  std::vector<PeerStatistics> peers;
+  if (exchange_ == nullptr) return peers;
+  const auto& messages = exchange_->plan().messages;
+  for (std::size_t m = 0; m < messages.size(); ++m)
+    peers.push_back({link_.peer_group, messages[m].peer, exchange_->traffic(m)});
+  return peers;
+}
+
+void InStream::report(bool is_last) {
+  const auto now = core::Deadline::Clock::now();
+  if (!is_last && now < next_report_) return;
+  next_report_ = now + std::chrono::milliseconds(5);
+  wire::Counters counters;
+  counters.set_stream(name());
+  counters.set_link(link_.number);
+  counters.set_steps(statistics_.steps);
+  counters.set_packages(statistics_.traffic.packages);
+  counters.set_bytes(statistics_.traffic.bytes);
+  counters.set_wait_seconds(statistics_.wait_seconds);
+  counters.set_plan_seconds(statistics_.plan_seconds);
+  counters.set_copied_bytes(statistics_.traffic.copied_bytes);
+  counters.set_copy_seconds(statistics_.traffic.copy_seconds);
+  session_.control().report(counters);
+}
+
+}  // namespace tremula::client

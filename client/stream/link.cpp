@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/stream/link.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tremula::client {
+
+namespace {
+
+/// Every rank's address to the server, every peer's address back. A producer answers when it comes
+/// to its next step, a consumer at once.
+std::vector<transport::Address> exchange_addresses(Session& session, std::uint64_t link,
+                                                   transport::Side side,
+                                                   const transport::Endpoint& endpoint) {
+  const auto mine = session.group().allgather(endpoint.address(), session.deadline());
+  const auto deadline =
+      side == transport::Side::producer ? session.deadline() : session.step_deadline();
+  const auto reply = session.from_root(
+      [&] {
+        wire::ToServer message;
+        auto& out = *message.mutable_link_addresses();
+        out.set_link(link);
+        for (const auto& address : mine) out.add_addresses(address.data(), address.size());
+        session.control().call(message, session.deadline());
+        return to_bytes(session.control().take_addresses(link, deadline));
+      },
+      deadline);
+  const auto message = from_bytes<wire::LinkAddresses>(reply);
+  std::vector<transport::Address> theirs;
+  for (const std::string& address : message.addresses()) {
+    const auto view = std::as_bytes(std::span(address));
+    theirs.emplace_back(view.begin(), view.end());
+  }
+  return theirs;
+}
+
+}  // namespace
+
+Link open_link(Session& session, const wire::Matched& matched,
+               std::span<const proto::Field> declared, transport::Side side,
+               std::span<const Target> targets) {
+  Link link;
+  link.number = matched.link();
+  link.stream = matched.stream();
+  link.peer_group = matched.peer_group();
+  link.offer = matched.offer();
+  link.transport = link.offer.substr(0, link.offer.find('@'));
+  link.queue_depth = matched.queue_depth();
+  std::vector<Target> taken;  // || link.mine
+  session.together([&] {
+    link.endpoint = session.open_endpoint(link.offer, side);
+    link.theirs = proto::decode(matched.fields());
+    for (const auto& field : link.theirs) {
+      const auto it = std::find_if(declared.begin(), declared.end(),
+                                   [&](const proto::Field& f) { return f.name == field.name; });
+      core::expects(it != declared.end(), "server: matched a field that was not declared");
+      link.mine.push_back(*it);
+      link.field.push_back(static_cast<int>(it - declared.begin()));
+      if (!targets.empty())
+        taken.push_back(targets[static_cast<std::size_t>(it - declared.begin())]);
+    }
+    link.plan = plan_exchange(link.mine, link.theirs, side, session.rank(), session.size(),
+                              matched.peer_size(), session.plans(),
+                              {.algorithm = session.config().index_algorithm,
+                               .validate = session.config().validate_plans},
+                              taken);
+  });
+  const auto peers = exchange_addresses(session, link.number, side, *link.endpoint);
+  session.together([&] { link.endpoint->connect(peers, session.deadline()); });
+  session.log().info(
+      "client",
+      fmt::format("linked stream={} link={} peer={} transport={} ({}) packages={} bytes={} "
+                  "plan_seconds={:.6f} known_plans={}",
+                  link.stream, link.number, link.peer_group, link.transport, matched.why(),
+                  link.plan.messages.size(), link.plan.payload_bytes, link.plan.seconds,
+                  session.plans().hits()));
+  return link;
+}
+
+}  // namespace tremula::client

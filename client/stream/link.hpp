@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The two halves of a stream between one producer group and one consumer group meet.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/exchange/plan/exchange_plan.hpp"
+#include "client/session/session.hpp"
+
+namespace tremula::client {
+
+/// An open link: who is on the other side, and this rank's way to them.
+struct Link {
+  std::uint64_t number = 0;
+  std::string stream;
+  std::string peer_group;
+  std::string offer;      ///< what both sides agreed on, e.g. "ofi:shm@<host identity>"
+  std::string transport;  ///< the same for people: "ofi:shm"
+  int queue_depth = 1;
+  std::vector<proto::Field> mine, theirs;  ///< the link's fields in the consumer's order
+  std::vector<int> field;  ///< index of the link's field i among those the stream declared
+  std::unique_ptr<transport::Endpoint> endpoint;
+  ExchangePlan plan;
+};
+
+/// Exchanges addresses with the other side through the server, connects, and plans. Collective over
+/// both groups.
+/// @param declared  the fields of this rank's stream
+/// @param targets   || declared, of a consumer
+/// @throws core::Error on every rank if any rank of this group fails
+Link open_link(Session& session, const wire::Matched& matched,
+               std::span<const proto::Field> declared, transport::Side side,
+               std::span<const Target> targets = {});
+
+/// Bytes of a protobuf message, for Group and back.
+template <class Message>
+core::Bytes to_bytes(const Message& message) {
+  core::Bytes bytes(message.ByteSizeLong());
+  message.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()));
+  return bytes;
+}
+template <class Message>
+Message from_bytes(core::BytesView bytes) {
+  Message message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    throw core::Error(core::Errc::internal,
+                      "a message from rank 0 of the own group cannot be read");
+  return message;
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/stream/out_stream.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "client/session/wait.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error, core::expects;
+
+OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
+    : session_(session),
+      fields_(session, name),
+      config_(config),
+      progress_(config.progress, [this] { return make_progress(); }) {}
+
+OutStream::~OutStream() {
+  if (!is_announced_ || state_ == State::closed || session_.rank() != 0) return;
+  try {
+    for (const Open& open : links_)
+      close_link(open.link.number,
+                 fmt::format("group '{}' gave stream '{}' up after {} steps without closing it",
+                             session_.name(), name(), step_));
+    withdraw();
+  } catch (const std::exception& e) {
+    session_.log().warn("client", fmt::format("gave_up stream={} error=\"{}\"", name(), e.what()));
+  }
+}
+
+void OutStream::close_link(std::uint64_t link, const std::string& why, bool gave_up) {
+  wire::ToServer message;
+  message.mutable_close_link()->set_link(link);
+  message.mutable_close_link()->set_why(why);
+  message.mutable_close_link()->set_gave_up(gave_up);
+  session_.control().call(message, core::Deadline::after(1));
+}
+
+int OutStream::declare(proto::Field field) {
+  expects(state_ == State::declaring, [&] {
+    return fmt::format(
+        "stream '{}': expected all fields to be declared "
+        "before the first step; found '{}' after it",
+        name(), field.name);
+  });
+  return fields_.declare(std::move(field));
+}
+
+void OutStream::announce() {
+  fields_.check_alike();
+  session_.from_root(
+      [&] {
+        wire::ToServer message;
+        auto& announce = *message.mutable_announce();
+        announce.set_stream(name());
+        for (const auto& field : fields_.all()) *announce.add_fields() = proto::encode(field);
+        for (const auto& offer : session_.offers()) *announce.add_offers() = offer;
+        announce.set_queue_depth(config_.queue_depth);
+        session_.control().call(message, session_.deadline());
+        return core::Bytes{};
+      },
+      session_.deadline());
+  is_put_.resize(fields_.size());
+  is_announced_ = true;
+}
+
+void OutStream::withdraw() {
+  wire::ToServer message;
+  message.mutable_close_stream()->set_stream(name());
+  session_.control().call(message, core::Deadline::after(std::min(5.0, session_.config().timeout)));
+}
+
+wire::Membership OutStream::membership() {
+  Control& control = session_.control();
+  if (state_ == State::declaring) {
+    const int least = config_.wait_for_consumers;
+    control.report_waiting(name(), 0, "a consumer");
+    const int count = control.wait_for_matches(name(), least, session_.deadline());
+    control.report_waiting(name(), 0, "");
+    if (count < least)
+      throw Error(Errc::timed_out,
+                  fmt::format("stream '{}': expected {} consumer group(s) within {} s; {} came; "
+                              "start the consumer, or set wait_for_consumers or timeout",
+                              name(), least, session_.config().timeout, count));
+  }
+  wire::Membership membership;
+  for (auto& matched : control.take_matches(name())) *membership.add_joined() = std::move(matched);
+  membership.set_lost(lost_);
+  membership.set_links(static_cast<int>(links_.size()));
+  return membership;
+}
+
+OutStream::Admission OutStream::admit() {
+  // Rank 0 may come to a step much later than the others: it is data that they wait for.
+  const auto deadline = state_ == State::declaring ? session_.deadline() : session_.step_deadline();
+  const auto agreed = session_.size() == 1 ? membership()
+                                           : from_bytes<wire::Membership>(session_.from_root(
+                                                 [&] { return to_bytes(membership()); }, deadline));
+  lost_.clear();
+  int links = agreed.links();
+  for (const auto& matched : agreed.joined()) links += join(matched) ? 1 : 0;
+  return {.lost = agreed.lost().empty() ? std::exchange(lost_, {}) : agreed.lost(),
+          .is_enough = links >= config_.wait_for_consumers};
+}
+
+bool OutStream::join(const wire::Matched& matched) {
+  try {
+    Open open;
+    open.link = open_link(session_, matched, fields_.all(), transport::Side::producer);
+    ended_.plan_seconds += open.link.plan.seconds;
+    ended_.transport = open.link.transport;
+    session_.together([&] {  // staging may not fit into memory
+      open.exchange = std::make_unique<OutExchange>(std::move(open.link.plan), *open.link.endpoint,
+                                                    open.link.number, step_, open.link.queue_depth,
+                                                    session_.copy_threads());
+    });
+    const auto hold = progress_.hold();
+    links_.push_back(std::move(open));
+    return true;
+  } catch (const Error& e) {  // on every rank; it costs the producer nothing else
+    lost_ =
+        fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), e.what());
+    session_.log().warn("client", lost_);
+    if (session_.rank() != 0) return false;
+    try {
+      close_link(matched.link(), lost_);
+    } catch (const Error& gone) {
+      session_.log().warn(
+          "client", fmt::format("close_link link={} error=\"{}\"", matched.link(), gone.what()));
+    }
+  }
+  return false;
+}
+
+bool OutStream::has_ended(Open& open) {
+  if (open.exchange->has_left()) return true;
+  if (open.is_given_up) {
+    lost_ = fmt::format("consumer group '{}': {}", open.link.peer_group, open.failure);
+    return true;
+  }
+  const auto end = session_.control().link_end(open.link.number);
+  if (!end) return false;
+  if (end->lost) lost_ = end->why;
+  return true;
+}
+
+void OutStream::drop(std::size_t i) {
+  session_.log().info("client",
+                      fmt::format("unlinked stream={} link={} peer={} steps={} {}", name(),
+                                  links_[i].link.number, links_[i].link.peer_group, step_, lost_));
+  ended_.traffic += links_[i].exchange->traffic();
+  links_[i].exchange.reset();  // before its endpoint
+  links_.erase(links_.begin() + static_cast<std::ptrdiff_t>(i));
+  session_.plans().forget_idle();
+}
+
+void OutStream::drop_ended() {
+  const auto hold = progress_.hold();
+  make_progress();  // who has taken everything before it went needs nothing taken back
+  for (std::size_t i = 0; i < links_.size();)
+    if (has_ended(links_[i]))
+      drop(i);
+    else
+      ++i;
+}
+
+Error OutStream::failed(const Open& open) const {
+  return Error(Errc::transport,
+               fmt::format("stream '{}', step {}: the link to consumer group '{}' failed: {}",
+                           fields_.stream(), step_, open.link.peer_group, open.failure));
+}
+
+template <class Poll>
+void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
+  try {
+    wait_for_all(poll, what);
+  } catch (...) {
+    take_back();
+    throw;
+  }
+}
+
+template <class Poll>
+void OutStream::wait_for_all(Poll& poll, const std::string& what) {
+  const auto hold = progress_.hold();
+  const auto all_moved = [this] {
+    std::uint64_t sum = 0;
+    for (const Open& open : links_) sum += open.exchange->moved();
+    return sum;
+  };
+  auto moved = all_moved();
+  for (std::size_t i = 0; i < links_.size();) {
+    Open& open = links_[i];
+    bool is_alive = true, is_reported = false, is_done = false;
+    const auto check = [&] {
+      is_alive = !has_ended(open);
+      if (!is_reported) session_.control().report_waiting(name(), 0, open.link.peer_group);
+      is_reported = true;
+    };
+    const auto start = core::Deadline::Clock::now();
+    try {
+      if (open.failure.empty())
+        is_done = wait_for(
+                      [&] {
+                        make_progress();  // of all links: who is waited for may wait for another
+                        if (!is_alive || !open.failure.empty() || poll(*open.exchange))
+                          return Polled::done;
+                        const auto before = std::exchange(moved, all_moved());
+                        return before == moved ? Polled::nothing : Polled::moved;
+                      },
+                      session_.step_deadline(), check)
+                      .second;
+    } catch (const Error& e) {
+      open.failure = e.what();
+    }
+    if (!open.failure.empty()) {  // perhaps the consumer died: the server knows within a moment
+      is_alive = !wait_for([&] { return has_ended(open); }, core::Deadline::after(2), [] {}).second;
+      if (is_alive) throw failed(open);
+    }
+    wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
+    if (is_reported) session_.control().report_waiting(name(), 0, "");
+    if (is_alive && !is_done)
+      throw Error(
+          Errc::timed_out,
+          fmt::format("stream '{}', step {}: waited {} s for consumer group '{}' to {}; is it "
+                      "stuck? step_timeout sets how long a step may take",
+                      name(), step_, session_.config().step_timeout, open.link.peer_group, what));
+    if (is_alive && !open.exchange->has_left())
+      ++i;
+    else
+      drop(i);
+  }
+}
+
+void OutStream::begin_step() {
+  expects(state_ != State::in_step, [&] {
+    return fmt::format("stream '{}': expected end_step before the next begin_step", name());
+  });
+  expects(state_ != State::closed, [&] {
+    return fmt::format("stream '{}' is closed: open it again for further steps", name());
+  });
+  if (!is_announced_) announce();
+  drop_ended();
+  const auto [lost, is_enough] = admit();
+  if (!lost.empty() && !is_enough)
+    throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step_, lost));
+  state_ = State::between_steps;
+  wait_for_links([&](OutExchange& exchange) { return exchange.is_ready(step_); },
+                 "take an earlier step");
+  is_put_.assign(fields_.size(), false);
+  state_ = State::in_step;
+}
+
+std::uint64_t OutStream::put_async(int field, std::span<const std::byte> local) {
+  hand_over(field, local, true);
+  return step_;
+}
+
+void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_lend) {
+  expects(state_ == State::in_step,
+          [&] { return fmt::format("stream '{}': expected begin_step before put", name()); });
+  const std::size_t f = fields_.check(field, local.size());
+  expects(!is_put_[f], [&] {
+    return fmt::format("stream '{}', step {}: field '{}' was put twice", name(), step_,
+                       fields_[f].name);
+  });
+  const auto hold = progress_.hold();
+  for (Open& open : links_) {
+    if (!open.failure.empty()) continue;
+    try {
+      for (std::size_t i = 0; i < open.link.field.size(); ++i)
+        if (open.link.field[i] == field) open.exchange->put(step_, i, local, may_lend);
+    } catch (const Error& e) {
+      open.failure = e.what();  // the next wait judges it
+      session_.log().warn(
+          "client", fmt::format("put stream={} step={} error=\"{}\"", name(), step_, e.what()));
+    }
+  }
+  is_put_[f] = true;
+}
+
+bool OutStream::is_taken(std::uint64_t step) {
+  expects(step < step_, [&] {
+    return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
+                       step_, step);
+  });
+  drop_ended();
+  const auto hold = progress_.hold();
+  make_progress();
+  bool is_all = true;
+  for (Open& open : links_) {
+    if (open.exchange->has_credited(step + 1)) continue;
+    is_all = false;
+    if (open.failure.empty()) continue;
+    // Perhaps the consumer died: the server knows within a moment, and the next call drops it.
+    if (!wait_for([&] { return has_ended(open); }, core::Deadline::after(2), [] {}).second)
+      throw failed(open);
+  }
+  return is_all;
+}
+
+void OutStream::wait_taken(std::uint64_t step) {
+  expects(step < step_, [&] {
+    return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
+                       step_, step);
+  });
+  drop_ended();
+  wait_for_links([&](OutExchange& exchange) { return exchange.has_credited(step + 1); },
+                 "take a step");
+}
+
+void OutStream::end_step() {
+  expects(state_ == State::in_step,
+          [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });
+  for (std::size_t f = 0; f < fields_.size(); ++f)
+    expects(is_put_[f], [&] {
+      return fmt::format("stream '{}', step {}: expected every field to be put; '{}' is missing",
+                         name(), step_, fields_[f].name);
+    });
+  for (Open& open : links_) {
+    const auto hold = progress_.hold();
+    if (!open.failure.empty()) continue;
+    try {
+      open.exchange->send(step_);
+    } catch (const Error& e) {
+      open.failure = e.what();  // the next wait judges it
+      session_.log().warn(
+          "client", fmt::format("send stream={} step={} error=\"{}\"", name(), step_, e.what()));
+    }
+  }
+  ++step_;
+  state_ = State::between_steps;
+  if (config_.queue_depth == 0)
+    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_); },
+                   "take the step");
+  report();
+  const Statistics now = statistics();
+  of_last_step_ = now.since(before_step_);
+  before_step_ = now;
+  progress_.wake();
+}
+
+void OutStream::take_back() noexcept {
+  const auto hold = progress_.hold();
+  for (Open& open : links_) {
+    if (open.exchange->has_credited(step_)) continue;
+    open.exchange->take_back();
+    if (config_.queue_depth > 0 || !open.failure.empty()) continue;
+    try {
+      open.failure = fmt::format("rank {} of group '{}' took a step back before it was taken",
+                                 session_.rank(), session_.name());
+      open.is_given_up = true;
+      close_link(open.link.number, open.failure, /*gave_up=*/true);
+    } catch (const std::exception& e) {
+      session_.log().warn("client",
+                          fmt::format("take_back stream={} error=\"{}\"", name(), e.what()));
+    }
+  }
+}
+
+bool OutStream::make_progress() noexcept {
+  bool is_idle = true;
+  for (Open& open : links_) {
+    try {
+      is_idle = (!open.failure.empty() || open.exchange->is_idle()) && is_idle;
+    } catch (const std::exception& e) {
+      open.failure = e.what();  // the next wait judges it
+    }
+  }
+  return !is_idle;
+}
+
+void OutStream::close() {
+  expects(state_ != State::in_step,
+          [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
+  if (state_ == State::closed) return;
+  if (!is_announced_) {  // nobody was ever told of it
+    state_ = State::closed;
+    return;
+  }
+  std::string lost;
+  if (state_ == State::between_steps) {
+    lost = admit().lost;  // a consumer that has just come learns that the stream ends
+    // No rank says that the stream has ended before every rank has come to its end; while it waits
+    // for the others, nothing of its own may be on the way.
+    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_); },
+                   "take the last steps");
+    session_.together([] {}, session_.step_deadline());
+    {
+      const auto hold = progress_.hold();
+      for (Open& open : links_) open.exchange->send_end(step_);
+    }
+    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_ + 1); },
+                   "take the end");
+    const auto hold = progress_.hold();
+    while (!links_.empty()) drop(0);
+  }
+  state_ = State::closed;
+  report(true);
+  session_.control().send_counters();
+  session_.control().forget(name(), 0);
+  // The server hears of the end when every rank has delivered everything.
+  if (lost.empty()) lost = lost_;
+  std::string told;
+  try {
+    session_.together(
+        [&] {
+          if (!lost.empty() && config_.wait_for_consumers > 0) throw Error(Errc::peer_lost, lost);
+        },
+        session_.step_deadline());
+  } catch (const Error& e) {
+    if (e.code() != Errc::peer_lost) throw;
+    told = e.what();
+  }
+  session_.from_root(
+      [&] {
+        try {
+          withdraw();
+        } catch (const Error& e) {  // nothing is lost: every consumer has everything
+          session_.log().warn("client",
+                              fmt::format("close stream={} error=\"{}\"", name(), e.what()));
+        }
+        return core::Bytes{};
+      },
+      session_.deadline());
+  if (!told.empty())
+    throw Error(Errc::peer_lost, fmt::format("stream '{}', close: {}", name(), told));
+}
+
+Statistics OutStream::statistics() {
+  const auto hold = progress_.hold();
+  Statistics s = ended_;
+  s.steps = step_;
+  s.wait_seconds = wait_seconds_;
+  for (const Open& open : links_) s.traffic += open.exchange->traffic();
+  return s;
+}
+
+Statistics OutStream::step_statistics() const { return of_last_step_; }
+
+std::vector<PeerStatistics> OutStream::peer_statistics() {
+  const auto hold = progress_.hold();
+  std::vector<PeerStatistics> peers;
+  for (const Open& open : links_) {
+    const auto& messages = open.exchange->plan().messages;
+    for (std::size_t m = 0; m < messages.size(); ++m)
+      peers.push_back({open.link.peer_group, messages[m].peer, open.exchange->traffic(m)});
+  }
+  return peers;
+}
+
+void OutStream::report(bool is_last) {
+  const auto now = core::Deadline::Clock::now();
+  if (!is_last && now < next_report_) return;
+  next_report_ = now + std::chrono::milliseconds(5);
+  const Statistics s = statistics();
+  wire::Counters counters;
+  counters.set_stream(name());
+  counters.set_steps(s.steps);
+  counters.set_packages(s.traffic.packages);
+  counters.set_bytes(s.traffic.bytes);
+  counters.set_wait_seconds(s.wait_seconds);
+  counters.set_plan_seconds(s.plan_seconds);
+  counters.set_copied_bytes(s.traffic.copied_bytes);
+  counters.set_copy_seconds(s.traffic.copy_seconds);
+  counters.set_wire_seconds(s.traffic.wire_seconds);
+  session_.control().report(counters);
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/stream/declared_fields.hpp"
+#include "client/stream/link.hpp"
+#include "client/exchange/out_exchange.hpp"
+#include "client/exchange/statistics.hpp"
+
+namespace tremula::client {
+
+/// The producer's end of a stream on one rank: one link for each consumer group that has joined.
+/// What an application may rely on stands in tremula.h. All calls are collective over the group.
+class OutStream {
+public:
+  OutStream(Session& session, const std::string& name, const OutConfig& config);
+  /// A stream that is neither closed nor lost is given up: the server tells its consumers.
+  ~OutStream();
+
+  /// @return the field's index
+  int declare(proto::Field field);
+  void begin_step();
+  void put(int field, std::span<const std::byte> local) { hand_over(field, local, false); }
+  /// @return number of the step: `local` stays as it is until is_taken() says so or wait_taken()
+  /// returns
+  std::uint64_t put_async(int field, std::span<const std::byte> local);
+  void end_step();
+  /// True when nobody needs any longer what was put into `step` and the steps before it.
+  bool is_taken(std::uint64_t step);
+  void wait_taken(std::uint64_t step);
+  void close();
+  Statistics statistics();
+  /// Of the step ended last; what a message took on the wire belongs to the step in which it was
+  /// known.
+  Statistics step_statistics() const;
+  /// Of all links that are open, each in the order of its schedule.
+  std::vector<PeerStatistics> peer_statistics();
+
+private:
+  enum class State { declaring, between_steps, in_step, closed };
+  struct Open {
+    Link link;
+    std::unique_ptr<OutExchange> exchange;  // uses link.endpoint: destroyed first
+    std::string failure;                    // of a send
+    bool is_given_up = false;               // by this side
+  };
+
+  void hand_over(int field, std::span<const std::byte> local, bool may_lend);
+  void announce();
+  void withdraw();
+  /// The same on all ranks, as rank 0 knows it.
+  struct Admission {
+    std::string lost;        ///< why a consumer is gone; empty if none is
+    bool is_enough = false;  ///< as many consumers are left as the stream needs
+  };
+  /// Opens the links to consumers that have come.
+  Admission admit();
+  wire::Membership membership();
+  /// @return whether the link is open, the same on all ranks
+  bool join(const wire::Matched& matched);
+  /// Waits until `poll(exchange)` is true for every link that is alive; links that end are dropped.
+  /// If that fails, what was lent is the application's again all the same.
+  template <class Poll>
+  void wait_for_links(Poll&& poll, const std::string& what);
+  template <class Poll>
+  void wait_for_all(Poll& poll, const std::string& what);
+  core::Error failed(const Open& open) const;
+  /// From all consumers that have not taken everything. Without staging they lose the link by that.
+  void take_back() noexcept;
+  void close_link(std::uint64_t link, const std::string& why, bool gave_up = false);
+  /// True when the link has ended; says why in lost_ if it was not in order.
+  bool has_ended(Open& open);
+  void drop(std::size_t i);
+  void drop_ended();
+  /// Tells the server, now and then, how far this rank has come.
+  void report(bool is_last = false);
+  /// Moves all links on: true while one has something under way. What fails is filed in its link.
+  bool make_progress() noexcept;
+  const std::string& name() const noexcept { return fields_.stream(); }
+
+  Session& session_;
+  DeclaredFields fields_;
+  OutConfig config_;
+  State state_ = State::declaring;
+  bool is_announced_ = false;
+  std::vector<bool> is_put_;  // parallel to fields_
+  std::vector<Open> links_;
+  std::uint64_t step_ = 0;
+  std::string lost_;  // why a consumer is gone, until rank 0 has told the group
+  Statistics ended_;  // of links that are no more
+  Statistics before_step_, of_last_step_;
+  double wait_seconds_ = 0;
+  core::Deadline::Clock::time_point next_report_;
+  ProgressThread progress_;  // last: its thread uses links_; held by all that touches an exchange
+};
+
+}  // namespace tremula::client

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The blocks of one coordinate, one after the other; private to this room.
+#include <algorithm>
+#include <limits>
+
+#include "index_calc/layout/distribution.hpp"
+
+namespace tremula::index_calc {
+
+/// No element has this index.
+inline constexpr Index beyond = std::numeric_limits<Index>::max();
+
+/// a * b for a, b >= 0; `beyond` if that exceeds 63 bits.
+inline Index saturating_product(Index a, Index b) noexcept {
+  Index result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? beyond : result;
+}
+
+/// Where the walk is: the block is [begin, end), its first element has local index `local`. begin
+/// == extent behind the last block.
+struct Block {
+  Index begin = 0, end = 0, local = 0;
+};
+
+/// @pre the distribution has source 0
+class DealtBlocks : public Block {
+public:
+  DealtBlocks(const BlockCyclic& d, Index turn)
+      : extent_(d.extent),
+        block_(d.block),
+        round_(saturating_product(d.block, d.grid)),
+        gap_(saturating_product(d.block, d.grid - 1)) {
+    end = std::min(d.block - d.cut, extent_);
+    if (turn > 0) move_on(saturating_product(d.block, turn - 1));
+  }
+  bool is_at_end() const { return begin == extent_; }
+  /// False for a block that is cut at the begin or the end of the extent.
+  bool is_whole() const { return end - begin == block_; }
+  void next() {
+    local += end - begin;
+    move_on(gap_);
+  }
+  /// How many whole blocks of this coordinate lie in the `room` elements behind this block. Divides
+  /// only if some do.
+  Index whole_blocks_within(Index room) const {
+    room = std::min(room, extent_ - end);
+    return room < round_ ? 0 : room / round_;
+  }
+  /// @pre that many whole blocks follow
+  void skip(Index blocks) {
+    if (blocks == 0) return;
+    local += end - begin + (blocks - 1) * block_;
+    end += blocks * round_;
+    begin = end - block_;
+  }
+
+private:
+  /// To the block that begins so far behind this one.
+  void move_on(Index gap) {
+    begin = extent_ - end <= gap ? extent_ : end + gap;
+    end = begin + std::min(block_, extent_ - begin);
+  }
+  Index extent_, block_, round_;
+  Index gap_;  ///< from one block to the next: not round_ - block_ where that is saturated
+};
+
+/// Refers to the distribution.
+class SplitsBlocks : public Block {
+public:
+  SplitsBlocks(const Splits& d, Index coordinate) : d_(d), coordinate_(coordinate) { find_from(0); }
+  bool is_at_end() const { return interval_ == d_.owner.size(); }
+  void next() {
+    local += end - begin;
+    find_from(interval_ + 1);
+  }
+
+private:
+  void find_from(std::size_t interval) {
+    interval_ = interval;
+    while (!is_at_end() && d_.owner[interval_] != coordinate_) ++interval_;
+    begin = d_.bounds[interval_];
+    end = is_at_end() ? begin : d_.bounds[interval_ + 1];
+  }
+
+  const Splits& d_;
+  Index coordinate_;
+  std::size_t interval_ = 0;
+};
+
+inline DealtBlocks blocks_of(const BlockCyclic& d, Index turn) { return {d, turn}; }
+inline SplitsBlocks blocks_of(const Splits& d, Index coordinate) { return {d, coordinate}; }
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A whole array: one distribution per dimension, how ranks number the grid, how a rank stores its
+// part.
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+#include "index_calc/layout/distribution.hpp"
+
+namespace tremula::index_calc {
+
+using core::Rank;
+
+inline constexpr std::size_t max_dimensions = 8;
+
+/// In which order the cells of something with several dimensions are numbered: `row` = last
+/// dimension fastest (C), `column` = first dimension fastest (Fortran).
+enum class Order { row, column };
+
+/// The dimension that is numbered as the k-th fastest one, k = 0 .. dimensions - 1.
+constexpr std::size_t kth_fastest(Order order, std::size_t dimensions, std::size_t k) noexcept {
+  return order == Order::row ? dimensions - 1 - k : k;
+}
+
+/// `count` consecutive ranks from `first` on.
+struct RankRange {
+  Rank first = 0;
+  Rank count = 0;
+  friend bool operator==(const RankRange&, const RankRange&) = default;
+};
+
+/// Who owns what and how each owner stores its part. A value: compare, copy, send.
+///
+/// Text form (CLI, config, logs, error messages), dimension 0 first:
+///
+///     shape=10000x10000 grid=4x4 block=30x50 [source=0x0] [cut=0x0] [ranks=row|column]
+///                       [store=row|column] [ghost=1x1] [leading=N] [members=0-3/7]
+///     shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45
+///
+/// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without
+/// block and without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes
+/// bounds, `owners1=` the owner of each interval; without owners, interval i belongs to coordinate
+/// i. Keys may come in any order, each once.
+struct Layout {
+  std::vector<Distribution> dims;    ///< shape: [dimension], 1 to max_dimensions
+  Order rank_order = Order::row;     ///< how ranks number the process grid
+  Order storage_order = Order::row;  ///< how one rank stores its local part
+  std::vector<Index>
+      ghost;  ///< cells around the local part on both sides; empty = none; shape: [dimension]
+  Index leading = 0;  ///< allocated cells along the fastest dimension; 0 = as many as are needed
+  std::vector<RankRange>
+      members;  ///< group ranks that take part, in grid order; empty = 0 .. rank_count()-1
+
+  /// The inverse of to_string. The result is validated.
+  /// @throws LayoutError with the position of the mistake, what was expected there and what was
+  /// found; core::Error invalid_argument if the parts do not fit together
+  static Layout parse(std::string_view text);
+
+  /// From a ScaLAPACK descriptor of a dense matrix: desc = {1, ctxt, m, n, mb, nb, rsrc, csrc,
+  /// lld}, on a `rows` x `columns` BLACS grid numbered in `rank_order`. Storage is column-major,
+  /// leading = lld.
+  /// @throws core::Error invalid_argument if desc[0] is not 1 or a value is out of range
+  static Layout from_scalapack(std::span<const int, 9> desc, int rows, int columns,
+                               Order rank_order = Order::row);
+
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+/// Why a text is no layout. what() says it with the text around the mistake, in one line; the parts
+/// are for those who show the text themselves.
+class LayoutError : public core::Error {
+public:
+  LayoutError(std::size_t position, const std::string& complaint, const std::string& around)
+      : core::Error(core::Errc::invalid_argument, "layout, position " + std::to_string(position) +
+                                                      ": " + complaint + " in " + around),
+        position_(position),
+        complaint_(complaint) {}
+  /// 0-based character of the text.
+  std::size_t position() const noexcept { return position_; }
+  /// "expected ..., found ..."
+  const std::string& complaint() const noexcept { return complaint_; }
+
+private:
+  std::size_t position_;
+  std::string complaint_;
+};
+
+/// Shortest text that Layout::parse reads back to an equal value.
+std::string to_string(const Layout& layout);
+
+/// @throws core::Error invalid_argument naming the broken condition (also when the number of
+/// elements or the
+///         grid exceeds 63 / 31 bits)
+void validate(const Layout& layout);
+
+/// As validate, and also that a group of `group_size` ranks fits: without `members` the grid has
+/// exactly group_size cells, with `members` every member is a rank of the group.
+/// @throws core::Error invalid_argument with both numbers and what to do
+void validate_for_group(const Layout& layout, Rank group_size);
+
+/// Both are valid and of one shape.
+/// @throws core::Error as validate, and mismatch naming both
+void validate_pair(const Layout& mine, const Layout& theirs);
+
+/// Bytes of the whole array.
+/// @throws core::Error invalid_argument if they exceed 63 bits
+Index bytes_of(const Layout& layout, std::size_t element_bytes);
+
+/// What the value itself takes in memory: Splits and members can be long.
+std::size_t memory_bytes(const Layout& layout) noexcept;
+
+/// Cells of the process grid = ranks that take part.
+Rank rank_count(const Layout& layout) noexcept;
+/// Global extents. Shape: [dimension].
+std::vector<Index> shape(const Layout& layout);
+
+/// The group ranks that take part, in grid order. Shape: [rank_count]
+std::vector<Rank> ranks_of(const Layout& layout);
+
+/// Position of one rank in the process grid. Entries beyond the layout's dimensions are 0.
+using GridCoords = std::array<GridCoord, max_dimensions>;
+
+/// Where group rank `rank` sits in the grid; empty for a rank that takes no part.
+std::optional<GridCoords> coords_of(const Layout& layout, Rank rank);
+/// The group rank at `coords`. The inverse of coords_of.
+Rank rank_at(const Layout& layout, const GridCoords& coords);
+
+/// How one rank stores its part. Entries beyond the layout's dimensions are 0.
+struct LocalPart {
+  std::size_t dimensions = 0;
+  std::array<Index, max_dimensions> extent{};  ///< owned elements along each dimension
+  std::array<Index, max_dimensions> stride{};  ///< elements between neighbours along each dimension
+  Index first = 0;      ///< element offset of the first owned element (ghost cells before it)
+  Index elements = 0;   ///< owned elements
+  Index allocated = 0;  ///< elements the buffer must have, ghost and leading included
+};
+
+/// The part of group rank `rank`; all zero for a rank that takes no part, strides and allocated
+/// zero for one that owns no element.
+/// @throws core::Error invalid_argument if `leading` is smaller than the rank needs
+LocalPart local_part(const Layout& layout, Rank rank);
+
+/// Of all that the other side must know: distributions, both orders, members; not ghost and
+/// leading, which only the owner's memory knows. Equal layouts have equal fingerprints on every
+/// machine.
+std::uint64_t fingerprint(const Layout& layout);
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text form of a layout. Every complaint names the 0-based character it is about.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <limits>
+#include <map>
+
+#include "index_calc/layout/layout.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+/// A number and where it stands.
+struct Number {
+  Index value = 0;
+  std::size_t at = 0;
+};
+
+/// One `key=value`. `key` without the dimension that may follow it.
+struct Entry {
+  std::string_view key;
+  std::optional<std::size_t> dimension;
+  std::size_t at = 0;  ///< of the key
+  std::string_view value;
+  std::size_t value_at = 0;  ///< of the value
+};
+
+constexpr std::string_view keys_of_layouts =
+    "one of shape grid block source cut ranks store ghost leading members, or block, splits or "
+    "owners "
+    "followed by the "
+    "number of a dimension";
+
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// `word` as one would quote it in a complaint: a long one only with its beginning.
+std::string quoted(std::string_view word) {
+  constexpr std::size_t most = 60;
+  return word.size() <= most ? fmt::format("\"{}\"", word)
+                             : fmt::format("\"{}...\"", word.substr(0, most));
+}
+
+class Parser {
+public:
+  explicit Parser(std::string_view text) : text_(text) { split(); }
+
+  Layout layout() {
+    Layout result;
+    const std::vector<Number> shape = list(required("shape"), 'x');
+    if (shape.size() > max_dimensions)
+      fail(shape[max_dimensions].at, fmt::format("at most {} dimensions", max_dimensions),
+           "one more");
+    dimensions_ = shape.size();
+    check_product(shape, std::numeric_limits<Index>::max(), "at most 2^63 - 1 elements");
+    const std::vector<Number> grid = per_dimension(required("grid"), 1);
+    check_product(grid, std::numeric_limits<Rank>::max(), "at most 2^31 - 1 ranks in the grid");
+    for (std::size_t d = 0; d < dimensions_; ++d)
+      result.dims.push_back(distribution(d, shape[d], grid[d].value));
+    for (const Entry& e : entries_)
+      if (e.dimension && *e.dimension >= dimensions_)
+        fail(e.at, fmt::format("a dimension from 0 to {}", dimensions_ - 1), e.key, *e.dimension);
+    begin_of_dealing("source", &BlockCyclic::source, &BlockCyclic::grid, result);
+    begin_of_dealing("cut", &BlockCyclic::cut, &BlockCyclic::block, result);
+    result.rank_order = order("ranks");
+    result.storage_order = order("store");
+    if (const Entry* e = find("ghost"))
+      for (const Number& n : per_dimension(*e, 0)) result.ghost.push_back(n.value);
+    if (const Entry* e = find("leading")) result.leading = whole(*e, 1).value;
+    if (const Entry* e = find("members")) members(*e, result);
+    validate(result);
+    return result;
+  }
+
+private:
+  [[noreturn]] void fail(std::size_t at, std::string_view expected, std::string_view found) const {
+    throw LayoutError(at, fmt::format("expected {}, found {}", expected, found), around(at));
+  }
+  [[noreturn]] void fail(std::size_t at, std::string_view expected, std::string_view key,
+                         std::size_t dimension) const {
+    fail(at, expected, fmt::format("\"{}{}\"", key, dimension));
+  }
+  /// The text, or of a long one what surrounds `at`.
+  std::string around(std::size_t at) const {
+    constexpr std::size_t reach = 100;
+    if (text_.size() <= 2 * reach) return fmt::format("\"{}\"", text_);
+    const std::size_t begin = at < reach ? 0 : at - reach;
+    return fmt::format("\"{}{}{}\"", begin > 0 ? "..." : "", text_.substr(begin, 2 * reach),
+                       begin + 2 * reach < text_.size() ? "..." : "");
+  }
+  /// What stands at `at`, as one would name it in a complaint.
+  std::string found_at(std::size_t at) const {
+    if (at >= text_.size()) return "the end of the text";
+    std::size_t end = at;
+    while (end < text_.size() && !is_space(text_[end])) ++end;
+    return end == at ? std::string("a space") : quoted(text_.substr(at, end - at));
+  }
+
+  void split() {
+    for (std::size_t i = 0; i < text_.size();) {
+      if (is_space(text_[i])) {
+        ++i;
+        continue;
+      }
+      std::size_t end = i;
+      while (end < text_.size() && !is_space(text_[end])) ++end;
+      add_entry(i, text_.substr(i, end - i));
+      i = end;
+    }
+  }
+
+  void add_entry(std::size_t at, std::string_view word) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos) fail(at, "key=value", quoted(word));
+    Entry e{.key = word.substr(0, equals),
+            .dimension = std::nullopt,
+            .at = at,
+            .value = word.substr(equals + 1),
+            .value_at = at + equals + 1};
+    if (!e.key.empty() && is_digit(e.key.back())) {
+      e.dimension = static_cast<std::size_t>(e.key.back() - '0');
+      e.key.remove_suffix(1);
+    }
+    constexpr std::string_view whole_keys[] = {"shape", "grid",  "block", "source",  "cut",
+                                               "ranks", "store", "ghost", "leading", "members"};
+    constexpr std::string_view dimension_keys[] = {"block", "splits", "owners"};
+    const bool known =
+        e.dimension ? std::count(std::begin(dimension_keys), std::end(dimension_keys), e.key) != 0
+                    : std::count(std::begin(whole_keys), std::end(whole_keys), e.key) != 0;
+    if (!known) fail(at, keys_of_layouts, quoted(word.substr(0, equals)));
+    if (find(e.key, e.dimension))
+      fail(at, "every key once", quoted(word.substr(0, equals)) + " again");
+    entries_.push_back(e);
+  }
+
+  const Entry* find(std::string_view key,
+                    std::optional<std::size_t> dimension = std::nullopt) const {
+    for (const Entry& e : entries_)
+      if (e.key == key && e.dimension == dimension) return &e;
+    return nullptr;
+  }
+  const Entry& required(std::string_view key) const {
+    if (const Entry* e = find(key)) return *e;
+    fail(text_.size(), fmt::format("{}=", key), "the end of the text");
+  }
+
+  /// Reads digits from `at` on and moves `at` behind them.
+  Number number(std::size_t& at, std::size_t end) const {
+    Number n{.value = 0, .at = at};
+    const auto [stop, error] = std::from_chars(text_.data() + at, text_.data() + end, n.value);
+    if (error == std::errc::result_out_of_range) fail(at, "a number below 2^63", found_at(at));
+    if (error != std::errc{} || !is_digit(text_[at])) fail(at, "a number", found_at(at));
+    at = static_cast<std::size_t>(stop - text_.data());
+    return n;
+  }
+
+  std::vector<Number> list(const Entry& e, char separator) const {
+    std::vector<Number> result;
+    std::size_t at = e.value_at;
+    const std::size_t end = e.value_at + e.value.size();
+    for (;; ++at) {
+      result.push_back(number(at, end));
+      if (at == end) return result;
+      if (text_[at] != separator) fail(at, fmt::format("'{}' or a space", separator), found_at(at));
+    }
+  }
+
+  std::vector<Number> per_dimension(const Entry& e, Index least) const {
+    const std::vector<Number> result = list(e, 'x');
+    if (result.size() != dimensions_)
+      fail(e.value_at, fmt::format("{} numbers, as many as shape has", dimensions_),
+           fmt::format("{} in {}", result.size(), quoted(e.value)));
+    for (const Number& n : result) at_least(n, least);
+    return result;
+  }
+
+  Number whole(const Entry& e, Index least) const {
+    std::size_t at = e.value_at;
+    const Number n = number(at, e.value_at + e.value.size());
+    if (at != e.value_at + e.value.size()) fail(at, "a space", found_at(at));
+    at_least(n, least);
+    return n;
+  }
+
+  void at_least(const Number& n, Index least) const {
+    if (n.value < least)
+      fail(n.at, fmt::format("a number of at least {}", least), fmt::format("{}", n.value));
+  }
+
+  void check_product(const std::vector<Number>& factors, Index most,
+                     std::string_view expected) const {
+    if (std::any_of(factors.begin(), factors.end(), [](const Number& n) { return n.value == 0; }))
+      return;
+    Index product = 1;
+    for (const Number& n : factors)
+      if (__builtin_mul_overflow(product, n.value, &product) || product > most)
+        fail(n.at, expected, "more");
+  }
+
+  Order order(std::string_view key) const {
+    const Entry* e = find(key);
+    if (e == nullptr || e->value == "row") return Order::row;
+    if (e->value == "column") return Order::column;
+    fail(e->value_at, "row or column", found_at(e->value_at));
+  }
+
+  Distribution distribution(std::size_t d, const Number& extent, Index grid) const {
+    const Entry *one_block = find("block", d), *all_blocks = find("block"),
+                *bounds = find("splits", d), *owners = find("owners", d);
+    if (bounds != nullptr) {
+      for (const Entry* block : {one_block, all_blocks})
+        if (block != nullptr)
+          fail(block->at, fmt::format("no block for dimension {}, which has splits{}=", d, d),
+               found_at(block->at));
+      return splits(d, *bounds, owners, extent, grid);
+    }
+    if (owners != nullptr)
+      fail(owners->at, fmt::format("splits{}= beside it", d), fmt::format("owners{}= alone", d));
+    if (one_block != nullptr && all_blocks != nullptr)
+      fail(std::max(one_block->at, all_blocks->at), fmt::format("one block for dimension {}", d),
+           "a second one");
+    Index block = plain_block(extent.value, grid);
+    if (one_block != nullptr) block = whole(*one_block, 1).value;
+    if (all_blocks != nullptr) block = per_dimension(*all_blocks, 1)[d].value;
+    return BlockCyclic{.extent = extent.value, .block = block, .grid = grid, .source = 0};
+  }
+
+  Splits splits(std::size_t d, const Entry& bounds, const Entry* owners, const Number& extent,
+                Index grid) const {
+    Splits result{.bounds = {}, .owner = {}, .grid = grid};
+    const std::vector<Number> marks = list(bounds, '/');
+    if (marks.front().value != 0)
+      fail(marks.front().at, "bounds that begin with 0", std::to_string(marks.front().value));
+    for (const Number& n : marks) {
+      if (!result.bounds.empty() && n.value <= result.bounds.back())
+        fail(n.at, fmt::format("a bound above {}", result.bounds.back()), std::to_string(n.value));
+      result.bounds.push_back(n.value);
+    }
+    if (marks.back().value != extent.value)
+      fail(marks.back().at,
+           fmt::format("a last bound of {}, the shape of dimension {}", extent.value, d),
+           std::to_string(marks.back().value));
+    const std::size_t intervals = marks.size() - 1;
+    if (owners == nullptr) {
+      if (static_cast<Index>(intervals) > grid)
+        fail(bounds.value_at,
+             fmt::format("owners{}=, or at most {} intervals, one for each coordinate", d, grid),
+             fmt::format("{} intervals", intervals));
+      for (std::size_t i = 0; i < intervals; ++i) result.owner.push_back(static_cast<Index>(i));
+      return result;
+    }
+    const std::vector<Number> names = list(*owners, '/');
+    if (names.size() != intervals)
+      fail(owners->value_at,
+           fmt::format("{} owners, one for each interval of splits{}=", intervals, d),
+           std::to_string(names.size()));
+    for (const Number& n : names) {
+      if (n.value >= grid)
+        fail(n.at, fmt::format("an owner from 0 to {}", grid - 1), std::to_string(n.value));
+      result.owner.push_back(n.value);
+    }
+    return result;
+  }
+
+  /// Reads `value`, which is below `end`, of the dealt dimensions.
+  void begin_of_dealing(std::string_view key, Index BlockCyclic::*value, Index BlockCyclic::*end,
+                        Layout& result) const {
+    const Entry* e = find(key);
+    if (e == nullptr) return;
+    const std::vector<Number> numbers = per_dimension(*e, 0);
+    for (std::size_t d = 0; d < dimensions_; ++d) {
+      auto* dealt = std::get_if<BlockCyclic>(&result.dims[d]);
+      const Index most = dealt != nullptr ? dealt->*end - 1 : 0;
+      if (numbers[d].value > most)
+        fail(numbers[d].at,
+             dealt != nullptr ? fmt::format("a {} from 0 to {}", key, most)
+                              : fmt::format("{} 0 for dimension {}, which has splits", key, d),
+             std::to_string(numbers[d].value));
+      if (dealt != nullptr) dealt->*value = numbers[d].value;
+    }
+  }
+
+  void members(const Entry& e, Layout& result) const {
+    constexpr Index most = std::numeric_limits<Rank>::max();
+    std::size_t at = e.value_at;
+    const std::size_t end = e.value_at + e.value.size();
+    const auto rank = [&] {
+      const Number n = number(at, end);
+      if (n.value >= most) fail(n.at, "a rank below 2^31 - 1", std::to_string(n.value));
+      return n;
+    };
+    Index count = 0;
+    std::map<Index, Index> seen;  // from the first to the last rank of each range
+    for (;; ++at) {
+      const Number first = rank();
+      Number last = first;
+      if (at != end && text_[at] == '-') {
+        ++at;
+        last = rank();
+        if (last.value < first.value)
+          fail(last.at, fmt::format("a last rank of at least {}", first.value),
+               std::to_string(last.value));
+      }
+      const auto next = seen.upper_bound(last.value);
+      if (next != seen.begin() && std::prev(next)->second >= first.value)
+        fail(first.at, "every rank once",
+             fmt::format("ranks {} to {} again", first.value, last.value));
+      seen.emplace(first.value, last.value);
+      result.members.push_back(
+          {static_cast<Rank>(first.value), static_cast<Rank>(last.value - first.value + 1)});
+      count += last.value - first.value + 1;
+      if (at == end) break;
+      if (text_[at] != '/') fail(at, "'-', '/' or a space", found_at(at));
+    }
+    if (count != rank_count(result))
+      fail(e.value_at, fmt::format("{} ranks, one for each cell of the grid", rank_count(result)),
+           fmt::format("{} in {}", count, quoted(e.value)));
+  }
+
+  std::string_view text_;
+  std::vector<Entry> entries_;
+  std::size_t dimensions_ = 0;
+};
+
+}  // namespace
+
+Layout Layout::parse(std::string_view text) { return Parser(text).layout(); }
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shortest text of a layout that reads back to it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "index_calc/layout/layout.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+template <class Values, class Value>
+std::string joined(const Values& values, char separator, Value&& value) {
+  std::string result;
+  for (const auto& v : values) {
+    if (!result.empty()) result += separator;
+    result += value(v);
+  }
+  return result;
+}
+std::string joined(const std::vector<Index>& values, char separator) {
+  return joined(values, separator, [](Index v) { return std::to_string(v); });
+}
+
+/// The shortest way to give the blocks: nothing, for all dimensions at once, or for those that need
+/// one.
+std::string blocks_text(const Layout& layout) {
+  std::string each;
+  bool all_dealt = true;
+  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+    const auto* dealt = std::get_if<BlockCyclic>(&layout.dims[d]);
+    all_dealt = all_dealt && dealt != nullptr;
+    if (dealt != nullptr && dealt->block != plain_block(dealt->extent, dealt->grid))
+      each += fmt::format(" block{}={}", d, dealt->block);
+  }
+  if (!all_dealt || each.empty()) return each;
+  const std::string all = " block=" + joined(layout.dims, 'x', [](const Distribution& d) {
+                            return std::to_string(std::get<BlockCyclic>(d).block);
+                          });
+  return all.size() <= each.size() ? all : each;
+}
+
+std::string splits_text(const Layout& layout) {
+  std::string result;
+  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+    const auto* splits = std::get_if<Splits>(&layout.dims[d]);
+    if (splits == nullptr) continue;
+    result += fmt::format(" splits{}={}", d, joined(splits->bounds, '/'));
+    bool in_order = true;
+    for (std::size_t i = 0; i < splits->owner.size(); ++i)
+      in_order = in_order && splits->owner[i] == static_cast<Index>(i);
+    if (!in_order) result += fmt::format(" owners{}={}", d, joined(splits->owner, '/'));
+  }
+  return result;
+}
+
+/// " key=" with `value` of every dimension, 0 for one with splits; nothing if all are 0.
+std::string dealing_text(const Layout& layout, std::string_view key, Index BlockCyclic::*value) {
+  const auto of = [value](const Distribution& d) {
+    const auto* dealt = std::get_if<BlockCyclic>(&d);
+    return dealt != nullptr ? dealt->*value : 0;
+  };
+  if (std::ranges::all_of(layout.dims, [&](const Distribution& d) { return of(d) == 0; }))
+    return {};
+  return fmt::format(" {}={}", key, joined(layout.dims, 'x', [&](const Distribution& d) {
+                       return std::to_string(of(d));
+                     }));
+}
+
+std::string range_text(const RankRange& r) {
+  return r.count == 1 ? std::to_string(r.first)
+                      : fmt::format("{}-{}", r.first, Index{r.first} + r.count - 1);
+}
+
+}  // namespace
+
+std::string to_string(const Layout& layout) {
+  std::string result =
+      "shape=" + joined(shape(layout), 'x') + " grid=" +
+      joined(layout.dims, 'x', [](const Distribution& d) { return std::to_string(grid(d)); });
+  result += blocks_text(layout) + splits_text(layout);
+  result += dealing_text(layout, "source", &BlockCyclic::source);
+  result += dealing_text(layout, "cut", &BlockCyclic::cut);
+  if (layout.rank_order == Order::column) result += " ranks=column";
+  if (layout.storage_order == Order::column) result += " store=column";
+  if (!layout.ghost.empty()) result += " ghost=" + joined(layout.ghost, 'x');
+  if (layout.leading != 0) result += fmt::format(" leading={}", layout.leading);
+  if (!layout.members.empty()) result += " members=" + joined(layout.members, '/', range_text);
+  return result;
+}
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/layout/view.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+using Axes = std::span<const std::size_t>;
+
+void check(bool ok, const std::string& text) {
+  if (!ok) throw core::Error(core::Errc::invalid_argument, text);
+}
+
+void check_selection(const Layout& layout, const Selection& selection) {
+  const std::size_t dimensions = layout.dims.size();
+  check(selection.origin.size() == dimensions && selection.extents.size() == dimensions,
+        fmt::format("selection: expected an origin and an extent for each of the {} dimensions, "
+                    "found {} and {}",
+                    dimensions, selection.origin.size(), selection.extents.size()));
+  for (std::size_t d = 0; d < dimensions; ++d) {
+    const Index origin = selection.origin[d], extent = selection.extents[d];
+    const Index whole = index_calc::extent(layout.dims[d]);
+    check(origin >= 0 && origin <= whole && extent >= 0 && extent <= whole - origin,
+          fmt::format("selection, dimension {}: expected elements of the array's {}, found {} "
+                      "elements from {} on",
+                      d, whole, extent, origin));
+  }
+}
+
+void check_axes(Axes axes, std::size_t dimensions) {
+  std::vector<bool> seen(dimensions);
+  bool ok = axes.size() == dimensions;
+  for (const std::size_t axis : axes) {
+    ok = ok && axis < dimensions && !seen[axis];
+    if (ok) seen[axis] = true;
+  }
+  check(ok, fmt::format("axes: expected each of the {} dimensions from 0 on once, found {}",
+                        dimensions, fmt::join(axes, ", ")));
+}
+
+/// Elements [origin, origin + extent) of one dimension.
+Distribution part_of(const BlockCyclic& d, Index origin, Index extent) {
+  // As the begin of a whole block 0 may lie before element 0, this takes 64 bits.
+  const auto at = static_cast<std::uint64_t>(origin) + static_cast<std::uint64_t>(d.cut);
+  const auto block = static_cast<std::uint64_t>(d.block), grid = static_cast<std::uint64_t>(d.grid);
+  const std::uint64_t turn = static_cast<std::uint64_t>(d.source) + at / block % grid;
+  return BlockCyclic{.extent = extent,
+                     .block = d.block,
+                     .grid = d.grid,
+                     .source = static_cast<Index>(turn % grid),
+                     .cut = static_cast<Index>(at % block)};
+}
+
+Distribution part_of(const Splits& d, Index origin, Index extent) {
+  Splits part{.bounds = {0}, .owner = {}, .grid = d.grid};
+  for (std::size_t i = 0; i < d.owner.size(); ++i) {
+    const Index end = std::min(d.bounds[i + 1] - origin, extent);
+    if (end <= part.bounds.back()) continue;
+    part.bounds.push_back(end);
+    part.owner.push_back(d.owner[i]);
+  }
+  return part;
+}
+
+Distribution part_of(const Distribution& d, Index origin, Index extent) {
+  return std::visit([&](const auto& one) { return part_of(one, origin, extent); }, d);
+}
+
+/// The order that numbers the permuted dimensions as `order` numbers them unpermuted; none if
+/// neither does. Dimensions that do not count (`counts` of the unpermuted one) lie anywhere.
+template <class Counts>
+std::optional<Order> same_order(Order order, Axes axes, Counts&& counts) {
+  const auto fastest_first = [&](Order by, auto&& dimension_of) {
+    std::vector<std::size_t> result;
+    for (std::size_t k = 0; k < axes.size(); ++k)
+      if (const std::size_t d = dimension_of(kth_fastest(by, axes.size(), k)); counts(d))
+        result.push_back(d);
+    return result;
+  };
+  const auto unpermuted = fastest_first(order, [](std::size_t d) { return d; });
+  const Order other = order == Order::row ? Order::column : Order::row;
+  for (const Order by : {order, other})
+    if (fastest_first(by, [&](std::size_t d) { return axes[d]; }) == unpermuted) return by;
+  return std::nullopt;
+}
+
+/// As few ranges as possible; empty if the ranks are 0, 1, 2, ...
+std::vector<RankRange> members_of(const std::vector<Rank>& ranks) {
+  std::vector<RankRange> result;
+  for (const Rank rank : ranks)
+    if (!result.empty() && Index{result.back().first} + result.back().count == rank)
+      ++result.back().count;
+    else
+      result.push_back({.first = rank, .count = 1});
+  if (result.size() == 1 && result.front().first == 0) result.clear();
+  return result;
+}
+
+/// The owners of the cells of the permuted grid, in the order in which `permuted` numbers it.
+std::vector<Rank> owners_of(Layout permuted, Layout layout, Axes axes) {
+  const std::vector<Rank> ranks = ranks_of(layout);
+  layout.members.clear(), permuted.members.clear();
+  std::vector<Rank> owners(ranks.size());
+  for (std::size_t cell = 0; cell < owners.size(); ++cell) {
+    const GridCoords here = *coords_of(permuted, static_cast<Rank>(cell));
+    GridCoords there{};
+    for (std::size_t d = 0; d < axes.size(); ++d) there[axes[d]] = here[d];
+    owners[cell] = ranks[static_cast<std::size_t>(rank_at(layout, there))];
+  }
+  return owners;
+}
+
+}  // namespace
+
+Layout selected(const Layout& layout, const Selection& selection) {
+  validate(layout);
+  check_selection(layout, selection);
+  Layout result = layout;
+  for (std::size_t d = 0; d < layout.dims.size(); ++d)
+    result.dims[d] = part_of(layout.dims[d], selection.origin[d], selection.extents[d]);
+  result.ghost.clear();
+  result.leading = 0;
+  return result;
+}
+
+LocalPart selected_part(const Layout& layout, const Selection& selection, Rank rank) {
+  check_selection(layout, selection);
+  LocalPart part = local_part(layout, rank);
+  const auto coords = coords_of(layout, rank);
+  if (!coords) return part;
+  part.elements = 1;
+  Index before = 0;
+  for (std::size_t d = 0; d < part.dimensions; ++d) {
+    const Index origin = selection.origin[d];
+    const auto count = [&](Index from, Index extent) {
+      return local_extent(part_of(layout.dims[d], from, extent), (*coords)[d]);
+    };
+    part.extent[d] = count(origin, selection.extents[d]);
+    part.elements = saturating_product(part.elements, part.extent[d]);  // if there is one of 0
+    before += count(0, origin) * part.stride[d];
+  }
+  if (part.elements > 0) part.first += before;
+  return part;
+}
+
+Layout permuted(const Layout& layout, Axes axes) {
+  validate(layout);
+  check_axes(axes, layout.dims.size());
+  Layout result = layout;
+  result.ghost.clear();
+  result.leading = 0;
+  for (std::size_t d = 0; d < axes.size(); ++d) result.dims[d] = layout.dims[axes[d]];
+  if (const auto order = same_order(layout.storage_order, axes, [](std::size_t) { return true; })) {
+    result.storage_order = *order;
+    result.leading = layout.leading;
+    for (const std::size_t axis : axes)
+      if (!layout.ghost.empty()) result.ghost.push_back(layout.ghost[axis]);
+  }
+  const auto is_dealt = [&](std::size_t d) { return grid(layout.dims[d]) > 1; };
+  if (const auto order = same_order(layout.rank_order, axes, is_dealt))
+    result.rank_order = *order;
+  else
+    result.members = members_of(owners_of(result, layout, axes));
+  return result;
+}
+
+LocalPart permuted(const LocalPart& part, Axes axes) {
+  if (part.dimensions == 0) return part;
+  check_axes(axes, part.dimensions);
+  LocalPart result = part;
+  for (std::size_t d = 0; d < axes.size(); ++d) {
+    result.extent[d] = part.extent[axes[d]];
+    result.stride[d] = part.stride[axes[d]];
+  }
+  return result;
+}
+
+std::vector<std::size_t> inverse(Axes axes, std::size_t dimensions) {
+  check_axes(axes, dimensions);
+  std::vector<std::size_t> result(dimensions);
+  for (std::size_t d = 0; d < dimensions; ++d) result[axes[d]] = d;
+  return result;
+}
+
+}  // namespace tremula::index_calc

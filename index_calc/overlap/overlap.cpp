@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/overlap/overlap.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
+#include "index_calc/overlap/overlap_builder.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+/// Elements after which the dealing of `d` starts afresh; saturated.
+Index round_of(const BlockCyclic& d) { return saturating_product(d.block, d.grid); }
+
+/// The same ownership in dealing order (source 0), with the longest blocks that say so:
+/// neighbouring blocks (intervals) of one coordinate are one.
+BlockCyclic joined(const BlockCyclic& d) {
+  if (d.grid == 1 || d.extent <= d.block - d.cut)
+    return {.extent = d.extent, .block = d.extent, .grid = d.grid};
+  return {.extent = d.extent, .block = d.block, .grid = d.grid, .source = 0, .cut = d.cut};
+}
+
+Splits joined(const Splits& d) {
+  Splits result{.bounds = {}, .owner = {}, .grid = d.grid};
+  for (std::size_t i = 0; i < d.owner.size(); ++i) {
+    if (i > 0 && d.owner[i] == d.owner[i - 1]) continue;
+    result.bounds.push_back(d.bounds[i]);
+    result.owner.push_back(d.owner[i]);
+  }
+  result.bounds.push_back(d.bounds.back());
+  return result;
+}
+
+Distribution joined(const Distribution& d) {
+  return std::visit([](const auto& one) { return Distribution(joined(one)); }, d);
+}
+
+Index source_of(const Distribution& d) {
+  const auto* dealt = std::get_if<BlockCyclic>(&d);
+  return dealt != nullptr ? dealt->source : 0;
+}
+
+/// How far a block of one side reaches over whole rounds of the other: there the segments are
+/// families.
+void set_family_strides(const Distribution& mine, const Distribution& theirs, Repetition& r) {
+  const auto* a = std::get_if<BlockCyclic>(&mine);
+  const auto* b = std::get_if<BlockCyclic>(&theirs);
+  if (b != nullptr && (a == nullptr || a->block > round_of(*b))) {
+    r.family_stride = round_of(*b);
+    r.family_peer_stride = b->block;
+  } else if (a != nullptr) {
+    r.family_stride = a->block;
+    r.family_peer_stride = round_of(*a);
+  }
+}
+
+Index to_turn(const Distribution& d, GridCoord c) {
+  return c.value - source_of(d) + (c.value < source_of(d) ? grid(d) : 0);
+}
+
+Prepared prepare(const Distribution& mine, GridCoord me, const Distribution& theirs) {
+  validate(mine);
+  validate(theirs);
+  core::expects(extent(mine) == extent(theirs),
+                "overlaps: expected two distributions of the same extent");
+  core::expects(me.value >= 0 && me.value < grid(mine),
+                "overlaps: expected a coordinate of the own grid");
+  Prepared p{
+      .mine = joined(mine),
+      .theirs = joined(theirs),
+      .me = to_turn(mine, me),
+      .repetition = {
+          .rest = local_extent(mine, me), .peers = grid(theirs), .source = source_of(theirs)}};
+  set_family_strides(p.mine, p.theirs, p.repetition);
+  return p;
+}
+
+/// Cuts both sides down to the first period, if both are dealt and the extent has a whole one.
+void cut_to_period(Prepared& p) {
+  auto* mine = std::get_if<BlockCyclic>(&p.mine);
+  auto* theirs = std::get_if<BlockCyclic>(&p.theirs);
+  if (mine == nullptr || theirs == nullptr) return;
+  const Index a = round_of(*mine), b = round_of(*theirs);
+  if (std::max(a, b) > mine->extent) return;
+  const Index period = saturating_product(a / std::gcd(a, b), b);
+  if (period > mine->extent) return;
+  Repetition& r = p.repetition;
+  r.repeat = mine->extent / period;
+  r.stride = period / mine->grid;
+  r.peer_stride = period / theirs->grid;
+  mine->extent %= period;
+  r.rest = local_extent(p.mine, {p.me});
+  mine->extent = theirs->extent = period;
+}
+
+void find_overlaps(OverlapsBuilder& builder, const Distribution& mine, GridCoord me,
+                   const Distribution& theirs, Algorithm algorithm) {
+  Prepared p = prepare(mine, me, theirs);
+  if (extent(mine) == 0) {
+    builder.result() = {};
+    return;
+  }
+  const bool has_splits =
+      std::holds_alternative<Splits>(mine) || std::holds_alternative<Splits>(theirs);
+  if (algorithm != Algorithm::classical) cut_to_period(p);
+  if (algorithm == Algorithm::aspen || (algorithm == Algorithm::falls && has_splits))
+    return builder.build(p);
+  const auto compare = algorithm == Algorithm::falls ? falls : classical;
+  const Index steps = compare(p.mine, p.me, p.theirs, builder.pieces(), Scan::onward);
+  builder.build_from_pieces(p.repetition, steps);
+}
+
+}  // namespace
+
+OverlapFinder::OverlapFinder() : builder_(std::make_unique<OverlapsBuilder>()) {}
+OverlapFinder::~OverlapFinder() = default;
+OverlapFinder::OverlapFinder(OverlapFinder&&) noexcept = default;
+OverlapFinder& OverlapFinder::operator=(OverlapFinder&&) noexcept = default;
+
+const Overlaps& OverlapFinder::find(const Distribution& mine, GridCoord me,
+                                    const Distribution& theirs, Algorithm algorithm) {
+  find_overlaps(*builder_, mine, me, theirs, algorithm);
+  return builder_->result();
+}
+
+Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
+                  Algorithm algorithm) {
+  OverlapsBuilder builder;
+  find_overlaps(builder, mine, me, theirs, algorithm);
+  return std::move(builder.result());
+}
+
+Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution& theirs,
+                      GridCoord peer) {
+  Prepared p = prepare(mine, me, theirs);
+  core::expects(peer.value >= 0 && peer.value < grid(theirs),
+                "overlap_with: expected a coordinate of the other grid");
+  if (extent(mine) == 0) return {};
+  cut_to_period(p);
+  OverlapsBuilder builder;
+  pair(p.mine, p.me, p.theirs, to_turn(theirs, peer), builder.pieces());
+  builder.build_from_pieces(p.repetition, 0);
+  return std::move(builder.result());
+}
+
+Index SegmentList::segments() const noexcept {
+  Index in_period = 0, in_tail = 0;
+  for (std::size_t i = 0; i < period.size(); ++i) {
+    in_period += period[i].count;
+    if (static_cast<Index>(i) < tail)
+      in_tail += static_cast<Index>(i) + 1 == tail ? tail_count : period[i].count;
+  }
+  return in_period * repeat + in_tail;
+}
+
+Index SegmentList::elements() const noexcept {
+  Index in_period = 0, in_tail = 0;
+  for (std::size_t i = 0; i < period.size(); ++i) {
+    const Index all = period[i].count * period[i].first.length;
+    in_period += all;
+    if (static_cast<Index>(i) + 1 < tail) in_tail += all;
+    if (static_cast<Index>(i) + 1 == tail)
+      in_tail += (tail_count - 1) * period[i].first.length + tail_length;
+  }
+  return in_period * repeat + in_tail;
+}
+
+Segment SegmentList::last() const noexcept {
+  const Family& f = tail > 0 ? period[static_cast<std::size_t>(tail - 1)] : period.back();
+  Segment s = moved(f.first, tail > 0 ? repeat : repeat - 1, (tail > 0 ? tail_count : f.count) - 1);
+  if (tail > 0) s.length = tail_length;
+  return s;
+}
+
+std::string_view to_string(Algorithm a) noexcept {
+  switch (a) {
+    case Algorithm::aspen:
+      return "aspen";
+    case Algorithm::falls:
+      return "falls";
+    case Algorithm::classical:
+      return "classical";
+  }
+  return "unknown";
+}
+
+Algorithm parse_algorithm(std::string_view text) {
+  for (const Algorithm a : {Algorithm::aspen, Algorithm::falls, Algorithm::classical})
+    if (text == to_string(a)) return a;
+  throw core::Error(
+      core::Errc::invalid_argument,
+      fmt::format("index algorithm: expected aspen, falls or classical, found \"{}\"", text));
+}
+
+SegmentList Overlaps::operator[](std::size_t i) const noexcept {
+  const List& list = lists_[i];
+  const std::size_t end = i + 1 < lists_.size() ? lists_[i + 1].begin : families_.size();
+  return {.period = std::span(families_).subspan(list.begin, end - list.begin),
+          .family_stride = family_stride_,
+          .family_peer_stride = family_peer_stride_,
+          .repeat = repeat_,
+          .stride = stride_,
+          .peer_stride = peer_stride_,
+          .tail = list.tail,
+          .tail_count = list.tail_count,
+          .tail_length = list.tail_length};
+}
+
+std::size_t Overlaps::memory_bytes() const noexcept {
+  return sizeof(*this) + peers_.capacity() * sizeof(GridCoord) + lists_.capacity() * sizeof(List) +
+         families_.capacity() * sizeof(Family);
+}
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One dimension: which elements of my coordinate belong to which coordinate of the other side.
+//
+// Definitions. `mine` deals blocks of b elements to P coordinates, `theirs` blocks of B to Q
+// coordinates; both cover the same extent n. A *segment* is a maximal run of successive elements
+// that one coordinate of mine and one of theirs own: it lies in one block of either side, where
+// neighbouring blocks (or intervals) of one coordinate count as one block. The pattern of segments
+// repeats with the period lcm(b*P, B*Q): only one period is stored, from element 0 on. (Where both
+// sides have a cut, blocks of both may lie across the border of two periods; it divides the segment
+// there.) Where a block of one side is longer than a whole round b*P of the other, the segments in
+// it are equally spaced *families*, and only the first of each is stored. So a plan costs neither
+// the extent nor the blocks inside blocks.
+//
+// Sources: ASPEN paper, Eqs. (1), (2), (4); FALLS: Ramaswamy & Banerjee 1995; periodicity: Prylli &
+// Tourancheau 1997.
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "index_calc/layout/distribution.hpp"
+
+namespace tremula::index_calc {
+
+/// A run along one dimension that lies in one block of either side.
+struct Segment {
+  LocalIndex begin;       ///< in the local indices of the rank that made the plan
+  LocalIndex peer_begin;  ///< in the local indices of the peer
+  Index length = 0;       ///< elements, >= 1
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+/// `count` segments of one length at equal distances (the line segments of FALLS). The distances
+/// are the list's.
+struct Family {
+  Segment first;
+  Index count = 1;
+};
+
+/// The segments of one pair of coordinates in ascending global order. `period` is walked `repeat`
+/// times, each turn `stride` further in my local indices and `peer_stride` further in the peer's;
+/// then the first `tail` families once more (turn number `repeat`), the last of them with
+/// `tail_count` segments, the last of those with `tail_length` elements. If repeat == 0, `period`
+/// holds just the tail's families.
+///
+/// Example: cyclic on 2 coordinates against blocks of 6 on 2, extent 24: I (coordinate 0) share 0 2
+/// 4, 12 14 16 with peer 0. In local indices 0 1 2, 6 7 8, in the peer's 0 2 4, 6 8 10: one family
+/// of 3 segments of 1 element, family_stride 1, family_peer_stride 2; repeat 2, stride 6,
+/// peer_stride 6; no tail.
+struct SegmentList {
+  std::span<const Family> period;
+  Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
+  Index repeat = 0, stride = 0, peer_stride = 0;
+  Index tail = 0, tail_count = 0, tail_length = 0;
+
+  Index elements() const noexcept;  ///< O(period)
+  Index segments() const noexcept;  ///< O(period)
+  Segment first() const noexcept { return period.front().first; }
+  Segment last() const noexcept;
+
+  /// Calls visit(Family) for each family of each turn, in ascending global order. A shortened last
+  /// segment comes as a family of its own.
+  template <class Visit>
+  void for_each_family(Visit&& visit) const {
+    for (Index turn = 0; turn < repeat; ++turn)
+      for (const Family& f : period) visit(Family{moved(f.first, turn, 0), f.count});
+    for (Index i = 0; i + 1 < tail; ++i) {
+      const Family& f = period[static_cast<std::size_t>(i)];
+      visit(Family{moved(f.first, repeat, 0), f.count});
+    }
+    if (tail == 0) return;
+    const Segment& s = period[static_cast<std::size_t>(tail - 1)].first;
+    if (s.length == tail_length) return visit(Family{moved(s, repeat, 0), tail_count});
+    if (tail_count > 1) visit(Family{moved(s, repeat, 0), tail_count - 1});
+    visit(Family{last(), 1});
+  }
+
+  /// Calls visit(Segment) for each segment in ascending global order.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for_each_family([&](const Family& f) {
+      for (Index i = 0; i < f.count; ++i) visit(moved(f.first, 0, i));
+    });
+  }
+
+private:
+  Segment moved(Segment s, Index turns, Index segments) const noexcept {
+    s.begin.value += turns * stride + segments * family_stride;
+    s.peer_begin.value += turns * peer_stride + segments * family_peer_stride;
+    return s;
+  }
+};
+
+enum class Algorithm { aspen, falls, classical };
+
+std::string_view to_string(Algorithm a) noexcept;
+/// @throws core::Error invalid_argument naming the three algorithms
+Algorithm parse_algorithm(std::string_view text);
+
+/// All that coordinate `me` of `mine` shares with the coordinates of `theirs`. Owns the segments.
+class Overlaps {
+public:
+  /// Peers (coordinates of theirs) with at least one element in common, ascending.
+  std::span<const GridCoord> peers() const noexcept { return peers_; }
+  std::size_t size() const noexcept { return peers_.size(); }
+  /// The list of peers()[i]. Valid as long as this object, also when that is moved.
+  SegmentList operator[](std::size_t i) const noexcept;
+  /// Elements in common with peers()[i].  O(1)
+  Index elements(std::size_t i) const noexcept { return lists_[i].elements; }
+  std::size_t memory_bytes() const noexcept;
+  /// Families that are stored, in all lists.
+  std::size_t families() const noexcept { return families_.size(); }
+  /// What the algorithm did, exactly: aspen the blocks of mine that it looked at (those of a family
+  /// as one), N_local of Eq. (4); falls and classical the pairs of blocks, those of Eqs. (2) and
+  /// (1) that a walk onward does not spare.
+  Index steps() const noexcept { return steps_; }
+
+private:
+  friend class OverlapsBuilder;
+  struct List {
+    std::size_t begin = 0;  ///< in families_, up to the begin of the next list
+    Index tail = 0, tail_count = 0, tail_length = 0, elements = 0;
+  };
+  std::vector<GridCoord> peers_;
+  std::vector<List> lists_;
+  std::vector<Family> families_;
+  Index family_stride_ = 0, family_peer_stride_ = 0;
+  Index repeat_ = 0, stride_ = 0, peer_stride_ = 0;
+  Index steps_ = 0;
+};
+
+/// The one interface of the three algorithms; they agree on every segment, but for those that the
+/// border of a period divides, which classical does not know. Splits are merged onward in ascending
+/// order, for falls as well, which has no families for them.
+/// @throws core::Error invalid_argument if a distribution is not valid, the extents differ or `me`
+/// is no coordinate of mine; unsupported if there are more than 2^24 families to hold
+/// Cost: aspen the blocks of mine and the families in one period (O(intervals) more for Splits);
+/// falls the blocks of mine in one period for each coordinate of theirs; classical the blocks of
+/// both in the whole extent, those of mine for each coordinate of theirs.
+Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
+                  Algorithm algorithm = Algorithm::aspen);
+
+/// As overlaps(), again and again in the same memory: a call that needs no more than an earlier one
+/// allocates nothing (but for Splits, which are copied).
+class OverlapFinder {
+public:
+  OverlapFinder();
+  ~OverlapFinder();
+  OverlapFinder(OverlapFinder&&) noexcept;
+  OverlapFinder& operator=(OverlapFinder&&) noexcept;
+
+  /// Valid until the next call.
+  const Overlaps& find(const Distribution& mine, GridCoord me, const Distribution& theirs,
+                       Algorithm algorithm = Algorithm::aspen);
+
+private:
+  std::unique_ptr<class OverlapsBuilder> builder_;
+};
+
+/// What `me` shares with `peer` alone: one list, equal to the one in overlaps(), or none. Costs the
+/// segments of the pair in one period, not the blocks of `me`.
+/// @throws core::Error as overlaps, and invalid_argument if `peer` is no coordinate of theirs
+Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution& theirs,
+                      GridCoord peer);
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Between the algorithms and Overlaps; private to this room.
+#include <cstdint>
+#include <vector>
+
+#include "index_calc/overlap/overlap.hpp"
+
+namespace tremula::index_calc {
+
+/// A family and the coordinate of the other side that it is shared with.
+struct Piece {
+  Index peer = 0;
+  Family family;
+};
+
+/// More pieces than this are refused: layouts come from strangers, and memory is finite.
+inline constexpr std::size_t most_pieces = std::size_t{1} << 24;
+
+/// @throws core::Error unsupported, always, saying what to change
+[[noreturn]] void refuse_more_than(std::size_t most);
+
+/// Makes room for at least one more piece.
+/// @throws core::Error unsupported if there are `most` already
+void grow(std::vector<Piece>& pieces, std::size_t most = most_pieces);
+
+inline void add(std::vector<Piece>& pieces, Index peer, Index begin, Index peer_begin, Index length,
+                Index count = 1) {
+  if (pieces.size() == pieces.capacity()) grow(pieces);
+  pieces.push_back({peer, {{{begin}, {peer_begin}, length}, count}});
+}
+
+// The algorithms that go peer by peer. Each appends all pieces of coordinate `me` of `mine`, the
+// peers ascending, for each peer in ascending global order, and returns the pairs of blocks that it
+// compared. BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order
+// there.
+
+/// How two lists of blocks are laid beside each other.
+enum class Scan {
+  onward,     ///< no block is looked at again once it is passed
+  all_pairs,  ///< every block of one with every block of the other, as Eqs. (1) and (2) count
+};
+
+/// The family of my blocks against the family of theirs.  onward: O(peers * my blocks)
+/// @pre both BlockCyclic
+Index falls(const Distribution& mine, Index me, const Distribution& theirs, std::vector<Piece>& out,
+            Scan scan = Scan::onward);
+/// All my blocks against all of the peer's.  onward: O(peers * my blocks + their blocks)
+Index classical(const Distribution& mine, Index me, const Distribution& theirs,
+                std::vector<Piece>& out, Scan scan = Scan::onward);
+
+/// The pieces that are shared with `peer`, without a look at the others.  O(pieces + log), and once
+/// the intervals of Splits
+void pair(const Distribution& mine, Index me, const Distribution& theirs, Index peer,
+          std::vector<Piece>& out);
+
+/// How the pieces repeat along the dimension, and who their peers are.
+struct Repetition {
+  Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
+  Index repeat = 0;  ///< whole periods; 0: the pieces are those of the whole extent
+  Index stride = 0, peer_stride = 0;  ///< elements of mine and of each peer in one period
+  Index rest = 0;                     ///< my elements behind the last whole period
+  Index peers = 1;                    ///< coordinates of the other side
+  Index source = 0;                   ///< of the other side: from dealing order to coordinates
+};
+
+/// What the algorithms work on, and what their pieces mean.
+struct Prepared {
+  Distribution mine, theirs;  ///< in dealing order
+  Index me = 0;
+  Repetition repetition;
+};
+
+/// Makes lists of pieces, one for each peer. Costs the pieces, however many coordinates the other
+/// side has. Its memory is used again.
+class OverlapsBuilder {
+public:
+  /// By the algorithm ASPEN.
+  void build(const Prepared& prepared);
+  /// By another: empty at first.
+  std::vector<Piece>& pieces() {
+    pieces_.clear();
+    return pieces_;
+  }
+  /// Of pieces() with ascending peers.
+  void build_from_pieces(const Repetition& repetition, Index steps);
+
+  Overlaps& result() { return result_; }
+
+private:
+  struct Key {
+    Index peer;
+    std::uint32_t piece;  ///< number of the piece, below most_pieces
+  };
+  void begin(const Repetition& repetition);
+  void build_dense(const Prepared& prepared);
+  void build_sparse(const Prepared& prepared);
+  void sort_keys(Index peers);
+  template <class Keys, class PieceOf>
+  void group(const Keys& sorted, PieceOf&& piece_of);
+  void reserve(std::size_t families, std::size_t lists);
+  void add_list(Index coordinate, std::size_t begin, std::size_t end);
+
+  Repetition repetition_;
+  Overlaps result_;
+  std::vector<Piece> pieces_;
+  std::vector<Key> keys_, other_keys_;  ///< of pieces_
+  std::vector<std::uint32_t> places_;   ///< shape: [peer in dealing order]
+};
+
+}  // namespace tremula::index_calc

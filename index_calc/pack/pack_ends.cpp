@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/pack/pack_ends.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+template <class... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  throw core::Error(core::Errc::invalid_argument,
+                    fmt::format(text, std::forward<Arguments>(arguments)...));
+}
+
+/// Do so many elements fit in the buffer?
+bool fits(Index elements, const End& end) {
+  return elements >= 0 && static_cast<std::size_t>(elements) <= end.bytes / end.element_bytes;
+}
+
+/// Every element of the package lies in the buffer of its part.
+void check_local(const Package& package, const End& end) {
+  const LocalPart& part = *end.part;
+  const char* const whose = end.place == Place::mine ? "local" : "peer's";
+  if (part.dimensions != package.dimensions)
+    refuse("pack: expected a {} part of {} dimensions, found {}", whose, package.dimensions,
+           part.dimensions);
+  if (!fits(part.allocated, end))
+    refuse("pack: expected a {} buffer of {} elements of {} bytes, found {} bytes", whose,
+           part.allocated, end.element_bytes, end.bytes);
+  Index last = part.first;
+  bool is_inside = part.first >= 0;
+  for (std::size_t d = 0; d < package.dimensions && is_inside; ++d) {
+    const Segment s = package.along[d].last();
+    const Index begin = end.place == Place::mine ? s.begin.value : s.peer_begin.value;
+    Index reach = 0;
+    is_inside = part.stride[d] > 0 &&
+                !__builtin_mul_overflow(begin + s.length - 1, part.stride[d], &reach) &&
+                !__builtin_add_overflow(last, reach, &last);
+  }
+  if (!is_inside || last >= part.allocated)
+    refuse(
+        "pack: expected all elements of the package among the {} of the {} part, found first {} "
+        "and strides {}",
+        part.allocated, whose, part.first,
+        fmt::join(std::span(part.stride).first(package.dimensions), "x"));
+}
+
+void check(const Package& package, const End& end, Index count) {
+  if (end.part != nullptr) return check_local(package, end);
+  if (!fits(count, end) || static_cast<std::size_t>(count) * end.element_bytes != end.bytes)
+    refuse("pack: expected {} elements of {} bytes on the wire, found {} bytes", count,
+           end.element_bytes, end.bytes);
+}
+
+}  // namespace
+
+void check(const Package& package, Stretch stretch, const End& from, const End& to) {
+  for (const std::size_t bytes : {from.element_bytes, to.element_bytes})
+    core::expects(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16,
+                  "pack: expected elements of 1, 2, 4, 8 or 16 bytes");
+  if (stretch.first < 0 || stretch.count < 0 || stretch.first > package.elements ||
+      stretch.count > package.elements - stretch.first)
+    refuse("pack: expected a stretch of a package of {} elements, found {} from {} on",
+           package.elements, stretch.count, stretch.first);
+  if (package.elements == 0) return;
+  check(package, from, stretch.count);
+  check(package, to, stretch.count);
+}
+
+CacheUse cache_use(const Package& package, Stretch stretch, const End& from, const End& to) {
+  // What exceeds a cache of the second level. Beyond it, prefetching and streaming pay (README.md).
+  constexpr std::size_t cached_bytes = std::size_t{2} << 20;
+  const auto exceeds_cache = [](Index elements, std::size_t element_bytes) {
+    return static_cast<std::size_t>(elements) > cached_bytes / element_bytes;
+  };
+  // A rank moves all of its part at a time: to or from many peers, it leaves the cache all the
+  // same.
+  const auto exceeds = [&](const End& end) {
+    return exceeds_cache(
+        end.part != nullptr ? std::max(package.elements, end.part->elements) : stretch.count,
+        end.element_bytes);
+  };
+  return {.prefetches = exceeds(from) || exceeds(to), .streams = exceeds(to)};
+}
+
+}  // namespace tremula::index_calc

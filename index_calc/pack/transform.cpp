@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/pack/transform.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "core/error.hpp"
+#include "index_calc/pack/pack_ends.hpp"
+#include "index_calc/pack/pack_kernels.hpp"
+#include "index_calc/pack/transform_functions.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+using core::ElementType, core::Errc;
+
+bool is_integer(ElementType type) { return !is_complex(type) && type < ElementType::f32; }
+
+template <class... Arguments>
+[[noreturn]] void fail(Errc code, fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  throw core::Error(code, fmt::format(text, std::forward<Arguments>(arguments)...));
+}
+
+void validate_factor(const char* name, std::complex<double> factor, ElementType to) {
+  if (!is_complex(to) && factor.imag() != 0)
+    fail(Errc::invalid_argument,
+         "transform: expected a real {} for elements of {}, found {}{:+}i; drop its imaginary part "
+         "or receive c64 or c128",
+         name, to_string(to), factor.real(), factor.imag());
+  constexpr double most = 0x1p53;
+  const double x = factor.real();
+  if (is_integer(to) && !(std::abs(x) <= most && std::trunc(x) == x))
+    fail(Errc::invalid_argument,
+         "transform: expected a whole {} of at most 2^53 for elements of {}, found {}; round it or "
+         "receive f64",
+         name, to_string(to), x);
+}
+
+/// What BarCopier makes of a bar here.
+class Transformer {
+public:
+  Transformer(const Transformation& transformation, const Walk& walk, CacheUse use, Unfit& unfit)
+      : transformation_(transformation),
+        function_(transform_function(transformation)),
+        run_(walk.unit),
+        from_unit_(walk.from_unit),
+        to_unit_(walk.to_unit),
+        streams_(can_stream && use.streams && !function_.reads_to),
+        unfit_(unfit) {}
+
+  std::ptrdiff_t from_unit() const { return from_unit_; }
+  std::ptrdiff_t to_unit() const { return to_unit_; }
+
+  bool is_streamed(std::ptrdiff_t to_step, Index count) const {
+    return streams_ && to_step == to_unit_ && count * to_unit_ >= shortest_stream;
+  }
+
+  void operator()(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+                  std::ptrdiff_t from_step) const {
+    if (run_ == 1) return transform(to, from, count, to_step, from_step);
+    if (to_step == to_unit_ && from_step == from_unit_)
+      return transform(to, from, count * run_, to_width(), from_width());
+    for (; count > 0; --count, to += to_step, from += from_step)
+      transform(to, from, run_, to_width(), from_width());
+  }
+
+private:
+  std::ptrdiff_t from_width() const { return from_unit_ / run_; }
+  std::ptrdiff_t to_width() const { return to_unit_ / run_; }
+
+  /// Elements, not units.
+  void transform(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+                 std::ptrdiff_t from_step) const {
+    if (streams_ && to_step == to_width() && count * to_step >= shortest_stream)
+      stream(to, from, count, from_step);
+    else
+      function_.function(to, to_step, from, from_step, count, transformation_, unfit_);
+  }
+
+  /// Through a small buffer, so that whole lines are streamed.
+  void stream(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t from_step) const {
+    alignas(cache_line) std::array<std::byte, foresight> buffer;
+    const std::ptrdiff_t width = to_width();
+    while (count > 0) {
+      const Index now = std::min(count, (foresight - bytes_after_line_begin(to)) / width);
+      if (from_step == from_width())
+        for (std::ptrdiff_t i = 0; i < now * from_step; i += cache_line)
+          __builtin_prefetch(from + now * from_step + i);
+      function_.function(buffer.data(), width, from, from_step, now, transformation_, unfit_);
+      stream_run(to, buffer.data(), now * width);
+      to += now * width;
+      from += now * from_step;
+      count -= now;
+    }
+  }
+
+  const Transformation& transformation_;
+  TransformFunction function_;
+  Index run_;  ///< elements of a unit
+  std::ptrdiff_t from_unit_, to_unit_;
+  bool streams_;
+  Unfit& unfit_;
+};
+
+void move(const Package& package, Order order, const Transformation& t, Stretch stretch,
+          const End& from, const std::byte* from_bytes, const End& to, std::byte* to_bytes) {
+  const CacheUse use = cache_use(package, stretch, from, to);
+  Unfit unfit;
+  for_each_walk(package, order, stretch, from, to, [&](const Walk& walk) {
+    move_elements(walk, from_bytes, to_bytes, use,
+                  [&](auto) { return Transformer(t, walk, use, unfit); });
+  });
+  if (unfit.count > 0)
+    fail(Errc::mismatch,
+         "transform: expected results that fit in {}, found {} made of {} that do not, the first "
+         "{}; receive a wider type or choose other factors",
+         to_string(t.to), unfit.count, to_string(t.from), unfit.first);
+}
+
+}  // namespace
+
+bool Transformation::is_copy() const noexcept {
+  return from == to && alpha == 1.0 && beta == 0.0 && !(conjugates && is_complex(from));
+}
+
+void validate(const Transformation& t) {
+  for (const ElementType type : {t.from, t.to})
+    if (!core::is_element_type(static_cast<int>(type)))
+      fail(Errc::invalid_argument, "transform: expected element types 1 to 12, found {}",
+           static_cast<int>(type));
+  if (is_complex(t.from) && !is_complex(t.to))
+    fail(Errc::unsupported,
+         "transform: expected a complex type for what comes as {}, found {}; receive c64 or c128 "
+         "and take the part that is meant",
+         to_string(t.from), to_string(t.to));
+  validate_factor("alpha", t.alpha, t.to);
+  validate_factor("beta", t.beta, t.to);
+}
+
+void unpack(const Package& package, const LocalPart& part, Order order, const Transformation& t,
+            Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local) {
+  validate(t);
+  const std::size_t from = element_bytes(t.from), to = element_bytes(t.to);
+  if (t.is_copy()) return unpack(package, part, order, to, stretch, wire, local);
+  move(package, order, t, stretch, {Place::wire, nullptr, from, wire.size()}, wire.data(),
+       {Place::mine, &part, to, local.size()}, local.data());
+}
+
+void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
+                    Order order, const Transformation& t, Stretch stretch,
+                    std::span<const std::byte> their_local, std::span<std::byte> my_local) {
+  validate(t);
+  const std::size_t from = element_bytes(t.from), to = element_bytes(t.to);
+  if (t.is_copy())
+    return copy_from_peer(package, mine, theirs, order, to, stretch, their_local, my_local);
+  move(package, order, t, stretch, {Place::peer, &theirs, from, their_local.size()},
+       their_local.data(), {Place::mine, &mine, to, my_local.size()}, my_local.data());
+}
+
+void scale(const LocalPart& part, const Transformation& t, std::span<std::byte> local) {
+  validate(t);
+  if (part.elements == 0 || t.beta == 1.0) return;
+  // A package of all that is mine; `from` is not read.
+  Package all{.peer = 0, .dimensions = part.dimensions, .along = {}, .elements = part.elements};
+  std::array<Family, max_dimensions> whole{};
+  for (std::size_t d = 0; d < part.dimensions; ++d) {
+    whole[d].first.length = part.extent[d];
+    all.along[d] = {.period = {&whole[d], 1},
+                    .repeat = 1,
+                    .stride = part.extent[d],
+                    .peer_stride = part.extent[d]};
+  }
+  Transformation beta_to = t;
+  beta_to.from = t.to;
+  beta_to.alpha = 0;
+  const End end{Place::mine, &part, element_bytes(t.to), local.size()};
+  move(all, Order::row, beta_to, {.first = 0, .count = all.elements}, end, local.data(), end,
+       local.data());
+}
+
+}  // namespace tremula::index_calc

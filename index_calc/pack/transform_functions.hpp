@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a transformation does to equally spaced elements: one function for each pair of types and
+// each kind of formula.
+#include <cstddef>
+#include <string>
+
+#include "index_calc/pack/transform.hpp"
+
+namespace tremula::index_calc {
+
+/// Results that `to` cannot hold.
+struct Unfit {
+  Index count = 0;
+  std::string first;
+};
+
+struct TransformFunction {
+  /// Steps in bytes. With alpha 0 `from` is not read and may be `to`; else the two sides must not
+  /// overlap.
+  /// @param transformation  the one that the function was asked for
+  using Function = void (*)(std::byte* to, std::ptrdiff_t to_step, const std::byte* from,
+                            std::ptrdiff_t from_step, Index count,
+                            const Transformation& transformation, Unfit& unfit);
+  Function function = nullptr;
+  bool reads_to = false;
+};
+
+/// @pre validate(transformation) throws nothing
+TransformFunction transform_function(const Transformation& transformation);
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/plan/plan_cache.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace tremula::index_calc {
+
+namespace {
+
+/// Without what a plan does not depend on.
+Layout seen_by_a_plan(Layout layout) {
+  layout.ghost.clear();
+  layout.leading = 0;
+  return layout;
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> PlanCache::get(const Layout& mine, const Layout& theirs, Rank me,
+                                           const PlanOptions& options) {
+  const Key key{fingerprint(mine), fingerprint(theirs), me, options};
+  Entry entry{seen_by_a_plan(mine), seen_by_a_plan(theirs), nullptr, 0, 0};
+  const auto known = plans_.find(key);
+  if (known != plans_.end() && known->second.mine == entry.mine &&
+      known->second.theirs == entry.theirs) {
+    ++hits_;
+    known->second.last_use = ++uses_;
+    return known->second.plan;
+  }
+  entry.plan = std::make_shared<const Plan>(options.validate
+                                                ? make_validated_plan(mine, theirs, me)
+                                                : make_plan(mine, theirs, me, options.algorithm));
+  entry.last_use = ++uses_;
+  entry.bytes = entry.plan->memory_bytes() + memory_bytes(entry.mine) + memory_bytes(entry.theirs);
+  const auto plan = entry.plan;  // in use
+  plans_.insert_or_assign(key, std::move(entry));
+  forget_idle();
+  return plan;
+}
+
+void PlanCache::forget_idle() {
+  std::vector<std::pair<std::uint64_t, Key>> idle;  // by last use
+  std::size_t bytes = 0;
+  for (const auto& [key, entry] : plans_) {
+    if (entry.plan.use_count() > 1) continue;
+    idle.emplace_back(entry.last_use, key);
+    bytes += entry.bytes;
+  }
+  std::ranges::sort(idle);
+  for (auto oldest = idle.begin(); bytes > most_idle_bytes; ++oldest) {
+    bytes -= plans_.at(oldest->second).bytes;
+    plans_.erase(oldest->second);
+  }
+}
+
+}  // namespace tremula::index_calc

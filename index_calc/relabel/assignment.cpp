@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+// A row gets the value gain - price of the column in which it sits. Prices prove that an assignment
+// is best: no row finds more value elsewhere than its profit, the value it has. (Sum of the gains =
+// sum of profits and prices, and no assignment can have more.)
+//
+// 1. Auction: rows bid, coarsely first; what remains of it are good prices.
+// 2. Reduction: each row takes the column of the largest value, and raises its price until the next
+//    one is as good.
+// 3. Augmentation: each row that is left starts a search for the shortest path to a free seat along
+//    which every row moves on by one. The length of an edge is the slack profit + price - gain.
+//
+// Between two prices there is at most the largest gain G and a step at the end of an auction, and
+// less than 3.6 G at any time; a distance is at most 3.2 G: all are below 4 G <= 2^63.
+#include "index_calc/relabel/assignment.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <queue>
+#include <span>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+constexpr Index infinite = std::numeric_limits<Index>::max();
+
+class Assignment {
+public:
+  explicit Assignment(const Gains& gains)
+      : gains_(gains),
+        price_(gains.columns()),
+        profit_(gains.rows()),
+        seat_of_(gains.rows(), none),
+        first_seat_(1),
+        row_at_(gains.rows(), none),
+        taken_(gains.columns()),
+        distance_(gains.columns(), infinite),
+        from_(gains.columns()) {
+    for (std::size_t k = 0; k < gains.columns(); ++k) {
+      column_of_.insert(column_of_.end(), static_cast<std::size_t>(gains.seats[k]), k);
+      first_seat_.push_back(column_of_.size());
+    }
+  }
+
+  std::vector<Rank> best() {
+    if (gains_.rows() == 0) return {};
+    auction();
+    list_prices();
+    std::vector<std::size_t> left(gains_.rows());
+    std::iota(left.begin(), left.end(), std::size_t{0});
+    for (int turn = 0; turn < 2; ++turn) left = reduce(left);
+    for (const std::size_t row : left) augment(row);
+    std::vector<Rank> columns;
+    columns.reserve(seat_of_.size());
+    for (const std::size_t seat : seat_of_) columns.push_back(static_cast<Rank>(column_of_[seat]));
+    return columns;
+  }
+  std::size_t walks() const { return walks_; }
+
+private:
+  struct Priced {
+    Index price;
+    bool is_full;
+    std::size_t column;
+    auto operator<=>(const Priced&) const = default;
+  };
+  /// A seat in the auction, and who has it.
+  struct Sold {
+    Index price = 0;
+    std::size_t row = none;
+    auto operator<=>(const Sold&) const = default;
+  };
+  /// First come, first served at equal distance: short paths, and the same ones everywhere.
+  struct Reached {
+    Index distance;
+    std::size_t number, column;
+    auto operator<=>(const Reached&) const = default;
+  };
+  /// The largest value of a row, and the largest that another column has for it, or more.
+  struct Bid {
+    Index value = -infinite, second = -infinite;
+    std::size_t column = none, other = none;
+
+    void offer(Index v, std::size_t k) {
+      if (v > value) {
+        second = std::exchange(value, v);
+        other = std::exchange(column, k);
+      } else if (v > second) {
+        second = v;
+        other = k;
+      }
+    }
+    /// By how much the price may rise.
+    Index margin() const { return other == none ? 0 : value - second; }
+  };
+
+  bool is_full(std::size_t column) const {
+    return taken_[column] == static_cast<std::size_t>(gains_.seats[column]);
+  }
+  bool has_all_columns(std::size_t row) const {
+    return gains_.begin[row + 1] - gains_.begin[row] == gains_.columns();
+  }
+  void list_prices() {
+    cheapest_ = {};
+    for (std::size_t k = 0; k < price_.size(); ++k) cheapest_.push({price_[k], is_full(k), k});
+  }
+  std::size_t take_seat(std::size_t column) {
+    const std::size_t seat = first_seat_[column] + taken_[column]++;
+    if (is_full(column)) cheapest_.push({price_[column], true, column});
+    return seat;
+  }
+  void sit(std::size_t row, std::size_t seat) {
+    seat_of_[row] = seat;
+    row_at_[seat] = row;
+  }
+  void raise(std::size_t column, Index by) {
+    if (by == 0) return;
+    price_[column] += by;
+    cheapest_.push({price_[column], is_full(column), column});
+  }
+  /// The column of the lowest price; one with a free seat, if there is one among several.
+  std::size_t cheapest() {
+    for (;; cheapest_.pop()) {
+      const Priced& top = cheapest_.top();
+      if (top.price == price_[top.column] && top.is_full == is_full(top.column)) return top.column;
+    }
+  }
+
+  /// Calls visit(column, gain) for the entries of a row.
+  template <class Visit>
+  void for_each_entry(std::size_t row, Visit&& visit) const {
+    for (std::size_t e = gains_.begin[row]; e < gains_.begin[row + 1]; ++e)
+      visit(static_cast<std::size_t>(gains_.column[e]), gains_.gain[e]);
+  }
+  Bid bid(std::size_t row) {
+    ++walks_;
+    Bid bid;
+    for_each_entry(row, [&](std::size_t k, Index gain) { bid.offer(gain - price_[k], k); });
+    if (has_all_columns(row)) return bid;
+    const std::size_t k = cheapest();  // of those without an entry, none has more value
+    if (-price_[k] > bid.value) return {-price_[k], -price_[k], k, k};
+    bid.offer(-price_[k], k);
+    return bid;
+  }
+
+  /// One that about nine of ten gains exceed; >= 1.
+  Index small_gain() const {
+    if (gains_.gain.empty()) return 1;
+    std::vector<Index> some(1000);
+    double place = 0;  // multiples of the golden ratio lie evenly, and in step with no matrix
+    for (Index& gain : some) {
+      gain = gains_.gain[static_cast<std::size_t>(place * static_cast<double>(gains_.gain.size()))];
+      place = std::fmod(place + 0.6180339887498949, 1.0);
+    }
+    std::ranges::nth_element(some, some.begin() + 100);
+    return some[100];
+  }
+
+  /// Everyone bids for the best column, `step` more than it is worth to them, until all sit; then
+  /// again with a smaller step. A column sells its cheapest seat. Ends with prices, the least of
+  /// them 0, and nobody seated.
+  void auction() {
+    constexpr Index fewer = 5, finest = 4;  // measured on dense matrices, 4096 x 4096
+    const Index most = gains_.gain.empty() ? 0 : std::ranges::max(gains_.gain);
+    const Index last =
+        std::max(Index{1}, small_gain() / finest / static_cast<Index>(gains_.rows()));
+    std::vector<Sold> sold(gains_.rows());  // a heap for each column, the cheapest seat first
+    std::vector<std::size_t> waiting;
+    for (Index step = most / fewer; step > 0;
+         step = step > last ? std::max(last, step / fewer) : 0) {
+      list_prices();
+      for (Sold& seat : sold) seat.row = none;
+      for (std::size_t row = gains_.rows(); row-- > 0;) waiting.push_back(row);
+      while (!waiting.empty()) {
+        const std::size_t row = waiting.back();
+        waiting.pop_back();
+        const Bid best = bid(row);
+        const auto seats = std::span(sold).subspan(
+            first_seat_[best.column], first_seat_[best.column + 1] - first_seat_[best.column]);
+        std::ranges::pop_heap(seats, std::greater<>{});
+        Sold& seat = seats.back();
+        Index margin = best.margin();
+        if (seats.size() > 1) margin = std::min(margin, seats.front().price - seat.price);
+        seat.price += margin + step;
+        const std::size_t loser = std::exchange(seat.row, row);
+        std::ranges::push_heap(seats, std::greater<>{});
+        raise(best.column, seats.front().price - price_[best.column]);
+        if (loser != none) waiting.push_back(loser);
+      }
+      const Index least = std::ranges::min(price_);
+      for (Sold& seat : sold) seat.price -= least;
+      for (Index& price : price_) price -= least;
+    }
+  }
+
+  /// @return the rows that find no seat in this way
+  std::vector<std::size_t> reduce(const std::vector<std::size_t>& rows) {
+    std::vector<std::size_t> remain;
+    auto evictions = static_cast<Index>(4 * gains_.rows());  // many small steps are better searches
+    for (std::size_t row : rows)
+      while (row != none) {
+        Bid best = bid(row);
+        profit_[row] = best.value;
+        if (best.margin() == 0 && is_full(best.column) && best.other != none &&
+            !is_full(best.other))
+          best.column = best.other;
+        const bool is_single = gains_.seats[best.column] == 1;
+        const bool is_taken = is_full(best.column);
+        if (is_taken && (!is_single || best.margin() == 0 || --evictions < 0)) {
+          remain.push_back(row);
+          break;
+        }
+        if (is_single) {
+          profit_[row] -= best.margin();
+          raise(best.column, best.margin());
+        }
+        const std::size_t seat = is_taken ? first_seat_[best.column] : take_seat(best.column);
+        const std::size_t loser = row_at_[seat];
+        sit(row, seat);
+        row = loser;
+      }
+    return remain;
+  }
+
+  void augment(std::size_t start) {
+    Index shortest = infinite;      // to a free seat
+    Index shortest_row = infinite;  // reached + profit of the rows without all columns
+    std::size_t end = none, reached_columns = 0;
+    const auto relax = [&](std::size_t row, Index reached, std::size_t column, Index slack) {
+      TREMULA_ASSERT(slack >= 0);
+      if (slack >= std::min(shortest, distance_[column]) - reached) return;
+      if (distance_[column] == infinite) columns_.push_back(column);
+      distance_[column] = reached + slack;
+      from_[column] = row;
+      if (is_full(column)) return queue_.push({distance_[column], reached_columns++, column});
+      shortest = distance_[column];
+      end = column;
+    };
+    const auto scan = [&](std::size_t row, Index reached) {
+      ++walks_;
+      rows_.emplace_back(row, reached);
+      const Index profit = profit_[row];
+      for_each_entry(row, [&](std::size_t k, Index gain) {
+        relax(row, reached, k, profit + price_[k] - gain);
+      });
+      if (has_all_columns(row) || reached + profit >= shortest_row) return;
+      shortest_row = reached + profit;
+      if (shortest_row + price_[cheapest()] >= shortest) return;
+      for (std::size_t k = 0; k < price_.size(); ++k) relax(row, reached, k, profit + price_[k]);
+    };
+    scan(start, 0);
+    while (!queue_.empty() && queue_.top().distance < shortest) {
+      const auto [reached, number, column] = queue_.top();
+      queue_.pop();
+      if (reached > distance_[column]) continue;  // there was a shorter path
+      for (std::size_t s = first_seat_[column]; s < first_seat_[column + 1]; ++s)
+        scan(row_at_[s], reached);
+    }
+    for (const auto& [row, reached] : rows_) profit_[row] -= std::max(Index{0}, shortest - reached);
+    for (const std::size_t k : columns_) {
+      raise(k, std::max(Index{0}, shortest - distance_[k]));
+      distance_[k] = infinite;
+    }
+    rows_.clear();
+    columns_.clear();
+    queue_ = {};
+    move_on(start, end);
+  }
+
+  /// Each row on the path takes the seat of the next one.
+  void move_on(std::size_t start, std::size_t end) {
+    std::size_t seat = take_seat(end), row = from_[end];
+    while (row != start) {
+      const std::size_t left = seat_of_[row];
+      sit(row, seat);
+      seat = left;
+      row = from_[column_of_[seat]];
+    }
+    sit(start, seat);
+  }
+
+  const Gains& gains_;
+  std::size_t walks_ = 0;                ///< along the entries of a row
+  std::vector<Index> price_, profit_;    ///< shape: [column], [row]
+  std::vector<std::size_t> seat_of_;     ///< shape: [row]
+  std::vector<std::size_t> first_seat_;  ///< others of the column follow; shape: [column + 1]
+  std::vector<std::size_t> column_of_, row_at_;  ///< shape: [seat]
+  std::vector<std::size_t> taken_;               ///< seats; shape: [column]
+  std::priority_queue<Priced, std::vector<Priced>, std::greater<>> cheapest_;  ///< and old prices
+  // Of one search; clean between two.
+  std::vector<Index> distance_;       ///< shape: [column]
+  std::vector<std::size_t> from_;     ///< the row before it on the path; shape: [column]
+  std::vector<std::size_t> columns_;  ///< that have a distance
+  std::vector<std::pair<std::size_t, Index>> rows_;  ///< with their distance
+  std::priority_queue<Reached, std::vector<Reached>, std::greater<>> queue_;
+};
+
+}  // namespace
+
+void validate(const Gains& gains) {
+  const auto columns = static_cast<Index>(gains.columns());
+  const auto seats = std::accumulate(gains.seats.begin(), gains.seats.end(), Index{0});
+  core::expects(seats == static_cast<Index>(gains.rows()), "expected as many seats as rows");
+  core::expects(std::ranges::all_of(gains.seats, [](Rank s) { return s >= 1; }),
+                "expected at least one seat in every column");
+  core::expects(
+      std::ranges::all_of(gains.gain, [](Index g) { return g >= 1 && g <= Gains::largest; }),
+      "expected gains from 1 to 2^61 - 1");
+  core::expects(std::ranges::all_of(gains.column, [&](Rank k) { return k >= 0 && k < columns; }),
+                "expected columns that exist");
+}
+
+std::vector<Rank> best_assignment(const Gains& gains, std::size_t* walks) {
+  validate(gains);
+  Assignment assignment(gains);
+  std::vector<Rank> columns = assignment.best();
+  if (walks != nullptr) *walks = assignment.walks();
+  return columns;
+}
+
+}  // namespace tremula::index_calc

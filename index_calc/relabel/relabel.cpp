@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/relabel/relabel.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "index_calc/relabel/assignment.hpp"
+#include "index_calc/relabel/process_classes.hpp"
+#include "index_calc/relabel/traffic.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+
+/// @param cost  of a label at a class of processes
+template <class Cost, class CostOf>
+Relabeling<Cost> relabeling(const Gains& gains, const ProcessClasses& classes, Method method,
+                            CostOf&& cost) {
+  const std::vector<Rank> assigned =
+      method == Method::exact ? best_assignment(gains) : greedy_assignment(gains);
+  Relabeling<Cost> result{.process = classes.processes_for(assigned)};
+  for (std::size_t r = 0; r < assigned.size(); ++r) {
+    result.before += cost(r, classes.class_of()[r]);
+    result.after += cost(r, assigned[r]);
+  }
+  if (result.after >= result.before) {
+    result.after = result.before;
+    std::iota(result.process.begin(), result.process.end(), 0);
+  }
+  return result;
+}
+
+void validate(const Places& places) {
+  for (const auto* side : {&places.producers, &places.consumers})
+    core::expects(std::ranges::all_of(*side, [](Rank place) { return place >= 0; }),
+                  "expected places from 0 on, found a negative one");
+}
+
+Rank count(const std::vector<Rank>& ranks) { return static_cast<Rank>(ranks.size()); }
+
+/// Costs of all labels at all classes become gains against the worst class. Shape: [label, class].
+Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClasses& classes,
+                              Method method) {
+  core::expects(std::ranges::all_of(cost, [](double c) { return std::isfinite(c); }),
+                "expected costs that are finite, found one that is not");
+  const std::size_t columns = classes.places().size();
+  const auto row = [&](std::size_t r) { return std::span(cost).subspan(r * columns, columns); };
+  std::vector<double> worst;
+  double largest = 0;
+  for (std::size_t r = 0; r < classes.class_of().size(); ++r) {
+    const auto [low, high] = std::ranges::minmax(row(r));
+    worst.push_back(high);
+    largest = std::max(largest, high - low);
+  }
+  core::expects(std::isfinite(largest), "expected costs whose difference is finite");
+  // Scaled by a power of two, which loses nothing, and rounded to whole numbers.
+  const int exponent = largest > 0 ? 60 - std::ilogb(largest) : 0;
+  Gains gains;
+  gains.seats = classes.sizes();
+  for (std::size_t r = 0; r < classes.class_of().size(); ++r) {
+    for (std::size_t k = 0; k < columns; ++k) {
+      const auto gain = std::llround(std::ldexp(worst[r] - row(r)[k], exponent));
+      if (gain == 0) continue;
+      gains.column.push_back(static_cast<Rank>(k));
+      gains.gain.push_back(std::min<Index>(gain, Gains::largest));
+    }
+    gains.begin.push_back(gains.gain.size());
+  }
+  return relabeling<double>(gains, classes, method,
+                            [&](std::size_t r, Rank k) { return row(r)[at(k)]; });
+}
+
+}  // namespace
+
+Places one_job(Rank size) {
+  core::expects(size >= 0, "expected a job of at least 0 processes");
+  std::vector<Rank> all(at(size));
+  std::iota(all.begin(), all.end(), 0);
+  return {all, all};
+}
+
+Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places, Method method) {
+  validate(places);
+  Traffic traffic(arrays, count(places.producers), count(places.consumers));
+  const ProcessClasses classes(places.consumers);
+  Gains gains;
+  gains.seats = classes.sizes();
+  std::vector<Index> bytes(classes.places().size());  // of one label, from each class
+  std::vector<Rank> senders;                          // classes
+  std::vector<Index> worst;                           // shape: [label]
+  for (Rank r = 0; r < traffic.labels(); ++r) {
+    senders.clear();
+    worst.push_back(0);
+    traffic.for_each_sender(r, [&](Rank p, Index sent) {
+      worst.back() += sent;
+      const auto k = classes.at(places.producers[at(p)]);
+      if (!k) return;
+      if (bytes[at(*k)] == 0) senders.push_back(*k);
+      bytes[at(*k)] += sent;
+    });
+    const Index anywhere = senders.size() == bytes.size() ? std::ranges::min(bytes) : 0;
+    worst.back() -= anywhere;
+    for (const Rank k : senders) {
+      const Index gain = std::exchange(bytes[at(k)], 0) - anywhere;
+      if (gain == 0) continue;
+      gains.column.push_back(k);
+      gains.gain.push_back(gain);
+    }
+    gains.begin.push_back(gains.gain.size());
+  }
+  return relabeling<Index>(gains, classes, method, [&](std::size_t r, Rank k) {
+    for (std::size_t e = gains.begin[r]; e < gains.begin[r + 1]; ++e)
+      if (gains.column[e] == k) return worst[r] - gains.gain[e];
+    return worst[r];
+  });
+}
+
+Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& table,
+                           Method method) {
+  validate(table.at);
+  const std::size_t places = at(table.places);
+  core::expects(table.latency.size() == places * places && table.per_byte.size() == places * places,
+                [&] {
+                  return fmt::format(
+                      "expected {0} x {0} latencies and costs per byte, found {1} "
+                      "and {2}",
+                      places, table.latency.size(), table.per_byte.size());
+                });
+  for (const auto* side : {&table.at.producers, &table.at.consumers})
+    core::expects(
+        std::ranges::all_of(*side, [&](Rank place) { return place < table.places; }), [&] {
+          return fmt::format("expected places from 0 to {}, as the table has", table.places - 1);
+        });
+  Traffic traffic(arrays, count(table.at.producers), count(table.at.consumers));
+  const ProcessClasses classes(table.at.consumers);
+  std::vector<double> cost;
+  cost.reserve(classes.class_of().size() * classes.places().size());
+  constexpr Rank block = 16;  // labels that a row of the table serves while it is in the cache
+  struct Sent {
+    double messages = 0, bytes = 0;
+  };
+  std::vector<Sent> sent(block * places);        // shape: [label of the block, place of p]
+  std::vector<double> at_place(block * places);  // cost; shape: [label of the block, place of j]
+  for (Rank first = 0; first < traffic.labels(); first += block) {
+    const std::size_t labels = at(std::min(block, traffic.labels() - first));
+    std::ranges::fill(sent, Sent{});
+    std::ranges::fill(at_place, 0.0);
+    for (std::size_t i = 0; i < labels; ++i)
+      traffic.for_each_sender(first + static_cast<Rank>(i), [&](Rank p, Index bytes) {
+        Sent& from = sent[i * places + at(table.at.producers[at(p)])];
+        ++from.messages;
+        from.bytes += static_cast<double>(bytes);
+      });
+    for (std::size_t place = 0; place < places; ++place)
+      for (std::size_t i = 0; i < labels; ++i) {
+        const auto [messages, bytes] = sent[i * places + place];
+        if (messages == 0) continue;
+        for (std::size_t k = 0; k < places; ++k)
+          at_place[i * places + k] += messages * table.latency[place * places + k] +
+                                      bytes * table.per_byte[place * places + k];
+      }
+    for (std::size_t i = 0; i < labels; ++i)
+      for (const Rank place : classes.places()) cost.push_back(at_place[i * places + at(place)]);
+  }
+  return relabeling(cost, classes, method);
+}
+
+Relabeling<double> relabel(std::span<const Transfer> arrays, Rank consumers, const PairCost& w,
+                           Method method) {
+  Rank producers = 0;
+  for (const Transfer& array : arrays) {
+    validate(array.from);
+    for (const Rank p : ranks_of(array.from)) producers = std::max(producers, p + 1);
+  }
+  Traffic traffic(arrays, producers, consumers);
+  const ProcessClasses classes(one_job(consumers).consumers);
+  std::vector<double> cost(at(consumers) * at(consumers));
+  for (Rank r = 0; r < consumers; ++r)
+    traffic.for_each_sender(r, [&](Rank p, Index bytes) {
+      for (Rank j = 0; j < consumers; ++j) cost[at(r) * at(consumers) + at(j)] += w(p, j, bytes);
+    });
+  return relabeling(cost, classes, method);
+}
+
+Layout relabeled(const Layout& layout, std::span<const Rank> process) {
+  const std::vector<Rank> labels = ranks_of(layout);
+  Layout result = layout;
+  result.members.clear();
+  bool is_same = true;
+  for (const Rank label : labels) {
+    core::expects(at(label) < process.size(), [&] {
+      return fmt::format("expected a process for rank {} of \"{}\", found those for {} labels",
+                         label, to_string(layout), process.size());
+    });
+    const Rank taken_by = process[at(label)];
+    is_same = is_same && taken_by == label;
+    if (!result.members.empty() &&
+        result.members.back().first + result.members.back().count == taken_by)
+      ++result.members.back().count;
+    else
+      result.members.push_back({taken_by, 1});
+  }
+  if (is_same) return layout;
+  const bool is_in_order = result.members.size() == 1 && result.members[0].first == 0;
+  if (is_in_order && labels.size() == process.size()) result.members.clear();  // none is idle
+  validate(result);
+  return result;
+}
+
+Index remote_bytes(std::span<const Transfer> arrays, const Places& places) {
+  validate(places);
+  Traffic traffic(arrays, count(places.producers), count(places.consumers));
+  Index remote = 0;
+  for (Rank r = 0; r < traffic.labels(); ++r)
+    traffic.for_each_sender(r, [&](Rank p, Index bytes) {
+      if (places.producers[at(p)] != places.consumers[at(r)]) remote += bytes;
+    });
+  return remote;
+}
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A job whose ranks are threads that reach each other by loopback.
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/redistribute/redistribution.hpp"
+#include "tests/client/thread_group.hpp"
+#include "transport/loopback/loopback.hpp"
+
+namespace tremula::client::testing {
+
+using redistribute::NearRings, redistribute::RedistributionPlan;
+using transport::Loopback, transport::Network, transport::Side;
+
+/// What a rank sends by and what it receives by: loopback has two sides.
+class Both final : public transport::Endpoint {
+public:
+  explicit Both(Loopback& loopback)
+      : out_(loopback.open("loopback", Side::producer)),
+        in_(loopback.open("loopback", Side::consumer)) {}
+  transport::Address out_address() const { return out_->address(); }
+  transport::Address address() const override { return in_->address(); }
+  void connect(std::span<const transport::Address> peers, core::Deadline deadline) override {
+    out_->connect(peers, deadline);
+  }
+  void connect_in(std::span<const transport::Address> peers) {
+    in_->connect(peers, core::Deadline::after(5));
+  }
+  transport::Request send(Rank peer, transport::Tag tag, core::BytesView bytes) override {
+    return out_->send(peer, tag, bytes);
+  }
+  transport::Request receive(Rank peer, transport::Tag tag, std::span<std::byte> bytes) override {
+    return in_->receive(peer, tag, bytes);
+  }
+  void progress() override { out_->progress(), in_->progress(); }
+
+private:
+  std::unique_ptr<transport::Endpoint> out_, in_;
+};
+
+/// All ranks of a job, a thread each.
+class Job {
+public:
+  explicit Job(Rank size) : loopback_(network_), ranks_(size) {
+    std::vector<transport::Address> outs, ins;
+    for (Rank r = 0; r < size; ++r) {
+      endpoints_.push_back(std::make_unique<Both>(loopback_));
+      outs.push_back(endpoints_.back()->out_address());
+      ins.push_back(endpoints_.back()->address());
+    }
+    for (auto& endpoint : endpoints_) {
+      endpoint->connect(ins, core::Deadline::after(5));
+      endpoint->connect_in(outs);
+    }
+  }
+  Rank size() const { return static_cast<Rank>(endpoints_.size()); }
+
+  /// Collective.
+  NearRings rings(Rank me) {
+    return NearRings(
+        me, size(), RedistributionPlan::segment_bytes(size()), [this, me](core::Bytes mine) {
+          return ranks_.allgather(me, std::move(mine), core::Deadline::after(20), [] {});
+        });
+  }
+
+  /// Calls action(rank, endpoint) on every rank at a time; what they threw, "" if nothing.
+  template <class Action>
+  std::vector<std::string> run(Action&& action) {
+    std::vector<std::string> failures(endpoints_.size());
+    std::vector<std::thread> threads;
+    for (std::size_t r = 0; r < endpoints_.size(); ++r)
+      threads.emplace_back([&, r] {
+        try {
+          action(static_cast<Rank>(r), *endpoints_[r]);
+        } catch (const std::exception& e) {
+          failures[r] = e.what();
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    return failures;
+  }
+
+private:
+  Network network_{1024};
+  Loopback loopback_;
+  ThreadRanks ranks_;
+  std::vector<std::unique_ptr<Both>> endpoints_;
+};
+
+/// One run, with staging of its own.
+inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
+                NearRings& rings, std::span<const core::BytesView> from,
+                std::span<const std::span<std::byte>> to, core::Deadline deadline) {
+  redistribute::Staging staging;
+  redistribution.run(endpoint, rings, staging, from, to, deadline);
+}
+/// Between far ranks alone.
+inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
+                std::span<const core::BytesView> from, std::span<const std::span<std::byte>> to,
+                core::Deadline deadline) {
+  NearRings none;
+  run(redistribution, endpoint, none, from, to, deadline);
+}
+
+inline std::vector<core::BytesView> views(const std::vector<std::vector<std::byte>>& buffers) {
+  return {buffers.begin(), buffers.end()};
+}
+inline std::vector<std::span<std::byte>> spans(std::vector<std::vector<std::byte>>& buffers) {
+  return {buffers.begin(), buffers.end()};
+}
+
+}  // namespace tremula::client::testing

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// Redistributions inside one job, its ranks threads that reach each other by loopback. What the
+// oracle says must be in every cell of every rank's buffers, bit by bit, and the bytes that were
+// sent are counted.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <latch>
+#include <thread>
+
+#include "core/error.hpp"
+#include "tests/client/redistribute/redistribution_job.hpp"
+#include "tests/client/redistribution_case.hpp"
+
+namespace tremula::client::redistribute {
+namespace {
+
+using index_calc::Layout, testing::Case, testing::Job, testing::Random, testing::spans,
+    testing::views;
+
+TEST(Redistribution, GivesWhatTheOracleSays) {
+  Random random;
+  for (int i = 0; i < 300; ++i) {
+    Job job(static_cast<Rank>(random.in(1, 6)));
+    const bool are_near = i % 2 == 1;
+    const Case wanted(random, job.size());
+    const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+      Redistribution redistribution(wanted.updates, me, job.size(), {.validate = true});
+      const auto from = wanted.from(me), expected = wanted.to_after(me);
+      NearRings rings = are_near ? job.rings(me) : NearRings();
+      for (int round = 0; round < 2; ++round) {
+        auto to = wanted.to_before(me);
+        testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                     core::Deadline::after(20));
+        if (to != expected) throw std::runtime_error("wrong elements");
+      }
+      const auto& s = redistribution.statistics();
+      EXPECT_EQ(s.runs, 2u);
+      EXPECT_EQ(s.bytes_sent, 2 * wanted.bytes_sent(me));
+    });
+    for (std::size_t r = 0; r < failures.size(); ++r)
+      ASSERT_EQ(failures[r], "") << "rank " << r << " of case " << i << "\n" << wanted.text();
+  }
+}
+
+Layout parse(const char* text) { return Layout::parse(text); }
+
+/// Rows on so many ranks become columns on as many, in segments of so many bytes.
+struct Cut {
+  bool is_near;
+  Rank ranks;
+  Index rows, columns;
+  std::size_t segment;
+};
+class CutMessages : public ::testing::TestWithParam<Cut> {};
+// The third: 256 bytes for each of 2500 columns. The last: one slot for each peer.
+INSTANTIATE_TEST_SUITE_P(Redistribution, CutMessages,
+                         ::testing::Values(Cut{false, 2, 2500, 1000, 1 << 20},
+                                           Cut{true, 2, 2500, 1000, 1 << 19},
+                                           Cut{true, 2, 2500, 5000, 640'000},
+                                           Cut{true, 9, 2700, 2700, (1 << 20) / 9}),
+                         [](const auto& cut) {
+                           return (cut.param.is_near ? "near" : "far") +
+                                  std::to_string(cut.param.ranks) + "x" +
+                                  std::to_string(cut.param.columns);
+                         });
+
+TEST_P(CutMessages, GoInSegments) {
+  const auto& [is_near, ranks, all_rows, all_columns, segment] = GetParam();
+  Job job(ranks);
+  const std::string shape = fmt::format("shape={}x{} ", all_rows, all_columns);
+  const Update update{.from = Layout::parse(fmt::format("{}grid={}x1", shape, ranks)),
+                      .to = Layout::parse(fmt::format("{}grid=1x{} store=column", shape, ranks))};
+  const Index rows = all_rows / ranks, columns = all_columns / ranks;
+  const auto message = static_cast<std::size_t>(rows * columns * 8);
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    const auto number = [&](Index i, Index j) { return static_cast<double>(i * all_columns + j); };
+    Redistribution redistribution({&update, 1}, me, ranks);
+    std::vector<std::vector<std::byte>> from(1), to(1);
+    from[0].resize(static_cast<std::size_t>(rows * all_columns * 8));
+    to[0].resize(static_cast<std::size_t>(all_rows * columns * 8));
+    for (Index i = 0; i < rows; ++i)
+      for (Index j = 0; j < all_columns; ++j) {
+        const double value = number(me * rows + i, j);
+        std::memcpy(from[0].data() + (i * all_columns + j) * 8, &value, 8);
+      }
+    NearRings rings = is_near ? job.rings(me) : NearRings();
+    testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                 core::Deadline::after(20));
+    for (Index j = 0; j < columns; ++j)
+      for (Index i = 0; i < all_rows; ++i) {
+        double value = 0;
+        std::memcpy(&value, to[0].data() + (j * all_rows + i) * 8, 8);
+        if (value != number(i, me * columns + j)) throw std::runtime_error("a wrong element");
+      }
+    const auto& s = redistribution.statistics();
+    const auto peers = static_cast<std::size_t>(ranks - 1);
+    EXPECT_EQ(s.bytes_sent, peers * message);
+    EXPECT_EQ(s.messages_sent, peers * ((message + segment - 1) / segment));
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(static_cast<std::size_t>(ranks)));
+}
+
+TEST(Redistribution, SendsOneMessageForAllArraysAndCopiesNothingThatLiesInOnePiece) {
+  Job job(2);
+  const std::vector<Update> updates(
+      3, {.from = parse("shape=8x8 grid=2x1"), .to = parse("shape=8x8 grid=2x1 members=1/0")});
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution batch(updates, me, 2), single({updates.data(), 1}, me, 2);
+    std::vector<std::vector<std::byte>> from(3, std::vector<std::byte>(256)), to = from;
+    testing::run(batch, endpoint, views(from), spans(to), core::Deadline::after(20));
+    EXPECT_EQ(batch.statistics().messages_sent, 1u);
+    EXPECT_EQ(batch.statistics().bytes_sent, 3 * 256u);
+    from.resize(1), to.resize(1);
+    testing::run(single, endpoint, views(from), spans(to), core::Deadline::after(20));
+    EXPECT_EQ(single.statistics().messages_sent, 1u);
+    EXPECT_EQ(single.statistics().copied_bytes, 0u);
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+class MissingRank : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Redistribution, MissingRank, ::testing::Bool(),
+                         [](const auto& is_near) { return is_near.param ? "near" : "far"; });
+
+TEST_P(MissingRank, IsTold) {
+  const bool is_near = GetParam();
+  Job job(3);
+  const Update update{.from = parse("shape=9 grid=3 block=1"), .to = parse("shape=9 grid=3")};
+  std::latch done(2);
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    NearRings rings = is_near ? job.rings(me) : NearRings();
+    if (me == 1) return done.wait();
+    Redistribution redistribution({&update, 1}, me, 3);
+    std::vector<std::vector<std::byte>> from{std::vector<std::byte>(24)}, to = from;
+    const auto run = [&] {
+      testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                   core::Deadline::after(0.2));
+    };
+    std::string complaint;
+    try {
+      run();
+    } catch (const core::Error& e) {
+      EXPECT_EQ(e.code(), core::Errc::timed_out);
+      complaint = e.what();
+    }
+    EXPECT_NE(complaint.find("to come from ranks: 1;"), std::string::npos) << complaint;
+    EXPECT_THROW(run(), core::Error);  // it has failed before
+    done.count_down();
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(3));
+}
+
+TEST(Redistribution, NoticesANearRankThatHasGone) {
+  Job job(2);
+  const Update update{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    NearRings rings = job.rings(me);
+    if (me == 1) return;
+    Redistribution redistribution({&update, 1}, me, 2);
+    std::vector<std::vector<std::byte>> from{std::vector<std::byte>(8)}, to = from;
+    testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                 core::Deadline::after(100));
+  });
+  EXPECT_NE(failures[0].find("expected rank 1 to take part"), std::string::npos) << failures[0];
+}
+
+TEST(Redistribution, ManyTakeNoMoreStagingThanOne) {
+  Job job(2);
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    NearRings none;
+    redistribute::Staging staging;
+    std::vector<std::unique_ptr<Redistribution>> kept;
+    // To the other rank goes one segment, in short runs: 1536 of 3072 rows, 64 columns and fewer.
+    constexpr std::size_t segment = std::size_t{1536} * 64 * 8;
+    for (Index columns = 64; columns > 48; --columns) {
+      const std::string shape = "shape=6144x" + std::to_string(columns);
+      const Update update{.from = Layout::parse(shape + " grid=2x1 block=3x64"),
+                          .to = Layout::parse(shape + " grid=2x1 block=2x64 store=column")};
+      kept.push_back(std::make_unique<Redistribution>(std::span(&update, 1), me, 2));
+      const auto bytes = static_cast<std::size_t>(6144 / 2 * columns) * 8;
+      std::vector<std::vector<std::byte>> from(1, std::vector<std::byte>(bytes)), to = from;
+      kept.back()->run(endpoint, none, staging, views(from), spans(to), core::Deadline::after(20));
+    }
+    EXPECT_GE(staging.bytes(), segment);
+    EXPECT_LE(staging.bytes(), 2 * segment);  // one going, one coming
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+TEST(Redistribution, TakesWhatARankHasLeftThatHasGone) {
+  Job job(2);
+  const Update update{.from = parse("shape=2 grid=1 members=0"),
+                      .to = parse("shape=2 grid=1 members=1")};
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    std::vector<std::vector<std::byte>> from{std::vector<std::byte>(16, std::byte{7})}, to;
+    to.emplace_back(16);
+    NearRings rings = job.rings(me);
+    if (me == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Redistribution redistribution({&update, 1}, me, 2);
+    testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                 core::Deadline::after(20));
+    EXPECT_TRUE(me == 0 || to == from);
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+TEST(Redistribution, GoesOnAfterAValueThatDoesNotFit) {
+  Job job(2);
+  const Update update{
+      .from = parse("shape=4 grid=2"),
+      .to = parse("shape=4 grid=2 members=1/0"),
+      .transformation = {.from = core::ElementType::i16, .to = core::ElementType::i8}};
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution({&update, 1}, me, 2);
+    std::vector<std::vector<std::byte>> from{std::vector<std::byte>(4)},
+        to{std::vector<std::byte>(2)};
+    const auto run = [&] {
+      testing::run(redistribution, endpoint, views(from), spans(to), core::Deadline::after(20));
+    };
+    from[0][1] = std::byte{me == 0};  // 256
+    if (me == 1)
+      EXPECT_THROW(run(), core::Error);
+    else
+      run();
+    from[0][1] = std::byte{0};
+    from[0][0] = std::byte{5};
+    run();
+    EXPECT_EQ(to[0][0], std::byte{5});
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+TEST(Redistribution, GoesOnWhereWhatIsOnlyScaledDoesNotFit) {
+  Job job(2);
+  const Layout straight = parse("shape=2 grid=2"), crossed = parse("shape=2 grid=2 members=1/0");
+  using core::ElementType;
+  const std::vector<Update> updates{
+      {.from = straight,
+       .to = straight,
+       .transformation = {.from = ElementType::i8, .to = ElementType::i8, .alpha = 0, .beta = 2}},
+      {.from = straight,
+       .to = crossed,
+       .transformation = {.from = ElementType::i8, .to = ElementType::i8}}};
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution(updates, me, 2);
+    NearRings rings = job.rings(me);
+    for (int round = 0; round < 2; ++round) {
+      const bool fits = round == 1 || me == 1;
+      std::vector<std::vector<std::byte>> from(2, {std::byte(10 * round + me)}),
+          to(2, {std::byte(fits ? 3 : 100)});
+      const auto run = [&] {
+        testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                     core::Deadline::after(20));
+      };
+      if (fits)
+        run();
+      else
+        EXPECT_THROW(run(), core::Error);
+      EXPECT_EQ(to[1][0], std::byte(10 * round + 1 - me));
+      EXPECT_TRUE(!fits || to[0][0] == std::byte{6});
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(2));
+}
+
+/// What ranks of a job of two say of their run of updates[rank]; "" of one that noticed nothing.
+std::vector<std::string> complaints(const std::vector<Update>& updates, bool are_near,
+                                    bool one_has_been_refused) {
+  Job job(2);
+  return job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution first({&updates[static_cast<std::size_t>(me)], 1}, me, 2);
+    NearRings rings = are_near ? job.rings(me) : NearRings();
+    std::vector<std::vector<std::byte>> from(1, std::vector<std::byte>(64)), to = from;
+    const auto run = [&] {
+      testing::run(first, endpoint, rings, views(from), spans(to), core::Deadline::after(2));
+    };
+    if (one_has_been_refused && me == 0) {  // before anything is moved; the peer is not
+      from[0].resize(7);
+      EXPECT_THROW(run(), core::Error);
+      from[0].resize(64);
+    }
+    try {
+      run();
+    } catch (const core::Error&) {
+      EXPECT_TRUE(first.has_failed());
+      throw;
+    }
+  });
+}
+
+TEST(Redistribution, NoticesARankThatIsElsewhere) {
+  const Update swap{.from = parse("shape=2 grid=2"), .to = parse("shape=2 grid=2 members=1/0")};
+  Update rows{.from = parse("shape=4x4 grid=2x1"), .to = parse("shape=4x4 grid=1x2")};
+  Update columns = rows;  // as many bytes to whom and from whom, in another order
+  columns.from = parse("shape=4x4 grid=2x1 store=column");
+  for (const bool are_near : {true, false}) {
+    EXPECT_EQ(complaints({swap, swap}, are_near, false), std::vector<std::string>(2));
+    for (const auto& found :
+         {complaints({swap, swap}, are_near, true), complaints({rows, columns}, are_near, false)})
+      for (const std::string& complaint : found)
+        EXPECT_NE(complaint.find("the same calls"), std::string::npos)
+            << (are_near ? "near: " : "far: ") << complaint;
+  }
+}
+
+/// What the plan or the run of `update` refuses on rank 0 of one.
+std::string refusal(const Update& update, std::size_t from_bytes = 1 << 10,
+                    std::size_t to_bytes = 1 << 10) {
+  Job job(1);
+  return job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution({&update, 1}, me, 1);
+    std::vector<std::vector<std::byte>> from{std::vector<std::byte>(from_bytes)},
+        to{std::vector<std::byte>(to_bytes)};
+    testing::run(redistribution, endpoint, views(from), spans(to), core::Deadline::after(5));
+  })[0];
+}
+
+TEST(Redistribution, RefusesWhatCannotBe) {
+  const Layout a = parse("shape=4x3 grid=1x1"), b = parse("shape=3x4 grid=1x1");
+  EXPECT_EQ(refusal({.from = a, .to = a}), "");
+  EXPECT_NE(refusal({.from = a, .to = b}), "");
+  EXPECT_EQ(refusal({.from = a, .to = b, .axes = {1, 0}}), "");
+  EXPECT_NE(refusal({.from = a, .to = a, .axes = {0, 0}}), "");
+  EXPECT_NE(refusal({.from = a, .to = a, .axes = {0}}), "");
+  EXPECT_NE(refusal({.from = a, .to = a, .axes = {0, 2}}), "");
+  EXPECT_NE(refusal({.from = a, .to = parse("shape=4x3 grid=1x2")}), "");  // more ranks than one
+  EXPECT_NE(refusal({.from = a, .to = a}, 95), "");
+  EXPECT_NE(refusal({.from = a, .to = a}, 96, 95), "");
+  EXPECT_NE(refusal({.from = a, .to = a, .of_from = testing::Selection{{2, 0}, {3, 3}}}), "");
+  EXPECT_NE(refusal({.from = a, .to = a, .of_from = testing::Selection{{2, 0}, {2, 3}}}), "");
+  Job job(1);
+  const Update update{.from = a, .to = a};
+  const auto failure = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution({&update, 1}, me, 1);
+    std::vector<std::byte> buffer(150);
+    const std::vector<core::BytesView> from{core::BytesView(buffer).first(96)};
+    const std::vector<std::span<std::byte>> to{std::span(buffer).subspan(54)};
+    testing::run(redistribution, endpoint, from, to, core::Deadline::after(5));
+  })[0];
+  EXPECT_NE(failure.find("overlap"), std::string::npos) << failure;
+}
+
+}  // namespace
+}  // namespace tremula::client::redistribute
