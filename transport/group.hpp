@@ -25,10 +25,14 @@ public:
 
   /// @param check  called every 20 ms or so while a call waits; what it throws ends the wait, after
   ///               which the group is of no use any more
-  void watch(std::function<void()> check) { check_ = std::move(check); }
+  /// @param move   called at every look while a call waits: moves what else this rank has under way
+  void watch(std::function<void()> check, std::function<void()> move = [] {}) {
+    check_ = std::move(check);
+    move_ = std::move(move);
+  }
 
 protected:
-  std::function<void()> check_ = [] {};
+  std::function<void()> check_ = [] {}, move_ = [] {};
 };
 
 }  // namespace tremula::transport

@@ -168,6 +168,9 @@ public:
   virtual void give_up() noexcept {}
   /// Lets operations in flight proceed; call often while waiting for anything.
   virtual void progress() = 0;
+  /// True if what is under way with `peer` moves only inside calls of this rank, however short it is
+  /// (rendezvous of a large message included). @pre connected
+  virtual bool needs_calls(Rank) const noexcept { return true; }
   /// True if this process and `peer`'s can map each other's memory (local/shared_memory.hpp).
   /// @pre connected
   virtual bool is_near(Rank) const noexcept { return false; }

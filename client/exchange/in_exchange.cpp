@@ -195,6 +195,12 @@ void InExchange::leave() {
     tell(m, is_ended() ? PackageKind::credit : PackageKind::leaving, step_);
 }
 
+bool InExchange::is_idle() {
+  take_arrived();
+  const bool is_between_messages = begun_ == 0 || arrived_ == plan_.messages.size();
+  return is_told() && is_between_messages;
+}
+
 bool InExchange::is_told() {
   endpoint_.progress();
   bool is_all = true;

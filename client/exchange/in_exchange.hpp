@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "client/exchange/path/copy_threads.hpp"
 #include "client/exchange/exchange.hpp"
+#include "client/exchange/path/copy_threads.hpp"
 #include "client/exchange/path/mismatch.hpp"
 #include "client/exchange/path/part_reader.hpp"
 #include "core/buffer.hpp"
@@ -52,6 +52,8 @@ public:
   void leave();
   /// True when all credits, and what leave() sent, are on their way. Makes progress.
   bool is_told();
+  /// True when all credits are on their way and no message has come in part. Makes progress.
+  bool is_idle();
 
   const ExchangePlan& plan() const noexcept { return plan_; }
   /// Bytes that went to or came from peers that had to be waited for, piece by piece.

@@ -158,9 +158,11 @@ SessionConfig load_session_config(const std::string& options) {
 
 namespace {
 Progress parse_progress(const std::string& text) {
+  if (text == "auto") return Progress::automatic;
   if (text == "calls") return Progress::calls;
   if (text == "thread") return Progress::thread;
-  throw Error(Errc::invalid_argument, fmt::format("expected calls or thread, found '{}'", text));
+  throw Error(Errc::invalid_argument,
+              fmt::format("expected auto, calls or thread, found '{}'", text));
 }
 }  // namespace
 

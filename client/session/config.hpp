@@ -34,7 +34,7 @@ SessionConfig load_session_config(const std::string& options);
 struct OutConfig {
   int queue_depth = 2;         ///< steps that may be under way to a consumer; 0: none
   int wait_for_consumers = 1;  ///< consumer groups that the stream needs
-  Progress progress = Progress::calls;
+  Progress progress = Progress::automatic;
 };
 
 /// @throws core::Error invalid_argument as above

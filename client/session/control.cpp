@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <iterator>
 #include <utility>
@@ -62,6 +63,7 @@ Control::Control(const std::string& address, const std::string& from, const wire
 }
 
 Control::~Control() {
+  move_ = [] { return false; };  // the session ends: no stream is left
   try {
     bool is_open = false;
     {
@@ -87,6 +89,22 @@ void Control::throw_closed() const {
                   address_, closed_why_));
 }
 
+template <class IsReady>
+bool Control::wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline,
+                   const IsReady& is_ready) {
+  while (!is_ready()) {
+    if (deadline.expired()) return false;
+    lock.unlock();
+    const bool is_under_way = move_();
+    lock.lock();
+    if (is_ready()) break;
+    // A notice ends the wait at once; a slice ends for the sake of what is under way.
+    const auto slice = std::chrono::microseconds(is_under_way ? 100 : 2000);
+    changed_.wait_until(lock, std::min(deadline.at(), core::Deadline::Clock::now() + slice));
+  }
+  return true;
+}
+
 wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (closed_) throw_closed();
@@ -94,9 +112,8 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
   message.set_request(number);
   replies_[number];
   connection_->send(proto::serialise(message));
-  const bool is_answered = changed_.wait_until(lock, deadline.at(), [&] {
-    return closed_ || replies_[number].has_value() || own_group_lost_;
-  });
+  const bool is_answered = wait(
+      lock, deadline, [&] { return closed_ || replies_[number].has_value() || own_group_lost_; });
   const auto reply = std::exchange(replies_[number], std::nullopt);
   replies_.erase(number);
   if (reply) {
@@ -115,8 +132,7 @@ int Control::wait_for_matches(const std::string& stream, int least, core::Deadli
     return static_cast<int>(std::count_if(matches_.begin(), matches_.end(),
                                           [&](const auto& m) { return m.stream() == stream; }));
   };
-  changed_.wait_until(lock, deadline.at(),
-                      [&] { return count() >= least || closed_ || own_group_lost_; });
+  wait(lock, deadline, [&] { return count() >= least || closed_ || own_group_lost_; });
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
   if (count() < least && closed_) throw_closed();
   return count();
@@ -133,12 +149,13 @@ std::vector<wire::Matched> Control::take_matches(const std::string& stream) {
 
 wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const bool is_known = changed_.wait_until(lock, deadline.at(), [&] {
-    return addresses_.contains(link) || ends_.contains(link) || closed_ || own_group_lost_;
+  const bool is_known = wait(lock, deadline, [&] {
+    const KnownLink& told = links_[link];
+    return told.addresses || told.end || closed_ || own_group_lost_;
   });
-  if (const auto node = addresses_.extract(link)) return node.mapped();
-  if (const auto end = ends_.find(link); end != ends_.end())
-    throw Error(end->second.lost ? Errc::peer_lost : Errc::cancelled, end->second.why);
+  KnownLink& told = links_[link];
+  if (told.addresses) return *std::exchange(told.addresses, std::nullopt);
+  if (told.end) throw Error(told.end->lost ? Errc::peer_lost : Errc::cancelled, told.end->why);
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
   if (is_known) throw_closed();
   throw Error(
@@ -150,8 +167,8 @@ std::optional<Control::LinkEnd> Control::link_end(std::uint64_t link) {
   if (!any_end_.load(std::memory_order_acquire)) return std::nullopt;
   const std::scoped_lock lock(mutex_);
   if (own_group_lost_) return LinkEnd{.lost = true, .why = *own_group_lost_};
-  const auto end = ends_.find(link);
-  return end == ends_.end() ? std::nullopt : std::optional(end->second);
+  const auto told = links_.find(link);
+  return told == links_.end() ? std::nullopt : told->second.end;
 }
 
 void Control::check_own_group() {
@@ -191,6 +208,22 @@ void Control::forget(const std::string& stream, std::uint64_t link) {
   counters_.erase({stream, link});
 }
 
+void Control::forget_link(std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  links_.erase(link);
+  forgotten_.push_back(link);
+  if (forgotten_.size() > most_forgotten) forgotten_.pop_front();
+}
+
+std::size_t Control::known_links() {
+  const std::scoped_lock lock(mutex_);
+  return links_.size();
+}
+
+Control::KnownLink* Control::known(std::uint64_t link) {
+  return std::ranges::find(forgotten_, link) == forgotten_.end() ? &links_[link] : nullptr;
+}
+
 void Control::on_frame(core::BytesView frame) {
   const auto message = proto::parse_to_client(frame);
   const std::scoped_lock lock(mutex_);
@@ -212,16 +245,19 @@ void Control::on_notice(const wire::ToClient& message) {
   if (message.has_matched()) {
     matches_.push_back(message.matched());
   } else if (message.has_link_addresses()) {
-    addresses_[message.link_addresses().link()] = message.link_addresses();
+    if (KnownLink* const link = known(message.link_addresses().link()))
+      link->addresses = message.link_addresses();
   } else if (message.has_link_closed()) {
-    ends_.try_emplace(message.link_closed().link(), LinkEnd{.lost = message.link_closed().lost(),
-                                                            .why = message.link_closed().why()});
+    const auto& closed = message.link_closed();
+    KnownLink* const link = known(closed.link());
+    if (link && !link->end) link->end = LinkEnd{.lost = closed.lost(), .why = closed.why()};
     any_end_.store(true, std::memory_order_release);
   } else if (message.has_group_lost()) {
     const auto& lost = message.group_lost();
     if (lost.links().empty()) own_group_lost_ = lost.why();
-    for (const std::uint64_t link : lost.links())
-      ends_.insert_or_assign(link, LinkEnd{.lost = true, .why = lost.why()});
+    for (const std::uint64_t number : lost.links())
+      if (KnownLink* const link = known(number))
+        link->end = LinkEnd{.lost = true, .why = lost.why()};
     any_end_.store(true, std::memory_order_release);
   }
 }

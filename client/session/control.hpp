@@ -4,6 +4,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -47,6 +49,10 @@ public:
   /// closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
 
+  /// @param move  called again and again while a call waits: moves what this rank has under way,
+  ///              and says whether something is
+  void while_waiting(std::function<bool()> move) { move_ = std::move(move); }
+
   /// @throws core::Error peer_lost if a rank of the own group is gone
   void check_own_group();
 
@@ -68,8 +74,16 @@ public:
   void send_counters();
   /// Sends no more counters of `stream` and `link`.
   void forget(const std::string& stream, std::uint64_t link);
+  /// Holds nothing of a link any more; what the server still says of it soon after is ignored.
+  void forget_link(std::uint64_t link);
+  /// Links of which it holds something.
+  std::size_t known_links();
 
 private:
+  /// Waits until `is_ready`, called with the lock held, says so.
+  /// @return false if the deadline has passed before
+  template <class IsReady>
+  bool wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline, const IsReady& is_ready);
   void on_frame(core::BytesView frame);
   void on_notice(const wire::ToClient& message);
   void on_closed(const std::string& why);
@@ -77,6 +91,7 @@ private:
 
   const core::Log& log_;
   std::string address_;
+  std::function<bool()> move_ = [] { return false; };
   std::mutex mutex_;
   std::condition_variable changed_;
   bool closed_ = false;
@@ -84,9 +99,17 @@ private:
   std::uint64_t last_request_ = 0;
   std::map<std::uint64_t, std::optional<wire::ToClient>> replies_;  // requests somebody waits for
   std::vector<wire::Matched> matches_;
-  std::map<std::uint64_t, wire::LinkAddresses> addresses_;
+  /// What the server has told of a link that is not forgotten.
+  struct KnownLink {
+    std::optional<wire::LinkAddresses> addresses;
+    std::optional<LinkEnd> end;
+  };
+  /// Null if `link` was forgotten.
+  KnownLink* known(std::uint64_t link);
+  static constexpr std::size_t most_forgotten = 256;  // notices follow within moments
+  std::map<std::uint64_t, KnownLink> links_;
+  std::deque<std::uint64_t> forgotten_;  // the latest ones
   std::atomic<bool> any_end_ = false;
-  std::map<std::uint64_t, LinkEnd> ends_;
   std::optional<std::string> own_group_lost_;
   std::map<std::pair<std::string, std::uint64_t>, wire::Counters> counters_;
   std::unique_ptr<transport::ControlConnection>

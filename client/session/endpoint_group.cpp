@@ -59,6 +59,7 @@ void EndpointGroup::wait(std::span<transport::Request> requests, std::string_vie
                          core::Deadline deadline) {
   const auto is_done = [&] {
     endpoint_->progress();
+    move_();
     return std::all_of(requests.begin(), requests.end(), [](auto& r) { return r.test(); });
   };
   if (!wait_for(is_done, deadline, check_).second)

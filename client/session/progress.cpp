@@ -3,30 +3,18 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
-#include <utility>
 
 namespace tremula::client {
 
 namespace {
-/// Between two polls the core belongs to the application.
-constexpr auto nap = std::chrono::microseconds(20);
+/// Between two turns the core belongs to the application: longer, the longer nothing was begun.
+constexpr auto shortest_nap = std::chrono::microseconds(20);
+constexpr auto longest_nap = std::chrono::microseconds(1000);
 }  // namespace
 
-ProgressThread::ProgressThread(Progress progress, std::function<bool()> poll)
-    : poll_(std::move(poll)) {
-  if (progress != Progress::thread) return;
-  // The application's signals are not for this thread; SIGURG is how a transport frees a call that
-  // a dead peer holds up (transport/ofi/peer_watch.hpp).
-  sigset_t all, before;
-  sigfillset(&all);
-  sigdelset(&all, SIGURG);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-ProgressThread::~ProgressThread() {
+ProgressEngine::~ProgressEngine() {
   if (!thread_.joinable()) return;
   {
     const std::scoped_lock lock(mutex_);
@@ -36,11 +24,38 @@ ProgressThread::~ProgressThread() {
   thread_.join();
 }
 
-std::unique_lock<std::mutex> ProgressThread::hold() {
-  return thread_.joinable() ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
+void ProgressEngine::add(Moving& moving) {
+  const auto lock = hold();
+  all_.push_back(&moving);
 }
 
-void ProgressThread::wake() {
+void ProgressEngine::remove(Moving& moving) noexcept {
+  const auto lock = hold();
+  std::erase(all_, &moving);
+}
+
+bool ProgressEngine::advance(const Moving* except) noexcept {
+  const auto lock = hold();
+  if (is_advancing_) return false;
+  is_advancing_ = true;
+  bool is_under_way = false;
+  for (Moving* const moving : all_)
+    if (moving != except) is_under_way = moving->advance() || is_under_way;
+  is_advancing_ = false;
+  return is_under_way;
+}
+
+void ProgressEngine::start_thread() {
+  if (thread_.joinable()) return;
+  // The application's signals are not for this thread.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void ProgressEngine::wake() {
   if (!thread_.joinable()) return;
   {
     const std::scoped_lock lock(mutex_);
@@ -49,17 +64,18 @@ void ProgressThread::wake() {
   changed_.notify_one();
 }
 
-void ProgressThread::run() {
+void ProgressEngine::run() {
   std::unique_lock lock(mutex_);
+  auto nap = shortest_nap;
   while (!is_over_) {
     if (!is_awake_) {
       changed_.wait(lock, [this] { return is_awake_ || is_over_; });
+      nap = shortest_nap;
       continue;
     }
-    is_awake_ = poll_();
-    lock.unlock();
-    std::this_thread::sleep_for(nap);
-    lock.lock();
+    is_awake_ = advance();
+    changed_.wait_for(lock, nap, [this] { return is_over_; });
+    nap = std::min(nap + nap / 8, longest_nap);
   }
 }
 

@@ -1,41 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Steps that are under way move on while the application computes, if it wants a thread for that.
+// The one progress engine of a session: a rank that waits, in any call, moves everything of its
+// session; where a wire moves bytes only inside calls, a thread moves it between the calls, too.
 #include <condition_variable>
-#include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace tremula::client {
 
-/// Who makes a stream move between its calls.
+/// What moves the steps of a stream between its calls.
 enum class Progress {
-  calls,   ///< nobody: what is under way waits for the next call
-  thread,  ///< a thread of the stream, which sleeps when nothing is under way
+  automatic,  ///< a thread, if a wire moves bytes only inside calls
+  calls,      ///< nothing: what is under way waits for the next call of the session
+  thread,     ///< a thread of the session
 };
 
-/// A thread that polls while something is under way; without one, an object that does nothing.
-class ProgressThread {
+/// Something that has bytes under way: one end of a stream on one rank.
+class Moving {
 public:
-  /// @param poll  moves on what is under way; false when nothing is. Called with the lock held;
-  ///              must not throw
-  ProgressThread(Progress progress, std::function<bool()> poll);
-  /// Returns when the thread has ended: at most one poll later.
-  ~ProgressThread();
-  ProgressThread(const ProgressThread&) = delete;
+  /// Moves on what is under way, without waiting. A failure is kept, and thrown by a later call of
+  /// the stream that it belongs to.
+  /// @return whether something may still be under way
+  virtual bool advance() noexcept = 0;
 
-  /// To be held by whoever touches what `poll` touches.
-  std::unique_lock<std::mutex> hold();
-  /// Something is under way now.
+protected:
+  ~Moving() = default;
+};
+
+/// Moves all streams of one rank's session. Called by the application's thread, in every wait, and
+/// by the engine's own thread once that has been started.
+class ProgressEngine {
+public:
+  ProgressEngine() = default;
+  ~ProgressEngine();
+  ProgressEngine(const ProgressEngine&) = delete;
+
+  /// @param moving  stays valid until it is removed
+  void add(Moving& moving);
+  void remove(Moving& moving) noexcept;
+  bool is_empty() const noexcept { return all_.empty(); }
+  /// One turn over all that was added. A call from inside a turn does nothing.
+  /// @param except  advances by itself at this moment; may be null
+  /// @return whether something may still be under way
+  bool advance(const Moving* except = nullptr) noexcept;
+
+  /// Starts the thread, once. It runs while something is under way and no call holds the engine.
+  void start_thread();
+  using Hold = std::unique_lock<std::recursive_mutex>;
+  /// For a call that touches what advance() touches. Free of cost without the thread.
+  Hold hold() { return thread_.joinable() ? Hold(mutex_) : Hold(); }
+  /// Tells the thread that something is under way now.
   void wake();
 
 private:
   void run();
 
-  std::function<bool()> poll_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_awake_ = false, is_over_ = false;
+  std::recursive_mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<Moving*> all_;
+  bool is_advancing_ = false, is_awake_ = false, is_over_ = false;
   std::thread thread_;  // last: it uses the above
 };
 

@@ -135,13 +135,12 @@ std::unique_ptr<Session> Session::open(
       session->control_ = session->join(
           rank, size, std::string(reinterpret_cast<const char*>(job.data()), job.size()));
   });
-  session->group_->watch([s = session.get()] { s->control_->check_own_group(); });
+  session->watch_own_group();
   session->agree_on_offers();
   return session;
 }
 
-std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size,
-                                       const std::string& job) const {
+std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const std::string& job) {
   wire::Hello hello;
   hello.set_protocol(proto::protocol_version);
   hello.set_group(name_);
@@ -151,7 +150,10 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size,
   hello.set_host(config_.host);
   hello.set_pid(getpid());
   hello.set_version(version);
-  return std::make_unique<Control>(config_.server, config_.server_from, hello, deadline(), *log_);
+  auto control =
+      std::make_unique<Control>(config_.server, config_.server_from, hello, deadline(), *log_);
+  control->while_waiting([this] { return progress_.advance(); });
+  return control;
 }
 
 void Session::agree_on_offers() {
@@ -206,7 +208,11 @@ void Session::link_own_ranks() {
   const std::span all(addresses);
   together([&] { endpoint->connect(is_root ? all.subspan(1) : all.first(1), deadline()); });
   group_ = std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size());
-  group_->watch([this] { control_->check_own_group(); });
+  watch_own_group();
+}
+
+void Session::watch_own_group() {
+  group_->watch([this] { control_->check_own_group(); }, [this] { progress_.advance(); });
 }
 
 std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& offer,

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "client/exchange/path/copy_threads.hpp"
 #include "client/session/config.hpp"
 #include "client/session/control.hpp"
-#include "client/exchange/path/copy_threads.hpp"
+#include "client/session/progress.hpp"
+#include "client/session/wait.hpp"
 #include "core/error.hpp"
 #include "index_calc/plan/plan_cache.hpp"
 #include "transport/group.hpp"
@@ -59,6 +61,19 @@ public:
   /// Of all streams of this rank.
   index_calc::PlanCache& plans() noexcept { return plans_; }
   CopyThreads& copy_threads() noexcept { return copy_threads_; }
+  /// Moves all streams of this rank.
+  ProgressEngine& progress() noexcept { return progress_; }
+
+  /// Repeats `poll` until it is true, and moves all streams meanwhile.
+  /// @return false if the deadline has passed before
+  template <class Poll>
+  bool waits_for(Poll&& poll, core::Deadline deadline) {
+    const auto moving_poll = [&] {
+      progress_.advance();
+      return poll();
+    };
+    return wait_for(moving_poll, deadline, [] {}).second;
+  }
 
   /// Collective; see agreement.hpp.
   core::Bytes from_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
@@ -67,8 +82,10 @@ public:
 
 private:
   Session(std::string name, const SessionConfig& config);
-  std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job) const;
+  std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job);
   void agree_on_offers();
+  /// While the ranks of this group wait for each other, what each has under way moves on.
+  void watch_own_group();
   /// From here on the ranks of a group without MPI agree without the server.
   void link_own_ranks();
 
@@ -81,6 +98,7 @@ private:
   std::vector<wire::Offer> offers_;
   index_calc::PlanCache plans_;
   CopyThreads copy_threads_;
+  ProgressEngine progress_;  // last: its thread uses the above
 };
 
 }  // namespace tremula::client

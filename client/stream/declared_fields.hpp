@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "client/stream/field_update.hpp"
 #include "client/session/session.hpp"
+#include "client/stream/field_update.hpp"
 #include "proto/convert.hpp"
 
 namespace tremula::client {

@@ -14,11 +14,33 @@ namespace tremula::client {
 using core::Errc, core::Error, core::expects;
 
 InStream::InStream(Session& session, const std::string& name)
-    : session_(session), fields_(session, name) {}
+    : session_(session), fields_(session, name) {
+  session_.progress().add(*this);
+}
 
 InStream::~InStream() {
-  if (exchange_ == nullptr) return;
-  tell_server(Farewell::gave_up, "left without closing the stream");
+  session_.progress().remove(*this);
+  if (exchange_ != nullptr) tell_server(Farewell::gave_up, "left without closing the stream");
+  forget_link();
+}
+
+void InStream::forget_link() {
+  if (link_.number == 0) return;
+  session_.control().forget(name(), link_.number);
+  session_.control().forget_link(link_.number);
+}
+
+bool InStream::advance() noexcept {
+  if (exchange_ == nullptr || failure_ || state_ == State::lost) return false;
+  try {
+    const bool is_idle = exchange_->is_idle();
+    // A producer may close while this rank waits for something else of that producer.
+    if (state_ == State::between_steps && exchange_->poll() == InExchange::State::end) leave();
+    return !is_idle || needs_calls_;
+  } catch (...) {
+    failure_ = std::current_exception();
+    return false;
+  }
 }
 
 int InStream::declare(proto::Field field, const FieldUpdate& update) {
@@ -92,6 +114,10 @@ void InStream::subscribe() {
     throw;
   }
   state_ = State::between_steps;
+  needs_calls_ = std::ranges::any_of(exchange_->plan().messages, [&](const Message& m) {
+    return link_.endpoint->needs_calls(m.peer);
+  });
+  if (needs_calls_) session_.progress().start_thread();
 }
 
 void InStream::throw_lost(const std::string& why) {
@@ -102,6 +128,7 @@ void InStream::throw_lost(const std::string& why) {
 
 template <class Poll>
 void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
+  const auto hold = session_.progress().hold();
   Control& control = session_.control();
   bool is_reported = false, is_lost = false;
   std::optional<Control::LinkEnd> end;
@@ -122,8 +149,13 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
     if (is_reported) control.report_waiting(name(), link_.number, "");
   };
   try {
-    const bool is_done = wait_for([&] { return is_lost ? Polled::done : polled(poll()); },
-                                  session_.step_deadline(), check)
+    const bool is_done = wait_for(
+                             [&] {
+                               session_.progress().advance(this);
+                               if (failure_) std::rethrow_exception(std::exchange(failure_, {}));
+                               return is_lost ? Polled::done : polled(poll());
+                             },
+                             session_.step_deadline(), check)
                              .second;
     finish();
     if (is_done && !is_lost) return;
@@ -135,7 +167,7 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
     }
     // Perhaps because the producer died: the server knows within a moment.
     const auto knows = [&] { return (end = control.link_end(link_.number)).has_value(); };
-    wait_for(knows, core::Deadline::after(2), [] {});
+    session_.waits_for(knows, core::Deadline::after(2));
     throw_lost(end ? end->why : fmt::format("producer group '{}': {}", link_.peer_group, e.what()));
   }
   if (is_lost) throw_lost(end->why);
@@ -175,11 +207,18 @@ bool InStream::begin_step() {
   return false;
 }
 
+void InStream::leave() {
+  if (has_left_ || !exchange_->is_told()) return;
+  exchange_->leave();
+  has_left_ = true;
+}
+
 void InStream::tell_producer() {
   wait_for_producer([&] { return exchange_->is_told(); }, "take the credits");
   try {
-    exchange_->leave();
-    wait_for([&] { return exchange_->is_told(); }, core::Deadline::after(1), [] {});
+    const auto hold = session_.progress().hold();
+    leave();
+    session_.waits_for([&] { return exchange_->is_told(); }, core::Deadline::after(1));
   } catch (const Error& e) {  // the producer has gone meanwhile: it needs no word any more
     session_.log().debug("client", fmt::format("leave stream={} error=\"{}\"", name(), e.what()));
   }
@@ -197,6 +236,7 @@ void InStream::get(int field, std::span<std::byte> local) {
   const std::size_t f = fields_.check(field, local.size());
   const auto i = static_cast<std::size_t>(
       std::find(link_.field.begin(), link_.field.end(), static_cast<int>(f)) - link_.field.begin());
+  const auto hold = session_.progress().hold();
   exchange_->begin_again(i);
   try {
     auto moved = exchange_->moved();
@@ -223,6 +263,7 @@ void InStream::get(int field, std::span<std::byte> local) {
 void InStream::end_step() {
   expects(state_ == State::in_step,
           [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });
+  const auto hold = session_.progress().hold();
   wait_for_producer([&] { return exchange_->can_finish_step(); }, "send the rest of the step");
   exchange_->finish_step();
   state_ = State::between_steps;
@@ -231,6 +272,7 @@ void InStream::end_step() {
   of_last_step_ = statistics_.since(before_step_);
   before_step_ = statistics_;
   report();
+  session_.progress().wake();
 }
 
 void InStream::close_link(Farewell farewell, const std::string& why) {
@@ -257,7 +299,7 @@ void InStream::tell_server(Farewell farewell, const std::string& what) noexcept 
 void InStream::close() {
   expects(state_ != State::in_step,
           [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
-  if (state_ == State::between_steps && session_.control().link_end(link_.number))
+  if (state_ == State::between_steps && !has_left_ && session_.control().link_end(link_.number))
     state_ = State::lost;
   // Each rank for itself: one that has lost the stream would not come to an agreement.
   const bool is_linked = exchange_ != nullptr;
@@ -276,9 +318,12 @@ void InStream::close() {
     else
       tell_server(Farewell::finished, "closed the stream");
   }
-  exchange_.reset();
-  link_.endpoint.reset();
-  if (link_.number != 0) session_.control().forget(name(), link_.number);
+  {
+    const auto hold = session_.progress().hold();
+    exchange_.reset();
+    link_.endpoint.reset();
+  }
+  forget_link();
   session_.plans().forget_idle();
   state_ = State::closed;
   if (failure) std::rethrow_exception(failure);

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
-#include "client/stream/declared_fields.hpp"
 #include "client/exchange/in_exchange.hpp"
-#include "client/stream/link.hpp"
 #include "client/exchange/statistics.hpp"
+#include "client/stream/declared_fields.hpp"
+#include "client/stream/link.hpp"
 
 namespace tremula::client {
 
 /// The consumer's end of a stream on one rank. What an application may rely on stands in tremula.h.
 /// The first begin_step is collective over the group; after it each rank goes and closes at its
 /// own pace.
-class InStream {
+class InStream final : private Moving {
 public:
   InStream(Session& session, const std::string& name);
   ~InStream();
@@ -47,12 +48,17 @@ private:
   wire::Described ask_for_producer(core::Deadline deadline);
   /// @param found  instead of one: Streams, or a Described of which ranks are missing
   [[noreturn]] void throw_no_producer(const wire::ToClient& found) const;
+  /// Takes in what has come. What fails is thrown by the next wait.
+  bool advance() noexcept override;
+  void forget_link();
   void subscribe();
   wire::Matched ask_server();
   /// Waits until poll() is true.  @throws core::Error peer_lost, timed_out, transport
   template <class Poll>
   void wait_for_producer(Poll&& poll, const std::string& what);
   [[noreturn]] void throw_lost(const std::string& why);
+  /// Tells the producer that this rank has seen the end, or wants no more; once.
+  void leave();
   void tell_producer();
   /// How this rank, or rank 0 for all, leaves a link.
   enum class Farewell { of_all, finished, gave_up };
@@ -68,6 +74,9 @@ private:
   bool is_relabeled_ = false;
   Link link_;
   std::unique_ptr<InExchange> exchange_;  // uses link_.endpoint: destroyed first
+  bool has_left_ = false;                 // told the producer so
+  bool needs_calls_ = false;              // of a wire: bytes come only inside calls
+  std::exception_ptr failure_;            // of advance()
   std::optional<std::uint64_t> step_;     // opened last
   core::Deadline::Clock::time_point next_report_;
   Statistics before_step_, of_last_step_;

@@ -13,12 +13,14 @@ namespace tremula::client {
 using core::Errc, core::Error, core::expects;
 
 OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
-    : session_(session),
-      fields_(session, name),
-      config_(config),
-      progress_(config.progress, [this] { return make_progress(); }) {}
+    : session_(session), fields_(session, name), config_(config) {
+  session_.progress().add(*this);
+}
 
 OutStream::~OutStream() {
+  session_.progress().remove(*this);
+  session_.control().forget(name(), 0);
+  for (const Open& open : links_) session_.control().forget_link(open.link.number);
   if (!is_announced_ || state_ == State::closed || session_.rank() != 0) return;
   try {
     for (const Open& open : links_)
@@ -117,7 +119,13 @@ bool OutStream::join(const wire::Matched& matched) {
                                                     open.link.number, step_, open.link.queue_depth,
                                                     session_.copy_threads());
     });
-    const auto hold = progress_.hold();
+    const auto& messages = open.exchange->plan().messages;
+    const bool needs_thread = std::ranges::any_of(
+        messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
+    if (config_.progress == Progress::thread ||
+        (config_.progress == Progress::automatic && needs_thread))
+      session_.progress().start_thread();
+    const auto hold = session_.progress().hold();
     links_.push_back(std::move(open));
     return true;
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
@@ -153,13 +161,14 @@ void OutStream::drop(std::size_t i) {
                                   links_[i].link.number, links_[i].link.peer_group, step_, lost_));
   ended_.traffic += links_[i].exchange->traffic();
   links_[i].exchange.reset();  // before its endpoint
+  session_.control().forget_link(links_[i].link.number);
   links_.erase(links_.begin() + static_cast<std::ptrdiff_t>(i));
   session_.plans().forget_idle();
 }
 
 void OutStream::drop_ended() {
-  const auto hold = progress_.hold();
-  make_progress();  // who has taken everything before it went needs nothing taken back
+  const auto hold = session_.progress().hold();
+  advance();  // a consumer that took everything before it went needs nothing taken back
   for (std::size_t i = 0; i < links_.size();)
     if (has_ended(links_[i]))
       drop(i);
@@ -185,7 +194,7 @@ void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
 
 template <class Poll>
 void OutStream::wait_for_all(Poll& poll, const std::string& what) {
-  const auto hold = progress_.hold();
+  const auto hold = session_.progress().hold();
   const auto all_moved = [this] {
     std::uint64_t sum = 0;
     for (const Open& open : links_) sum += open.exchange->moved();
@@ -205,7 +214,7 @@ void OutStream::wait_for_all(Poll& poll, const std::string& what) {
       if (open.failure.empty())
         is_done = wait_for(
                       [&] {
-                        make_progress();  // of all links: who is waited for may wait for another
+                        session_.progress().advance();
                         if (!is_alive || !open.failure.empty() || poll(*open.exchange))
                           return Polled::done;
                         const auto before = std::exchange(moved, all_moved());
@@ -217,7 +226,7 @@ void OutStream::wait_for_all(Poll& poll, const std::string& what) {
       open.failure = e.what();
     }
     if (!open.failure.empty()) {  // perhaps the consumer died: the server knows within a moment
-      is_alive = !wait_for([&] { return has_ended(open); }, core::Deadline::after(2), [] {}).second;
+      is_alive = !session_.waits_for([&] { return has_ended(open); }, core::Deadline::after(2));
       if (is_alive) throw failed(open);
     }
     wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
@@ -267,7 +276,7 @@ void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_
     return fmt::format("stream '{}', step {}: field '{}' was put twice", name(), step_,
                        fields_[f].name);
   });
-  const auto hold = progress_.hold();
+  const auto hold = session_.progress().hold();
   for (Open& open : links_) {
     if (!open.failure.empty()) continue;
     try {
@@ -288,15 +297,15 @@ bool OutStream::is_taken(std::uint64_t step) {
                        step_, step);
   });
   drop_ended();
-  const auto hold = progress_.hold();
-  make_progress();
+  const auto hold = session_.progress().hold();
+  session_.progress().advance();
   bool is_all = true;
   for (Open& open : links_) {
     if (open.exchange->has_credited(step + 1)) continue;
     is_all = false;
     if (open.failure.empty()) continue;
     // Perhaps the consumer died: the server knows within a moment, and the next call drops it.
-    if (!wait_for([&] { return has_ended(open); }, core::Deadline::after(2), [] {}).second)
+    if (!session_.waits_for([&] { return has_ended(open); }, core::Deadline::after(2)))
       throw failed(open);
   }
   return is_all;
@@ -321,7 +330,7 @@ void OutStream::end_step() {
                          name(), step_, fields_[f].name);
     });
   for (Open& open : links_) {
-    const auto hold = progress_.hold();
+    const auto hold = session_.progress().hold();
     if (!open.failure.empty()) continue;
     try {
       open.exchange->send(step_);
@@ -340,11 +349,11 @@ void OutStream::end_step() {
   const Statistics now = statistics();
   of_last_step_ = now.since(before_step_);
   before_step_ = now;
-  progress_.wake();
+  session_.progress().wake();
 }
 
 void OutStream::take_back() noexcept {
-  const auto hold = progress_.hold();
+  const auto hold = session_.progress().hold();
   for (Open& open : links_) {
     if (open.exchange->has_credited(step_)) continue;
     open.exchange->take_back();
@@ -361,7 +370,7 @@ void OutStream::take_back() noexcept {
   }
 }
 
-bool OutStream::make_progress() noexcept {
+bool OutStream::advance() noexcept {
   bool is_idle = true;
   for (Open& open : links_) {
     try {
@@ -390,12 +399,12 @@ void OutStream::close() {
                    "take the last steps");
     session_.together([] {}, session_.step_deadline());
     {
-      const auto hold = progress_.hold();
+      const auto hold = session_.progress().hold();
       for (Open& open : links_) open.exchange->send_end(step_);
     }
     wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_ + 1); },
                    "take the end");
-    const auto hold = progress_.hold();
+    const auto hold = session_.progress().hold();
     while (!links_.empty()) drop(0);
   }
   state_ = State::closed;
@@ -431,7 +440,7 @@ void OutStream::close() {
 }
 
 Statistics OutStream::statistics() {
-  const auto hold = progress_.hold();
+  const auto hold = session_.progress().hold();
   Statistics s = ended_;
   s.steps = step_;
   s.wait_seconds = wait_seconds_;
@@ -442,7 +451,7 @@ Statistics OutStream::statistics() {
 Statistics OutStream::step_statistics() const { return of_last_step_; }
 
 std::vector<PeerStatistics> OutStream::peer_statistics() {
-  const auto hold = progress_.hold();
+  const auto hold = session_.progress().hold();
   std::vector<PeerStatistics> peers;
   for (const Open& open : links_) {
     const auto& messages = open.exchange->plan().messages;

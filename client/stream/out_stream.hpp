@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "client/stream/declared_fields.hpp"
-#include "client/stream/link.hpp"
 #include "client/exchange/out_exchange.hpp"
 #include "client/exchange/statistics.hpp"
+#include "client/stream/declared_fields.hpp"
+#include "client/stream/link.hpp"
 
 namespace tremula::client {
 
 /// The producer's end of a stream on one rank: one link for each consumer group that has joined.
 /// What an application may rely on stands in tremula.h. All calls are collective over the group.
-class OutStream {
+class OutStream final : private Moving {
 public:
   OutStream(Session& session, const std::string& name, const OutConfig& config);
   /// A stream that is neither closed nor lost is given up: the server tells its consumers.
@@ -78,8 +78,8 @@ private:
   void drop_ended();
   /// Tells the server, now and then, how far this rank has come.
   void report(bool is_last = false);
-  /// Moves all links on: true while one has something under way. What fails is filed in its link.
-  bool make_progress() noexcept;
+  /// Moves all links: true while one has something under way. What fails is filed in its link.
+  bool advance() noexcept override;
   const std::string& name() const noexcept { return fields_.stream(); }
 
   Session& session_;
@@ -95,7 +95,6 @@ private:
   Statistics before_step_, of_last_step_;
   double wait_seconds_ = 0;
   core::Deadline::Clock::time_point next_report_;
-  ProgressThread progress_;  // last: its thread uses links_; held by all that touches an exchange
 };
 
 }  // namespace tremula::client

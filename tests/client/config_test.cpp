@@ -102,10 +102,10 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
   EXPECT_HAS(error_of([] { load_session_config("just text"); }), "mapping");
   EXPECT_HAS(error_of([] { load_session_config("{timeout: 1"); }), "{timeout: 1");
   EXPECT_HAS(error_of([] { load_out_config("{queue_depth: -1}"); }), "from 0 to 1024; found '-1'");
-  EXPECT_EQ(load_out_config("{}").progress, Progress::calls);
+  EXPECT_EQ(load_out_config("{}").progress, Progress::automatic);
   EXPECT_EQ(load_out_config("{progress: thread}").progress, Progress::thread);
   EXPECT_HAS(error_of([] { load_out_config("{progress: magic}"); }),
-             "expected calls or thread, found 'magic'");
+             "expected auto, calls or thread, found 'magic'");
   EXPECT_HAS(error_of([] { load_in_config("{queue_depth: 1}"); }), "queue_depth");
   EXPECT_HAS(error_of([] { load_session_config("{host: \"a\\nb\"}"); }),
              "expected 1 to 255 bytes of printable UTF-8 text; found 'a\nb'");

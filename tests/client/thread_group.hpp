@@ -17,7 +17,8 @@ public:
   explicit ThreadRanks(core::Rank size) : parts_(static_cast<std::size_t>(size)) {}
 
   std::vector<core::Bytes> allgather(core::Rank rank, core::Bytes bytes, core::Deadline deadline,
-                                     const std::function<void()>& check) {
+                                     const std::function<void()>& check,
+                                     const std::function<void()>& move) {
     std::unique_lock lock(mutex_);
     const auto round = round_;
     parts_[static_cast<std::size_t>(rank)] = std::move(bytes);
@@ -27,9 +28,12 @@ public:
       whole_ = parts_;
       changed_.notify_all();
     } else {
-      while (!changed_.wait_for(lock, std::chrono::milliseconds(20),
-                                [&] { return round_ != round; })) {
+      while (
+          !changed_.wait_for(lock, std::chrono::milliseconds(1), [&] { return round_ != round; })) {
+        lock.unlock();
+        move();
         check();
+        lock.lock();
         if (deadline.expired())
           throw core::Error(core::Errc::timed_out,
                             "thread group: expected all ranks to come; they did not");
@@ -55,7 +59,7 @@ public:
     return allgather(std::move(bytes), deadline).front();
   }
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override {
-    return ranks_.allgather(rank_, std::move(bytes), deadline, check_);
+    return ranks_.allgather(rank_, std::move(bytes), deadline, check_, move_);
   }
 
 private:

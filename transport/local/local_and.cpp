@@ -120,6 +120,9 @@ public:
     if (has_far_) far_->progress();
   }
   bool is_near(Rank peer) const noexcept override { return near_.is_near(peer); }
+  bool needs_calls(Rank peer) const noexcept override {
+    return is_near(peer) ? near_.needs_calls(peer) : far_->needs_calls(peer);
+  }
   bool has_ended(Rank peer) const noexcept override { return near_.has_ended(peer); }
 
 private:

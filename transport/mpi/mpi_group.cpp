@@ -63,6 +63,7 @@ void Group::wait(std::unique_ptr<Round>& round, std::string_view what, Deadline 
     check(MPI_Test(&round->request, &done, MPI_STATUS_IGNORE), what);
     if (done != 0) return;
     if (deadline.expired()) break;
+    move_();
     if (Clock::now() >= next_check) {
       next_check = Clock::now() + std::chrono::milliseconds(20);
       try {

@@ -171,8 +171,10 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       them; when one is lost later and fewer remain, begin_step fails once with
  *                       TREMULA_PEER_LOST on every rank, and the stream may go on without it.
  *                       0: whoever listens gets the steps, nobody need.
- *   progress            calls (default): a step moves on inside the calls of the stream;
- *                       thread: also between them, by a thread, for who computes long
+ *   progress            auto (default): thread where a wire moves bytes only inside calls (between
+ *                       hosts, and over mpi), else calls;
+ *                       calls: what is under way moves inside the calls of the session, any of them;
+ *                       thread: a thread of the session moves it between the calls, too
  * Collective, as all calls below. */
 TREMULA_API tremula_status tremula_out_open(tremula_session* session, const char* stream,
                                             const char* options, tremula_out_stream** out);
@@ -200,8 +202,7 @@ TREMULA_API tremula_status tremula_out_test(tremula_out_stream* out, uint64_t re
 /* Returns when that is so. Not collective. */
 TREMULA_API tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request);
 /* Sends the step. Every declared field must have been put. What is not on its way when this
- * returns moves on as `progress` says: with `calls`, consumers get the rest of a large step when
- * the producer calls again. */
+ * returns moves on as `progress` says: with `calls`, in the next calls of the session. */
 TREMULA_API tremula_status tremula_out_end_step(tremula_out_stream* out);
 /* Tells the consumers that no step follows and waits until they have everything. */
 TREMULA_API tremula_status tremula_out_close(tremula_out_stream* out);

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank that waits, in whatever call, moves everything of its session. Over a network that ends a
+// send only when it is received, and moves nothing by itself, each of these pairs hung before.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/client/world.hpp"
+
+namespace tremula::client {
+namespace {
+
+using core::Index;
+using index_calc::Layout;
+
+/// No bytes of a send leave before the receive is there: a wire without buffers of its own.
+constexpr std::size_t no_eager_bytes = 0;
+constexpr Index extent = 60;
+
+proto::Field field_of(Rank size) {
+  return {.name = "f",
+          .type = core::ElementType::i64,
+          .layout = Layout::parse(fmt::format("shape={} grid={} block=7", extent, size))};
+}
+
+/// One end of a stream that checks what it carries: element i of step s of stream k is
+/// 1000 * s + i + 10^6 * k.
+std::vector<std::int64_t> part_of(Session& session, int stream, std::uint64_t step) {
+  const auto layout = field_of(session.size()).layout;
+  std::vector<std::int64_t> part(
+      static_cast<std::size_t>(local_part(layout, session.rank()).elements));
+  for (std::size_t i = 0; i < part.size(); ++i)
+    part[i] =
+        1000 * static_cast<std::int64_t>(step) + 1000000 * stream +
+        index_calc::to_global(layout.dims[0], {session.rank()}, {static_cast<Index>(i)}).value;
+  return part;
+}
+
+OutConfig depth(int steps) {
+  OutConfig config;
+  config.queue_depth = steps;
+  config.progress = Progress::calls;  // the application's own calls are enough
+  return config;
+}
+
+class Out {
+public:
+  Out(Session& session, int number, int queue_depth)
+      : session_(session),
+        number_(number),
+        stream_(session, fmt::format("s{}", number), depth(queue_depth)) {
+    stream_.declare(field_of(session.size()));
+  }
+  void put() {
+    const auto part = part_of(session_, number_, steps_++);
+    stream_.begin_step();
+    stream_.put(0, std::as_bytes(std::span(part)));
+    stream_.end_step();
+  }
+  OutStream& stream() { return stream_; }
+
+private:
+  Session& session_;
+  int number_;
+  std::uint64_t steps_ = 0;
+  OutStream stream_;
+};
+
+class In {
+public:
+  In(Session& session, int number)
+      : session_(session), number_(number), stream_(session, fmt::format("s{}", number)) {
+    stream_.declare(field_of(session.size()));
+  }
+  void get() {
+    std::vector<std::int64_t> part(part_of(session_, number_, 0).size());
+    ASSERT_TRUE(stream_.begin_step());
+    stream_.get(0, std::as_writable_bytes(std::span(part)));
+    EXPECT_EQ(part, part_of(session_, number_, steps_++)) << "stream " << number_;
+    stream_.end_step();
+  }
+  InStream& stream() { return stream_; }
+
+private:
+  Session& session_;
+  int number_;
+  std::uint64_t steps_ = 0;
+  InStream stream_;
+};
+
+TEST(Progress, APairThatPutsForthAndGetsBackDoesNotHang) {
+  World world(no_eager_bytes);
+  constexpr int rounds = 50;
+  world.start("a", 2, [](Session& s) {
+    Out out(s, 0, 2);
+    In in(s, 1);
+    for (int i = 0; i < rounds; ++i) out.put(), in.get();
+    out.stream().close(), in.stream().close();
+  });
+  world.start("b", 3, [](Session& s) {
+    In in(s, 0);
+    Out out(s, 1, 2);
+    for (int i = 0; i < rounds; ++i) in.get(), out.put();
+    out.stream().close(), in.stream().close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Progress, AConsumerTakesTwoStreamsInAnotherOrderThanTheyWerePut) {
+  World world(no_eager_bytes);
+  constexpr int rounds = 50;
+  world.start("producer", 2, [](Session& s) {
+    Out first(s, 0, 2), second(s, 1, 2);
+    for (int i = 0; i < rounds; ++i) first.put(), second.put();
+    first.stream().close(), second.stream().close();
+  });
+  world.start("consumer", 3, [](Session& s) {
+    In first(s, 0), second(s, 1);
+    first.get(), second.get();  // both are linked
+    for (int i = 1; i < rounds; ++i) second.get(), first.get();
+    second.stream().close(), first.stream().close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Progress, ARankThatWaitsForAStepToBeTakenMovesTheOthersOfItsGroupOn) {
+  World world(no_eager_bytes);
+  constexpr int rounds = 30;
+  world.start("producer", 2, [](Session& s) {
+    Out out(s, 0, 2);
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      out.put();
+      if (s.rank() == 1) out.stream().wait_taken(i);  // rank 0 is in begin_step or close
+    }
+    out.stream().close();
+  });
+  world.start("consumer", 2, [](Session& s) {
+    In in(s, 0);
+    for (int i = 0; i < rounds; ++i) in.get();
+    in.stream().close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Progress, AnAgreementOfTheGroupMovesWhatIsUnderWay) {
+  World world(no_eager_bytes);
+  world.start("producer", 2, [](Session& s) {
+    Out out(s, 0, 2);
+    out.put();
+    if (s.rank() == 0) {  // comes to the agreement only after the step was taken
+      out.stream().wait_taken(0);
+    }
+    s.together([] {});
+    out.stream().close();
+  });
+  world.start("consumer", 2, [](Session& s) {
+    In in(s, 0);
+    in.get();
+    in.stream().close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Progress, AStepReachesTheConsumerWhileTheProducerIsAway) {
+  World world(no_eager_bytes);
+  std::atomic<bool> is_taken = false;
+  world.start("producer", 2, [&](Session& s) {
+    OutConfig config;  // as it is by default
+    OutStream out(s, "s0", config);
+    out.declare(field_of(s.size()));
+    const auto part = part_of(s, 0, 0);
+    out.begin_step();
+    out.put(0, std::as_bytes(std::span(part)));
+    out.end_step();
+    const auto deadline = core::Deadline::after(20);
+    while (!is_taken && !deadline.expired()) std::this_thread::yield();  // computes, say
+    EXPECT_TRUE(is_taken);
+    out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    In in(s, 0);
+    in.get();
+    is_taken = true;
+    in.stream().close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Progress, ASessionThatOpensManyStreamsHoldsNothingOfThoseThatAreClosed) {
+  World world;
+  constexpr int streams = 40;
+  world.start("producer", 2, [](Session& s) {
+    for (int i = 0; i < streams; ++i) {
+      Out out(s, i, 2);
+      out.put();
+      out.stream().close();
+    }
+    EXPECT_LE(s.control().known_links(), 1U);
+  });
+  world.start("consumer", 2, [](Session& s) {
+    for (int i = 0; i < streams; ++i) {
+      In in(s, i);
+      in.get();
+      in.stream().close();
+    }
+    EXPECT_LE(s.control().known_links(), 1U);
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+/// What a job does next with one of its streams.
+struct Act {
+  bool is_put = false;
+  int stream = 0;
+};
+
+/// Streams 0 .. k-1 go from job a to job b, the others back. Whether both programs come to their
+/// ends if a stream holds `queue_depth` steps: run step by step, without any of Tremula's code.
+bool ends(const std::array<std::vector<Act>, 2>& program, int streams, int queue_depth) {
+  std::vector<int> held(static_cast<std::size_t>(streams), 0);
+  std::array<std::size_t, 2> at{};
+  for (bool has_moved = true; has_moved;) {
+    has_moved = false;
+    for (std::size_t job = 0; job < 2; ++job)
+      for (; at[job] < program[job].size(); ++at[job], has_moved = true) {
+        const Act& act = program[job][at[job]];
+        int& steps = held[static_cast<std::size_t>(act.stream)];
+        if (act.is_put ? steps == queue_depth : steps == 0) break;
+        steps += act.is_put ? 1 : -1;
+      }
+  }
+  return at[0] == program[0].size() && at[1] == program[1].size();
+}
+
+std::uint64_t seed() {
+  const char* text = std::getenv("TREMULA_TEST_SEED");
+  return text ? std::strtoull(text, nullptr, 10) : std::random_device{}();
+}
+
+TEST(Progress, ProgramsHangExactlyWhereQueuesOfThatDepthHang) {
+  const auto value = seed();
+  SCOPED_TRACE(fmt::format("replay with TREMULA_TEST_SEED={}", value));
+  std::mt19937_64 random(value);
+  int hanging = 0, ending = 0;
+  for (int turn = 0; turn < 400 && (hanging < 3 || ending < 12); ++turn) {
+    const int streams = 2 + static_cast<int>(random() % 3),
+              queue_depth = 1 + static_cast<int>(random() % 2);
+    const int forth = 1 + static_cast<int>(random() % static_cast<unsigned>(streams - 1));
+    std::array<std::vector<Act>, 2> program;
+    for (int stream = 0; stream < streams; ++stream)
+      for (std::size_t job = 0; job < 2; ++job)
+        program[job].insert(program[job].end(), 6, {(job == 0) == (stream < forth), stream});
+    for (auto& acts : program) std::shuffle(acts.begin(), acts.end(), random);
+    const bool is_ending = ends(program, streams, queue_depth);
+    if (is_ending ? ending >= 12 : hanging >= 3) continue;
+    ++(is_ending ? ending : hanging);
+    World world(no_eager_bytes);
+    world.step_timeout = is_ending ? 30 : 0.3;
+    for (std::size_t job = 0; job < 2; ++job)
+      world.start(job == 0 ? "a" : "b", 1 + static_cast<Rank>(random() % 2), [&, job](Session& s) {
+        std::vector<std::unique_ptr<Out>> outs(static_cast<std::size_t>(streams));
+        std::vector<std::unique_ptr<In>> ins(static_cast<std::size_t>(streams));
+        for (int k = 0; k < streams; ++k)  // all streams are linked in one order
+          if (const auto i = static_cast<std::size_t>(k); (job == 0) == (k < forth)) {
+            outs[i] = std::make_unique<Out>(s, k, queue_depth);
+            outs[i]->put();
+          } else {
+            ins[i] = std::make_unique<In>(s, k);
+            ins[i]->get();
+          }
+        for (const Act& act : program[job])
+          if (const auto i = static_cast<std::size_t>(act.stream); act.is_put)
+            outs[i]->put();
+          else
+            ins[i]->get();
+        for (auto& out : outs)
+          if (out) out->stream().close();
+        for (auto& in : ins)
+          if (in) in->stream().close();
+      });
+    const auto errors = world.join();
+    EXPECT_EQ(errors.empty(), is_ending)
+        << fmt::format("turn {}: {} streams, {} forth, depth {}: {}", turn, streams, forth,
+                       queue_depth, text_of(errors));
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_EQ(ending, 12);
+  EXPECT_EQ(hanging, 3);
+}
+
+}  // namespace
+}  // namespace tremula::client
