@@ -30,8 +30,8 @@
 #include "core/error.hpp"
 #include "proto/package_header.hpp"
 #include "proto/part_place.hpp"
+#include "transport/local/chunk_ring.hpp"
 #include "transport/local/mappings.hpp"
-#include "transport/local/piece_ring.hpp"
 #include "transport/local/shared_memory.hpp"
 #include "transport/transport.hpp"
 

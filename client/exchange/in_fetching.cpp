@@ -10,7 +10,7 @@
 namespace tremula::client {
 
 using proto::PackageKind, proto::PartPlace;
-using transport::local::PieceRing;
+using transport::local::ChunkRing;
 
 bool InExchange::fetch_some(std::size_t field, std::span<std::byte> local) {
   take_arrived();
@@ -169,8 +169,8 @@ bool InExchange::take_from_ring(std::size_t message, const Message::Part& part,
                               place.first, place.allocated));
     const auto slots = static_cast<std::size_t>(place.first);
     const auto slot_bytes = static_cast<std::size_t>(place.allocated);
-    peer.ring = PieceRing::reader(
-        mappings_.find(memory, PieceRing::bytes_of(slots, slot_bytes), true), slots, slot_bytes);
+    peer.ring = ChunkRing::reader(
+        mappings_.find(memory, ChunkRing::bytes_of(slots, slot_bytes), true), slots, slot_bytes);
     peer.ring_region = memory.region;
   }
   const auto per_piece = static_cast<Index>(peer.ring.slot_bytes() / f.element_bytes);
