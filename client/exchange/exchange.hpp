@@ -78,11 +78,11 @@ inline std::size_t places_bytes(const Message& message) {
 }
 
 using PlaceWords = std::array<std::uint64_t, 4>;
-inline PlaceWords words_of(const transport::local::Place& place) {
+inline PlaceWords words_of(const transport::local::MemoryPlace& place) {
   return std::bit_cast<PlaceWords>(place);
 }
-inline transport::local::Place place_from(const PlaceWords& words) {
-  return std::bit_cast<transport::local::Place>(words);
+inline transport::local::MemoryPlace place_from(const PlaceWords& words) {
+  return std::bit_cast<transport::local::MemoryPlace>(words);
 }
 
 /// A local buffer, as a place for the peer.
@@ -96,7 +96,7 @@ inline proto::PartPlace place_of(proto::PartPlace::Kind kind, std::size_t part,
           .stride = local.stride};
 }
 /// In memory from allocate().
-inline proto::PartPlace local_place(std::size_t part, const transport::local::Place& memory,
+inline proto::PartPlace local_place(std::size_t part, const transport::local::MemoryPlace& memory,
                                     const index_calc::LocalPart& local) {
   return place_of(proto::PartPlace::Kind::local, part, words_of(memory), local);
 }
