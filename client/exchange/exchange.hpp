@@ -119,7 +119,8 @@ PeerBuffer buffer_of(const proto::PartPlace& place, std::size_t dimensions,
 /// @throws core::Error protocol if the bytes are no header of this link
 proto::PackageHeader decode_from(Rank peer, std::uint64_t link, core::BytesView bytes);
 
-inline core::Error wrong(Rank peer, const std::string& expected, const std::string& found) {
+inline core::Error protocol_error(Rank peer, const std::string& expected,
+                                  const std::string& found) {
   return core::Error(core::Errc::protocol, "package from rank " + std::to_string(peer) +
                                                " of the other side: expected " + expected +
                                                ", found " + found);
