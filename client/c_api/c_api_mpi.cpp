@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "client/session/agreement.hpp"
 #include "client/c_api/c_api.hpp"
-#include "transport/local/local_and.hpp"
+#include "client/session/agreement.hpp"
+#include "transport/local/hybrid.hpp"
 #include "transport/mpi/mpi_group.hpp"
 #include "transport/mpi/mpi_transport.hpp"
 #include "tremula/tremula_mpi.h"
@@ -56,7 +56,7 @@ std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
         },
         deadline);
     if (config.transport == "auto")
-      transports.push_back(std::make_unique<transport::LocalAnd>(std::move(mpi)));
+      transports.push_back(std::make_unique<transport::HybridTransport>(std::move(mpi)));
     else
       transports.push_back(std::move(mpi));
   }

@@ -30,7 +30,7 @@ PeerBuffer buffer_of(const proto::PartPlace& place, std::size_t dimensions,
 proto::PackageHeader decode_from(Rank peer, std::uint64_t link, core::BytesView bytes) {
   const auto header = proto::decode_package_header(bytes);
   if (header.link != link)
-    throw wrong(peer, fmt::format("link {}", link), fmt::format("link {}", header.link));
+    throw protocol_error(peer, fmt::format("link {}", link), fmt::format("link {}", header.link));
   return header;
 }
 

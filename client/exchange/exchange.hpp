@@ -30,8 +30,8 @@
 #include "core/error.hpp"
 #include "proto/package_header.hpp"
 #include "proto/part_place.hpp"
+#include "transport/local/chunk_ring.hpp"
 #include "transport/local/mappings.hpp"
-#include "transport/local/piece_ring.hpp"
 #include "transport/local/shared_memory.hpp"
 #include "transport/transport.hpp"
 
@@ -78,11 +78,11 @@ inline std::size_t places_bytes(const Message& message) {
 }
 
 using PlaceWords = std::array<std::uint64_t, 4>;
-inline PlaceWords words_of(const transport::local::Place& place) {
+inline PlaceWords words_of(const transport::local::MemoryPlace& place) {
   return std::bit_cast<PlaceWords>(place);
 }
-inline transport::local::Place place_from(const PlaceWords& words) {
-  return std::bit_cast<transport::local::Place>(words);
+inline transport::local::MemoryPlace place_from(const PlaceWords& words) {
+  return std::bit_cast<transport::local::MemoryPlace>(words);
 }
 
 /// A local buffer, as a place for the peer.
@@ -96,7 +96,7 @@ inline proto::PartPlace place_of(proto::PartPlace::Kind kind, std::size_t part,
           .stride = local.stride};
 }
 /// In memory from allocate().
-inline proto::PartPlace local_place(std::size_t part, const transport::local::Place& memory,
+inline proto::PartPlace local_place(std::size_t part, const transport::local::MemoryPlace& memory,
                                     const index_calc::LocalPart& local) {
   return place_of(proto::PartPlace::Kind::local, part, words_of(memory), local);
 }
@@ -119,7 +119,8 @@ PeerBuffer buffer_of(const proto::PartPlace& place, std::size_t dimensions,
 /// @throws core::Error protocol if the bytes are no header of this link
 proto::PackageHeader decode_from(Rank peer, std::uint64_t link, core::BytesView bytes);
 
-inline core::Error wrong(Rank peer, const std::string& expected, const std::string& found) {
+inline core::Error protocol_error(Rank peer, const std::string& expected,
+                                  const std::string& found) {
   return core::Error(core::Errc::protocol, "package from rank " + std::to_string(peer) +
                                                " of the other side: expected " + expected +
                                                ", found " + found);

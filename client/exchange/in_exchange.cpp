@@ -76,9 +76,10 @@ bool InExchange::has_arrived(std::size_t message) {
                       expected = std::min(each, in.bytes.size() - i * each);
     if (i == 0 && !take_header(message, bytes)) return true;
     if (bytes != expected)
-      throw wrong(plan_.messages[message].peer,
-                  fmt::format("{} bytes of payload", in.bytes.size() - proto::package_header_bytes),
-                  fmt::format("{}", i * each + bytes - proto::package_header_bytes));
+      throw protocol_error(
+          plan_.messages[message].peer,
+          fmt::format("{} bytes of payload", in.bytes.size() - proto::package_header_bytes),
+          fmt::format("{}", i * each + bytes - proto::package_header_bytes));
   }
   return true;
 }
@@ -93,24 +94,25 @@ bool InExchange::take_header(std::size_t message, std::size_t bytes) {
   if (is_end) {
     ++ended_;
   } else if (header.kind != kind) {
-    throw wrong(peer, fmt::format("kind {} or the end of the stream", static_cast<int>(kind)),
-                fmt::format("kind {}", static_cast<int>(header.kind)));
+    throw protocol_error(peer,
+                         fmt::format("kind {} or the end of the stream", static_cast<int>(kind)),
+                         fmt::format("kind {}", static_cast<int>(header.kind)));
   } else if (header.payload_bytes != payload) {
-    throw wrong(peer, fmt::format("{} bytes of payload", payload),
-                fmt::format("{}", header.payload_bytes));
+    throw protocol_error(peer, fmt::format("{} bytes of payload", payload),
+                         fmt::format("{}", header.payload_bytes));
   } else if (header.fingerprint != plan_.fingerprint) {
-    throw wrong(peer, fmt::format("plan {:016x}", plan_.fingerprint),
-                fmt::format("plan {:016x}", header.fingerprint));
+    throw protocol_error(peer, fmt::format("plan {:016x}", plan_.fingerprint),
+                         fmt::format("plan {:016x}", header.fingerprint));
   }
   const bool is_first_ever =
       turn_ == 0 && begun_ == 0;  // a late consumer learns the number of its first step
   if (is_first_ever) step_ = header.step;
   if (header.step != step_)
-    throw wrong(peer, fmt::format("step {}", step_), fmt::format("step {}", header.step));
+    throw protocol_error(peer, fmt::format("step {}", step_), fmt::format("step {}", header.step));
   ++begun_;
   if (ended_ != 0 && ended_ != begun_)
-    throw wrong(peer, "all producer ranks to end the stream after the same step",
-                fmt::format("rank {} to differ at step {}", peer, step_));
+    throw protocol_error(peer, "all producer ranks to end the stream after the same step",
+                         fmt::format("rank {} to differ at step {}", peer, step_));
   return !is_end;
 }
 
@@ -123,8 +125,9 @@ void InExchange::take_places(std::size_t message) {
     const bool is_far =
         place.kind == PartPlace::Kind::messages || place.kind == PartPlace::Kind::readable;
     if (place.part != p || is_far == peers_[message].is_near)
-      throw wrong(plan_.messages[message].peer, fmt::format("the place of part {}", p),
-                  fmt::format("kind {} of part {}", static_cast<int>(place.kind), place.part));
+      throw protocol_error(
+          plan_.messages[message].peer, fmt::format("the place of part {}", p),
+          fmt::format("kind {} of part {}", static_cast<int>(place.kind), place.part));
     // Mapped at once, so that the step can be had even if its producer ends.
     if (place.kind == PartPlace::Kind::packed)
       mappings_.find(place_from(place.memory), parts[p].bytes, false);

@@ -93,7 +93,7 @@ private:
     Asked asked;
     AskBytes ask;
     transport::Request ask_request;
-    transport::local::PieceRing ring;  // near
+    transport::local::ChunkRing ring;  // near
     std::uint64_t ring_region = 0;
     std::vector<std::span<std::byte>> bounce;                 // far: pieces_under_way
     std::array<transport::Request, pieces_under_way> pieces;  // far

@@ -10,7 +10,7 @@
 namespace tremula::client {
 
 using proto::PackageKind, proto::PartPlace;
-using transport::local::PieceRing;
+using transport::local::ChunkRing;
 
 bool InExchange::fetch_some(std::size_t field, std::span<std::byte> local) {
   take_arrived();
@@ -150,8 +150,9 @@ bool InExchange::take_delivery(Peer& peer, Rank rank) {
   const auto header = decode_from(
       rank, link_, std::span(std::as_const(peer.delivered)).first(peer.delivered_request.bytes()));
   if (header.kind != PackageKind::delivered || header.step != step_)
-    throw wrong(rank, fmt::format("a part of step {}", step_),
-                fmt::format("kind {} of step {}", static_cast<int>(header.kind), header.step));
+    throw protocol_error(
+        rank, fmt::format("a part of step {}", step_),
+        fmt::format("kind {} of step {}", static_cast<int>(header.kind), header.step));
   return true;
 }
 
@@ -164,13 +165,13 @@ bool InExchange::take_from_ring(std::size_t message, const Message::Part& part,
   if (!peer.ring || peer.ring_region != memory.region) {
     if (place.kind != PartPlace::Kind::ring || place.first < 1 || place.first > 1024 ||
         place.allocated < static_cast<Index>(f.element_bytes) || place.allocated > (1 << 30))
-      throw wrong(plan_.messages[message].peer, "a ring in shared memory",
-                  fmt::format("kind {}, {} slots of {} bytes", static_cast<int>(place.kind),
-                              place.first, place.allocated));
+      throw protocol_error(plan_.messages[message].peer, "a ring in shared memory",
+                           fmt::format("kind {}, {} slots of {} bytes",
+                                       static_cast<int>(place.kind), place.first, place.allocated));
     const auto slots = static_cast<std::size_t>(place.first);
     const auto slot_bytes = static_cast<std::size_t>(place.allocated);
-    peer.ring = PieceRing::reader(
-        mappings_.find(memory, PieceRing::bytes_of(slots, slot_bytes), true), slots, slot_bytes);
+    peer.ring = ChunkRing::reader(
+        mappings_.find(memory, ChunkRing::bytes_of(slots, slot_bytes), true), slots, slot_bytes);
     peer.ring_region = memory.region;
   }
   const auto per_piece = static_cast<Index>(peer.ring.slot_bytes() / f.element_bytes);
@@ -223,8 +224,8 @@ bool InExchange::take_pieces(std::size_t message, const Message::Part& part,
     const std::size_t i = asked.pieces_done % pieces_under_way, bytes = bytes_from(asked.done);
     if (!peer.pieces[i].test()) return false;
     if (peer.pieces[i].bytes() != bytes)
-      throw wrong(rank, fmt::format("a piece of {} bytes", bytes),
-                  fmt::format("{}", peer.pieces[i].bytes()));
+      throw protocol_error(rank, fmt::format("a piece of {} bytes", bytes),
+                           fmt::format("{}", peer.pieces[i].bytes()));
     const Index count = std::min(per_piece, package.elements - asked.done);
     if (!part.contiguous_at) {
       const Stopwatch watch(peers_[message].traffic.copy_seconds);

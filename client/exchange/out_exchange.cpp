@@ -88,8 +88,9 @@ void OutExchange::take_credits() {
         ++peer.credited;
         end_reading(peer);
       } else
-        throw wrong(rank, fmt::format("the credit of step {}", peer.credited),
-                    fmt::format("kind {} of step {}", static_cast<int>(header.kind), header.step));
+        throw protocol_error(
+            rank, fmt::format("the credit of step {}", peer.credited),
+            fmt::format("kind {} of step {}", static_cast<int>(header.kind), header.step));
       peer.request = endpoint_.receive(rank, tags::credit, peer.said);
     }
     if (peer.asked.is_open) serve(m);

@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "client/exchange/path/copy_threads.hpp"
 #include "client/exchange/exchange.hpp"
+#include "client/exchange/path/copy_threads.hpp"
 #include "client/exchange/path/readable.hpp"
 #include "core/buffer.hpp"
 
@@ -90,7 +90,7 @@ private:
     AskBytes said;
     transport::Request request;
     Asked asked;
-    transport::local::PieceRing ring;                         // near
+    transport::local::ChunkRing ring;                         // near
     std::vector<std::span<std::byte>> bounce;                 // far: pieces_under_way
     std::array<transport::Request, pieces_under_way> pieces;  // far
     HeaderBytes delivered;

@@ -19,8 +19,9 @@ void OutExchange::begin_to_serve(std::size_t message, const proto::PackageHeader
   const auto& parts = plan_.messages[message].parts;
   if (!is_direct_ || peer.asked.is_open || header.step != peer.credited || s.step != header.step ||
       place.part >= parts.size() || s.lent[parts[place.part].field].empty())
-    throw wrong(rank, fmt::format("a credit, or the wish for a part of step {}", peer.credited),
-                fmt::format("the wish for part {} of step {}", place.part, header.step));
+    throw protocol_error(rank,
+                         fmt::format("a credit, or the wish for a part of step {}", peer.credited),
+                         fmt::format("the wish for part {} of step {}", place.part, header.step));
   if (place.kind == PartPlace::Kind::readable) {  // it tells that it reads, and needs nothing
     end_reading(peer);
     if (place.first == 0) peer.reads_since = core::Deadline::Clock::now();

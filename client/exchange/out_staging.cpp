@@ -6,7 +6,7 @@
 
 namespace tremula::client {
 
-using transport::local::PieceRing, transport::local::SharedMemory;
+using transport::local::ChunkRing, transport::local::SharedMemory;
 
 void OutExchange::make_staging() {
   std::size_t shared = 0;
@@ -56,7 +56,7 @@ void OutExchange::make_rings() {
       std::ranges::any_of(plan_.fields, [](const auto& field) { return field.is_transposed; });
   const std::size_t slot_bytes =
       is_transposed ? plan_.piece_bytes : std::min(plan_.piece_bytes, ring_slot_bytes);
-  const std::size_t ring_bytes = line_aligned(PieceRing::bytes_of(ring_slots, slot_bytes));
+  const std::size_t ring_bytes = line_aligned(ChunkRing::bytes_of(ring_slots, slot_bytes));
   if (rings > 0) shared_ = std::make_unique<SharedMemory>(rings * ring_bytes);
   bounce_ = core::Buffer(bounce * pieces_under_way * plan_.piece_bytes);
   bounce_region_ = endpoint_.register_memory(bounce_.span(), transport::Access::own);
@@ -64,7 +64,7 @@ void OutExchange::make_rings() {
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Peer& peer = peers_[m];
     if (peer.is_near) {
-      peer.ring = PieceRing(shared_->bytes().subspan(rings++ * ring_bytes, ring_bytes), ring_slots,
+      peer.ring = ChunkRing(shared_->bytes().subspan(rings++ * ring_bytes, ring_bytes), ring_slots,
                             slot_bytes);
       continue;
     }

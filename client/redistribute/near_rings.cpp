@@ -11,7 +11,7 @@
 namespace tremula::client::redistribute {
 
 using core::Bytes, core::Rank;
-using transport::local::Mapping, transport::local::Place, transport::local::SharedMemory;
+using transport::local::Mapping, transport::local::MemoryPlace, transport::local::SharedMemory;
 
 namespace {
 
@@ -20,7 +20,7 @@ namespace {
 std::size_t slots_of_a_ring(std::size_t ranks) { return ranks > 8 ? 1 : 2; }
 
 /// What a rank tells of itself: where its memory is, and the identity of its machine.
-Bytes introduction(const Place& place) {
+Bytes introduction(const MemoryPlace& place) {
   const std::string identity = transport::local::host_identity();
   Bytes bytes(sizeof place + identity.size());
   std::memcpy(bytes.data(), &place, sizeof place);
@@ -57,10 +57,10 @@ bool NearRings::map(std::size_t own, const RingIn& ring, const std::vector<Bytes
   try {
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       if (rank == own || !std::ranges::equal(std::span(all[rank]).subspan(
-                                                 std::min(all[rank].size(), sizeof(Place))),
-                                             std::span(all[own]).subspan(sizeof(Place))))
+                                                 std::min(all[rank].size(), sizeof(MemoryPlace))),
+                                             std::span(all[own]).subspan(sizeof(MemoryPlace))))
         continue;
-      Place place;
+      MemoryPlace place;
       std::memcpy(&place, all[rank].data(), sizeof place);
       from_[rank] = ring(mappings_.emplace_back(place, true).bytes(), own);
       to_[rank] = ring(memory_->bytes(), rank);

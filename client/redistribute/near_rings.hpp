@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/types.hpp"
-#include "transport/local/piece_ring.hpp"
+#include "transport/local/chunk_ring.hpp"
 #include "transport/local/shared_memory.hpp"
 
 namespace tremula::client::redistribute {
@@ -22,7 +22,7 @@ class NearRings {
 public:
   /// Everybody gets what everybody passed. Shape: [rank]
   using Allgather = std::function<std::vector<core::Bytes>(core::Bytes)>;
-  using Ring = transport::local::PieceRing;
+  using Ring = transport::local::ChunkRing;
 
   /// None.
   NearRings() = default;

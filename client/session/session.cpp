@@ -15,8 +15,8 @@
 #include "client/session/server_group.hpp"
 #include "client/session/version.hpp"
 #include "proto/convert.hpp"
+#include "transport/local/hybrid.hpp"
 #include "transport/local/local.hpp"
-#include "transport/local/local_and.hpp"
 #ifdef TREMULA_HAS_OFI
 #include "transport/ofi/ofi.hpp"
 #endif
@@ -78,7 +78,7 @@ std::vector<std::unique_ptr<transport::Transport>> Session::network_transports(
   transports.push_back(std::make_unique<transport::Ofi>(
       transport::OfiOptions{.provider = config.ofi_provider, .bind = config.ofi_bind}));
   if (is_auto)
-    transports.back() = std::make_unique<transport::LocalAnd>(std::move(transports.back()));
+    transports.back() = std::make_unique<transport::HybridTransport>(std::move(transports.back()));
 #else
   if (config.transport == "ofi")
     throw Error(Errc::unsupported,

@@ -88,14 +88,14 @@ TEST(Local, RefusesAddressesThatAreNone) {
                 .find("found one of this side"),
             std::string::npos);
 
-  const auto with_place = [&](const local::Place& place) {
+  const auto with_place = [&](const local::MemoryPlace& place) {
     Address address = good;
     std::memcpy(address.data() + 16, &place, sizeof place);
     return error_of([&] { connect(*open_end(Side::producer), address); });
   };
-  local::Place place;
+  local::MemoryPlace place;
   std::memcpy(&place, good.data() + 16, sizeof place);
-  for (auto changed : {&local::Place::file, &local::Place::region}) {
+  for (auto changed : {&local::MemoryPlace::file, &local::MemoryPlace::region}) {
     auto other = place;
     other.*changed += 1u << 20;
     EXPECT_EQ(with_place(other).code(), core::Errc::transport);

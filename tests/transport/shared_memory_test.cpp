@@ -44,7 +44,7 @@ public:
     if (child_ == 0) {
       SharedMemory memory(10000);
       std::memset(memory.bytes().data(), 7, 10000);
-      const Place mine = memory.place();
+      const MemoryPlace mine = memory.place();
       if (write(pipe_ends[1], &mine, sizeof mine) != sizeof mine) _exit(1);
       for (;;) pause();
     }
@@ -58,13 +58,13 @@ public:
     waitpid(child_, nullptr, 0);
     child_ = 0;
   }
-  Place place;
+  MemoryPlace place;
 
 private:
   pid_t child_;
 };
 
-Errc error_of(const Place& place) {
+Errc error_of(const MemoryPlace& place) {
   try {
     const Mapping mapping(place, true);
   } catch (const Error& error) {
@@ -78,7 +78,7 @@ TEST(SharedMemory, IsSeenAndWrittenByAPeer) {
   std::memset(mine, 3, 5000);
   const auto loan = lend({mine + 4000, 1000});
   ASSERT_TRUE(loan);
-  const Place* place = &loan->place;
+  const MemoryPlace* place = &loan->place;
   EXPECT_EQ(place->offset, 4000u);
   EXPECT_EQ(in_child([&] {
               const Mapping mapping(*place, true);
@@ -154,7 +154,7 @@ TEST(SharedMemory, TakenBackIsOutOfReachForWhoHasMappedIt) {
 
 TEST(SharedMemory, IsNotTakenForAnother) {
   const SharedMemory memory(10);
-  Place other = memory.place();
+  MemoryPlace other = memory.place();
   other.region ^= 1;
   EXPECT_EQ(error_of(other), Errc::transport);
   other = memory.place();

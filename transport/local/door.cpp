@@ -17,16 +17,16 @@ constexpr std::uint64_t magic = 0x31726f6f442e4c54;  // "TL.Door1", of this layo
 struct Shared {
   std::uint64_t magic;
   std::atomic<std::uint64_t> is_open;
-  Place inbox;
+  MemoryPlace inbox;
 };
 
 struct Wire {
   std::uint64_t magic;
   std::uint64_t side;
-  Place door;
+  MemoryPlace door;
 };
 
-Place place_in(const Address& address, Side side) {
+MemoryPlace place_in(const Address& address, Side side) {
   Wire wire{};
   if (address.size() == sizeof wire) std::memcpy(&wire, address.data(), sizeof wire);
   if (wire.magic != magic)
@@ -52,7 +52,7 @@ Address Door::address() const {
   return {bytes.begin(), bytes.end()};
 }
 
-void Door::open(const Place& inbox) noexcept {
+void Door::open(const MemoryPlace& inbox) noexcept {
   auto& shared = *reinterpret_cast<Shared*>(memory_.bytes().data());
   shared.inbox = inbox;
   shared.is_open.store(1, std::memory_order_release);
@@ -67,7 +67,7 @@ PeerDoor::PeerDoor(const Address& address, Side side) : memory_(place_in(address
                       "expected the address of an endpoint, found one of other memory");
 }
 
-std::optional<Place> PeerDoor::inbox() const {
+std::optional<MemoryPlace> PeerDoor::inbox() const {
   const auto& shared = *reinterpret_cast<const Shared*>(memory_.bytes().data());
   if (shared.is_open.load(std::memory_order_acquire) != 0) return shared.inbox;
   expect_alive(memory_);

@@ -15,7 +15,7 @@ public:
   Address address() const;
   /// Tells this endpoint from all others.
   std::uint64_t region() const noexcept { return memory_.place().region; }
-  void open(const Place& inbox) noexcept;
+  void open(const MemoryPlace& inbox) noexcept;
 
 private:
   Side side_;
@@ -31,7 +31,7 @@ public:
   PeerDoor(const Address& address, Side side);
   /// Empty until the peer has opened it.
   /// @throws core::Error peer_lost
-  std::optional<Place> inbox() const;
+  std::optional<MemoryPlace> inbox() const;
   std::uint64_t region() const noexcept { return memory_.region(); }
 
 private:

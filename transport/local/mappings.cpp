@@ -9,7 +9,7 @@
 
 namespace tremula::transport::local {
 
-std::span<std::byte> Mappings::find(const Place& place, std::size_t bytes, bool is_writable) {
+std::span<std::byte> Mappings::find(const MemoryPlace& place, std::size_t bytes, bool is_writable) {
   auto found = std::find_if(mapped_.begin(), mapped_.end(), [&](const Mapped& m) {
     return m.mapping.region() == place.region && m.is_writable == is_writable;
   });

@@ -11,7 +11,7 @@ class Mappings {
 public:
   /// `bytes` bytes of a peer, from the place's offset on. Valid until forget_abandoned().
   /// @throws core::Error as Mapping; transport if the memory ends before them
-  std::span<std::byte> find(const Place& place, std::size_t bytes, bool is_writable);
+  std::span<std::byte> find(const MemoryPlace& place, std::size_t bytes, bool is_writable);
   /// Unmaps what its owner needs no longer.
   /// @return whether there was any
   bool forget_abandoned();

@@ -57,7 +57,7 @@ std::uint64_t random_number() {
 }
 
 /// What the system shows of the descriptor of another process.
-std::string path_of(const Place& place) {
+std::string path_of(const MemoryPlace& place) {
   return fmt::format("/proc/{}/fd/{}", place.process, place.file);
 }
 
@@ -152,7 +152,7 @@ std::span<std::byte> SharedMemory::bytes() const noexcept {
   return pages_.bytes().subspan(head_bytes);
 }
 
-Mapping::Mapping(const Place& place, bool is_writable)
+Mapping::Mapping(const MemoryPlace& place, bool is_writable)
     : region_(place.region), path_(path_of(place)) {
   const auto wrong = [&](const std::string& found) {
     return Error(

@@ -18,12 +18,12 @@ namespace tremula::transport::local {
 
 /// Where a peer finds bytes in memory of ours. Opaque to all but the two processes. Valid in the
 /// processes with the same host_identity().
-struct Place {
+struct MemoryPlace {
   std::uint64_t process = 0;  ///< its number
   std::uint64_t file = 0;     ///< its descriptor
   std::uint64_t region = 0;   ///< random number of the memory; no other has it
   std::uint64_t offset = 0;   ///< bytes from the beginning of the memory
-  friend bool operator==(const Place&, const Place&) = default;
+  friend bool operator==(const MemoryPlace&, const MemoryPlace&) = default;
 };
 
 /// Equal in two processes only if they can map each other's memory: same boot of the same machine
@@ -70,17 +70,17 @@ public:
   SharedFile(const SharedFile&) = delete;
 
   const File& file() const noexcept { return file_; }
-  const Place& place() const noexcept { return place_; }
+  const MemoryPlace& place() const noexcept { return place_; }
 
 private:
   File file_;
   Pages head_;
-  Place place_;
+  MemoryPlace place_;
 };
 
 /// Where peers find bytes, for as long as this is kept.
 struct Loan {
-  Place place;
+  MemoryPlace place;
   std::shared_ptr<const SharedFile> file;
 };
 
@@ -94,7 +94,7 @@ public:
 
   std::span<std::byte> bytes() const noexcept;
   /// Of its first byte.
-  Place place() const noexcept { return file_->place(); }
+  MemoryPlace place() const noexcept { return file_->place(); }
   Loan lend() const { return {file_->place(), file_}; }
   /// Other memory with the same contents at the same address: who has mapped the old one keeps it,
   /// and it can be mapped as long as it is lent. Without effect if it fails.
@@ -109,7 +109,7 @@ private:
 class Mapping {
 public:
   /// @throws core::Error peer_lost if its process has ended, transport if there is no such memory
-  Mapping(const Place& place, bool is_writable);
+  Mapping(const MemoryPlace& place, bool is_writable);
 
   /// All of it, whatever the offset of the place.
   std::span<std::byte> bytes() const noexcept;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tremula for C++: thin, header-only, exceptions instead of statuses. What each call does, whether
-// it blocks and who must make it stands in tremula.h. For sessions with an MPI communicator include
-// <tremula/tremula_mpi.h> first.
+// Tremula for C++: thin, header-only, exceptions instead of statuses. tremula.h tells what each
+// call does, whether it blocks and whether it is collective. For sessions with an MPI communicator
+// include <tremula/tremula_mpi.h> first.
 #include <algorithm>
 #include <complex>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace tremula {
 
 using Index = std::int64_t;
 
-/// what() says what was expected, what was found and what to do.
+/// what() tells what was expected, what was found and what to do.
 class Error : public std::runtime_error {
 public:
   Error(tremula_status status, const std::string& text)
@@ -41,7 +41,7 @@ inline tremula_status check(tremula_status status) {
   return status;
 }
 
-/// Frees what a C function made.
+/// Frees a handle of the C interface.
 template <auto FreeHandle>
 struct Free {
   template <class Handle>
@@ -80,7 +80,7 @@ inline std::string joined(const std::vector<Index>& extents) {
 
 }  // namespace detail
 
-/// Who owns what and how each owner stores its part. Copies share one immutable value.
+/// Which rank owns which elements, and how it stores its part. Copies share one immutable value.
 class Layout {
 public:
   struct Block {
@@ -96,13 +96,13 @@ public:
     std::string more = {};
   };
 
-  /// The text form, which the README explains.
+  /// From the text form, which the README explains.
   static Layout parse(const std::string& text) {
     tremula_layout* handle = nullptr;
     detail::check(tremula_layout_parse(text.c_str(), &handle));
     return Layout(handle);
   }
-  /// One block of ceil(shape / grid) elements a coordinate.
+  /// One block of ceil(shape / grid) elements for each coordinate.
   static Layout block(const Block& b) {
     return parse("shape=" + detail::joined(b.shape) + " grid=" + detail::joined(b.grid) + " " +
                  b.more);
@@ -112,7 +112,7 @@ public:
                  " block=" + detail::joined(b.block) +
                  (b.source.empty() ? "" : " source=" + detail::joined(b.source)) + " " + b.more);
   }
-  /// A ScaLAPACK descriptor on a rows x columns BLACS grid.
+  /// From a ScaLAPACK descriptor on a rows x columns BLACS grid.
   static Layout from_scalapack(std::span<const int, 9> desc, int rows, int columns) {
     tremula_layout* handle = nullptr;
     detail::check(tremula_layout_from_scalapack(desc.data(), rows, columns, &handle));
@@ -163,15 +163,15 @@ private:
   std::shared_ptr<tremula_layout> handle_;  // shared, so that a layout is a value
 };
 
-/// What becomes of an array on its way: to = alpha * op(from) + beta * to. See tremula_update.
+/// How an array is changed on its way: to = alpha * op(from) + beta * to. See tremula_update.
 struct Update {
   std::complex<double> alpha = 1, beta = 0;
   bool conjugate = false;
   std::vector<int> axes = {};       ///< dimension d of `to` is axes[d] of `from`; empty: d
   std::vector<Index> extents = {};  ///< of the part that is written; empty: all
-  std::vector<Index> from_origin = {}, to_origin = {};  ///< where it begins; empty: at 0
+  std::vector<Index> from_origin = {}, to_origin = {};  ///< where that part begins; empty: 0
 
-  /// For the C interface. Valid as long as this object and the layouts.
+  /// For the C interface. Valid as long as this object and the layouts exist.
   tremula_update handle(const Layout* from, const Layout& to, tremula_type from_type,
                         tremula_type to_type) const {
     const auto dimensions = static_cast<std::size_t>(to.dimensions());
@@ -213,12 +213,13 @@ struct Redistributed {
 
 /// Which rank takes which part of the arrays `to`.
 struct Relabeling {
-  std::vector<int> process;     ///< takes the label: for Layout::relabeled; shape: [label]
-  Index before = 0, after = 0;  ///< bytes that leave their place, as the labels are and relabeled
+  std::vector<int> process;  ///< rank that takes the label, for Layout::relabeled; shape: [label]
+  Index before = 0, after = 0;  ///< bytes that leave their place without and with the relabeling
 };
 
-/// The relabeling that moves the least; see tremula_relabel.
-/// @param places  equal numbers are near each other; empty: every rank by itself; shape: [rank]
+/// The relabeling that moves the fewest bytes; see tremula_relabel.
+/// @param places  ranks with equal numbers are near each other; empty: every rank has a place of
+///                its own; shape: [rank]
 inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
                           const std::vector<int>& places = {}, bool exact = true) {
   const auto size = static_cast<std::size_t>(std::max(ranks, 0));
@@ -249,7 +250,7 @@ struct SessionOptions {
     if (server) add("server: \"" + *server + "\"");
     if (transport) add("transport: \"" + *transport + "\"");
     if (timeout) {
-      std::ostringstream number;  // not in the language of the user
+      std::ostringstream number;  // a decimal point in every locale
       number.imbue(std::locale::classic());
       number << *timeout;
       add("timeout: " + number.str());
@@ -260,7 +261,7 @@ struct SessionOptions {
 };
 
 struct OutOptions {
-  int queue_depth = 2;  ///< steps that may be under way to a consumer; 0: direct, see tremula.h
+  int queue_depth = 2;         ///< steps that may be under way to a consumer; 0: see tremula.h
   int wait_for_consumers = 1;  ///< the first step waits for that many consumer groups
   std::string more = {};       ///< further keys as YAML, e.g. "progress: thread"
 
@@ -310,7 +311,7 @@ struct Field {
   int number = -1;
 };
 
-/// What OutStream::put_async gives: stands for its step.
+/// Identifies the step of an OutStream::put_async.
 struct Request {
   std::uint64_t number = 0;
 };
@@ -329,8 +330,8 @@ public:
     detail::check(tremula_out_begin_step(handle_.get()));
     is_open_ = in_step_ = true;
   }
-  /// Outside of begin_step and end_step: a whole step, for a stream of one field. If it fails, the
-  /// next one is the same step again.
+  /// Outside begin_step and end_step this is a whole step, for a stream of one field. If it fails,
+  /// the next call is the same step again.
   template <class T>
   void put(Field<T> field, std::span<const std::type_identity_t<T>> data) {
     const bool is_whole_step = !in_step_;
@@ -339,9 +340,9 @@ public:
     detail::check(tremula_out_put(handle_.get(), field.number, data.data(), data.size_bytes()));
     if (is_whole_step) end_step();
   }
-  /// As put, but `data` stays as it is until is_taken(request) or wait(request): from memory of
-  /// allocate() it is then copied once, by the consumer. Outside of begin_step and end_step: a
-  /// whole step.
+  /// As put, but `data` must not change until is_taken(request) is true or wait(request) returns.
+  /// Data in a SharedArray is then copied once, by the consumer on this machine. Outside begin_step
+  /// and end_step this is a whole step.
   template <class T>
   Request put_async(Field<T> field, std::span<const std::type_identity_t<T>> data) {
     const bool is_whole_step = !in_step_;
@@ -353,6 +354,7 @@ public:
     if (is_whole_step) end_step();
     return request;
   }
+  /// Makes progress; true when every consumer has taken the step.
   bool is_taken(Request request) {
     int is_taken = 0;
     detail::check(tremula_out_test(handle_.get(), request.number, &is_taken));
@@ -384,10 +386,9 @@ enum class StepStatus { ok, end_of_stream };
 
 /// See tremula_in_relabel.
 struct RelabelOptions {
-  std::string cost = "hosts";
   std::string method = "exact";  ///< or "greedy"
 
-  std::string text() const { return "{cost: " + cost + ", method: " + method + "}"; }
+  std::string text() const { return "{method: " + method + "}"; }
 };
 
 /// The consumer's end of a stream.
@@ -408,8 +409,8 @@ public:
     detail::check(tremula_in_update(handle_.get(), name.c_str(), &handle, &field.number));
     return field;
   }
-  /// When all fields are declared, before the first step.
-  /// @return whose part this rank takes of every field: Layout::local(label)
+  /// Called once, after all fields are declared and before the first step.
+  /// @return the label: this rank takes Layout::local(label) of every field
   int relabel(const RelabelOptions& options = {}) {
     int label = 0;
     detail::check(tremula_in_relabel(handle_.get(), options.text().c_str(), &label));
@@ -443,7 +444,7 @@ private:
   std::unique_ptr<tremula_in_stream, detail::Free<tremula_in_free>> handle_;
 };
 
-/// One rank's membership of a group. Must outlive its streams.
+/// The membership of one rank in a group. Must outlive its streams.
 class Session {
 public:
   /// A group without MPI; rank and size from RANK and WORLD_SIZE, as torchrun sets them.

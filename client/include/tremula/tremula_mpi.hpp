@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tremula for C++, what needs MPI: arrays of one job brought from one layout to another, without a
-// server. What each call does stands in tremula_mpi.h.
+// Tremula for C++, the part that needs MPI: moves arrays of one job from one layout to another,
+// without a server. tremula_mpi.h tells what each call does.
 #include <cstddef>
 #include <memory>
 #include <ranges>
@@ -18,7 +18,7 @@ namespace tremula {
 
 namespace detail {
 
-/// Elements one after the other: a vector, an array, a span.
+/// Contiguous elements: a vector, an array, a span.
 template <class T>
 concept Elements = std::ranges::contiguous_range<T> && std::ranges::sized_range<T> &&
     !std::ranges::range<std::ranges::range_value_t<T>>;
@@ -45,8 +45,8 @@ public:
     detail::check(tremula_redistribution_make(comm, updates.data(), updates.size(), &handle));
     handle_.reset(handle);
   }
-  /// Of one array.
-  /// @throws Error TREMULA_INVALID_ARGUMENT if their elements are not of the types it was made for
+  /// Moves one array.
+  /// @throws Error TREMULA_INVALID_ARGUMENT if the elements are not of the types it was made for
   template <detail::Elements From, detail::WritableElements To>
   void operator()(const From& from, To&& to) {
     if (count_ == 1 && (detail::element_type_of<From>() != from_type_ ||
@@ -57,7 +57,7 @@ public:
     (*this)({{std::as_bytes(std::span(std::ranges::data(from), std::ranges::size(from)))}},
             {{std::as_writable_bytes(std::span(std::ranges::data(to), std::ranges::size(to)))}});
   }
-  /// A buffer for each array.
+  /// Moves all arrays; a buffer for each of them.
   void operator()(const std::vector<std::span<const std::byte>>& from,
                   const std::vector<std::span<std::byte>>& to) {
     if (from.size() != count_ || to.size() != count_)
@@ -83,7 +83,7 @@ public:
   }
 
 private:
-  /// Refused in C, too, so that this call counts on this rank as on those that it goes well on.
+  /// The C function refuses the call as well, so that it counts on this rank as on all others.
   [[noreturn]] void refuse(const std::string& why) {
     static_cast<void>(
         tremula_redistribution_run(handle_.get(), nullptr, nullptr, nullptr, nullptr));
@@ -95,7 +95,7 @@ private:
   std::unique_ptr<tremula_redistribution, detail::Free<tremula_redistribution_free>> handle_;
 };
 
-/// One array, once. The plan stays with `comm`: a call that came before computes nothing again.
+/// Moves one array once. The plan stays with `comm`, so that an equal call later makes no plan.
 template <detail::Elements From, detail::WritableElements To>
 void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_layout,
                   const From& from, To&& to, const Update& update = {}) {

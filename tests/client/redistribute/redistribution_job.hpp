@@ -63,7 +63,8 @@ public:
   NearRings rings(Rank me) {
     return NearRings(
         me, size(), RedistributionPlan::segment_bytes(size()), [this, me](core::Bytes mine) {
-          return ranks_.allgather(me, std::move(mine), core::Deadline::after(20), [] {});
+          return ranks_.allgather(me, std::move(mine), core::Deadline::after(20), [] {},
+                                   [] {});
         });
   }
 

@@ -6,15 +6,15 @@
 
 #include "tests/contract/process_victim.hpp"
 #include "tests/contract/thread_rig.hpp"
+#include "transport/local/hybrid.hpp"
 #include "transport/local/local.hpp"
-#include "transport/local/local_and.hpp"
 #include "transport/loopback/loopback.hpp"
 
 namespace tremula::contract {
 
 namespace {
 
-using transport::Local, transport::LocalAnd, transport::Loopback, transport::Network;
+using transport::Local, transport::HybridTransport, transport::Loopback, transport::Network;
 
 std::unique_ptr<transport::Transport> make_local(const std::string&) {
   return std::make_unique<Local>();
@@ -45,8 +45,9 @@ RigFactory rig_of(std::string name, int machines) {
             return std::make_unique<ThreadRig>(
                 seats(), "local+loopback",
                 [shared, machines] {
-                  return std::make_unique<LocalAnd>(std::make_unique<Loopback>(shared->network),
-                                                    std::to_string(shared->seats++ % machines));
+                  return std::make_unique<HybridTransport>(
+                      std::make_unique<Loopback>(shared->network),
+                      std::to_string(shared->seats++ % machines));
                 },
                 nullptr, /*is_readable=*/machines > 1);
           }};

@@ -7,10 +7,11 @@ namespace tremula::transport {
 
 /// Another transport, with memory in its place between the ranks that are on the same machine: each
 /// pair of ranks goes the way that it has.
-class LocalAnd final : public Transport {
+class HybridTransport final : public Transport {
 public:
   /// @param identity  of the machine that this rank is on; equal ones can map each other's memory
-  explicit LocalAnd(std::unique_ptr<Transport> far, std::string identity = local::host_identity());
+  explicit HybridTransport(std::unique_ptr<Transport> far,
+                           std::string identity = local::host_identity());
 
   /// That of the other transport.
   std::string_view name() const noexcept override { return far_->name(); }

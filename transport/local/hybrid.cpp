@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transport/local/local_and.hpp"
+#include "transport/local/hybrid.hpp"
 
 #include <fmt/format.h>
 
@@ -57,12 +57,12 @@ Bytes bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-class MixedEndpoint;
+class HybridEndpoint;
 
 /// A request of either way whose test moves things on both: who waits for one may only ask this.
-class MixedOperation final : public Operation {
+class HybridOperation final : public Operation {
 public:
-  explicit MixedOperation(MixedEndpoint& endpoint) : endpoint_(endpoint) {}
+  explicit HybridOperation(HybridEndpoint& endpoint) : endpoint_(endpoint) {}
   std::optional<std::size_t> test() override;
   void cancel() noexcept override { request.reset(); }
   void release() noexcept override;
@@ -70,12 +70,12 @@ public:
   Request request;
 
 private:
-  MixedEndpoint& endpoint_;
+  HybridEndpoint& endpoint_;
 };
 
-class MixedEndpoint final : public Endpoint {
+class HybridEndpoint final : public Endpoint {
 public:
-  MixedEndpoint(Side side, std::unique_ptr<Endpoint> far, const std::string& identity)
+  HybridEndpoint(Side side, std::unique_ptr<Endpoint> far, const std::string& identity)
       : identity_(bytes_of(identity)), near_(side), far_(std::move(far)) {}
 
   Address address() const override { return joined({identity_, near_.address(), far_->address()}); }
@@ -126,7 +126,7 @@ public:
   bool has_ended(Rank peer) const noexcept override { return near_.has_ended(peer); }
 
 private:
-  friend class MixedOperation;
+  friend class HybridOperation;
 
   Request wrap(Request request) {
     if (!has_near_ || !has_far_) return request;
@@ -134,7 +134,7 @@ private:
       idle_.reserve(operations_.size() + 1);
       idle_.push_back(&operations_.emplace_back(*this));
     }
-    MixedOperation& operation = *idle_.back();
+    HybridOperation& operation = *idle_.back();
     idle_.pop_back();
     operation.request = std::move(request);
     return Request(&operation);
@@ -144,11 +144,11 @@ private:
   local::LocalEndpoint near_;
   std::unique_ptr<Endpoint> far_;
   bool has_near_ = false, has_far_ = false;
-  std::deque<MixedOperation> operations_;  // a deque never moves them
-  std::vector<MixedOperation*> idle_;
+  std::deque<HybridOperation> operations_;  // a deque never moves them
+  std::vector<HybridOperation*> idle_;
 };
 
-std::optional<std::size_t> MixedOperation::test() {
+std::optional<std::size_t> HybridOperation::test() {
   if (!request.test()) {
     endpoint_.progress();
     if (!request.test()) return std::nullopt;
@@ -156,17 +156,17 @@ std::optional<std::size_t> MixedOperation::test() {
   return request.bytes();
 }
 
-void MixedOperation::release() noexcept {
+void HybridOperation::release() noexcept {
   request = Request();
   endpoint_.idle_.push_back(this);
 }
 
 }  // namespace
 
-LocalAnd::LocalAnd(std::unique_ptr<Transport> far, std::string identity)
+HybridTransport::HybridTransport(std::unique_ptr<Transport> far, std::string identity)
     : far_(std::move(far)), identity_(std::move(identity)) {}
 
-std::vector<std::string> LocalAnd::offers() const {
+std::vector<std::string> HybridTransport::offers() const {
   const auto far = far_->offers();
   std::vector<std::string> offers;
   offers.reserve(2 * far.size());
@@ -175,10 +175,10 @@ std::vector<std::string> LocalAnd::offers() const {
   return offers;
 }
 
-std::unique_ptr<Endpoint> LocalAnd::open(std::string_view offer, Side side) {
+std::unique_ptr<Endpoint> HybridTransport::open(std::string_view offer, Side side) {
   if (!offer.starts_with(prefix)) return far_->open(offer, side);
-  return std::make_unique<MixedEndpoint>(side, far_->open(offer.substr(prefix.size()), side),
-                                         identity_);
+  return std::make_unique<HybridEndpoint>(side, far_->open(offer.substr(prefix.size()), side),
+                                          identity_);
 }
 
 }  // namespace tremula::transport

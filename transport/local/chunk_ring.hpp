@@ -10,22 +10,22 @@
 namespace tremula::transport::local {
 
 /// One end of a ring of slots, single producer and single consumer.
-class PieceRing {
+class ChunkRing {
 public:
   /// Memory that a ring takes, a multiple of a cache line.
   static constexpr std::size_t bytes_of(std::size_t slots, std::size_t slot_bytes) {
     return sizeof(Head) + slots * slot_bytes;
   }
-  PieceRing() = default;
+  ChunkRing() = default;
   /// @param memory  zeroed when the first end begins; bytes_of(slots, slot_bytes) bytes
-  PieceRing(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes)
+  ChunkRing(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes)
       : head_(reinterpret_cast<Head*>(memory.data())),
         data_(memory.data() + sizeof(Head)),
         slots_(slots),
         slot_bytes_(slot_bytes) {}
   /// The end that empties, which may have emptied slots before.
-  static PieceRing reader(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes) {
-    PieceRing ring(memory, slots, slot_bytes);
+  static ChunkRing reader(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes) {
+    ChunkRing ring(memory, slots, slot_bytes);
     ring.own_ = ring.head_->emptied.load(std::memory_order_relaxed);
     return ring;
   }

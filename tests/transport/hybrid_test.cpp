@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which way a pair of ranks goes, and that nothing is asked of a way that is not taken.
-#include "transport/local/local_and.hpp"
+#include "transport/local/hybrid.hpp"
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ struct Link {
     progress_of_far = 0;
   }
   std::unique_ptr<Endpoint> open(Side side, const std::string& machine) {
-    transports.push_back(std::make_unique<LocalAnd>(
+    transports.push_back(std::make_unique<HybridTransport>(
         std::make_unique<CountedLoopback>(network, progress_of_far), machine));
     return transports.back()->open("local+loopback", side);
   }
@@ -79,10 +79,10 @@ struct Link {
 
 }  // namespace
 
-TEST(LocalAnd, OffersBothWaysTheMixedOneFirst) {
+TEST(HybridTransport, OffersBothWaysTheMixedOneFirst) {
   Network network;
   int calls = 0;
-  LocalAnd both(std::make_unique<CountedLoopback>(network, calls));
+  HybridTransport both(std::make_unique<CountedLoopback>(network, calls));
   EXPECT_EQ(both.name(), "loopback");
   EXPECT_EQ(both.offers(),
             (std::vector<std::string>{"local+loopback", "local+worse", "loopback", "worse"}));
@@ -90,7 +90,7 @@ TEST(LocalAnd, OffersBothWaysTheMixedOneFirst) {
   EXPECT_THROW(both.open("local+elsewhere", Side::producer), core::Error);
 }
 
-TEST(LocalAnd, SendsThroughMemoryExactlyWhereTheMachineIsTheSame) {
+TEST(HybridTransport, SendsThroughMemoryExactlyWhereTheMachineIsTheSame) {
   const std::vector<std::string> machines{"a", "b", "a", "c", "b"};
   Link link(machines);
   for (std::size_t i = 0; i < machines.size(); ++i) {
@@ -111,13 +111,13 @@ TEST(LocalAnd, SendsThroughMemoryExactlyWhereTheMachineIsTheSame) {
   }
 }
 
-TEST(LocalAnd, AsksNothingOfTheOtherWayWhereAllAreNear) {
+TEST(HybridTransport, AsksNothingOfTheOtherWayWhereAllAreNear) {
   Link link({"a", "a"});
   for (int i = 0; i < 1000; ++i) link.producer->progress();
   EXPECT_EQ(link.progress_of_far, 0);
 }
 
-TEST(LocalAnd, MovesBothWaysWhileOneRequestIsAsked) {
+TEST(HybridTransport, MovesBothWaysWhileOneRequestIsAsked) {
   Link link({"a", "b"});
   Bytes in(8);
   Request near = link.producer->receive(0, 1, in), far = link.producer->receive(1, 1, in);
@@ -132,7 +132,7 @@ TEST(LocalAnd, MovesBothWaysWhileOneRequestIsAsked) {
   EXPECT_EQ(arrived, large) << "asked for a far one";
 }
 
-TEST(LocalAnd, RefusesAddressesThatAreNone) {
+TEST(HybridTransport, RefusesAddressesThatAreNone) {
   Link link({"a"});
   const Address good = link.open(Side::consumer, "b")->address();
   for (const auto& address : {Address{}, Address(good.begin(), good.end() - 1),
