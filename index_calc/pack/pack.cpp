@@ -30,18 +30,6 @@ void add_run(std::vector<CommonRun>& runs, std::ptrdiff_t from, std::ptrdiff_t t
     runs.push_back({.theirs = their, .mine = my, .bytes = bytes});
 }
 
-void add_runs(std::span<const Axis> axes, std::ptrdiff_t unit, std::ptrdiff_t from,
-              std::ptrdiff_t to, std::vector<CommonRun>& runs) {
-  if (axes.empty()) return add_run(runs, from, to, unit);
-  axes.front().for_each_bar([&](const Bar& bar) {
-    if (axes.size() == 1 && bar.from_step == unit && bar.to_step == unit)
-      return add_run(runs, from + bar.from, to + bar.to, unit * bar.count);
-    for (Index i = 0; i < bar.count; ++i)
-      add_runs(axes.subspan(1), unit, from + bar.from + i * bar.from_step,
-               to + bar.to + i * bar.to_step, runs);
-  });
-}
-
 Stretch whole(const Package& package) { return {.first = 0, .count = package.elements}; }
 
 }  // namespace
@@ -109,7 +97,9 @@ void list_common_runs(const Package& package, const LocalPart& mine, const Local
                                   theirs.allocated));
   for_each_walk(package, order, stretch, {Place::peer, &theirs, element_bytes, their_bytes},
                 {Place::mine, &mine, element_bytes, my_local.size()}, [&](const Walk& walk) {
-                  add_runs({walk.axes.data(), walk.depth}, walk.to_unit, walk.from, walk.to, runs);
+                  for_each_run(
+                      {walk.axes.data(), walk.depth}, walk.to_unit, walk.from, walk.to,
+                      [&](auto from, auto to, auto length) { add_run(runs, from, to, length); });
                 });
 }
 

@@ -237,6 +237,22 @@ private:
   }
 };
 
+/// Calls visit(from, to, bytes), offsets in bytes, for all units below these axes, in their order;
+/// units that are neighbours in both buffers come as one where the innermost axis shows it.
+/// @param axes  the outermost ones of a walk whose units are as wide in `from` as in `to`, or fewer
+template <class Visit>
+void for_each_run(std::span<const Axis> axes, std::ptrdiff_t unit, std::ptrdiff_t from,
+                  std::ptrdiff_t to, const Visit& visit) {
+  if (axes.empty()) return visit(from, to, unit);
+  axes.front().for_each_bar([&](const Bar& bar) {
+    if (axes.size() == 1 && bar.from_step == unit && bar.to_step == unit)
+      return visit(from + bar.from, to + bar.to, unit * bar.count);
+    for (Index i = 0; i < bar.count; ++i)
+      for_each_run(axes.subspan(1), unit, from + bar.from + i * bar.from_step,
+                   to + bar.to + i * bar.to_step, visit);
+  });
+}
+
 /// Calls visit(box) for the boxes that make up a stretch, in wire order; a box has as many axes as
 /// `axes`. At most 2 * dimensions - 1 boxes.
 /// @param axes  of the whole package, the fastest on the wire first
