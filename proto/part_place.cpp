@@ -21,7 +21,7 @@ constexpr std::uint64_t little(std::uint64_t word) {
 }  // namespace
 
 void encode(const PartPlace& place, std::span<std::byte, part_place_bytes> out) noexcept {
-  Words words{static_cast<std::uint64_t>(place.kind),
+  Words words{static_cast<std::uint64_t>(place.kind) | place.count << 32,
               place.part,
               place.memory[0],
               place.memory[1],
@@ -43,13 +43,15 @@ PartPlace decode_part_place(core::BytesView bytes) {
   Words words;
   std::memcpy(words.data(), bytes.data(), part_place_bytes);
   for (auto& word : words) word = little(word);
-  if (words[0] > 4)
+  constexpr std::uint64_t largest_kind = 0xffff;
+  if ((words[0] & 0xffffffff) > largest_kind || words[0] >> 32 == 0)
     throw core::Error(core::Errc::protocol,
-                      fmt::format("place of a part: expected a kind from 0 to 4, found {}; do both "
-                                  "sides run the same Tremula?",
-                                  words[0]));
-  PartPlace place{.kind = static_cast<PartPlace::Kind>(words[0]),
+                      fmt::format("place of a part: expected a path's number up to {} and at least "
+                                  "one part, found {} and {}; do both sides run the same Tremula?",
+                                  largest_kind, words[0] & 0xffffffff, words[0] >> 32));
+  PartPlace place{.kind = static_cast<PartPlace::Kind>(words[0] & largest_kind),
                   .part = words[1],
+                  .count = words[0] >> 32,
                   .memory = {words[2], words[3], words[4], words[5]},
                   .first = static_cast<core::Index>(words[6]),
                   .allocated = static_cast<core::Index>(words[7]),

@@ -13,19 +13,23 @@
 namespace tremula::proto {
 
 struct PartPlace {
-  enum class Kind : std::uint64_t {
-    messages = 0,  ///< nowhere yet: it is sent in pieces when it is asked for
-    packed = 1,    ///< in wire order, in memory that both sides map
-    local = 2,     ///< in a rank's local buffer, in memory that both sides map
-    ring = 3,      ///< nowhere yet: when it is asked for it comes through a ring in that memory
-    readable = 4,  ///< in a rank's local buffer, which the peer can read (RMA)
+  /// The path; its number on the wire.
+  enum class Kind : std::uint16_t {
+    on_demand = 0,  ///< sent in chunks when it is asked for
+    shared = 1,     ///< packed, in memory that both sides map
+    lent = 2,       ///< in a rank's local array, in memory that both sides map
+    ring = 3,       ///< comes through a ring in such memory when it is asked for
+    rma = 4,        ///< in a rank's local array, which the peer can read
+    staged = 5,     ///< packed and sent
+    inlined = 6,    ///< behind this place, in the same message
   };
-  Kind kind = Kind::messages;
+  Kind kind = Kind::on_demand;
   std::uint64_t part = 0;                 ///< number in the message
-  std::array<std::uint64_t, 4> memory{};  ///< the transport's; 0 for kind messages
-  core::Index first = 0;                  ///< local, readable: of the local part; ring: slots
-  core::Index allocated = 0;              ///< local, readable: elements; ring: bytes of a slot
-  std::array<core::Index, index_calc::max_dimensions> stride{};  ///< local, readable: as first
+  std::uint64_t count = 1;                ///< parts from there on that go the same way
+  std::array<std::uint64_t, 4> memory{};  ///< the transport's; 0 where the path needs none
+  core::Index first = 0;                  ///< lent, rma: of the local part; ring: slots
+  core::Index allocated = 0;              ///< lent, rma: elements; ring: bytes of a slot
+  std::array<core::Index, index_calc::max_dimensions> stride{};  ///< lent, rma: as first
   friend bool operator==(const PartPlace&, const PartPlace&) = default;
 };
 

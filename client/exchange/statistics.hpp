@@ -3,27 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include "core/types.hpp"
+#include "client/exchange/path/traffic.hpp"
 
 namespace tremula::client {
-
-/// What went between this rank and one peer since their link was opened. Counts are
-/// exact.
-struct Traffic {
-  std::uint64_t packages = 0, bytes = 0;
-  std::uint64_t copied_bytes = 0;  ///< by this rank's processor, from memory to memory
-  double copy_seconds = 0;         ///< packing, unpacking, copying
-  double wire_seconds = 0;         ///< producer: from sending a message until it was sent
-
-  Traffic& operator+=(const Traffic& other) noexcept {
-    packages += other.packages;
-    bytes += other.bytes;
-    copied_bytes += other.copied_bytes;
-    copy_seconds += other.copy_seconds;
-    wire_seconds += other.wire_seconds;
-    return *this;
-  }
-};
 
 /// Of one rank since its stream was opened, or of its last step.
 struct Statistics {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/session/config.hpp"
 #include "client/redistribute/redistribution.hpp"
+#include "client/session/config.hpp"
 #include "transport/mpi/mpi_group_endpoint.hpp"
 
 namespace tremula::client::redistribute {
@@ -61,7 +61,7 @@ public:
              failure_;
     });
     try {
-      redistribution.run(endpoint_, rings_, staging_, from, to,
+      redistribution.run(endpoint_, rings_, chunks_, from, to,
                          core::Deadline::after(config_.step_timeout));
     } catch (const std::exception& e) {
       if (redistribution.has_failed()) {  // what others have sent may still come
@@ -105,13 +105,13 @@ private:
         throw core::Error(core::Errc::invalid_argument,
                           {reinterpret_cast<const char*>(other.data()), other.size()});
     rings_ = NearRings(group().rank(), group().size(),
-                       RedistributionPlan::segment_bytes(group().size()), allgather);
+                       RedistributionPlan::longest_chunk_bytes(group().size()), allgather);
   }
 
   transport::mpi::GroupEndpoint endpoint_;
   SessionConfig config_;
   NearRings rings_;
-  Staging staging_;
+  ChunkPool chunks_;
   std::string failure_;
   std::list<Kept> plans_;  // the one used last first
 };

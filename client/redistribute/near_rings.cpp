@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "client/exchange/path/staging.hpp"
 #include "core/error.hpp"
 
 namespace tremula::client::redistribute {
@@ -30,10 +31,10 @@ Bytes introduction(const MemoryPlace& place) {
 
 }  // namespace
 
-NearRings::NearRings(Rank me, Rank ranks, std::size_t segment_bytes, const Allgather& allgather) {
+NearRings::NearRings(Rank me, Rank ranks, std::size_t chunk_bytes, const Allgather& allgather) {
   constexpr std::size_t page = 4096;
   const auto count = static_cast<std::size_t>(ranks);
-  const std::size_t slots = slots_of_a_ring(count), slot_bytes = segment_head_bytes + segment_bytes;
+  const std::size_t slots = slots_of_a_ring(count), slot_bytes = chunk_head_bytes + chunk_bytes;
   const std::size_t ring_bytes = (Ring::bytes_of(slots, slot_bytes) + page - 1) / page * page;
   Bytes mine;
   try {

@@ -12,9 +12,6 @@
 
 namespace tremula::client::redistribute {
 
-/// Bytes of a slot before the segment in it.
-inline constexpr std::size_t segment_head_bytes = 64;
-
 /// Rings in shared memory between the ranks of one job that are on one machine: what one rank packs
 /// into a slot another unpacks out of it, and nothing in between copies or waits for a handshake.
 /// What was pushed can be had as long as the other side's object exists.
@@ -28,8 +25,8 @@ public:
   NearRings() = default;
   /// Collective. There are rings between all ranks of a machine, or none at all where memory cannot
   /// be shared.
-  /// @param segment_bytes  that a slot holds behind its head; the same on all ranks
-  NearRings(core::Rank me, core::Rank ranks, std::size_t segment_bytes, const Allgather& allgather);
+  /// @param chunk_bytes  that a slot holds behind its head; the same on all ranks
+  NearRings(core::Rank me, core::Rank ranks, std::size_t chunk_bytes, const Allgather& allgather);
   NearRings(NearRings&&) = default;
   NearRings& operator=(NearRings&&) = default;
   ~NearRings() { close(); }

@@ -4,38 +4,65 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "client/exchange/path/mismatch.hpp"
+#include "client/exchange/path/paths.hpp"
 #include "client/session/wait.hpp"
 #include "core/error.hpp"
 
 namespace tremula::client::redistribute {
 
 using core::BytesView;
-using Message = RedistributionPlan::Message;
 
 namespace {
 
-/// Segments of one message that are under way at a time.
-constexpr std::size_t slots_of_a_message = 4;
-constexpr transport::Tag segment_tag = 0, head_tag = 1;
+constexpr transport::Tag head_tag = 1;
 
 /// What a rank copies to itself before it looks again whether something has come.
 constexpr std::size_t own_stretch_bytes = std::size_t{1} << 20;
 
 /// MPI cannot take back what it has begun: what it may still touch stays.
-void keep_for_ever(std::shared_ptr<void> memory) {
+void keep_for_ever(std::unique_ptr<std::vector<ChunkHead>> heads) {
   static std::mutex mutex;
-  static auto* const kept = new std::vector<std::shared_ptr<void>>;
+  static auto* const kept = new std::vector<std::unique_ptr<std::vector<ChunkHead>>>;
   const std::scoped_lock lock(mutex);
-  kept->push_back(std::move(memory));
+  kept->push_back(std::move(heads));
+}
+
+/// A buffer of the application: of which array and side.
+struct Buffer {
+  BytesView bytes;
+  std::size_t array = 0;
+  bool is_written = false;
+};
+
+/// @throws core::Error invalid_argument if a buffer that is written shares memory with another
+void check_overlaps(std::vector<Buffer> buffers) {
+  const std::less<> before;
+  std::erase_if(buffers, [](const Buffer& b) { return b.bytes.empty(); });
+  std::ranges::sort(buffers, [&](const Buffer& a, const Buffer& b) {
+    return before(a.bytes.data(), b.bytes.data());
+  });
+  // The buffers before this one that reach furthest, of all and of those that are written.
+  const Buffer *furthest = nullptr, *written = nullptr;
+  const auto end = [](const Buffer* b) { return b->bytes.data() + b->bytes.size(); };
+  for (const Buffer& b : buffers) {
+    const Buffer* const other = b.is_written ? furthest : written;
+    if (other != nullptr && before(b.bytes.data(), end(other)))
+      core::expects(false, [&] {
+        const auto [to, from] = b.is_written ? std::pair(&b, other) : std::pair(other, &b);
+        return fmt::format(
+            "redistribution: expected `to` of array {} to share no memory with the others, found "
+            "that it overlaps with one of array {}",
+            to->array, from->array);
+      });
+    if (furthest == nullptr || before(end(furthest), end(&b))) furthest = &b;
+    if (b.is_written && (written == nullptr || before(end(written), end(&b)))) written = &b;
+  }
 }
 
 void check_buffers(std::span<const RedistributionPlan::Array> arrays,
@@ -53,77 +80,125 @@ void check_buffers(std::span<const RedistributionPlan::Array> arrays,
           name, elements, width, i, bytes);
     });
   };
-  const auto overlap = [](BytesView a, BytesView b) {
-    const std::less<> before;
-    return !a.empty() && !b.empty() && before(a.data(), b.data() + b.size()) &&
-           before(b.data(), a.data() + a.size());
-  };
+  std::vector<Buffer> buffers;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     check("from", i, arrays[i].from.allocated, arrays[i].from_width, from[i].size());
     check("to", i, arrays[i].to.allocated, arrays[i].to_width, to[i].size());
-    for (std::size_t k = 0; k < arrays.size(); ++k)
-      core::expects(!overlap(to[i], from[k]) && (k <= i || !overlap(to[i], to[k])), [&] {
-        return fmt::format(
-            "redistribution: expected `to` of array {} to share no memory with the others, found "
-            "that it overlaps with one of array {}",
-            i, k);
-      });
+    buffers.push_back({from[i], i, false});
+    buffers.push_back({to[i], i, true});
   }
+  check_overlaps(std::move(buffers));
 }
 
 }  // namespace
 
-/// One run: everything that is on its way.
-class Redistribution::Run {
-public:
-  Run(Redistribution& owner, transport::Endpoint& endpoint, NearRings& rings, Staging& staging,
-      std::span<const BytesView> from, std::span<const std::span<std::byte>> to)
-      : plan_(owner.plan_),
-        statistics_(owner.statistics_),
-        endpoint_(endpoint),
+/// The ends of all messages, and how far the run at hand has come.
+struct Redistribution::Run {
+  /// A message, its end, and what makes sure of the other side.
+  template <class End>
+  struct Ended {
+    const Message* message = nullptr;
+    std::unique_ptr<Way> way;
+    std::unique_ptr<End> end;
+    Traffic traffic;
+    ChunkHead* head = nullptr;  // of a far peer
+    transport::Request head_request;
+    bool is_expected = true;  // a far peer's head has come and is right
+  };
+
+  Run(const RedistributionPlan& plan, Rank me, transport::Endpoint& endpoint, NearRings& rings,
+      ChunkPool& chunks)
+      : endpoint_(endpoint),
         rings_(rings),
-        staging_(staging),
-        run_(rings.runs()),
-        from_(from),
-        to_(to) {
-    for (std::size_t i = 0; i < plan_.receives().size(); ++i) {
-      const Message& message = plan_.receives()[i];
-      incoming_.push_back(way(message, rings.from(message.peer), owner.incoming_[i]));
+        chunks_(chunks),
+        plan_(plan),
+        from_(1, SourceArrays(plan.source().fields.size())),
+        to_(plan.sink().fields.size()),
+        heads_(std::make_unique<std::vector<ChunkHead>>(plan.source().messages.size() +
+                                                        plan.sink().messages.size())) {
+    std::size_t number = 0;
+    const auto add = [&](auto& ends, const ExchangePlan& exchange, const Message& message,
+                         ChunkRing* ring) -> auto& {
+      auto& ended = ends.emplace_back();
+      ended.message = &message;
+      ended.head = &(*heads_)[number++];
+      ended.way = std::make_unique<Way>(Way{.plan = exchange,
+                                            .message = message,
+                                            .endpoint = endpoint,
+                                            .is_near = ring != nullptr,
+                                            .chunks = chunks,
+                                            .threads = threads_,
+                                            .mismatch = &mismatch_,
+                                            .traffic = ended.traffic,
+                                            .moved = moved_,
+                                            .from = from_,
+                                            .to = &to_,
+                                            .ring = ring});
+      return ended;
+    };
+    sources_.reserve(plan.source().messages.size());
+    sinks_.reserve(plan.sink().messages.size());
+    for (const Message& message : plan.source().messages) {
+      if (message.peer == me) continue;
+      auto& ended = add(sources_, plan.source(), message, rings.to(message.peer));
+      ended.end = path(ended.way->is_near).make_source(*ended.way);
     }
-    for (std::size_t i = 0; i < plan_.sends().size(); ++i) {
-      const Message& message = plan_.sends()[i];
-      outgoing_.push_back(way(message, rings.to(message.peer), owner.outgoing_[i]));
-    }
-    for (const auto& array : plan_.arrays()) {
-      const auto i = static_cast<std::size_t>(&array - plan_.arrays().data());
-      if (array.transformation.alpha == 0.0)
-        mismatch_.keep([&] { scale(array.to, array.transformation, to[i]); });
-    }
-    for (Way& way : incoming_)
-      if (way.near == nullptr) {
-        way.ring.head_request = endpoint_.receive(
-            way.message.peer, head_tag, std::as_writable_bytes(std::span(&way.ring.head, 1)));
-        receive(way);
+    for (const Message& message : plan.sink().messages) {
+      if (message.peer == me) {
+        own_ = &message;
+        continue;
       }
-    for (Way& way : outgoing_)
-      if (way.near == nullptr) {
-        way.ring.head = head(way.message.bytes);
-        way.ring.head_request =
-            endpoint_.send(way.message.peer, head_tag, std::as_bytes(std::span(&way.ring.head, 1)));
+      auto& ended = add(sinks_, plan.sink(), message, rings.from(message.peer));
+      ended.end = path(ended.way->is_near).make_sink(*ended.way);
+    }
+  }
+
+  bool is_for(const transport::Endpoint& endpoint, const NearRings& rings,
+              const ChunkPool& chunks) const noexcept {
+    return &endpoint_ == &endpoint && &rings_ == &rings && &chunks_ == &chunks;
+  }
+
+  static const Path& path(bool is_near) {
+    return choose(all_paths(), {.is_near = is_near, .may_lend = true});
+  }
+
+  void begin(std::span<const BytesView> from, std::span<const std::span<std::byte>> to) {
+    from_[0].step = to_.step = rings_.runs();
+    for (std::size_t i = 0; i < from.size(); ++i) from_[0].set(i, from[i]), to_.set(i, to[i]);
+    own_part_ = 0, own_first_ = 0, idle_ = 0;
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const auto& field = plan_.sink().fields[i];
+      if (field.is_needed) continue;
+      mismatch_.keep([&] { scale(field.part, field.transformation, to[i]); });
+    }
+    for (auto& sink : sinks_) {
+      if (!sink.way->is_near) {
+        sink.is_expected = false;
+        sink.head_request = endpoint_.receive(sink.message->peer, head_tag,
+                                              std::as_writable_bytes(std::span(sink.head, 1)));
       }
+      sink.end->want(0, {0, sink.message->parts.size()});
+    }
+    for (auto& source : sources_) {
+      if (!source.way->is_near) {
+        *source.head = head(*source.message);
+        source.head_request = endpoint_.send(source.message->peer, head_tag,
+                                             std::as_bytes(std::span(source.head, 1)));
+      }
+      source.end->want(0, {0, source.message->parts.size()}, {});
+    }
   }
 
   /// One turn of all that can be done without waiting.
   Polled poll() {
     bool has_moved = false;
-    for (Way& way : incoming_) has_moved |= way.near != nullptr ? take_near(way) : take(way);
-    for (Way& way : outgoing_) has_moved |= way.near != nullptr ? send_near(way) : send(way);
+    for (auto& sink : sinks_)
+      if (sink.is_expected || take_head(sink)) has_moved = sink.end->advance() || has_moved;
+    for (auto& source : sources_) has_moved = source.end->advance() || has_moved;
     if (!has_moved) has_moved = copy_own();
     if (has_moved) return Polled::moved;
-    const auto is_over = [](Way& way) {
-      return way.ring.used == 0 && way.segments.is_at_end() && way.ring.head_request.test();
-    };
-    if (std::ranges::all_of(incoming_, is_over) && std::ranges::all_of(outgoing_, is_over))
+    const auto is_over = [](auto& ended) { return is_done(ended) && ended.head_request.test(); };
+    if (std::ranges::all_of(sinks_, is_over) && std::ranges::all_of(sources_, is_over))
       return Polled::done;
     // What the application has under way moves on, too: a peer may wait for it before it comes.
     constexpr int short_wait = 50, now_and_then = 16;
@@ -131,281 +206,131 @@ public:
     return Polled::nothing;
   }
 
-  /// @throws core::Error mismatch if a value did not fit its new type
-  void tell_mismatch() { mismatch_.tell(); }
+  static bool is_done(const Ended<SinkEnd>& sink) { return sink.end->is_done(); }
+  static bool is_done(const Ended<SourceEnd>& source) { return source.end->is_done(0); }
+
+  bool take_head(Ended<SinkEnd>& sink) {
+    if (!sink.head_request.test()) return false;
+    const ChunkHead expected = head(*sink.message);
+    if (*sink.head != expected)
+      throw core::Error(
+          core::Errc::transport,
+          fmt::format(
+              "redistribution: expected {} bytes of run {}, plan {:016x}, from rank {}, "
+              "found {} bytes of run {}, plan {:016x}: all ranks must pass the same layouts "
+              "and make the same calls in the same order",
+              expected.bytes, expected.step, expected.plan, sink.message->peer, sink.head->bytes,
+              sink.head->step, sink.head->plan));
+    return sink.is_expected = true;
+  }
+
+  ChunkHead head(const Message& message) const {
+    return {.step = to_.step, .plan = plan_.fingerprint(), .bytes = message.parts_bytes};
+  }
 
   /// @throws core::Error transport if a near peer that is waited for does not come any more
   void check_peers() {
-    const auto check = [&](Way& way, auto&& is_waiting) {
-      if (way.near == nullptr || way.segments.is_at_end()) return;
-      if (!rings_.from(way.message.peer)->is_closed() || !is_waiting(*way.near)) return;
+    const auto check = [&](auto& ended, bool is_waiting) {
+      const Rank peer = ended.message->peer;
+      if (!ended.way->is_near || is_done(ended) || !is_waiting || !rings_.from(peer)->is_closed())
+        return;
       throw core::Error(
           core::Errc::transport,
           fmt::format("redistribution: expected rank {} to take part in run {}, found that it has "
                       "failed or freed its communicator: all ranks must pass the same layouts and "
                       "make the same calls in the same order",
-                      way.message.peer, run_));
+                      peer, to_.step));
     };
-    for (Way& way : incoming_) check(way, [](auto& ring) { return ring.front().empty(); });
-    for (Way& way : outgoing_) check(way, [](auto& ring) { return ring.room().empty(); });
+    for (auto& sink : sinks_) check(sink, sink.way->is_near && sink.way->ring->front().empty());
+    for (auto& source : sources_)
+      check(source, source.way->is_near && source.way->ring->room().empty());
   }
 
   /// Ranks that something is still expected from, or has not been taken by.
   std::string missing() const {
-    const auto list = [](std::span<const Way> ways) {
+    const auto list = [](const auto& ends) {
       std::string text;
-      for (const Way& way : ways)
-        if (way.ring.used > 0 || !way.segments.is_at_end())
-          text += (text.empty() ? "" : ", ") + std::to_string(way.message.peer);
+      for (const auto& ended : ends)
+        if (!is_done(ended))
+          text += (text.empty() ? "" : ", ") + std::to_string(ended.message->peer);
       return text.empty() ? "none" : text;
     };
-    return fmt::format("still to come from ranks: {}; not taken by ranks: {}", list(incoming_),
-                       list(outgoing_));
+    return fmt::format("still to come from ranks: {}; not taken by ranks: {}", list(sinks_),
+                       list(sources_));
   }
 
-private:
-  /// A message and how far it has come.
-  struct Way {
-    const Message& message;
-    NearRings::Ring* near;  ///< null for a far peer
-    Ring& ring;             ///< of a far peer
-    Segments segments;
-    bool is_expected = false;  ///< the head of a far peer's message has come and is right
-  };
-
-  Way way(const Message& message, NearRings::Ring* near, Ring& ring) const {
-    return {message, near, ring,
-            Segments(plan_, message, plan_.segment_bytes(message, near != nullptr))};
-  }
-
-  const RedistributionPlan::Array& array_of(const Piece& piece) const {
-    return plan_.arrays()[piece.part->array];
-  }
-
-  /// The free slot for the next segment, with its pieces; null if there is none.
-  Slot* next_slot(Way& way) {
-    if (way.ring.used == slots_of_a_message || way.segments.is_at_end()) return nullptr;
-    auto& slots = way.ring.slots;
-    if (slots.size() < slots_of_a_message && way.ring.used == slots.size()) {
-      std::rotate(slots.begin(), slots.begin() + static_cast<std::ptrdiff_t>(way.ring.oldest),
-                  slots.end());
-      way.ring.oldest = 0;
-      slots.emplace_back();
-    }
-    Slot& slot = slots[(way.ring.oldest + way.ring.used) % slots.size()];
-    slot.bytes = way.segments.next(slot.pieces);
-    ++way.ring.used;
-    return &slot;
-  }
-
-  /// Where a segment lies if it needs no memory of its own.
-  std::optional<std::size_t> in_place_at(const Slot& slot) const {
-    const Piece& piece = slot.pieces.front();
-    if (slot.pieces.size() != 1 || !piece.part->contiguous_at) return std::nullopt;
-    return *piece.part->contiguous_at +
-           static_cast<std::size_t>(piece.stretch.first) * array_of(piece).from_width;
-  }
-
-  std::span<std::byte> staging(Slot& slot) {
-    slot.buffer = staging_.take(slot.bytes);
-    return slot.buffer.span().first(slot.bytes);
-  }
-
-  Head head(std::size_t bytes) const {
-    return {.run = run_, .plan = plan_.fingerprint(), .bytes = bytes};
-  }
-
-  /// @throws core::Error transport if `peer` sends something else
-  void expect(const Head& found, std::size_t bytes, Rank peer) const {
-    const Head expected = head(bytes);
-    if (found == expected) return;
-    throw core::Error(
-        core::Errc::transport,
-        fmt::format("redistribution: expected {} bytes of run {}, plan {:016x}, from rank {}, "
-                    "found {} bytes of run {}, plan {:016x}: all ranks must pass the same layouts "
-                    "and make the same calls in the same order",
-                    expected.bytes, expected.run, expected.plan, peer, found.bytes, found.run,
-                    found.plan));
-  }
-
-  /// The oldest segment has gone, or is where it belongs.
-  void end_oldest(Ring& ring) {
-    staging_.give_back(std::move(ring.slots[ring.oldest].buffer));
-    ring.oldest = (ring.oldest + 1) % ring.slots.size();
-    --ring.used;
-  }
-
-  void receive(Way& way) {
-    while (Slot* const slot = next_slot(way)) {
-      const auto at = in_place_at(*slot);
-      const auto array = slot->pieces.front().part->array;
-      const auto room = at ? to_[array].subspan(*at, slot->bytes) : staging(*slot);
-      slot->request = endpoint_.receive(way.message.peer, segment_tag, room);
-    }
-  }
-
-  /// Unpacks what has come, and makes room for more.
-  bool take(Way& way) {
-    bool has_moved = false;
-    if (!way.is_expected) {
-      if (!way.ring.head_request.test()) return false;
-      expect(way.ring.head, way.message.bytes, way.message.peer);
-      way.is_expected = true;
-    }
-    while (way.ring.used > 0) {
-      Slot& slot = way.ring.slots[way.ring.oldest];
-      if (!slot.request.test()) break;
-      if (slot.request.bytes() != slot.bytes)
-        throw core::Error(
-            core::Errc::transport,
-            fmt::format("redistribution: expected {} bytes from rank {}, found {}: all ranks must "
-                        "pass the same layouts and make the same calls in the same order",
-                        slot.bytes, way.message.peer, slot.request.bytes()));
-      if (!in_place_at(slot)) unpack_all(slot.pieces, slot.buffer.span().first(slot.bytes));
-      statistics_.bytes_received += slot.bytes;
-      end_oldest(way.ring);
-      receive(way);
-      has_moved = true;
-    }
-    return has_moved;
-  }
-
-  void unpack_all(std::span<const Piece> pieces, BytesView wire) {
-    for (const Piece& piece : pieces) {
-      const auto& array = array_of(piece);
-      mismatch_.keep([&] {
-        unpack(piece.part->package, array.to, array.wire_order, array.transformation, piece.stretch,
-               wire.subspan(piece.at, piece.bytes), to_[piece.part->array]);
-      });
-      statistics_.copied_bytes += piece.bytes;
-    }
-  }
-
-  bool take_near(Way& way) {
-    bool has_moved = false;
-    while (!way.segments.is_at_end()) {
-      const BytesView slot = way.near->front();
-      if (slot.empty()) break;
-      const std::size_t bytes = way.segments.next(pieces_);
-      Head found;
-      static_assert(sizeof found <= segment_head_bytes);
-      std::memcpy(&found, slot.data(), sizeof found);
-      expect(found, bytes, way.message.peer);
-      unpack_all(pieces_, slot.subspan(segment_head_bytes));
-      statistics_.bytes_received += bytes;
-      way.near->pop();
-      has_moved = true;
-    }
-    return has_moved;
-  }
-
-  bool send_near(Way& way) {
-    bool has_moved = false;
-    while (!way.segments.is_at_end()) {
-      const auto slot = way.near->room();
-      if (slot.empty()) break;
-      const std::size_t bytes = way.segments.next(pieces_);
-      const Head told = head(bytes);
-      std::memcpy(slot.data(), &told, sizeof told);
-      pack_all(pieces_, slot.subspan(segment_head_bytes));
-      way.near->push();
-      statistics_.bytes_sent += bytes;
-      ++statistics_.messages_sent;
-      has_moved = true;
-    }
-    return has_moved;
-  }
-
-  /// Forgets what is sent, and sends one segment more.
-  bool send(Way& way) {
-    bool has_moved = false;
-    while (way.ring.used > 0 && way.ring.slots[way.ring.oldest].request.test()) {
-      end_oldest(way.ring);
-      has_moved = true;
-    }
-    Slot* const slot = next_slot(way);
-    if (slot == nullptr) return has_moved;
-    const auto at = in_place_at(*slot);
-    const auto array = slot->pieces.front().part->array;
-    BytesView bytes;
-    if (at) {
-      bytes = from_[array].subspan(*at, slot->bytes);
-    } else {
-      const auto room = staging(*slot);
-      pack_all(slot->pieces, room);
-      bytes = room;
-    }
-    slot->request = endpoint_.send(way.message.peer, segment_tag, bytes);
-    ++statistics_.messages_sent;
-    statistics_.bytes_sent += slot->bytes;
-    return true;
-  }
-
-  void pack_all(std::span<const Piece> pieces, std::span<std::byte> wire) {
-    for (const Piece& piece : pieces) {
-      const auto& array = array_of(piece);
-      pack(piece.part->package, array.from, array.wire_order, array.from_width, piece.stretch,
-           from_[piece.part->array], wire.subspan(piece.at, piece.bytes));
-      statistics_.copied_bytes += piece.bytes;
-    }
-  }
-
-  /// A stretch of what stays here, while nothing else can be done.
+  /// A stretch of what stays on this rank, while nothing else can be done.
   bool copy_own() {
-    if (own_ == plan_.own().size()) return false;
-    const auto& part = plan_.own()[own_];
-    const auto& array = plan_.arrays()[part.array];
-    const Index most = static_cast<Index>(own_stretch_bytes / array.from_width);
+    if (own_ == nullptr || own_part_ == own_->parts.size()) return false;
+    const Part& part = own_->parts[own_part_];
+    const auto& to = plan_.sink().fields[part.field];
+    const auto& from = plan_.source().fields[part.field];
+    const Index most = static_cast<Index>(own_stretch_bytes / from.element_bytes);
     const Index count = std::min(part.package.elements - own_first_, most);
     mismatch_.keep([&] {
-      copy_from_peer(part.package, array.to, array.from, array.write_order, array.transformation,
-                     {.first = own_first_, .count = count}, from_[part.array], to_[part.array]);
+      copy_from_peer(part.package, to.part, from.part, to.write_order, to.transformation,
+                     {.first = own_first_, .count = count}, from_[0].bytes[part.field],
+                     to_.bytes[part.field]);
     });
-    const auto bytes = static_cast<std::uint64_t>(count) * array.from_width;
-    statistics_.bytes_kept += bytes;
-    statistics_.copied_bytes += bytes;
+    own_traffic_.copied_bytes += static_cast<std::uint64_t>(count) * from.element_bytes;
     own_first_ += count;
-    if (own_first_ == part.package.elements) ++own_, own_first_ = 0;
+    if (own_first_ == part.package.elements) ++own_part_, own_first_ = 0;
     return true;
   }
 
-  const RedistributionPlan& plan_;
-  RedistributionStatistics& statistics_;
+  void count(RedistributionStatistics& statistics) const {
+    statistics.messages_sent = 0;
+    statistics.copied_bytes = own_traffic_.copied_bytes;
+    for (const auto& source : sources_) {
+      statistics.messages_sent += source.traffic.chunks;
+      statistics.bytes_sent += source.message->parts_bytes;
+      statistics.copied_bytes += source.traffic.copied_bytes;
+    }
+    for (const auto& sink : sinks_) {
+      statistics.bytes_received += sink.message->parts_bytes;
+      statistics.copied_bytes += sink.traffic.copied_bytes;
+    }
+    if (own_ != nullptr) statistics.bytes_kept += own_->parts_bytes;
+  }
+
+  using ChunkRing = NearRings::Ring;
   transport::Endpoint& endpoint_;
   NearRings& rings_;
-  Staging& staging_;
-  std::uint64_t run_;
-  std::span<const BytesView> from_;
-  std::span<const std::span<std::byte>> to_;
-  std::vector<Way> incoming_, outgoing_;
-  std::vector<Piece> pieces_;  // of the segment at hand
-  std::uint64_t idle_ = 0;     // looks that have shown nothing
-  std::size_t own_ = 0;        // the part of own() that is next, from element own_first_ on
-  Index own_first_ = 0;
+  ChunkPool& chunks_;
+  const RedistributionPlan& plan_;
+  CopyThreads threads_{1};
   Mismatch mismatch_;
+  std::uint64_t moved_ = 0;
+  std::vector<SourceArrays> from_;
+  SinkArrays to_;
+  std::unique_ptr<std::vector<ChunkHead>> heads_;
+  std::vector<Ended<SourceEnd>> sources_;
+  std::vector<Ended<SinkEnd>> sinks_;
+  const Message* own_ = nullptr;  // what stays on this rank, if anything
+  std::size_t own_part_ = 0;      // the part of it that is next, from element own_first_ on
+  Index own_first_ = 0;
+  Traffic own_traffic_;
+  std::uint64_t idle_ = 0;  // looks that have shown nothing
 };
 
 Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank size,
                                const index_calc::PlanOptions& options)
-    : plan_(updates, me, size, options),
-      outgoing_(plan_.sends().size()),
-      incoming_(plan_.receives().size()) {
+    : plan_(updates, me, size, options), me_(me) {
   statistics_.plan_seconds = plan_.seconds();
 }
 
-void Redistribution::abandon(NearRings& rings) noexcept {
+Redistribution::~Redistribution() = default;
+
+void Redistribution::abandon(NearRings& rings, ChunkPool& chunks) noexcept {
   has_failed_ = true;
   rings.close();
-  for (auto* ways : {&outgoing_, &incoming_}) {
-    for (Ring& ring : *ways) {
-      ring.head_request.reset();
-      for (Slot& slot : ring.slots) slot.request.reset();
-    }
-    keep_for_ever(std::make_shared<std::vector<Ring>>(std::exchange(*ways, {})));
-  }
+  auto heads = std::move(ends_->heads_);
+  ends_.reset();  // gives up all requests, and their chunks back
+  chunks.keep_for_ever();
+  keep_for_ever(std::move(heads));
 }
 
-void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, Staging& staging,
+void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkPool& chunks,
                          std::span<const BytesView> from, std::span<const std::span<std::byte>> to,
                          core::Deadline deadline) {
   rings.begin_run();
@@ -413,23 +338,25 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, Stagin
   core::expects(!has_failed_,
                 "redistribution: expected one that has not failed, found that an earlier run of it "
                 "has: make a new one, over another communicator");
-  std::optional<Run> run;
+  if (ends_ == nullptr || !ends_->is_for(endpoint, rings, chunks))
+    ends_ = std::make_unique<Run>(plan_, me_, endpoint, rings, chunks);
   try {
-    run.emplace(*this, endpoint, rings, staging, from, to);
+    ends_->begin(from, to);
     const auto [seconds, is_done] =
-        wait_for([&] { return run->poll(); }, deadline, [&] { run->check_peers(); });
+        wait_for([&] { return ends_->poll(); }, deadline, [&] { ends_->check_peers(); });
     if (!is_done)
       throw core::Error(core::Errc::timed_out,
                         fmt::format("redistribution: expected all ranks to take part within {:.1f} "
                                     "s; {}; check that every rank makes the same calls in the same "
                                     "order",
-                                    seconds, run->missing()));
+                                    seconds, ends_->missing()));
   } catch (...) {
-    abandon(rings);
+    abandon(rings, chunks);
     throw;
   }
   ++statistics_.runs;
-  run->tell_mismatch();
+  ends_->count(statistics_);
+  ends_->mismatch_.tell();
 }
 
 }  // namespace tremula::client::redistribute

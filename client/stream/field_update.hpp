@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "client/exchange/plan/exchange_plan.hpp"
+#include "client/stream/link_plan.hpp"
 #include "index_calc/layout/view.hpp"
 
 namespace tremula::client {

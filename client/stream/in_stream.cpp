@@ -33,9 +33,9 @@ void InStream::forget_link() {
 bool InStream::advance() noexcept {
   if (exchange_ == nullptr || failure_ || state_ == State::lost) return false;
   try {
-    const bool is_idle = exchange_->is_idle();
+    const bool is_idle = exchange_->advance();
     // A producer may close while this rank waits for something else of that producer.
-    if (state_ == State::between_steps && exchange_->poll() == InExchange::State::end) leave();
+    if (state_ == State::between_steps && exchange_->poll() == Sink::State::end) leave();
     return !is_idle || needs_calls_;
   } catch (...) {
     failure_ = std::current_exception();
@@ -104,8 +104,8 @@ void InStream::subscribe() {
     statistics_.plan_seconds = link_.plan.seconds;
     statistics_.transport = link_.transport;
     session_.together([&] {  // staging may not fit into memory
-      exchange_ = std::make_unique<InExchange>(std::move(link_.plan), *link_.endpoint, link_.number,
-                                               link_.queue_depth, session_.copy_threads());
+      exchange_ = std::make_unique<Sink>(std::move(link_.plan), *link_.endpoint, link_.number,
+                                         link_.queue_depth, session_.copy_threads());
     });
   } catch (const Error& e) {
     exchange_.reset();
@@ -188,14 +188,14 @@ bool InStream::begin_step() {
   if (state_ == State::ended) return false;
   if (state_ == State::lost) throw_lost("the producer was lost before");
   if (state_ == State::declaring) subscribe();
-  auto known = InExchange::State::nothing;
+  auto known = Sink::State::nothing;
   wait_for_producer(
       [&] {  // all of the step, so that all its fields are here or none
         known = exchange_->poll();
-        return known == InExchange::State::end || exchange_->is_complete();
+        return known == Sink::State::end || exchange_->is_complete();
       },
       "send the next step");
-  if (known != InExchange::State::end) {
+  if (known != Sink::State::end) {
     state_ = State::in_step;
     step_ = exchange_->step();
     return true;

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "client/exchange/in_exchange.hpp"
+#include "client/exchange/sink.hpp"
 #include "client/exchange/statistics.hpp"
 #include "client/stream/declared_fields.hpp"
 #include "client/stream/link.hpp"
@@ -73,11 +73,11 @@ private:
   State state_ = State::declaring;
   bool is_relabeled_ = false;
   Link link_;
-  std::unique_ptr<InExchange> exchange_;  // uses link_.endpoint: destroyed first
-  bool has_left_ = false;                 // told the producer so
-  bool needs_calls_ = false;              // of a wire: bytes come only inside calls
-  std::exception_ptr failure_;            // of advance()
-  std::optional<std::uint64_t> step_;     // opened last
+  std::unique_ptr<Sink> exchange_;     // uses link_.endpoint: destroyed first
+  bool has_left_ = false;              // told the producer so
+  bool needs_calls_ = false;           // of a wire: bytes come only inside calls
+  std::exception_ptr failure_;         // of advance()
+  std::optional<std::uint64_t> step_;  // opened last
   core::Deadline::Clock::time_point next_report_;
   Statistics before_step_, of_last_step_;
   Statistics statistics_;  // up to the last finished step

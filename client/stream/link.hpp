@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "client/exchange/plan/exchange_plan.hpp"
 #include "client/session/session.hpp"
+#include "client/stream/link_plan.hpp"
 
 namespace tremula::client {
 

@@ -115,9 +115,9 @@ bool OutStream::join(const wire::Matched& matched) {
     ended_.plan_seconds += open.link.plan.seconds;
     ended_.transport = open.link.transport;
     session_.together([&] {  // staging may not fit into memory
-      open.exchange = std::make_unique<OutExchange>(std::move(open.link.plan), *open.link.endpoint,
-                                                    open.link.number, step_, open.link.queue_depth,
-                                                    session_.copy_threads());
+      open.exchange =
+          std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
+                                   step_, open.link.queue_depth, session_.copy_threads());
     });
     const auto& messages = open.exchange->plan().messages;
     const bool needs_thread = std::ranges::any_of(
@@ -257,7 +257,7 @@ void OutStream::begin_step() {
   if (!lost.empty() && !is_enough)
     throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step_, lost));
   state_ = State::between_steps;
-  wait_for_links([&](OutExchange& exchange) { return exchange.is_ready(step_); },
+  wait_for_links([&](Source& exchange) { return exchange.is_ready(step_); },
                  "take an earlier step");
   is_put_.assign(fields_.size(), false);
   state_ = State::in_step;
@@ -317,8 +317,7 @@ void OutStream::wait_taken(std::uint64_t step) {
                        step_, step);
   });
   drop_ended();
-  wait_for_links([&](OutExchange& exchange) { return exchange.has_credited(step + 1); },
-                 "take a step");
+  wait_for_links([&](Source& exchange) { return exchange.has_credited(step + 1); }, "take a step");
 }
 
 void OutStream::end_step() {
@@ -343,8 +342,7 @@ void OutStream::end_step() {
   ++step_;
   state_ = State::between_steps;
   if (config_.queue_depth == 0)
-    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_); },
-                   "take the step");
+    wait_for_links([&](Source& exchange) { return exchange.is_credited(step_); }, "take the step");
   report();
   const Statistics now = statistics();
   of_last_step_ = now.since(before_step_);
@@ -374,7 +372,7 @@ bool OutStream::advance() noexcept {
   bool is_idle = true;
   for (Open& open : links_) {
     try {
-      is_idle = (!open.failure.empty() || open.exchange->is_idle()) && is_idle;
+      is_idle = (!open.failure.empty() || open.exchange->advance()) && is_idle;
     } catch (const std::exception& e) {
       open.failure = e.what();  // the next wait judges it
     }
@@ -395,14 +393,14 @@ void OutStream::close() {
     lost = admit().lost;  // a consumer that has just come learns that the stream ends
     // No rank says that the stream has ended before every rank has come to its end; while it waits
     // for the others, nothing of its own may be on the way.
-    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_); },
+    wait_for_links([&](Source& exchange) { return exchange.is_credited(step_); },
                    "take the last steps");
     session_.together([] {}, session_.step_deadline());
     {
       const auto hold = session_.progress().hold();
       for (Open& open : links_) open.exchange->send_end(step_);
     }
-    wait_for_links([&](OutExchange& exchange) { return exchange.is_credited(step_ + 1); },
+    wait_for_links([&](Source& exchange) { return exchange.is_credited(step_ + 1); },
                    "take the end");
     const auto hold = session_.progress().hold();
     while (!links_.empty()) drop(0);

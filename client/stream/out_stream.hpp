@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/exchange/out_exchange.hpp"
+#include "client/exchange/source.hpp"
 #include "client/exchange/statistics.hpp"
 #include "client/stream/declared_fields.hpp"
 #include "client/stream/link.hpp"
@@ -44,9 +44,9 @@ private:
   enum class State { declaring, between_steps, in_step, closed };
   struct Open {
     Link link;
-    std::unique_ptr<OutExchange> exchange;  // uses link.endpoint: destroyed first
-    std::string failure;                    // of a send
-    bool is_given_up = false;               // by this side
+    std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
+    std::string failure;               // of a send
+    bool is_given_up = false;          // by this side
   };
 
   void hand_over(int field, std::span<const std::byte> local, bool may_lend);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "client/exchange/plan/exchange_plan.hpp"
+#include "client/stream/link_plan.hpp"
 #include "core/error.hpp"
 
 namespace tremula::client {

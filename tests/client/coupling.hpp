@@ -10,8 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "client/exchange/in_exchange.hpp"
-#include "client/exchange/out_exchange.hpp"
+#include "client/exchange/sink.hpp"
+#include "client/exchange/source.hpp"
+#include "client/stream/link_plan.hpp"
 #include "transport/loopback/loopback.hpp"
 
 namespace tremula::client {
@@ -140,19 +141,25 @@ struct Coupling {
     for (auto& e : out_ends) e->connect(in_addresses, core::Deadline::after(1));
     for (auto& e : in_ends) e->connect(out_addresses, core::Deadline::after(1));
     for (Rank r = 0; r < m; ++r)
-      outs.push_back(std::make_unique<OutExchange>(
-          plan_exchange(from, to, Side::producer, r, m, n, plans, {}),
+      outs.push_back(std::make_unique<Source>(
+          inlining(plan_exchange(from, to, Side::producer, r, m, n, plans, {})),
           *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth, threads));
     for (Rank r = 0; r < n; ++r)
-      ins.push_back(std::make_unique<InExchange>(
-          plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r)),
+      ins.push_back(std::make_unique<Sink>(
+          inlining(plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r))),
           *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads));
+  }
+  /// The arrays of most tests are so short that all of them would be inlined.
+  static inline std::size_t inlined_bytes = 0;
+  static ExchangePlan inlining(ExchangePlan plan) {
+    plan.inlined_bytes = inlined_bytes;
+    return plan;
   }
   index_calc::PlanCache plans;
   CopyThreads threads;
   std::vector<std::unique_ptr<MaybeNear>> out_ends, in_ends;
-  std::vector<std::unique_ptr<OutExchange>> outs;
-  std::vector<std::unique_ptr<InExchange>> ins;
+  std::vector<std::unique_ptr<Source>> outs;
+  std::vector<std::unique_ptr<Sink>> ins;
 };
 
 inline std::vector<proto::Field> field(const std::string& layout) {
@@ -171,7 +178,7 @@ template <class Poll>
 void soon(Coupling& k, Poll&& poll) {
   for (int i = 0; i < 10000; ++i) {
     if (poll()) return;
-    for (auto& out : k.outs) out->is_idle();
+    for (auto& out : k.outs) out->advance();
   }
   FAIL() << "expected to be ready soon";
 }

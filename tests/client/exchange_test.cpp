@@ -41,7 +41,7 @@ TEST(Exchange, TellsRanksWithoutElementsOfEveryStepAndOfTheEnd) {
     it->finish_step();
   }
   for (auto& out : k.outs) out->send_end(1);
-  for (auto& it : k.ins) soon([&] { return it->poll() == InExchange::State::end; });
+  for (auto& it : k.ins) soon([&] { return it->poll() == Sink::State::end; });
   EXPECT_EQ(k.ins[1]->traffic().packages, 0u);
   EXPECT_EQ(k.ins[0]->traffic().packages, 2u);
 }

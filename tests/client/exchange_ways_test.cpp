@@ -163,7 +163,7 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
       copied += out->traffic().copied_bytes;
     }
     for (auto& it : k.ins) {
-      soon(k, [&] { return it->poll() == InExchange::State::end; });
+      soon(k, [&] { return it->poll() == Sink::State::end; });
       received += it->traffic().bytes;
       copied += it->traffic().copied_bytes;
       it->leave();
@@ -234,7 +234,7 @@ TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
         out->send_end(steps);
       }
       for (auto& in : k.ins) {
-        soon(k, [&] { return in->poll() == InExchange::State::end; });
+        soon(k, [&] { return in->poll() == Sink::State::end; });
         in->leave();
       }
       for (auto& out : k.outs) soon(k, [&] { return out->is_credited(steps + 1); });
@@ -450,7 +450,7 @@ TEST(ExchangeLending, APartMayBeAskedForBeforeTheLastPiecesOfAnotherAreKnownToBe
       for (int i = 0; !k.ins[0]->fetch_some(turn % 2, std::as_writable_bytes(std::span(got)));
            ++i) {
         ASSERT_LT(i, 1000000);
-        if (i % 50 == 49) k.outs[0]->is_idle();
+        if (i % 50 == 49) k.outs[0]->advance();
       }
     }
     soon(k, [&] { return k.ins[0]->can_finish_step(); });
@@ -484,7 +484,7 @@ TEST(ExchangeLending, ABufferThatWasGivenUpIsNotWrittenTo) {
   Array got(64 * 64, shared);
   ASSERT_FALSE(k.ins[0]->fetch_some(0, got.bytes()));  // it has asked for it
   k.ins[0]->give_up_fetching();
-  EXPECT_THROW(for (int i = 0; i < 10; ++i) k.outs[0]->is_idle(), core::Error);  // no such memory
+  EXPECT_THROW(for (int i = 0; i < 10; ++i) k.outs[0]->advance(), core::Error);  // no such memory
   EXPECT_TRUE(std::ranges::all_of(got.values(), [](auto v) { return v == 0; }));
 }
 

@@ -18,8 +18,8 @@
 namespace tremula::client {
 namespace {
 
-using redistribute::Redistribution, index_calc::Method, testing::Case, testing::Job, testing::Layout,
-    testing::Random, testing::spans, testing::views;
+using redistribute::Redistribution, index_calc::Method, testing::Case, testing::Job,
+    testing::Layout, testing::Random, testing::spans, testing::views;
 
 std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
 

@@ -1,84 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// All messages of one rank and one link, computed once when the link is opened. Pure: no transport,
-// no memory moved.
+// The one message plan: which parts of which arrays a rank sends to, or receives from, whom, in which
+// order and in how many bytes. Streams make one for each link, a redistribution one as source and one
+// as sink. Pure: no transport, no memory moved.
 //
-// Per step and pair of ranks one message: package header, then the packages of all fields, each on
-// a 16-byte boundary (proto/WIRE_FORMAT.md). Consumer rank q has at least an empty package from
-// producer rank q mod M, so that every rank sees every step and the end.
+// One message for each pair of ranks and step. Its bytes, counted from its begin:
+//
+//     header (64)  part 0  pad  part 1  pad ...      each part on a 16-byte boundary
+//
+// A path may send other things than these bytes, but where a part lies in them, and where a chunk of
+// them ends, is known on both sides from the plan alone.
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "index_calc/pack/pack.hpp"
-#include "index_calc/plan/plan_cache.hpp"
+#include "index_calc/pack/copy_list.hpp"
 #include "index_calc/pack/transform.hpp"
-#include "proto/convert.hpp"
-#include "transport/transport.hpp"
+#include "index_calc/plan/plan_cache.hpp"
 
 namespace tremula::client {
 
 using core::Index, core::Rank;
 
-/// Pieces of one part that are on their way to one peer at a time.
-inline constexpr std::size_t pieces_under_way = 4;
+/// The elements of one field in a message.
+struct Part {
+  std::size_t field = 0;
+  std::size_t offset = 0;  ///< bytes from the begin of the message
+  std::size_t bytes = 0;
+  /// Byte of the local array where it begins if it lies there in one piece as in the message.
+  std::optional<std::size_t> contiguous_at;
+  /// Entries of Message::copies; none if it has many runs, is long or is transformed.
+  std::uint32_t first_copy = 0, end_copy = 0;
+  index_calc::Package package;  ///< valid as long as the field's plan
+  bool has_copies() const noexcept { return first_copy != end_copy; }
+};
 
 /// What one rank sends to, or receives from, one peer in one step.
 struct Message {
-  struct Part {
-    std::size_t field = 0;
-    index_calc::Package package;  ///< valid as long as the field's plan
-    std::size_t offset = 0;       ///< bytes from the beginning of the message
-    std::size_t bytes = 0;
-    /// Byte of the local buffer where it begins if it lies there in one piece as on the wire.
-    std::optional<std::size_t> contiguous_at;
-  };
   Rank peer = 0;
-  std::vector<Part>
-      parts;  ///< in the order of the fields; empty for a package that only tells of the step
-  std::size_t bytes = 0;  ///< header included
+  std::vector<Part> parts;      ///< in the order of the fields; empty: it only tells of the step
+  std::size_t bytes = 0;        ///< header and padding included
+  std::size_t parts_bytes = 0;  ///< of all parts
+  std::size_t near_chunk_bytes = 0;  ///< of a chunk that goes through shared memory
+  index_calc::CopyList copies;       ///< of all short parts; array numbers are fields
   std::size_t payload_bytes() const noexcept;
-  /// Every part lies in one piece in the local buffer.
+  /// Every part lies in one piece in the local array.
   bool is_contiguous() const noexcept;
 };
 
-/// All messages of one rank and one link, in the order in which they are posted.
+/// All messages of one rank in one role, in the order in which they are served.
 struct ExchangePlan {
   struct Field {
     std::shared_ptr<const index_calc::Plan> plan;
-    index_calc::LocalPart part;
-    index_calc::Order wire_order = index_calc::Order::row;
-    std::size_t element_bytes = 0;                ///< on the wire: of the producer's type
-    index_calc::Transformation transformation{};  ///< what the consumer makes of it
-    bool is_transposed = false;                   ///< the two sides store it in different orders
+    index_calc::LocalPart part;                             ///< in the dimensions of the source
+    index_calc::Order wire_order = index_calc::Order::row;  ///< that of the source's memory
+    /// In which the sink's array is written best, and the dimension that is closest in it.
+    index_calc::Order write_order = index_calc::Order::row;
+    std::size_t closest = 0;
+    std::size_t element_bytes = 0;                ///< on the wire: of the source's type
+    index_calc::Transformation transformation{};  ///< what the sink makes of it
+    bool is_needed = true;                        ///< else nothing of it is moved; on both sides
+  };
+  /// Where a field has a part.
+  struct PartNumber {
+    std::size_t message = 0, part = 0;
   };
   std::vector<Field> fields;
   std::vector<Message> messages;  ///< begins with the peer opposite this rank and goes round
-  std::uint64_t fingerprint = 0;  ///< equal on both sides
-  std::size_t payload_bytes = 0;  ///< of one step
-  std::size_t piece_bytes = 0;  ///< of a part that is sent when it is asked for; same on both sides
-  double seconds = 0;           ///< spent on the plan
+  std::vector<std::vector<PartNumber>> parts_of;  ///< shape: [field]
+  std::uint64_t fingerprint = 0;                  ///< equal on both sides
+  std::size_t payload_bytes = 0;                  ///< of one step
+  std::size_t far_chunk_bytes = 0;                ///< of a chunk that is sent; same on both sides
+  std::size_t inlined_bytes = 0;  ///< a message with no more payload carries it itself
+  double seconds = 0;             ///< spent on the plan
 };
 
-/// Where and how a consumer rank takes a field.
-struct Target {
-  index_calc::LocalPart part;                 ///< in the dimensions of the producer
-  index_calc::Transformation transformation;  ///< `from` is taken from the producer's field
+/// How long the chunks of a plan are; the same on both sides.
+struct ChunkSizes {
+  std::size_t near = 0;     ///< through shared memory, so that it stays in the cache
+  std::size_t longest = 0;  ///< through shared memory, of a transposed array
+  std::size_t far = 0;
 };
 
-/// What a consumer wants of a producer's array: a layout of the wanted shape.
-/// @throws core::Error invalid_argument if it does not lie in the array
-index_calc::Layout wanted_part(const proto::Field& offered, const proto::Field& wanted);
+/// Header of every message, and the boundary on which parts lie.
+inline constexpr std::size_t message_header_bytes = 64, part_alignment = 16;
 
-/// @param mine, theirs  the link's fields in the same order on both sides
-/// @param targets       || mine, for a consumer; empty: local_part of its layouts, and copies
-/// @param cache         of the session: the same layouts cost a look-up
-/// @throws core::Error mismatch if shapes differ
-ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
-                           transport::Side side, Rank me, Rank my_size, Rank peer_size,
-                           index_calc::PlanCache& cache, const index_calc::PlanOptions& options,
-                           std::span<const Target> targets = {});
+/// @param fields      with their plans; all but fingerprint-relevant ones in the order of both sides
+/// @param is_source   whether this rank's side sends
+/// @param listeners   peers that get a message in any case
+ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_source, Rank me,
+                           Rank my_size, Rank peer_size, std::span<const Rank> listeners,
+                           const ChunkSizes& chunks);
 
 }  // namespace tremula::client

@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "index_calc/pack/transform.hpp"
 #include "index_calc/layout/view.hpp"
+#include "index_calc/pack/transform.hpp"
 
 namespace tremula::client {
 

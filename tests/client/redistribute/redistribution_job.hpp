@@ -61,11 +61,11 @@ public:
 
   /// Collective.
   NearRings rings(Rank me) {
-    return NearRings(
-        me, size(), RedistributionPlan::segment_bytes(size()), [this, me](core::Bytes mine) {
-          return ranks_.allgather(me, std::move(mine), core::Deadline::after(20), [] {},
-                                   [] {});
-        });
+    return NearRings(me, size(), RedistributionPlan::longest_chunk_bytes(size()),
+                     [this, me](core::Bytes mine) {
+                       return ranks_.allgather(
+                           me, std::move(mine), core::Deadline::after(20), [] {}, [] {});
+                     });
   }
 
   /// Calls action(rank, endpoint) on every rank at a time; what they threw, "" if nothing.
@@ -96,7 +96,7 @@ private:
 inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
                 NearRings& rings, std::span<const core::BytesView> from,
                 std::span<const std::span<std::byte>> to, core::Deadline deadline) {
-  redistribute::Staging staging;
+  ChunkPool staging;
   redistribution.run(endpoint, rings, staging, from, to, deadline);
 }
 /// Between far ranks alone.

@@ -170,7 +170,7 @@ TEST(Redistribution, ManyTakeNoMoreStagingThanOne) {
   Job job(2);
   const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
     NearRings none;
-    redistribute::Staging staging;
+    ChunkPool staging;
     std::vector<std::unique_ptr<Redistribution>> kept;
     // To the other rank goes one segment, in short runs: 1536 of 3072 rows, 64 columns and fewer.
     constexpr std::size_t segment = std::size_t{1536} * 64 * 8;

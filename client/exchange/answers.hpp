@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What both ends of an exchange tell each other beside the bytes of the paths.
+//
+//   source -> sink   step: the paths of its parts, with what is inlined; or the end of the stream
+//   sink -> source   answers: credit, wish for a part, leaving
+#include <array>
+
+#include "client/exchange/path/paths.hpp"
+#include "proto/package_header.hpp"
+
+namespace tremula::client {
+
+static_assert(message_header_bytes == proto::package_header_bytes);
+
+using HeaderBytes = std::array<std::byte, proto::package_header_bytes>;
+/// The longest answer.
+using AnswerBytes = std::array<std::byte, proto::package_header_bytes + proto::part_place_bytes>;
+
+namespace tags {
+inline constexpr transport::Tag step = 1;    ///< source to sink
+inline constexpr transport::Tag answer = 2;  ///< sink to source
+}  // namespace tags
+
+/// Room for what is told of a step: header, a place for each part at most, inlined bytes.
+inline std::size_t told_bytes_at_most(const ExchangePlan& plan, const Message& message) {
+  const bool is_short = message.payload_bytes() <= plan.inlined_bytes;
+  const std::size_t places = message.parts.empty() ? 0 : is_short ? 1 : message.parts.size();
+  return proto::package_header_bytes + places * proto::part_place_bytes +
+         (is_short ? message.payload_bytes() : 0);
+}
+
+/// @throws core::Error protocol if the bytes are no header of this link
+inline proto::PackageHeader decode_from(Rank peer, std::uint64_t link, core::BytesView bytes) {
+  const auto header = proto::decode_package_header(bytes);
+  if (header.link != link)
+    throw protocol_error(peer, "link " + std::to_string(link),
+                         "link " + std::to_string(header.link));
+  return header;
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/exchange/path/paths.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tremula::client {
+
+extern const Path& inlined_path;
+extern const Path& lent_path;
+extern const Path& rma_path;
+extern const Path& shared_path;
+extern const Path& staged_path;
+extern const Path& ring_path;
+extern const Path& on_demand_path;
+
+Paths all_paths() {
+  static const std::array<const Path*, 7> list{&inlined_path,  &lent_path,   &rma_path,
+                                               &shared_path,   &staged_path, &ring_path,
+                                               &on_demand_path};
+  return list;
+}
+
+const Path& choose(Paths paths, const PartFacts& facts) {
+  const Path* possible = nullptr;
+  for (const Path* const path : paths) {
+    const Fit fit = path->fit(facts);
+    if (fit == Fit::good) return *path;
+    if (fit == Fit::possible && possible == nullptr) possible = path;
+  }
+  if (possible != nullptr) return *possible;
+  throw core::Error(
+      core::Errc::unsupported,
+      fmt::format("expected a path for a part (near: {}, queued: {}, lent: {}); found "
+                  "none among the {} of this build",
+                  facts.is_near, facts.is_queued, facts.may_lend, paths.size()));
+}
+
+const Path& find_path(Paths paths, proto::PartPlace::Kind kind) {
+  const auto found =
+      std::ranges::find_if(paths, [&](const Path* path) { return path->kind() == kind; });
+  if (found == paths.end())
+    throw core::Error(core::Errc::protocol,
+                      fmt::format("path of a part: expected one of {} that this build has, found "
+                                  "number {}; do both sides run the same Tremula?",
+                                  paths.size(), static_cast<int>(kind)));
+  return **found;
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "core/deadline.hpp"
+#include "core/types.hpp"
+
+namespace tremula::client {
+
+/// What went between this rank and one peer since their link was opened. Counts are exact.
+struct Traffic {
+  std::uint64_t packages = 0, bytes = 0;
+  std::uint64_t copied_bytes = 0;  ///< by this rank's processor, from memory to memory
+  std::uint64_t chunks = 0;        ///< that were sent, or put into a ring
+  double copy_seconds = 0;         ///< packing, unpacking, copying
+  double wire_seconds = 0;         ///< source: from sending a message until it was sent
+
+  Traffic& operator+=(const Traffic& other) noexcept {
+    packages += other.packages;
+    bytes += other.bytes;
+    copied_bytes += other.copied_bytes;
+    chunks += other.chunks;
+    copy_seconds += other.copy_seconds;
+    wire_seconds += other.wire_seconds;
+    return *this;
+  }
+};
+
+inline double seconds_since(core::Deadline::Clock::time_point start) {
+  return core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
+}
+
+/// Adds the seconds that it lives.
+class Stopwatch {
+public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += seconds_since(start_); }
+  Stopwatch(const Stopwatch&) = delete;
+
+private:
+  double& seconds_;
+  core::Deadline::Clock::time_point start_ = core::Deadline::Clock::now();
+};
+
+}  // namespace tremula::client

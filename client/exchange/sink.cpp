@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/exchange/sink.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tremula::client {
+
+using proto::PackageKind, proto::PartPlace;
+
+Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, int queue_depth,
+           CopyThreads& threads, Paths paths)
+    : plan_(std::move(plan)),
+      endpoint_(endpoint),
+      link_(link),
+      threads_(threads),
+      paths_(paths),
+      is_queued_(queue_depth > 0),
+      arrays_(plan_.fields.size()),
+      slots_(static_cast<std::size_t>(std::max(queue_depth, 1))),
+      peers_(plan_.messages.size()) {
+  std::vector<bool> is_near;
+  std::size_t bytes = 0;
+  for (const Message& message : plan_.messages) {
+    is_near.push_back(endpoint_.is_near(message.peer));
+    bytes += line_aligned(told_bytes_at_most(plan_, message));
+  }
+  staging_ = std::make_unique<StepStaging>(plan_, endpoint_, slots_.size(), is_near);
+  told_ = core::Buffer(slots_.size() * bytes);
+  told_region_ = endpoint_.register_memory(told_.span(), transport::Access::own);
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    Peer& peer = peers_[m];
+    peer.way = std::make_unique<Way>(
+        Way{.plan = plan_,
+            .message = plan_.messages[m],
+            .endpoint = endpoint_,
+            .is_near = is_near[m],
+            .is_queued = is_queued_,
+            .staging = staging_.get(),
+            .number = m,
+            .chunks = chunks_,
+            .threads = threads_,
+            .mappings = &mappings_,
+            .mismatch = &mismatch_,
+            .traffic = peer.traffic,
+            .moved = moved_,
+            .to = &arrays_,
+            .tell_wish = [this, m](const PartPlace& wish) { return tell_wish(m, wish); }});
+    peer.ends.resize(paths_.size());
+    peer.usual = position(
+        choose(paths_, {.is_source = true,
+                        .is_near = is_near[m],
+                        .is_queued = is_queued_,
+                        .is_short = plan_.messages[m].payload_bytes() <= plan_.inlined_bytes}));
+  }
+  auto room = told_.span();
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+    slots_[slot].resize(peers_.size());
+    for (std::size_t m = 0; m < peers_.size(); ++m) {
+      const Message& message = plan_.messages[m];
+      Incoming& in = slots_[slot][m];
+      in.told = room.first(told_bytes_at_most(plan_, message));
+      room = room.subspan(line_aligned(in.told.size()));
+      in.path_of.resize(message.parts.size());
+      in.states.resize(message.parts.size());
+      receive(slot, m);
+    }
+  }
+}
+
+std::size_t Sink::position(const Path& path) const {
+  return static_cast<std::size_t>(std::ranges::find(paths_, &path) - paths_.begin());
+}
+
+SinkEnd& Sink::end(Peer& peer, std::size_t path) {
+  if (peer.ends[path] == nullptr) peer.ends[path] = paths_[path]->make_sink(*peer.way);
+  return *peer.ends[path];
+}
+
+void Sink::receive(std::size_t slot, std::size_t message) {
+  Incoming& in = slots_[slot][message];
+  in.is_told = in.has_arrived = false;
+  std::ranges::fill(in.states, PartState::absent);
+  in.request = endpoint_.receive(plan_.messages[message].peer, tags::step, in.told);
+  if (!in.states.empty()) end(peers_[message], peers_[message].usual).expect(slot);
+}
+
+bool Sink::has_arrived(std::size_t message) {
+  Incoming& in = incoming()[message];
+  if (!in.is_told) {
+    if (!in.request.test()) return false;
+    const auto bytes = std::span(std::as_const(in.told)).first(in.request.bytes());
+    in.is_told = true;
+    in.used = 0;
+    if (!take_header(message, bytes)) return true;
+    take_places(message, bytes);
+  }
+  Peer& peer = peers_[message];
+  for (std::size_t path = 0; path < paths_.size(); ++path)
+    if ((in.used & (1u << path)) && !end(peer, path).is_here(slot())) return false;
+  return true;
+}
+
+bool Sink::take_header(std::size_t message, core::BytesView bytes) {
+  const Rank peer = plan_.messages[message].peer;
+  const auto header = decode_from(peer, link_, bytes);
+  const bool is_end = header.kind == PackageKind::end_of_stream;
+  if (is_end) {
+    ++ended_;
+  } else if (header.kind != PackageKind::placed) {
+    throw protocol_error(
+        peer,
+        fmt::format("kind {} or the end of the stream", static_cast<int>(PackageKind::placed)),
+        fmt::format("kind {}", static_cast<int>(header.kind)));
+  } else if (header.payload_bytes != bytes.size() - proto::package_header_bytes) {
+    throw protocol_error(peer, fmt::format("{} bytes of payload", header.payload_bytes),
+                         fmt::format("{}", bytes.size() - proto::package_header_bytes));
+  } else if (header.fingerprint != plan_.fingerprint) {
+    throw protocol_error(peer, fmt::format("plan {:016x}", plan_.fingerprint),
+                         fmt::format("plan {:016x}", header.fingerprint));
+  }
+  // A late consumer learns the number of its first step.
+  if (turn_ == 0 && begun_ == 0) step_ = header.step;
+  if (header.step != step_)
+    throw protocol_error(peer, fmt::format("step {}", step_), fmt::format("step {}", header.step));
+  arrays_.step = step_;
+  ++begun_;
+  if (ended_ != 0 && ended_ != begun_)
+    throw protocol_error(peer, "all producer ranks to end the stream after the same step",
+                         fmt::format("rank {} to differ at step {}", peer, step_));
+  return !is_end;
+}
+
+void Sink::take_places(std::size_t message, core::BytesView bytes) {
+  constexpr std::size_t size = proto::part_place_bytes;
+  Incoming& in = incoming()[message];
+  Peer& peer = peers_[message];
+  const Message& m = plan_.messages[message];
+  std::size_t at = proto::package_header_bytes;
+  for (std::size_t p = 0; p < in.states.size();) {
+    const PartPlace place = proto::decode_part_place(bytes.subspan(std::min(at, bytes.size())));
+    at += size;
+    const Path& path = find_path(paths_, place.kind);
+    if (place.part != p || place.count < 1 || place.count > in.states.size() - p)
+      throw protocol_error(m.peer, fmt::format("the place of part {}", p),
+                           fmt::format("that of {} parts from {} on", place.count, place.part));
+    const std::size_t number = position(path);
+    const bool is_inlined = path.kind() == PartPlace::Kind::inlined;
+    // Part::offset counts from the begin of the message, whose header stands elsewhere.
+    const auto inlined =
+        is_inlined ? bytes.subspan(at - proto::package_header_bytes) : core::BytesView{};
+    end(peer, number).announce(slot(), place, inlined);
+    in.used |= 1u << number;
+    for (std::uint64_t i = 0; i < place.count; ++i, ++p) {
+      in.path_of[p] = static_cast<std::uint8_t>(number);
+      in.states[p] = PartState::offered;
+    }
+  }
+}
+
+void Sink::take_arrived() {
+  if (is_ended() || arrived_ == plan_.messages.size()) return;
+  endpoint_.progress();
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    Incoming& in = incoming()[m];
+    if (in.has_arrived || !has_arrived(m)) continue;
+    in.has_arrived = true;
+    ++arrived_;
+  }
+}
+
+Sink::State Sink::poll() {
+  take_arrived();
+  if (is_ended()) return State::end;
+  return begun_ > ended_ ? State::step : State::nothing;
+}
+
+Traffic Sink::traffic() const noexcept {
+  Traffic sum;
+  for (const Peer& peer : peers_) sum += peer.traffic;
+  return sum;
+}
+
+bool Sink::is_complete() {
+  take_arrived();
+  return arrived_ == plan_.messages.size() && ended_ == 0;
+}
+
+bool Sink::fetch_some(std::size_t field, MemoryView array) {
+  const auto local = host_bytes(array);
+  take_arrived();
+  arrays_.set(field, local);
+  if (!is_queued_ && target_ == nullptr)
+    target_ = endpoint_.register_memory(local, transport::Access::own);
+  bool is_all = true;
+  for (const auto [m, p] : plan_.parts_of[field]) {
+    Incoming& in = incoming()[m];
+    if (in.states[p] == PartState::taken) continue;
+    if (in.has_arrived && fetch(m, p))
+      in.states[p] = PartState::taken;
+    else
+      is_all = false;
+  }
+  if (is_all) target_.reset();
+  return is_all;
+}
+
+std::size_t Sink::chosen(std::size_t message, std::size_t part) {
+  Peer& peer = peers_[message];
+  const std::size_t told = incoming()[message].path_of[part];
+  const auto& f = plan_.fields[plan_.messages[message].parts[part].field];
+  const auto local = arrays_.bytes[plan_.messages[message].parts[part].field];
+  PartFacts facts{.is_source = false,
+                  .is_near = peer.way->is_near,
+                  .is_queued = is_queued_,
+                  .is_copy = f.transformation.is_copy()};
+  facts.is_mapped = facts.is_near && facts.is_copy && transport::local::lend(local).has_value();
+  if (end(peer, told).suits(slot(), part)) facts.told = paths_[told];
+  return position(choose(paths_, facts));
+}
+
+bool Sink::fetch(std::size_t message, std::size_t part) {
+  Incoming& in = incoming()[message];
+  Peer& peer = peers_[message];
+  if (in.states[part] == PartState::offered) {
+    // One part of a message at a time: a wish and its answer belong together.
+    for (const auto& other : peer.ends)
+      if (other != nullptr && !other->is_done()) return false;
+    if (paths_[in.path_of[part]]->is_asked())
+      in.path_of[part] = static_cast<std::uint8_t>(chosen(message, part));
+    end(peer, in.path_of[part]).want(slot(), {part, 1});
+    in.states[part] = PartState::moving;
+  }
+  SinkEnd& at_work = end(peer, in.path_of[part]);
+  at_work.advance();
+  return at_work.is_done();
+}
+
+bool Sink::tell_wish(std::size_t message, const PartPlace& wish) {
+  Peer& peer = peers_[message];
+  if (!peer.wish_request.test()) return false;  // the last one is still on its way
+  const std::span<std::byte, std::tuple_size_v<AnswerBytes>> bytes(peer.wish);
+  proto::encode({.kind = PackageKind::ask,
+                 .link = link_,
+                 .step = step_,
+                 .payload_bytes = proto::part_place_bytes,
+                 .fingerprint = plan_.fingerprint},
+                bytes.first<proto::package_header_bytes>());
+  proto::encode(wish, bytes.last<proto::part_place_bytes>());
+  peer.wish_request = endpoint_.send(plan_.messages[message].peer, tags::answer, peer.wish);
+  return true;
+}
+
+void Sink::give_up_fetching() noexcept {
+  for (Peer& peer : peers_)
+    for (const auto& end : peer.ends)
+      if (end != nullptr) end->take_back();
+  for (Incoming& in : incoming())
+    std::ranges::replace(in.states, PartState::moving, PartState::offered);
+  target_.reset();
+}
+
+void Sink::begin_again(std::size_t field) {
+  for (const auto [m, p] : plan_.parts_of[field]) {
+    PartState& state = incoming()[m].states[p];
+    if (state != PartState::absent) state = PartState::offered;
+  }
+}
+
+void Sink::tell(std::size_t message, PackageKind kind, std::uint64_t step) {
+  Incoming& in = incoming()[message];
+  in.credit = proto::encode(
+      {.kind = kind, .link = link_, .step = step, .payload_bytes = 0, .fingerprint = 0});
+  in.credit_request = endpoint_.send(plan_.messages[message].peer, tags::answer, in.credit);
+}
+
+bool Sink::can_finish_step() {
+  if (!is_complete()) return false;
+  for (auto& in : incoming())
+    if (!in.credit_request.test()) return false;
+  return true;
+}
+
+void Sink::finish_step() {
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
+    receive(slot(), m);
+    tell(m, PackageKind::credit, step_);
+    if (!plan_.messages[m].parts.empty()) ++peers_[m].traffic.packages;
+    peers_[m].traffic.bytes += plan_.messages[m].parts_bytes;
+  }
+  ++turn_;
+  ++step_;
+  begun_ = arrived_ = 0;
+  if (!mappings_.forget_abandoned()) return;
+  for (Peer& peer : peers_)
+    for (const auto& end : peer.ends)
+      if (end != nullptr) end->forget_mappings();
+}
+
+void Sink::leave() {
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m)
+    tell(m, is_ended() ? PackageKind::credit : PackageKind::leaving, step_);
+}
+
+bool Sink::advance() {
+  take_arrived();
+  const bool is_between_steps = begun_ == 0 || arrived_ == plan_.messages.size();
+  return is_told() && is_between_steps;
+}
+
+bool Sink::is_told() {
+  endpoint_.progress();
+  bool is_all = true;
+  for (auto& slot : slots_)
+    for (auto& in : slot) is_all = in.credit_request.test() && is_all;
+  return is_all;
+}
+
+}  // namespace tremula::client

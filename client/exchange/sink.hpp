@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "client/exchange/answers.hpp"
+#include "client/exchange/path/mismatch.hpp"
+#include "client/exchange/plan/memory_view.hpp"
+#include "core/buffer.hpp"
+
+namespace tremula::client {
+
+/// The sink end of an exchange: the steps of one link on one rank. Nothing in it blocks. All memory is
+/// sized by the plan; no step allocates memory for data.
+class Sink {
+public:
+  /// @param endpoint  connected; must outlive this object, and so must `threads`
+  /// @param paths     that the source may choose from
+  Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, int queue_depth,
+       CopyThreads& threads, Paths paths = all_paths());
+
+  /// What is known of the step in turn.
+  enum class State { nothing, step, end };
+  /// `step` as soon as a first message of it is here, `end` when every peer has told that there are
+  /// no more. Makes progress.
+  State poll();
+  /// Number of the step in turn, as the source counts.  @pre poll() was State::step
+  std::uint64_t step() const noexcept { return step_; }
+  /// Steps finished.
+  std::uint64_t steps() const noexcept { return turn_; }
+  /// Forgets what was fetched of `field` in this step: a new array follows.
+  void begin_again(std::size_t field);
+  /// Fetches what can be had of `field` since the last call for it; true when all of it is in
+  /// `array`. Makes progress.
+  /// @throws core::Error unsupported if the array is not in host memory
+  bool fetch_some(std::size_t field, MemoryView array);
+  /// @throws core::Error mismatch if a value that was fetched did not fit its new type; once
+  void tell_mismatch() { mismatch_.tell(); }
+  /// After a failure: from now on nobody writes into an array that fetch_some was given.
+  void give_up_fetching() noexcept;
+  /// True when all of the step in turn is here or can be fetched. Makes progress.
+  bool is_complete();
+  /// True when the step is complete and the credits of the step queue_depth before it are on their
+  /// way.
+  bool can_finish_step();
+  /// Frees the step's room for the step queue_depth later, credits the sources and goes on to the
+  /// next step.
+  /// @pre can_finish_step()
+  void finish_step();
+  /// Tells every source rank that the end was seen (after State::end) or that no further step is
+  /// wanted.
+  /// @pre not called before; is_told() was true
+  void leave();
+  /// True when all credits, and what leave() sent, are on their way. Makes progress.
+  bool is_told();
+  /// Makes progress.  @return true when all credits are on their way and no step has come in part
+  bool advance();
+
+  const ExchangePlan& plan() const noexcept { return plan_; }
+  /// Bytes that went to or came from peers that had to be waited for, chunk by chunk.
+  std::uint64_t moved() const noexcept { return moved_; }
+  /// With one peer, by the number of its message in the plan.
+  const Traffic& traffic(std::size_t message) const { return peers_[message].traffic; }
+  /// With all peers together.
+  Traffic traffic() const noexcept;
+
+private:
+  /// What is known of one message of the step in a slot.
+  struct Incoming {
+    std::span<std::byte> told;
+    transport::Request request;
+    bool is_told = false, has_arrived = false;
+    std::uint32_t used = 0;             // paths, a bit for each
+    std::vector<std::uint8_t> path_of;  // shape: [part]; a position in paths_
+    std::vector<PartState> states;      // shape: [part]
+    HeaderBytes credit;
+    transport::Request credit_request;
+  };
+  struct Peer {
+    Traffic traffic;
+    AnswerBytes wish;
+    transport::Request wish_request;
+    std::unique_ptr<Way> way;
+    std::vector<std::unique_ptr<SinkEnd>> ends;  // parallel to paths_; made when needed first
+    std::size_t usual = 0;                       // of paths_, if nothing is lent
+  };
+
+  std::size_t slot() const { return turn_ % slots_.size(); }
+  std::vector<Incoming>& incoming() { return slots_[slot()]; }
+  /// Every peer has told the end.
+  bool is_ended() const noexcept { return ended_ == plan_.messages.size(); }
+  SinkEnd& end(Peer& peer, std::size_t path);
+  std::size_t position(const Path& path) const;
+  void receive(std::size_t slot, std::size_t message);
+  void take_arrived();
+  /// True when all of the message is here.
+  bool has_arrived(std::size_t message);
+  /// False if it tells the end of the stream.
+  bool take_header(std::size_t message, core::BytesView bytes);
+  void take_places(std::size_t message, core::BytesView bytes);
+  void tell(std::size_t message, proto::PackageKind kind, std::uint64_t step);
+  bool tell_wish(std::size_t message, const proto::PartPlace& wish);
+  /// Brings the part further; true when all of it is in its array.
+  bool fetch(std::size_t message, std::size_t part);
+  /// Of a part whose source waits to be asked.
+  std::size_t chosen(std::size_t message, std::size_t part);
+
+  ExchangePlan plan_;
+  transport::Endpoint& endpoint_;
+  std::uint64_t link_;
+  CopyThreads& threads_;
+  Paths paths_;
+  bool is_queued_;  // queue_depth > 0
+  transport::local::Mappings mappings_;
+  std::uint64_t moved_ = 0;
+  Mismatch mismatch_;
+  ChunkPool chunks_;
+  std::unique_ptr<StepStaging> staging_;
+  core::Buffer told_;
+  std::unique_ptr<transport::MemoryRegion> told_region_;
+  std::unique_ptr<transport::MemoryRegion> target_;  // of the array that is fetched into
+  SinkArrays arrays_;
+  std::vector<std::vector<Incoming>> slots_;  // shape: [slot][message]
+  std::uint64_t turn_ = 0;                    // steps finished
+  std::uint64_t step_ = 0;
+  std::size_t begun_ = 0, arrived_ = 0, ended_ = 0;  // messages of the step in turn
+  std::vector<Peer> peers_;  // parallel to plan_.messages; last: its ends use the above
+};
+
+}  // namespace tremula::client

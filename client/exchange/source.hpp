@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "client/exchange/answers.hpp"
+#include "client/exchange/path/readable.hpp"
+#include "client/exchange/plan/memory_view.hpp"
+#include "core/buffer.hpp"
+
+namespace tremula::client {
+
+/// The source end of an exchange: the steps of one link on one rank. Nothing in it blocks.
+///
+/// Sends step s when every peer has credited step s - queue_depth. All memory is sized by the plan and
+/// made when it is needed first; no later step allocates memory for data.
+class Source {
+public:
+  /// @param endpoint  connected; must outlive this object, and so must `threads`
+  /// @param paths     to choose from
+  Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
+         std::uint64_t first_step, int queue_depth, CopyThreads& threads,
+         Paths paths = all_paths());
+  ~Source();
+  Source(const Source&) = delete;
+
+  /// True when `step` may be put: its room is free and every peer has credited step - queue_depth.
+  /// Makes progress.
+  bool is_ready(std::uint64_t step);
+  /// Takes one field of `step`.  @pre is_ready(step) was true
+  /// @param may_lend  `array` stays as it is until is_credited(step + 1). With queue_depth 0 it does,
+  ///                  whatever is said here.
+  /// @throws core::Error unsupported if the array is not in host memory
+  void put(std::uint64_t step, std::size_t field, ConstMemoryView array, bool may_lend);
+  /// Tells every peer of `step`.  @pre every field of it was put
+  void send(std::uint64_t step);
+  /// Tells every peer that `step` does not exist, nor any after it.  @pre is_ready(step) was true
+  void send_end(std::uint64_t step);
+  /// True when every peer has credited all steps before `step`, and nothing is on its way. Makes
+  /// progress, and serves what peers ask for.
+  bool is_credited(std::uint64_t step);
+  /// True when every peer has credited all steps before `step`, as far as is known.
+  bool has_credited(std::uint64_t step) const noexcept;
+  /// What is lent is the application's again, though peers may not have taken it: where they map
+  /// it, they keep what it holds now. With queue_depth 0 the exchange is of no use afterwards.
+  void take_back() noexcept;
+  /// Makes progress.  @return whether nothing that was sent is on its way any more
+  bool advance();
+  /// True when every peer, and there is one, has told that it wants no further steps.
+  bool has_left() const noexcept;
+
+  const ExchangePlan& plan() const noexcept { return plan_; }
+  /// Bytes that went to or came from peers that had to be waited for, chunk by chunk.
+  std::uint64_t moved() const noexcept { return moved_; }
+  /// With one peer, by the number of its message in the plan.
+  const Traffic& traffic(std::size_t message) const { return peers_[message].traffic; }
+  /// With all peers together.
+  Traffic traffic() const noexcept;
+  /// The path that parts for a peer take if their arrays are not lent.
+  std::string_view usual_path(std::size_t message) const {
+    return paths_[peers_[message].usual]->name();
+  }
+
+private:
+  /// What is told of one step to one peer.
+  struct Told {
+    std::span<std::byte> bytes;
+    std::vector<std::uint8_t> path_of;  // shape: [part]; a position in paths_
+    std::uint32_t used = 0;             // paths, a bit for each
+    std::size_t parts_put = 0;
+    transport::Request request;
+  };
+  struct Slot {
+    std::uint64_t step = ~std::uint64_t{0};  // in it
+    std::vector<Told> told;                  // parallel to plan_.messages
+  };
+  struct Peer {
+    std::uint64_t credited = 0;  // steps before this one are credited
+    bool has_left = false;
+    std::size_t usual = 0;  // of paths_
+    Traffic traffic;
+    AnswerBytes answer;
+    transport::Request request;
+    std::unique_ptr<Way> way;
+    std::vector<std::unique_ptr<SourceEnd>> ends;  // parallel to paths_; made when needed first
+  };
+
+  std::size_t slot_of(std::uint64_t step) const { return step % slots_.size(); }
+  SourceEnd& end(Peer& peer, std::size_t path);
+  PartFacts facts(std::size_t message) const;
+  std::size_t chosen(const PartFacts& facts) const;
+  void begin(std::size_t slot, std::uint64_t step);
+  std::size_t tell_places(std::size_t slot, std::size_t message);
+  void take_answers();
+  void serve(std::size_t message, const proto::PackageHeader& header, core::BytesView said);
+  /// The peer may still touch what was lent in the slot.
+  bool is_untaken(std::size_t slot, std::size_t message) const;
+  /// True when nothing of the slot is on its way any more.
+  bool is_free(std::size_t slot);
+
+  ExchangePlan plan_;
+  transport::Endpoint& endpoint_;
+  std::uint64_t link_;
+  CopyThreads& threads_;
+  Paths paths_;
+  bool is_queued_;  // queue_depth > 0
+  bool is_any_near_ = false, is_any_far_ = false;
+  std::uint64_t moved_ = 0;
+  ChunkPool chunks_;
+  std::unique_ptr<StepStaging> staging_;
+  core::Buffer told_;
+  std::unique_ptr<transport::MemoryRegion> told_region_;
+  transport::local::Mappings mappings_;
+  std::vector<Readable> readable_;    // parallel to plan_.fields
+  std::vector<SourceArrays> arrays_;  // shape: [slot]
+  std::vector<Slot> slots_;
+  std::vector<Peer> peers_;  // parallel to plan_.messages; last: its ends use the above
+};
+
+}  // namespace tremula::client

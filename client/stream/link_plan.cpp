@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/stream/link_plan.hpp"
+
+#include <algorithm>
+
+#include "index_calc/layout/view.hpp"
+
+namespace tremula::client {
+
+namespace {
+
+/// What chunks on their way to all peers may take together, four of each.
+constexpr std::size_t all_chunks_bytes = std::size_t{32} << 20, chunks_under_way = 4;
+constexpr std::size_t longest_chunk = std::size_t{1} << 20, shortest_chunk = std::size_t{16} << 10;
+/// Of a chunk through shared memory: so that the ring stays in the cache.
+constexpr std::size_t near_chunk = std::size_t{128} << 10;
+/// A message with no more payload carries it itself: what a transport sends at once.
+constexpr std::size_t inlined_bytes = std::size_t{2} << 10;
+
+index_calc::Selection selection_of(const proto::Field& wanted) {
+  return {.origin = wanted.origin, .extents = shape(wanted.layout)};
+}
+
+/// Every consumer rank hears from this producer rank, whether or not they share elements.
+Rank teller_of(Rank consumer, Rank producers) { return consumer % producers; }
+
+}  // namespace
+
+index_calc::Layout wanted_part(const proto::Field& offered, const proto::Field& wanted) {
+  return wanted.origin.empty() ? offered.layout : selected(offered.layout, selection_of(wanted));
+}
+
+ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
+                           transport::Side side, Rank me, Rank my_size, Rank peer_size,
+                           index_calc::PlanCache& cache, const index_calc::PlanOptions& options,
+                           std::span<const Target> targets) {
+  core::expects(mine.size() == theirs.size(), "plan_exchange: both sides name the same fields");
+  const bool is_producer = side == transport::Side::producer;
+  std::vector<Rank> listeners;
+  if (is_producer) {
+    for (Rank q = 0; q < peer_size; ++q)
+      if (teller_of(q, my_size) == me) listeners.push_back(q);
+  } else {
+    listeners.push_back(teller_of(me, peer_size));
+  }
+
+  const auto start = core::Deadline::Clock::now();
+  std::vector<ExchangePlan::Field> fields;
+  for (std::size_t f = 0; f < mine.size(); ++f) {
+    ExchangePlan::Field field;
+    const proto::Field& offered = (is_producer ? mine : theirs)[f];
+    const proto::Field& wanted = (is_producer ? theirs : mine)[f];
+    const auto from = wanted_part(offered, wanted);
+    field.plan = is_producer ? cache.get(from, wanted.layout, me, options)
+                             : cache.get(wanted.layout, from, me, options);
+    field.transformation = targets.empty()
+                               ? index_calc::Transformation{.from = offered.type, .to = wanted.type}
+                               : targets[f].transformation;
+    field.transformation.from = offered.type;
+    validate(field.transformation);
+    if (!targets.empty()) {
+      field.part = targets[f].part;
+    } else if (is_producer && !wanted.origin.empty()) {
+      field.part = selected_part(offered.layout, selection_of(wanted), me);
+    } else {
+      field.part = local_part(mine[f].layout, me);
+    }
+    const std::size_t dimensions = offered.layout.dims.size();
+    field.wire_order = offered.layout.storage_order;
+    field.write_order = wanted.layout.storage_order;
+    field.closest = kth_fastest(wanted.layout.storage_order, dimensions, std::size_t{0});
+    field.element_bytes = core::element_bytes(offered.type);
+    fields.push_back(std::move(field));
+  }
+  // Both sides know how many peers the other one has at most.
+  const auto peers = static_cast<std::size_t>(std::max(my_size, peer_size));
+  const std::size_t far =
+      std::clamp(all_chunks_bytes / (chunks_under_way * peers), shortest_chunk, longest_chunk);
+  auto plan = plan_messages(std::move(fields), is_producer, me, my_size, peer_size, listeners,
+                            {.near = std::min(near_chunk, far), .longest = far, .far = far});
+  plan.inlined_bytes = inlined_bytes;
+  plan.seconds = core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
+  return plan;
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The message plan of one link: its fields as both sides have declared them. Pure.
+#include <span>
+
+#include "client/exchange/plan/exchange_plan.hpp"
+#include "proto/convert.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::client {
+
+/// Where and how a consumer rank takes a field.
+struct Target {
+  index_calc::LocalPart part;                 ///< in the dimensions of the producer
+  index_calc::Transformation transformation;  ///< `from` is taken from the producer's field
+};
+
+/// What a consumer wants of a producer's array: a layout of the wanted shape.
+/// @throws core::Error invalid_argument if it does not lie in the array
+index_calc::Layout wanted_part(const proto::Field& offered, const proto::Field& wanted);
+
+/// Consumer rank q has at least an empty message from producer rank q mod M, so that every rank sees
+/// every step and the end.
+/// @param mine, theirs  the link's fields in the same order on both sides
+/// @param targets       parallel to mine, for a consumer; empty: local_part of its layouts, and copies
+/// @param cache         of the session: the same layouts cost a look-up
+/// @throws core::Error mismatch if shapes differ
+ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
+                           transport::Side side, Rank me, Rank my_size, Rank peer_size,
+                           index_calc::PlanCache& cache, const index_calc::PlanOptions& options,
+                           std::span<const Target> targets = {});
+
+}  // namespace tremula::client
