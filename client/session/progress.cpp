@@ -16,11 +16,9 @@ constexpr auto nap = std::chrono::microseconds(20);
 ProgressThread::ProgressThread(Progress progress, std::function<bool()> poll)
     : poll_(std::move(poll)) {
   if (progress != Progress::thread) return;
-  // The application's signals are not for this thread; SIGURG is how a transport frees a call that
-  // a dead peer holds up (transport/ofi/peer_watch.hpp).
+  // The application's signals are not for this thread.
   sigset_t all, before;
   sigfillset(&all);
-  sigdelset(&all, SIGURG);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this] { run(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
