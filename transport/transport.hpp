@@ -189,7 +189,7 @@ public:
   virtual ~Transport() = default;
   /// "ofi" and so on: what a user writes in `transport:`.
   virtual std::string_view name() const noexcept = 0;
-  /// What both sides must have in common for a link, e.g. "ofi:tcp;ofi_rxm" or "ofi:shm@<host
+  /// What both sides must have in common for a link, e.g. "ofi:tcp;ofi_rxm" or "local@<host
   /// identity>": equal texts can talk to each other. Best first.
   virtual std::vector<std::string> offers() const = 0;
   /// This rank's end of a new link over `offer` (one of offers()).

@@ -15,8 +15,8 @@ struct Link {
   std::uint64_t number = 0;
   std::string stream;
   std::string peer_group;
-  std::string offer;      ///< what both sides agreed on, e.g. "ofi:shm@<host identity>"
-  std::string transport;  ///< the same for people: "ofi:shm"
+  std::string offer;      ///< what both sides agreed on, e.g. "local+ofi:tcp;ofi_rxm"
+  std::string transport;  ///< the same for people: "ofi:tcp;ofi_rxm"
   int queue_depth = 1;
   std::vector<proto::Field> mine, theirs;  ///< the link's fields in the consumer's order
   std::vector<int> field;  ///< index of the link's field i among those the stream declared

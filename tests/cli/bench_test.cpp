@@ -41,7 +41,7 @@ TEST(Bench, VerifiesEveryElementBetweenTwoJobs) {
       {"f32", {"--queue-depth", "0", "--allocate", "consumers"}, "local", "1.0000"},
       {"c128", {"--queue-depth", "0"}, "local", "2.0000"},
       {"i16", {"--async", "--allocate", "both", "--compute"}, "local", "1.0000"},
-      {"c64", {"--transport", "ofi", "--queue-depth", "1"}, "ofi:shm", "2.0000"},
+      {"c64", {"--transport", "ofi", "--queue-depth", "1"}, "ofi:tcp;ofi_rxm", "2.0000"},
       {"f64",
        {"--transport", "ofi", "--ofi-provider", "tcp;ofi_rxm", "--queue-depth", "0"},
        "ofi:tcp;ofi_rxm",

@@ -60,17 +60,16 @@ void write_line(int file, const std::string& line) {
 
 class Process final : public Victim {
 public:
-  Process(const MakeTransportOf& make, const std::string& kind, Side survivor, Act act)
-      : transport_(make(kind)) {
+  Process(const MakeTransport& make, Side survivor, Act act) : transport_(make()) {
     std::array<int, 2> to{}, from{};
     if (pipe2(to.data(), O_CLOEXEC) != 0 || pipe2(from.data(), O_CLOEXEC) != 0)
       throw core::Error(core::Errc::internal, "no pipe");
     to_ = to[1];
     from_ = from[0];
-    std::array<std::string, 4> arguments{"victim", kind,
+    std::array<std::string, 3> arguments{"victim",
                                          std::to_string(static_cast<int>(other(survivor))),
                                          std::to_string(static_cast<int>(act))};
-    std::array<char*, 5> raw{};
+    std::array<char*, 4> raw{};
     for (std::size_t i = 0; i < arguments.size(); ++i) raw[i] = arguments[i].data();
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
@@ -109,24 +108,23 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Victim> start_victim(const MakeTransportOf& make, const std::string& kind,
-                                     Side survivor, Act act) {
-  return std::make_unique<Process>(make, kind, survivor, act);
+std::unique_ptr<Victim> start_victim(const MakeTransport& make, Side survivor, Act act) {
+  return std::make_unique<Process>(make, survivor, act);
 }
 
-std::optional<int> be_a_victim(const MakeTransportOf& make, std::span<char*> arguments) {
-  if (arguments.size() != 4 || std::string_view(arguments[0]) != "victim") return std::nullopt;
+std::optional<int> be_a_victim(const MakeTransport& make, std::span<char*> arguments) {
+  if (arguments.size() != 3 || std::string_view(arguments[0]) != "victim") return std::nullopt;
   try {
-    const auto transport = make(arguments[1]);
+    const auto transport = make();
     const auto link =
-        transport->open(transport->offers().front(), static_cast<Side>(std::stoi(arguments[2])));
+        transport->open(transport->offers().front(), static_cast<Side>(std::stoi(arguments[1])));
     write_line(STDOUT_FILENO, line_of(link->address()));
     link->connect(std::vector<Address>{address_of(read_line(STDIN_FILENO))},
                   Deadline::after(patience_seconds));
     write_line(STDOUT_FILENO, "connected\n");
     const auto deadline = Deadline::after(2 * patience_seconds);
     // Its input ends when the survivor does.
-    play(static_cast<Act>(std::stoi(arguments[3])), *link,
+    play(static_cast<Act>(std::stoi(arguments[2])), *link,
          [&] { return deadline.expired() || has_input(STDIN_FILENO, 0); });
     return 0;
   } catch (const std::exception& error) {

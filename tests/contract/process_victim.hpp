@@ -3,24 +3,20 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 
 #include "tests/contract/contract.hpp"
 
 namespace tremula::contract {
 
 /// The transport of a rig, in this process or another one. Links run over its first offer.
-/// @param kind  what the rig calls it
-using MakeTransportOf =
-    std::function<std::unique_ptr<transport::Transport>(const std::string& kind)>;
+using MakeTransport = std::function<std::unique_ptr<transport::Transport>()>;
 
 /// Starts this program once more as the peer of a link, playing `act`.
-std::unique_ptr<Victim> start_victim(const MakeTransportOf& make, const std::string& kind,
-                                     Side survivor, Act act);
+std::unique_ptr<Victim> start_victim(const MakeTransport& make, Side survivor, Act act);
 
 /// What the program started by start_victim does.
 /// @param arguments  of main
 /// @return its exit status; none if the arguments are not a victim's
-std::optional<int> be_a_victim(const MakeTransportOf& make, std::span<char*> arguments);
+std::optional<int> be_a_victim(const MakeTransport& make, std::span<char*> arguments);
 
 }  // namespace tremula::contract

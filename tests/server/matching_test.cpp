@@ -16,7 +16,7 @@ const std::string wanted =
 const std::string wanted_by_two = Play::field("u", 10, "shape=8x6 grid=1x2");
 
 std::string announce(const std::string& stream, const std::string& fields = two,
-                     const std::vector<std::string>& offers = {"shm", "tcp", "mpi"}) {
+                     const std::vector<std::string>& offers = {"local", "tcp", "mpi"}) {
   return "request: 2 announce { stream: '" + stream + "' queue_depth: 3 " + fields +
          Play::offers(offers) + "}";
 }
@@ -27,7 +27,7 @@ std::string subscribe(const std::string& stream, const std::string& fields = wan
 }
 
 const std::string why =
-    "why: \"the producer's first of shm, tcp, mpi that the consumer has too (it has mpi, tcp)\" ";
+    "why: \"the producer's first of local, tcp, mpi that the consumer has too (it has mpi, tcp)\" ";
 const std::string to_viewer =
     "11: request: 2 matched { link: 1 stream: 's' peer_group: 'ocean' peer_size: 2 " +
     Play::field("v", 9, "shape=8x6 grid=1x2") + Play::field("u", 10, "shape=8x6 grid=2x1") +
@@ -73,9 +73,9 @@ TEST_F(Matching, ServesALateConsumer) {
 
 TEST_F(Matching, GivesEveryConsumerALinkOfItsOwn) {
   play.join("second", 2, 21);
-  play.tell(21, subscribe("s", wanted_by_two, {"shm"}, 9), {});
+  play.tell(21, subscribe("s", wanted_by_two, {"local"}, 9), {});
   const std::string second_why =
-      "why: \"the producer's first of shm, tcp, mpi that the consumer has too (it has shm)\" ";
+      "why: \"the producer's first of local, tcp, mpi that the consumer has too (it has local)\" ";
   play.tell(11, subscribe("s"), {});
   const auto numbered = [](std::string text, int number) {
     return text.replace(text.find("link: 1 "), 8, fmt::format("link: {} ", number));
@@ -83,10 +83,10 @@ TEST_F(Matching, GivesEveryConsumerALinkOfItsOwn) {
   play.tell(1, announce("s"),
             {Play::done(1, 2),
              "21: request: 9 matched { link: 1 stream: 's' peer_group: 'ocean' peer_size: 2 " +
-                 Play::field("u", 10, "shape=8x6 grid=2x1") + "offer: 'shm' queue_depth: 3 " +
+                 Play::field("u", 10, "shape=8x6 grid=2x1") + "offer: 'local' queue_depth: 3 " +
                  second_why + "}",
              "1: matched { link: 1 stream: 's' peer_group: 'second' peer_size: 2 " + wanted_by_two +
-                 "offer: 'shm' queue_depth: 3 " + second_why + "}",
+                 "offer: 'local' queue_depth: 3 " + second_why + "}",
              numbered(to_viewer, 2), numbered(to_ocean, 2)});
   // Addresses go to the right ones.
   play.tell(21, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
@@ -141,7 +141,8 @@ TEST_F(Matching, RefusesWhatDoesNotFit) {
        "8x6; make both sides "
        "declare the same shape"},
       {subscribe("s", wanted, {"quic", "rdma"}), -8,
-       "stream 's': producer 'ocean' offers the transports shm, tcp, mpi, consumer 'viewer' offers "
+       "stream 's': producer 'ocean' offers the transports local, tcp, mpi, consumer 'viewer' "
+       "offers "
        "quic, rdma, and none is "
        "on both lists; set 'transport' so that both sides have one in common"},
   };
@@ -474,7 +475,7 @@ TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
     return fmt::format(
         "{}matched {{ link: 2 stream: 's2' peer_group: '{}' peer_size: {} {} offer: 'tcp' "
         "queue_depth: 3 why: "
-        "\"the producer's first of shm, tcp, mpi that the consumer has too (it has tcp)\" }}",
+        "\"the producer's first of local, tcp, mpi that the consumer has too (it has tcp)\" }}",
         to, peer, size, fields);
   };
   play.tell(21, subscribe("s2", wanted_by_two, {"tcp"}),

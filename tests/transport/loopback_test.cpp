@@ -130,7 +130,7 @@ TEST_F(Loopback1x1, SaysNothingOfASilentlyLostPeer) {
 TEST_F(Loopback1x1, RefusesWhatCannotBe) {
   EXPECT_THROW(producer->send(1, 0, out), core::Error);
   EXPECT_THROW(producer->send(-1, 0, out), core::Error);
-  EXPECT_THROW(loopback.open("ofi:shm", Side::producer), core::Error);
+  EXPECT_THROW(loopback.open("ofi:tcp;ofi_rxm", Side::producer), core::Error);
   const auto lone = loopback.open("loopback", Side::producer);
   EXPECT_THROW(lone->receive(0, 0, in), core::Error) << "not connected";
   EXPECT_THROW(lone->connect(std::vector<Address>{producer->address()}, Deadline::after(1)),

@@ -100,8 +100,7 @@ struct ControlConnection::Impl {
       if (error || !socket->is_open()) return;
       if (handlers.on_timer) guarded([this] { handlers.on_timer(); });
       // A late call is not made up for.
-      if (period > std::chrono::steady_clock::duration::zero())
-        arm(std::max(timer.expiry() + period, std::chrono::steady_clock::now()));
+      arm(std::max(timer.expiry() + period, std::chrono::steady_clock::now()));
     });
   }
 
@@ -136,8 +135,7 @@ void ControlConnection::repeat_timer(double seconds) {
   asio::post(impl_->io, [impl = impl_.get(), period] {
     impl->period = period;
     impl->timer.cancel();
-    if (period > Clock::duration::zero() && impl->socket->is_open())
-      impl->arm(Clock::now() + period);
+    if (impl->socket->is_open()) impl->arm(Clock::now() + period);
   });
 }
 

@@ -38,7 +38,8 @@ public:
   /// Queues one frame; after the connection was closed it does nothing. Never blocks. Any thread.
   /// @throws core::Error invalid_argument if the payload is too long for a frame (frame.hpp)
   void send(core::Bytes payload);
-  /// Calls on_timer every `seconds` from now on; 0 stops it. Any thread.
+  /// Calls on_timer every `seconds` from now on. Any thread.
+  /// @pre seconds > 0
   void repeat_timer(double seconds);
   /// Sends what is queued, tells the server that nothing follows, waits until it has closed too or
   /// `deadline`, and ends the thread. Idempotent.  @pre called from no handler

@@ -56,11 +56,8 @@ void Network::post_send(LoopbackOperation& send, BytesView bytes) {
   const std::lock_guard lock(mutex_);
   const Key& key = send.key_;
   if (stations_[key.from].state != State::open) return;  // the dead do not send
-  const Address from = address_of(key.from), to = address_of(key.to);
-  const Fault fault =
-      weather_ ? weather_({counters_.messages_sent, from, to, key.tag, bytes}) : Fault{};
+  const Fault fault = weather_ ? weather_({counters_.messages_sent, key.tag}) : Fault{};
   ++counters_.messages_sent;
-  counters_.bytes_sent += static_cast<std::int64_t>(bytes.size());
   counters_.messages_harmed += fault == Fault{} ? 0 : 1;
   if (fault.fail) return send.fail(core::Errc::transport, "loopback: the weather ended this send");
   if (fault.drop) return send.finish(bytes.size());

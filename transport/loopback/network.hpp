@@ -22,10 +22,7 @@ public:
   /// A message on its way, as the weather sees it.
   struct Message {
     std::int64_t number;  ///< how many were sent before it in this network
-    const Address& from;
-    const Address& to;
     Tag tag;
-    BytesView bytes;
   };
   /// What becomes of a message. None by default.
   struct Fault {
@@ -43,8 +40,7 @@ public:
   /// Whether the others are told that an endpoint is gone, or see nothing of it any more.
   enum class Loss { reported, silent };
   struct Counters {
-    std::int64_t messages_sent = 0, bytes_sent = 0;
-    std::int64_t messages_delivered = 0, bytes_delivered = 0;
+    std::int64_t messages_sent = 0, messages_delivered = 0, bytes_delivered = 0;
     std::int64_t reads = 0, bytes_read = 0;
     std::int64_t messages_harmed = 0;  ///< that the weather did something to
   };

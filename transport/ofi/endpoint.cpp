@@ -6,11 +6,8 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <thread>
 #include <utility>
-
-#include "transport/ofi/host.hpp"
 
 namespace tremula::transport::ofi {
 
@@ -60,52 +57,14 @@ void OfiOperation::release() noexcept {
 
 OfiEndpoint::OfiEndpoint(const Provider& provider)
     : sink_(make_sink(provider)),
-      port_(Port::open(provider)),
+      port_(std::in_place, provider),
       provider_(port_->provider()),
       address_(port_->address()) {}
 
-OfiEndpoint::~OfiEndpoint() {
-  close_if_lost();
-  end_registrations();
-  if (!watch_ || watch_->lost() < 0) return;
-  watch_.reset();
-  remove_leftovers();
-}
+OfiEndpoint::~OfiEndpoint() { end_registrations(); }
 
-void OfiEndpoint::connect(std::span<const Address> peers, Deadline deadline) {
-  if (port_->is_shared_memory()) watch_ = std::make_unique<PeerWatch>(port_->shared_files(peers));
-  auto [addresses, neighbours] = port_->add(peers);
-  neighbours_ = std::move(neighbours);
-  for (const fi_addr_t address : addresses) peers_.push_back({.address = address});
-  if (port_->is_shared_memory()) shake_hands(deadline);
-}
-
-// libfabric's shm does not survive a first message from an endpoint that is closed when it is read.
-// So nobody may leave before all of the others have read something of it: the second greeting says
-// that the first one was read.
-void OfiEndpoint::shake_hands(Deadline deadline) {
-  const auto ranks = static_cast<Rank>(peers_.size());
-  for (Rank rank = 0; rank < ranks; ++rank)
-    if (!watch_->is_open(rank))
-      throw core::Error(core::Errc::peer_lost,
-                        "ofi: rank " + std::to_string(rank) +
-                            " of the other side closed its end before this side connected");
-  for (int round = 0; round < 2; ++round) {
-    std::vector<Request> sent, received;
-    for (Rank rank = 0; rank < ranks; ++rank) {
-      received.push_back(start(Kind::be_greeted, rank, 0, {}));
-      sent.push_back(start(Kind::greet, rank, 0, {}));
-    }
-    for (Rank rank = 0; rank < ranks; ++rank)
-      while (!received[static_cast<std::size_t>(rank)].test() ||
-             !sent[static_cast<std::size_t>(rank)].test()) {
-        if (deadline.expired())
-          throw core::Error(
-              core::Errc::timed_out,
-              "ofi: rank " + std::to_string(rank) + " of the other side did not connect in time");
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-      }
-  }
+void OfiEndpoint::connect(std::span<const Address> peers, Deadline) {
+  for (const fi_addr_t address : port_->add(peers)) peers_.push_back({.address = address});
 }
 
 Request OfiEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
@@ -173,29 +132,25 @@ std::int64_t OfiEndpoint::call(OfiOperation& operation) noexcept {
       return fi_trecvv(endpoint, room.data(), descriptors.data(), sink_ ? 2 : 1, peer,
                        operation.tag_, 0, context);
     case Kind::read:
-      return fi_read(endpoint, operation.data_, operation.room_, operation.descriptor_, peer,
-                     operation.source_[0], operation.source_[1], context);
-    case Kind::greet:
-      return fi_send(endpoint, nullptr, 0, nullptr, peer, context);
-    case Kind::be_greeted:
-      return fi_recv(endpoint, nullptr, 0, nullptr, peer, context);
+      break;
   }
-  return -FI_EINVAL;
+  return fi_read(endpoint, operation.data_, operation.room_, operation.descriptor_, peer,
+                 operation.source_[0], operation.source_[1], context);
 }
 
 bool OfiEndpoint::post(OfiOperation& operation) {
   if (!port_) return true;  // look_at tells why
   operation.descriptor_ =
       port_->memory().descriptor({operation.data_, operation.room_}, operation.registration_);
-  const auto code = guard([&] { return call(operation); });
-  if (code == -FI_EAGAIN || code == -FI_ENOMEM) return false;  // shm says the latter, too
+  const auto code = call(operation);
+  if (code == -FI_EAGAIN) return false;
   operation.state_ = State::posted;
-  if (code < 0 && code != -EOWNERDEAD) fail(operation, static_cast<int>(-code));
+  if (code < 0) fail(operation, static_cast<int>(-code));
   return true;
 }
 
 void OfiEndpoint::progress() {
-  if (!port_ || close_if_lost()) return;
+  if (!port_) return;
   read_completions();
   post_queued();
 }
@@ -226,10 +181,9 @@ void OfiEndpoint::Queue::remove(const OfiOperation& operation) noexcept {
 void OfiEndpoint::read_completions() {
   std::array<fi_cq_tagged_entry, 32> entries;
   for (;;) {
-    const auto count =
-        guard([&] { return fi_cq_read(port_->completions(), entries.data(), entries.size()); });
+    const auto count = fi_cq_read(port_->completions(), entries.data(), entries.size());
     if (count == -FI_EAVAIL && read_error()) continue;
-    if (count == -FI_EAGAIN || count == -FI_EAVAIL || count == -EOWNERDEAD) return;
+    if (count == -FI_EAGAIN || count == -FI_EAVAIL) return;
     check(count, "fi_cq_read");
     for (const auto& entry : std::span(entries).first(static_cast<std::size_t>(count))) {
       auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
@@ -246,8 +200,7 @@ void OfiEndpoint::read_completions() {
 
 bool OfiEndpoint::read_error() {
   fi_cq_err_entry entry{};
-  const auto count = guard([&] { return fi_cq_readerr(port_->completions(), &entry, 0); });
-  if (count <= 0) return false;
+  if (fi_cq_readerr(port_->completions(), &entry, 0) <= 0) return false;
   if (entry.op_context == nullptr) return true;  // of a connection; its operations have their own
   auto& operation = *static_cast<OfiOperation::Context*>(entry.op_context)->owner;
   operation.bytes_ = operation.room_ + entry.olen;
@@ -272,7 +225,7 @@ std::optional<std::size_t> OfiEndpoint::look_at(OfiOperation& operation) {
       port_
           ? core::Error(core::Errc::peer_lost,
                         describe(operation) + " ended, for the peer is lost: " + text_of(-lost_by))
-          : core::Error(closed_code_, describe(operation) + " ended: " + closed_reason_);
+          : core::Error(core::Errc::transport, describe(operation) + " ended: " + closed_reason_);
   give_up(operation);
   throw error;
 }
@@ -295,19 +248,18 @@ void OfiEndpoint::give_up(OfiOperation& operation) noexcept {
     if (queue.first == nullptr) std::erase(waiting_, &queue);
   } else if (operation.state_ == State::posted && port_) {
     operation.state_ = State::cancelling;
-    guard([&] { return fi_cancel(&port_->endpoint()->fid, &operation.context_); });
+    fi_cancel(&port_->endpoint()->fid, &operation.context_);
     const auto deadline = Deadline::after(grace_seconds);
     try {
-      while (operation.state_ == State::cancelling && !deadline.expired() && !close_if_lost()) {
+      while (operation.state_ == State::cancelling && !deadline.expired()) {
         read_completions();
         std::this_thread::yield();
       }
     } catch (const core::Error&) {
       // no completion can be had any more: close
     }
-    if (operation.state_ == State::cancelling && port_)
-      close(core::Errc::transport,
-            "the link was closed because " + describe(operation) + " was given up");
+    if (operation.state_ == State::cancelling)
+      close("the link was closed because " + describe(operation) + " was given up");
   }
   operation.state_ = State::finished;
 }
@@ -321,7 +273,7 @@ std::size_t OfiEndpoint::shortest_read() const noexcept {
 }
 
 void OfiEndpoint::give_up() noexcept {
-  if (port_) close(core::Errc::transport, "this side gave the link up");
+  if (port_) close("this side gave the link up");
 }
 
 void OfiEndpoint::end_registrations() noexcept {
@@ -329,21 +281,10 @@ void OfiEndpoint::end_registrations() noexcept {
   for (auto& operation : operations_) operation.registration_.reset();
 }
 
-void OfiEndpoint::close(core::Errc code, std::string reason) {
-  if (watch_ && watch_->has_interrupted()) Port::abandon(std::move(port_));
+void OfiEndpoint::close(std::string reason) {
   end_registrations();
   port_.reset();
-  closed_code_ = code;
   closed_reason_ = std::move(reason);
-}
-
-bool OfiEndpoint::close_if_lost() {
-  if (!port_ || !watch_ || watch_->lost() < 0) return false;
-  close(core::Errc::peer_lost,
-        watch_->lost() == PeerWatch::unknown
-            ? "a process of the other side stands still and keeps the shared memory locked"
-            : "the process of rank " + std::to_string(watch_->lost()) + " has died");
-  return true;
 }
 
 std::string OfiEndpoint::describe(const OfiOperation& operation) const {
@@ -355,12 +296,9 @@ std::string OfiEndpoint::describe(const OfiOperation& operation) const {
     case Kind::receive:
       return "ofi: receive of up to " + bytes + "from " + rest;
     case Kind::read:
-      return "ofi: read of " + bytes + "of the memory of " + rest;
-    case Kind::greet:
-    case Kind::be_greeted:
       break;
   }
-  return "ofi: connection with " + rest;
+  return "ofi: read of " + bytes + "of the memory of " + rest;
 }
 
 }  // namespace tremula::transport::ofi

@@ -4,10 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "transport/ofi/peer_watch.hpp"
 #include "transport/ofi/port.hpp"
 #include "transport/transport.hpp"
 
@@ -21,7 +21,7 @@ class OfiEndpoint;
 ///     └──────────┴──> given up
 class OfiOperation final : public Operation {
 public:
-  enum class Kind { send, receive, read, greet, be_greeted };
+  enum class Kind { send, receive, read };
 
   explicit OfiOperation(OfiEndpoint& endpoint) : endpoint_(endpoint) {}
   std::optional<std::size_t> test() override;
@@ -55,8 +55,8 @@ private:
 };
 
 /// Where the end of a message goes that is longer than its receive, so that every provider
-/// completes it and tells the length: shm and tcp;ofi_rxm by themselves may never end such a
-/// receive, or harm the messages behind it. Memory that takes no room until it is written to.
+/// completes it and tells the length: tcp;ofi_rxm by itself may never end such a receive, or harm
+/// the messages behind it. Memory that takes no room until it is written to.
 struct SinkTraits {
   using Handle = void*;
   static constexpr std::size_t bytes = std::size_t{16} << 30;
@@ -96,11 +96,9 @@ private:
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
     int lost_by = 0;                ///< error of libfabric that tells that the peer is gone
-    std::array<Queue, 5> queues{};  ///< index = Kind
+    std::array<Queue, 3> queues{};  ///< index = Kind
   };
 
-  /// Waits until every peer has our greeting and we have theirs.
-  void shake_hands(Deadline deadline);
   Request start(Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                 const RegionKey& source = {});
   std::int64_t call(OfiOperation& operation) noexcept;
@@ -116,14 +114,7 @@ private:
   /// Before the port is closed.
   void end_registrations() noexcept;
   /// Gives up everything at once. The endpoint is of no use afterwards.
-  void close(core::Errc code, std::string reason);
-  /// Closes the link if a peer has died, for what it left in shared memory is not to be touched.
-  bool close_if_lost();
-  /// Every call of libfabric that other processes have a part in.
-  template <class Call>
-  std::int64_t guard(const Call& call) noexcept {
-    return watch_ ? watch_->guard(call) : static_cast<std::int64_t>(call());
-  }
+  void close(std::string reason);
   core::Error error_of(const OfiOperation& operation) const;
   std::string describe(const OfiOperation& operation) const;
   Peer& peer_of(const OfiOperation& operation) {
@@ -135,12 +126,9 @@ private:
 
   std::deque<OfiOperation> operations_;  // a deque never moves them
   Sink sink_;
-  std::vector<std::shared_ptr<Port>> neighbours_;
-  std::shared_ptr<Port> port_;  // null once closed; behind the neighbours, so closed before them
-  std::unique_ptr<PeerWatch> watch_;  // null unless memory is shared
+  std::optional<Port> port_;  // none once closed
   std::string provider_;
   Address address_;
-  core::Errc closed_code_{};  // why it is closed
   std::string closed_reason_;
   std::vector<Peer> peers_;
   std::vector<Queue*> waiting_;  // those that are not empty

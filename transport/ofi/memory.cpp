@@ -17,9 +17,7 @@ class Memory::Region final : public MemoryRegion {
 public:
   Region(std::shared_ptr<Memory> memory, const RegionKey& key)
       : MemoryRegion(key), memory_(std::move(memory)) {}
-  ~Region() override {
-    if (!memory_->is_abandoned_) memory_->regions_.erase(this);
-  }
+  ~Region() override { memory_->regions_.erase(this); }
 
 private:
   std::shared_ptr<Memory> memory_;
@@ -91,7 +89,7 @@ void* Memory::descriptor(std::span<std::byte> bytes, Registration& held) {
 }
 
 void Memory::close() noexcept {
-  if (!is_abandoned_) regions_.clear();
+  regions_.clear();
   domain_ = nullptr;
 }
 

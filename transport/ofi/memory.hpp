@@ -24,8 +24,6 @@ public:
   /// @param endpoint  enabled; closed before this object's domain
   Memory(const fi_info& info, fid_domain* domain, fid_ep* endpoint);
 
-  bool can_be_read() const noexcept { return can_be_read_; }
-  bool is_local_registered() const noexcept { return (mode_ & FI_MR_LOCAL) != 0; }
   /// Null if it is of no use.
   std::unique_ptr<MemoryRegion> add(std::span<std::byte> bytes, Access access);
   /// What an operation passes along with these bytes: null if the provider does not ask for it or
@@ -34,8 +32,6 @@ public:
   void* descriptor(std::span<std::byte> bytes, Registration& held);
   /// No peer reads any of it from now on. Regions that are still kept are of no use.
   void close() noexcept;
-  /// As close, but makes no call into libfabric: the memory stays known to it.
-  void abandon() noexcept { is_abandoned_ = true; }
 
 private:
   class Region;
@@ -48,6 +44,7 @@ private:
   /// @param key     chosen by us; unused if the provider chooses
   Registration open(std::span<std::byte> bytes, std::uint64_t access, std::uint64_t key);
   std::uint64_t random_key() const;
+  bool is_local_registered() const noexcept { return (mode_ & FI_MR_LOCAL) != 0; }
   /// @param is_ours  it may be written to
   void touch(std::span<std::byte> bytes, bool is_ours) const;
 
@@ -56,7 +53,6 @@ private:
   bool can_be_read_;
   fid_domain* domain_;
   fid_ep* endpoint_;
-  bool is_abandoned_ = false;
   std::map<const Region*, Registered> regions_;
 };
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/ofi/ofi.hpp"
 
-#include <algorithm>
+#include <dlfcn.h>
+#include <signal.h>
+
 #include <cstdlib>
+#include <string_view>
 
 #include "transport/ofi/endpoint.hpp"
-#include "transport/ofi/host.hpp"
 #include "transport/ofi/provider.hpp"
-#include "transport/ofi/signals.hpp"
 
 namespace tremula::transport {
 
@@ -15,9 +16,6 @@ namespace {
 
 /// libfabric reads its variables when it is first asked. What the user has set stays.
 bool set_defaults() {
-  // Copying through a ring in shared memory is twice as fast as process_vm_readv, and a process
-  // that dies or gives a send up cannot make its peer read what is there no more.
-  setenv("FI_SHM_DISABLE_CMA", "1", 0);
   // An endpoint of tcp;ofi_rxm opens four times as fast, and takes 12 MiB instead of more than 70:
   // a rank has one for each stream, and one for its group.
   setenv("FI_OFI_RXM_MSG_RX_SIZE", "128", 0);
@@ -25,16 +23,27 @@ bool set_defaults() {
   return true;
 }
 
+/// Signals are the application's, but libinfinipath, which libfabric loads for a network of the
+/// past, catches them when it is loaded, to write files of backtraces where nobody wants them.
+void free_signals() {
+  for (const int number : {SIGINT, SIGILL, SIGABRT, SIGBUS, SIGSEGV, SIGTERM}) {
+    struct sigaction action {};
+    Dl_info library{};
+    sigaction(number, nullptr, &action);
+    if (dladdr(reinterpret_cast<void*>(action.sa_handler), &library) != 0 &&
+        library.dli_fname != nullptr &&
+        std::string_view(library.dli_fname).find("libinfinipath") != std::string_view::npos)
+      signal(number, SIG_DFL);
+  }
+}
+
 }  // namespace
 
 Ofi::Ofi(const OfiOptions& options) {
-  const ofi::SignalKeeper keeper;
   [[maybe_unused]] static const bool is_set =
       set_defaults();  // once, for readers of the environment may be about
   providers_ = ofi::find_providers(options);
-  if (std::any_of(providers_.begin(), providers_.end(),
-                  [](const auto& p) { return p.is_shared_memory(); }))
-    ofi::remove_leftovers();
+  free_signals();
 }
 
 Ofi::~Ofi() = default;

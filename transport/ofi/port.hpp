@@ -15,17 +15,10 @@ namespace tremula::transport::ofi {
 
 /// A libfabric endpoint with a fabric, domain, queue and address vector of its own, so that closing
 /// it gives up everything that is in flight, whatever the peers do.
-///
-/// Shared where shm is: libfabric lets two endpoints of one process use each other's memory
-/// directly, and so an endpoint must stay open, though nobody drives it, for as long as a peer in
-/// the same process is.
 class Port {
 public:
-  static std::shared_ptr<Port> open(const Provider& provider);
-  /// For one that a call was left in the middle of: libfabric could not close it. Its memory is
-  /// lost until the process ends; its file is removed.
-  static void abandon(std::shared_ptr<Port> port);
-  ~Port();
+  explicit Port(const Provider& provider);
+  ~Port() { memory_->close(); }
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
@@ -38,28 +31,13 @@ public:
   const std::string& provider() const noexcept { return provider_; }
 
   Address address() const;
-  bool is_shared_memory() const noexcept { return format_ == FI_ADDR_STR; }
-  /// Names of the peers' files in /dev/shm.  @pre is_shared_memory()
-  std::vector<std::string> shared_files(std::span<const Address> peers) const;
-
-  struct Peers {
-    std::vector<fi_addr_t> addresses;  ///< what libfabric numbers them by, index = rank
-    std::vector<std::shared_ptr<Port>>
-        neighbours;  ///< those of this process, for the caller to keep
-  };
   /// Makes peers reachable.
-  /// @throws core::Error transport if one is no address of this provider, unsupported if they are
-  /// too many, peer_lost if one of this process is closed already
-  Peers add(std::span<const Address> peers);
+  /// @return what libfabric numbers them by, index = rank
+  /// @throws core::Error transport if one is no address of this provider
+  std::vector<fi_addr_t> add(std::span<const Address> peers);
 
 private:
-  explicit Port(const Provider& provider);
-  std::string raw_name() const;
-  /// @return what libfabric calls the peer
-  std::string checked(const Address& peer) const;
-
   std::string provider_;
-  std::uint32_t format_;  ///< of addresses, FI_ADDR_STR and so on
   Fabric fabric_;
   Domain domain_;
   AddressVector addresses_;
@@ -67,7 +45,7 @@ private:
   FabricEndpoint endpoint_;  // closed before what it is bound to
   std::size_t inject_bytes_ = 0;
   bool is_offloaded_ = false;
-  std::shared_ptr<Memory> memory_;
+  std::shared_ptr<Memory> memory_;  // of its regions, too, which may end after this
 };
 
 }  // namespace tremula::transport::ofi

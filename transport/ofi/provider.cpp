@@ -6,15 +6,18 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <utility>
-
-#include "transport/ofi/host.hpp"
 
 namespace tremula::transport::ofi {
 
 namespace {
 
+/// Never taken: `local` serves ranks of one host, and libfabric 1.17 is left with locks of peers
+/// that were killed, and with reads that never end.
+constexpr std::string_view left_to_local = "shm";
 /// Best first; what is not named stands before the first of the sockets, for it is made for better
 /// wires.
 constexpr std::array<std::string_view, 2> over_sockets{"tcp;ofi_rxm", "net"};
@@ -31,11 +34,10 @@ bool is_avoided(std::string_view provider) {
   });
 }
 
-/// shm 0, unnamed 1, over sockets 2 and more.
+/// Unnamed 0, over sockets 1 and more.
 std::ptrdiff_t place_of(std::string_view provider) {
-  if (provider == "shm") return 0;
   const auto at = std::find(over_sockets.begin(), over_sockets.end(), provider);
-  return at == over_sockets.end() ? 1 : 2 + (at - over_sockets.begin());
+  return at == over_sockets.end() ? 0 : 1 + (at - over_sockets.begin());
 }
 
 /// "127.0.0.1"; empty for what is no IP address.
@@ -51,6 +53,17 @@ std::string ip_text(const fi_info& info) {
   if (address == nullptr) return {};
   const int family = info.addr_format == FI_SOCKADDR_IN ? AF_INET : AF_INET6;
   return inet_ntop(family, address, text.data(), text.size()) == nullptr ? "" : text.data();
+}
+
+/// Equal in two processes exactly if 127.0.0.1 is the same place for both: the boot of the machine,
+/// and "4026531840" of the namespace "net:[4026531840]"; "0" where there is no /proc.
+std::string loopback_identity() {
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  std::error_code ignored;
+  const auto link = std::filesystem::read_symlink("/proc/self/ns/net", ignored).string();
+  const auto open = link.find('['), close = link.find(']');
+  return boot + '.' + (close == std::string::npos ? "0" : link.substr(open + 1, close - open - 1));
 }
 
 /// Whether ranks on other machines can use it.
@@ -76,7 +89,7 @@ constexpr int memory_modes =
 Info everything(std::uint64_t capabilities) {
   Info hints(fi_allocinfo());
   hints->ep_attr->type = FI_EP_RDM;
-  hints->caps = FI_TAGGED | FI_MSG | FI_DIRECTED_RECV | capabilities;
+  hints->caps = FI_TAGGED | FI_DIRECTED_RECV | capabilities;
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->domain_attr->mr_mode = memory_modes;  // libfabric gives back those that it needs
   hints->domain_attr->threading =
@@ -95,6 +108,12 @@ Info everything(std::uint64_t capabilities) {
 }  // namespace
 
 std::vector<Provider> find_providers(const OfiOptions& options) {
+  if (options.provider == left_to_local)
+    throw core::Error(
+        core::Errc::unsupported,
+        "ofi_provider: expected a libfabric provider between hosts, e.g. tcp;ofi_rxm, "
+        "found 'shm'; for ranks of one host leave ofi_provider out and choose transport "
+        "local or auto");
   const Info readers = everything(FI_RMA | FI_READ | FI_REMOTE_READ), others = everything(0);
   std::vector<Provider> usable;
   std::set<std::string> names, places;
@@ -106,24 +125,22 @@ std::vector<Provider> find_providers(const OfiOptions& options) {
   const auto consider = [&](const fi_info* info) {
     const std::string provider(provider_of(*info)), ip = ip_text(*info),
                                                     place = info->domain_attr->name;
+    if (provider == left_to_local) return;
     names.insert(provider);
     if (!ip.empty()) places.insert(place + " (" + ip + ')');
     if (options.provider.empty() ? is_avoided(provider) : options.provider != provider) return;
     if (info->ep_attr->max_msg_size < longest_message) return;
-    if (provider == "shm") offer(*info, "ofi:shm@" + shared_memory_identity());
     if (ip == "127.0.0.1") offer(*info, "ofi:" + provider + '@' + loopback_identity());
     if (!options.bind.empty() && (place == options.bind || ip == options.bind))
       offer(*info, "ofi:" + provider);
   };
-  // Where peers can read memory, that is preferred: an offer is taken once. Not over shm: a read of
-  // a few bytes takes milliseconds there, and one of a region that has ended never ends.
-  for (const fi_info* info = readers.get(); info != nullptr; info = info->next)
-    if (provider_of(*info) != "shm") consider(info);
-  for (const fi_info* info = others.get(); info != nullptr; info = info->next) consider(info);
+  // Where peers can read memory, that is preferred: an offer is taken once.
+  for (const Info* found : {&readers, &others})
+    for (const fi_info* info = found->get(); info != nullptr; info = info->next) consider(info);
   if (usable.empty())
     throw core::Error(core::Errc::unsupported,
                       "ofi: expected the provider " +
-                          (options.provider.empty() ? "shm or tcp;ofi_rxm" : options.provider) +
+                          (options.provider.empty() ? "tcp;ofi_rxm" : options.provider) +
                           ", found " + listed(names) + "; see `fi_info` or name another provider");
   if (!options.bind.empty() && std::none_of(usable.begin(), usable.end(), is_wide))
     throw core::Error(core::Errc::unsupported,

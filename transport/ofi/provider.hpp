@@ -13,7 +13,6 @@ namespace tremula::transport::ofi {
 struct Provider {
   std::string offer;  ///< "ofi:<provider>" and, where it ends at this machine, "@<identity>"
   Info info;
-  bool is_shared_memory() const { return info->addr_format == FI_ADDR_STR; }
 };
 
 /// Best first; nothing twice.

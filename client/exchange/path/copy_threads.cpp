@@ -15,11 +15,9 @@ namespace tremula::client {
 using core::Index, index_calc::Stretch;
 
 CopyThreads::CopyThreads(int count, std::size_t least_bytes) : least_bytes_(least_bytes) {
-  // The application's signals are not for these threads; SIGURG is how a transport frees a call
-  // that a dead peer holds up (transport/ofi/peer_watch.hpp).
+  // The application's signals are not for these threads.
   sigset_t all, before;
   sigfillset(&all);
-  sigdelset(&all, SIGURG);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::string refused;
   try {

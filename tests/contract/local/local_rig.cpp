@@ -16,9 +16,7 @@ namespace {
 
 using transport::Local, transport::HybridTransport, transport::Loopback, transport::Network;
 
-std::unique_ptr<transport::Transport> make_local(const std::string&) {
-  return std::make_unique<Local>();
-}
+std::unique_ptr<transport::Transport> make_local() { return std::make_unique<Local>(); }
 
 /// Two descriptors each while they connect.
 Rank seats() {
@@ -29,8 +27,8 @@ Rank seats() {
 
 std::unique_ptr<Rig> make_rig() {
   return std::make_unique<ThreadRig>(
-      seats(), Local().offers().front(), [] { return make_local(""); },
-      [](Side survivor, Act act) { return start_victim(make_local, "local", survivor, act); });
+      seats(), Local().offers().front(), make_local,
+      [](Side survivor, Act act) { return start_victim(make_local, survivor, act); });
 }
 
 /// Beside loopback.
