@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who comes and who goes; streams and links are in matching.cpp.
+// The part of Rendezvous for groups that come and go; streams and links are in matching.cpp.
 #include "server/rendezvous.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace tremula::server {
 using core::Errc, core::Error;
 
 Output Rendezvous::receive(ConnectionId from, const wire::ToServer& message, double now) {
-  groups_.heard(from, now);
+  groups_.record_heard(from, now);
   const Call call{from, message.request(), now};
   try {
     dispatch(call, message);
@@ -127,7 +127,7 @@ void Rendezvous::goodbye(const Call& call) {
         {group.members.at(rank).connection, share.request, call.now},
         Error(Errc::cancelled, fmt::format("group '{}': rank {} has left while others wait for it",
                                            group.name, seat.rank)));
-  // Others still count on this rank: to them it is lost, however politely it goes.
+  // Others still depend on this rank: to them it is lost although it has said goodbye.
   const std::string open = open_of(seat);
   if (group.size > 1 && !open.empty())
     return group_lost(group, seat.rank, fmt::format("left before its group had closed {}", open),
@@ -162,7 +162,7 @@ Output Rendezvous::closed(ConnectionId connection, const std::string& why, doubl
 
 Output Rendezvous::check_silence(double now) {
   for (const Seat& seat :
-       groups_.silent_since(now - silent_heartbeats * settings_.heartbeat_seconds)) {
+       groups_.find_silent_since(now - silent_heartbeats * settings_.heartbeat_seconds)) {
     const Member silent = seat.group->members.at(seat.rank);
     group_lost(*seat.group, seat.rank,
                fmt::format("has been silent for {:.1f} s", now - silent.last_heard), now);
@@ -231,7 +231,7 @@ void Rendezvous::forget(std::string name, double now) {
   for (WaitingHello& waiting : std::exchange(waiting_hellos_, {})) {
     waiting.call.now = now;
     try {
-      hello(waiting.call, waiting.hello);  // waits on if it is for another name
+      hello(waiting.call, waiting.hello);  // waits again if it is for another name
     } catch (const Error& error) {
       refuse(waiting.call, error);
     }
