@@ -22,7 +22,6 @@ struct RankReport {
   std::uint64_t copied_bytes = 0;
   double lost_share = 0;  ///< part of its time that a computing producer spends in the stream
   std::array<double, 400> moments{};  ///< of serial steps: begin on a producer, end on a consumer
-  bool is_finished = false;
   char transport[64] = {};
   char error[1024] = {};
   std::byte address[4096] = {};  ///< of the endpoint for raw bandwidth

@@ -68,7 +68,6 @@ public:
       consume(*session);
     measure_memcpy();
     measure_transport(*session);
-    report_.is_finished = true;
   }
 
 private:

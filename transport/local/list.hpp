@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
+#include <iterator>
 
 namespace tremula::transport::local {
 
