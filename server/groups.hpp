@@ -66,6 +66,7 @@ public:
   /// Removes the group and frees its name; the connections of its ranks have no seat any more.
   void remove(const std::string& name);
 
+  bool has_seat(ConnectionId connection) const { return memberships_.contains(connection); }
   std::optional<Seat> seat(ConnectionId connection);
   /// Null if there is no such group.
   Group* find(const std::string& name);

@@ -44,7 +44,7 @@ public:
   /// @param with_ranks  adds the counters of every rank
   wire::Status status(double now, bool with_ranks = false) const;
   /// True for a connection that has said hello and belongs to a group.
-  bool is_member(ConnectionId connection) { return groups_.seat(connection).has_value(); }
+  bool is_member(ConnectionId connection) const { return groups_.has_seat(connection); }
 
 private:
   using LinkId = std::uint64_t;
@@ -124,7 +124,7 @@ private:
   /// Answers a subscription: Matched to both sides, or Refused.
   void match(const Subscription& subscription, Stream& stream);
   /// What this rank has not closed yet, as text; empty if it may leave.
-  std::string open_of(const Seat& seat) const;
+  std::string describe_open(const Seat& seat) const;
   /// Null if it has left.
   const Group* other_side(const Link& link, const Group& group);
   /// @param is_lost  a rank of `by` has given up: its other ranks are told, too
@@ -132,11 +132,11 @@ private:
                         bool is_lost = false);
   /// Removes the link, and its stream if that has ended.
   void drop_link(LinkId id);
-  void group_ended(const Group& group, double now);
-  void group_lost(const Group& group, core::Rank rank, const std::string& why, double now);
+  void end_group(const Group& group, double now);
+  void lose_group(const Group& group, core::Rank rank, const std::string& why, double now);
   /// Removes the group, its streams, links and subscriptions, and lets in ranks that wait for its
   /// name.
-  void forget(std::string name, double now);
+  void remove_group(std::string name, double now);
 
   wire::ToClient& reply(const Call& call);
   void refuse(const Call& call, const core::Error& error);

@@ -37,7 +37,7 @@ void await_line(const std::filesystem::path& file, const std::string& service, C
   while (
       !std::getline(std::ifstream(file), line).good()) {  // good: the end of the line is there, too
     expect_no_signal();
-    services.still_running();
+    services.count_running();
     if (deadline.expired())
       throw Error(Errc::timed_out,
                   fmt::format("expected {} to come up within {} s", service, seconds));

@@ -22,7 +22,7 @@ struct BenchFiles {
 void enter(const BenchOptions::Site& site);
 
 /// Waits until a service of `services` has written a line.
-/// @throws core::Error timed_out, or as Children::still_running and expect_no_signal
+/// @throws core::Error timed_out, or as Children::count_running and expect_no_signal
 void await_line(const std::filesystem::path& file, const std::string& service, Children& services);
 
 void start_server(const BenchOptions& options, const BenchFiles& files, Children& services);

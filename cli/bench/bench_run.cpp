@@ -52,8 +52,8 @@ BenchResult run_bench(BenchOptions options) {
   Children services, ranks;
   const auto look_after = [&] {
     expect_no_signal();
-    services.still_running();
-    return ranks.still_running();
+    services.count_running();
+    return ranks.count_running();
   };
   auto meet = [&, naps = 0]() mutable {
     area.meet(Deadline::after(patience_of(options)), [&] {  // takes no core from the ranks

@@ -129,7 +129,7 @@ void Children::start(const std::string& name, const std::function<void()>& work,
   _exit(status);
 }
 
-std::size_t Children::still_running() {
+std::size_t Children::count_running() {
   for (auto child = children_.begin(); child != children_.end();) {
     int status = 0;
     if (waitpid(child->pid, &status, WNOHANG) != child->pid) {

@@ -56,7 +56,7 @@ public:
   /// How many have not ended.
   /// @throws core::Error internal naming a child that has ended with a status other than 0, and
   /// what it wrote
-  std::size_t still_running();
+  std::size_t count_running();
 
 private:
   struct Child {

@@ -48,7 +48,7 @@ public:
   }
 
   std::optional<std::size_t> test() override {
-    endpoint_.take_mail();
+    endpoint_.handle_mail();
     advance();
     if (!failure_.empty()) throw Error(Errc::transport, failure_);
     if (state_ != State::finished) return std::nullopt;
@@ -186,7 +186,7 @@ Endpoint::~Endpoint() {
   }
   if (!port_.empty()) MPI_Close_port(port_.c_str());
   if (link_ == MPI_COMM_NULL) return;
-  const bool is_clean = part_from_peers();
+  const bool is_clean = exchange_goodbyes();
   post_.reset();
   if (is_clean) {
     MPI_Comm_free(&link_);
@@ -201,7 +201,7 @@ Endpoint::~Endpoint() {
                  " unfinished_messages=" + std::to_string(abandoned_));
 }
 
-bool Endpoint::part_from_peers() {
+bool Endpoint::exchange_goodbyes() {
   if (abandoned_ != 0) return false;
   try {
     const auto deadline = Deadline::after(0.5);
@@ -216,7 +216,7 @@ bool Endpoint::part_from_peers() {
       }
       if (is_over && post_->test_all_sent()) return true;
       if (deadline.expired()) return false;
-      take_mail();
+      handle_mail();
       nap();
     }
   } catch (const Error&) {  // a link that has failed is kept, too
@@ -310,15 +310,15 @@ Request Endpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
 
 void Endpoint::progress() {
   if (post_ == nullptr) return;
-  take_mail();
+  handle_mail();
   for (Transfer* transfer : long_ones_) transfer->advance();
 }
 
-void Endpoint::take_mail() {
-  while (const auto mail = post_->take()) take(*mail);
+void Endpoint::handle_mail() {
+  while (const auto mail = post_->take()) handle(*mail);
 }
 
-void Endpoint::take(const Postbox::Mail& mail) {
+void Endpoint::handle(const Postbox::Mail& mail) {
   const auto& [peer, envelope, payload] = mail;
   Peer& sender = partner(peer);
   switch (envelope.kind) {

@@ -73,11 +73,11 @@ private:
 
   Transfer& idle_transfer();
   Peer& partner(core::Rank peer);
-  void take_mail();
-  void take(const Postbox::Mail& mail);
+  void handle_mail();
+  void handle(const Postbox::Mail& mail);
   void match(Transfer& receive, const Envelope& envelope, core::BytesView payload);
   Transfer* find(bool is_send, core::Rank peer, std::uint32_t number) const;
-  bool part_from_peers();
+  bool exchange_goodbyes();
 
   MPI_Comm local_;
   Side side_;
