@@ -7,7 +7,7 @@
 
 namespace tremula::cli {
 
-/// Which server a command is to ask, and who said so.
+/// The server that a command asks, and where its address was given.
 struct ServerChoice {
   transport::HostPort address;
   std::string from;  ///< "--server", "TREMULA_SERVER" and so on, for messages
@@ -17,7 +17,7 @@ struct ServerChoice {
 /// @param server       --server: "host:port" or "file:PATH"
 /// @param port_file    --port-file
 /// @param environment  TREMULA_SERVER, as --server; nullptr if it is not set
-/// @return what the first of the three says; localhost:7423 if there is none
+/// @return the first of the three that is given, else localhost:7423
 /// @throws core::Error invalid_argument, or no_server for a port file that is missing or holds no
 /// address
 ServerChoice find_server(const std::optional<std::string>& server,

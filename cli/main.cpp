@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exit code: 0 success, 1 the command failed, 2 the command line cannot be understood.
+// Exit code: 0 success, 1 the command failed, 2 the command line is not valid.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>

@@ -22,7 +22,7 @@ struct Options {
   std::optional<std::string> server, port_file;
   bool json = false, ranks = false;
   double timeout_seconds = 5;
-  double watch_seconds = 0;  ///< 0: not said
+  double watch_seconds = 0;  ///< 0: not given
 };
 
 void show_status(const Options& options, bool is_watching) {
@@ -41,7 +41,7 @@ void show_status(const Options& options, bool is_watching) {
 
 void add_status(CLI::App& app) {
   CLI::App& command = *app.add_subcommand(
-      "status", "Show groups, streams, layouts, counters and who waits for whom");
+      "status", "Show groups, streams, layouts, counters and which group waits for which");
   const auto options = std::make_shared<Options>();  // CLI11 copies the callback that uses it
   CLI::Option* server =
       command.add_option("--server", options->server, "host:port, or file:PATH of a port file");

@@ -16,8 +16,8 @@ namespace tremula::cli {
 /// Asks one server for its status, any number of times.
 class StatusClient {
 public:
-  /// @throws core::Error no_server naming the address, who chose it and, for a port file, that it
-  /// is stale
+  /// @throws core::Error no_server naming the address, where it was given and, for a port file,
+  /// that it is stale
   StatusClient(const ServerChoice& server, core::Deadline deadline);
   /// Blocks.
   /// @param with_ranks  also the counters of every rank
@@ -33,7 +33,8 @@ private:
   std::uint64_t request_ = 0;
   std::optional<wire::ToClient> reply_;
   std::optional<std::string> closed_;
-  std::unique_ptr<transport::ControlConnection> connection_;  // last: its thread uses what is above
+  std::unique_ptr<transport::ControlConnection>
+      connection_;  // the last member: its thread uses those above
 };
 
 }  // namespace tremula::cli

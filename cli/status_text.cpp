@@ -16,16 +16,16 @@ namespace tremula::cli {
 
 namespace {
 
-template <class Message>
-Row counters(const Message& of) {
+template <class Status>
+Row counters(const Status& of) {
   return {fmt::format("{}", of.steps()),    bytes_text(static_cast<double>(of.bytes())),
           fmt::format("{}", of.packages()), seconds_text(of.plan_seconds()),
           seconds_text(of.wait_seconds()),  seconds_text(of.copy_seconds()),
           seconds_text(of.wire_seconds()),  bytes_text(static_cast<double>(of.copied_bytes()))};
 }
 
-template <class Message>
-void append_row(std::vector<Row>& rows, Row row, const Message& of) {
+template <class Status>
+void append_row(std::vector<Row>& rows, Row row, const Status& of) {
   std::ranges::move(counters(of), std::back_inserter(row));
   rows.push_back(std::move(row));
 }

@@ -8,7 +8,7 @@ namespace tremula::cli {
 
 /// What `tremula status` prints: the server, a table of groups, and for each stream its fields, its
 /// counters (those of each rank where the status has them), its consumers with their transport and
-/// why, and who waits for whom. Ends with a new line.
+/// the reason for it, and which group waits for which. Ends with a new line.
 std::string status_text(const wire::Status& status);
 
 }  // namespace tremula::cli

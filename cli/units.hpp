@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Numbers as people read them.
+// Numbers for people to read.
 #include <cstdint>
 #include <string>
 

@@ -50,7 +50,7 @@ sigset_t watch_signals() {
   return signals;
 }
 
-/// True if a signal came.
+/// True if SIGINT or SIGTERM is pending.
 bool sleep_until_signal(double seconds) {
   const sigset_t signals = watch_signals();
   timespec time{};
@@ -59,7 +59,7 @@ bool sleep_until_signal(double seconds) {
   return sigtimedwait(&signals, nullptr, &time) > 0;
 }
 
-/// Lines that take the place of those shown before.
+/// Replaces the lines shown before.
 class Screen {
 public:
   void show(const std::vector<std::string>& lines) {

@@ -9,8 +9,8 @@
 
 namespace tremula::cli {
 
-/// One line for each stream: step, bytes moved, bytes per second since `before`, who waits for
-/// whom.
+/// One line for each stream: step, bytes moved, bytes per second since `before`, which group waits
+/// for which.
 /// @param before  an earlier status of the same server; empty = the rate is not known yet
 std::vector<std::string> watch_lines(const std::optional<wire::Status>& before,
                                      const wire::Status& now);
@@ -21,7 +21,7 @@ std::vector<std::string> watch_lines(const std::optional<wire::Status>& before,
 /// @pre block_watch_signals() was called before any thread was started
 /// @throws core::Error as StatusClient::ask
 void watch(StatusClient& client, double interval, double answer_seconds);
-/// Keeps SIGINT and SIGTERM for watch() to find.
+/// Blocks SIGINT and SIGTERM, so that watch() finds them.
 void block_watch_signals();
 
 }  // namespace tremula::cli

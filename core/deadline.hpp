@@ -11,7 +11,7 @@ public:
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
-  /// @param seconds  from now; more than ten years are ten years, less than none or NaN are none
+  /// @param seconds  from now; more than ten years count as ten years, negative ones and NaN as 0
   static Deadline after(double seconds) {
     const double within = seconds > 0 ? std::min(seconds, 3.2e8) : 0;
     return Deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(within)));

@@ -7,7 +7,7 @@
 
 namespace tremula::core {
 
-/// What one element of a field is. The values are part of the wire format and of the C interface.
+/// Type of an element of a field. The values are part of the wire format and of the C interface.
 enum class ElementType : int {
   i8 = 1,
   i16 = 2,

@@ -9,7 +9,7 @@
 
 namespace tremula::core {
 
-/// What kind of failure. The values are the negative status codes of the C interface (tremula.h).
+/// The kind of a failure. The values are the negative status codes of the C interface (tremula.h).
 enum class Errc : int {
   invalid_argument = -1,  ///< the caller passed something that cannot be right
   timed_out = -2,         ///< a deadline passed
@@ -20,7 +20,7 @@ enum class Errc : int {
   refused = -7,           ///< the server or the other side said no
   mismatch = -8,          ///< the two sides disagree about shape, type or name
   unsupported = -9,       ///< this build or this machine cannot do it
-  cancelled = -10,        ///< the caller closed what the operation belonged to
+  cancelled = -10,        ///< the caller closed the object that the operation belonged to
   internal = -99,         ///< a defect in Tremula
 };
 
@@ -53,7 +53,7 @@ constexpr std::string_view to_string(Errc code) noexcept {
   return "unknown";
 }
 
-/// The one exception type. `what()` says what was expected, what was found and what to do;
+/// The only exception type. `what()` tells what was expected, what was found and what to do;
 /// `where()` is for developers and stays out of the text.
 class Error : public std::runtime_error {
 public:
@@ -75,7 +75,7 @@ inline void expects(bool ok, std::string_view text,
   if (!ok) throw Error(Errc::invalid_argument, std::string(text), where);
 }
 
-/// As above where the text is costly: `text` makes it, and is called only when it is needed.
+/// As above, for a text that is costly: `text` makes it and is called only if `ok` is false.
 template <std::invocable Text>
 void expects(bool ok, Text&& text, std::source_location where = std::source_location::current()) {
   if (!ok) throw Error(Errc::invalid_argument, text(), where);

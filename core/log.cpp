@@ -29,12 +29,12 @@ spdlog::level::level_enum level_of(LogLevel level) {
 }  // namespace
 
 struct Log::Impl {
-  explicit Impl(std::string who)
-      : logger(std::move(who), std::make_shared<spdlog::sinks::stderr_color_sink_mt>()) {}
+  explicit Impl(std::string name)
+      : logger(std::move(name), std::make_shared<spdlog::sinks::stderr_color_sink_mt>()) {}
   spdlog::logger logger;
 };
 
-Log::Log(std::string who, LogLevel level) : impl_(std::make_unique<Impl>(std::move(who))) {
+Log::Log(std::string name, LogLevel level) : impl_(std::make_unique<Impl>(std::move(name))) {
   impl_->logger.set_level(level_of(level));
   impl_->logger.set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %n %v");
 }

@@ -9,18 +9,18 @@ namespace tremula::core {
 
 enum class LogLevel { off, error, warn, info, debug };
 
-/// A named voice in the log. Cheap to copy a reference of; thread-safe. There is no global log:
-/// `main` or `Session` makes one and passes it down.
+/// A log with the name of its writer. Thread-safe. There is no global log: `main` or `Session`
+/// makes one and passes it down.
 class Log {
 public:
-  /// @param who  "ocean.3" for rank 3 of group ocean, "server" for the server
-  Log(std::string who, LogLevel level);
+  /// @param name  "ocean.3" for rank 3 of group ocean, "server" for the server
+  Log(std::string name, LogLevel level);
   ~Log();
   Log(Log&&) noexcept;
   Log& operator=(Log&&) noexcept;
 
   bool is_on(LogLevel level) const noexcept;
-  /// @param room  folder the line comes from, e.g. "client"
+  /// @param room  the folder that writes the line, e.g. "client"
   /// @param text  "event key=value key=value"
   void write(LogLevel level, std::string_view room, std::string_view text) const;
   void error(std::string_view room, std::string_view text) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Words that every room speaks.
+// Types that every room uses.
 #include <compare>
 #include <cstddef>
 #include <cstdint>

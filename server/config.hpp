@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a server is told what to do: command line > TREMULA_* environment > YAML file > default.
+// Configuration of a server: command line > TREMULA_* environment > YAML file > default.
 #include <cstdint>
 #include <filesystem>
 #include <functional>

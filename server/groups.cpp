@@ -48,7 +48,7 @@ Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now) {
     group.since = now;
   }
   group.members[hello.rank()] = {from, hello.host(), hello.pid(), now, now};
-  places_[from] = {hello.group(), hello.rank()};
+  memberships_[from] = {hello.group(), hello.rank()};
   return {&group, hello.rank()};
 }
 
@@ -60,7 +60,7 @@ bool Groups::is_leaving(const std::string& name) const {
 bool Groups::leave(ConnectionId from) {
   const auto place = seat(from);
   if (!place) return false;
-  places_.erase(from);
+  memberships_.erase(from);
   place->group->members.erase(place->rank);
   place->group->left.insert(place->rank);
   return place->group->members.empty();
@@ -69,13 +69,13 @@ bool Groups::leave(ConnectionId from) {
 void Groups::remove(const std::string& name) {
   const auto it = groups_.find(name);
   if (it == groups_.end()) return;
-  for (const auto& [rank, member] : it->second.members) places_.erase(member.connection);
+  for (const auto& [rank, member] : it->second.members) memberships_.erase(member.connection);
   groups_.erase(it);
 }
 
 std::optional<Seat> Groups::seat(ConnectionId connection) {
-  const auto it = places_.find(connection);
-  if (it == places_.end()) return std::nullopt;
+  const auto it = memberships_.find(connection);
+  if (it == memberships_.end()) return std::nullopt;
   return Seat{&groups_.at(it->second.group), it->second.rank};
 }
 
@@ -84,11 +84,11 @@ Group* Groups::find(const std::string& name) {
   return it == groups_.end() ? nullptr : &it->second;
 }
 
-void Groups::heard(ConnectionId from, double now) {
+void Groups::record_heard(ConnectionId from, double now) {
   if (const auto place = seat(from)) place->group->members.at(place->rank).last_heard = now;
 }
 
-std::vector<Seat> Groups::silent_since(double then) {
+std::vector<Seat> Groups::find_silent_since(double then) {
   std::vector<Seat> out;
   for (auto& [name, group] : groups_)
     for (const auto& [rank, member] : group.members)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who is there: groups, their ranks and the connections they speak over. Pure: time is an argument,
-// in seconds since any moment.
+// Groups, their ranks and the connections of the ranks. Pure: time is an argument, in seconds since
+// any moment.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -26,7 +26,7 @@ struct Member {
   double last_heard = 0;
 };
 
-/// What one rank has passed to a collective call that others have not reached yet.
+/// The bytes that one rank has passed to a collective call which others have not reached yet.
 struct PendingShare {
   std::uint64_t request = 0;
   std::string bytes;
@@ -40,12 +40,12 @@ struct Group {
   std::int64_t pid = 0;
   double since = 0;
   std::map<core::Rank, Member> members;
-  std::set<core::Rank> left;  ///< said goodbye
+  std::set<core::Rank> left;  ///< ranks that have said goodbye
   std::uint64_t rounds = 0;   ///< Share rounds that are complete
   std::map<core::Rank, PendingShare> shares;
 };
 
-/// The place of one connection.
+/// The rank behind one connection.
 struct Seat {
   Group* group;
   core::Rank rank;
@@ -55,33 +55,35 @@ class Groups {
 public:
   /// Takes a rank in; the first one makes the group.
   /// @pre !is_leaving(hello.group())
-  /// @throws core::Error refused naming who holds the name or the rank and since when, or the sizes
-  /// that differ
+  /// @throws core::Error refused naming the job that holds the name or the rank and since when, or
+  /// the sizes that differ
   Seat join(ConnectionId from, const wire::Hello& hello, double now);
   /// True if a rank of that name has said goodbye and others have not: the name will soon be free.
   bool is_leaving(const std::string& name) const;
-  /// The rank said goodbye.  @return true if it was the last one connected: the group is to be
-  /// removed
+  /// Records that the rank has said goodbye.
+  /// @return true if it was the last one connected: the group is to be removed
   bool leave(ConnectionId from);
-  /// Frees the name. The connections of its ranks have no seat any more.
+  /// Removes the group and frees its name; the connections of its ranks have no seat any more.
   void remove(const std::string& name);
 
+  bool has_seat(ConnectionId connection) const { return memberships_.contains(connection); }
   std::optional<Seat> seat(ConnectionId connection);
-  /// nullptr if there is no such group.
+  /// Null if there is no such group.
   Group* find(const std::string& name);
   const std::map<std::string, Group>& all() const { return groups_; }
 
-  void heard(ConnectionId from, double now);
-  /// One silent rank of each group that has one.
-  std::vector<Seat> silent_since(double then);
+  /// Records that bytes have come from the connection.
+  void record_heard(ConnectionId from, double now);
+  /// One rank that has been silent since `then`, of each group that has one.
+  std::vector<Seat> find_silent_since(double then);
 
 private:
   std::map<std::string, Group> groups_;
-  struct Place {
+  struct Membership {
     std::string group;
     core::Rank rank;
   };
-  std::unordered_map<ConnectionId, Place> places_;
+  std::unordered_map<ConnectionId, Membership> memberships_;
 };
 
 }  // namespace tremula::server

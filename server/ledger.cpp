@@ -30,7 +30,7 @@ void Account::record(core::Rank rank, const wire::Counters& counters) {
 
 void Account::list(wire::StepStatus& status, std::size_t& room) const {
   for (const wire::RankStatus& entry : entries_) {
-    const std::size_t bytes = entry.ByteSizeLong() + 8;  // 8: what stands before it
+    const std::size_t bytes = entry.ByteSizeLong() + 8;  // 8: its tag and length
     if (bytes > room) break;
     room -= bytes;
     *status.add_ranks() = entry;

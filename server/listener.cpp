@@ -35,11 +35,11 @@ using std::chrono_literals::operator""s, std::chrono_literals::operator""ms;
 
 namespace {
 
-constexpr auto accept_pause = 100ms;  // when the process has no socket left
+constexpr auto accept_pause = 100ms;  // while the process has no socket left
 constexpr auto stop_limit = 500ms;
 constexpr std::size_t max_log_bytes = 1000;
 
-/// One line, whatever foreign text is in it.
+/// `text` as one line: control characters of foreign text are replaced.
 std::string one_line(std::string text) {
   if (text.size() > max_log_bytes) text.replace(max_log_bytes, std::string::npos, "...");
   std::ranges::replace_if(
@@ -84,7 +84,7 @@ struct Listener::Impl {
   struct Connection {
     std::shared_ptr<FramedSocket> socket;
     std::optional<Clock::time_point>
-        finished;  // answered for the last time; the other side is to close
+        finished;  // has got its last answer; the other side is to close
   };
 
   Impl(const Config& config, std::string version, const core::Log& l, Limits lim)
@@ -195,7 +195,7 @@ struct Listener::Impl {
       socket.close("it does not read what it is sent");
   }
 
-  /// Sends what is queued; takes nothing in any more.
+  /// Sends what is queued and receives nothing more.
   void finish(ConnectionId id) {
     const auto it = connections.find(id);
     if (it == connections.end() || it->second.finished) return;
@@ -208,10 +208,10 @@ struct Listener::Impl {
     ticker.async_wait([this](const error_code& stopped) {
       if (stopped || stopping) return;
       const Clock::time_point at = Clock::now();
-      // A server that was itself away (stopped, swapped out) cannot tell who was silent.
+      // After the server itself was stopped or swapped out, it cannot tell which ranks were silent.
       const bool was_away = at - ticker.expiry() > 4 * tick_period;
       for (const auto& [id, connection] : connections) {
-        rendezvous.heard(id, seconds(was_away ? at : connection.socket->last_heard()));
+        rendezvous.record_heard(id, seconds(was_away ? at : connection.socket->last_heard()));
         close_if_idle(id, connection, at);
       }
       deliver(rendezvous.check_silence(seconds(at)));

@@ -10,16 +10,16 @@
 
 namespace tremula::server {
 
-/// The sockets around the Rendezvous: one thread, any number of connections. An idle connection
+/// Connects the Rendezvous to sockets: one thread, any number of connections. An idle connection
 /// costs one socket and about a kilobyte.
 class Listener {
 public:
-  /// When a connection is given up.
+  /// Limits beyond which a connection is closed.
   struct Limits {
-    double stranger_seconds = 120;  ///< silence of a connection that belongs to no group
+    double stranger_seconds = 120;  ///< without a byte on a connection that belongs to no group
     double frame_seconds = 30;      ///< from the first byte of a frame to its last
     std::size_t queued_bytes = std::size_t{256}
-                               << 20;  ///< not sent yet, because the other side does not read
+                               << 20;  ///< queued because the other side does not read
   };
 
   /// Opens the port: sessions may connect from now on, and are served while run() runs.
@@ -31,14 +31,14 @@ public:
   Listener(const Config& config, std::string version, const core::Log& log);
   ~Listener();
 
-  /// Where sessions reach it; the host's name if it listens on all addresses.
+  /// Where sessions reach the server; the name of the host if it listens on all addresses.
   transport::HostPort address() const;
-  /// SIGINT and SIGTERM stop the server in order. At most one listener of a process.
+  /// SIGINT and SIGTERM call stop(). At most one listener in a process.
   void stop_on_signals();
   /// Serves until stop().
   void run();
-  /// Sends what is queued, closes all connections and ends run(), within a second. Any thread; no
-  /// signal handler.
+  /// Sends what is queued, closes all connections and ends run(), within a second. May be called by
+  /// any thread, but by no signal handler.
   void stop();
 
 private:

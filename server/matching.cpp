@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rendezvous: streams, links and their books.
+// The part of Rendezvous for streams, links and their ledgers.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,7 +20,7 @@ std::vector<std::string> texts(const google::protobuf::RepeatedPtrField<wire::Of
   return out;
 }
 
-/// Offers as people read them: what stands behind the '@' tells hosts apart.
+/// Offers without the part behind '@', which identifies the host.
 std::string shown(const std::vector<std::string>& offers) {
   std::vector<std::string> names;
   for (const std::string& offer : offers) names.push_back(offer.substr(0, offer.find('@')));
@@ -239,7 +239,7 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
   reply(call).mutable_done();
   log(fmt::format("stream_closed stream={} producer={}", stream->name, group.name));
   stream->closed = true;
-  // Consumers that came too late for the producer to notice.
+  // Links of consumers that the producer has not answered.
   std::vector<LinkId> unanswered;
   for (const LinkId id : stream->links)
     if (!links_.at(id).is_answered) unanswered.push_back(id);
@@ -253,7 +253,7 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
 
 void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
   const auto seat = groups_.seat(call.from);
-  if (!seat) return;  // nobody waits for an answer
+  if (!seat) return;  // the group is lost
   for (const wire::Counters& counters : message.counters()) {
     if (counters.link() == 0) {
       for (auto& [id, stream] : streams_)
@@ -307,7 +307,7 @@ void Rendezvous::tell_link_closed(const Link& link, const Group& by, const std::
   notice.mutable_link_closed()->set_why(why);
   notice.mutable_link_closed()->set_lost(is_lost);
   if (const Group* other = other_side(link, by)) notify(*other, notice);
-  if (is_lost) notify(by, notice);  // its other ranks wait for what will not come
+  if (is_lost) notify(by, notice);  // its other ranks wait for a rank that has given up
 }
 
 void Rendezvous::drop_link(LinkId id) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the state machines of this room give back for an event.
+// What the state machines of this room return for an event.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,13 +9,13 @@
 
 namespace tremula::server {
 
-/// Number that the listener gave a connection; never used twice.
+/// Number that the listener has given to a connection; never used twice.
 using ConnectionId = std::uint64_t;
 
 struct Outgoing {
   ConnectionId to = 0;
   wire::ToClient message;
-  bool is_last = false;  ///< the connection is to be closed after it
+  bool is_last = false;  ///< close the connection after this message
 };
 
 struct Output {

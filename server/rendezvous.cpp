@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who comes and who goes; streams and links are in matching.cpp.
+// The part of Rendezvous for groups that come and go; streams and links are in matching.cpp.
 #include "server/rendezvous.hpp"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace tremula::server {
 using core::Errc, core::Error;
 
 Output Rendezvous::receive(ConnectionId from, const wire::ToServer& message, double now) {
-  groups_.heard(from, now);
+  groups_.record_heard(from, now);
   const Call call{from, message.request(), now};
   try {
     dispatch(call, message);
@@ -127,15 +127,15 @@ void Rendezvous::goodbye(const Call& call) {
         {group.members.at(rank).connection, share.request, call.now},
         Error(Errc::cancelled, fmt::format("group '{}': rank {} has left while others wait for it",
                                            group.name, seat.rank)));
-  // Others still count on this rank: to them it is lost, however politely it goes.
-  const std::string open = open_of(seat);
+  // Others still depend on this rank: to them it is lost although it has said goodbye.
+  const std::string open = describe_open(seat);
   if (group.size > 1 && !open.empty())
-    return group_lost(group, seat.rank, fmt::format("left before its group had closed {}", open),
+    return lose_group(group, seat.rank, fmt::format("left before its group had closed {}", open),
                       call.now);
-  if (groups_.leave(call.from)) group_ended(group, call.now);
+  if (groups_.leave(call.from)) end_group(group, call.now);
 }
 
-std::string Rendezvous::open_of(const Seat& seat) const {
+std::string Rendezvous::describe_open(const Seat& seat) const {
   const Group& group = *seat.group;
   for (const auto& [id, stream] : streams_)
     if (stream.is_produced_by(group) && !stream.closed)
@@ -153,7 +153,7 @@ std::string Rendezvous::open_of(const Seat& seat) const {
 Output Rendezvous::closed(ConnectionId connection, const std::string& why, double now) {
   std::erase_if(waiting_hellos_, [&](const WaitingHello& h) { return h.call.from == connection; });
   if (const auto seat = groups_.seat(connection))
-    group_lost(*seat->group, seat->rank,
+    lose_group(*seat->group, seat->rank,
                fmt::format("closed its connection without goodbye ({})", why), now);
   std::erase_if(output_.messages, [&](const Outgoing& out) { return out.to == connection; });
   orphans_.erase(connection);
@@ -162,9 +162,9 @@ Output Rendezvous::closed(ConnectionId connection, const std::string& why, doubl
 
 Output Rendezvous::check_silence(double now) {
   for (const Seat& seat :
-       groups_.silent_since(now - silent_heartbeats * settings_.heartbeat_seconds)) {
+       groups_.find_silent_since(now - silent_heartbeats * settings_.heartbeat_seconds)) {
     const Member silent = seat.group->members.at(seat.rank);
-    group_lost(*seat.group, seat.rank,
+    lose_group(*seat.group, seat.rank,
                fmt::format("has been silent for {:.1f} s", now - silent.last_heard), now);
     for (Outgoing& out : output_.messages)
       if (out.to == silent.connection) out.is_last = true;
@@ -172,7 +172,7 @@ Output Rendezvous::check_silence(double now) {
   return std::exchange(output_, {});
 }
 
-void Rendezvous::group_ended(const Group& group, double now) {
+void Rendezvous::end_group(const Group& group, double now) {
   log(fmt::format("group_ended group={}", group.name));
   std::vector<LinkId> over;
   for (const auto& [id, link] : links_) {
@@ -191,10 +191,10 @@ void Rendezvous::group_ended(const Group& group, double now) {
   for (auto& [id, stream] : streams_)
     if (stream.is_produced_by(group)) stream.producer_gone = stream.closed = true;
   std::erase_if(streams_, [](const auto& entry) { return entry.second.is_over(); });
-  forget(group.name, now);
+  remove_group(group.name, now);
 }
 
-void Rendezvous::group_lost(const Group& group, core::Rank rank, const std::string& why,
+void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::string& why,
                             double now) {
   const Member& lost = group.members.at(rank);
   const std::string text = fmt::format("rank {} of group '{}' on host {}, pid {}, {}", rank,
@@ -222,16 +222,16 @@ void Rendezvous::group_lost(const Group& group, core::Rank rank, const std::stri
   }
   for (const LinkId id : over) drop_link(id);
   std::erase_if(streams_, [&](const auto& entry) { return entry.second.is_produced_by(group); });
-  forget(group.name, now);
+  remove_group(group.name, now);
 }
 
-void Rendezvous::forget(std::string name, double now) {
+void Rendezvous::remove_group(std::string name, double now) {
   groups_.remove(name);
   std::erase_if(subscriptions_, [&](const Subscription& s) { return s.consumer == name; });
   for (WaitingHello& waiting : std::exchange(waiting_hellos_, {})) {
     waiting.call.now = now;
     try {
-      hello(waiting.call, waiting.hello);  // waits on if it is for another name
+      hello(waiting.call, waiting.hello);  // waits again if it is for another name
     } catch (const Error& error) {
       refuse(waiting.call, error);
     }

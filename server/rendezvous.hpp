@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The server's whole behaviour: groups register, streams are announced and matched, addresses go
-// across, losses are told. A pure state machine: events in, messages out; no sockets, no threads,
-// no clock. Time is an argument, in seconds since the server started.
+// The whole behaviour of the server: groups register, streams are announced and matched, addresses
+// are passed on, losses are reported. A pure state machine: events in, messages out; no sockets, no
+// threads, no clock. Time is an argument, in seconds since the server started.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -26,30 +26,31 @@ public:
     std::string listens_on;  ///< for status
     double heartbeat_seconds = 1;
   };
-  /// A rank that was silent for that many heartbeats is lost.
+  /// A rank that has been silent for so many heartbeats is lost.
   static constexpr int silent_heartbeats = 4;
 
   explicit Rendezvous(Settings settings) : settings_(std::move(settings)) {}
 
   /// A message has come. @pre it came out of proto::parse_to_server
   Output receive(ConnectionId from, const wire::ToServer& message, double now);
-  /// Bytes have come that are no whole message yet: the rank lives.
-  void heard(ConnectionId from, double now) { groups_.heard(from, now); }
+  /// Bytes of an incomplete message have come: the rank lives.
+  void record_heard(ConnectionId from, double now) { groups_.record_heard(from, now); }
   /// The connection is gone. A rank that has not said goodbye is lost, and its group with it.
   Output closed(ConnectionId connection, const std::string& why, double now);
-  /// Loses the ranks that were silent too long. To be called several times a heartbeat.
+  /// Removes the groups of ranks that have been silent for too long. Called several times a
+  /// heartbeat.
   Output check_silence(double now);
 
-  /// @param with_ranks  also the counters of every rank
+  /// @param with_ranks  adds the counters of every rank
   wire::Status status(double now, bool with_ranks = false) const;
-  /// True for the connections that said hello and belong to a group.
-  bool is_member(ConnectionId connection) { return groups_.seat(connection).has_value(); }
+  /// True for a connection that has said hello and belongs to a group.
+  bool is_member(ConnectionId connection) const { return groups_.has_seat(connection); }
 
 private:
   using LinkId = std::uint64_t;
   using StreamId = std::uint64_t;
 
-  /// A message that wants an answer.
+  /// A message that is to be answered.
   struct Call {
     ConnectionId from;
     std::uint64_t request;
@@ -60,10 +61,10 @@ private:
     StreamId stream;
     std::string consumer;
     std::string offer, why;
-    std::vector<proto::Field> fields;  // the consumer's
+    std::vector<proto::Field> fields;  // of the consumer
     Account consumed;
     bool is_answered = false;         // the producer has sent its addresses
-    std::set<core::Rank> finished{};  // the consumer's ranks that have closed it for themselves
+    std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
   };
   struct Stream {
     StreamId id;
@@ -73,8 +74,8 @@ private:
     int queue_depth;
     Account produced;
     std::set<LinkId> links;
-    bool closed = false;         // by its producer: what is left of it is the consumers'
-    bool producer_gone = false;  // in order
+    bool closed = false;         // by its producer; consumers may still read
+    bool producer_gone = false;  // after goodbye
     bool is_produced_by(const Group& group) const {
       return !producer_gone && producer == group.name;
     }
@@ -107,34 +108,35 @@ private:
 
   /// @throws core::Error refused if the connection belongs to no group
   Seat seat_of(const Call& call);
-  /// As seat_of, for what only rank 0 may say.
+  /// As seat_of, for messages that only rank 0 may send.
   Seat rank_0_of(const Call& call, std::string_view what);
-  /// As rank_0_of, for what needs all ranks from now on.
-  /// @throws core::Error peer_lost if one has said goodbye
+  /// As rank_0_of, for messages that need all ranks of the group from now on.
+  /// @throws core::Error peer_lost if a rank has said goodbye
   const Group& whole_group_of(const Call& call, std::string_view what);
-  /// nullptr if nobody offers it.
+  /// Null if no group offers it.
   Stream* open_stream(const std::string& name);
-  /// The link, if the group is one of its ends; nullptr if it was closed before.
-  /// @throws core::Error refused if it never was the group's
+  /// The link, if the group is one of its ends; null if it was closed before.
+  /// @throws core::Error refused if the group was never one of its ends
   Link* link_of(const Group& group, LinkId id);
 
-  /// The names of those that are announced.
+  /// The names of all announced streams.
   wire::Streams open_streams() const;
   /// Answers a subscription: Matched to both sides, or Refused.
   void match(const Subscription& subscription, Stream& stream);
-  /// What this rank has not closed yet, for a message; empty if it may leave in order.
-  std::string open_of(const Seat& seat) const;
-  /// nullptr if it has left.
+  /// What this rank has not closed yet, as text; empty if it may leave.
+  std::string describe_open(const Seat& seat) const;
+  /// Null if it has left.
   const Group* other_side(const Link& link, const Group& group);
-  /// @param is_lost  one rank of `by` gave up: its other ranks are told, too
+  /// @param is_lost  a rank of `by` has given up: its other ranks are told, too
   void tell_link_closed(const Link& link, const Group& by, const std::string& why,
                         bool is_lost = false);
-  /// And its stream with it, if that is over.
+  /// Removes the link, and its stream if that has ended.
   void drop_link(LinkId id);
-  void group_ended(const Group& group, double now);
-  void group_lost(const Group& group, core::Rank rank, const std::string& why, double now);
-  /// Forgets the group, its streams, links and subscriptions, and lets in who waited for its name.
-  void forget(std::string name, double now);
+  void end_group(const Group& group, double now);
+  void lose_group(const Group& group, core::Rank rank, const std::string& why, double now);
+  /// Removes the group, its streams, links and subscriptions, and lets in ranks that wait for its
+  /// name.
+  void remove_group(std::string name, double now);
 
   wire::ToClient& reply(const Call& call);
   void refuse(const Call& call, const core::Error& error);
@@ -147,8 +149,9 @@ private:
   std::map<StreamId, Stream> streams_;
   std::map<LinkId, Link> links_;
   std::vector<Subscription> subscriptions_;
-  std::vector<WaitingHello> waiting_hellos_;               // for a name whose holder is leaving
-  std::unordered_map<ConnectionId, std::string> orphans_;  // of lost groups: why
+  std::vector<WaitingHello> waiting_hellos_;  // for the name of a group that is leaving
+  std::unordered_map<ConnectionId, std::string>
+      orphans_;  // connections of lost groups, with the reason
   StreamId last_stream_ = 0;
   LinkId last_link_ = 0;
   Output output_;

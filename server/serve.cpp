@@ -16,7 +16,7 @@ namespace tremula::server {
 
 namespace {
 
-/// Exists while the server listens.
+/// The port file; exists while the server listens.
 class PortFile {
 public:
   PortFile(std::filesystem::path path, transport::HostPort address)
@@ -28,7 +28,7 @@ public:
       // Another server may have taken the file over.
       if (transport::read_port_file(path_) == address_) std::filesystem::remove(path_);
     } catch (const std::exception&) {
-      // It is gone or somebody else's: nothing of ours is left.
+      // It is gone or belongs to another server: there is nothing to remove.
     }
   }
   PortFile(const PortFile&) = delete;
@@ -39,12 +39,12 @@ private:
   transport::HostPort address_;
 };
 
-/// One connection takes one file.
+/// Raises the limit of open files: every connection takes one.
 void raise_open_file_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);  // where it fails, the old limit holds
+  ::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, the old limit stays
 }
 
 }  // namespace

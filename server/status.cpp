@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rendezvous: the facts for `tremula status`.
+// The part of Rendezvous for `tremula status`.
 #include "server/rendezvous.hpp"
 
 namespace tremula::server {

@@ -9,18 +9,18 @@
 
 namespace tremula::transport {
 
-/// The ranks of one application, able to tell each other a few bytes. For set-up and agreement
-/// only, never for the data of a step. All calls are collective: every rank makes the same calls in
+/// The ranks of one job, which can exchange a few bytes. For set-up and agreement only, never for
+/// the data of a step. All calls are collective: every rank makes the same calls in
 /// the same order.
 class Group {
 public:
   virtual ~Group() = default;
   virtual core::Rank rank() const noexcept = 0;
   virtual core::Rank size() const noexcept = 0;
-  /// Everybody gets what rank 0 passed; what the others pass is ignored.
-  /// @throws core::Error timed_out naming who waits since when
+  /// Every rank gets the bytes of rank 0; those of the others are ignored.
+  /// @throws core::Error timed_out naming the ranks that are missing and since when
   virtual core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) = 0;
-  /// Everybody gets what everybody passed. Shape of the result: [rank].
+  /// Every rank gets the bytes of every rank. Shape of the result: [rank].
   virtual std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) = 0;
 
   /// @param check  called every 20 ms or so while a call waits; what it throws ends the wait, after

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How bytes get from one process to another. Knows peers and bytes; knows nothing of arrays, plans
-// or protobuf. README.md in this folder is the guide for who writes the next backend.
+// or protobuf. README.md in this folder tells how to write another backend.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -25,16 +25,16 @@ using core::Bytes, core::BytesView, core::Deadline, core::Rank;
 using Tag = std::uint64_t;
 
 /// Where a rank's endpoint can be reached. Opaque to all but the backend that made it; travels
-/// through the rendezvous. At most 4096 bytes. May be empty (mpi: only rank 0 of the accepting side
-/// has one).
+/// through the rendezvous. At most 4096 bytes. May be empty (mpi: on all ranks but rank 0 of the
+/// accepting side).
 using Address = Bytes;
 
 /// What a backend keeps of one operation in flight.
 class Operation {
 public:
   virtual ~Operation() = default;
-  /// Makes progress; the number of bytes moved if the operation has finished, else empty. Never
-  /// blocks.
+  /// Makes progress. Returns the number of bytes moved if the operation has finished, else nothing.
+  /// Never blocks.
   /// @throws core::Error transport if it failed, peer_lost if the peer is known to be gone
   virtual std::optional<std::size_t> test() = 0;
   /// Gives the operation up: returns only when the backend will not touch the bytes any more,
@@ -47,8 +47,8 @@ public:
 };
 
 /// An operation in flight. Move-only; owns nothing of the caller's memory: the caller keeps the
-/// bytes alive until test() said true or the request is destroyed. Destroying an unfinished request
-/// cancels it. Must not outlive its endpoint.
+/// bytes alive until test() has returned true or the request is destroyed. Destroying an unfinished
+/// request cancels it. Must not outlive its endpoint.
 class Request {
 public:
   Request() = default;  ///< a finished one
@@ -99,8 +99,8 @@ private:
 /// What a peer needs to read a memory region. Opaque to all but the backend.
 using RegionKey = std::array<std::uint64_t, 2>;
 
-/// Memory of this rank that its backend knows, for as long as this is kept. Should end before its
-/// endpoint; is of no use afterwards.
+/// Memory of this rank that its backend knows, for as long as this object is kept. Should end
+/// before its endpoint; is of no use afterwards.
 class MemoryRegion {
 public:
   explicit MemoryRegion(const RegionKey& key) : key_(key) {}
@@ -112,7 +112,7 @@ private:
   RegionKey key_;
 };
 
-/// Who uses a memory region: this rank's own operations, or peers that read it, too.
+/// What a memory region is for: operations of this rank alone, or also reads by peers.
 enum class Access { own, peers_read };
 
 /// Which side of a link this group is. The producer accepts, the consumer connects.
@@ -128,7 +128,7 @@ class Endpoint {
 public:
   virtual ~Endpoint() = default;
 
-  /// Where the other side's ranks reach this endpoint.
+  /// Where ranks of the other side reach this endpoint.
   virtual Address address() const = 0;
   /// Makes every rank of the other group reachable. Called once, on every rank of both groups,
   /// before any send or receive; may be collective over both groups. Blocks until then.
@@ -136,42 +136,42 @@ public:
   /// @throws core::Error timed_out, transport
   virtual void connect(std::span<const Address> peers, Deadline deadline) = 0;
 
-  /// Starts to send `bytes` to `peer`. Never blocks. Finished = the bytes may be changed; it does
-  /// not mean that the peer has them: closing this endpoint before the peer has answered may lose
-  /// them.
+  /// Starts to send `bytes` to `peer`. Never blocks. A finished send means that the bytes may be
+  /// changed, not that the peer has them: closing this endpoint before the peer has answered may
+  /// lose them.
   /// @throws core::Error transport
   virtual Request send(Rank peer, Tag tag, BytesView bytes) = 0;
   /// Starts to receive a message of at most `bytes.size()` bytes from `peer`. A longer one ends in
   /// Errc::transport naming the length posted; of a shorter one Request::bytes tells the length.
   /// Never blocks.
   virtual Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) = 0;
-  /// Makes memory known to the backend. Null if that is of no use to it: always, where peers cannot
-  /// read each other's memory (RMA), for Access::peers_read. May take as long as a page fault for
-  /// each page: keep the region if the memory is used again, but no longer than the memory.
+  /// Makes memory known to the backend. Returns null if that is of no use to the backend: for
+  /// Access::peers_read always where peers cannot read each other's memory (RMA). May take as long
+  /// as a page fault for each page: keep the region if the memory is used again, but no longer than
+  /// the memory.
   /// @pre connected
-  /// @throws core::Error transport if the backend refuses, e.g. for want of memory that may be
-  /// locked
+  /// @throws core::Error transport if the backend refuses, e.g. because too much memory is locked
   virtual std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte>, Access) {
     return nullptr;
   }
-  /// Starts to read from a region of `peer`, `offset` bytes from its beginning, while the peer
-  /// makes progress. Never blocks. If the region ends before, this ends in an error, and may cost
-  /// the link.
+  /// Starts to read from a region of `peer`, `offset` bytes from its beginning; the bytes move
+  /// while the peer makes progress. Never blocks. If the region ends before, the read ends in an
+  /// error, and the link may be lost.
   /// @param region  of a region with Access::peers_read
   /// @pre the backend gives such regions
   virtual Request read(Rank peer, const RegionKey& region, std::size_t offset,
                        std::span<std::byte> bytes);
-  /// Bytes that make a read worth it: what is shorter had better be packed with other and sent.
+  /// Bytes from which on a read is worth its cost: shorter runs are better packed and sent.
   virtual std::size_t shortest_read() const noexcept { return std::size_t{16} << 10; }
-  /// Gives up everything in flight, also what peers read at this moment: they get an error. The
-  /// endpoint is of no use afterwards.
+  /// Gives up everything in flight, also what peers are reading: they get an error. The endpoint is
+  /// of no use afterwards.
   virtual void give_up() noexcept {}
-  /// Lets operations in flight proceed; call often while waiting for anything.
+  /// Moves operations in flight forward; call often while waiting for anything.
   virtual void progress() = 0;
   /// True if what is under way with `peer` moves only inside calls of this rank, however short it is
   /// (rendezvous of a large message included). @pre connected
   virtual bool needs_calls(Rank) const noexcept { return true; }
-  /// True if this process and `peer`'s can map each other's memory (local/shared_memory.hpp).
+  /// True if this process and that of `peer` can map each other's memory (local/shared_memory.hpp).
   /// @pre connected
   virtual bool is_near(Rank) const noexcept { return false; }
   /// True if `peer`'s process is known to have ended: it touches no memory any more. @pre is_near

@@ -16,24 +16,24 @@ using core::Errc, core::Error, core::Rank;
 
 namespace {
 
-/// "NAME=ADDRESS,NAME=ADDRESS", the producers' first.
-void read_places(const std::string& text, BenchOptions& options) {
+/// "NAME=ADDRESS,NAME=ADDRESS", that of the producers first.
+void read_sites(const std::string& text, BenchOptions& options) {
   if (text.empty()) return;
   const auto comma = text.find(',');
-  const auto place = [&](const std::string& part) {
+  const auto site = [&](const std::string& part) {
     const auto sign = part.find('=');
     if (comma == std::string::npos || sign == std::string::npos)
       throw Error(
           Errc::invalid_argument,
           fmt::format("--namespaces: expected NAME=ADDRESS,NAME=ADDRESS, found '{}'", text));
-    return BenchOptions::Place{part.substr(0, sign), part.substr(sign + 1)};
+    return BenchOptions::Site{part.substr(0, sign), part.substr(sign + 1)};
   };
-  options.producer_place = place(text.substr(0, comma));
-  options.consumer_place = place(comma == std::string::npos ? "" : text.substr(comma + 1));
+  options.producer_site = site(text.substr(0, comma));
+  options.consumer_site = site(comma == std::string::npos ? "" : text.substr(comma + 1));
 }
 
 struct Texts {
-  std::string from, to, type = "f64", allocate = "nobody", places;
+  std::string from, to, type = "f64", allocate = "nobody", sites;
   std::string folder, side;  // of a rank that mpirun has started
   bool is_json = false;
 };
@@ -50,7 +50,7 @@ void run(BenchOptions options, const Texts& texts) {
   options.type = *type;
   options.allocates_producers = texts.allocate == "producers" || texts.allocate == "both";
   options.allocates_consumers = texts.allocate == "consumers" || texts.allocate == "both";
-  read_places(texts.places, options);
+  read_sites(texts.sites, options);
   if (options.producers == 0) options.producers = rank_count(options.from);
   if (options.consumers == 0) options.consumers = rank_count(options.to);
   validate_for_group(options.from, options.producers);
@@ -88,13 +88,14 @@ void add_bench(CLI::App& app) {
   command.add_option("--ofi-provider", options->ofi_provider,
                      "libfabric provider, e.g. \"tcp;ofi_rxm\" (default: the best)");
   command.add_option(
-      "--namespaces", texts->places,
+      "--namespaces", texts->sites,
       "NAME=ADDRESS,NAME=ADDRESS: network namespaces in which producers and consumers "
       "live, and what they listen on (default: here)");
   command
-      .add_option("--allocate", texts->allocate,
-                  "Who takes its arrays from tremula_allocate: nobody, producers, consumers, both "
-                  "(default nobody)")
+      .add_option(
+          "--allocate", texts->allocate,
+          "Jobs whose arrays come from tremula_allocate: nobody, producers, consumers, both "
+          "(default nobody)")
       ->check(CLI::IsMember({"nobody", "producers", "consumers", "both"}));
   command.add_flag("--async", options->is_async, "put_async instead of put");
   command.add_flag("--compute", options->computes,
@@ -102,7 +103,7 @@ void add_bench(CLI::App& app) {
   command.add_option("--timeout", options->timeout, "Seconds for every wait (default 60)")
       ->check(CLI::Range(1.0, 86400.0));
   command.add_flag("--json", texts->is_json, "Print JSON");
-  command.add_option("--folder", texts->folder)->group("");  // hidden: for the ranks of mpirun
+  command.add_option("--folder", texts->folder)->group("");  // hidden: for ranks that mpirun starts
   command.add_option("--side", texts->side)->group("");
   command.footer(
       "Each step is measured alone: from the first rank's begin_step to the last consumer's "

@@ -17,7 +17,7 @@ namespace tremula::cli {
 using core::Errc, core::Error;
 
 namespace {
-std::size_t bytes_of(std::size_t ranks) { return 4096 + ranks * sizeof(BenchSlot); }
+std::size_t bytes_of(std::size_t ranks) { return 4096 + ranks * sizeof(RankReport); }
 }  // namespace
 
 BenchArea::BenchArea(const std::filesystem::path& file, std::size_t ranks) : ranks_(ranks) {
@@ -31,7 +31,7 @@ BenchArea::BenchArea(const std::filesystem::path& file, std::size_t ranks) : ran
     throw Error(Errc::internal, fmt::format("expected to share the {} bytes of {}, found: {}",
                                             bytes_of(ranks), file.string(), std::strerror(why)));
   head_ = static_cast<Head*>(memory);
-  slots_ = reinterpret_cast<BenchSlot*>(static_cast<std::byte*>(memory) + 4096);
+  reports_ = reinterpret_cast<RankReport*>(static_cast<std::byte*>(memory) + 4096);
 }
 
 BenchArea::~BenchArea() { munmap(head_, bytes_of(ranks_)); }
@@ -54,14 +54,14 @@ void BenchArea::meet(core::Deadline deadline, const std::function<void()>& pause
 
 void BenchArea::fail(std::size_t rank, const std::string& why) noexcept {
   std::size_t nobody = 0;
-  const std::size_t bytes = std::min(why.size(), sizeof(BenchSlot::error) - 1);
-  std::memcpy(slots_[rank].error, why.data(), bytes);
+  const std::size_t bytes = std::min(why.size(), sizeof(RankReport::error) - 1);
+  std::memcpy(reports_[rank].error, why.data(), bytes);
   head_->failed.compare_exchange_strong(nobody, rank + 1);
 }
 
 std::string BenchArea::error() const {
   const std::size_t failed = head_->failed.load();
-  return failed == 0 ? "" : slots_[failed - 1].error;
+  return failed == 0 ? "" : reports_[failed - 1].error;
 }
 
 }  // namespace tremula::cli

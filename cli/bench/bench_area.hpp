@@ -14,38 +14,37 @@
 
 namespace tremula::cli {
 
-/// What one rank tells the process that has started it. Lives in shared memory: no pointers.
-struct BenchSlot {
+/// What one rank reports to the process that has started it. Lives in shared memory: no pointers.
+struct RankReport {
   double began = 0, ended = 0;  ///< of the last thing measured; seconds of the machine's clock
   double latency = 0;           ///< seconds one way, of rank 0 of the producers
   std::uint64_t bytes = 0;      ///< payload of all steps measured
   std::uint64_t copied_bytes = 0;
-  double lost_share = 0;  ///< of its time, what a computing producer spends in the stream
-  std::array<double, 400> moments{};  ///< of serial steps: begun by a producer, ended by a consumer
-  bool is_finished = false;
+  double lost_share = 0;  ///< part of its time that a computing producer spends in the stream
+  std::array<double, 400> moments{};  ///< of serial steps: begin on a producer, end on a consumer
   char transport[64] = {};
   char error[1024] = {};
   std::byte address[4096] = {};  ///< of the endpoint for raw bandwidth
   std::size_t address_bytes = 0;
 };
 
-/// A file that all of them map. Zeroes are a new one, so that it does not matter who comes first.
+/// A file that all of them map. Zeroes are a new area, so that any process may be the first.
 class BenchArea {
 public:
-  /// @param ranks  the process that starts them comes to every meeting, too
+  /// @param ranks  without the process that starts them, which comes to every meeting, too
   BenchArea(const std::filesystem::path& file, std::size_t ranks);
   ~BenchArea();
   BenchArea(const BenchArea&) = delete;
 
-  std::span<BenchSlot> slots() noexcept { return {slots_, ranks_}; }
-  /// Waits until every rank and their parent have come.
-  /// @param pause  called again and again while it waits; what it throws ends the wait
+  std::span<RankReport> reports() noexcept { return {reports_, ranks_}; }
+  /// Waits until every rank and the process that has started them have come.
+  /// @param pause  called repeatedly while it waits; what it throws ends the wait
   /// @throws core::Error cancelled if one has failed, timed_out naming how many are missing
   void meet(core::Deadline deadline, const std::function<void()>& pause);
-  /// Nobody waits any more. The first error is the one that counts.
+  /// Ends all meetings. Only the first error is kept.
   void fail(std::size_t rank, const std::string& why) noexcept;
-  /// What a producer that computes takes for a step, in seconds: set by the parent before the
-  /// meeting after the last step measured.
+  /// Seconds that a computing producer takes for a step: set by the process that has started the
+  /// ranks, before the meeting that follows the last step measured.
   void set_pace(double seconds) { head_->pace = seconds; }
   double pace() const { return head_->pace; }
   /// The error that came first; empty if there is none.
@@ -59,7 +58,7 @@ private:
     std::atomic<std::size_t> failed{0};  ///< 1 + the rank that failed first
   };
   Head* head_ = nullptr;
-  BenchSlot* slots_ = nullptr;
+  RankReport* reports_ = nullptr;
   std::size_t ranks_ = 0;
 };
 

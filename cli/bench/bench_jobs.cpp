@@ -19,9 +19,9 @@ namespace tremula::cli {
 
 using core::Deadline, core::Errc, core::Error, core::Rank;
 
-void enter(const BenchOptions::Place& place) {
-  if (place.network_namespace.empty()) return;
-  const auto file = "/run/netns/" + place.network_namespace;
+void enter(const BenchOptions::Site& site) {
+  if (site.network_namespace.empty()) return;
+  const auto file = "/run/netns/" + site.network_namespace;
   const int handle = open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (handle < 0 || setns(handle, CLONE_NEWNET) != 0)
     throw Error(Errc::invalid_argument,
@@ -34,9 +34,10 @@ void await_line(const std::filesystem::path& file, const std::string& service, C
   constexpr double seconds = 20;
   const auto deadline = Deadline::after(seconds);
   std::string line;
-  while (!std::getline(std::ifstream(file), line).good()) {  // good: the line's end is there, too
+  while (
+      !std::getline(std::ifstream(file), line).good()) {  // good: the end of the line is there, too
     expect_no_signal();
-    services.still_running();
+    services.count_running();
     if (deadline.expired())
       throw Error(Errc::timed_out,
                   fmt::format("expected {} to come up within {} s", service, seconds));
@@ -45,14 +46,14 @@ void await_line(const std::filesystem::path& file, const std::string& service, C
 }
 
 void start_server(const BenchOptions& options, const BenchFiles& files, Children& services) {
-  const BenchOptions::Place& place = options.producer_place;
+  const BenchOptions::Site& site = options.producer_site;
   services.start(
       "the server",
       [&] {
-        enter(place);
-        become({own_program(), "serve", "--bind",
-                place.address.empty() ? "127.0.0.1" : place.address, "--port", "0", "--port-file",
-                files.port(), "--log", "warn", "--heartbeat", "30"});  // this command sees who dies
+        enter(site);
+        become({own_program(), "serve", "--bind", site.address.empty() ? "127.0.0.1" : site.address,
+                "--port", "0", "--port-file", files.port(), "--log", "warn", "--heartbeat",
+                "30"});  // this command notices ranks that die
       },
       files.folder / "server.out");
   await_line(files.port(), "the server", services);
@@ -64,7 +65,7 @@ void start_ranks(const BenchOptions& options, BenchArea& area, Children& ranks) 
     for (Rank rank = 0; rank < size; ++rank)
       ranks.start(fmt::format("{} {}", is_producer ? "producer" : "consumer", rank), [&] {
         const auto join = [&](const std::string& group, const client::SessionConfig& config) {
-          enter(is_producer ? options.producer_place : options.consumer_place);
+          enter(is_producer ? options.producer_site : options.consumer_site);
           return client::Session::open(group, rank, size, config);
         };
         if (!run_bench_rank(options, area, is_producer, rank, join)) _exit(1);

@@ -24,7 +24,7 @@ namespace {
 
 constexpr double set_up_seconds = 60;
 
-/// Of this process, the program's name included.
+/// The command line of this process, with the name of the program.
 std::vector<std::string> own_command_line() {
   std::ifstream file("/proc/self/cmdline");
   std::vector<std::string> words;
@@ -43,19 +43,19 @@ void expect_program(const std::string& name) {
                           name));
 }
 
-/// For a child: what programs of Open MPI find in their environment.
-void prepare(const BenchOptions::Place& place, const std::filesystem::path& scratch) {
-  enter(place);
+/// For a child: sets the environment that programs of Open MPI need.
+void prepare(const BenchOptions::Site& site, const std::filesystem::path& scratch) {
+  enter(site);
   const auto set = [](const char* name, const std::string& value) {
     setenv(name, value.c_str(), 1);
   };
-  if (place.network_namespace.empty()) {  // else it finds the one way out itself
+  if (site.network_namespace.empty()) {  // in a namespace Open MPI finds the only interface itself
     set("OMPI_MCA_oob_tcp_if_include", "lo");
     set("OMPI_MCA_btl_tcp_if_include", "lo");
   }
   set("OMPI_MCA_orte_tmpdir_base", scratch);
   set("OMPI_MCA_mpi_yield_when_idle", "1");
-  set("OMPI_ALLOW_RUN_AS_ROOT", "1");  // what it runs is known
+  set("OMPI_ALLOW_RUN_AS_ROOT", "1");  // it runs this program only
   set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
 }
 
@@ -66,18 +66,18 @@ void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Childr
   for (const char* program : {"ompi-server", TREMULA_MPIRUN}) expect_program(program);
   const auto uri = files.folder / "ompi-server.uri";
   const auto start = [&](Children& children, const std::string& name,
-                         const BenchOptions::Place& place, std::vector<std::string> command) {
-    const auto scratch = files.folder / name;  // two that share one may fail to make it
+                         const BenchOptions::Site& site, std::vector<std::string> command) {
+    const auto scratch = files.folder / name;  // of its own: two that share one may fail to make it
     std::filesystem::create_directory(scratch);
     children.start(
         name,
         [&] {
-          prepare(place, scratch);
+          prepare(site, scratch);
           become(std::move(command));
         },
         files.folder / (name + ".out"));
   };
-  const auto start_job = [&](const std::string& side, Rank size, const BenchOptions::Place& place) {
+  const auto start_job = [&](const std::string& side, Rank size, const BenchOptions::Site& site) {
     std::vector<std::string> command{TREMULA_MPIRUN,
                                      "--ompi-server",
                                      "file:" + uri.string(),
@@ -90,13 +90,13 @@ void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Childr
     rank[0] = own_program();
     rank.insert(rank.end(), {"--folder", files.folder, "--side", side});
     command.insert(command.end(), rank.begin(), rank.end());
-    start(ranks, "mpirun-" + side, place, std::move(command));
+    start(ranks, "mpirun-" + side, site, std::move(command));
   };
-  start(services, "ompi-server", options.producer_place,
+  start(services, "ompi-server", options.producer_site,
         {"ompi-server", "--no-daemonize", "--report-uri", uri});
   await_line(uri, "ompi-server", services);
-  start_job("producer", options.producers, options.producer_place);
-  start_job("consumer", options.consumers, options.consumer_place);
+  start_job("producer", options.producers, options.producer_site);
+  start_job("consumer", options.consumers, options.consumer_site);
 }
 
 void run_mpi_rank(BenchOptions options, const BenchFiles& files, bool is_producer) {
@@ -114,7 +114,7 @@ void run_mpi_rank(BenchOptions options, const BenchFiles& files, bool is_produce
       transports.push_back(std::move(transport));
       return client::Session::open(group, std::move(channel), std::move(transports), config);
     };
-    // One that fails does not wait for the others: mpirun ends them.
+    // A rank that fails does not wait for the others: mpirun ends them.
     if (!run_bench_rank(options, area, is_producer, rank, join)) _exit(1);
   }
   _exit(0);

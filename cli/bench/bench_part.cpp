@@ -14,7 +14,7 @@ using core::Index;
 
 namespace {
 
-/// What the element with that global number holds in that step: its bytes are those of these words.
+/// The words whose bytes an element with that global number holds in that step.
 std::array<std::uint64_t, 2> words_of(std::uint64_t number, std::uint64_t step) {
   std::uint64_t word = (number + 1) * 0x9E3779B97F4A7C15u ^ step * 0xD1B54A32D192ED03u;
   word ^= word >> 29;

@@ -12,10 +12,10 @@
 
 namespace tremula::cli {
 
-/// A rank's part of an array in which every element tells its global number and its step.
+/// The part of one rank of an array in which every element holds its global number and its step.
 class BenchPart {
 public:
-  /// @param is_allocated  in memory that peers can map
+  /// @param is_allocated  puts it in memory that peers can map
   BenchPart(const index_calc::Layout& layout, core::Rank rank, std::size_t element_bytes,
             bool is_allocated);
   ~BenchPart();
@@ -35,7 +35,7 @@ private:
   core::Buffer own_;
   std::byte* allocated_ = nullptr;
   std::span<std::byte> bytes_;
-  /// Row-major number of what a local index stands for; shape: [dimension][local index].
+  /// Contribution of a local index to the row-major number; shape: [dimension][local index].
   std::array<std::vector<core::Index>, index_calc::max_dimensions> numbers_;
 };
 

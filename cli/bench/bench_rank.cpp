@@ -26,7 +26,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Spinning processes would otherwise share a core by chance.
+/// Without this, spinning processes may share a core by chance.
 void bind_to_core(std::size_t number) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -48,8 +48,8 @@ public:
         area_(area),
         is_producer_(is_producer),
         rank_(rank),
-        slot_(
-            area.slots()[static_cast<std::size_t>(is_producer ? rank : options.producers + rank)]),
+        report_(area.reports()[static_cast<std::size_t>(is_producer ? rank
+                                                                    : options.producers + rank)]),
         part_(is_producer ? options.from : options.to, rank, core::element_bytes(options.type),
               is_producer ? options.allocates_producers : options.allocates_consumers) {}
 
@@ -58,7 +58,7 @@ public:
     config.server = options_.server;
     config.transport = options_.transport;
     config.ofi_provider = options_.ofi_provider;
-    config.ofi_bind = (is_producer_ ? options_.producer_place : options_.consumer_place).address;
+    config.ofi_bind = (is_producer_ ? options_.producer_site : options_.consumer_site).address;
     config.timeout = config.step_timeout = options_.timeout;
     const auto session = join(is_producer_ ? "producer" : "consumer", config);
     rest();  // until all have started
@@ -68,7 +68,6 @@ public:
       consume(*session);
     measure_memcpy();
     measure_transport(*session);
-    slot_.is_finished = true;
   }
 
 private:
@@ -76,7 +75,7 @@ private:
   void meet() {
     area_.meet(Deadline::after(patience_of(options_)), [] { sched_yield(); });
   }
-  /// A meeting that is not timed takes no core from those who are still measured.
+  /// A meeting that is not timed: it takes no core from ranks that are still being measured.
   void rest() {
     area_.meet(Deadline::after(patience_of(options_)),
                [] { std::this_thread::sleep_for(std::chrono::microseconds(100)); });
@@ -85,18 +84,18 @@ private:
     return {
         .name = "f", .type = options_.type, .layout = is_producer_ ? options_.from : options_.to};
   }
-  /// Measures `work` between two meetings: all begin together, and none goes on before the slots
-  /// are read.
-  /// @param after  what is not timed: lets a peer finish
+  /// Measures `work` between two meetings: all ranks begin together, and none goes on before the
+  /// reports have been read.
+  /// @param after  not timed: lets a peer finish
   template <class Work, class After>
   void measure(Work&& work, After&& after) {
     meet();
-    slot_.began = now();
+    report_.began = now();
     work();
-    slot_.ended = now();
+    report_.ended = now();
     after();
     rest();
-    rest();  // the slots have been read
+    rest();  // the reports have been read
   }
   template <class Work>
   void measure(Work&& work) {
@@ -105,9 +104,9 @@ private:
   template <class Stream>
   void remember(Stream& stream) {
     const auto s = stream.statistics();
-    slot_.bytes = s.traffic.bytes;
-    slot_.copied_bytes = s.traffic.copied_bytes;
-    s.transport.copy(slot_.transport, sizeof slot_.transport - 1);
+    report_.bytes = s.traffic.bytes;
+    report_.copied_bytes = s.traffic.copied_bytes;
+    s.transport.copy(report_.transport, sizeof report_.transport - 1);
   }
 
   void hand_over(client::OutStream& out, int field, BenchPart& part) {
@@ -127,15 +126,15 @@ private:
     for (; step < lockstep_steps(); ++step) {
       part_.fill(step);
       measure([&] { hand_over(out, number, part_); },
-              [&] { out.wait_taken(step); });  // this rank gives the way that it calls progress
+              [&] { out.wait_taken(step); });  // makes progress until the step is taken
     }
     remember(out);
     for (int i = 0; options_.is_serial && i < serial_steps; ++i, ++step) {
       part_.fill(step);
-      const double rested = now() + 20e-6;  // the consumer has verified and waits again
+      const double rested = now() + 20e-6;  // by then the consumer has verified the step and waits
       while (now() < rested) {
       }
-      slot_.moments[static_cast<std::size_t>(i)] = now();
+      report_.moments[static_cast<std::size_t>(i)] = now();
       hand_over(out, number, part_);
       out.wait_taken(step);
     }
@@ -158,7 +157,7 @@ private:
         inside += now() - calls;
       }
       all += now();
-      slot_.lost_share = inside / all;
+      report_.lost_share = inside / all;
       out.wait_taken(step - 1);
     }
     out.close();
@@ -179,7 +178,7 @@ private:
     remember(in);
     for (int i = 0; options_.is_serial && i < serial_steps; ++i, ++step) {
       take();
-      slot_.moments[static_cast<std::size_t>(i)] = now();
+      report_.moments[static_cast<std::size_t>(i)] = now();
       part_.verify(step);
     }
     for (int i = 0; options_.computes && i < computing_steps; ++i, ++step) take();
@@ -194,7 +193,7 @@ private:
   Index step_bytes() const {
     return index_calc::bytes_of(options_.from, core::element_bytes(options_.type));
   }
-  /// As many processes copy at once as the larger side has; together they copy the bytes of a step.
+  /// Copies the bytes of a step by as many processes at once as the larger side has.
   void measure_memcpy() {
     const Rank copying = std::max(options_.producers, options_.consumers);
     const bool copies = side_size() == copying && (is_producer_ || options_.producers != copying);
@@ -207,27 +206,27 @@ private:
       });
   }
 
-  /// Pairs of ranks send the bytes of a step over endpoints of the same transport.
+  /// Sends the bytes of a step between pairs of ranks, over endpoints of the same transport.
   void measure_transport(client::Session& session) {
     constexpr transport::Tag tag = 7;
     const Rank pairs = std::min(options_.producers, options_.consumers);
-    const std::string name = slot_.transport;
+    const std::string name = report_.transport;
     std::unique_ptr<transport::Endpoint> endpoint;
     const auto side = is_producer_ ? transport::Side::producer : transport::Side::consumer;
-    for (const bool is_whole : {true, false})  // the offer, without the host that it may end at
+    for (const bool is_whole : {true, false})  // the offer with or without the host in it
       for (const auto& offer : session.offers())
         if (endpoint == nullptr &&
             (is_whole ? offer.offer() == name : offer.offer().starts_with(name + "@")))
           endpoint = session.open_endpoint(offer.offer(), side);
     const auto address = endpoint->address();
-    std::ranges::copy(address, slot_.address);  // perhaps none
-    slot_.address_bytes = address.size();
+    std::ranges::copy(address, report_.address);  // may be empty
+    report_.address_bytes = address.size();
     meet();
     std::vector<transport::Address> others;
     const Rank first = is_producer_ ? options_.producers : 0;
     for (Rank r = 0; r < (is_producer_ ? options_.consumers : options_.producers); ++r) {
-      const BenchSlot& slot = area_.slots()[static_cast<std::size_t>(first + r)];
-      others.emplace_back(slot.address, slot.address + slot.address_bytes);
+      const RankReport& report = area_.reports()[static_cast<std::size_t>(first + r)];
+      others.emplace_back(report.address, report.address + report.address_bytes);
     }
     endpoint->connect(others, Deadline::after(options_.timeout));
     const auto wait = [&](transport::Request request) {
@@ -256,7 +255,7 @@ private:
       for (int turn = 0; turn < turns; ++turn)
         for (const bool goes : {is_producer_, !is_producer_})
           wait(goes ? endpoint->send(0, tag, word) : endpoint->receive(0, tag, word));
-      slot_.latency = (now() - began) / (2 * turns);
+      report_.latency = (now() - began) / (2 * turns);
     });
   }
 
@@ -264,7 +263,7 @@ private:
   BenchArea& area_;
   bool is_producer_;
   Rank rank_;
-  BenchSlot& slot_;
+  RankReport& report_;
   BenchPart part_;
 };
 

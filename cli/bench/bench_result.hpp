@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `tremula bench` has measured, and how it tells.
+// The results of `tremula bench`, and how they are printed.
 #include <string>
 
 #include "cli/bench/bench_rank.hpp"
@@ -17,8 +17,8 @@ struct BenchResult {
 };
 
 /// Starts a server and two jobs on this host, and reads what they measure. Leaves nothing behind,
-/// also when SIGINT or SIGTERM comes: the process then ends by that signal.
-/// @throws core::Error with what the first rank or service has to say that fails
+/// also after SIGINT or SIGTERM: the process then ends by that signal.
+/// @throws core::Error with the text of the first rank or service that fails
 BenchResult run_bench(BenchOptions options);
 
 std::string bench_json(const BenchOptions& options, const BenchResult& r);

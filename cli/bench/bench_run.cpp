@@ -23,9 +23,9 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// From the first rank's begin to the last one's end, for each of `rounds` measurements.
+/// Seconds from the first begin to the last end of all ranks, for each of `rounds` measurements.
 /// @param meet  meets the ranks of the area
-/// @param sets_pace  the seconds so far become the pace of the area before the last round ends
+/// @param sets_pace  sets the pace of the area to the median so far before each round ends
 template <class Meet>
 std::vector<double> read(BenchArea& area, int rounds, Meet& meet, bool sets_pace = false) {
   std::vector<double> seconds;
@@ -33,9 +33,9 @@ std::vector<double> read(BenchArea& area, int rounds, Meet& meet, bool sets_pace
     meet();
     meet();
     if (sets_pace && !seconds.empty()) area.set_pace(median(seconds));
-    const auto slots = area.slots();
-    const double began = std::ranges::min_element(slots, {}, &BenchSlot::began)->began;
-    const double ended = std::ranges::max_element(slots, {}, &BenchSlot::ended)->ended;
+    const auto reports = area.reports();
+    const double began = std::ranges::min_element(reports, {}, &RankReport::began)->began;
+    const double ended = std::ranges::max_element(reports, {}, &RankReport::ended)->ended;
     meet();
     seconds.push_back(ended - began);
   }
@@ -52,8 +52,8 @@ BenchResult run_bench(BenchOptions options) {
   Children services, ranks;
   const auto look_after = [&] {
     expect_no_signal();
-    services.still_running();
-    return ranks.still_running();
+    services.count_running();
+    return ranks.count_running();
   };
   auto meet = [&, naps = 0]() mutable {
     area.meet(Deadline::after(patience_of(options)), [&] {  // takes no core from the ranks
@@ -89,26 +89,26 @@ BenchResult run_bench(BenchOptions options) {
     throw Error(error.code(), "bench: " + (why.empty() ? error.what() : why));
   }
   if (options.is_serial) {
-    const auto all = area.slots();
+    const auto all = area.reports();
     const auto producers = all.first(static_cast<std::size_t>(options.producers)),
                consumers = all.subspan(producers.size());
     std::vector<double> seconds;
     for (std::size_t i = 0; i < serial_steps; ++i) {
-      const auto moment = [i](const BenchSlot& slot) { return slot.moments[i]; };
+      const auto moment = [i](const RankReport& report) { return report.moments[i]; };
       seconds.push_back(std::ranges::max(consumers | std::views::transform(moment)) -
                         std::ranges::min(producers | std::views::transform(moment)));
     }
     result.serial_seconds = median(std::move(seconds));
   }
   std::uint64_t bytes = 0, copied = 0;
-  for (const BenchSlot& slot : area.slots()) {
-    bytes += slot.bytes;
-    copied += slot.copied_bytes;
-    result.lost_share = std::max(result.lost_share, slot.lost_share);
+  for (const RankReport& report : area.reports()) {
+    bytes += report.bytes;
+    copied += report.copied_bytes;
+    result.lost_share = std::max(result.lost_share, report.lost_share);
   }
   result.copies_per_byte = 2 * static_cast<double>(copied) / static_cast<double>(bytes);
-  result.transport = area.slots()[0].transport;
-  result.latency = area.slots()[0].latency;
+  result.transport = area.reports()[0].transport;
+  result.latency = area.reports()[0].latency;
   return result;
 }
 

@@ -54,7 +54,7 @@ HeldSignals::HeldSignals() {
 HeldSignals::~HeldSignals() {
   sigset_t pending;
   sigpending(&pending);
-  for (const int number : {SIGINT, SIGTERM})  // libraries of libfabric's handle them, too
+  for (const int number : {SIGINT, SIGTERM})  // libraries that libfabric loads handle them, too
     if (sigismember(&pending, number) == 1) ::signal(number, SIG_DFL);
   sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
@@ -98,7 +98,7 @@ Children::~Children() {
 
 void Children::start(const std::string& name, const std::function<void()>& work,
                      const fs::path& output) {
-  signal(SIGCHLD, SIG_DFL);  // a parent may have left it ignored: nobody could be waited for
+  signal(SIGCHLD, SIG_DFL);  // ignored by some parents: waitpid would find no child
   std::fflush(nullptr);
   const pid_t parent = getpid(), pid = fork();
   if (pid < 0) throw Error(Errc::internal, "expected a further process, found none");
@@ -107,7 +107,7 @@ void Children::start(const std::string& name, const std::function<void()>& work,
     return;
   }
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(1);  // it died before it could be followed
+  if (getppid() != parent) _exit(1);  // it died before PR_SET_PDEATHSIG
   const sigset_t set = ending_signals();
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
   if (!output.empty()) {
@@ -129,7 +129,7 @@ void Children::start(const std::string& name, const std::function<void()>& work,
   _exit(status);
 }
 
-std::size_t Children::still_running() {
+std::size_t Children::count_running() {
   for (auto child = children_.begin(); child != children_.end();) {
     int status = 0;
     if (waitpid(child->pid, &status, WNOHANG) != child->pid) {

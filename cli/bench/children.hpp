@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Processes that a command starts and a folder that it fills; both are gone when the command is.
+// Processes that a command starts and a folder that it fills; both end with the command.
 #include <signal.h>
 #include <sys/types.h>
 
@@ -11,8 +11,8 @@
 
 namespace tremula::cli {
 
-/// While it lives, SIGINT and SIGTERM wait: for expect_no_signal, and in the end for this object to
-/// go, so that the process ends by them when everything else has been tidied up.
+/// Blocks SIGINT and SIGTERM as long as it exists. expect_no_signal() finds a pending one; the
+/// process ends by it when this object is destroyed, after everything else has been tidied up.
 class HeldSignals {
 public:
   HeldSignals();
@@ -24,10 +24,10 @@ private:
   sigset_t before_;
 };
 
-/// @throws core::Error cancelled if a signal is held
+/// @throws core::Error cancelled if SIGINT or SIGTERM is pending
 void expect_no_signal();
 
-/// A directory of this run's own.
+/// A temporary directory.
 class Folder {
 public:
   Folder();
@@ -40,7 +40,7 @@ private:
   std::filesystem::path path_;
 };
 
-/// Children that end with this process, or with this object.
+/// Child processes that end with this process or with this object.
 class Children {
 public:
   Children() = default;
@@ -48,15 +48,15 @@ public:
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
 
-  /// @param name    for an error: "the server"
+  /// @param name    for errors: "the server"
   /// @param work    runs in the child, which then ends
-  /// @param output  takes what the child writes; empty: it writes where this process does
+  /// @param output  file for what the child writes; empty: it writes where this process does
   void start(const std::string& name, const std::function<void()>& work,
              const std::filesystem::path& output = {});
   /// How many have not ended.
-  /// @throws core::Error internal naming one that has ended with another status than 0, and what
-  /// it wrote
-  std::size_t still_running();
+  /// @throws core::Error internal naming a child that has ended with a status other than 0, and
+  /// what it wrote
+  std::size_t count_running();
 
 private:
   struct Child {
@@ -67,10 +67,10 @@ private:
   std::vector<Child> children_;
 };
 
-/// Of the program that runs here.
+/// Path of the program of this process.
 std::filesystem::path own_program();
-/// Replaces this process.
-/// @throws core::Error internal if that cannot be
+/// Replaces this process by a command.
+/// @throws core::Error unsupported if the program cannot be run
 [[noreturn]] void become(std::vector<std::string> command);
 
 }  // namespace tremula::cli

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What stands behind the opaque handles of tremula.h, and the one place where errors become
-// statuses.
+// The types behind the opaque handles of tremula.h, and the one place where errors become statuses.
 #include <exception>
 #include <memory>
 #include <string>
 
+#include "client/exchange/plan/update.hpp"
+#include "client/session/session.hpp"
 #include "client/stream/in_stream.hpp"
 #include "client/stream/out_stream.hpp"
-#include "client/session/session.hpp"
-#include "client/exchange/plan/update.hpp"
 #include "index_calc/layout/layout.hpp"
 #include "tremula/tremula.h"
 
@@ -32,7 +31,7 @@ namespace tremula::client {
 /// Keeps `text` for tremula_last_error and returns `status`.
 tremula_status fail(tremula_status status, const std::string& text) noexcept;
 
-/// Runs the body of a C function: what it throws becomes a status and tremula_last_error.
+/// Runs the body of a C function: an exception becomes a status and tremula_last_error.
 template <class Body>
 tremula_status guarded(Body&& body) noexcept {
   try {
@@ -48,7 +47,7 @@ tremula_status guarded(Body&& body) noexcept {
 
 /// @throws core::Error invalid_argument
 core::ElementType type_from(tremula_type type);
-/// Its layouts and types are not looked at.
+/// Ignores its layouts and types.
 /// @param dimensions  of both sides
 /// @throws core::Error invalid_argument
 FieldUpdate update_from(const tremula_update& update, std::size_t dimensions);

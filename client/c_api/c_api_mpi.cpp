@@ -14,7 +14,8 @@ namespace {
 
 using namespace tremula;
 
-/// As this rank reads its configuration; whether all can is seen later.
+/// The configured timeout; the default if the configuration has an error, which is reported later
+/// on all ranks.
 double own_timeout(const std::string& options) {
   try {
     return client::load_session_config(options).timeout;
@@ -23,8 +24,8 @@ double own_timeout(const std::string& options) {
   }
 }
 
-/// Everything that can go wrong on one rank alone stands between two agreements, so that no rank
-/// waits for ever for one that has failed.
+/// Steps that can fail on one rank alone stand between two agreements, so that no rank waits for
+/// one that has failed.
 std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
                                       const std::string& options) {
   const double timeout = own_timeout(options);

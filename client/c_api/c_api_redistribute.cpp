@@ -11,7 +11,8 @@
 namespace {
 
 using namespace tremula;
-using client::Update, client::update_of, client::redistribute::Job, client::redistribute::Redistribution;
+using client::Update, client::update_of, client::redistribute::Job,
+    client::redistribute::Redistribution;
 
 /// A redistribution may outlive the communicator that it was made for.
 struct SharedJob {

@@ -11,11 +11,11 @@ struct Grid {
   bool has_me() const noexcept { return my_row >= 0; }
 };
 
-/// Of a context of which this process has no part, -1 for one: all -1.
+/// All -1 for a context that this process is not in, e.g. -1.
 Grid grid_of(int context);
 
-/// Exactly the processes of the grid. BLACS frees it at blacs_gridexit and sends by it: nobody else
-/// may.
+/// Exactly the processes of the grid. BLACS frees it at blacs_gridexit and sends on it: no
+/// other code may.
 /// @pre grid_of(context).has_me()
 MPI_Comm comm_of(int context);
 

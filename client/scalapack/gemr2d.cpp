@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processes of the global context agree by one reduction about what only those of a grid know:
-// its matrix, and who sits where. The lowest value wins over "unknown"; values are sent negated as
-// well, so that the lowest and the highest show whether all that know it say the same.
+// The processes of the global context agree in one reduction on what only those of a grid know: its
+// matrix, and which rank has which cell. The lowest value wins over "unknown". Values are also sent
+// negated: the lowest and the highest show whether all processes of the grid agree.
 #include <fmt/format.h>
 
 #include <array>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t unknown = std::numeric_limits<std::int64_t>::max();
 
-/// The numbers that all processes of a matrix must pass alike. {}: its name.
+/// The numbers that must be equal on all processes of a matrix. {}: its name.
 constexpr std::array names{"rows of the grid of desc{}",
                            "columns of the grid of desc{}",
                            "i{}",
@@ -61,7 +61,7 @@ public:
         "MPI_Allreduce");
   }
 
-  /// Completes `matrix` by what others know.
+  /// Completes `matrix` with what the processes of its grid know.
   void complete(std::size_t i, Matrix& matrix) {
     const std::int64_t* value = at(i);
     core::expects(*value != unknown, [&] {
@@ -104,7 +104,7 @@ public:
   }
 
 private:
-  /// Of matrix i: its numbers, each followed by its negative, then the cell of each rank.
+  /// For each matrix its numbers, each followed by its negative, then the cell of each rank.
   std::int64_t* at(std::size_t i) { return values_.data() + i * (2 * names.size() + size_); }
 
   std::size_t size_;

@@ -28,7 +28,7 @@ void check_range(std::string_view argument, int first, int count, int extent) {
 
 Layout layout_of(const Matrix& matrix, Rank me) try {
   auto descriptor = matrix.descriptor;
-  const int leading = std::exchange(descriptor[8], 1);  // of this process alone
+  const int leading = std::exchange(descriptor[8], 1);  // differs between processes
   Layout layout = Layout::from_scalapack(descriptor, matrix.grid.rows, matrix.grid.columns);
   layout.members = matrix.members;
   layout.leading = 0;
@@ -52,7 +52,7 @@ Selection selection_of(const Matrix& matrix, int m, int n) {
   return {.origin = {matrix.row - 1, matrix.column - 1}, .extents = {m, n}};
 }
 
-/// Bytes from the first element of a part to behind its last one.
+/// Bytes from the first element of a part to the end of its last one.
 struct Stretch {
   std::size_t first = 0, end = 0;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the arguments of a ScaLAPACK function mean to Tremula.
+// The arguments of a ScaLAPACK function as layouts.
 #include <array>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace tremula::client::scalapack {
 
 using redistribute::Job;
 
-/// As its processes know it.
+/// A matrix as the processes of its grid know it.
 struct Matrix {
   char name;  ///< of the argument: its descriptor is desca, its submatrix begins at (ia, ja)
   std::array<int, 9> descriptor{};
@@ -20,10 +20,10 @@ struct Matrix {
   std::vector<index_calc::RankRange> members{};  ///< ranks of the communicator, row by row
 };
 
-/// As the caller wrote it. Of the descriptor only the context is read outside of its grid.
+/// From the arguments of a caller. Outside the grid only the context of the descriptor is read.
 Matrix matrix_of(char name, const int* descriptor, int row, int column);
 
-/// A rank for each cell of a grid, as layouts hold them.
+/// The ranks of the cells of a grid, as the members of a layout.
 std::vector<index_calc::RankRange> ranges_of(const std::vector<Rank>& ranks);
 
 /// sub(to) = alpha * op(sub(from)) + beta * sub(to), as `transformation` says.
@@ -38,13 +38,13 @@ struct Movement {
 void move(Job& job, const Movement& movement, const Matrix& from, const void* from_data,
           const Matrix& to, void* to_data);
 
-/// The bodies of p?gemr2d and p?tran?.
+/// p?gemr2d and p?tran?.
 void gemr2d(core::ElementType type, int m, int n, const void* a, int ia, int ja, const int* desca,
             void* b, int ib, int jb, const int* descb, int context);
 void tran(const index_calc::Transformation& transformation, int m, int n, const void* a, int ia,
           int ja, const int* desca, void* c, int ic, int jc, const int* descc);
 
-/// Is there nothing to move?
+/// True if there is nothing to move.
 /// @throws core::Error invalid_argument if m or n is negative
 bool is_empty(int m, int n);
 

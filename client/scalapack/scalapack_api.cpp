@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names: Tremula's own, and ScaLAPACK's for C (Cpdgemr2d) and Fortran (pdgemr2d_, pdtran_).
+// The exported names: those of Tremula, and those of ScaLAPACK for C (Cpdgemr2d) and Fortran
+// (pdgemr2d_, pdtran_).
 #include <complex>
 #include <cstdio>
 #include <exception>
@@ -12,7 +13,7 @@ namespace {
 using namespace tremula::client::scalapack;
 using tremula::core::ElementType;
 
-/// The callers look at no status.
+/// Reports errors as ScaLAPACK does: its callers check no status.
 template <class Body>
 void run_or_abort(const char* function, Body&& body) noexcept {
   try {
@@ -27,7 +28,7 @@ void run_or_abort(const char* function, Body&& body) noexcept {
 
 }  // namespace
 
-// NOLINTBEGIN(bugprone-macro-parentheses): of types
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are types
 #define TREMULA_GEMR2D(name, type, element)                                                        \
   static void run_##name(int m, int n, const type* a, int ia, int ja, const int* desca, type* b,   \
                          int ib, int jb, const int* descb, int context) {                          \
@@ -52,7 +53,7 @@ void run_or_abort(const char* function, Body&& body) noexcept {
   }
 
 /// @param scalar  how alpha and beta are passed in C
-/// @param value   of such a scalar x
+/// @param value   expression for the value of a scalar x
 #define TREMULA_TRAN(name, type, number, scalar, value, element, is_conjugate)                     \
   static void run_##name(int m, int n, const number& alpha, const type* a, int ia, int ja,         \
                          const int* desca, const number& beta, type* c, int ic, int jc,            \

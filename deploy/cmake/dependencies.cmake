@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Who needs what and why: deploy/dependencies.txt.
+# deploy/dependencies.txt lists the packages and the reason for each.
 include_guard()
 
 find_package(Threads REQUIRED)

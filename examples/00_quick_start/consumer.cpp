@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another job, of any other number of processes, that gets the matrix with its columns dealt like
-// cards, 16 at a time.
+// Another job, of any other number of processes, that gets the matrix with blocks of 16 columns
+// dealt to its ranks in turn.
 #include <mpi.h>
 #include <tremula/tremula_mpi.h>
 

@@ -98,8 +98,8 @@ void Chart::paint(const std::vector<float>& values, const ColourScale& scale, bo
 
   set_colour(cairo, coast);
   cairo_set_line_width(cairo, 1.2);
-  for (const Segment& segment : contour(relief_, grid_.rows, grid_.columns, 0)) {
-    const Point a = pixel(segment.from), b = pixel(segment.to);
+  for (const Line& line : contour(relief_, grid_.rows, grid_.columns, 0)) {
+    const Point a = pixel(line.from), b = pixel(line.to);
     cairo_move_to(cairo, a.column, a.row);
     cairo_line_to(cairo, b.column, b.row);
   }
@@ -108,20 +108,20 @@ void Chart::paint(const std::vector<float>& values, const ColourScale& scale, bo
   draw_colour_bar(scale);
 }
 
-void Chart::lines(const std::vector<Segment>& segments) {
+void Chart::lines(const std::vector<Line>& lines) {
   cairo_t* const cairo = cairo_.get();
   set_colour(cairo, ink);
   cairo_set_line_width(cairo, 1.8);
   cairo_set_line_cap(cairo, CAIRO_LINE_CAP_ROUND);
-  for (const Segment& segment : segments) {
-    const Point a = pixel(segment.from), b = pixel(segment.to);
+  for (const Line& line : lines) {
+    const Point a = pixel(line.from), b = pixel(line.to);
     cairo_move_to(cairo, a.column, a.row);
     cairo_line_to(cairo, b.column, b.row);
   }
   cairo_stroke(cairo);
 }
 
-void Chart::mark(Place place, const std::string& words, Symbol symbol, bool left) {
+void Chart::mark(GeoPoint place, const std::string& words, Symbol symbol, bool left) {
   cairo_t* const cairo = cairo_.get();
   const Point at = pixel({grid_.column(place.longitude), grid_.row(place.latitude)});
   double gap = 0;
@@ -158,7 +158,7 @@ void Chart::draw_frame() {
   cairo_stroke(cairo);
 
   const double bottom = top_margin + height_;
-  const Place first = grid_.centre(0, 0), last = grid_.centre(grid_.rows - 1, grid_.columns - 1);
+  const GeoPoint first = grid_.centre(0, 0), last = grid_.centre(grid_.rows - 1, grid_.columns - 1);
   const auto graticule = [&](double x0, double y0, double x1, double y1) {
     cairo_set_source_rgba(cairo, 0, 0, 0, 0.16);
     cairo_set_line_width(cairo, 1);

@@ -26,11 +26,11 @@ public:
   /// pale. Draws the land, the coast lines, the frame with its degrees and the colour bar.
   /// @param shaded lets the relief of the sea floor shine through
   void paint(const std::vector<float>& values, const ColourScale& scale, bool shaded);
-  /// A thin line along the segments.
-  void lines(const std::vector<Segment>& segments);
+  /// Draws thin lines.
+  void lines(const std::vector<Line>& lines);
   enum class Symbol { circle, star, none };
   /// A symbol with a text beside it: to the right, or to the left if `left`.
-  void mark(Place place, const std::string& text, Symbol symbol, bool left = false);
+  void mark(GeoPoint place, const std::string& text, Symbol symbol, bool left = false);
   /// @throws std::runtime_error if the file cannot be written
   void save(const std::string& file) const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes the surface of the sea in rows dealt to its ranks like cards, keeps the maximum height and
-// the first arrival, draws both and compares the arrivals with tide gauges. How the producer holds
-// the field, it does not know.
+// Takes the surface of the sea in rows dealt to its ranks in turn, keeps the maximum height and
+// the first arrival, draws both and compares the arrivals with tide gauges. It does not know in
+// which distribution the producer holds the field.
 #include <tremula/tremula_mpi.h>
 
 #include <algorithm>

@@ -12,20 +12,20 @@ namespace tsunami {
 struct Point {
   double column = 0, row = 0;  ///< fractional cell indices
 };
-struct Segment {
+struct Line {
   Point from, to;
 };
 
 /// Where `field` passes `level`, interpolated linearly between cell centres. Squares with a NaN
 /// corner have no line.
 /// @param field shape: [rows][columns]
-inline std::vector<Segment> contour(const std::vector<float>& field, Index rows, Index columns,
-                                    float level) {
+inline std::vector<Line> contour(const std::vector<float>& field, Index rows, Index columns,
+                                 float level) {
   struct Corner {
     Index row, column;
     float above;  // value - level
   };
-  std::vector<Segment> lines;
+  std::vector<Line> found;
   for (Index row = 0; row + 1 < rows; ++row) {
     for (Index column = 0; column + 1 < columns; ++column) {
       std::array<Corner, 4> corners{
@@ -50,11 +50,11 @@ inline std::vector<Segment> contour(const std::vector<float>& field, Index rows,
       }
       // Two crossings are one line; in a saddle four are two, and either pairing will do.
       for (std::size_t pair = 0; pair + 1 < count; pair += 2) {
-        lines.push_back({crossings[pair], crossings[pair + 1]});
+        found.push_back({crossings[pair], crossings[pair + 1]});
       }
     }
   }
-  return lines;
+  return found;
 }
 
 }  // namespace tsunami

@@ -39,7 +39,7 @@ double okada_uplift(double x, double y, double depth, double dip_degrees, double
           corner(x - length, p - width));
 }
 
-double uplift(const Fault& fault, Place place) {
+double uplift(const Fault& fault, GeoPoint place) {
   // Flatten the sphere around the fault, true to distance and direction from its centre.
   const double there = place.latitude * radians_per_degree;
   const double here = fault.centre.latitude * radians_per_degree;

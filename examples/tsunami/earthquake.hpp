@@ -11,7 +11,7 @@ namespace tsunami {
 /// of 100, 90, 80, 70 and 60 % of the length and width around one centre. A single one would lift
 /// the sea floor along its edge like a blade.
 struct Fault {
-  Place centre;           ///< of the rectangle, seen from above
+  GeoPoint centre;        ///< of the rectangle, seen from above
   double top_metres;      ///< depth of the upper edge below the sea floor
   double length_metres;   ///< along strike
   double width_metres;    ///< down the slope
@@ -47,6 +47,6 @@ double okada_uplift(double x, double y, double depth, double dip_degrees, double
 /// Vertical displacement in metres of the sea floor at `place`. An elastic half-space is lifted by
 /// centimetres a thousand kilometres away, which a round Earth is not: beyond 250 km from the
 /// fault's centre the displacement fades out, at 500 km it ends.
-double uplift(const Fault& fault, Place place);
+double uplift(const Fault& fault, GeoPoint place);
 
 }  // namespace tsunami

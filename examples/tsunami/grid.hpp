@@ -13,13 +13,13 @@ inline constexpr double earth_radius_metres = 6'371'000.0;
 inline constexpr double radians_per_degree = std::numbers::pi / 180.0;
 
 /// Where something is, in degrees; longitude counts east from 0 to 360.
-struct Place {
+struct GeoPoint {
   double latitude = 0;
   double longitude = 0;
 };
 
 /// Great-circle distance in metres (haversine formula).
-inline double distance(Place a, Place b) {
+inline double distance(GeoPoint a, GeoPoint b) {
   const double half_height = std::sin((b.latitude - a.latitude) * radians_per_degree / 2);
   const double half_width = std::sin((b.longitude - a.longitude) * radians_per_degree / 2);
   const double chord = half_height * half_height + std::cos(a.latitude * radians_per_degree) *
@@ -46,7 +46,7 @@ struct Grid {
   /// Fractional indices of a place; cell centres are whole numbers.
   double column(double longitude) const { return (longitude - west - offset()) / cell_degrees(); }
   double row(double latitude) const { return (latitude - south - offset()) / cell_degrees(); }
-  Place centre(Index row, Index column) const {
+  GeoPoint centre(Index row, Index column) const {
     return {latitude(static_cast<double>(row)), longitude(static_cast<double>(column))};
   }
   Index cells() const { return rows * columns; }

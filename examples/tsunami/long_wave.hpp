@@ -53,8 +53,7 @@ struct Block {
 
 /// Shares the grid among the ranks of `comm`: `process_rows` x `process_columns` plain blocks of
 /// ceil(extent / processes) cells, ranks numbered row by row.
-/// @throws std::runtime_error if the grid has fewer rows or columns than are needed for everybody
-/// to have some
+/// @throws std::runtime_error if the grid has too few rows or columns for every rank to have some
 Block make_block(const Grid& grid, MPI_Comm comm, int process_rows, int process_columns);
 
 /// The waves on one block. All member functions are collective over block.comm unless they say

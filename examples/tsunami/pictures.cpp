@@ -18,7 +18,7 @@ void mark_places(Chart& chart) {
 }
 
 /// The place `metres` from `start` in the direction `bearing`, clockwise from north.
-Place along(Place start, double bearing_degrees, double metres) {
+GeoPoint along(GeoPoint start, double bearing_degrees, double metres) {
   const double angle = metres / earth_radius_metres, bearing = bearing_degrees * radians_per_degree;
   const double latitude = start.latitude * radians_per_degree;
   const double sine = std::sin(latitude) * std::cos(angle) +
@@ -30,7 +30,7 @@ Place along(Place start, double bearing_degrees, double metres) {
 
 }  // namespace
 
-Index nearest_sea(const Grid& grid, const std::vector<float>& relief, Place place) {
+Index nearest_sea(const Grid& grid, const std::vector<float>& relief, GeoPoint place) {
   Index nearest = -1;
   double least = 100e3;
   for (Index row = 0; row < grid.rows; ++row) {
@@ -100,7 +100,7 @@ void draw_arrival(const Grid& grid, const std::vector<float>& relief,
   // Each hour's number stands where its line crosses the great circle through open ocean.
   int hour = 1;
   for (double metres = 100e3; hour < 10 && metres < 15e6; metres += 10e3) {
-    const Place place = along(tohoku_2011.centre, 108, metres);
+    const GeoPoint place = along(tohoku_2011.centre, 108, metres);
     const double row = grid.row(place.latitude), column = grid.column(place.longitude);
     if (row < 0 || column < 0 || row > double(grid.rows - 1) || column > double(grid.columns - 1))
       break;

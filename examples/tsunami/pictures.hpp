@@ -12,7 +12,7 @@ namespace tsunami {
 /// A tide gauge that recorded the tsunami of 11 March 2011.
 struct Gauge {
   const char* name;
-  Place place;
+  GeoPoint place;
   double observed_hours;  ///< first arrival after the earthquake
 };
 
@@ -27,7 +27,7 @@ inline constexpr std::array<Gauge, 4> gauges{{
 /// know.
 /// @param relief shape: [rows][columns]
 /// @throws std::runtime_error if there is no sea within 100 km
-Index nearest_sea(const Grid& grid, const std::vector<float>& relief, Place place);
+Index nearest_sea(const Grid& grid, const std::vector<float>& relief, GeoPoint place);
 
 /// Writes the maximum height above still water as PNG. All shapes: [rows][columns], south to north.
 void draw_highest(const Grid& grid, const std::vector<float>& relief,

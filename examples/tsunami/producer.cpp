@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes the tsunami of 11 March 2011 on blocks of the Pacific and puts its surface every two
-// minutes. Who listens, on how many processes and in which distribution, it does not know.
+// minutes. It does not know which jobs get it, on how many processes and in which distribution.
 #include <tremula/tremula_mpi.h>
 
 #include <tremula/tremula.hpp>
@@ -23,7 +23,7 @@ void lift(LongWave& sea, const Grid& grid, const Block& block, const std::vector
     for (Index column = 0; column < block.columns; ++column) {
       const std::size_t cell = block.at(row, column);
       if (depth[cell] <= 0) continue;
-      const Place place = grid.centre(block.first_row + row, block.first_column + column);
+      const GeoPoint place = grid.centre(block.first_row + row, block.first_column + column);
       sea.elevation()[cell] = static_cast<float>(uplift(tohoku_2011, place));
     }
   }

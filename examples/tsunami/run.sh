@@ -42,7 +42,7 @@ if [[ $EUID -eq 0 ]]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-# Whatever happens, nothing that was started here stays.
+# Ends everything that was started here, however this script ends.
 scratch=$(mktemp -d)
 running=()
 end_all() {
@@ -79,7 +79,7 @@ export TREMULA_SERVER=file:$scratch/server
 
 launch=("$mpirun" --oversubscribe --bind-to none)
 if [[ ${TREMULA_TRANSPORT:-auto} == mpi ]]; then
-  # Open MPI needs somebody who introduces its jobs to each other.
+  # Open MPI needs a server to connect two jobs.
   start "$output/ompi-server.log" ompi-server --no-daemonize --mca oob_tcp_if_include lo --report-uri "$scratch/ompi"
   await "$scratch/ompi" "ompi-server" $! "$output/ompi-server.log"
   launch+=(--ompi-server "file:$scratch/ompi")

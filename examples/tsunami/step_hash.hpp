@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A hash of one step of a distributed field that does not depend on who holds which element: both
-// jobs compute it over what lies in their own memory, and equal hashes mean equal fields.
+// A hash of one step of a distributed field that does not depend on the distribution: both jobs
+// compute it over the elements in their own memory, and equal hashes mean equal fields.
 #include <mpi.h>
 
 #include <bit>

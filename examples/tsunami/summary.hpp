@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a job says about its run, for the other job and for whoever started both.
+// The summary of a run of a job, for the other job and for the script that started both.
 #include <mpi.h>
 
 #include <cstdint>
@@ -29,7 +29,7 @@ Summary summarise(const std::string& job, const tremula::Statistics& statistics,
 /// As JSON; the file appears under its name only when it is complete.
 void write_summary(const Summary& summary, const std::string& file);
 
-/// What write_summary wrote, by a job that may still be about to.
+/// Reads what write_summary of another job wrote, or will write soon.
 /// @throws std::runtime_error if the file is not there after `timeout_seconds`
 Summary read_summary(const std::string& file, double timeout_seconds);
 

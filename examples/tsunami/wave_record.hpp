@@ -17,7 +17,7 @@ namespace tsunami {
 /// moves none of the four gauges by more than 5 minutes.
 inline constexpr float arrival_threshold_metres = 0.03F;
 
-/// Maximum and first arrival of `cells` cells, in whatever order the caller has them.
+/// Maximum and first arrival of `cells` cells, in any order.
 class WaveRecord {
 public:
   static constexpr float not_arrived = std::numeric_limits<float>::quiet_NaN();

@@ -108,7 +108,8 @@ TEST(Bench, MpiNamesWhatIsMissing) {
 
 TEST(Bench, LeavesNothingBehindWhenInterrupted) {
   namespace fs = std::filesystem;
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // whom the command leaves behind becomes a child of this test
+  prctl(PR_SET_CHILD_SUBREAPER,
+        1);  // processes that the command leaves behind become children of this test
   const fs::path folder =
       fs::temp_directory_path() / ("tremula-interrupted-" + std::to_string(getpid()));
   fs::create_directory(folder);

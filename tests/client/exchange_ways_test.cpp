@@ -260,8 +260,9 @@ TEST(ExchangeSegments, AStepThatWasNotPutIsNotSent) {
 TEST(ExchangeSegments, ALostOneIsNoticed) {
   Network network(std::size_t{4} << 20);
   Coupling k(network, field("shape=900x700 grid=1x1"), field("shape=900x700 grid=1x1"), 1);
-  network.set_weather(
-      [](const Network::Message& message) { return Network::Fault{.drop = message.number == 2}; });
+  network.set_weather([](const Network::MessageView& message) {
+    return Network::Fault{.drop = message.number == 2};
+  });
   const std::vector<std::int64_t> data(900 * 700, 1);
   k.outs[0]->put(0, 0, std::as_bytes(std::span(data)), false);
   k.outs[0]->send(0);

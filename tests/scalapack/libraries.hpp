@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The distribution's ScaLAPACK and Tremula's stand-in, side by side in one process though they
-// share names: the first is loaded for all to see, so that its own calls and the BLACS functions of
-// the second are found in it; the second is seen by nobody.
+// The distribution's ScaLAPACK and Tremula's stand-in in one process, although they share names:
+// the symbols of the first are global, so that its own calls and the BLACS functions of the second
+// are found in it; those of the second are local.
 #include <dlfcn.h>
 
 #include <stdexcept>

@@ -102,13 +102,13 @@ TEST(Groups, NameOneSilentRankOfEachGroup) {
     groups.join(10 + static_cast<ConnectionId>(rank), hello("g", rank, 3), 1);
     groups.join(20 + static_cast<ConnectionId>(rank), hello("h", rank, 3), 1);
   }
-  EXPECT_TRUE(groups.silent_since(1).empty());
-  groups.heard(10, 5);
-  groups.heard(20, 5);
-  groups.heard(21, 5);
-  groups.heard(22, 5);
-  groups.heard(99, 5);
-  const auto silent = groups.silent_since(4);
+  EXPECT_TRUE(groups.find_silent_since(1).empty());
+  groups.record_heard(10, 5);
+  groups.record_heard(20, 5);
+  groups.record_heard(21, 5);
+  groups.record_heard(22, 5);
+  groups.record_heard(99, 5);
+  const auto silent = groups.find_silent_since(4);
   ASSERT_EQ(silent.size(), 1u);
   EXPECT_EQ(silent[0].group->name, "g");
   EXPECT_EQ(silent[0].rank, 1);

@@ -316,7 +316,7 @@ TEST(Listener, StopsInOrderWithConnectionsOpen) {
   server.stop();
   EXPECT_FALSE(limit.expired());
   EXPECT_TRUE(client.is_closed_soon());
-  EXPECT_EQ(client.answers(1).size(), 1u);  // nobody was declared lost
+  EXPECT_EQ(client.answers(1).size(), 1u);  // no rank was declared lost
 }
 
 TEST(Listener, HoldsTenThousandIdleConnections) {
@@ -351,7 +351,7 @@ TEST(Listener, SaysWhyItCannotListen) {
                         "--port (0 = any free one) or stop that program",
                         config.port));
   config.port = 0;
-  config.bind = "192.0.2.1";  // for documentation, nobody's
+  config.bind = "192.0.2.1";  // reserved for documentation, no host has it
   EXPECT_EQ(error_of([&] { Listener(config, "0.1", log); }),
             "cannot listen on 192.0.2.1:0: Cannot assign requested address; --bind must be an "
             "address of this host; 0.0.0.0 "

@@ -67,7 +67,7 @@ TEST_F(Matching, LetsAConsumerWaitForTheStream) {
 TEST_F(Matching, ServesALateConsumer) {
   play.tell(1, announce("s"), {Play::done(1, 2)});
   play.at(1000);
-  for (const ConnectionId alive : {1u, 2u, 11u, 12u, 13u}) play.heard(alive);
+  for (const ConnectionId alive : {1u, 2u, 11u, 12u, 13u}) play.record_heard(alive);
   play.tell(11, subscribe("s"), {to_viewer, to_ocean});
 }
 
@@ -485,13 +485,13 @@ TEST_F(Matching, TellsEveryLinkedRankWhenTheProducerIsLost) {
       "group_lost { group: 'ocean' rank: 1 why: \"rank 1 of group 'ocean' on host node, pid 101, "
       "closed "
       "its connection without goodbye (reset)\" ";
-  // Who is told first is not promised.
+  // The order of the notices is not promised.
   play.at(1);
-  for (const ConnectionId alive : {1u, 2u, 11u, 12u, 13u, 21u, 22u, 31u}) play.heard(alive);
+  for (const ConnectionId alive : {1u, 2u, 11u, 12u, 13u, 21u, 22u, 31u}) play.record_heard(alive);
   play.close_in_any_order(2, {"1: " + lost + "}", "11: " + lost + "links: 1 }",
                               "12: " + lost + "links: 1 }", "13: " + lost + "links: 1 }",
                               "21: " + lost + "links: 2 }", "22: " + lost + "links: 2 }"});
-  EXPECT_EQ(streams(), std::vector<std::string>{"t"});  // that somebody waits for
+  EXPECT_EQ(streams(), std::vector<std::string>{"t"});  // a consumer waits for it
   play.tell(11, "request: 3 close_link { link: 1 }", {Play::done(11, 3)});
   play.tell(11, "request: 3 link_addresses { link: 1 addresses: '' addresses: '' addresses: '' }",
             {Play::refused(11, -5, "link 1 was closed by the other side", 3)});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who comes and who goes: server/rendezvous.cpp.
+// Groups that come and go: server/rendezvous.cpp.
 #include <gtest/gtest.h>
 
 #include "play.hpp"
@@ -149,7 +149,7 @@ TEST(Membership, LosesTheGroupWhenAConnectionCloses) {
   play.close(2, {"1: " + lost, "3: " + lost});
   EXPECT_EQ(play.status().groups_size(), 1);
 
-  // The ranks that are left are told so whatever they ask, and may still end in order.
+  // The remaining ranks get this answer to every request, and may still say goodbye.
   const std::string text = "this rank's group is lost: " + why;
   play.tell(1, "request: 2 share { round: 1 }", {Play::refused(1, -5, text, 2)});
   play.tell(3, "request: 2 announce { stream: 's' }", {Play::refused(3, -5, text, 2)});
@@ -186,7 +186,7 @@ TEST(Membership, TakesAnyByteForASignOfLife) {
   Play play;
   play.join("g", 1, 1);
   play.at(4);
-  play.heard(1);
+  play.record_heard(1);
   play.at(8);
   play.check_silence({});
   play.tell(1, "request: 2 unsubscribe { stream: 's' }", {"1: request: 2 streams {}"});

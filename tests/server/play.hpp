@@ -42,7 +42,7 @@ public:
   void check_silence(const Answers& expected, Where where = Where::current()) {
     compare("check_silence", rendezvous_.check_silence(now_), expected, where);
   }
-  void heard(ConnectionId from) { rendezvous_.heard(from, now_); }
+  void record_heard(ConnectionId from) { rendezvous_.record_heard(from, now_); }
   wire::Status status(bool with_ranks = false) const {
     return rendezvous_.status(now_, with_ranks);
   }

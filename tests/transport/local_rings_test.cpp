@@ -45,7 +45,7 @@ Bytes message(std::uint64_t number, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; ++at) made[at] = byte_of(number, at);
   return made;
 }
-/// Of message `number`, the same for who writes and who reads.
+/// Of message `number`, the same for writer and reader.
 std::size_t length_of(std::uint64_t number) {
   constexpr std::size_t special[] = {0, 1, 47, 48, 49, 112, 113, 4095, eager_bytes};
   std::minstd_rand random(static_cast<unsigned>(number + 1));
@@ -88,7 +88,7 @@ TEST(LocalRings, TakeNoMoreCommandsThanTheyHaveRoomFor) {
   for (int round = 0; round < 1000; ++round) {
     std::size_t written = 0;
     while (writer.write(Kind::eager, written, Bytes())) ++written;
-    ASSERT_EQ(written, slots - 1) << "one is kept clear";
+    ASSERT_EQ(written, command_lines - 1) << "one is kept clear";
     for (std::size_t i = 0; i < written; ++i) {
       const auto command = reader.front();
       if (!command) FAIL() << "command " << i << " is lost";

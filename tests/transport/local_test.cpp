@@ -183,7 +183,7 @@ TEST(Local, AllocatesNothingForAMessage) {
 TEST(Local, KeepsNoMoreOfAPeerThanItsBound) {
   const Pair pair;
   for (const std::size_t bytes : {std::size_t{1}, local::eager_bytes}) {
-    const std::size_t bound = local::Peer::kept_bytes / (64 * local::slots_of(bytes));
+    const std::size_t bound = local::Peer::kept_bytes / (64 * local::lines_of(bytes));
     const std::size_t count = 2 * bound;
     std::vector<Bytes> out, in(count, Bytes(bytes));
     std::vector<Request> sends;

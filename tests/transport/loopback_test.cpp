@@ -26,7 +26,7 @@ struct Loopback1x1 : testing::Test {
     consumer->connect(std::vector<Address>{producer->address()}, deadline);
   }
   void set_fault(const Network::Fault& fault) {
-    network.set_weather([fault](const Network::Message& message) {
+    network.set_weather([fault](const Network::MessageView& message) {
       return message.number == 0 ? fault : Network::Fault{};
     });
   }
@@ -84,7 +84,7 @@ TEST_F(Loopback1x1, DelaysAMessageAndThoseBehindItButNotOtherTags) {
 TEST_F(Loopback1x1, CutsLengthensAndCorruptsMessages) {
   for (const std::size_t found : {std::size_t{2}, std::size_t{7}}) {
     network.set_weather(
-        [found](const Network::Message&) { return Network::Fault{.arrives_as = found}; });
+        [found](const Network::MessageView&) { return Network::Fault{.arrives_as = found}; });
     Request send = producer->send(0, 1, out);
     Request receive = consumer->receive(0, 1, in);
     EXPECT_TRUE(receive.test());
@@ -92,7 +92,8 @@ TEST_F(Loopback1x1, CutsLengthensAndCorruptsMessages) {
   }
   EXPECT_EQ(in[4], out[4]);
   EXPECT_EQ(in[5], std::byte{0});
-  network.set_weather([](const Network::Message&) { return Network::Fault{.flipped_byte = 1}; });
+  network.set_weather(
+      [](const Network::MessageView&) { return Network::Fault{.flipped_byte = 1}; });
   Request send = producer->send(0, 1, out);
   Request receive = consumer->receive(0, 1, in);
   EXPECT_TRUE(receive.test());
@@ -113,7 +114,7 @@ TEST_F(Loopback1x1, ReportsALostPeerAfterWhatHadArrived) {
   Request to_nobody = consumer->send(0, 1, out);
   EXPECT_TRUE(arrived.test());
   EXPECT_EQ(code_of(lost), core::Errc::peer_lost);
-  EXPECT_TRUE(to_nobody.test());  // eager: gone before anybody can know
+  EXPECT_TRUE(to_nobody.test());  // eager: finished before the loss can be known
   Request next = consumer->send(0, 1, Bytes(100000));
   EXPECT_EQ(code_of(next), core::Errc::peer_lost);
 }

@@ -126,7 +126,7 @@ TEST(SharedMemory, SaysWhenItsOwnerNeedsItNoLonger) {
   EXPECT_FALSE(mapping.is_abandoned());
   deallocate(mine);
   EXPECT_TRUE(mapping.is_abandoned());
-  EXPECT_EQ(mapping.bytes()[0], std::byte{0});  // still there for the one who copies
+  EXPECT_EQ(mapping.bytes()[0], std::byte{0});  // still there for a process that copies
 }
 
 TEST(SharedMemory, TakenBackIsOutOfReachForWhoHasMappedIt) {

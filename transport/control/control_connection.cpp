@@ -37,7 +37,7 @@ error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::en
     io.run();
     return asio::error::timed_out;
   }
-  // A connect to a free port of this host may pick that very port for itself and so reach itself.
+  // A connect to a free port of this host may choose that port as its own and connect to itself.
   if (!*result && socket.local_endpoint() == socket.remote_endpoint())
     return asio::error::connection_refused;
   return *result;
@@ -99,7 +99,7 @@ struct ControlConnection::Impl {
     timer.async_wait([this](const error_code& error) {
       if (error || !socket->is_open()) return;
       if (handlers.on_timer) guarded([this] { handlers.on_timer(); });
-      // A late call is not made up for.
+      // Calls that were missed are not repeated.
       arm(std::max(timer.expiry() + period, std::chrono::steady_clock::now()));
     });
   }
@@ -110,7 +110,7 @@ struct ControlConnection::Impl {
   Handlers handlers;
   std::shared_ptr<FramedSocket> socket;
   std::promise<void> done;  // the socket is closed
-  bool closing = false;     // by close(): nobody is told
+  bool closing = false;     // by close(): on_closed is not called
   std::thread thread;
 };
 

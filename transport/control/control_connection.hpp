@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A session's line to the server.
+// The connection of a session to the server.
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,7 +21,7 @@ class ControlConnection {
 public:
   struct Handlers {
     std::function<void(core::Bytes payload)> on_frame;
-    /// Called at most once, and not because of close(). May be empty. Must not throw.
+    /// Called at most once, and never because of close(). May be empty. Must not throw.
     std::function<void(const std::string& why)> on_closed;
     std::function<void()> on_timer;  ///< see repeat_timer; may be empty
   };

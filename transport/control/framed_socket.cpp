@@ -19,10 +19,10 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 namespace {
-// A peer whose host has vanished acknowledges nothing: the kernel gives up after this time instead
-// of 15 minutes.
+// A peer whose host is gone acknowledges nothing: the kernel gives up after this time instead of 15
+// minutes.
 constexpr int unacknowledged_milliseconds = 20'000;
-// Foreign lengths are believed only as far as bytes really arrive.
+// Memory for a frame grows with the bytes that arrive, not with the length that the peer states.
 constexpr std::size_t first_read_bytes = 64 << 10;
 }  // namespace
 

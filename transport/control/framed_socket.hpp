@@ -25,7 +25,7 @@ public:
   using Clock = std::chrono::steady_clock;
   struct Handlers {
     std::function<void(core::Bytes payload)> on_frame;
-    /// Called once, whatever ended the connection; it is closed by then.
+    /// Called once when the connection has ended, for any reason; it is closed by then.
     std::function<void(const std::string& why)> on_closed;
   };
 
@@ -43,11 +43,11 @@ public:
   void close(const std::string& why);
 
   bool is_open() const { return !closed_; }
-  /// Not sent yet.
+  /// Bytes not sent yet.
   std::size_t queued_bytes() const { return queued_bytes_; }
-  /// When bytes arrived last; at first, when the object was made.
+  /// When bytes last arrived; before the first ones, when the object was made.
   Clock::time_point last_heard() const { return last_heard_; }
-  /// Since when a frame has been arriving; empty between two frames.
+  /// When the frame that is arriving began; empty between two frames.
   std::optional<Clock::time_point> frame_since() const { return frame_since_; }
 
 private:

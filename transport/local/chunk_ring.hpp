@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Pieces of a message on their way through memory that two processes map: the one fills slots while
-// the other empties them. Small enough to stay in a cache. No locks: who dies stops nobody.
+// Chunks of a message on their way through memory that two processes map: one process fills slots
+// while the other empties them. A ring is small enough to stay in a cache. It has no lock, so a
+// process that dies stops no other.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,7 @@ public:
         data_(memory.data() + sizeof(Head)),
         slots_(slots),
         slot_bytes_(slot_bytes) {}
-  /// The end that empties, which may have emptied slots before.
+  /// The end that empties; it goes on where an earlier reader of the same memory stopped.
   static ChunkRing reader(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes) {
     ChunkRing ring(memory, slots, slot_bytes);
     ring.own_ = ring.head_->emptied.load(std::memory_order_relaxed);
@@ -39,9 +40,9 @@ public:
     return own_ - head_->emptied.load(std::memory_order_acquire) < slots_ ? slot()
                                                                           : std::span<std::byte>{};
   }
-  /// Hands it over.
+  /// Hands the slot from room() to the reader.
   void push() noexcept { head_->filled.store(++own_, std::memory_order_release); }
-  /// No more will be pushed.
+  /// Tells the reader that no more will be pushed.
   void close() noexcept { head_->is_closed.store(1, std::memory_order_release); }
 
   /// The slot to be emptied next; empty if there is none at the moment.
@@ -49,9 +50,9 @@ public:
     return head_->filled.load(std::memory_order_acquire) != own_ ? slot()
                                                                  : std::span<const std::byte>{};
   }
-  /// Gives it back.
+  /// Gives the slot from front() back to the writer.
   void pop() noexcept { head_->emptied.store(++own_, std::memory_order_release); }
-  /// True if nothing will come but what front() shows after this.
+  /// True if nothing will come but what front() shows after this call.
   bool is_closed() const noexcept { return head_->is_closed.load(std::memory_order_acquire) != 0; }
 
 private:

@@ -6,14 +6,14 @@
 
 namespace tremula::transport::local {
 
-/// Memory that there is before the peers are known, and so before the inbox, which has a lane for
-/// each of them: an address tells where the door is, the door where the inbox is. Closed when all
-/// peers have passed it.
+/// Memory that exists before the peers are known, and so before the inbox, which has a lane for
+/// each of them: an address tells where the door is, the door tells where the inbox is. No longer
+/// needed once all peers are connected.
 class Door {
 public:
   explicit Door(Side side);
   Address address() const;
-  /// Tells this endpoint from all others.
+  /// Identifies this endpoint among all others.
   std::uint64_t region() const noexcept { return memory_.place().region; }
   void open(const MemoryPlace& inbox) noexcept;
 
@@ -26,8 +26,8 @@ private:
 class PeerDoor {
 public:
   /// @param side  of this endpoint
-  /// @throws core::Error transport if `address` is none of the other side's, or cannot be mapped;
-  /// peer_lost
+  /// @throws core::Error transport if `address` is not that of a rank of the other side, or cannot
+  /// be mapped; peer_lost
   PeerDoor(const Address& address, Side side);
   /// Empty until the peer has opened it.
   /// @throws core::Error peer_lost

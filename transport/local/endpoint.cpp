@@ -13,16 +13,16 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// Between two looks for peers that have closed their end, of which some are asked whether their
-/// processes live.
+/// Time between two searches for lost peers: all are asked whether they have closed their end, some
+/// whether their process lives.
 constexpr auto look_every = std::chrono::milliseconds(20);
 constexpr std::size_t checks_per_look = 16;
 /// Calls of progress() for which no clock is read.
 constexpr std::uint32_t calls_per_look = 64;
 constexpr auto longest_nap = std::chrono::milliseconds(20);  // while connecting
 
-/// What connecting one peer waits for. Naps an eighth of the wait so far: a thousand ranks that
-/// wait leave the processors to the one they wait for.
+/// Waits for what one peer does to connect. Naps an eighth of the wait so far, so that a thousand
+/// ranks that wait leave the processors to the one they wait for.
 template <class Look>
 auto wait(Look look, Deadline deadline) {
   using Clock = Deadline::Clock;
@@ -48,7 +48,7 @@ void with_rank_in_errors(Rank rank, Action action) {
 
 std::optional<std::size_t> LocalOperation::test() {
   if (state == State::finished) return bytes;
-  return endpoint_.look_at(*this);
+  return endpoint_.test(*this);
 }
 void LocalOperation::cancel() noexcept { endpoint_.give_up(*this); }
 void LocalOperation::release() noexcept { endpoint_.pool_.idle_operations.push_back(this); }
@@ -163,29 +163,30 @@ void LocalEndpoint::progress() {
   } else {
     for (Peer* peer : watched_) peer->progress();
   }
-  if (++looks_ % calls_per_look == 0) look_for_the_lost();
+  if (++looks_ % calls_per_look == 0) detect_lost_peers();
 }
 
-void LocalEndpoint::look_for_the_lost() {
+void LocalEndpoint::detect_lost_peers() {
   const auto now = Clock::now();
   if (now - last_look_ < look_every) return;
   last_look_ = now;
-  const auto lose = [](Peer& peer, const char* why) {
-    peer.progress();  // what it had sent before
-    peer.lose(Errc::peer_lost, fmt::format("rank {} {}", peer.rank(), why));
+  const auto mark_lost = [](Peer& peer, const char* why) {
+    peer.progress();  // takes what it had sent before
+    peer.mark_lost(Errc::peer_lost, fmt::format("rank {} {}", peer.rank(), why));
   };
   for (Peer& peer : peers_)
-    if (!peer.is_lost() && peer.has_closed()) lose(peer, "has closed its end");
+    if (!peer.is_lost() && peer.has_closed()) mark_lost(peer, "has closed its end");
   for (std::size_t i = 0; i < std::min(checks_per_look, peers_.size()); ++i) {
     Peer& peer = peers_[next_to_check_++ % peers_.size()];
     if (peer.is_lost() || !peer.has_died()) continue;
-    lose(peer, peer.has_closed() ? "has closed its end" : "has died");
+    mark_lost(peer, peer.has_closed() ? "has closed its end" : "has died");
   }
 }
 
-std::optional<std::size_t> LocalEndpoint::look_at(LocalOperation& operation) {
+std::optional<std::size_t> LocalEndpoint::test(LocalOperation& operation) {
   Peer& peer = *operation.peer;
-  if (!operation.has_ended()) peer.progress();  // at once, however many others there are
+  if (!operation.has_ended())
+    peer.progress();  // first the peer of this operation, however many others there are
   if (!operation.has_ended()) progress();
   if (operation.state == LocalOperation::State::finished) return operation.bytes;
   if (operation.state == LocalOperation::State::failed) throw peer.error_of(operation);

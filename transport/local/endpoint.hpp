@@ -26,7 +26,7 @@ public:
     Rank rank;
     const Address& address;
   };
-  /// As connect(), where not all ranks of the other side can be reached this way.
+  /// As connect(), for those ranks of the other side that can be reached through memory.
   void connect_some(std::span<const Neighbour> peers, Deadline deadline);
 
 private:
@@ -38,23 +38,23 @@ private:
     return peer >= 0 && index < by_rank_.size() ? by_rank_[index] : nullptr;
   }
   LocalOperation& start(Rank peer, Tag tag, std::byte* data, std::size_t bytes);
-  std::optional<std::size_t> look_at(LocalOperation& operation);
+  std::optional<std::size_t> test(LocalOperation& operation);
   void give_up(LocalOperation& operation) noexcept;
   void answer_bells();
-  /// From now on progress() looks after this peer, while it is busy.
+  /// progress() calls this peer from now on, while it is busy.
   void watch(Peer& peer);
-  /// Now and then, and only while somebody waits.
-  void look_for_the_lost();
+  /// Called now and then from progress(); costs system calls.
+  void detect_lost_peers();
 
   Side side_;
   std::unique_ptr<Door> door_;  // until connected
   Address address_ = door_->address();
   std::unique_ptr<SharedMemory> memory_;         // the inbox
-  std::span<std::atomic<std::uint64_t>> bells_;  // in it; none for few peers
+  std::span<std::atomic<std::uint64_t>> bells_;  // in the inbox; none for few peers
   Pool pool_;
   std::deque<Peer> peers_;      // index = lane
-  std::vector<Peer*> by_rank_;  // null where it is not to be reached
-  std::vector<Peer*> watched_;  // all where there are no bells
+  std::vector<Peer*> by_rank_;  // null for ranks that are not near
+  std::vector<Peer*> watched_;  // without bells: all of them
   std::uint32_t looks_ = 0;
   Clock::time_point last_look_{};
   std::size_t next_to_check_ = 0;  // of the peers

@@ -17,10 +17,11 @@ using core::Errc, core::Error;
 constexpr std::string_view prefix = "local+";
 constexpr std::size_t longest_address = 4096;
 
-/// Identity of the machine, address there, address elsewhere: each behind its length.
-using Parts = std::array<Bytes, 3>;
+/// Identity of the machine, address on it, address for other machines. On the wire each stands
+/// behind its length.
+using AddressParts = std::array<Bytes, 3>;
 
-Address joined(const Parts& parts) {
+Address joined(const AddressParts& parts) {
   Address address;
   for (const Bytes& part : parts) {
     const auto bytes = static_cast<std::uint32_t>(part.size());
@@ -35,8 +36,8 @@ Address joined(const Parts& parts) {
   return address;
 }
 
-Parts parts_of(BytesView address, std::size_t rank) {
-  Parts parts;
+AddressParts parts_of(BytesView address, std::size_t rank) {
+  AddressParts parts;
   for (Bytes& part : parts) {
     std::uint32_t bytes = 0;
     if (address.size() >= sizeof bytes) std::memcpy(&bytes, address.data(), sizeof bytes);
@@ -59,7 +60,7 @@ Bytes bytes_of(std::string_view text) {
 
 class HybridEndpoint;
 
-/// A request of either way whose test moves things on both: who waits for one may only ask this.
+/// A request of either transport whose test moves both: a caller may wait for this one alone.
 class HybridOperation final : public Operation {
 public:
   explicit HybridOperation(HybridEndpoint& endpoint) : endpoint_(endpoint) {}
@@ -94,7 +95,7 @@ public:
     neighbours.reserve(here.size());
     for (std::size_t i = 0; i < here.size(); ++i) neighbours.push_back({ranks_here[i], here[i]});
     near_.connect_some(neighbours, deadline);
-    far_->connect(everywhere, deadline);  // all of them, for it may be collective
+    far_->connect(everywhere, deadline);  // to all ranks: it may be collective
     has_near_ = !here.empty();
     has_far_ = here.size() < peers.size();
   }

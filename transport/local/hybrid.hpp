@@ -5,15 +5,15 @@
 
 namespace tremula::transport {
 
-/// Another transport, with memory in its place between the ranks that are on the same machine: each
-/// pair of ranks goes the way that it has.
+/// Shared memory between ranks on the same machine, another transport between all other ranks.
 class HybridTransport final : public Transport {
 public:
-  /// @param identity  of the machine that this rank is on; equal ones can map each other's memory
+  /// @param identity  of the machine that this rank is on; ranks with equal ones can map each
+  /// other's memory
   explicit HybridTransport(std::unique_ptr<Transport> far,
                            std::string identity = local::host_identity());
 
-  /// That of the other transport.
+  /// The name of the other transport.
   std::string_view name() const noexcept override { return far_->name(); }
   /// "local+X" for each offer X of the other transport, then X as they are.
   std::vector<std::string> offers() const override;

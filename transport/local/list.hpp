@@ -1,62 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Private to this folder.
+#include <algorithm>
+#include <boost/intrusive/list.hpp>
 #include <cstdint>
+#include <iterator>
 
 namespace tremula::transport::local {
 
-/// What a List links. In one list at a time.
-template <class Item>
-class Linked {
-public:
-  Item* before = nullptr;
-  Item* next = nullptr;
-  std::uint64_t number = 0;  ///< its place in the order of the list
-
-private:
-  friend Item;
-  Linked() = default;
+/// What a List links; in one list at a time.
+struct Linked : boost::intrusive::list_base_hook<> {
+  std::uint64_t number = 0;  ///< its position in the order of the list
 };
 
-/// Items in the order of their numbers; owns none of them. Adding the latest and removing any cost
-/// a few instructions.
+/// Items in the order of their numbers. Owns none of them.
 template <class Item>
-class List {
+class List : public boost::intrusive::list<Item, boost::intrusive::constant_time_size<false>> {
 public:
-  bool is_empty() const noexcept { return first_ == nullptr; }
-  Item* first() const noexcept { return first_; }
-
-  /// Behind all others, whatever its number.
-  void append(Item& item) noexcept { link(item, last_); }
-  /// Where its number belongs.
-  void insert(Item& item) noexcept {
-    Item* before = last_;
-    while (before != nullptr && before->number > item.number) before = before->before;
-    link(item, before);
+  /// Where its number belongs; looks from the end, where most of them do.
+  void insert_in_order(Item& item) {
+    auto at = this->end();
+    while (at != this->begin() && std::prev(at)->number > item.number) --at;
+    this->insert(at, item);
   }
-  void remove(Item& item) noexcept {
-    (item.before == nullptr ? first_ : item.before->next) = item.next;
-    (item.next == nullptr ? last_ : item.next->before) = item.before;
-    item.before = item.next = nullptr;
-  }
+  void remove(Item& item) { this->erase(this->iterator_to(item)); }
   /// The first one for which `is_wanted`; null if there is none.
   template <class Predicate>
-  Item* find(Predicate is_wanted) const {
-    Item* at = first_;
-    while (at != nullptr && !is_wanted(*at)) at = at->next;
-    return at;
+  Item* find(Predicate is_wanted) {
+    const auto found = std::find_if(this->begin(), this->end(), is_wanted);
+    return found == this->end() ? nullptr : &*found;
   }
-
-private:
-  void link(Item& item, Item* before) noexcept {
-    item.before = before;
-    item.next = before == nullptr ? first_ : before->next;
-    (item.before == nullptr ? first_ : item.before->next) = &item;
-    (item.next == nullptr ? last_ : item.next->before) = &item;
-  }
-
-  Item* first_ = nullptr;
-  Item* last_ = nullptr;
 };
 
 }  // namespace tremula::transport::local

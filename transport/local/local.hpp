@@ -4,7 +4,7 @@
 
 namespace tremula::transport {
 
-/// Ranks on the same machine, of the same user: through memory that both processes map.
+/// Between ranks of one user on the same machine: through memory that both processes map.
 class Local final : public Transport {
 public:
   std::string_view name() const noexcept override { return "local"; }

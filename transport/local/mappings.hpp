@@ -6,13 +6,13 @@
 
 namespace tremula::transport::local {
 
-/// Memory of peers that stays mapped for as long as its owner needs it. Not thread-safe.
+/// Memory of peers, mapped for as long as its owner needs it. Not thread-safe.
 class Mappings {
 public:
-  /// `bytes` bytes of a peer, from the place's offset on. Valid until forget_abandoned().
+  /// `bytes` bytes of a peer at `place`. Valid until forget_abandoned().
   /// @throws core::Error as Mapping; transport if the memory ends before them
   std::span<std::byte> find(const MemoryPlace& place, std::size_t bytes, bool is_writable);
-  /// Unmaps what its owner needs no longer.
+  /// Unmaps memory that its owner needs no longer.
   /// @return whether there was any
   bool forget_abandoned();
 

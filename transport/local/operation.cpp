@@ -20,23 +20,23 @@ LocalOperation* Pool::find(const Id& id) {
   return found.number == id.number ? &found : nullptr;
 }
 
-Message& Pool::message() {
-  if (idle_messages_.empty()) {
-    idle_messages_.reserve(messages_.size() + 1);
-    idle_messages_.push_back(&messages_.emplace_back());
+Arrival& Pool::arrival() {
+  if (idle_arrivals_.empty()) {
+    idle_arrivals_.reserve(arrivals_.size() + 1);
+    idle_arrivals_.push_back(&arrivals_.emplace_back());
   }
-  auto& message = *idle_messages_.back();
-  idle_messages_.pop_back();
-  idle_copies_ -= message.copy.capacity();
-  message.read = 0;
-  message.receive = nullptr;
-  return message;
+  auto& arrival = *idle_arrivals_.back();
+  idle_arrivals_.pop_back();
+  idle_copies_ -= arrival.copy.capacity();
+  arrival.read = 0;
+  arrival.receive = nullptr;
+  return arrival;
 }
 
-void Pool::recycle(Message& message) noexcept {
-  if (idle_copies_ + message.copy.capacity() > idle_copy_bytes) message.copy = Bytes();
-  idle_copies_ += message.copy.capacity();
-  idle_messages_.push_back(&message);
+void Pool::recycle(Arrival& arrival) noexcept {
+  if (idle_copies_ + arrival.copy.capacity() > idle_copy_bytes) arrival.copy = Bytes();
+  idle_copies_ += arrival.copy.capacity();
+  idle_arrivals_.push_back(&arrival);
 }
 
 }  // namespace tremula::transport::local

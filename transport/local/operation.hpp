@@ -12,16 +12,16 @@ namespace tremula::transport::local {
 
 class LocalEndpoint;
 class Peer;
-struct Message;
+struct Arrival;
 
-/// A send or a receive. Its endpoint keeps it for the next one after release(). `number` tells it
-/// from all others of the endpoint.
+/// A send or a receive. After release() its endpoint uses it again. `number` tells it from all
+/// others of the endpoint.
 ///
 ///   send     queued ──> finished                                  small
 ///              └──────> announced ──> writing ──> written ──> finished      large
 ///   receive  queued ──> finished | failed                         small
 ///              └──────> pulling ──> finished
-class LocalOperation final : public Operation, public Linked<LocalOperation> {
+class LocalOperation final : public Operation, public Linked {
 public:
   enum class State { queued, announced, writing, written, pulling, finished, failed };
 
@@ -42,55 +42,55 @@ public:
   bool is_send = false;
   Peer* peer = nullptr;
   Tag tag = 0;
-  std::byte* data = nullptr;   // of a send: never written to
+  std::byte* data = nullptr;   // a send only reads it
   std::size_t room = 0;        // bytes posted
   std::size_t bytes = 0;       // written so far; when ended: moved, or the length that was too long
   std::uint64_t data_end = 0;  // of a written send: its end in the ring
-  Message* message = nullptr;  // that a receive is pulling
+  Arrival* arrival = nullptr;  // that a receive is pulling
 
 private:
   LocalEndpoint& endpoint_;
   std::uint64_t index_;
 };
 
-/// A message from a peer that is not in its receive yet. `number` counts those of one peer.
+/// A message from a peer that is not yet in its receive. `number` counts those of one peer.
 ///
 ///   kept                       small: a copy
 ///   announced ──> pulled       large: its bytes come through the ring, in the order of the pulls
-///       ^           ├──> stopped ──> cut    the receive was given up; the message is announced
-///       └───────────┘                       again, and what had been written of it is skipped
-struct Message : Linked<Message> {
+///       ^           ├──> stopped ──> cut    its receive was given up: the message is announced
+///       └───────────┘                       again, and the bytes written so far are skipped
+struct Arrival : Linked {
   enum class State { kept, announced, pulled, stopped, cut };
 
   State state{};
   Tag tag = 0;
-  std::uint64_t bytes = 0;  // all, or until the cut
-  std::uint64_t read = 0;   // of a pulled one
+  std::uint64_t bytes = 0;  // of the whole message, or up to the cut
+  std::uint64_t read = 0;   // bytes of a pulled one
   Id id{};                  // of a large one
   LocalOperation* receive = nullptr;
   Bytes copy;  // of a small one
 };
 
-/// Makes objects and keeps them for the next use, so that nothing is allocated once there are
-/// enough. They never move.
+/// Makes objects and keeps them for reuse, so that nothing is allocated once there are enough. They
+/// never move.
 struct Pool {
-  /// Copies of small messages that are kept although nothing is in them.
+  /// Capacity of copies of small messages that is kept for reuse.
   static constexpr std::size_t idle_copy_bytes = std::size_t{1} << 20;
 
   LocalOperation& operation(LocalEndpoint& endpoint);
   /// Null if there never was such an operation.
   LocalOperation* find(const Id& id);
-  Message& message();
-  void recycle(Message& message) noexcept;
+  Arrival& arrival();
+  void recycle(Arrival& arrival) noexcept;
 
   std::vector<LocalOperation*> idle_operations;
 
 private:
   std::deque<LocalOperation> operations_;
   std::uint64_t numbers_ = 0;
-  std::deque<Message> messages_;
-  std::vector<Message*> idle_messages_;
-  std::size_t idle_copies_ = 0;  // bytes
+  std::deque<Arrival> arrivals_;
+  std::vector<Arrival*> idle_arrivals_;
+  std::size_t idle_copies_ = 0;  // bytes of capacity
 };
 
 }  // namespace tremula::transport::local

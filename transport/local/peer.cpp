@@ -26,33 +26,33 @@ Peer::Peer(Rank rank, Mapping inbox, std::size_t its_lane, Lane& my_lane, Pool& 
       commands_in_(my_lane),
       data_in_(my_lane) {}
 
-// Bytes that flow keep us here for a moment: who waits may sleep between two calls, and what is
-// lent by the ring alone would be all that moves meanwhile.
+// Stays for a moment while bytes flow: a caller that waits may sleep between two calls, and no more
+// than what is in the ring would move meanwhile.
 void Peer::progress() {
-  std::size_t moved = step();
+  std::size_t moved = advance();
   if (moved == 0) return;
   for (int looks = 0; looks < looks_without_bytes && moved < bytes_per_call && is_flowing();
        ++looks)
-    if (const std::size_t more = step()) {
+    if (const std::size_t more = advance()) {
       moved += more;
       looks = 0;
     }
 }
 
-std::size_t Peer::step() {
+std::size_t Peer::advance() {
   if (is_lost()) return 0;
   // Before the commands are read, so that a cut is known before the bytes that follow it are read.
-  const std::size_t available = pulled_.is_empty() ? 0 : data_in_.available();
+  const std::size_t available = pulled_.empty() ? 0 : data_in_.available();
   while (const auto command = commands_in_.front()) {
-    obey(*command);
+    handle(*command);
     commands_in_.pop(*command);
     if (is_lost()) return 0;
   }
-  const std::size_t read_bytes = pulled_.is_empty() ? 0 : read(available);
+  const std::size_t read_bytes = pulled_.empty() ? 0 : read(available);
   return is_busy() ? read_bytes + write() : read_bytes;
 }
 
-void Peer::obey(const CommandReader::Command& command) {
+void Peer::handle(const CommandReader::Command& command) {
   if (command.kind == Kind::eager) return take_eager(command.tag, command.payload);
   Body body{};
   std::memcpy(&body, command.payload.data(), command.payload.size());
@@ -60,24 +60,25 @@ void Peer::obey(const CommandReader::Command& command) {
     case Kind::pull:
     case Kind::refuse:
     case Kind::rewind:
-      return obey_receiver(command.kind, body.id);
+      return handle_receiver_command(command.kind, body.id);
     case Kind::announce:
     case Kind::cut:
     case Kind::revoke:
-      return obey_sender(command.kind, command.tag, body);
+      return handle_sender_command(command.kind, command.tag, body);
     default:
-      return lose(core::Errc::transport,
-                  fmt::format("rank {} sent what no rank of Tremula sends", rank_));
+      return mark_lost(core::Errc::transport,
+                       fmt::format("rank {} sent a command that Tremula does not have", rank_));
   }
 }
 
-void Peer::say(Kind kind, const Id& id, std::uint64_t bytes) {
+void Peer::send_command(Kind kind, const Id& id, std::uint64_t bytes) {
   if (is_lost()) return;
   const Command command{kind, {id, bytes}};
-  if (has_commands() || !commands_out_.write(kind, 0, command.body)) unsaid_.push_back(command);
+  if (has_unsent_commands() || !commands_out_.write(kind, 0, command.body))
+    unsent_.push_back(command);
 }
 
-void Peer::lose(core::Errc code, std::string reason) {
+void Peer::mark_lost(core::Errc code, std::string reason) {
   lost_code_ = code;
   lost_reason_ = std::move(reason);
 }
@@ -101,21 +102,21 @@ void Peer::give_up(LocalOperation& operation) noexcept {
       (operation.is_send ? queued_ : receives_).remove(operation);
       break;
     case State::announced:
-      say(Kind::revoke, operation.id(), 0);
+      send_command(Kind::revoke, operation.id(), 0);
       break;
     case State::writing:
     case State::written:
       (operation.state == State::writing ? writing_ : written_).remove(operation);
-      say(Kind::revoke, operation.id(), operation.bytes);
+      send_command(Kind::revoke, operation.id(), operation.bytes);
       break;
     case State::pulling:
-      stop(*operation.message);
+      stop_pull(*operation.arrival);
       break;
     case State::finished:
     case State::failed:
       break;
   }
-  operation.number = 0;  // nobody means it any more
+  operation.number = 0;  // commands of the peer no longer find it
   operation.state = State::finished;
 }
 

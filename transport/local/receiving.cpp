@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of a Peer that receives. A tag has a receive that waits, or a message, never both.
+// The part of a Peer that receives. A tag has either a receive that waits or a message, never both.
 #include "transport/local/peer.hpp"
 
 namespace tremula::transport::local {
@@ -9,7 +9,7 @@ using State = LocalOperation::State;
 namespace {
 
 template <class Item>
-Item* with_tag(const List<Item>& list, Tag tag) {
+Item* with_tag(List<Item>& list, Tag tag) {
   return list.find([tag](const Item& item) { return item.tag == tag; });
 }
 
@@ -17,59 +17,59 @@ Item* with_tag(const List<Item>& list, Tag tag) {
 
 void Peer::receive(LocalOperation& operation) {
   operation.state = State::queued;
-  await(operation);
+  match_or_queue(operation);
 }
 
-void Peer::await(LocalOperation& receive) {
-  Message* message = with_tag(arrived_, receive.tag);
-  if (message == nullptr) return receives_.insert(receive);
-  arrived_.remove(*message);
-  meet(receive, *message);
+void Peer::match_or_queue(LocalOperation& receive) {
+  Arrival* arrival = with_tag(arrived_, receive.tag);
+  if (arrival == nullptr) return receives_.insert_in_order(receive);
+  arrived_.remove(*arrival);
+  match(receive, *arrival);
 }
 
-void Peer::arrive(Message& message) {
-  LocalOperation* receive = with_tag(receives_, message.tag);
-  if (receive == nullptr) return arrived_.insert(message);
+void Peer::match_or_keep(Arrival& arrival) {
+  LocalOperation* receive = with_tag(receives_, arrival.tag);
+  if (receive == nullptr) return arrived_.insert_in_order(arrival);
   receives_.remove(*receive);
-  meet(*receive, message);
+  match(*receive, arrival);
 }
 
 void Peer::take_eager(Tag tag, BytesView bytes) {
-  if (LocalOperation* receive = with_tag(receives_, tag)) {  // the fast way, without a copy
+  if (LocalOperation* receive = with_tag(receives_, tag)) {  // without a copy
     receives_.remove(*receive);
-    put(*receive, bytes);
+    deliver(*receive, bytes);
     return free_eager(bytes.size());
   }
-  Message& message = pool_.message();
-  message.state = Message::State::kept;
-  message.number = ++arrivals_;
-  message.tag = tag;
-  message.bytes = bytes.size();
-  message.copy.assign(bytes.begin(), bytes.end());
-  arrived_.append(message);
+  Arrival& arrival = pool_.arrival();
+  arrival.state = Arrival::State::kept;
+  arrival.number = ++arrivals_;
+  arrival.tag = tag;
+  arrival.bytes = bytes.size();
+  arrival.copy.assign(bytes.begin(), bytes.end());
+  arrived_.push_back(arrival);
 }
 
-void Peer::meet(LocalOperation& receive, Message& message) {
-  if (message.state == Message::State::kept) {
-    put(receive, message.copy);
-    free_eager(message.copy.size());
-    pool_.recycle(message);
-  } else if (message.bytes > receive.room) {
+void Peer::match(LocalOperation& receive, Arrival& arrival) {
+  if (arrival.state == Arrival::State::kept) {
+    deliver(receive, arrival.copy);
+    free_eager(arrival.copy.size());
+    pool_.recycle(arrival);
+  } else if (arrival.bytes > receive.room) {
     receive.state = State::failed;
-    receive.bytes = message.bytes;
-    say(Kind::refuse, message.id);
-    pool_.recycle(message);
+    receive.bytes = arrival.bytes;
+    send_command(Kind::refuse, arrival.id);
+    pool_.recycle(arrival);
   } else {
     receive.state = State::pulling;
-    receive.message = &message;
-    message.state = Message::State::pulled;
-    message.receive = &receive;
-    pulled_.append(message);
-    say(Kind::pull, message.id);
+    receive.arrival = &arrival;
+    arrival.state = Arrival::State::pulled;
+    arrival.receive = &receive;
+    pulled_.push_back(arrival);
+    send_command(Kind::pull, arrival.id);
   }
 }
 
-void Peer::put(LocalOperation& receive, BytesView bytes) noexcept {
+void Peer::deliver(LocalOperation& receive, BytesView bytes) noexcept {
   receive.state = bytes.size() > receive.room ? State::failed : State::finished;
   receive.bytes = bytes.size();
   if (receive.state == State::finished && !bytes.empty())
@@ -77,76 +77,78 @@ void Peer::put(LocalOperation& receive, BytesView bytes) noexcept {
 }
 
 void Peer::free_eager(std::size_t bytes) noexcept {
-  freed_slots_ += slots_of(bytes);
-  my_lane_.eager_slots_freed.store(freed_slots_, std::memory_order_release);
+  freed_lines_ += lines_of(bytes);
+  my_lane_.eager_lines_freed.store(freed_lines_, std::memory_order_release);
 }
 
-void Peer::obey_sender(Kind kind, Tag tag, const Body& body) {
+void Peer::handle_sender_command(Kind kind, Tag tag, const Body& body) {
   if (kind == Kind::cut) return cut(body);
   if (kind == Kind::revoke) return revoke(body);
-  Message& message = pool_.message();
-  message.state = Message::State::announced;
-  message.number = ++arrivals_;
-  message.tag = tag;
-  message.bytes = body.bytes;
-  message.id = body.id;
-  arrive(message);
+  Arrival& arrival = pool_.arrival();
+  arrival.state = Arrival::State::announced;
+  arrival.number = ++arrivals_;
+  arrival.tag = tag;
+  arrival.bytes = body.bytes;
+  arrival.id = body.id;
+  match_or_keep(arrival);
 }
 
-void Peer::stop(Message& message) {
-  Message& again = pool_.message();
-  again.state = Message::State::announced;
-  again.number = message.number;
-  again.tag = message.tag;
-  again.bytes = message.bytes;
-  again.id = message.id;
-  message.state = Message::State::stopped;
-  message.receive = nullptr;
-  say(Kind::rewind, message.id);
-  arrive(again);
+void Peer::stop_pull(Arrival& arrival) {
+  Arrival& again = pool_.arrival();
+  again.state = Arrival::State::announced;
+  again.number = arrival.number;
+  again.tag = arrival.tag;
+  again.bytes = arrival.bytes;
+  again.id = arrival.id;
+  arrival.state = Arrival::State::stopped;
+  arrival.receive = nullptr;
+  send_command(Kind::rewind, arrival.id);
+  match_or_keep(again);
 }
 
 void Peer::cut(const Body& body) {
-  Message* message = pulled_.find([&](const Message& pulled) {
-    return pulled.id == body.id && pulled.state == Message::State::stopped;
+  Arrival* arrival = pulled_.find([&](const Arrival& pulled) {
+    return pulled.id == body.id && pulled.state == Arrival::State::stopped;
   });
-  if (message == nullptr) return;
-  message->state = Message::State::cut;
-  message->bytes = std::max(body.bytes, message->read);
+  if (arrival == nullptr) return;
+  arrival->state = Arrival::State::cut;
+  arrival->bytes = std::max(body.bytes, arrival->read);
 }
 
 void Peer::revoke(const Body& body) {
-  if (Message* message = arrived_.find([&](const Message& arrived) {
-        return arrived.id == body.id && arrived.state == Message::State::announced;
+  if (Arrival* arrival = arrived_.find([&](const Arrival& arrived) {
+        return arrived.id == body.id && arrived.state == Arrival::State::announced;
       })) {
-    arrived_.remove(*message);
-    pool_.recycle(*message);
+    arrived_.remove(*arrival);
+    pool_.recycle(*arrival);
   }
-  // The sender was writing for the first pull that it had not cut; of later ones it knew nothing.
+  // The sender was writing for the first pull that it had not cut, and knew nothing of later ones.
   std::uint64_t bytes = body.bytes;
-  for (Message* message = pulled_.first(); message != nullptr; message = message->next) {
-    if (message->id != body.id || message->state == Message::State::cut) continue;
-    message->state = Message::State::cut;
-    message->bytes = std::max(std::exchange(bytes, 0), message->read);
-    LocalOperation* receive = std::exchange(message->receive, nullptr);
+  for (Arrival& arrival : pulled_) {
+    if (arrival.id != body.id || arrival.state == Arrival::State::cut) continue;
+    arrival.state = Arrival::State::cut;
+    arrival.bytes = std::max(std::exchange(bytes, 0), arrival.read);
+    LocalOperation* receive = std::exchange(arrival.receive, nullptr);
     if (receive == nullptr) continue;
     receive->state = State::queued;
-    await(*receive);
+    match_or_queue(*receive);
   }
 }
 
 std::size_t Peer::read(std::size_t available) {
   const std::size_t before = available;
-  while (Message* message = pulled_.first()) {
-    if (message->state == Message::State::stopped) break;  // how much it is comes with the cut
-    const std::size_t portion = std::min<std::uint64_t>(available, message->bytes - message->read);
-    data_in_.read(message->receive ? message->receive->data + message->read : nullptr, portion);
-    message->read += portion;
+  while (!pulled_.empty()) {
+    Arrival* arrival = &pulled_.front();
+    if (arrival->state == Arrival::State::stopped)
+      break;  // the cut will tell how many bytes it has
+    const std::size_t portion = std::min<std::uint64_t>(available, arrival->bytes - arrival->read);
+    data_in_.read(arrival->receive ? arrival->receive->data + arrival->read : nullptr, portion);
+    arrival->read += portion;
     available -= portion;
-    if (message->read < message->bytes) break;
-    pulled_.remove(*message);
-    if (message->receive != nullptr) message->receive->finish(message->bytes);
-    pool_.recycle(*message);
+    if (arrival->read < arrival->bytes) break;
+    pulled_.remove(*arrival);
+    if (arrival->receive != nullptr) arrival->receive->finish(arrival->bytes);
+    pool_.recycle(*arrival);
   }
   return before - available;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The two rings of a lane, each with the eyes of its writer and of its reader. Private to this
-// folder. Whoever reads a ring has a count of its own and takes nothing for granted that the other
-// process could have spoilt.
+// The two rings of a lane, a writer and a reader for each. Private to this folder. A reader keeps a
+// count of its own and relies on nothing that the other process could have spoilt.
 #include <algorithm>
 #include <cstring>
 
@@ -12,9 +11,9 @@ namespace tremula::transport::local {
 
 /// Puts commands into a lane of a peer's inbox.
 ///
-/// A small message costs its reader one cache line: that a command is there is told by its own
-/// first word. So that old bytes are never taken for one, the word of the next command is cleared
-/// before this one can be seen.
+/// A small message costs its reader one cache line: the first word of a command tells that it is
+/// there. The word of the next command is cleared before this one can be seen, so that old bytes
+/// are never taken for a command.
 class CommandWriter {
 public:
   CommandWriter(const Inbox& inbox, std::size_t lane)
@@ -24,17 +23,17 @@ public:
 
   /// False if there is no room at the moment.
   bool write(Kind kind, Tag tag, BytesView payload) noexcept {
-    const std::size_t end = written_ + slots_of(payload.size());
-    if (end + 1 - read_ > slots) {
-      read_ = lane_->slots_read.load(std::memory_order_acquire);
-      if (end + 1 - read_ > slots) return false;
+    const std::size_t end = written_ + lines_of(payload.size());
+    if (end + 1 - read_ > command_lines) {
+      read_ = lane_->lines_read.load(std::memory_order_acquire);
+      if (end + 1 - read_ > command_lines) return false;
     }
-    Slot& slot = lane_->commands[written_ % slots];
-    slot.tag = tag;
+    CommandLine& line = lane_->commands[written_ % command_lines];
+    line.tag = tag;
     if (!payload.empty())
-      std::memcpy(lane_->payload(written_ % slots), payload.data(), payload.size());
-    lane_->commands[end % slots].word.store(0, std::memory_order_relaxed);
-    slot.word.store(static_cast<std::uint64_t>(kind) + 256 * payload.size(),
+      std::memcpy(lane_->payload(written_ % command_lines), payload.data(), payload.size());
+    lane_->commands[end % command_lines].word.store(0, std::memory_order_relaxed);
+    line.word.store(static_cast<std::uint64_t>(kind) + 256 * payload.size(),
                     std::memory_order_release);
     written_ = end;
     if (bell_ != nullptr) bell_->fetch_or(bit_, std::memory_order_release);
@@ -48,10 +47,10 @@ private:
   Lane* lane_;
   std::atomic<std::uint64_t>* bell_;
   std::uint64_t bit_;
-  std::uint64_t written_ = 0, read_ = 0;  // slots ever; read_ is what we know of
+  std::uint64_t written_ = 0, read_ = 0;  // lines ever; read_ is what this side has seen of it
 };
 
-/// Takes commands out of a lane of the own inbox.
+/// Takes commands out of a lane of this rank's inbox.
 class CommandReader {
 public:
   struct Command {
@@ -61,22 +60,23 @@ public:
   };
   explicit CommandReader(Lane& lane) : lane_(&lane) {}
 
-  /// The oldest command, none if there is none. Its payload stays in the ring until pop(). One that
-  /// no Tremula writes is of Kind::none.
+  /// The oldest command, if there is one. Its payload stays in the ring until pop(). A malformed
+  /// command is of Kind::none.
   std::optional<Command> front() const noexcept {
-    const Slot& slot = lane_->commands[read_ % slots];
-    const std::uint64_t word = slot.word.load(std::memory_order_acquire);
+    const CommandLine& line = lane_->commands[read_ % command_lines];
+    const std::uint64_t word = line.word.load(std::memory_order_acquire);
     if (word == 0) return std::nullopt;
     const std::uint64_t bytes = word / 256;
     const auto kind = static_cast<Kind>(word % 256);
     const bool is_sound = kind == Kind::eager ? bytes <= eager_bytes : bytes == sizeof(Body);
-    return Command{is_sound ? kind : Kind::none,
-                   slot.tag,
-                   {lane_->payload(read_ % slots), is_sound ? static_cast<std::size_t>(bytes) : 0}};
+    return Command{
+        is_sound ? kind : Kind::none,
+        line.tag,
+        {lane_->payload(read_ % command_lines), is_sound ? static_cast<std::size_t>(bytes) : 0}};
   }
   void pop(const Command& command) noexcept {
-    read_ += slots_of(command.payload.size());
-    lane_->slots_read.store(read_, std::memory_order_release);
+    read_ += lines_of(command.payload.size());
+    lane_->lines_read.store(read_, std::memory_order_release);
   }
 
 private:
@@ -84,7 +84,7 @@ private:
   std::uint64_t read_ = 0;
 };
 
-/// So many bytes are shown to the other side at a time, so that both copy at once.
+/// Bytes that are shown to the other side at a time, so that both sides copy at once.
 inline constexpr std::size_t data_portion = std::size_t{16} << 10;
 
 /// Calls `copy(part of the ring, bytes before it)` for `bytes` from `position` on, in portions.
@@ -122,7 +122,7 @@ private:
   std::uint64_t written_ = 0;
 };
 
-/// Takes them out of a lane of the own inbox.
+/// Takes them out of a lane of this rank's inbox.
 class DataReader {
 public:
   explicit DataReader(Lane& lane) : lane_(&lane) {}

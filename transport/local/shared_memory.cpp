@@ -28,7 +28,7 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// What stands before the bytes: a page of its own, so that they begin on a page.
+/// Before the bytes stands a head, on a page of its own so that the bytes begin on a page.
 constexpr std::size_t head_bytes = 4096;
 struct Head {
   std::uint64_t region;
@@ -37,7 +37,7 @@ struct Head {
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 Head& head_of(const Pages& pages) { return *reinterpret_cast<Head*>(pages.bytes().data()); }
 
-constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW;  // no peer can be surprised by an end
+constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW;  // so that a peer never reads beyond its end
 
 Error system_error(const std::string& what) {
   return Error(Errc::internal, fmt::format("shared memory: {}: {}", what, std::strerror(errno)));
@@ -56,7 +56,7 @@ std::uint64_t random_number() {
   return std::uint64_t{device()} << 32 | device();
 }
 
-/// What the system shows of the descriptor of another process.
+/// Path at which the system shows the descriptor of another process.
 std::string path_of(const MemoryPlace& place) {
   return fmt::format("/proc/{}/fd/{}", place.process, place.file);
 }
@@ -67,11 +67,12 @@ struct Allocations {
   std::map<const std::byte*, std::unique_ptr<SharedMemory>, std::greater<>> memory;
 };
 Allocations& allocations() {
-  static Allocations* all = new Allocations;  // outlives whoever frees at the end of the program
+  static Allocations* all =
+      new Allocations;  // never destroyed: static objects may free memory at exit
   return *all;
 }
 
-/// What allocate() gave out and holds all of these bytes, if any.  @pre the mutex is held
+/// The allocation that holds all of these bytes; null if there is none.  @pre the mutex is held
 SharedMemory* find(core::BytesView bytes) {
   const auto& memory = allocations().memory;
   const auto found = memory.lower_bound(bytes.data());  // descending: begins at or before
@@ -85,7 +86,8 @@ SharedMemory* find(core::BytesView bytes) {
 }  // namespace
 
 std::string host_identity() {
-  // What the kernel asks of who opens /proc/<pid>/fd/<n> (ptrace(2), "access mode checking").
+  // What the kernel asks of a process that opens /proc/<pid>/fd/<n> (ptrace(2), "access mode
+  // checking").
   if (prctl(PR_GET_DUMPABLE) != 1) return fmt::format("alone.{:016x}", random_number());
   std::string boot, line, capabilities;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -154,7 +156,7 @@ std::span<std::byte> SharedMemory::bytes() const noexcept {
 
 Mapping::Mapping(const MemoryPlace& place, bool is_writable)
     : region_(place.region), path_(path_of(place)) {
-  const auto wrong = [&](const std::string& found) {
+  const auto unusable = [&](const std::string& found) {
     return Error(
         Errc::transport,
         fmt::format("shared memory of process {}: expected file {} to be memory of Tremula "
@@ -166,16 +168,16 @@ Mapping::Mapping(const MemoryPlace& place, bool is_writable)
   if (!file && errno == ENOENT && !std::filesystem::exists(fmt::format("/proc/{}", place.process)))
     throw Error(Errc::peer_lost, fmt::format("process {} has ended", place.process));
   if (!file && errno == EACCES)
-    throw wrong(
+    throw unusable(
         "permission denied: let both processes be dumpable (PR_SET_DUMPABLE), or choose a "
         "transport without 'local'");
-  if (!file) throw wrong(std::strerror(errno));
+  if (!file) throw unusable(std::strerror(errno));
   struct stat found {};
   if ((fcntl(file.get(), F_GET_SEALS) & seals) != seals || fstat(file.get(), &found) != 0 ||
       static_cast<std::size_t>(found.st_size) < head_bytes)
-    throw wrong("another file");
+    throw unusable("another file");
   pages_ = Pages(file, static_cast<std::size_t>(found.st_size), is_writable);
-  if (head_of(pages_).region != region_) throw wrong("other memory");
+  if (head_of(pages_).region != region_) throw unusable("other memory");
   device_ = found.st_dev;
   node_ = found.st_ino;
 }
@@ -184,7 +186,7 @@ std::span<std::byte> Mapping::bytes() const noexcept { return pages_.bytes().sub
 
 bool Mapping::is_abandoned() const noexcept { return head_of(pages_).is_abandoned != 0; }
 
-// The number of a process that has ended may be another's by now, but no other file is this one.
+// Another process may have the number of one that has ended, but it does not hold this file.
 bool Mapping::is_held() const noexcept {
   struct stat found {};
   if (stat(path_.c_str(), &found) != 0) return errno != ENOENT && errno != ESRCH;

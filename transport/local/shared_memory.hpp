@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Memory that other processes of this user on this machine can map. It has no name: a file
-// descriptor holds it (memfd), so nobody else can open it and nothing is left when its processes
-// end, however they end. It is no part of /dev/shm and not bounded by its size.
+// descriptor holds it (memfd), so no other process can open it and nothing is left when its
+// processes end, however they end. It is no part of /dev/shm and not bounded by its size.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,19 +16,19 @@
 
 namespace tremula::transport::local {
 
-/// Where a peer finds bytes in memory of ours. Opaque to all but the two processes. Valid in the
+/// Where other processes find bytes of this process. Opaque to all but those two. Valid in
 /// processes with the same host_identity().
 struct MemoryPlace {
-  std::uint64_t process = 0;  ///< its number
-  std::uint64_t file = 0;     ///< its descriptor
-  std::uint64_t region = 0;   ///< random number of the memory; no other has it
+  std::uint64_t process = 0;  ///< number of the owner
+  std::uint64_t file = 0;     ///< descriptor in the owner
+  std::uint64_t region = 0;   ///< random number that identifies the memory
   std::uint64_t offset = 0;   ///< bytes from the beginning of the memory
   friend bool operator==(const MemoryPlace&, const MemoryPlace&) = default;
 };
 
 /// Equal in two processes only if they can map each other's memory: same boot of the same machine
 /// (whatever name a container gives it), same process numbers, same user, group and capabilities.
-/// No other process has that of one which may not be looked into (PR_SET_DUMPABLE).
+/// A process that others may not inspect (PR_SET_DUMPABLE) has an identity that no other has.
 std::string host_identity();
 
 struct FileTraits {
@@ -60,12 +60,13 @@ private:
   std::span<std::byte> bytes_;
 };
 
-/// What peers open: keeps memory there for them, whatever the owner of its address does.
+/// A file that peers open. Keeps its memory for them even when the address range of the owner has
+/// been given other memory.
 class SharedFile {
 public:
   /// @throws core::Error internal if the system does not give it, with its words
   explicit SharedFile(std::size_t bytes);
-  /// Nobody will be told of it any more.
+  /// Marks the memory as abandoned for the peers that have mapped it.
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
 
@@ -78,14 +79,14 @@ private:
   MemoryPlace place_;
 };
 
-/// Where peers find bytes, for as long as this is kept.
+/// Where peers find bytes; they can be mapped for as long as this is kept.
 struct Loan {
   MemoryPlace place;
   std::shared_ptr<const SharedFile> file;
 };
 
-/// Zeroed memory of this process that peers can map, sized once; takes room only where it was
-/// written to. Goes back to the system when the last process has unmapped it.
+/// Zeroed memory of this process that peers can map, sized once. Only pages that were written to
+/// take room. Goes back to the system when the last process has unmapped it.
 class SharedMemory {
 public:
   /// @throws core::Error invalid_argument if no process has that many bytes, internal if the system
@@ -93,11 +94,12 @@ public:
   explicit SharedMemory(std::size_t bytes);
 
   std::span<std::byte> bytes() const noexcept;
-  /// Of its first byte.
+  /// The place of its first byte.
   MemoryPlace place() const noexcept { return file_->place(); }
   Loan lend() const { return {file_->place(), file_}; }
-  /// Other memory with the same contents at the same address: who has mapped the old one keeps it,
-  /// and it can be mapped as long as it is lent. Without effect if it fails.
+  /// Puts other memory with the same contents at the same address. Processes that have mapped the
+  /// old memory keep it, and it can still be mapped as long as it is lent. Without effect if it
+  /// fails.
   void renew();
 
 private:
@@ -114,9 +116,9 @@ public:
   /// All of it, whatever the offset of the place.
   std::span<std::byte> bytes() const noexcept;
   std::uint64_t region() const noexcept { return region_; }
-  /// True when its owner needs it no longer.
+  /// True when the owner needs it no longer.
   bool is_abandoned() const noexcept;
-  /// False when its owner's process has ended, however it did. A system call.
+  /// False when the process of the owner has ended, however it did. A system call.
   bool is_held() const noexcept;
 
 private:
@@ -133,12 +135,12 @@ private:
 /// parent.
 /// @throws core::Error invalid_argument for 0 bytes, internal if there is none
 std::byte* allocate(std::size_t bytes);
-/// Peers that are copying at this moment keep it until they have finished.
+/// Peers that are copying keep the memory until they have finished.
 /// @throws core::Error invalid_argument if `memory` did not come from allocate()
 void deallocate(std::byte* memory);
 /// From now on no peer reads or writes what was lent: the memory is replaced by a copy at the same
-/// address, while peers keep the old one; without effect where that has been done. For exchanges
-/// that have failed. Nobody else may write to that allocation meanwhile.
+/// address, while peers keep the old one. Without effect if that has been done already. For
+/// exchanges that have failed. No other thread may write to that allocation meanwhile.
 void take_back(const Loan& loan);
 /// Where peers find these bytes; empty if they are not memory from allocate(). Thread-safe.
 std::optional<Loan> lend(core::BytesView bytes);

@@ -97,7 +97,7 @@ public:
     return request;
   }
   void give_up() noexcept override { network_.close(me_); }
-  void progress() override {}  // the network works whenever somebody posts or tests
+  void progress() override {}  // the network works in every send, receive and test
 
 private:
   Network::Id id_of(Rank peer) const {

@@ -55,7 +55,7 @@ void Network::lose(const Address& address, Loss loss) {
 void Network::post_send(LoopbackOperation& send, BytesView bytes) {
   const std::lock_guard lock(mutex_);
   const Key& key = send.key_;
-  if (stations_[key.from].state != State::open) return;  // the dead do not send
+  if (stations_[key.from].state != State::open) return;  // a dead rank sends nothing
   const Fault fault = weather_ ? weather_({counters_.messages_sent, key.tag}) : Fault{};
   ++counters_.messages_sent;
   counters_.messages_harmed += fault == Fault{} ? 0 : 1;
@@ -87,7 +87,7 @@ void Network::settle(const Key& key) {
   auto& [parcels, receives] = at->second;
   const State from = stations_[key.from].state, to = stations_[key.to].state;
 
-  if (from != State::open)  // what had not left the sender never will
+  if (from != State::open)  // unfinished sends of a dead rank never arrive
     std::erase_if(parcels, [](const Parcel& parcel) { return parcel.sender != nullptr; });
   if (to == State::open) {
     const auto now = Deadline::Clock::now();

@@ -15,20 +15,20 @@ namespace tremula::transport {
 
 class LoopbackOperation;
 
-/// Everything that loopback transports of one process reach each other through. Outlives them all.
-/// Thread-safe. A test makes it behave badly: see Fault and lose().
+/// What the loopback transports of one process are connected by. Outlives them all. Thread-safe. A
+/// test makes it behave badly: see Fault and lose().
 class Network {
 public:
   /// A message on its way, as the weather sees it.
-  struct Message {
-    std::int64_t number;  ///< how many were sent before it in this network
+  struct MessageView {
+    std::int64_t number;  ///< messages sent before it in this network
     Tag tag;
   };
-  /// What becomes of a message. None by default.
+  /// What is done to a message. Nothing by default.
   struct Fault {
     bool drop = false;         ///< never arrives; its send finishes
     bool fail = false;         ///< its send ends in Errc::transport
-    double delay_seconds = 0;  ///< arrives so much later, and so do those with its tag behind it
+    double delay_seconds = 0;  ///< arrives so much later, and so do later ones with its tag
     std::optional<std::size_t>
         arrives_as{};  ///< length that the receiver finds; zeros beyond what was sent
     std::optional<std::size_t>
@@ -36,23 +36,24 @@ public:
     bool operator==(const Fault&) const = default;
   };
   /// Called for every message, one at a time. Must not call the network.
-  using Weather = std::function<Fault(const Message&)>;
-  /// Whether the others are told that an endpoint is gone, or see nothing of it any more.
+  using Weather = std::function<Fault(const MessageView&)>;
+  /// Whether its peers get an error when an endpoint is gone, or just hear nothing from it any
+  /// more.
   enum class Loss { reported, silent };
   struct Counters {
     std::int64_t messages_sent = 0, messages_delivered = 0, bytes_delivered = 0;
     std::int64_t reads = 0, bytes_read = 0;
-    std::int64_t messages_harmed = 0;  ///< that the weather did something to
+    std::int64_t messages_harmed = 0;  ///< messages that the weather did something to
   };
 
-  /// @param eager_bytes  a send of so many bytes or fewer is copied and finishes at once; a longer
-  /// one finishes when
-  ///                     it is received. 0 is the strictest: what works then, works everywhere.
+  /// @param eager_bytes  a send of at most so many bytes is copied and finishes at once; a longer
+  ///                     one finishes when it is received. 0 is the strictest: what works then
+  ///                     works with every transport.
   explicit Network(std::size_t eager_bytes = 8192) : eager_bytes_(eager_bytes) {}
 
   void set_weather(Weather weather);
-  /// The rank behind `address` dies: what it had not finished never arrives, what is sent to it
-  /// ends in peer_lost (or, silent, never ends).
+  /// The rank behind `address` dies: its unfinished sends never arrive, sends to it end in
+  /// peer_lost (or, if the loss is silent, never).
   void lose(const Address& address, Loss loss = Loss::reported);
   Counters counters() const;
 
@@ -74,12 +75,12 @@ private:
   };
   struct Parcel {
     BytesView bytes;            ///< of the sender, or of `copy`
-    Bytes copy;                 ///< if eager or harmed
+    Bytes copy;                 ///< of an eager or harmed message
     LoopbackOperation* sender;  ///< null if its send has finished
     Deadline::Clock::time_point due;
   };
-  /// Messages and receives that have not met. At most one of the two is waiting, but for messages
-  /// not yet due.
+  /// Messages and receives that have not been matched. At most one of the two queues is not empty,
+  /// apart from messages that are not yet due.
   struct Channel {
     std::deque<Parcel> parcels;
     std::deque<LoopbackOperation*> receives;
@@ -94,7 +95,8 @@ private:
 
   void post_send(LoopbackOperation& operation, BytesView bytes);
   void post_receive(LoopbackOperation& operation);
-  /// Lets what has met on this channel arrive and fails what never will.
+  /// Delivers the messages of this channel that have a receive, and fails those operations that can
+  /// never finish.
   void settle(const Key& key);
   void deliver(const Parcel& parcel, LoopbackOperation& receive);
   void withdraw(LoopbackOperation& operation);

@@ -15,7 +15,7 @@ namespace {
 bool is_finalizing = false;
 
 /// A barrier.
-/// @throws core::Error timed_out, also if all came too late
+/// @throws core::Error timed_out, also if all ranks came too late
 void await_all(MPI_Comm comm, double timeout) {
   MPI_Request all_here = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(comm, &all_here), "MPI_Ibarrier");
@@ -65,7 +65,7 @@ void CommTraits::close(Handle comm) noexcept {
 }
 
 void free_at_finalize(MPI_Comm comm) noexcept {
-  // What hangs on MPI_COMM_SELF is deleted before anything else is taken down.
+  // Attributes of MPI_COMM_SELF are deleted before anything else is taken down.
   const auto free_it = [](MPI_Comm, int, void* value, void*) {
     const std::unique_ptr<MPI_Comm> link(static_cast<MPI_Comm*>(value));
     return MPI_Comm_free(link.get());
@@ -80,7 +80,7 @@ void free_at_finalize(MPI_Comm comm) noexcept {
 
 void watch_finalize() {
   static const bool is_watched = [] {
-    // What hangs on MPI_COMM_SELF is deleted before anything else is taken down.
+    // Attributes of MPI_COMM_SELF are deleted before anything else is taken down.
     const auto note_it = [](MPI_Comm, int, void*, void*) {
       is_finalizing = true;
       return MPI_SUCCESS;
@@ -108,8 +108,8 @@ Comm duplicate(MPI_Comm comm, double timeout) {
   core::expects(is_inter == 0,
                 "expected the communicator of this group's ranks, found an intercommunicator: pass "
                 "one that holds the ranks of one group only");
-  // What MPI itself waits for without a deadline begins when all have come, and all know it: who
-  // comes when another has given up gets through the first barrier, but not through the second.
+  // MPI_Comm_dup waits without a deadline, so it begins only when all ranks have come and all know
+  // it: a rank that comes after another has given up passes the first barrier, but not the second.
   await_all(comm, timeout);
   await_all(comm, timeout);
   MPI_Comm copy = MPI_COMM_NULL;

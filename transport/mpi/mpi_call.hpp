@@ -11,7 +11,7 @@
 
 namespace tremula::transport::mpi {
 
-/// Between MPI_Init and MPI_Finalize.
+/// True between MPI_Init and MPI_Finalize.
 bool is_running();
 
 /// MPI's own text for a return code.
@@ -30,23 +30,23 @@ struct CommTraits {
 };
 using Comm = core::UniqueHandle<CommTraits>;
 
-/// Frees `comm` when MPI_Finalize begins; for one that may still be sent to, so that its number
-/// must not be given to another before, and that MPI_Finalize would wait for, or be ended by, if it
-/// found it.
+/// Frees `comm` when MPI_Finalize begins. For a communicator on which messages may still arrive:
+/// its number must not be given to another one before, and MPI_Finalize would wait for it, or end
+/// the process, if it found it.
 void free_at_finalize(MPI_Comm comm) noexcept;
 
-/// Makes has_finalize_begun() tell the truth from now on.
+/// has_finalize_begun() is valid from now on.
 /// @throws core::Error transport
 void watch_finalize();
-/// True inside of MPI_Finalize, where communicators of the application are taken down and nothing
-/// that hangs on them may be freed by MPI any more.
+/// True inside MPI_Finalize, while communicators of the application are taken down: MPI may free
+/// nothing of theirs any more.
 bool has_finalize_begun() noexcept;
 
 /// A duplicate of `comm` whose errors come back as return codes. Collective.
 /// @param timeout  seconds to wait for the other ranks
 /// @throws core::Error invalid_argument if MPI is not running or comm is no group of ranks,
-/// transport, timed_out if not all ranks have come: what they were waited for by cannot be taken
-/// back, so that no collective call over `comm` is right any more
+/// transport, timed_out if not all ranks have come: the barrier cannot be taken back, so that no
+/// later collective call over `comm` is correct
 Comm duplicate(MPI_Comm comm, double timeout);
 
 }  // namespace tremula::transport::mpi

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What Tremula keeps with a communicator of the application, so that calls need no set-up again:
-// made at the first call, ended with the communicator.
+// What Tremula keeps with a communicator of the application, so that set-up is done once: it is
+// made at the first call and ends with the communicator.
 #include <mpi.h>
 
 #include <memory>

@@ -19,8 +19,7 @@ using core::Deadline, core::Errc, core::Error;
 
 namespace {
 
-// The MPI library is one for the whole process, and so is the rule that only one thread at a time
-// may connect.
+// There is one MPI library in a process, and only one thread at a time may connect with it.
 std::binary_semaphore connecting{1};
 
 struct Outcome {
@@ -52,7 +51,7 @@ MPI_Comm connect_groups(MPI_Comm local, Side side, const std::string& port, Dead
                                      "that does not come, and MPI cannot "
                                      "interrupt it: restart this job, or choose another transport");
   ignore_broken_pipes();
-  // Holds nothing of the caller's: it may outlive all of it.
+  // Holds nothing of the caller, because it may outlive the caller.
   std::packaged_task<Outcome()> task([=] {
     Outcome result;
     result.code = accepts ? MPI_Comm_accept(port.c_str(), MPI_INFO_NULL, 0, local, &result.link)

@@ -19,10 +19,11 @@ using Kind = Envelope::Kind;
 namespace {
 
 constexpr std::size_t chunk_bytes = std::size_t{1} << 30;
-/// Stands before a port's name in an address, so that another transport's address is no port.
+/// Prefix of a port's name in an address, so that an address of another transport is not taken for
+/// one.
 constexpr std::string_view address_prefix = "mpi-port:";
 
-/// MPI tag of the chunks of a long message. Two messages that share one are 32000 messages apart.
+/// MPI tag of the chunks of a long message. Messages with the same one are 32000 messages apart.
 int chunk_tag(std::uint32_t number) {
   return Postbox::mpi_tag + 1 + static_cast<int>(number % 32000);
 }
@@ -47,7 +48,7 @@ public:
   }
 
   std::optional<std::size_t> test() override {
-    endpoint_.take_mail();
+    endpoint_.handle_mail();
     advance();
     if (!failure_.empty()) throw Error(Errc::transport, failure_);
     if (state_ != State::finished) return std::nullopt;
@@ -76,13 +77,13 @@ public:
            std::to_string(tag_);
   }
 
-  /// The message is a long one, the `number`th between its two ranks.
+  /// The message is long, number `number` between its two ranks.
   void announce(std::uint32_t number) {
     number_ = number;
     endpoint_.long_ones_.push_back(this);
   }
 
-  /// Both sides are at it: hands the message's bytes to MPI.
+  /// Both sides are ready: hands the bytes of the message to MPI.
   void move(std::size_t length) {
     state_ = State::moving;
     length_ = length;
@@ -101,9 +102,9 @@ public:
     }
   }
 
-  /// Looks whether MPI has done its part.
+  /// Finishes the transfer if MPI has moved all chunks.
   void advance() {
-    if (state_ == State::posted && endpoint_.post_->is_sent(ticket_)) finish(bytes_.size());
+    if (state_ == State::posted && endpoint_.post_->test_sent(ticket_)) finish(bytes_.size());
     if (state_ != State::moving) return;
     int done = 0;
     check(MPI_Testall(static_cast<int>(chunks_.size()), chunks_.data(), &done, MPI_STATUSES_IGNORE),
@@ -115,7 +116,7 @@ public:
     if (is_send_ || is_ended_) finish(length_);
   }
 
-  /// The sender says that its bytes were good to the last.
+  /// The sender tells that its bytes were valid until all had been sent.
   void end() {
     is_ended_ = true;
     advance();
@@ -179,13 +180,13 @@ Endpoint::Endpoint(MPI_Comm local, Side side, const core::Log* log)
 }
 
 Endpoint::~Endpoint() {
-  if (!is_running()) {  // nothing of MPI may be called any more
+  if (!is_running()) {  // MPI may not be called any more
     static_cast<void>(post_.release());
     return;
   }
   if (!port_.empty()) MPI_Close_port(port_.c_str());
   if (link_ == MPI_COMM_NULL) return;
-  const bool is_clean = part_from_peers();
+  const bool is_clean = exchange_goodbyes();
   post_.reset();
   if (is_clean) {
     MPI_Comm_free(&link_);
@@ -200,7 +201,7 @@ Endpoint::~Endpoint() {
                  " unfinished_messages=" + std::to_string(abandoned_));
 }
 
-bool Endpoint::part_from_peers() {
+bool Endpoint::exchange_goodbyes() {
   if (abandoned_ != 0) return false;
   try {
     const auto deadline = Deadline::after(0.5);
@@ -213,9 +214,9 @@ bool Endpoint::part_from_peers() {
           post_->send(static_cast<Rank>(p), {.kind = Kind::goodbye});
         is_over = is_over && peer.has_left;
       }
-      if (is_over && post_->is_all_sent()) return true;
+      if (is_over && post_->test_all_sent()) return true;
       if (deadline.expired()) return false;
-      take_mail();
+      handle_mail();
       nap();
     }
   } catch (const Error&) {  // a link that has failed is kept, too
@@ -309,15 +310,15 @@ Request Endpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
 
 void Endpoint::progress() {
   if (post_ == nullptr) return;
-  take_mail();
+  handle_mail();
   for (Transfer* transfer : long_ones_) transfer->advance();
 }
 
-void Endpoint::take_mail() {
-  while (const auto mail = post_->take()) take(*mail);
+void Endpoint::handle_mail() {
+  while (const auto mail = post_->take()) handle(*mail);
 }
 
-void Endpoint::take(const Postbox::Mail& mail) {
+void Endpoint::handle(const Postbox::Mail& mail) {
   const auto& [peer, envelope, payload] = mail;
   Peer& sender = partner(peer);
   switch (envelope.kind) {
@@ -333,7 +334,7 @@ void Endpoint::take(const Postbox::Mail& mail) {
       match(receive, envelope, payload);
       return;
     }
-    case Kind::ready:  // of a send that was given up in the meantime there is no trace
+    case Kind::ready:  // nothing is found for a send that was given up
       if (Transfer* send = find(true, peer, envelope.number)) send->move(send->bytes().size());
       return;
     case Kind::refuse:

@@ -2,8 +2,8 @@
 #pragma once
 // Messages between two groups that share an MPI intercommunicator.
 //
-// MPI cannot take back an operation whose peer has begun to answer it, so it gets the caller's
-// memory only when both sides are at it:
+// MPI cannot take back an operation that its peer has begun to answer, so it gets the memory of the
+// caller only when both sides are ready:
 //
 //     sender                               receiver
 //     short: copied, sent ---------------> copied into the receive that matches
@@ -12,9 +12,9 @@
 //            chunks =====================> straight into the caller's memory
 //            end ------------------------> complete
 //
-// Tags and order live in the envelopes (mpi_postbox), which between two ranks stay in order. The
-// chunks of a long message have an MPI tag of their own, and at most 1 GiB each because MPI counts
-// in `int`.
+// Envelopes (mpi_postbox) carry tags and keep the order of messages between two ranks. The chunks
+// of a long message have an MPI tag of their own, and at most 1 GiB each because MPI counts in
+// `int`.
 #include <mpi.h>
 
 #include <deque>
@@ -34,22 +34,22 @@ namespace tremula::transport::mpi {
 class Endpoint final : public transport::Endpoint {
 public:
   /// @param local  this group's ranks; borrowed, outlives the endpoint
-  /// @param log  where the destructor tells what it had to leave behind; may be null
+  /// @param log  gets a line from the destructor for what it had to leave to MPI; may be null
   Endpoint(MPI_Comm local, Side side, const core::Log* log);
-  /// Says goodbye to every peer that it had to do with, and waits up to half a second for their
-  /// goodbyes. Without all of them MPI keeps the intercommunicator until MPI_Finalize, so that what
-  /// still arrives for it can do no harm.
+  /// Says goodbye to every peer that it has exchanged messages with, and waits up to half a second
+  /// for their goodbyes. If one is missing, MPI keeps the intercommunicator until MPI_Finalize, so
+  /// that messages that still arrive do no harm.
   ~Endpoint() override;
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  /// The port's name on rank 0 of the producer, empty elsewhere.
+  /// The name of the port on rank 0 of the producer, empty elsewhere.
   Address address() const override;
   /// Collective over both groups. Uses the first address only.
   void connect(std::span<const Address> peers, core::Deadline deadline) override;
   Request send(core::Rank peer, Tag tag, core::BytesView bytes) override;
-  /// Its bytes are MPI's only while a long message arrives in them. If the sender stops for more
-  /// than half a second just then, and cancel() is called, MPI may write to them later.
+  /// MPI has the bytes only while a long message arrives in them. If the sender stops for more than
+  /// half a second just then, and cancel() is called, MPI may write to them later.
   Request receive(core::Rank peer, Tag tag, std::span<std::byte> bytes) override;
   void progress() override;
 
@@ -61,7 +61,7 @@ private:
     bool was_told_goodbye = false;
     bool has_left = false;
   };
-  /// What the other rank may send next with one tag, or has sent before it was asked.
+  /// Receives with one tag that wait for the other rank, or messages that wait for their receives.
   struct Lane {
     std::deque<Transfer*> receives;  // in the order of their start; empty if there are arrivals
     struct Arrival {
@@ -73,11 +73,11 @@ private:
 
   Transfer& idle_transfer();
   Peer& partner(core::Rank peer);
-  void take_mail();
-  void take(const Postbox::Mail& mail);
+  void handle_mail();
+  void handle(const Postbox::Mail& mail);
   void match(Transfer& receive, const Envelope& envelope, core::BytesView payload);
   Transfer* find(bool is_send, core::Rank peer, std::uint32_t number) const;
-  bool part_from_peers();
+  bool exchange_goodbyes();
 
   MPI_Comm local_;
   Side side_;

@@ -24,7 +24,7 @@ int narrow(std::int64_t bytes) {
   return static_cast<int>(bytes);
 }
 
-/// What a rank passes, or the begin of it: most say little, and all of it at once.
+/// The bytes of a rank, or the first of them: most ranks pass few, which go in one call.
 struct Begin {
   std::int64_t bytes = 0;
   std::array<std::byte, 248> data{};
@@ -33,7 +33,7 @@ struct Begin {
 
 }  // namespace
 
-/// One collective call and all that MPI may touch until it has ended.
+/// One collective call, and the memory that MPI may touch until it has ended.
 struct Group::Round {
   Comm abandoned;  // the group's communicator, once the call is known to be stuck
   MPI_Request request = MPI_REQUEST_NULL;
@@ -75,7 +75,7 @@ void Group::wait(std::unique_ptr<Round>& round, std::string_view what, Deadline 
     }
     if (Clock::now() < patient)
       std::this_thread::yield();
-    else  // somebody is late: leave the core to those who work
+    else  // a rank is late: leave the core to processes that work
       std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   const std::chrono::duration<double> waited = Clock::now() - began;

@@ -11,7 +11,7 @@
 
 namespace tremula::transport::mpi {
 
-/// The ranks of an MPI communicator. Works with every MPI thread level, if its user keeps to that
+/// The ranks of an MPI communicator. Works with every MPI thread level, if its caller keeps to that
 /// level.
 class Group final : public transport::Group {
 public:
@@ -27,12 +27,13 @@ public:
   /// @pre less than 2 GiB together
   /// @throws core::Error as broadcast
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
-  /// As allgather for ranks that are all there: MPI waits without a deadline, and takes a fraction
-  /// of the time.
+  /// As allgather, for ranks that are known to be there: MPI waits without a deadline, which takes
+  /// a fraction of the time.
   std::vector<core::Bytes> allgather_at_once(core::Bytes bytes);
-  /// The duplicate.
+  /// The duplicate of the communicator.
   MPI_Comm comm() const noexcept { return comm_.get(); }
-  /// Its duplicate may still be sent to: kept until MPI_Finalize. The group is of no use any more.
+  /// Messages may still arrive on the duplicate: it is kept until MPI_Finalize. The group is of no
+  /// use any more.
   void keep() noexcept;
 
 private:

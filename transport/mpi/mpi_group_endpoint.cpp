@@ -23,9 +23,9 @@ int count_of(std::size_t bytes) {
 
 }  // namespace
 
-class GroupEndpoint::Message final : public Operation {
+class GroupEndpoint::GroupOperation final : public Operation {
 public:
-  explicit Message(GroupEndpoint& endpoint) : endpoint_(endpoint) {}
+  explicit GroupOperation(GroupEndpoint& endpoint) : endpoint_(endpoint) {}
 
   MPI_Request& begin(bool is_send, Rank peer, std::size_t bytes) {
     is_send_ = is_send;
@@ -52,7 +52,7 @@ public:
 
   void cancel() noexcept override {
     if (request_ == MPI_REQUEST_NULL || !is_running()) return;
-    if (!is_send_) MPI_Cancel(&request_);  // a send cannot be taken back by any library of today
+    if (!is_send_) MPI_Cancel(&request_);  // no MPI library takes a send back
     auto& patience = endpoint_.patience_;
     if (!patience) patience = core::Deadline::after(0.5);
     int done = 0;
@@ -78,29 +78,29 @@ GroupEndpoint::~GroupEndpoint() {
   if (has_given_up_) group_.keep();
 }
 
-GroupEndpoint::Message& GroupEndpoint::idle_message() {
-  if (idle_.empty()) idle_.push_back(messages_.emplace_back(new Message(*this)).get());
-  Message* const message = idle_.back();
+GroupEndpoint::GroupOperation& GroupEndpoint::idle_operation() {
+  if (idle_.empty()) idle_.push_back(operations_.emplace_back(new GroupOperation(*this)).get());
+  GroupOperation* const operation = idle_.back();
   idle_.pop_back();
-  return *message;
+  return *operation;
 }
 
 Request GroupEndpoint::send(Rank peer, Tag tag, core::BytesView bytes) {
   const int count = count_of(bytes.size());
-  Message& message = idle_message();
-  Request request(&message);
+  GroupOperation& operation = idle_operation();
+  Request request(&operation);
   check(MPI_Isend(bytes.data(), count, MPI_BYTE, peer, static_cast<int>(tag), group_.comm(),
-                  &message.begin(true, peer, bytes.size())),
+                  &operation.begin(true, peer, bytes.size())),
         "MPI_Isend");
   return request;
 }
 
 Request GroupEndpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
   const int count = count_of(bytes.size());
-  Message& message = idle_message();
-  Request request(&message);
+  GroupOperation& operation = idle_operation();
+  Request request(&operation);
   check(MPI_Irecv(bytes.data(), count, MPI_BYTE, peer, static_cast<int>(tag), group_.comm(),
-                  &message.begin(false, peer, bytes.size())),
+                  &operation.begin(false, peer, bytes.size())),
         "MPI_Irecv");
   return request;
 }

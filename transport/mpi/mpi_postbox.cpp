@@ -16,63 +16,63 @@ constexpr std::size_t posted_receives = 16;
 }  // namespace
 
 Postbox::Postbox(MPI_Comm link) : link_(link), incoming_(posted_receives) {
-  for (auto& slot : incoming_) {
-    slot = std::make_unique<Slot>();
-    receive(*slot);
+  for (auto& buffer : incoming_) {
+    buffer = std::make_unique<EnvelopeBuffer>();
+    receive(*buffer);
   }
 }
 
 Postbox::~Postbox() {
-  for (auto& slot : incoming_) {
-    if (slot->request == MPI_REQUEST_NULL) continue;
+  for (auto& buffer : incoming_) {
+    if (buffer->request == MPI_REQUEST_NULL) continue;
     int done = 0;
-    MPI_Cancel(&slot->request);
-    if (MPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0)
-      static_cast<void>(slot.release());  // MPI still writes to it
+    MPI_Cancel(&buffer->request);
+    if (MPI_Test(&buffer->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0)
+      static_cast<void>(buffer.release());  // MPI still writes to it
   }
-  for (auto& slot : outgoing_) {
+  for (auto& buffer : outgoing_) {
     int done = 0;
-    if (MPI_Test(&slot->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0)
-      static_cast<void>(slot.release());  // MPI still reads from it
+    if (MPI_Test(&buffer->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0)
+      static_cast<void>(buffer.release());  // MPI still reads from it
   }
 }
 
-void Postbox::receive(Slot& slot) {
-  check(MPI_Irecv(slot.bytes.data(), static_cast<int>(slot.bytes.size()), MPI_BYTE, MPI_ANY_SOURCE,
-                  mpi_tag, link_, &slot.request),
+void Postbox::receive(EnvelopeBuffer& buffer) {
+  check(MPI_Irecv(buffer.bytes.data(), static_cast<int>(buffer.bytes.size()), MPI_BYTE,
+                  MPI_ANY_SOURCE, mpi_tag, link_, &buffer.request),
         "MPI_Irecv of an envelope");
 }
 
 Postbox::Ticket Postbox::send(core::Rank peer, const Envelope& envelope, core::BytesView payload) {
   TREMULA_ASSERT(payload.size() <= short_bytes);
-  if (!outgoing_.empty() && is_sent(oldest_sent_)) {
+  if (!outgoing_.empty() && test_sent(oldest_sent_)) {
     outgoing_.push_back(std::move(outgoing_.front()));
     outgoing_.pop_front();
     ++oldest_sent_;
   } else {
-    outgoing_.push_back(std::make_unique<Slot>());
+    outgoing_.push_back(std::make_unique<EnvelopeBuffer>());
   }
-  Slot& slot = *outgoing_.back();
-  std::memcpy(slot.bytes.data(), &envelope, sizeof envelope);
+  EnvelopeBuffer& buffer = *outgoing_.back();
+  std::memcpy(buffer.bytes.data(), &envelope, sizeof envelope);
   if (!payload.empty())
-    std::memcpy(slot.bytes.data() + sizeof envelope, payload.data(), payload.size());
-  check(MPI_Isend(slot.bytes.data(), static_cast<int>(sizeof envelope + payload.size()), MPI_BYTE,
-                  peer, mpi_tag, link_, &slot.request),
+    std::memcpy(buffer.bytes.data() + sizeof envelope, payload.data(), payload.size());
+  check(MPI_Isend(buffer.bytes.data(), static_cast<int>(sizeof envelope + payload.size()), MPI_BYTE,
+                  peer, mpi_tag, link_, &buffer.request),
         "MPI_Isend of an envelope to rank " + std::to_string(peer));
   return oldest_sent_ + outgoing_.size() - 1;
 }
 
-bool Postbox::is_sent(Ticket ticket) {
-  if (ticket < oldest_sent_) return true;  // its slot is in use again
+bool Postbox::test_sent(Ticket ticket) {
+  if (ticket < oldest_sent_) return true;  // its buffer is in use again
   int done = 0;
   check(MPI_Test(&outgoing_[ticket - oldest_sent_]->request, &done, MPI_STATUS_IGNORE),
         "MPI_Test of an envelope on its way");
   return done != 0;
 }
 
-bool Postbox::is_all_sent() {
+bool Postbox::test_all_sent() {
   for (std::size_t i = 0; i < outgoing_.size(); ++i)
-    if (!is_sent(oldest_sent_ + i)) return false;
+    if (!test_sent(oldest_sent_ + i)) return false;
   return true;
 }
 
@@ -81,15 +81,15 @@ std::optional<Postbox::Mail> Postbox::take() {
     receive(*incoming_[oldest_]);
     oldest_ = (oldest_ + 1) % incoming_.size();
   }
-  Slot& slot = *incoming_[oldest_];
+  EnvelopeBuffer& buffer = *incoming_[oldest_];
   int done = 0;
   MPI_Status status;
-  check(MPI_Test(&slot.request, &done, &status), "MPI_Test of an envelope");
+  check(MPI_Test(&buffer.request, &done, &status), "MPI_Test of an envelope");
   if (done == 0) return std::nullopt;
   is_taken_ = true;
   int bytes = 0;
   check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
-  const auto view = std::span(slot.bytes).first(static_cast<std::size_t>(bytes));
+  const auto view = std::span(buffer.bytes).first(static_cast<std::size_t>(bytes));
   Mail mail{.peer = status.MPI_SOURCE, .envelope = {}, .payload = {}};
   if (view.size() < sizeof mail.envelope)
     throw core::Error(core::Errc::protocol, "expected an envelope of at least " +

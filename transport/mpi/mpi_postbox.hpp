@@ -14,8 +14,8 @@
 
 namespace tremula::transport::mpi {
 
-/// What one rank of a link tells another. Between two ranks they arrive in the order in which they
-/// were sent.
+/// What one rank of a link tells another. Envelopes between two ranks arrive in the order in which
+/// they were sent.
 struct Envelope {
   enum class Kind : std::uint32_t {
     message,   ///< a whole short message; its bytes follow
@@ -32,8 +32,8 @@ struct Envelope {
 };
 static_assert(sizeof(Envelope) == 24);
 
-/// Sends and receives envelopes. Everything that MPI touches is memory of the postbox, which leaves
-/// it to MPI when an operation does not end.
+/// Sends and receives envelopes. MPI touches only memory of the postbox, which leaves that memory
+/// to MPI when an operation does not end.
 class Postbox {
 public:
   /// Longest message that fits in an envelope.
@@ -46,14 +46,15 @@ public:
   Postbox(const Postbox&) = delete;
   Postbox& operator=(const Postbox&) = delete;
 
-  /// Which envelope, for is_sent.
+  /// Which envelope, for test_sent.
   using Ticket = std::uint64_t;
   /// Copies `payload`; never blocks.
   /// @throws core::Error transport
   Ticket send(core::Rank peer, const Envelope& envelope, core::BytesView payload = {});
-  /// True when the envelope is out of this process' hands. Makes progress.
-  bool is_sent(Ticket ticket);
-  bool is_all_sent();
+  /// Makes progress; true when the envelope has left this process.
+  bool test_sent(Ticket ticket);
+  /// The same for all envelopes.
+  bool test_all_sent();
 
   struct Mail {
     core::Rank peer;
@@ -65,19 +66,19 @@ public:
   std::optional<Mail> take();
 
 private:
-  struct Slot {
+  struct EnvelopeBuffer {
     MPI_Request request = MPI_REQUEST_NULL;
     std::array<std::byte, sizeof(Envelope) + short_bytes> bytes;
   };
-  void receive(Slot& slot);
+  void receive(EnvelopeBuffer& buffer);
 
   MPI_Comm link_;
-  std::vector<std::unique_ptr<Slot>>
-      incoming_;                                // always posted but for the one that was taken last
-  std::size_t oldest_ = 0;                      // of incoming_; MPI fills them in turn
-  bool is_taken_ = false;                       // incoming_[oldest_] is in the caller's hands
-  std::deque<std::unique_ptr<Slot>> outgoing_;  // in the order of sending
-  Ticket oldest_sent_ = 0;                      // of outgoing_.front()
+  std::vector<std::unique_ptr<EnvelopeBuffer>>
+      incoming_;            // always posted, except the one that was taken last
+  std::size_t oldest_ = 0;  // of incoming_; MPI fills them in turn
+  bool is_taken_ = false;   // the caller reads incoming_[oldest_]
+  std::deque<std::unique_ptr<EnvelopeBuffer>> outgoing_;  // in the order of sending
+  Ticket oldest_sent_ = 0;                                // of outgoing_.front()
 };
 
 }  // namespace tremula::transport::mpi

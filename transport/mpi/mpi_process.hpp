@@ -4,8 +4,8 @@
 
 namespace tremula::transport::mpi {
 
-/// MPI in a program of Tremula's own, from MPI_Init_thread to MPI_Finalize; an application calls
-/// these itself. One in a process.
+/// MPI in a program of Tremula, from MPI_Init_thread to MPI_Finalize; an application calls these
+/// itself. One in a process.
 class Process {
 public:
   /// Collective over the job, as its end is.

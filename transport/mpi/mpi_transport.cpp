@@ -33,8 +33,7 @@ std::string ompi_server() {
   if (const std::string prefix = "file:"; uri.starts_with(prefix)) {
     std::ifstream file(uri.substr(prefix.size()));
     std::string line;
-    if (std::getline(file, line))
-      uri = line;  // else: mpirun could read it, which may run on another host
+    if (std::getline(file, line)) uri = line;  // else the file may be on the host of mpirun
   }
   return uri.substr(0, uri.find(';'));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The bytes go by MPI, between two jobs that were started separately: the producer opens a port,
-// its name travels through the rendezvous, the consumer connects to it. README.md tells what MPI
-// cannot do and what follows.
+// MPI between two jobs that were started separately: the producer opens a port, the name of the
+// port travels through the rendezvous, the consumer connects to it. README.md tells what MPI cannot
+// do and what follows from it.
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,12 +15,12 @@ namespace tremula::transport::mpi {
 
 class Transport final : public transport::Transport {
 public:
-  /// As duplicate(comm, timeout); the ranks of `comm` are this group's.
+  /// As duplicate(comm, timeout); the ranks of `comm` are those of this group.
   /// @param log  outlives the transport; may be null
   Transport(MPI_Comm comm, double timeout, const core::Log* log = nullptr);
 
   std::string_view name() const noexcept override { return "mpi"; }
-  /// "mpi:<library>", and what else two jobs must share; nothing if this process cannot connect to
+  /// "mpi:<library>" and what else two jobs must share; empty if this process cannot connect to
   /// another job.
   std::vector<std::string> offers() const override;
   /// What is missing and what to do, when offers() is empty; otherwise empty.

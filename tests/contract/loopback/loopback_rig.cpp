@@ -10,7 +10,7 @@ namespace {
 
 using transport::Loopback, transport::Network;
 
-/// A thread that the network loses: it goes on, but nobody sees it any more.
+/// A thread that the network loses: it goes on, but its messages reach no other.
 class LostThread final : public Victim {
 public:
   LostThread(Network& network, Side survivor, Act act) : network_(network) {

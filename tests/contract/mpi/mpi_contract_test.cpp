@@ -18,15 +18,15 @@ using coupled::Arguments, coupled::Deadline, coupled::Job, coupled::Launcher, co
 
 constexpr double test_seconds = 60;
 /// Open MPI 4.1 may itself end or hold the survivor of a lost peer (transport/mpi/README.md). Such
-/// a run proves nothing of ours and is done again, so often at most.
+/// a run says nothing about Tremula and is repeated, at most so often.
 constexpr int most_stopped_by_mpi = 5;
 
-/// Plays the part of those who start jobs: whoever wants a peer to lose leaves a note
-/// (mpi_rank.cpp).
-class Undertaker {
+/// Starts jobs that die: a rank that wants to lose a peer leaves a note (mpi_rank.cpp).
+class VictimStarter {
 public:
-  explicit Undertaker(Stage& stage) : stage_(stage) {}
-  void look() {
+  explicit VictimStarter(Stage& stage) : stage_(stage) {}
+  /// Starts the next victim that a note asks for, and tells when it has died.
+  void poll() {
     const std::string name = "victim" + std::to_string(victims_);
     std::ifstream note(stage_.directory() / name);
     std::string side, act;
@@ -76,14 +76,14 @@ private:
                          {RANK_PROGRAM, "--gtest_filter=" + name_, "--gtest_color=no", role.name,
                           stage.directory().string(), std::to_string(producers.ranks),
                           std::to_string(consumers.ranks)}));
-    Undertaker undertaker(stage);
+    VictimStarter victims(stage);
     const auto deadline = Deadline::after(test_seconds);
     const auto is_over = [&] {
       return std::ranges::all_of(
           jobs, [](Job* job) { return job->wait(Deadline::after(0)).has_value(); });
     };
     while (!is_over() && !deadline.expired()) {
-      undertaker.look();
+      victims.poll();
       jobs.front()->wait(Deadline::after(0.02));
     }
     if (is_alone && jobs.front()->was_stopped_by_mpi()) return false;

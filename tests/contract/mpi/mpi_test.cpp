@@ -90,7 +90,8 @@ TEST_P(TransportContract, EndsInOrderWhenThePeerHasGoneBeforeIt) {
       std::array<Request, 2> both{link->send(0, 1, out), link->receive(0, 1, in)};
       finish(*link, both);
     }
-    // Who closes first waits in vain for the goodbye of its peer, and the link stays with MPI.
+    // The rank that closes first waits in vain for the goodbye of its peer, and the link stays with
+    // MPI.
     if (seat.side == Side::producer) links.clear();
     seat.meet(nullptr);
     links.clear();

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   int level = 0;
   MPI_Init_thread(&argc, &argv, wanted == nullptr ? MPI_THREAD_MULTIPLE : std::atoi(wanted),
                   &level);
-  // As if every rank were on a machine of its own: nobody can map its memory.
+  // As if every rank were on a machine of its own: no peer can map its memory.
   if (std::getenv("TREMULA_TEST_ALONE") != nullptr) prctl(PR_SET_DUMPABLE, 0);
   const int status = RUN_ALL_TESTS();
   MPI_Finalize();
