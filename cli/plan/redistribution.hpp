@@ -3,6 +3,7 @@
 // What `tremula plan` explains: two layouts of one array, seen from the ranks of one side.
 #include <string_view>
 
+#include "index_calc/layout/process_grid.hpp"
 #include "index_calc/plan/plan.hpp"
 #include "index_calc/plan/runs.hpp"
 

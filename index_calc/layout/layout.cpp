@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -38,17 +39,6 @@ void validate_members(const Layout& layout, Index cells) {
   check(count == cells,
         fmt::format("members: expected {} ranks, one for each cell of the grid, found {}", cells,
                     count));
-}
-
-/// Position of `rank` among the members; -1 if it takes no part.
-Index cell_of(const Layout& layout, Rank rank) {
-  if (layout.members.empty()) return rank >= 0 && rank < rank_count(layout) ? rank : -1;
-  Index before = 0;
-  for (const RankRange& r : layout.members) {
-    if (rank >= r.first && Index{rank} < Index{r.first} + r.count) return before + rank - r.first;
-    before += r.count;
-  }
-  return -1;
 }
 
 /// Sum or product that must fit 63 bits.
@@ -205,31 +195,6 @@ Index bytes_of(const Layout& layout, std::size_t element_bytes) {
             "element of \"{}\"; split the array into several fields or take a smaller element type",
             element_bytes, to_string(layout)));
   return bytes;
-}
-
-std::optional<GridCoords> coords_of(const Layout& layout, Rank rank) {
-  Index cell = cell_of(layout, rank);
-  if (cell < 0) return std::nullopt;
-  GridCoords coords{};
-  for (std::size_t k = 0; k < layout.dims.size(); ++k) {
-    const std::size_t d = kth_fastest(layout.rank_order, layout.dims.size(), k);
-    coords[d] = {cell % grid(layout.dims[d])};
-    cell /= grid(layout.dims[d]);
-  }
-  return coords;
-}
-
-Rank rank_at(const Layout& layout, const GridCoords& coords) {
-  Index cell = 0;
-  for (std::size_t k = layout.dims.size(); k-- > 0;) {
-    const std::size_t d = kth_fastest(layout.rank_order, layout.dims.size(), k);
-    cell = cell * grid(layout.dims[d]) + coords[d].value;
-  }
-  for (const RankRange& r : layout.members) {
-    if (cell < r.count) return static_cast<Rank>(r.first + cell);
-    cell -= r.count;
-  }
-  return static_cast<Rank>(cell);
 }
 
 LocalPart local_part(const Layout& layout, Rank rank) {

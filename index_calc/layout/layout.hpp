@@ -4,7 +4,6 @@
 // part.
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -122,14 +121,6 @@ std::vector<Index> shape(const Layout& layout);
 
 /// The group ranks that take part, in grid order. Shape: [rank_count]
 std::vector<Rank> ranks_of(const Layout& layout);
-
-/// Position of one rank in the process grid. Entries beyond the layout's dimensions are 0.
-using GridCoords = std::array<GridCoord, max_dimensions>;
-
-/// Where group rank `rank` sits in the grid; empty for a rank that takes no part.
-std::optional<GridCoords> coords_of(const Layout& layout, Rank rank);
-/// The group rank at `coords`. The inverse of coords_of.
-Rank rank_at(const Layout& layout, const GridCoords& coords);
 
 /// How one rank stores its part. Entries beyond the layout's dimensions are 0.
 struct LocalPart {

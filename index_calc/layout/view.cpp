@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "index_calc/layout/blocks.hpp"
+#include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -109,12 +110,13 @@ std::vector<RankRange> members_of(const std::vector<Rank>& ranks) {
 std::vector<Rank> owners_of(Layout permuted, Layout layout, Axes axes) {
   const std::vector<Rank> ranks = ranks_of(layout);
   layout.members.clear(), permuted.members.clear();
+  const ProcessGrid from(layout), to(permuted);
   std::vector<Rank> owners(ranks.size());
   for (std::size_t cell = 0; cell < owners.size(); ++cell) {
-    const GridCoords here = *coords_of(permuted, static_cast<Rank>(cell));
+    const GridCoords here = *to.coords_of(static_cast<Rank>(cell));
     GridCoords there{};
     for (std::size_t d = 0; d < axes.size(); ++d) there[axes[d]] = here[d];
-    owners[cell] = ranks[static_cast<std::size_t>(rank_at(layout, there))];
+    owners[cell] = ranks[static_cast<std::size_t>(from.rank_at(there))];
   }
   return owners;
 }

@@ -136,11 +136,11 @@ Index moved_bytes(const Case& c, const Places& places, const std::vector<Rank>& 
   for (const Transfer& array : c.arrays) {
     const Layout to = relabeled(array.to, process);
     for (Rank p = 0; p < c.producers; ++p) {
-      const Plan plan = make_plan(array.from, to, p);
-      for (std::size_t i = 0; i < plan.size(); ++i)
+      make_plan(array.from, to, p).for_each_package([&](const Package& package) {
         if (places.producers[static_cast<std::size_t>(p)] !=
-            places.consumers[static_cast<std::size_t>(plan[i].peer)])
-          moved += plan[i].elements * array.element_bytes;
+            places.consumers[static_cast<std::size_t>(package.peer)])
+          moved += package.elements * array.element_bytes;
+      });
     }
   }
   return moved;
