@@ -104,13 +104,15 @@ void find_overlaps(OverlapsBuilder& builder, const Distribution& mine, GridCoord
     builder.result() = {};
     return;
   }
-  const bool has_splits =
-      std::holds_alternative<Splits>(mine) || std::holds_alternative<Splits>(theirs);
-  if (algorithm != Algorithm::classical) cut_to_period(p);
-  if (algorithm == Algorithm::aspen || (algorithm == Algorithm::falls && has_splits))
-    return builder.build(p);
-  const auto compare = algorithm == Algorithm::falls ? falls : classical;
-  const Index steps = compare(p.mine, p.me, p.theirs, builder.pieces(), Scan::onward);
+  if (algorithm == Algorithm::classical) {
+    const Index steps = classical(p.mine, p.me, p.theirs, builder.pieces());
+    return builder.build_from_pieces(p.repetition, steps);
+  }
+  cut_to_period(p);
+  const auto* a = std::get_if<BlockCyclic>(&p.mine);
+  const auto* b = std::get_if<BlockCyclic>(&p.theirs);
+  if (algorithm == Algorithm::aspen || a == nullptr || b == nullptr) return builder.build(p);
+  const Index steps = falls(*a, p.me, *b, builder.pieces());
   builder.build_from_pieces(p.repetition, steps);
 }
 
