@@ -60,7 +60,7 @@ private:
     StreamId stream;
     std::string consumer;
     std::string offer, why;
-    std::vector<proto::Field> fields;  // the consumer's
+    proto::WireFields fields;  // the consumer's
     Account consumed;
     bool is_answered = false;         // the producer has sent its addresses
     std::set<core::Rank> finished{};  // the consumer's ranks that have closed it for themselves
@@ -69,6 +69,7 @@ private:
     StreamId id;
     std::string name, producer;
     std::vector<proto::Field> fields;
+    proto::WireFields announced;      // the same, for those that ask
     std::vector<std::string> offers;  // best first
     int queue_depth;
     Account produced;
@@ -85,6 +86,7 @@ private:
     Call call;
     std::string consumer, stream;
     std::vector<proto::Field> fields;
+    proto::WireFields wanted;  // the same, for the producer
     std::vector<std::string> offers;
   };
   struct WaitingHello {

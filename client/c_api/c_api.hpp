@@ -4,13 +4,14 @@
 // statuses.
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 
+#include "client/exchange/plan/update.hpp"
+#include "client/session/session.hpp"
 #include "client/stream/in_stream.hpp"
 #include "client/stream/out_stream.hpp"
-#include "client/session/session.hpp"
-#include "client/exchange/plan/update.hpp"
-#include "index_calc/layout/layout.hpp"
+#include "index_calc/layout/process_grid.hpp"
 #include "tremula/tremula.h"
 
 struct tremula_session {
@@ -18,7 +19,9 @@ struct tremula_session {
 };
 struct tremula_layout {
   tremula::index_calc::Layout layout;
-  std::string text;
+  tremula::index_calc::ProcessGrid grid{layout};
+  mutable std::once_flag text_was_asked_for{};
+  mutable std::string text{};
 };
 struct tremula_out_stream {
   std::unique_ptr<tremula::client::OutStream> stream;

@@ -56,8 +56,8 @@ private:
 /// sides: the producer passes (its own, the consumer's), the consumer (its own, the producer's); my
 /// package for a peer and the peer's package for me describe the same global elements in the same
 /// order. No communication.
-/// @throws core::Error mismatch if the shapes differ (both are named), invalid_argument if a layout
-/// is not valid, unsupported if a rank would hold more than 2^24 segments along one dimension
+/// @pre both layouts are valid
+/// @throws core::Error mismatch if the shapes differ (both are named), unsupported as overlaps()
 /// Cost: the blocks and segments of one period along each dimension, never their product, the
 /// extent or the ranks of the other side.
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me,
