@@ -63,8 +63,6 @@ Index to_turn(const Distribution& d, GridCoord c) {
 }
 
 Prepared prepare(const Distribution& mine, GridCoord me, const Distribution& theirs) {
-  validate(mine);
-  validate(theirs);
   core::expects(extent(mine) == extent(theirs),
                 "overlaps: expected two distributions of the same extent");
   core::expects(me.value >= 0 && me.value < grid(mine),
@@ -134,29 +132,6 @@ Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& th
   OverlapsBuilder builder;
   find_overlaps(builder, mine, me, theirs, algorithm);
   return std::move(builder.result());
-}
-
-Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution& theirs,
-                      GridCoord peer) {
-  Prepared p = prepare(mine, me, theirs);
-  core::expects(peer.value >= 0 && peer.value < grid(theirs),
-                "overlap_with: expected a coordinate of the other grid");
-  if (extent(mine) == 0) return {};
-  cut_to_period(p);
-  OverlapsBuilder builder;
-  pair(p.mine, p.me, p.theirs, to_turn(theirs, peer), builder.pieces());
-  builder.build_from_pieces(p.repetition, 0);
-  return std::move(builder.result());
-}
-
-Index SegmentList::segments() const noexcept {
-  Index in_period = 0, in_tail = 0;
-  for (std::size_t i = 0; i < period.size(); ++i) {
-    in_period += period[i].count;
-    if (static_cast<Index>(i) < tail)
-      in_tail += static_cast<Index>(i) + 1 == tail ? tail_count : period[i].count;
-  }
-  return in_period * repeat + in_tail;
 }
 
 Index SegmentList::elements() const noexcept {

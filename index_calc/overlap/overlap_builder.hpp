@@ -14,7 +14,7 @@ struct Piece {
   Family family;
 };
 
-/// More pieces than this are refused: layouts come from strangers, and memory is finite.
+/// More pieces than this are refused: a layout may come from another job, and memory is finite.
 inline constexpr std::size_t most_pieces = std::size_t{1} << 24;
 
 /// @throws core::Error unsupported, always, saying what to change
@@ -57,12 +57,7 @@ Index falls(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, std::v
 Index classical(const Distribution& mine, Index me, const Distribution& theirs,
                 std::vector<Piece>& out);
 
-/// The pieces that are shared with `peer`, without a look at the others.  O(pieces + log), and once
-/// the intervals of Splits
-void pair(const Distribution& mine, Index me, const Distribution& theirs, Index peer,
-          std::vector<Piece>& out);
-
-/// How the pieces repeat along the dimension, and who their peers are.
+/// How the pieces repeat along the dimension, and what their peers are.
 struct Repetition {
   Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
   Index repeat = 0;  ///< whole periods; 0: the pieces are those of the whole extent

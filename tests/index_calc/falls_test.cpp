@@ -55,7 +55,6 @@ std::string difference(const Overlaps& a, const Overlaps& b) {
     if (here.repeat != there.repeat || here.stride != there.stride ||
         here.peer_stride != there.peer_stride)
       return "period" + of;
-    if (here.segments() != there.segments()) return "segments" + of;
     const auto x = joined(here, 1), y = joined(there, 1);
     if (x.size() != y.size()) return "families" + of;
     for (std::size_t k = 0; k < x.size(); ++k)
