@@ -11,7 +11,7 @@ namespace tremula::cli {
 
 using core::Index, core::Rank;
 
-/// Whose plan it is.
+/// The side that a plan is made for.
 enum class Side { producer, consumer };
 
 constexpr std::string_view to_string(Side side) noexcept {
