@@ -22,26 +22,38 @@ inline std::string shown(std::string_view text) {
                               : fmt::format("'{}...' ({} bytes)", out, text.size());
 }
 
-[[noreturn]] inline void reject(std::string_view part, std::string_view expected,
-                                std::string_view found) {
-  throw core::Error(core::Errc::protocol,
-                    fmt::format("{}: expected {}, found {}", part, expected, found));
+inline std::string_view text_of(std::string_view part) { return part; }
+/// A name of several words is made only when it is needed.
+template <std::invocable Part>
+std::string text_of(const Part& part) {
+  return part();
 }
 
-inline void check_name(std::string_view part, std::string_view text) {
+template <class Part>
+[[noreturn]] void reject(const Part& part, std::string_view expected, std::string_view found) {
+  throw core::Error(core::Errc::protocol,
+                    fmt::format("{}: expected {}, found {}", text_of(part), expected, found));
+}
+
+template <class Part>
+void check_name(const Part& part, std::string_view text) {
   if (!is_name(text)) reject(part, name_rule, shown(text));
 }
 
-inline void check_text(std::string_view part, std::string_view text,
-                       std::size_t max_bytes = max_text_bytes) {
+template <class Part>
+void check_text(const Part& part, std::string_view text, std::size_t max_bytes = max_text_bytes) {
   if (text.size() > max_bytes)
     reject(part, fmt::format("at most {} bytes", max_bytes), fmt::format("{}", text.size()));
 }
 
-template <std::integral T>
-void check_range(std::string_view part, T value, T least, T most) {
+template <class Part, std::integral T>
+void check_range(const Part& part, T value, T least, T most) {
   if (value < least || value > most)
     reject(part, fmt::format("{} to {}", least, most), fmt::format("{}", value));
 }
+
+/// All of fields but what their layouts say.
+/// @param part  in front of "fields[0].name"
+void check_fields(std::string_view part, const WireFields& fields);
 
 }  // namespace tremula::proto

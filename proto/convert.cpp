@@ -28,20 +28,23 @@ void check_seconds(std::string_view part, double seconds) {
     reject(part, "seconds, 0 or more", fmt::format("{}", seconds));
 }
 
-template <class Message>
-void check_fields(std::string_view part, const Message& message) {
+/// Layouts that are shown as they come.
+void check_layouts(std::string_view part, const WireFields& fields) {
   try {
-    decode(message.fields());
+    decode(fields);
   } catch (const core::Error& error) {
-    throw core::Error(error.code(), fmt::format("{}.{}", part, error.what()));
+    throw core::Error(error.code(), fmt::format("{}{}", part, error.what()));
   }
 }
 
 void check_offers(std::string_view part, const RepeatedPtrField<wire::Offer>& offers) {
-  check_range(fmt::format("{}.offers, count", part), offers.size(), 1, max_offers);
+  const auto name = [part](std::string_view of) {
+    return [part, of] { return fmt::format("{}.offers{}", part, of); };
+  };
+  check_range(name(", count"), offers.size(), 1, max_offers);
   for (const wire::Offer& offer : offers) {
-    check_name(fmt::format("{}.offers.transport", part), offer.transport());
-    check_name(fmt::format("{}.offers.offer", part), offer.offer());
+    check_name(name(".transport"), offer.transport());
+    check_name(name(".offer"), offer.offer());
   }
 }
 
@@ -57,7 +60,7 @@ void check(const wire::Hello& m) {
 void check(const wire::Announce& m) {
   check_name("Announce.stream", m.stream());
   check_range("Announce.fields, count", m.fields_size(), 1, max_fields);
-  check_fields("Announce", m);
+  check_fields("Announce.", m.fields());
   check_offers("Announce", m.offers());
   check_range("Announce.queue_depth", m.queue_depth(), 0, 1 << 20);
 }
@@ -65,7 +68,7 @@ void check(const wire::Announce& m) {
 void check(const wire::Subscribe& m) {
   check_name("Subscribe.stream", m.stream());
   check_range("Subscribe.fields, count", m.fields_size(), 1, max_fields);
-  check_fields("Subscribe", m);
+  check_fields("Subscribe.", m.fields());
   check_offers("Subscribe", m.offers());
 }
 
@@ -92,7 +95,7 @@ void check(const wire::Matched& m) {
   check_name("Matched.peer_group", m.peer_group());
   check_range("Matched.peer_size", m.peer_size(), 1, max_group_size);
   check_range("Matched.fields, count", m.fields_size(), 1, max_fields);
-  check_fields("Matched", m);
+  check_fields("Matched.", m.fields());
   check_name("Matched.offer", m.offer());
   check_text("Matched.why", m.why());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
@@ -103,7 +106,7 @@ void check(const wire::Described& m) {
   check_range("Described.size", m.size(), 1, max_group_size);
   check_range("Described.connected", m.connected(), 0, m.size());
   check_range("Described.fields, count", m.fields_size(), 1, max_fields);
-  check_fields("Described", m);
+  check_fields("Described.", m.fields());
   const int ranks = m.connected() == m.size() ? m.size() : 0;
   check_range("Described.host_of_rank, count", m.host_of_rank_size(), ranks, ranks);
   check_range("Described.hosts, count", m.hosts_size(), std::min(ranks, 1), ranks);
@@ -133,17 +136,17 @@ void check(const wire::GroupLost& m) {
 void check_ranks(std::string_view part, const wire::StepStatus& m) {
   for (const wire::RankStatus& rank : m.ranks())
     if (!rank.waits_for().empty())
-      check_name(fmt::format("{}.ranks.waits_for", part), rank.waits_for());
+      check_name([part] { return fmt::format("{}.ranks.waits_for", part); }, rank.waits_for());
 }
 
 void check(const wire::Status& m) {
   for (const wire::GroupStatus& group : m.groups()) check_name("Status.groups.name", group.name());
   for (const wire::StreamStatus& stream : m.streams()) {
     check_name("Status.streams.name", stream.name());
-    check_fields("Status.streams", stream);
+    check_layouts("Status.streams.", stream.fields());
     check_ranks("Status.streams.produced", stream.produced());
     for (const wire::LinkStatus& link : stream.consumers()) {
-      check_fields("Status.streams.consumers", link);
+      check_layouts("Status.streams.consumers.", link.fields());
       check_ranks("Status.streams.consumers.consumed", link.consumed());
     }
   }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Between bytes, messages and the values of the house. The only place where foreign bytes are
-// validated: what comes out of parse_to_server and parse_to_client needs no further check of form.
-// What a message means is judged by who receives it.
+// validated: what comes out of parse_to_server and parse_to_client needs no further check of form,
+// but for the layouts of fields: decode() is the only way to them, and parses each once. What a
+// message means is judged by its receiver.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -20,8 +21,7 @@ namespace tremula::proto {
 
 inline constexpr std::uint32_t protocol_version = 1;                     ///< Hello.protocol
 inline constexpr std::size_t max_message_bytes = std::size_t{16} << 20;  ///< of one frame's payload
-using core::max_name_bytes;  ///< group, stream, field, job, host, transport, offer
-inline constexpr std::size_t max_text_bytes = 16384;      ///< texts for people
+inline constexpr std::size_t max_text_bytes = 16384;                     ///< texts for people
 inline constexpr std::size_t max_layout_bytes = 1 << 20;  ///< text form of one layout
 inline constexpr std::size_t max_address_bytes = 4096;    ///< of one rank (transport::Address)
 inline constexpr std::size_t max_ranks_bytes = std::size_t{4}
@@ -45,13 +45,12 @@ struct Field {
 
 /// Ghost and leading stay at home: only the owner's memory knows them.
 wire::Field encode(const Field& field);
-/// @throws core::Error protocol naming the part, what was expected and what was found
-Field decode(const wire::Field& field);
 
 using WireFields = google::protobuf::RepeatedPtrField<wire::Field>;
 /// One after the other, in the order given.
 WireFields encode(std::span<const Field> fields);
-/// @throws core::Error protocol as above, and for a name that comes twice or more than max_fields
+/// @throws core::Error protocol naming the part, what was expected and what was found: also for a
+/// name that comes twice or more than max_fields
 std::vector<Field> decode(const WireFields& fields);
 
 /// Every wanted field must be offered with a type that can become the wanted one, and with the same
@@ -70,8 +69,9 @@ void check_fits_group(std::span<const Field> fields, core::Rank group_size, std:
 core::Bytes serialise(const wire::ToServer& message);
 core::Bytes serialise(const wire::ToClient& message);
 
-/// The inverse of serialise, for bytes that nobody vouches for: every name, number, text, layout
-/// and count of the message is inside its bounds.
+/// The inverse of serialise, for foreign bytes: every name, number, text and count
+/// of the message is inside its bounds. The layouts of its fields are texts until decode() makes
+/// values of them; only those of a Status, which is shown and not decoded, are parsed.
 /// @throws core::Error protocol naming message and part, what was expected and what was found
 wire::ToServer parse_to_server(core::BytesView bytes);
 wire::ToClient parse_to_client(core::BytesView bytes);

@@ -12,34 +12,58 @@ namespace tremula::proto {
 
 namespace {
 
-Field decode_at(std::string_view part, const wire::Field& field) {
-  check_name(fmt::format("{}.name", part), field.name());
+/// A field by its number in a message: "Announce.fields[0].name".
+struct FieldPart {
+  std::string_view before;
+  int number;
+  auto operator()(std::string_view of) const {
+    return [this, of] { return fmt::format("{}fields[{}].{}", before, number, of); };
+  }
+};
+
+void check(const FieldPart& part, const wire::Field& field) {
+  check_name(part("name"), field.name());
   if (!core::is_element_type(field.element_type()))
-    reject(fmt::format("{}.element_type", part), "1 (i8) to 12 (c128)",
-           fmt::format("{}", field.element_type()));
-  const std::string layout_part = fmt::format("{}.layout", part);
-  check_text(layout_part, field.layout(), max_layout_bytes);
+    reject(part("element_type"), "1 (i8) to 12 (c128)", fmt::format("{}", field.element_type()));
+  check_text(part("layout"), field.layout(), max_layout_bytes);
+  for (const auto index : field.origin())
+    check_range(part("origin"), index, std::int64_t{0},
+                std::numeric_limits<std::int64_t>::max() - 1);
+}
+
+Field decode_at(const FieldPart& part, const wire::Field& field) {
+  check(part, field);
   Field out{.name = field.name(),
             .type = static_cast<core::ElementType>(field.element_type()),
             .layout = {},
-            .origin = {}};
+            .origin = {field.origin().begin(), field.origin().end()}};
   try {
     out.layout = index_calc::Layout::parse(field.layout());
   } catch (const core::Error& error) {
-    throw core::Error(core::Errc::protocol, fmt::format("{} of field {}: {}", layout_part,
+    throw core::Error(core::Errc::protocol, fmt::format("{} of field {}: {}", part("layout")(),
                                                         shown(field.name()), error.what()));
   }
   const auto dimensions = static_cast<int>(out.layout.dims.size());
   if (field.origin_size() != 0 && field.origin_size() != dimensions)
-    reject(fmt::format("{}.origin", part), fmt::format("none or {} numbers", dimensions),
+    reject(part("origin"), fmt::format("none or {} numbers", dimensions),
            fmt::format("{}", field.origin_size()));
-  for (const auto index : field.origin())
-    check_range<std::int64_t>(fmt::format("{}.origin", part), index, 0,
-                              std::numeric_limits<std::int64_t>::max() - 1);
-  out.origin.assign(field.origin().begin(), field.origin().end());
   if (!out.layout.ghost.empty() || out.layout.leading != 0)
-    reject(layout_part, "a layout without ghost and leading", shown(field.layout()));
+    reject(part("layout"), "a layout without ghost and leading", shown(field.layout()));
   return out;
+}
+
+/// Calls each(part, field) for each field, whose names differ.
+template <class Each>
+void for_each_field(std::string_view before, const WireFields& fields, Each&& each) {
+  check_range([before] { return fmt::format("{}fields, count", before); }, fields.size(), 0,
+              max_fields);
+  std::set<std::string_view> names;
+  for (int i = 0; i < fields.size(); ++i) {
+    const FieldPart part{before, i};
+    each(part, fields[i]);
+    if (!names.insert(fields[i].name()).second)
+      reject(part("name"), "names that differ", shown(fields[i].name()) + " twice");
+  }
 }
 
 std::string shape_of(const Field& field) {
@@ -77,8 +101,6 @@ wire::Field encode(const Field& field) {
   return out;
 }
 
-Field decode(const wire::Field& field) { return decode_at("Field", field); }
-
 WireFields encode(std::span<const Field> fields) {
   WireFields out;
   for (const Field& field : fields) *out.Add() = encode(field);
@@ -86,16 +108,16 @@ WireFields encode(std::span<const Field> fields) {
 }
 
 std::vector<Field> decode(const WireFields& fields) {
-  check_range("fields, count", fields.size(), 0, max_fields);
   std::vector<Field> out;
-  std::set<std::string_view> names;
-  for (int i = 0; i < fields.size(); ++i) {
-    const std::string part = fmt::format("fields[{}]", i);
-    out.push_back(decode_at(part, fields[i]));
-    if (!names.insert(fields[i].name()).second)
-      reject(part + ".name", "names that differ", shown(fields[i].name()) + " twice");
-  }
+  for_each_field("", fields, [&](const FieldPart& part, const wire::Field& field) {
+    out.push_back(decode_at(part, field));
+  });
   return out;
+}
+
+void check_fields(std::string_view part, const WireFields& fields) {
+  for_each_field(part, fields,
+                 [](const FieldPart& of, const wire::Field& field) { check(of, field); });
 }
 
 void check_compatible(std::span<const Field> wanted, std::span<const Field> offered,

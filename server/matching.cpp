@@ -28,11 +28,10 @@ std::string shown(const std::vector<std::string>& offers) {
 }
 
 /// The offered fields in the order of the wanted ones.
-proto::WireFields in_order_of(std::span<const proto::Field> wanted,
-                              std::span<const proto::Field> offered) {
+proto::WireFields in_order_of(const proto::WireFields& wanted, const proto::WireFields& offered) {
   proto::WireFields out;
-  for (const proto::Field& want : wanted)
-    *out.Add() = proto::encode(*std::ranges::find(offered, want.name, &proto::Field::name));
+  for (const wire::Field& want : wanted)
+    *out.Add() = *std::ranges::find(offered, want.name(), &wire::Field::name);
   return out;
 }
 
@@ -55,6 +54,7 @@ void Rendezvous::announce(const Call& call, const wire::Announce& message) {
                                            .name = message.stream(),
                                            .producer = group.name,
                                            .fields = std::move(fields),
+                                           .announced = message.fields(),
                                            .offers = texts(message.offers()),
                                            .queue_depth = message.queue_depth(),
                                            .produced = Account(group.size),
@@ -86,6 +86,7 @@ void Rendezvous::subscribe(const Call& call, const wire::Subscribe& message) {
                             .consumer = group.name,
                             .stream = message.stream(),
                             .fields = proto::decode(message.fields()),
+                            .wanted = message.fields(),
                             .offers = texts(message.offers())};
   proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
   if (Stream* stream = open_stream(message.stream())) return match(subscription, *stream);
@@ -113,7 +114,7 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   described.set_group(producer.name);
   described.set_size(producer.size);
   described.set_connected(static_cast<core::Rank>(producer.members.size()));
-  *described.mutable_fields() = proto::encode(stream->fields);
+  *described.mutable_fields() = stream->announced;
   if (described.connected() < described.size()) return;
   std::map<std::string_view, int> numbers;
   for (const auto& [rank, member] : producer.members) {
@@ -159,7 +160,7 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream) {
                             .why = fmt::format(
                                 "the producer's first of {} that the consumer has too (it has {})",
                                 shown(stream.offers), shown(subscription.offers)),
-                            .fields = subscription.fields,
+                            .fields = subscription.wanted,
                             .consumed = Account(consumer.size)})
           .first->second;
   stream.links.insert(id);
@@ -175,12 +176,12 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream) {
 
   matched.set_peer_group(producer.name);
   matched.set_peer_size(producer.size);
-  *matched.mutable_fields() = in_order_of(link.fields, stream.fields);
+  *matched.mutable_fields() = in_order_of(link.fields, stream.announced);
   *reply(subscription.call).mutable_matched() = matched;
 
   matched.set_peer_group(consumer.name);
   matched.set_peer_size(consumer.size);
-  *matched.mutable_fields() = proto::encode(link.fields);
+  *matched.mutable_fields() = link.fields;
   wire::ToClient notice;
   *notice.mutable_matched() = std::move(matched);
   notify_rank_0(producer, std::move(notice));

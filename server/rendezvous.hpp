@@ -61,7 +61,7 @@ private:
     StreamId stream;
     std::string consumer;
     std::string offer, why;
-    std::vector<proto::Field> fields;  // of the consumer
+    proto::WireFields fields;  // of the consumer
     Account consumed;
     bool is_answered = false;         // the producer has sent its addresses
     std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
@@ -70,6 +70,7 @@ private:
     StreamId id;
     std::string name, producer;
     std::vector<proto::Field> fields;
+    proto::WireFields announced;      // the same, for those that ask
     std::vector<std::string> offers;  // best first
     int queue_depth;
     Account produced;
@@ -86,6 +87,7 @@ private:
     Call call;
     std::string consumer, stream;
     std::vector<proto::Field> fields;
+    proto::WireFields wanted;  // the same, for the producer
     std::vector<std::string> offers;
   };
   struct WaitingHello {

@@ -24,7 +24,7 @@ wire::Status Rendezvous::status(double now, bool with_ranks) const {
     row.set_name(stream.name);
     row.set_producer(stream.producer);
     row.set_queue_depth(stream.queue_depth);
-    *row.mutable_fields() = proto::encode(stream.fields);
+    *row.mutable_fields() = stream.announced;
     *row.mutable_produced() = stream.produced.total();
     if (with_ranks) stream.produced.list(*row.mutable_produced(), room);
     row.set_closed(stream.closed);
@@ -35,7 +35,7 @@ wire::Status Rendezvous::status(double now, bool with_ranks) const {
       consumer.set_consumer(link.consumer);
       consumer.set_offer(link.offer);
       consumer.set_why(link.why);
-      *consumer.mutable_fields() = proto::encode(link.fields);
+      *consumer.mutable_fields() = link.fields;
       *consumer.mutable_consumed() = link.consumed.total();
       if (with_ranks) link.consumed.list(*consumer.mutable_consumed(), room);
       consumer.set_credit(credit(consumer.consumed(), stream.queue_depth));

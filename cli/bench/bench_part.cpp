@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "index_calc/layout/process_grid.hpp"
 #include "transport/local/shared_memory.hpp"
 
 namespace tremula::cli {

@@ -10,7 +10,7 @@ namespace tremula::cli {
 
 namespace {
 
-using index_calc::GridCoords, index_calc::Layout;
+using index_calc::GridCoords, index_calc::Layout, index_calc::ProcessGrid;
 
 constexpr Colour producer_colour = Colour::rgb(0x2f6fb5), consumer_colour = Colour::rgb(0xdd8a1c),
                  common_colour = pair_colour;
@@ -52,11 +52,11 @@ std::pair<Index, Index> coordinates(const BlockMap& map, const Layout& layout, R
                              : std::pair{Index{0}, coords[0].value};
 }
 
-Rank rank_of(const BlockMap& map, const Layout& layout, Index row, Index column) {
+Rank rank_of(const BlockMap& map, const ProcessGrid& grid, Index row, Index column) {
   GridCoords coords{};
   coords[0] = {map.dimensions == 2 ? row : column};
   if (map.dimensions == 2) coords[1] = {column};
-  return index_calc::rank_at(layout, coords);
+  return grid.rank_at(coords);
 }
 
 /// Lines between the elements, where these are large enough.
@@ -140,7 +140,8 @@ std::string BlockMap::part_text() const {
 void draw_blocks(Picture& picture, const Place& place, const BlockMap& map,
                  const Redistribution& redistribution, Side side) {
   const Layout& layout = redistribution.layout_of(side);
-  const Rank ranks = index_calc::rank_count(layout);
+  const ProcessGrid grid(layout);
+  const Rank ranks = grid.size();
   write_titles(
       picture, place,
       fmt::format("{}: blocks of {} rank{}", side == Side::producer ? "Producer" : "Consumer",
@@ -151,7 +152,7 @@ void draw_blocks(Picture& picture, const Place& place, const BlockMap& map,
   std::map<Rank, std::vector<Rect>> rects;
   for (const Interval& row : blocks_of(map.rows, side))
     for (const Interval& column : blocks_of(map.columns, side))
-      rects[rank_of(map, layout, row.owner, column.owner)].push_back(map.box(plot, row, column));
+      rects[rank_of(map, grid, row.owner, column.owner)].push_back(map.box(plot, row, column));
   std::vector<Text> numbers;
   bool has_room = true;
   int shown = 0;

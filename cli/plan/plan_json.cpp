@@ -82,11 +82,12 @@ void plan_json_rank(const Redistribution& redistribution, const RankPlan& plan, 
   print(fmt::format(
       "{}    {{\"rank\": {}, \"plan_seconds\": {:.9f}, \"plan_bytes\": {}, \"packages\": [",
       is_first ? "" : ",\n", plan.rank, plan.seconds, plan.plan.memory_bytes()));
-  for (std::size_t i = 0; i < plan.plan.size(); ++i) {
-    const Package package = plan.plan[i];
-    print(i == 0 ? "\n      " : ",\n      ");
+  std::string_view before = "\n      ";
+  plan.plan.for_each_package([&](const Package& package) {
+    print(before);
     print(package_json(package, facts(redistribution, plan, package)));
-  }
+    before = ",\n      ";
+  });
   print("]}");
 }
 

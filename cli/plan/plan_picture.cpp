@@ -23,11 +23,11 @@ constexpr std::size_t most_cells = 256;
 std::optional<Rank> largest_peer(const index_calc::Plan& plan) {
   std::optional<Rank> peer;
   Index most = 0;
-  for (std::size_t i = 0; i < plan.size(); ++i)
-    if (const index_calc::Package package = plan[i]; package.elements > most) {
-      most = package.elements;
-      peer = package.peer;
-    }
+  plan.for_each_package([&](const index_calc::Package& package) {
+    if (package.elements <= most) return;
+    most = package.elements;
+    peer = package.peer;
+  });
   return peer;
 }
 
@@ -126,8 +126,8 @@ Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
     draw_blocks(picture, arranged.places[1], map, redistribution, Side::consumer);
     if (peer) {
       std::optional<PackageFacts> package;
-      if (const std::size_t i = plan.plan.find(*peer); i < plan.plan.size())
-        package = facts(redistribution, plan, plan.plan[i]);
+      if (const auto found = plan.plan.package_for(*peer))
+        package = facts(redistribution, plan, *found);
       draw_common(picture, arranged.places[2], map, redistribution, producer, *consumer, package);
     } else {
       write_titles(picture, arranged.places[2], "No package",

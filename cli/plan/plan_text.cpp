@@ -64,16 +64,16 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
                            "runs", "longest", "shortest", "path"}};
     PackageFacts total{.runs = {.shortest = std::numeric_limits<Index>::max()}};
     Index direct = 0;
-    for (std::size_t i = 0; i < of.plan.size(); ++i) {
-      const PackageFacts package = facts(redistribution, of, of.plan[i]);
-      if (i < shown) rows.push_back(row_of(package));
+    of.plan.for_each_package([&](const index_calc::Package& visited) {
+      const PackageFacts package = facts(redistribution, of, visited);
+      if (rows.size() <= shown) rows.push_back(row_of(package));
       total.elements += package.elements;
       total.bytes += package.bytes;
       total.runs.count += package.runs.count;
       total.runs.longest = std::max(total.runs.longest, package.runs.longest);
       total.runs.shortest = std::min(total.runs.shortest, package.runs.shortest);
       direct += package.is_direct() ? 1 : 0;
-    }
+    });
     Row last = row_of(total);
     last.front() = "total";
     last.back() = fmt::format("{} direct", direct);

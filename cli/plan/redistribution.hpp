@@ -3,6 +3,7 @@
 // What `tremula plan` explains: two layouts of one array, seen from the ranks of one side.
 #include <string_view>
 
+#include "index_calc/layout/process_grid.hpp"
 #include "index_calc/plan/plan.hpp"
 #include "index_calc/plan/runs.hpp"
 
@@ -10,7 +11,7 @@ namespace tremula::cli {
 
 using core::Index, core::Rank;
 
-/// Whose plan it is.
+/// The side that a plan is made for.
 enum class Side { producer, consumer };
 
 constexpr std::string_view to_string(Side side) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who owes whom how much: the matrix of all producers and all consumers.
+// How much each pair of ranks shares: the matrix of all producers and all consumers.
 #include <vector>
 
 #include "cli/plan/redistribution.hpp"

@@ -65,8 +65,7 @@ tremula_status copy(const std::vector<client::PeerStatistics>& from, size_t room
 }  // namespace
 
 tremula_status tremula::client::make_layout(index_calc::Layout value, tremula_layout** out) {
-  *out = new tremula_layout{std::move(value), {}};
-  (*out)->text = to_string((*out)->layout);
+  *out = new tremula_layout{std::move(value)};
   return TREMULA_OK;
 }
 
@@ -143,7 +142,12 @@ tremula_status tremula_layout_from_scalapack(const int desc[9], int rows, int co
 
 void tremula_layout_free(tremula_layout* layout) { delete layout; }
 const char* tremula_layout_text(const tremula_layout* layout) {
-  return layout ? layout->text.c_str() : "";
+  if (layout == nullptr) return "";
+  guarded([&] {
+    std::call_once(layout->text_was_asked_for, [&] { layout->text = to_string(layout->layout); });
+    return TREMULA_OK;
+  });
+  return layout->text.c_str();
 }
 int tremula_layout_dimensions(const tremula_layout* layout) {
   return layout ? static_cast<int>(layout->layout.dims.size()) : 0;
@@ -179,15 +183,17 @@ tremula_status tremula_layout_global_index(const tremula_layout* layout, int ran
     expects_pointer(layout, "layout");
     expects_pointer(global, "global");
     const auto& dims = layout->layout.dims;
-    core::expects(dimension >= 0 && dimension < static_cast<int>(dims.size()),
-                  fmt::format("dimension: expected 0 to {}; found {}", dims.size() - 1, dimension));
+    core::expects(dimension >= 0 && dimension < static_cast<int>(dims.size()), [&] {
+      return fmt::format("dimension: expected 0 to {}; found {}", dims.size() - 1, dimension);
+    });
     const auto d = static_cast<std::size_t>(dimension);
-    const auto coords = index_calc::coords_of(layout->layout, rank);
+    const auto coords = layout->grid.coords_of(rank);
     const core::Index extent = coords ? index_calc::local_extent(dims[d], (*coords)[d]) : 0;
-    core::expects(
-        local >= 0 && local < extent,
-        fmt::format("local index of rank {} along dimension {}: expected 0 <= index < {}; found {}",
-                    rank, dimension, extent, local));
+    core::expects(local >= 0 && local < extent, [&] {
+      return fmt::format(
+          "local index of rank {} along dimension {}: expected 0 <= index < {}; found {}", rank,
+          dimension, extent, local);
+    });
     *global = index_calc::to_global(dims[d], (*coords)[d], {local}).value;
     return TREMULA_OK;
   });

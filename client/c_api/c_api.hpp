@@ -3,13 +3,14 @@
 // The types behind the opaque handles of tremula.h, and the one place where errors become statuses.
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "client/exchange/plan/update.hpp"
 #include "client/session/session.hpp"
 #include "client/stream/in_stream.hpp"
 #include "client/stream/out_stream.hpp"
-#include "index_calc/layout/layout.hpp"
+#include "index_calc/layout/process_grid.hpp"
 #include "tremula/tremula.h"
 
 struct tremula_session {
@@ -17,7 +18,9 @@ struct tremula_session {
 };
 struct tremula_layout {
   tremula::index_calc::Layout layout;
-  std::string text;
+  tremula::index_calc::ProcessGrid grid{layout};
+  mutable std::once_flag text_was_asked_for{};
+  mutable std::string text{};
 };
 struct tremula_out_stream {
   std::unique_ptr<tremula::client::OutStream> stream;

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index_calc/layout/distribution.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 
-#include "core/error.hpp"
+#include "index_calc/layout/check.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -16,12 +14,6 @@ template <class Action>
 auto visit(const Distribution& d, Action&& action) noexcept {
   const auto* dealt = std::get_if<BlockCyclic>(&d);
   return dealt != nullptr ? action(*dealt) : action(*std::get_if<Splits>(&d));
-}
-
-/// Makes the text only where it is needed: whoever looks for overlaps validates first.
-template <class... Values>
-void check(bool ok, fmt::format_string<const Values&...> text, const Values&... values) {
-  if (!ok) throw core::Error(core::Errc::invalid_argument, fmt::format(text, values...));
 }
 
 void validate_one(const BlockCyclic& d) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index_calc/layout/layout.hpp"
 
-#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -9,16 +8,13 @@
 #include <limits>
 #include <numeric>
 
-#include "core/error.hpp"
+#include "index_calc/layout/check.hpp"
+#include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
 namespace {
 
 constexpr Index max_rank_count = std::numeric_limits<Rank>::max();
-
-void check(bool ok, const std::string& text) {
-  if (!ok) throw core::Error(core::Errc::invalid_argument, text);
-}
 
 void validate_members(const Layout& layout, Index cells) {
   if (layout.members.empty()) return;
@@ -26,29 +22,17 @@ void validate_members(const Layout& layout, Index cells) {
   std::vector<RankRange> sorted = layout.members;
   for (const RankRange& r : sorted) {
     check(r.first >= 0 && r.count >= 1 && Index{r.first} + r.count <= max_rank_count + 1,
-          fmt::format(
-              "members: expected ranges of at least one rank from 0 on, found {} ranks from {} on",
-              r.count, r.first));
+
+          "members: expected ranges of at least one rank from 0 on, found {} ranks from {} on",
+          r.count, r.first);
     count += r.count;
   }
   std::sort(sorted.begin(), sorted.end(), [](auto& a, auto& b) { return a.first < b.first; });
   for (std::size_t i = 1; i < sorted.size(); ++i)
     check(Index{sorted[i - 1].first} + sorted[i - 1].count <= sorted[i].first,
-          fmt::format("members: expected every rank once, found rank {} twice", sorted[i].first));
-  check(count == cells,
-        fmt::format("members: expected {} ranks, one for each cell of the grid, found {}", cells,
-                    count));
-}
-
-/// Position of `rank` among the members; -1 if it takes no part.
-Index cell_of(const Layout& layout, Rank rank) {
-  if (layout.members.empty()) return rank >= 0 && rank < rank_count(layout) ? rank : -1;
-  Index before = 0;
-  for (const RankRange& r : layout.members) {
-    if (rank >= r.first && Index{rank} < Index{r.first} + r.count) return before + rank - r.first;
-    before += r.count;
-  }
-  return -1;
+          "members: expected every rank once, found rank {} twice", sorted[i].first);
+  check(count == cells, "members: expected {} ranks, one for each cell of the grid, found {}",
+        cells, count);
 }
 
 /// Sum or product that must fit 63 bits.
@@ -68,13 +52,12 @@ constexpr auto sum = [](Index a, Index b, Index* r) { return __builtin_add_overf
 
 Layout Layout::from_scalapack(std::span<const int, 9> desc, int rows, int columns,
                               Order rank_order) {
-  check(
-      desc[0] == 1,
-      fmt::format("ScaLAPACK descriptor: expected desc[0] = 1 (dense matrix), found {}", desc[0]));
+  check(desc[0] == 1, "ScaLAPACK descriptor: expected desc[0] = 1 (dense matrix), found {}",
+        desc[0]);
   check(desc[8] >= 1,
-        fmt::format(
-            "ScaLAPACK descriptor: expected a leading dimension desc[8] of at least 1, found {}",
-            desc[8]));
+
+        "ScaLAPACK descriptor: expected a leading dimension desc[8] of at least 1, found {}",
+        desc[8]);
   Layout layout{
       .dims = {BlockCyclic{.extent = desc[2], .block = desc[4], .grid = rows, .source = desc[6]},
                BlockCyclic{
@@ -94,8 +77,8 @@ Layout Layout::from_scalapack(std::span<const int, 9> desc, int rows, int column
 
 void validate(const Layout& layout) {
   const std::size_t dimensions = layout.dims.size();
-  check(dimensions >= 1 && dimensions <= max_dimensions,
-        fmt::format("expected 1 to {} dimensions, found {}", max_dimensions, dimensions));
+  check(dimensions >= 1 && dimensions <= max_dimensions, "expected 1 to {} dimensions, found {}",
+        max_dimensions, dimensions);
   Index elements = 1, cells = 1;
   bool empty = false;
   for (std::size_t d = 0; d < dimensions; ++d) {
@@ -108,49 +91,48 @@ void validate(const Layout& layout) {
   }
   for (std::size_t d = 0; d < dimensions; ++d) {
     check(empty || !__builtin_mul_overflow(elements, extent(layout.dims[d]), &elements),
-          fmt::format("expected at most 2^63 - 1 elements, found more: the product of the extents "
-                      "up to dimension {} "
-                      "overflows; split the array into several fields",
-                      d));
+          "expected at most 2^63 - 1 elements, found more: the product of the extents "
+          "up to dimension {} "
+          "overflows; split the array into several fields",
+          d);
     check(!__builtin_mul_overflow(cells, grid(layout.dims[d]), &cells) && cells <= max_rank_count,
-          fmt::format("expected a grid of at most {} ranks, found more: the product of the grid up "
-                      "to dimension {} "
-                      "overflows",
-                      max_rank_count, d));
+          "expected a grid of at most {} ranks, found more: the product of the grid up "
+          "to dimension {} "
+          "overflows",
+          max_rank_count, d);
   }
   check(layout.ghost.empty() || layout.ghost.size() == dimensions,
-        fmt::format("ghost: expected one width for each of the {} dimensions or none, found {}",
-                    dimensions, layout.ghost.size()));
+        "ghost: expected one width for each of the {} dimensions or none, found {}", dimensions,
+        layout.ghost.size());
   for (const Index width : layout.ghost)
-    check(width >= 0, fmt::format("ghost: expected widths of at least 0, found {}", width));
-  check(
-      layout.leading >= 0,
-      fmt::format("leading: expected at least 1 element, or 0 for as many as are needed, found {}",
-                  layout.leading));
+    check(width >= 0, "ghost: expected widths of at least 0, found {}", width);
+  check(layout.leading >= 0,
+        "leading: expected at least 1 element, or 0 for as many as are needed, found {}",
+        layout.leading);
   validate_members(layout, cells);
 }
 
 void validate_for_group(const Layout& layout, Rank group_size) {
-  validate(layout);
   if (layout.members.empty()) {
     check(rank_count(layout) == group_size,
-          fmt::format("the layout's grid has {} cells, but the group has {} ranks; expected equal "
-                      "numbers: choose "
-                      "another grid, or name the ranks that take part with members=",
-                      rank_count(layout), group_size));
+          "the layout's grid has {} cells, but the group has {} ranks; expected equal "
+          "numbers: choose "
+          "another grid, or name the ranks that take part with members=",
+          rank_count(layout), group_size);
     return;
   }
   for (const RankRange& r : layout.members)
     check(Index{r.first} + r.count <= group_size,
-          fmt::format("members: rank {} takes part, but the group has only {} ranks, 0 to {}; name "
-                      "ranks of the group",
-                      Index{r.first} + r.count - 1, group_size, group_size - 1));
+          "members: rank {} takes part, but the group has only {} ranks, 0 to {}; name "
+          "ranks of the group",
+          Index{r.first} + r.count - 1, group_size, group_size - 1);
 }
 
 void validate_pair(const Layout& mine, const Layout& theirs) {
-  validate(mine);
-  validate(theirs);
-  if (shape(mine) != shape(theirs))
+  const auto have_one_extent = [](const Distribution& a, const Distribution& b) {
+    return extent(a) == extent(b);
+  };
+  if (!std::ranges::equal(mine.dims, theirs.dims, have_one_extent))
     throw core::Error(
         core::Errc::mismatch,
         fmt::format(
@@ -194,42 +176,17 @@ std::size_t memory_bytes(const Layout& layout) noexcept {
 }
 
 Index bytes_of(const Layout& layout, std::size_t element_bytes) {
+  if (std::ranges::any_of(layout.dims, [](const Distribution& d) { return extent(d) == 0; }))
+    return 0;
   auto bytes = static_cast<Index>(element_bytes);
-  const auto extents = shape(layout);
-  if (std::ranges::find(extents, Index{0}) != extents.end()) return 0;
-  for (const Index n : extents)
-    check(
-        !__builtin_mul_overflow(bytes, n, &bytes),
-        fmt::format(
-            "expected an array of at most 2^63 - 1 bytes, found more: {} bytes for each "
-            "element of \"{}\"; split the array into several fields or take a smaller element type",
-            element_bytes, to_string(layout)));
+  for (const Distribution& d : layout.dims)
+    core::expects(!__builtin_mul_overflow(bytes, extent(d), &bytes), [&] {
+      return fmt::format(
+          "expected an array of at most 2^63 - 1 bytes, found more: {} bytes for each element of "
+          "\"{}\"; split the array into several fields or take a smaller element type",
+          element_bytes, to_string(layout));
+    });
   return bytes;
-}
-
-std::optional<GridCoords> coords_of(const Layout& layout, Rank rank) {
-  Index cell = cell_of(layout, rank);
-  if (cell < 0) return std::nullopt;
-  GridCoords coords{};
-  for (std::size_t k = 0; k < layout.dims.size(); ++k) {
-    const std::size_t d = kth_fastest(layout.rank_order, layout.dims.size(), k);
-    coords[d] = {cell % grid(layout.dims[d])};
-    cell /= grid(layout.dims[d]);
-  }
-  return coords;
-}
-
-Rank rank_at(const Layout& layout, const GridCoords& coords) {
-  Index cell = 0;
-  for (std::size_t k = layout.dims.size(); k-- > 0;) {
-    const std::size_t d = kth_fastest(layout.rank_order, layout.dims.size(), k);
-    cell = cell * grid(layout.dims[d]) + coords[d].value;
-  }
-  for (const RankRange& r : layout.members) {
-    if (cell < r.count) return static_cast<Rank>(r.first + cell);
-    cell -= r.count;
-  }
-  return static_cast<Rank>(cell);
 }
 
 LocalPart local_part(const Layout& layout, Rank rank) {
@@ -251,9 +208,10 @@ LocalPart local_part(const Layout& layout, Rank rank) {
     part.elements = exact(product, part.elements, part.extent[d]);
     Index cells = exact(sum, part.extent[d], exact(product, 2, ghost));
     if (k == 0 && layout.leading > 0) {
-      check(cells <= layout.leading, fmt::format("leading: rank {} needs at least {} elements "
-                                                 "along its fastest dimension {}, found {}",
-                                                 rank, cells, d, layout.leading));
+      check(cells <= layout.leading,
+            "leading: rank {} needs at least {} elements "
+            "along its fastest dimension {}, found {}",
+            rank, cells, d, layout.leading);
       cells = layout.leading;
     }
     part.stride[d] = step;
@@ -266,6 +224,12 @@ LocalPart local_part(const Layout& layout, Rank rank) {
 
 std::uint64_t fingerprint(const Layout& layout) {
   std::vector<std::uint64_t> words;
+  std::size_t count = 4 + 2 * layout.members.size();
+  for (const Distribution& d : layout.dims) {
+    const auto* splits = std::get_if<Splits>(&d);
+    count += splits == nullptr ? 6 : 4 + splits->bounds.size() + splits->owner.size();
+  }
+  words.reserve(count);
   const auto add = [&words](Index value) {
     auto word = static_cast<std::uint64_t>(value);
     if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);

@@ -4,7 +4,6 @@
 // part.
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,7 +34,10 @@ struct RankRange {
   friend bool operator==(const RankRange&, const RankRange&) = default;
 };
 
-/// Who owns what and how each owner stores its part. A value: compare, copy, send.
+/// Which rank owns which element, and how each owner stores its part. A value: compare, copy, send.
+/// It is valid where it comes from parse, from_scalapack, another layout (selected, permuted,
+/// relabeled) or the wire; one that is filled in by hand goes through validate(). Everything else
+/// takes valid ones.
 ///
 /// Text form (CLI, config, logs, error messages), dimension 0 first:
 ///
@@ -73,7 +75,7 @@ struct Layout {
 };
 
 /// Why a text is no layout. what() says it with the text around the mistake, in one line; the parts
-/// are for those who show the text themselves.
+/// are for callers that show the text themselves.
 class LayoutError : public core::Error {
 public:
   LayoutError(std::size_t position, const std::string& complaint, const std::string& around)
@@ -95,17 +97,17 @@ private:
 std::string to_string(const Layout& layout);
 
 /// @throws core::Error invalid_argument naming the broken condition (also when the number of
-/// elements or the
-///         grid exceeds 63 / 31 bits)
+/// elements or the grid exceeds 63 / 31 bits)
 void validate(const Layout& layout);
 
-/// As validate, and also that a group of `group_size` ranks fits: without `members` the grid has
-/// exactly group_size cells, with `members` every member is a rank of the group.
+/// That a group of `group_size` ranks fits: without `members` the grid has exactly group_size
+/// cells, with `members` every member is a rank of the group.
+/// @pre the layout is valid
 /// @throws core::Error invalid_argument with both numbers and what to do
 void validate_for_group(const Layout& layout, Rank group_size);
 
-/// Both are valid and of one shape.
-/// @throws core::Error as validate, and mismatch naming both
+/// That both have one shape.
+/// @throws core::Error mismatch naming both
 void validate_pair(const Layout& mine, const Layout& theirs);
 
 /// Bytes of the whole array.
@@ -122,14 +124,6 @@ std::vector<Index> shape(const Layout& layout);
 
 /// The group ranks that take part, in grid order. Shape: [rank_count]
 std::vector<Rank> ranks_of(const Layout& layout);
-
-/// Position of one rank in the process grid. Entries beyond the layout's dimensions are 0.
-using GridCoords = std::array<GridCoord, max_dimensions>;
-
-/// Where group rank `rank` sits in the grid; empty for a rank that takes no part.
-std::optional<GridCoords> coords_of(const Layout& layout, Rank rank);
-/// The group rank at `coords`. The inverse of coords_of.
-Rank rank_at(const Layout& layout, const GridCoords& coords);
 
 /// How one rank stores its part. Entries beyond the layout's dimensions are 0.
 struct LocalPart {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "index_calc/layout/layout.hpp"
 

@@ -1,50 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index_calc/layout/view.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
 
-#include "core/error.hpp"
 #include "index_calc/layout/blocks.hpp"
+#include "index_calc/layout/check.hpp"
+#include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
 namespace {
 
 using Axes = std::span<const std::size_t>;
 
-void check(bool ok, const std::string& text) {
-  if (!ok) throw core::Error(core::Errc::invalid_argument, text);
-}
-
 void check_selection(const Layout& layout, const Selection& selection) {
   const std::size_t dimensions = layout.dims.size();
   check(selection.origin.size() == dimensions && selection.extents.size() == dimensions,
-        fmt::format("selection: expected an origin and an extent for each of the {} dimensions, "
-                    "found {} and {}",
-                    dimensions, selection.origin.size(), selection.extents.size()));
+        "selection: expected an origin and an extent for each of the {} dimensions, "
+        "found {} and {}",
+        dimensions, selection.origin.size(), selection.extents.size());
   for (std::size_t d = 0; d < dimensions; ++d) {
     const Index origin = selection.origin[d], extent = selection.extents[d];
     const Index whole = index_calc::extent(layout.dims[d]);
     check(origin >= 0 && origin <= whole && extent >= 0 && extent <= whole - origin,
-          fmt::format("selection, dimension {}: expected elements of the array's {}, found {} "
-                      "elements from {} on",
-                      d, whole, extent, origin));
+          "selection, dimension {}: expected elements of the array's {}, found {} "
+          "elements from {} on",
+          d, whole, extent, origin);
   }
 }
 
 void check_axes(Axes axes, std::size_t dimensions) {
-  std::vector<bool> seen(dimensions);
-  bool ok = axes.size() == dimensions;
+  std::array<bool, max_dimensions> seen{};
+  bool ok = axes.size() == dimensions && dimensions <= max_dimensions;
   for (const std::size_t axis : axes) {
     ok = ok && axis < dimensions && !seen[axis];
     if (ok) seen[axis] = true;
   }
-  check(ok, fmt::format("axes: expected each of the {} dimensions from 0 on once, found {}",
-                        dimensions, fmt::join(axes, ", ")));
+  core::expects(ok, [&] {
+    return fmt::format("axes: expected each of the {} dimensions from 0 on once, found {}",
+                       dimensions, fmt::join(axes, ", "));
+  });
 }
 
 /// Elements [origin, origin + extent) of one dimension.
@@ -109,12 +107,13 @@ std::vector<RankRange> members_of(const std::vector<Rank>& ranks) {
 std::vector<Rank> owners_of(Layout permuted, Layout layout, Axes axes) {
   const std::vector<Rank> ranks = ranks_of(layout);
   layout.members.clear(), permuted.members.clear();
+  const ProcessGrid from(layout), to(permuted);
   std::vector<Rank> owners(ranks.size());
   for (std::size_t cell = 0; cell < owners.size(); ++cell) {
-    const GridCoords here = *coords_of(permuted, static_cast<Rank>(cell));
+    const GridCoords here = *to.coords_of(static_cast<Rank>(cell));
     GridCoords there{};
     for (std::size_t d = 0; d < axes.size(); ++d) there[axes[d]] = here[d];
-    owners[cell] = ranks[static_cast<std::size_t>(rank_at(layout, there))];
+    owners[cell] = ranks[static_cast<std::size_t>(from.rank_at(there))];
   }
   return owners;
 }
@@ -122,7 +121,6 @@ std::vector<Rank> owners_of(Layout permuted, Layout layout, Axes axes) {
 }  // namespace
 
 Layout selected(const Layout& layout, const Selection& selection) {
-  validate(layout);
   check_selection(layout, selection);
   Layout result = layout;
   for (std::size_t d = 0; d < layout.dims.size(); ++d)
@@ -153,7 +151,6 @@ LocalPart selected_part(const Layout& layout, const Selection& selection, Rank r
 }
 
 Layout permuted(const Layout& layout, Axes axes) {
-  validate(layout);
   check_axes(axes, layout.dims.size());
   Layout result = layout;
   result.ghost.clear();

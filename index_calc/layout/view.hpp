@@ -20,8 +20,8 @@ struct Selection {
 /// The selection as an array of its own: its element 0 is the array's element `origin`, and every
 /// rank owns of it what it owns of the array. Says nothing about storage beyond the order: that of
 /// a rank is selected_part. O(dimensions + intervals + members)
-/// @throws core::Error invalid_argument if the layout is not valid or the selection does not lie in
-/// it, naming the dimension
+/// @pre the layout is valid
+/// @throws core::Error invalid_argument if the selection does not lie in it, naming the dimension
 Layout selected(const Layout& layout, const Selection& selection);
 
 /// Where group rank `rank` stores its part of the selection in its buffer of the whole array:
@@ -35,8 +35,8 @@ LocalPart selected_part(const Layout& layout, const Selection& selection, Rank r
 /// one for each cell. Storage follows if the dimensions are kept or reversed. No layout stores a
 /// part in any other order: then ghost and leading are dropped, and what a rank has is
 /// permuted(local_part(layout, rank), axes).
-/// @throws core::Error invalid_argument if the layout is not valid or `axes` does not have every
-/// dimension once
+/// @pre the layout is valid
+/// @throws core::Error invalid_argument if `axes` does not have every dimension once
 Layout permuted(const Layout& layout, std::span<const std::size_t> axes);
 
 /// The same memory with its dimensions in another order, as above.

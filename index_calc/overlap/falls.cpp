@@ -2,7 +2,9 @@
 // FALLS: the blocks of one coordinate are a family of line segments (l, r, s, n): [l + i*s, r +
 // i*s], i = 0 .. n-1. Two families are intersected within one period, for each coordinate of the
 // other side: member i of mine meets those members j of theirs with l2 + j*s2 <= r1 + i*s1 and r2 +
-// j*s2 >= l1 + i*s1. The first such j is calculated, the others follow onward.
+// j*s2 >= l1 + i*s1. The first such j is calculated, the others follow onward; those that lie in
+// member i as a whole are a family, too, and are found at once. Where a member of theirs may hold
+// several of mine, the two families change places.
 //
 // Source: Ramaswamy & Banerjee 1995, "Automatic generation of efficient array redistribution
 // routines"; ASPEN paper, Eq. (2). Bounds are inclusive there, half-open here.
@@ -12,29 +14,57 @@
 #include "index_calc/overlap/overlap_builder.hpp"
 
 namespace tremula::index_calc {
+namespace {
 
-Index falls(const Distribution& mine, Index me, const Distribution& theirs, std::vector<Piece>& out,
-            Scan scan) {
-  const auto& a = std::get<BlockCyclic>(mine);
-  const auto& b = std::get<BlockCyclic>(theirs);
+/// Calls emit(block, from, to, count) for the blocks of `small` that reach into `big`: [from, to)
+/// of `block` does, and so do its next count - 1 successors as a whole.
+/// @return blocks looked at, those of a family as one
+template <class Emit>
+Index for_each_in(const Block& big, DealtBlocks small, Emit&& emit) {
+  if (small.end <= big.begin) {
+    small.skip(small.whole_blocks_within(big.begin - small.end));
+    small.next();
+  }
   Index steps = 0;
-  for (Index peer = 0; peer < b.grid; ++peer) {
-    const DealtBlocks family(b, peer);
-    if (family.is_at_end()) break;
-    for (DealtBlocks i(a, me); !i.is_at_end(); i.next()) {
-      DealtBlocks j = family;
-      if (scan == Scan::onward && j.end <= i.begin) {
-        j.skip(j.whole_blocks_within(i.begin - j.end));
-        j.next();
-      }
-      for (; !j.is_at_end(); j.next()) {
-        ++steps;
-        if (scan == Scan::onward && j.begin >= i.end) break;
-        const Index from = std::max(i.begin, j.begin), to = std::min(i.end, j.end);
-        if (from < to)
-          add(out, peer, i.local + (from - i.begin), j.local + (from - j.begin), to - from);
-      }
-    }
+  for (; !small.is_at_end(); small.next()) {
+    ++steps;
+    if (small.begin >= big.end) break;
+    const Index from = std::max(big.begin, small.begin), to = std::min(big.end, small.end);
+    const bool begins_whole = from == small.begin && small.is_whole();
+    const Index more = begins_whole ? small.whole_blocks_within(big.end - to) : 0;
+    emit(small, from, to, 1 + more);
+    small.skip(more);
+  }
+  return steps;
+}
+
+}  // namespace
+
+Index falls(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, std::vector<Piece>& out) {
+  const bool lie_in_theirs = saturating_product(mine.block, mine.grid) < theirs.block;
+  if (!lie_in_theirs)
+    refuse_pairs(
+        blocks_of_one(mine) * std::min(static_cast<double>(theirs.grid), blocks_of_all(theirs)),
+        "falls intersects each block of one period with the blocks of each coordinate of the other "
+        "side; choose the algorithm aspen, which costs the blocks alone");
+  const DealtBlocks my_blocks(mine, me);
+  Index steps = 0;
+  for (Index peer = 0; peer < theirs.grid; ++peer) {
+    const DealtBlocks their_blocks(theirs, peer);
+    if (their_blocks.is_at_end()) break;
+    const auto put = [&](const Block& i, const Block& j, Index from, Index to, Index count) {
+      add(out, peer, i.local + (from - i.begin), j.local + (from - j.begin), to - from, count);
+    };
+    if (lie_in_theirs)
+      for (DealtBlocks j = their_blocks; !j.is_at_end(); j.next())
+        steps += for_each_in(j, my_blocks, [&](const Block& i, Index from, Index to, Index count) {
+          put(i, j, from, to, count);
+        });
+    else
+      for (DealtBlocks i = my_blocks; !i.is_at_end(); i.next())
+        steps += for_each_in(
+            i, their_blocks,
+            [&](const Block& j, Index from, Index to, Index count) { put(i, j, from, to, count); });
   }
   return steps;
 }

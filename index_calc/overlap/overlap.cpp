@@ -63,8 +63,6 @@ Index to_turn(const Distribution& d, GridCoord c) {
 }
 
 Prepared prepare(const Distribution& mine, GridCoord me, const Distribution& theirs) {
-  validate(mine);
-  validate(theirs);
   core::expects(extent(mine) == extent(theirs),
                 "overlaps: expected two distributions of the same extent");
   core::expects(me.value >= 0 && me.value < grid(mine),
@@ -104,13 +102,15 @@ void find_overlaps(OverlapsBuilder& builder, const Distribution& mine, GridCoord
     builder.result() = {};
     return;
   }
-  const bool has_splits =
-      std::holds_alternative<Splits>(mine) || std::holds_alternative<Splits>(theirs);
-  if (algorithm != Algorithm::classical) cut_to_period(p);
-  if (algorithm == Algorithm::aspen || (algorithm == Algorithm::falls && has_splits))
-    return builder.build(p);
-  const auto compare = algorithm == Algorithm::falls ? falls : classical;
-  const Index steps = compare(p.mine, p.me, p.theirs, builder.pieces(), Scan::onward);
+  if (algorithm == Algorithm::classical) {
+    const Index steps = classical(p.mine, p.me, p.theirs, builder.pieces());
+    return builder.build_from_pieces(p.repetition, steps);
+  }
+  cut_to_period(p);
+  const auto* a = std::get_if<BlockCyclic>(&p.mine);
+  const auto* b = std::get_if<BlockCyclic>(&p.theirs);
+  if (algorithm == Algorithm::aspen || a == nullptr || b == nullptr) return builder.build(p);
+  const Index steps = falls(*a, p.me, *b, builder.pieces());
   builder.build_from_pieces(p.repetition, steps);
 }
 
@@ -132,29 +132,6 @@ Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& th
   OverlapsBuilder builder;
   find_overlaps(builder, mine, me, theirs, algorithm);
   return std::move(builder.result());
-}
-
-Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution& theirs,
-                      GridCoord peer) {
-  Prepared p = prepare(mine, me, theirs);
-  core::expects(peer.value >= 0 && peer.value < grid(theirs),
-                "overlap_with: expected a coordinate of the other grid");
-  if (extent(mine) == 0) return {};
-  cut_to_period(p);
-  OverlapsBuilder builder;
-  pair(p.mine, p.me, p.theirs, to_turn(theirs, peer), builder.pieces());
-  builder.build_from_pieces(p.repetition, 0);
-  return std::move(builder.result());
-}
-
-Index SegmentList::segments() const noexcept {
-  Index in_period = 0, in_tail = 0;
-  for (std::size_t i = 0; i < period.size(); ++i) {
-    in_period += period[i].count;
-    if (static_cast<Index>(i) < tail)
-      in_tail += static_cast<Index>(i) + 1 == tail ? tail_count : period[i].count;
-  }
-  return in_period * repeat + in_tail;
 }
 
 Index SegmentList::elements() const noexcept {

@@ -56,7 +56,6 @@ struct SegmentList {
   Index tail = 0, tail_count = 0, tail_length = 0;
 
   Index elements() const noexcept;  ///< O(period)
-  Index segments() const noexcept;  ///< O(period)
   Segment first() const noexcept { return period.front().first; }
   Segment last() const noexcept;
 
@@ -113,8 +112,8 @@ public:
   /// Families that are stored, in all lists.
   std::size_t families() const noexcept { return families_.size(); }
   /// What the algorithm did, exactly: aspen the blocks of mine that it looked at (those of a family
-  /// as one), N_local of Eq. (4); falls and classical the pairs of blocks, those of Eqs. (2) and
-  /// (1) that a walk onward does not spare.
+  /// as one), N_local of Eq. (4); falls and classical the pairs of blocks that they looked at, for
+  /// each peer: those of Eqs. (2) and (1) that neither a walk onward nor a family spares.
   Index steps() const noexcept { return steps_; }
 
 private:
@@ -134,11 +133,13 @@ private:
 /// The one interface of the three algorithms; they agree on every segment, but for those that the
 /// border of a period divides, which classical does not know. Splits are merged onward in ascending
 /// order, for falls as well, which has no families for them.
-/// @throws core::Error invalid_argument if a distribution is not valid, the extents differ or `me`
-/// is no coordinate of mine; unsupported if there are more than 2^24 families to hold
-/// Cost: aspen the blocks of mine and the families in one period (O(intervals) more for Splits);
-/// falls the blocks of mine in one period for each coordinate of theirs; classical the blocks of
-/// both in the whole extent, those of mine for each coordinate of theirs.
+/// @pre both are valid
+/// @throws core::Error invalid_argument if the extents differ or `me` is no coordinate of mine;
+/// unsupported if there are more than 2^24 families to hold, or if falls or classical had to look
+/// at more than 2^30 pairs of a block and a coordinate Cost: aspen the blocks of mine and the
+/// families in one period (O(intervals) more for Splits); falls the blocks of mine in one period
+/// for each coordinate of theirs; classical the blocks of both in the whole extent, those of mine
+/// for each coordinate of theirs.
 Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& theirs,
                   Algorithm algorithm = Algorithm::aspen);
 
@@ -158,11 +159,5 @@ public:
 private:
   std::unique_ptr<class OverlapsBuilder> builder_;
 };
-
-/// What `me` shares with `peer` alone: one list, equal to the one in overlaps(), or none. Costs the
-/// segments of the pair in one period, not the blocks of `me`.
-/// @throws core::Error as overlaps, and invalid_argument if `peer` is no coordinate of theirs
-Overlaps overlap_with(const Distribution& mine, GridCoord me, const Distribution& theirs,
-                      GridCoord peer);
 
 }  // namespace tremula::index_calc

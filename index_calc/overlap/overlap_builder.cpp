@@ -40,10 +40,19 @@ void refuse_more_than(std::size_t most) {
   throw core::Error(
       core::Errc::unsupported,
       fmt::format(
-          "expected at most {} segments along one dimension of one rank, found more: the blocks of "
-          "the two layouts fall together too rarely; choose blocks for which the smallest common "
-          "multiple of block x grid of both sides is smaller",
+          "expected at most {} segments along one dimension of one rank, found more: the two "
+          "layouts share too many before their pattern repeats; choose coarser grids, or blocks "
+          "for which the least common multiple of block x grid of both sides is smaller",
           most));
+}
+
+void refuse_pairs(double pairs, std::string_view why) {
+  constexpr double most = 1 << 30;
+  if (pairs > most)
+    throw core::Error(core::Errc::unsupported,
+                      fmt::format("expected at most 2^30 pairs of a block and a coordinate along "
+                                  "one dimension, found about {:.2g}: {}",
+                                  pairs, why));
 }
 
 void grow(std::vector<Piece>& pieces, std::size_t most) {

@@ -14,7 +14,7 @@ struct Piece {
   Family family;
 };
 
-/// More pieces than this are refused: layouts come from strangers, and memory is finite.
+/// More pieces than this are refused: a layout may come from another job, and memory is finite.
 inline constexpr std::size_t most_pieces = std::size_t{1} << 24;
 
 /// @throws core::Error unsupported, always, saying what to change
@@ -30,31 +30,34 @@ inline void add(std::vector<Piece>& pieces, Index peer, Index begin, Index peer_
   pieces.push_back({peer, {{{begin}, {peer_begin}, length}, count}});
 }
 
+/// About how many blocks one coordinate has, and all of them together.
+inline double blocks_of_one(const BlockCyclic& d) {
+  const double round = static_cast<double>(d.block) * static_cast<double>(d.grid);
+  return static_cast<double>(d.extent) / round + 1;
+}
+inline double blocks_of_all(const BlockCyclic& d) {
+  return static_cast<double>(d.extent) / static_cast<double>(d.block) + 1;
+}
+inline double blocks_of_one(const Splits& d) { return static_cast<double>(d.owner.size()); }
+inline double blocks_of_all(const Splits& d) { return static_cast<double>(d.owner.size()); }
+
+/// @throws core::Error unsupported with `why` if there are more than 2^30 pairs, which take seconds
+void refuse_pairs(double pairs, std::string_view why);
+
 // The algorithms that go peer by peer. Each appends all pieces of coordinate `me` of `mine`, the
-// peers ascending, for each peer in ascending global order, and returns the pairs of blocks that it
-// compared. BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order
-// there.
+// peers ascending, for each peer in ascending global order, and returns the blocks that it looked
+// at. BlockCyclic dimensions come with source 0: `me` and `peer` count in dealing order there.
 
-/// How two lists of blocks are laid beside each other.
-enum class Scan {
-  onward,     ///< no block is looked at again once it is passed
-  all_pairs,  ///< every block of one with every block of the other, as Eqs. (1) and (2) count
-};
-
-/// The family of my blocks against the family of theirs.  onward: O(peers * my blocks)
-/// @pre both BlockCyclic
-Index falls(const Distribution& mine, Index me, const Distribution& theirs, std::vector<Piece>& out,
-            Scan scan = Scan::onward);
-/// All my blocks against all of the peer's.  onward: O(peers * my blocks + their blocks)
+/// The family of my blocks against the family of each peer. O(peers * my blocks), or O(their
+/// blocks) where one of theirs is longer than a round of mine.
+/// @throws core::Error unsupported as refuse_pairs
+Index falls(const BlockCyclic& mine, Index me, const BlockCyclic& theirs, std::vector<Piece>& out);
+/// All my blocks against all of each peer. O(peers * my blocks + their blocks)
+/// @throws core::Error unsupported as refuse_pairs
 Index classical(const Distribution& mine, Index me, const Distribution& theirs,
-                std::vector<Piece>& out, Scan scan = Scan::onward);
+                std::vector<Piece>& out);
 
-/// The pieces that are shared with `peer`, without a look at the others.  O(pieces + log), and once
-/// the intervals of Splits
-void pair(const Distribution& mine, Index me, const Distribution& theirs, Index peer,
-          std::vector<Piece>& out);
-
-/// How the pieces repeat along the dimension, and who their peers are.
+/// How the pieces repeat along the dimension, and what their peers are.
 struct Repetition {
   Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
   Index repeat = 0;  ///< whole periods; 0: the pieces are those of the whole extent

@@ -85,33 +85,32 @@ Package Plan::operator[](std::size_t i) const {
     package.along[d] = o[k];
     package.elements *= o.elements(k);
   }
-  package.peer = rank_at(theirs_, coords);
+  package.peer = theirs_.rank_at(coords);
   return package;
 }
 
-std::size_t Plan::find(Rank peer) const {
-  const auto coords = coords_of(theirs_, peer);
-  if (!coords || along_.empty()) return size();
+std::optional<Package> Plan::package_for(Rank peer) const {
+  const auto coords = theirs_.coords_of(peer);
+  if (!coords || along_.empty()) return std::nullopt;
   std::size_t i = 0;
   for (std::size_t d = 0; d < along_.size(); ++d) {
     const auto peers = along_[d].peers();
     const auto at = std::lower_bound(peers.begin(), peers.end(), (*coords)[d]);
-    if (at == peers.end() || *at != (*coords)[d]) return size();
+    if (at == peers.end() || *at != (*coords)[d]) return std::nullopt;
     i = i * peers.size() + static_cast<std::size_t>(at - peers.begin());
   }
-  return i;
+  return (*this)[i];
 }
 
 std::size_t Plan::memory_bytes() const noexcept {
-  std::size_t bytes = sizeof(*this) - sizeof(theirs_) + index_calc::memory_bytes(theirs_);
+  std::size_t bytes = sizeof(*this) - sizeof(theirs_) + theirs_.memory_bytes();
   for (const Overlaps& o : along_) bytes += o.memory_bytes();
   return bytes;
 }
 
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Algorithm algorithm) {
   validate_pair(mine, theirs);
-  Plan plan;
-  plan.theirs_ = theirs;
+  Plan plan(theirs);
   plan.fingerprint_ = pair_fingerprint(mine, theirs);
   const auto coords = coords_of(mine, me);
   if (!coords) return plan;

@@ -4,9 +4,10 @@
 // here.
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "index_calc/layout/layout.hpp"
+#include "index_calc/layout/process_grid.hpp"
 #include "index_calc/overlap/overlap.hpp"
 
 namespace tremula::index_calc {
@@ -20,18 +21,22 @@ struct Package {
   Index elements = 0;                               ///< product of the lists' elements, >= 1
 };
 
-/// The packages of one rank for one field. Holds the segment lists per dimension; the product over
-/// the dimensions is never materialised, packages are made on request.
+/// The packages of one rank for one field. Holds the segment lists of each dimension; the product
+/// over the dimensions is never written out, packages are made on request.
 class Plan {
 public:
   /// Number of peers with elements in common.
   std::size_t size() const noexcept;
-  /// Packages are numbered by the grid coordinates of the peer, last dimension fastest.
-  /// O(dimensions), and the ranges of members of their layout.
+  /// Calls visit(Package) for each package, ordered by the grid coordinates of the peers, last
+  /// dimension fastest. Each costs O(dimensions + log(ranges of members)).
+  template <class Visit>
+  void for_each_package(Visit&& visit) const {
+    for (std::size_t i = 0, packages = size(); i < packages; ++i) visit((*this)[i]);
+  }
+  /// What is shared with `peer`, if anything. O(dimensions * log(peers) + log(ranges of members)).
+  std::optional<Package> package_for(Rank peer) const;
+  /// The package that for_each_package visits as number i, at the same cost.
   Package operator[](std::size_t i) const;
-  /// The package of `peer`'s number; size() if nothing is shared with it. O(dimensions * log
-  /// peers).
-  std::size_t find(Rank peer) const;
   /// Elements of all packages = elements of the rank's local part.
   Index elements() const noexcept { return elements_; }
   std::size_t memory_bytes() const noexcept;
@@ -40,8 +45,9 @@ public:
 
 private:
   friend Plan make_plan(const Layout&, const Layout&, Rank, Algorithm);
-  Layout theirs_;
-  std::vector<Overlaps> along_;  // empty when this rank takes no part
+  explicit Plan(const Layout& theirs) : theirs_(theirs) {}
+  ProcessGrid theirs_;
+  std::vector<Overlaps> along_;  ///< empty when this rank takes no part
   Index elements_ = 0;
   std::uint64_t fingerprint_ = 0;
 };
@@ -50,8 +56,8 @@ private:
 /// sides: the producer passes (its own, the consumer's), the consumer (its own, the producer's); my
 /// package for a peer and the peer's package for me describe the same global elements in the same
 /// order. No communication.
-/// @throws core::Error mismatch if the shapes differ (both are named), invalid_argument if a layout
-/// is not valid, unsupported if a rank would hold more than 2^24 segments along one dimension
+/// @pre both layouts are valid
+/// @throws core::Error mismatch if the shapes differ (both are named), unsupported as overlaps()
 /// Cost: the blocks and segments of one period along each dimension, never their product, the
 /// extent or the ranks of the other side.
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me,

@@ -9,6 +9,12 @@ namespace tremula::index_calc {
 
 namespace {
 
+/// To a plan.
+bool are_alike(const Layout& a, const Layout& b) {
+  return a.dims == b.dims && a.rank_order == b.rank_order && a.storage_order == b.storage_order &&
+         a.members == b.members;
+}
+
 /// Without what a plan does not depend on.
 Layout seen_by_a_plan(Layout layout) {
   layout.ghost.clear();
@@ -21,14 +27,14 @@ Layout seen_by_a_plan(Layout layout) {
 std::shared_ptr<const Plan> PlanCache::get(const Layout& mine, const Layout& theirs, Rank me,
                                            const PlanOptions& options) {
   const Key key{fingerprint(mine), fingerprint(theirs), me, options};
-  Entry entry{seen_by_a_plan(mine), seen_by_a_plan(theirs), nullptr, 0, 0};
   const auto known = plans_.find(key);
-  if (known != plans_.end() && known->second.mine == entry.mine &&
-      known->second.theirs == entry.theirs) {
+  if (known != plans_.end() && are_alike(known->second.mine, mine) &&
+      are_alike(known->second.theirs, theirs)) {
     ++hits_;
     known->second.last_use = ++uses_;
     return known->second.plan;
   }
+  Entry entry{seen_by_a_plan(mine), seen_by_a_plan(theirs), nullptr, 0, 0};
   entry.plan = std::make_shared<const Plan>(options.validate
                                                 ? make_validated_plan(mine, theirs, me)
                                                 : make_plan(mine, theirs, me, options.algorithm));

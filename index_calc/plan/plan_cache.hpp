@@ -25,7 +25,8 @@ public:
 
   /// The plan of make_plan, made at the first call for these arguments.
   /// @throws core::Error as make_plan and make_validated_plan
-  /// Cost of a plan that is known: the fingerprints, O(text of the layouts), and a look-up.
+  /// Cost of a plan that is known: the fingerprints, a comparison of the layouts and a look-up; no
+  /// layout is copied.
   std::shared_ptr<const Plan> get(const Layout& mine, const Layout& theirs, Rank me,
                                   const PlanOptions& options = {});
 
@@ -43,7 +44,7 @@ private:
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   struct Entry {
-    Layout mine, theirs;  ///< as the fingerprints see them: two layouts may share a fingerprint
+    Layout mine, theirs;  ///< without ghost and leading: two layouts may share a fingerprint
     std::shared_ptr<const Plan> plan;
     std::uint64_t last_use = 0;
     std::size_t bytes = 0;  ///< of all this

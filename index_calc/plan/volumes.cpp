@@ -33,10 +33,11 @@ Volumes::Volumes(const Layout& mine, const Layout& theirs) {
     Dimension& dimension = dims_.emplace_back();
     dimension.step = step[d];
     dimension.their_grid = grid(to);
+    Index pairs = 0;  // of coordinates
     for (Index c = 0; c < grid(from); ++c) {
       const Overlaps& overlaps = finder.find(from, {c}, to);
-      dimension.pairs += static_cast<Index>(overlaps.size());
-      if (dimension.pairs > most_pairs)
+      pairs += static_cast<Index>(overlaps.size());
+      if (pairs > most_pairs)
         throw core::Error(
             core::Errc::unsupported,
             fmt::format("expected at most {} pairs of coordinates that overlap along dimension {}, "
@@ -48,12 +49,6 @@ Volumes::Volumes(const Layout& mine, const Layout& theirs) {
         row.push_back({static_cast<Rank>(overlaps.peers()[i].value), overlaps.elements(i)});
     }
   }
-}
-
-Index Volumes::pairs() const noexcept {
-  Index product = 1;
-  for (const Dimension& d : dims_) product *= d.pairs;
-  return product;
 }
 
 std::vector<Volume> Volumes::row(Rank mine) const {

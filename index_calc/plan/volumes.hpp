@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who has how much in common with whom: the volume matrix of two layouts of one array.
+// How many elements each pair of ranks shares: the volume matrix of two layouts of one array.
 //
 // Layouts are outer products of dimensions, and so are their volumes:
 //
@@ -24,17 +24,15 @@ struct Volume {
 
 class Volumes {
 public:
-  /// @throws core::Error mismatch if the shapes differ, invalid_argument if a layout is not valid
-  /// (more than 2^63 - 1 elements, say), unsupported if more than 2^24 pairs of coordinates overlap
-  /// along one dimension
+  /// @pre both layouts are valid
+  /// @throws core::Error mismatch if the shapes differ, unsupported if more than 2^24 pairs of
+  /// coordinates overlap along one dimension
   /// Cost: the segments of one period for each coordinate of mine, dimension by dimension; memory
   /// 16 bytes for each pair of coordinates that overlap.
   Volumes(const Layout& mine, const Layout& theirs);
 
   Rank rows() const noexcept { return rows_; }
   Rank columns() const noexcept { return columns_; }
-  /// Pairs of positions that share elements.  O(dimensions)
-  Index pairs() const noexcept;
   /// The positions of theirs that share elements with position `mine`, ascending; no others.
   /// @pre 0 <= mine < rows()
   /// Cost: as many steps as the row has entries, about.
@@ -44,7 +42,6 @@ private:
   struct Dimension {
     /// v_d. Shape: [coordinate of mine][coordinates of theirs that overlap with it, ascending]
     std::vector<std::vector<Volume>> factor;
-    Index pairs = 0;
     Index step = 1;  ///< positions from one coordinate of mine to the next
     Index their_grid = 1;
   };

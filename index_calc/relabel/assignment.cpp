@@ -70,7 +70,7 @@ private:
     std::size_t column;
     auto operator<=>(const Priced&) const = default;
   };
-  /// A seat in the auction, and who has it.
+  /// A seat in the auction, and the row that has it.
   struct Sold {
     Index price = 0;
     std::size_t row = none;
@@ -164,7 +164,7 @@ private:
 
   /// Everyone bids for the best column, `step` more than it is worth to them, until all sit; then
   /// again with a smaller step. A column sells its cheapest seat. Ends with prices, the least of
-  /// them 0, and nobody seated.
+  /// them 0, and no row seated.
   void auction() {
     constexpr Index fewer = 5, finest = 4;  // measured on dense matrices, 4096 x 4096
     const Index most = gains_.gain.empty() ? 0 : std::ranges::max(gains_.gain);

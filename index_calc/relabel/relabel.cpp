@@ -170,23 +170,6 @@ Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& ta
   return relabeling(cost, classes, method);
 }
 
-Relabeling<double> relabel(std::span<const Transfer> arrays, Rank consumers, const PairCost& w,
-                           Method method) {
-  Rank producers = 0;
-  for (const Transfer& array : arrays) {
-    validate(array.from);
-    for (const Rank p : ranks_of(array.from)) producers = std::max(producers, p + 1);
-  }
-  Traffic traffic(arrays, producers, consumers);
-  const ProcessClasses classes(one_job(consumers).consumers);
-  std::vector<double> cost(at(consumers) * at(consumers));
-  for (Rank r = 0; r < consumers; ++r)
-    traffic.for_each_sender(r, [&](Rank p, Index bytes) {
-      for (Rank j = 0; j < consumers; ++j) cost[at(r) * at(consumers) + at(j)] += w(p, j, bytes);
-    });
-  return relabeling(cost, classes, method);
-}
-
 Layout relabeled(const Layout& layout, std::span<const Rank> process) {
   const std::vector<Rank> labels = ranks_of(layout);
   Layout result = layout;

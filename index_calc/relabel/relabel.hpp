@@ -19,7 +19,6 @@
 // Source: Kabic, Pintarelli, Kozhevnikov & VandeVondele 2021, "COSTA: Communication-Optimal Shuffle
 // and Transpose Algorithm with Process Relabeling", Algorithm 1. There one job has n processes;
 // here the producer may be another job, of another size.
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -51,9 +50,6 @@ struct CostTable {
   std::vector<double> latency, per_byte;  ///< in any unit; shape: [place of p, place of j]
 };
 
-/// w(p, j, bytes) for group ranks p of the producer and j of the consumer; bytes >= 1.
-using PairCost = std::function<double(Rank p, Rank j, Index bytes)>;
-
 /// `greedy`: the paper's 2-approximation: what is saved, against the worst place of every label, is
 /// at least half of what the best relabeling saves.
 enum class Method { exact, greedy };
@@ -66,7 +62,7 @@ struct Relabeling {
 
 /// The least bytes that leave their place. With one_job(n) that is the locally-free volume (COSTA,
 /// Eq. 1), with hosts as places the bytes that cross hosts. All processes of a place are alike, and
-/// who can keep its label does. Where nothing is won all labels stay.
+/// one that can keep its label does. Where nothing is won all labels stay.
 /// @throws core::Error as Volumes; invalid_argument if a rank of a layout has no place, a place is
 /// negative or all arrays together have more than 2^61 - 1 bytes
 /// Cost: that of Volumes, and of best_assignment or greedy_assignment with an entry for each label
@@ -80,12 +76,6 @@ Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places
 /// Cost: two multiplications for each label, place that sends to it and place of the table; then an
 /// assignment with an entry for each label and place of a consumer; memory 20 bytes for each.
 Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& table,
-                           Method method = Method::exact);
-
-/// The least cost by any function; finite values.
-/// @param consumers  processes of the consumer's group
-/// Cost: a call for each pair that shares elements, times `consumers`; then as above.
-Relabeling<double> relabel(std::span<const Transfer> arrays, Rank consumers, const PairCost& w,
                            Method method = Method::exact);
 
 /// The layout whose labels have been taken by `process`: the same grid, other members. Its text

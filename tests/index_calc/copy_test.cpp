@@ -71,8 +71,8 @@ struct Redistribution {
       ASSERT_TRUE(wire == whole);
       const Plan other = make_plan(to, from, package.peer);
       for (const Stretch s : stretches_of(package.elements, random))
-        unpack(other[other.find(me)], local_part(to, package.peer), order, width, s, piece(wire, s),
-               arrived.at(package.peer));
+        unpack(*other.package_for(me), local_part(to, package.peer), order, width, s,
+               piece(wire, s), arrived.at(package.peer));
     });
     expect_arrived(arrived);
   }

@@ -26,48 +26,6 @@ void expect_refused(const std::function<void()>& action, const std::string& part
   }
 }
 
-TEST(Layout, RanksNumberTheGridInRankOrder) {
-  Layout layout = Layout::parse("shape=6x6 grid=2x3");
-  const GridCoords row_of_4{GridCoord{1}, GridCoord{1}}, column_of_4{GridCoord{0}, GridCoord{2}};
-  EXPECT_EQ(coords_of(layout, 4), row_of_4);
-  EXPECT_EQ(rank_at(layout, row_of_4), 4);
-  layout.rank_order = Order::column;
-  EXPECT_EQ(coords_of(layout, 4), column_of_4);
-  EXPECT_EQ(rank_at(layout, column_of_4), 4);
-  for (const Rank outside : {-1, 6, std::numeric_limits<Rank>::max()})
-    EXPECT_FALSE(coords_of(layout, outside));
-}
-
-TEST(Layout, MembersTakePartInGridOrder) {
-  const Layout layout = Layout::parse("shape=6x6 grid=2x2 members=5-6/1/9");
-  const std::vector<Rank> members = {5, 6, 1, 9};
-  EXPECT_EQ(ranks_of(layout), members);
-  EXPECT_EQ(ranks_of(Layout::parse("shape=6x6 grid=2x1")), (std::vector<Rank>{0, 1}));
-  for (Rank cell = 0; cell < 4; ++cell) {
-    const GridCoords coords{GridCoord{cell / 2}, GridCoord{cell % 2}};
-    EXPECT_EQ(rank_at(layout, coords), members[static_cast<std::size_t>(cell)]);
-    EXPECT_EQ(coords_of(layout, members[static_cast<std::size_t>(cell)]), coords);
-  }
-  for (const Rank idle : {0, 2, 4, 7, 10}) {
-    EXPECT_FALSE(coords_of(layout, idle));
-    EXPECT_EQ(local_part(layout, idle).allocated, 0);
-  }
-}
-
-TEST(Layout, RankAtIsInverseOfCoordsOf) {
-  Random random;
-  for (int round = 0; round < 300; ++round) {
-    const Layout layout = random.layout({random.in(0, 9), random.in(1, 9), random.in(1, 9)}, 3);
-    Rank taking_part = 0;
-    for (Rank rank = 0; rank < 40; ++rank)
-      if (const auto coords = coords_of(layout, rank)) {
-        ++taking_part;
-        ASSERT_EQ(rank_at(layout, *coords), rank) << to_string(layout);
-      }
-    ASSERT_EQ(taking_part, rank_count(layout)) << to_string(layout);
-  }
-}
-
 TEST(Layout, LocalPartPlacesGhostCellsAndLeading) {
   Layout layout = Layout::parse("shape=10x9 grid=2x2 ghost=1x2");
   LocalPart part = local_part(layout, 0);  // 5 x 5 in a box of 7 x 9

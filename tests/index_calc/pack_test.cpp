@@ -56,8 +56,8 @@ TEST(Pack, MovesEveryElementToItsPlaceInAgreedWireOrder) {
         ASSERT_EQ(wire, buffer_of(expected, width));
         ASSERT_EQ(runs(package, part, order), runs_of(source, expected));
         const Plan other = make_plan(to, from, package.peer);
-        ASSERT_LT(other.find(me), other.size());
-        unpack(other[other.find(me)], local_part(to, package.peer), order, width, wire,
+        ASSERT_TRUE(other.package_for(me));
+        unpack(*other.package_for(me), local_part(to, package.peer), order, width, wire,
                received[package.peer]);
       }
     }

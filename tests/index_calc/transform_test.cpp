@@ -63,7 +63,7 @@ public:
     expect_arrives([&](const Package& package, Rank me, Stretch s, std::span<std::byte> mine) {
       const Plan theirs = make_plan(from_, to_, package.peer);
       Cells wire(static_cast<std::size_t>(s.count) * from_width, random_);
-      pack(theirs[theirs.find(me)], local_part(from_, package.peer), order_, from_width, s,
+      pack(*theirs.package_for(me), local_part(from_, package.peer), order_, from_width, s,
            source_.at(package.peer).span(), wire.span());
       unpack(package, local_part(to_, me), order_, t_, s, wire.span(), mine);
     });

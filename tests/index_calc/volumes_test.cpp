@@ -53,7 +53,6 @@ TEST(Volumes, CountTheOwnersOfEveryElement) {
     ASSERT_EQ(volumes.columns(), rank_count(theirs));
     const Matrix expected = counted(mine, theirs);
     ASSERT_EQ(matrix(volumes, mine, theirs), expected);
-    ASSERT_EQ(volumes.pairs(), static_cast<Index>(expected.size()));
   }
 }
 
@@ -73,9 +72,10 @@ TEST(Volumes, FollowTheFactorsAndNotTheRanks) {
   const Volumes volumes(mine, theirs);
   EXPECT_EQ(volumes.rows(), 1'000'000);
   EXPECT_EQ(volumes.columns(), 999'999);
-  EXPECT_EQ(volumes.pairs(), Index{1998} * 1000);
+  const auto row = volumes.row(999'999);
+  EXPECT_LE(row.size(), 4U);
   Index elements = 0;
-  for (const Volume& v : volumes.row(999'999)) elements += v.elements;
+  for (const Volume& v : row) elements += v.elements;
   EXPECT_EQ(elements, local_part(mine, 999'999).elements);
 }
 
@@ -95,9 +95,6 @@ TEST(Volumes, RefuseWhatTheyCannotHold) {
   EXPECT_EQ(complaint(shape + "grid=4097 block=1", shape + "grid=4096 block=1"),
             "expected at most 16777216 pairs of coordinates that overlap along dimension 0, found "
             "more, grid 4097 against grid 4096; take coarser grids, or larger blocks");
-  Layout overflowing = Layout::parse("shape=4x4 grid=1x1");
-  overflowing.dims = {BlockCyclic{.extent = Index{1} << 40}, BlockCyclic{.extent = Index{1} << 40}};
-  EXPECT_THROW(Volumes(overflowing, overflowing), core::Error);
   EXPECT_THROW(Volumes(Layout::parse("shape=4 grid=2"), Layout::parse("shape=4 grid=2")).row(2),
                core::Error);
 }

@@ -68,16 +68,16 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
     out.fingerprint = mix(out.fingerprint, field.plan->fingerprint());
     if (!field.is_needed) continue;
     const bool is_moved_as_it_is = is_source || field.transformation.is_copy();
-    for (std::size_t p = 0; p < field.plan->size(); ++p) {
-      Part part{.field = f, .package = (*field.plan)[p]};
-      part.bytes = static_cast<std::size_t>(part.package.elements) * field.element_bytes;
-      if (is_moved_as_it_is) part.contiguous_at = contiguous_at(part.package, field);
-      Message& message = by_peer[part.package.peer];
-      message.near_chunk_bytes =
-          std::clamp(bytes_that_fill_lines(field, part.package, chunks.longest),
-                     std::max(message.near_chunk_bytes, chunks.near), chunks.longest);
+    field.plan->for_each_package([&](const index_calc::Package& package) {
+      Part part{.field = f, .package = package};
+      part.bytes = static_cast<std::size_t>(package.elements) * field.element_bytes;
+      if (is_moved_as_it_is) part.contiguous_at = contiguous_at(package, field);
+      Message& message = by_peer[package.peer];
+      message.near_chunk_bytes = std::clamp(bytes_that_fill_lines(field, package, chunks.longest),
+                                            std::max(message.near_chunk_bytes, chunks.near),
+                                            chunks.longest);
       message.parts.push_back(std::move(part));
-    }
+    });
   }
 
   // Rank i of M begins opposite of itself, at peer i * N / M, so that not all ranks address the
