@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "client/exchange/answers.hpp"
-#include "client/exchange/path/mismatch.hpp"
-#include "client/exchange/plan/memory_view.hpp"
+#include "client/exchange/memory/mismatch.hpp"
+#include "client/exchange/memory/memory_view.hpp"
 #include "core/buffer.hpp"
 
 namespace tremula::client {

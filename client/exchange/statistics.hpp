@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "client/exchange/path/traffic.hpp"
+#include "client/exchange/memory/traffic.hpp"
 
 namespace tremula::client {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "client/exchange/path/staging.hpp"
+#include "client/exchange/memory/staging.hpp"
 #include "core/error.hpp"
 
 namespace tremula::client::redistribute {

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "client/exchange/path/mismatch.hpp"
+#include "client/exchange/memory/mismatch.hpp"
 #include "client/exchange/path/paths.hpp"
 #include "client/session/wait.hpp"
 #include "core/error.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/exchange/path/copy_threads.hpp"
+#include "client/exchange/memory/copy_threads.hpp"
 #include "client/session/config.hpp"
 #include "client/session/control.hpp"
 #include "client/session/progress.hpp"

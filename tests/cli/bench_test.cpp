@@ -53,8 +53,8 @@ TEST(Bench, VerifiesEveryElementBetweenTwoJobs) {
   };
   for (const auto& row : rows) {
     std::vector<std::string> arguments{
-        "--from",  "shape=60x50 grid=2x1 block=7x50 store=column",
-        "--to",    "shape=60x50 grid=1x3 block=60x4 source=0x1 ghost=1x1",
+        "--from",  "shape=180x150 grid=2x1 block=7x150 store=column",
+        "--to",    "shape=180x150 grid=1x3 block=180x4 source=0x1 ghost=1x1",
         "--type",  row.type,
         "--steps", "3",
         "--json"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/exchange/path/copy_threads.hpp"
+#include "client/exchange/memory/copy_threads.hpp"
 
 #include <gtest/gtest.h>
 

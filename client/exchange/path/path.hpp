@@ -21,10 +21,10 @@
 #include <string_view>
 #include <vector>
 
-#include "client/exchange/path/copy_threads.hpp"
-#include "client/exchange/path/mismatch.hpp"
-#include "client/exchange/path/staging.hpp"
-#include "client/exchange/path/traffic.hpp"
+#include "client/exchange/memory/copy_threads.hpp"
+#include "client/exchange/memory/mismatch.hpp"
+#include "client/exchange/memory/staging.hpp"
+#include "client/exchange/memory/traffic.hpp"
 #include "client/exchange/plan/exchange_plan.hpp"
 #include "core/error.hpp"
 #include "proto/part_place.hpp"

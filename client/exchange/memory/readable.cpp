@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/exchange/path/readable.hpp"
+#include "client/exchange/memory/readable.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/exchange/path/staging.hpp"
+#include "client/exchange/memory/staging.hpp"
 
 #include <mutex>
 #include <utility>
