@@ -147,10 +147,9 @@ void Sink::take_places(std::size_t message, core::BytesView bytes) {
       throw protocol_error(m.peer, fmt::format("the place of part {}", p),
                            fmt::format("that of {} parts from {} on", place.count, place.part));
     const std::size_t number = position(path);
-    const bool is_inlined = path.kind() == PartPlace::Kind::inlined;
     // Part::offset counts from the begin of the message, whose header stands elsewhere.
     const auto inlined =
-        is_inlined ? bytes.subspan(at - proto::package_header_bytes) : core::BytesView{};
+        path.is_inlined() ? bytes.subspan(at - proto::package_header_bytes) : core::BytesView{};
     end(peer, number).announce(slot(), place, inlined);
     in.used |= 1u << number;
     for (std::uint64_t i = 0; i < place.count; ++i, ++p) {
@@ -217,7 +216,8 @@ std::size_t Sink::chosen(std::size_t message, std::size_t part) {
                   .is_queued = is_queued_,
                   .is_copy = f.transformation.is_copy()};
   facts.is_mapped = facts.is_near && facts.is_copy && transport::local::lend(local).has_value();
-  if (end(peer, told).suits(slot(), part)) facts.told = paths_[told];
+  facts.told = paths_[told];
+  facts.told_suits = end(peer, told).suits(slot(), part);
   return position(choose(paths_, facts));
 }
 

@@ -249,9 +249,7 @@ std::size_t Source::tell_places(std::size_t slot, std::size_t message) {
     bytes += size;
   }
   const Message& m = plan_.messages[message];
-  const bool is_inlined = !m.parts.empty() && m.payload_bytes() <= plan_.inlined_bytes &&
-                          paths_[told.path_of[0]]->kind() == PartPlace::Kind::inlined;
-  return is_inlined ? told.bytes.size() : bytes;
+  return !m.parts.empty() && paths_[told.path_of[0]]->is_inlined() ? told.bytes.size() : bytes;
 }
 
 void Source::send(std::uint64_t step) {

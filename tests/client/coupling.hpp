@@ -143,14 +143,16 @@ struct Coupling {
     for (Rank r = 0; r < m; ++r)
       outs.push_back(std::make_unique<Source>(
           inlining(plan_exchange(from, to, Side::producer, r, m, n, plans, {})),
-          *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth, threads));
+          *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth, threads, paths));
     for (Rank r = 0; r < n; ++r)
       ins.push_back(std::make_unique<Sink>(
           inlining(plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r))),
-          *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads));
+          *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads, paths));
   }
   /// The arrays of most tests are so short that all of them would be inlined.
   static inline std::size_t inlined_bytes = 0;
+  /// That both ends choose from.
+  static inline Paths paths = all_paths();
   static ExchangePlan inlining(ExchangePlan plan) {
     plan.inlined_bytes = inlined_bytes;
     return plan;

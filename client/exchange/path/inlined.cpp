@@ -58,6 +58,7 @@ public:
   Fit fit(const PartFacts& facts) const noexcept override {
     return facts.is_source && facts.is_short ? Fit::good : Fit::no;
   }
+  bool is_inlined() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
     return std::make_unique<Source>(way);
   }

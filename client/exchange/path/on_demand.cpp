@@ -193,7 +193,8 @@ public:
   std::string_view name() const noexcept override { return "on demand"; }
   PartPlace::Kind kind() const noexcept override { return PartPlace::Kind::on_demand; }
   Fit fit(const PartFacts& facts) const noexcept override {
-    return facts.is_source && !facts.is_near && !facts.is_queued ? Fit::good : Fit::possible;
+    if (facts.is_source) return !facts.is_near && !facts.is_queued ? Fit::good : Fit::possible;
+    return facts.told_suits ? Fit::possible : Fit::good;
   }
   bool is_asked() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {

@@ -146,7 +146,8 @@ struct PartFacts {
   bool is_mapped = false;            ///< this rank's array lies in memory that the peer can map
   bool is_readable = false;          ///< the peer reads the source's array (RMA)
   bool is_copy = true;               ///< the sink changes nothing
-  const class Path* told = nullptr;  ///< at a sink: the path of the source, if it suits
+  const class Path* told = nullptr;  ///< at a sink: the path of the source
+  bool told_suits = true;            ///< that path serves well
 };
 enum class Fit { no, possible, good };
 
@@ -160,6 +161,8 @@ public:
   virtual Fit fit(const PartFacts& facts) const noexcept = 0;
   /// The source waits to be asked for what goes this way: the sink may choose another such path.
   virtual bool is_asked() const noexcept { return false; }
+  /// The bytes of the message stand behind the place of its parts, which is one for all of them.
+  virtual bool is_inlined() const noexcept { return false; }
   /// Each part has a place of its own.
   virtual bool has_places() const noexcept { return false; }
   virtual std::unique_ptr<SourceEnd> make_source(Way& way) const = 0;

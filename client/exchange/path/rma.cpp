@@ -238,7 +238,8 @@ public:
   Fit fit(const PartFacts& facts) const noexcept override {
     if (facts.is_source)
       return !facts.is_near && !facts.is_queued && facts.is_readable ? Fit::good : Fit::no;
-    return facts.told == this ? Fit::good : Fit::no;
+    if (facts.told != this) return Fit::no;
+    return facts.told_suits ? Fit::good : Fit::possible;
   }
   bool is_asked() const noexcept override { return true; }
   bool has_places() const noexcept override { return true; }

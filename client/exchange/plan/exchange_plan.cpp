@@ -73,9 +73,9 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
       part.bytes = static_cast<std::size_t>(package.elements) * field.element_bytes;
       if (is_moved_as_it_is) part.contiguous_at = contiguous_at(package, field);
       Message& message = by_peer[package.peer];
-      message.near_chunk_bytes = std::clamp(bytes_that_fill_lines(field, package, chunks.longest),
-                                            std::max(message.near_chunk_bytes, chunks.near),
-                                            chunks.longest);
+      message.near_chunk_bytes =
+          std::clamp(bytes_that_fill_lines(field, package, chunks.longest),
+                     std::max(message.near_chunk_bytes, chunks.near), chunks.longest);
       message.parts.push_back(std::move(part));
     });
   }
