@@ -107,13 +107,10 @@ protected:
 };
 
 TEST_F(Tremula, HelpsWithEveryCommand) {
-  for (const auto& arguments : {std::vector<std::string>{"--help"},
-                                {"serve", "--help"},
-                                {"status", "--help"},
-                                {"version", "--help"}}) {
-    Process help(arguments);
-    EXPECT_EQ(help.wait(), 0) << arguments[0];
-    EXPECT_NE(help.output().find("Usage: tremula"), std::string::npos) << help.output();
+  for (const Outcome& help :
+       run_all({{"--help"}, {"serve", "--help"}, {"status", "--help"}, {"version", "--help"}})) {
+    EXPECT_EQ(help.code, 0) << help.errors;
+    EXPECT_NE(help.output.find("Usage: tremula"), std::string::npos) << help.output;
   }
 }
 
@@ -126,18 +123,17 @@ TEST_F(Tremula, KnowsItsVersion) {
 }
 
 TEST_F(Tremula, RefusesACommandLineThatItDoesNotUnderstand) {
-  for (const auto& arguments : {std::vector<std::string>{},
-                                {"wurst"},
-                                {"serve", "--wurst"},
-                                {"status", "extra"},
-                                {"status", "--watch", "never"},
-                                {"status", "--watch", "--json"},
-                                {"status", "--watch", "--ranks"},
-                                {"status", "--server", "a:1", "--port-file", "f"}}) {
-    Process process(arguments);
-    EXPECT_EQ(process.wait(), 2);
-    EXPECT_EQ(process.output(), "");
-    EXPECT_NE(process.errors(), "");
+  for (const Outcome& outcome : run_all({{},
+                                         {"wurst"},
+                                         {"serve", "--wurst"},
+                                         {"status", "extra"},
+                                         {"status", "--watch", "never"},
+                                         {"status", "--watch", "--json"},
+                                         {"status", "--watch", "--ranks"},
+                                         {"status", "--server", "a:1", "--port-file", "f"}})) {
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_NE(outcome.errors, "");
   }
 }
 
