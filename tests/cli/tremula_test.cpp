@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -139,14 +140,16 @@ TEST_F(Tremula, RefusesACommandLineThatItDoesNotUnderstand) {
 
 TEST_F(Tremula, ServesAndShowsStatusAsJson) {
   link();
+  std::deque<Process> asking;
   for (const auto& [arguments, variable] :
        {std::pair<std::vector<std::string>, std::string>{
             {"status", "--json", "--port-file", port_file}, "TREMULA_SERVER=nonsense"},
         {{"status", "--json", "--server", "file:" + port_file}, "TREMULA_SERVER=nonsense"},
         {{"status", "--json"}, "TREMULA_SERVER=file:" + port_file},
         {{"status", "--json"},
-         "TREMULA_SERVER=" + transport::to_string(transport::read_port_file(port_file))}}) {
-    Process process(arguments, {variable});
+         "TREMULA_SERVER=" + transport::to_string(transport::read_port_file(port_file))}})
+    asking.emplace_back(arguments, std::vector{variable});
+  for (Process& process : asking) {
     ASSERT_EQ(process.wait(), 0) << process.errors();
     wire::Status status;
     ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(process.output(), &status).ok())
