@@ -38,7 +38,8 @@ struct Outcome {
   int code = 0;
   std::string output, errors;
 };
-/// Runs the commands side by side: each waits a fifth of a second for a library of libfabric's to be loaded.
+/// Runs the commands side by side: each waits a fifth of a second for a library of libfabric's to
+/// be loaded.
 std::vector<Outcome> run_all(const std::vector<std::vector<std::string>>& commands);
 
 }  // namespace tremula::cli

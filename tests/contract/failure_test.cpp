@@ -14,7 +14,8 @@ namespace tremula::contract {
 namespace {
 
 constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
-/// A cancel or a destructor that takes as long waits for its peer: it needs none of that, but the machine may be busy.
+/// A cancel or a destructor that takes as long waits for its peer: it needs none of that, but the
+/// machine may be busy.
 constexpr double give_up_seconds = 20;
 
 double seconds_of(const std::function<void()>& action) {

@@ -12,8 +12,8 @@
 
 namespace tremula::coupled {
 
-/// How long a test waits for what ought to come, however busy the machine is. That an error came in time is told by what
-/// it says: one that came of its own deadline says so.
+/// How long a test waits for what ought to come, however busy the machine is. That an error came in
+/// time is told by what it says: one that came of its own deadline says so.
 inline constexpr double patience_seconds = 90;
 
 /// One line of a rank (coupled_actor.cpp explains it).

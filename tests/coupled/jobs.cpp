@@ -149,7 +149,8 @@ void Job::show_stacks() {
   const auto written = [this] {
     const std::string text = output();
     int count = 0;
-    for (auto at = text.find(stack_end); at != text.npos; at = text.find(stack_end, at + 1)) ++count;
+    for (auto at = text.find(stack_end); at != text.npos; at = text.find(stack_end, at + 1))
+      ++count;
     return count;
   };
   int expected = written();

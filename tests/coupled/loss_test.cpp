@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank is killed in the middle of a step: every rank that depends on it is told, before it would give up by itself,
-// and none hangs.
+// A rank is killed in the middle of a step: every rank that depends on it is told, before it would
+// give up by itself, and none hangs.
 #include <signal.h>
 
 #include <iostream>
@@ -90,7 +90,8 @@ protected:
       return;  // it takes the rest of its job with it
     for (int r = 0; r < lost.role.ranks; ++r) {
       if (r == rank) continue;
-      ASSERT_TRUE(lost.job->process(static_cast<std::size_t>(r)).wait(Deadline::after(patience_seconds)));
+      ASSERT_TRUE(
+          lost.job->process(static_cast<std::size_t>(r)).wait(Deadline::after(patience_seconds)));
       EXPECT_EQ(lost.error_of(r).status, TREMULA_PEER_LOST) << lost.role.name << " rank " << r;
     }
   }

@@ -55,9 +55,9 @@ TEST_P(CoupledOrder, AConsumerThatComesLateJoinsAtALaterStep) {
   const Actors out = act(producer, "out",
                          {"--steps", "200", "--pause", "0.1", "--pause-until", come + ".0",
                           "--stream-options", "{wait_for_consumers: 0}", "--step-file", begun});
-  const Actors in = act({"late", 3}, "in",
-                        {"--wait-file", begun, "--first-file", come, "--layout",
-                         "shape=1000x10 grid=3x1"});
+  const Actors in =
+      act({"late", 3}, "in",
+          {"--wait-file", begun, "--first-file", come, "--layout", "shape=1000x10 grid=3x1"});
   for (const Actors& actors : {in, out}) {
     expect_end(actors);
     expect_no_error(actors);

@@ -37,7 +37,8 @@ void write_stack(int) {
   errno = kept;
 }
 
-/// What stands behind `key` in the status of a process or thread in /proc; empty for one that has ended.
+/// What stands behind `key` in the status of a process or thread in /proc; empty for one that has
+/// ended.
 std::string status_of(const fs::path& process, const std::string& key) {
   std::ifstream file(process / "status");
   for (std::string word; file >> word;)

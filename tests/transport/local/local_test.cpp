@@ -207,7 +207,8 @@ TEST(Local, KeepsNoMoreOfAPeerThanItsBound) {
   }
 }
 
-/// A child of the test that connects as consumer, has sent a message when it is constructed, and sends another.
+/// A child of the test that connects as consumer, has sent a message when it is constructed, and
+/// sends another.
 class Child {
 public:
   Child() {
