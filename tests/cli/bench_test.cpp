@@ -17,11 +17,6 @@ namespace tremula::cli {
 
 namespace {
 
-struct Outcome {
-  int code = 0;
-  std::string output, errors;
-};
-
 Outcome bench(std::vector<std::string> arguments, const std::vector<std::string>& variables = {}) {
   arguments.insert(arguments.begin(), "bench");
   Process process(arguments, variables);
@@ -85,11 +80,16 @@ TEST(Bench, SaysWhatToDo) {
       {{"--from", "shape=0 grid=1", "--to", "shape=0 grid=1"}, "at least one element"},
       {{"--from", a, "--to", a, "--type", "f63"}, "found 'f63'"},
   };
+  std::vector<std::vector<std::string>> commands;
   for (const auto& row : rows) {
-    const auto outcome = bench(row.arguments);
-    EXPECT_EQ(outcome.code, 1);
-    EXPECT_NE(outcome.errors.find(row.error), std::string::npos)
-        << row.error << " in " << outcome.errors;
+    commands.push_back({"bench"});
+    commands.back().insert(commands.back().end(), row.arguments.begin(), row.arguments.end());
+  }
+  const auto outcomes = run_all(commands);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    EXPECT_EQ(outcomes[i].code, 1);
+    EXPECT_NE(outcomes[i].errors.find(rows[i].error), std::string::npos)
+        << rows[i].error << " in " << outcomes[i].errors;
   }
 }
 

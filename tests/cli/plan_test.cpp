@@ -19,16 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  int code = 0;
-  std::string output, errors;
-};
-
-Outcome plan(const std::string& from, const std::string& to, std::vector<std::string> more = {}) {
+std::vector<std::string> plan_command(const std::string& from, const std::string& to,
+                                      std::vector<std::string> more) {
   more.insert(more.begin(), {"plan", "--from", from, "--to", to});
-  Process process(more);
-  const int code = process.wait();
-  return {code, process.output(), process.errors()};
+  return more;
+}
+Outcome plan(const std::string& from, const std::string& to, std::vector<std::string> more = {}) {
+  return run_all({plan_command(from, to, std::move(more))}).front();
 }
 
 TEST(PlanCommand, Helps) {
@@ -156,16 +153,19 @@ TEST(PlanCommand, FailsWithOneAndSaysWhatToDo) {
        "--hosts: expected the hosts of at least 4 producers"},
       {a, "shape=8x9 grid=1x1", {"--relabel"}, "found shape=8x8 in --from and shape=8x9 in --to;"},
   };
-  for (const auto& row : rows) {
-    const Outcome outcome = plan(row.from, row.to, row.more);
-    EXPECT_EQ(outcome.code, 1) << row.errors;
-    EXPECT_EQ(outcome.output, "");
-    EXPECT_NE(outcome.errors.find(row.errors), std::string::npos) << outcome.errors;
+  std::vector<std::vector<std::string>> commands;
+  for (const auto& row : rows) commands.push_back(plan_command(row.from, row.to, row.more));
+  const auto outcomes = run_all(commands);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    EXPECT_EQ(outcomes[i].code, 1) << rows[i].errors;
+    EXPECT_EQ(outcomes[i].output, "");
+    EXPECT_NE(outcomes[i].errors.find(rows[i].errors), std::string::npos) << outcomes[i].errors;
   }
 }
 
 TEST(PlanCommand, RefusesACommandLineThatItDoesNotUnderstand) {
   const std::string a = "shape=8 grid=2";
+  std::vector<std::vector<std::string>> commands;
   for (const auto& more : {std::vector<std::string>{"--all", "--rank", "1"},
                            {"--type", "f63"},
                            {"--algorithm", "fast"},
@@ -175,9 +175,10 @@ TEST(PlanCommand, RefusesACommandLineThatItDoesNotUnderstand) {
                            {"--relabel", "--draw", "a.svg"},
                            {"--hosts", "a:2"},
                            {"--cost", "volume"},
-                           {"--draw", "a.gif"}}) {
-    const Outcome outcome = plan(a, a, more);
-    EXPECT_EQ(outcome.code, 2) << more[0];
+                           {"--draw", "a.gif"}})
+    commands.push_back(plan_command(a, a, more));
+  for (const Outcome& outcome : run_all(commands)) {
+    EXPECT_EQ(outcome.code, 2) << outcome.output;
     EXPECT_EQ(outcome.output, "");
     EXPECT_NE(outcome.errors, "");
   }

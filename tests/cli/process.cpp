@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <deque>
 #include <stdexcept>
 
 #include "core/deadline.hpp"
@@ -99,6 +100,17 @@ std::string Process::output() {
 std::string Process::errors() {
   drain(errors_fd_, errors_, false);
   return errors_;
+}
+
+std::vector<Outcome> run_all(const std::vector<std::vector<std::string>>& commands) {
+  std::deque<Process> running;
+  for (const auto& command : commands) running.emplace_back(command);
+  std::vector<Outcome> outcomes;
+  for (Process& process : running) {
+    const int code = process.wait();
+    outcomes.push_back({code, process.output(), process.errors()});
+  }
+  return outcomes;
 }
 
 void Process::drain(int& fd, std::string& into, bool until_end) {

@@ -20,7 +20,7 @@ public:
 
   void signal(int number) const;
   /// Exit code; 128 + number for a signal; -1 if it has not ended in time.
-  int wait(double seconds = 20);
+  int wait(double seconds = 60);
   /// What it has written so far; everything once wait() has returned. On a terminal both come as
   /// output.
   std::string output();
@@ -32,5 +32,14 @@ private:
   int output_fd_ = -1, errors_fd_ = -1;
   std::string output_, errors_;
 };
+
+/// What a command did.
+struct Outcome {
+  int code = 0;
+  std::string output, errors;
+};
+/// Runs the commands side by side: each waits a fifth of a second for a library of libfabric's to
+/// be loaded.
+std::vector<Outcome> run_all(const std::vector<std::vector<std::string>>& commands);
 
 }  // namespace tremula::cli

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -107,13 +108,10 @@ protected:
 };
 
 TEST_F(Tremula, HelpsWithEveryCommand) {
-  for (const auto& arguments : {std::vector<std::string>{"--help"},
-                                {"serve", "--help"},
-                                {"status", "--help"},
-                                {"version", "--help"}}) {
-    Process help(arguments);
-    EXPECT_EQ(help.wait(), 0) << arguments[0];
-    EXPECT_NE(help.output().find("Usage: tremula"), std::string::npos) << help.output();
+  for (const Outcome& help :
+       run_all({{"--help"}, {"serve", "--help"}, {"status", "--help"}, {"version", "--help"}})) {
+    EXPECT_EQ(help.code, 0) << help.errors;
+    EXPECT_NE(help.output.find("Usage: tremula"), std::string::npos) << help.output;
   }
 }
 
@@ -126,31 +124,32 @@ TEST_F(Tremula, KnowsItsVersion) {
 }
 
 TEST_F(Tremula, RefusesACommandLineThatItDoesNotUnderstand) {
-  for (const auto& arguments : {std::vector<std::string>{},
-                                {"wurst"},
-                                {"serve", "--wurst"},
-                                {"status", "extra"},
-                                {"status", "--watch", "never"},
-                                {"status", "--watch", "--json"},
-                                {"status", "--watch", "--ranks"},
-                                {"status", "--server", "a:1", "--port-file", "f"}}) {
-    Process process(arguments);
-    EXPECT_EQ(process.wait(), 2);
-    EXPECT_EQ(process.output(), "");
-    EXPECT_NE(process.errors(), "");
+  for (const Outcome& outcome : run_all({{},
+                                         {"wurst"},
+                                         {"serve", "--wurst"},
+                                         {"status", "extra"},
+                                         {"status", "--watch", "never"},
+                                         {"status", "--watch", "--json"},
+                                         {"status", "--watch", "--ranks"},
+                                         {"status", "--server", "a:1", "--port-file", "f"}})) {
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_NE(outcome.errors, "");
   }
 }
 
 TEST_F(Tremula, ServesAndShowsStatusAsJson) {
   link();
+  std::deque<Process> asking;
   for (const auto& [arguments, variable] :
        {std::pair<std::vector<std::string>, std::string>{
             {"status", "--json", "--port-file", port_file}, "TREMULA_SERVER=nonsense"},
         {{"status", "--json", "--server", "file:" + port_file}, "TREMULA_SERVER=nonsense"},
         {{"status", "--json"}, "TREMULA_SERVER=file:" + port_file},
         {{"status", "--json"},
-         "TREMULA_SERVER=" + transport::to_string(transport::read_port_file(port_file))}}) {
-    Process process(arguments, {variable});
+         "TREMULA_SERVER=" + transport::to_string(transport::read_port_file(port_file))}})
+    asking.emplace_back(arguments, std::vector{variable});
+  for (Process& process : asking) {
     ASSERT_EQ(process.wait(), 0) << process.errors();
     wire::Status status;
     ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(process.output(), &status).ok())

@@ -106,19 +106,21 @@ TEST(Stream, BringsStepsFromAnyGroupSizeToAny) {
 
 TEST(Stream, GivesALateConsumerWholeStepsFromThenOn) {
   World world;
-  std::atomic<bool> is_first_done = false;
+  std::atomic<bool> is_first_done = false, has_late_taken = false;
   world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 1});
     const auto field = row_field(s.size(), "block=2");
     out.declare(field);
     put_steps(s, 0, 10, out, field.layout);
     is_first_done = true;
-    std::uint64_t step = 10;  // until the late one has come and taken five
-    for (; step < 2000 && out.statistics().traffic.packages < 10 * 3 + 5; ++step) {
-      put_steps(s, step, 1, out, field.layout);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      s.group().allgather({}, s.deadline());
-    }
+    // Until the late one has taken some, or the test takes no end; all ranks do as rank 0 sees it.
+    const auto limit = core::Deadline::after(60);
+    std::uint64_t step = 10;
+    const auto is_enough = [&] {
+      const std::byte mine{has_late_taken || limit.expired()};
+      return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
+    };
+    for (; !is_enough(); ++step) put_steps(s, step, 1, out, field.layout);
     put_steps(s, step, 30, out, field.layout);
     out.close();
   });
@@ -128,13 +130,15 @@ TEST(Stream, GivesALateConsumerWholeStepsFromThenOn) {
       InStream in(s, "s");
       const auto field = row_field(s.size());
       in.declare(field);
-      const auto [first, count] = take_steps(s, in, field.layout);
+      const auto [first, count] = take_steps(s, in, field.layout, 5);
+      EXPECT_EQ(count, 5u);
       if (is_late) {
         EXPECT_GE(first, 10u);
-        EXPECT_GE(count, 1u);
+        has_late_taken = true;
       } else {
         EXPECT_EQ(first, 0u);
       }
+      EXPECT_GE(take_steps(s, in, field.layout).second, 30u);
       in.close();
     });
   EXPECT_EQ(text_of(world.join()), "");
@@ -290,39 +294,57 @@ TEST(Stream, ConvertsAndTakesAPartAndGoesOnAfterAValueThatDoesNotFit) {
   for (const auto& [who, e] : world.join()) ADD_FAILURE() << who << ": " << e.what();
 }
 
+/// Ranks that come to a stream and leave it, perhaps by an exception.
+struct Guests {
+  std::atomic<bool> are_welcome = false;
+  std::atomic<int> left = 0;
+};
+struct Guest {
+  explicit Guest(Guests& all) : guests(all) {
+    while (!guests.are_welcome) std::this_thread::yield();
+  }
+  ~Guest() { ++guests.left; }
+  Guests& guests;
+};
+/// A producer of one rank that puts a step for nobody, and stays until `all` guests have left.
+void entertain(Session& s, Guests& guests, int all) {
+  OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
+  const auto field = row_field(1);
+  out.declare(field);
+  put_steps(s, 0, 1, out, field.layout);
+  guests.are_welcome = true;
+  const auto limit = core::Deadline::after(60);
+  while (guests.left < all && !limit.expired())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  out.close();
+}
+
 TEST(Stream, RefusesWhatTheSidesDisagreeAbout) {
+  Guests guests;  // outlives the world and its threads
   World world;
-  world.start("producer", 1, [](Session& s) {
-    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
-    const auto field = row_field(1);
-    out.declare(field);
-    put_steps(s, 0, 1, out, field.layout);
-    for (int i = 0; i < 20; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    out.close();
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  world.start("wrong_part", 2, [](Session& s) {
-    InStream in(s, "s");
+  world.start("producer", 1, [&](Session& s) { entertain(s, guests, 6); });
+  const auto mistake = [&](const std::string& group, Rank size, const auto& declare) {
+    world.start(group, size, [&guests, declare](Session& s) {
+      const Guest guest(guests);
+      InStream in(s, "s");
+      declare(s, in);
+      in.begin_step();
+    });
+  };
+  mistake("wrong_part", 2, [](Session& s, InStream& in) {
     in.declare(row_field(s.size()),
                {.of_data = index_calc::Selection{{0}, {20}}, .from_origin = {10}});
-    in.begin_step();
   });
-  world.start("wrong_shape", 1, [](Session& s) {
-    InStream in(s, "s");
+  mistake("wrong_shape", 1, [](Session&, InStream& in) {
     in.declare(
         {.name = "f", .type = core::ElementType::i64, .layout = Layout::parse("shape=25 grid=1")});
-    in.begin_step();
   });
-  world.start("wrong_name", 1, [](Session& s) {
-    InStream in(s, "s");
+  mistake("wrong_name", 1, [](Session&, InStream& in) {
     in.declare(
         {.name = "g", .type = core::ElementType::i64, .layout = Layout::parse("shape=24 grid=1")});
-    in.begin_step();
   });
-  world.start("unlike", 2, [](Session& s) {
-    InStream in(s, "s");
+  mistake("unlike", 2, [](Session& s, InStream& in) {
     in.declare(row_field(2, s.rank() == 0 ? "block=12" : "block=1"));
-    in.begin_step();
   });
   std::map<std::string, std::string> texts;
   for (const auto& [who, e] : world.join()) {
@@ -341,22 +363,18 @@ TEST(Stream, RefusesWhatTheSidesDisagreeAbout) {
 }
 
 TEST(Stream, NamesTheStreamsThereAreWhenNobodyOffersTheOneWanted) {
+  Guests guests;  // outlives the world and its threads
   World world;
-  world.start("producer", 1, [](Session& s) {
-    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 0});
-    out.declare(row_field(1));
-    put_steps(s, 0, 1, out, row_field(1).layout);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    out.close();
-  });
+  world.start("producer", 1, [&](Session& s) { entertain(s, guests, 1); });
   world.start(
       "consumer", 1,
-      [](Session& s) {
+      [&](Session& s) {
+        const Guest guest(guests);
         InStream in(s, "t");
         in.declare(row_field(1));
         in.begin_step();
       },
-      0.7);
+      1);
   const auto errors = world.join();
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].second.code(), Errc::timed_out);

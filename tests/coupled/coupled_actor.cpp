@@ -2,16 +2,17 @@
 // One rank of a job that meets trouble, or makes it. Notes what it has done and each error, a line
 // each, and ends with status 0 in either case, so that no mpirun takes the other ranks with it:
 //
-//     rank=0 doing=begin_step step=3 status=-5 at=1234.567 seconds=0.321 text=...
+//     rank=0 doing=begin_step step=3 status=-5 seconds=0.321 text=...
 //
-// at: seconds of a clock that all processes of the machine share; seconds: how long the call took.
+// seconds: how long the call took.
 //
 //     --notes FILE          rank r writes FILE.r
 //     --side out|in         produces or consumes
 //     --group, --session, --stream, --stream-options, --layout, --type, --field
 //     --steps N             to produce
 //     --pause SECONDS       in every step
-//     --rest SECONDS        after every step, as a producer that computes
+//     --pause-until FILE    ... that begins before the file is there
+//     --rest-file FILE      waits after step 0 until FILE.r is there, as a producer that computes
 //     --buffer BYTES        more than the layout needs, on all ranks
 //     --buffer-rank R       ... or on this one alone
 //     --leave-after N       steps, then close
@@ -20,6 +21,7 @@
 //     --die-rank R --die-step S --die-signal N   in the middle of the step; SIGKILL
 //     --wait-file FILE      waits for it before it opens the stream
 //     --step-file FILE      makes it when step 1 is complete
+//     --first-file FILE     rank r makes FILE.r when its first step is complete
 #include <signal.h>
 
 #include <chrono>
@@ -48,7 +50,7 @@ public:
   void play() {
     try {
       open_session();
-      wait_for_file();
+      wait_for(options_.text("wait-file"));
       layout_ = parse();
       if (options_.text("side") == "out")
         produce();
@@ -68,10 +70,9 @@ private:
   using Clock = std::chrono::steady_clock;
 
   void write(const std::string& doing, int status, double seconds = 0) const {
-    const double at = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
     std::ofstream notes(options_.text("notes") + "." + std::to_string(rank_), std::ios::app);
     notes << std::fixed << std::setprecision(3) << "rank=" << rank_ << " doing=" << doing
-          << " step=" << step_ << " status=" << status << " at=" << at << " seconds=" << seconds
+          << " step=" << step_ << " status=" << status << " seconds=" << seconds
           << " text=" << (status < 0 ? tremula_last_error() : "") << std::endl;
   }
   /// Writes an error and ends the play with it.
@@ -102,12 +103,16 @@ private:
       if (const char* text = std::getenv(name)) return std::atoi(text);
     return -1;
   }
-  void wait_for_file() const {
-    const std::string file = options_.text("wait-file");
-    const auto deadline = Deadline::after(30);
-    while (!file.empty() && !std::filesystem::exists(file) && !deadline.expired())
+  /// @return whether the file has come; an empty name waits for nothing
+  static bool wait_for(const std::string& file) {
+    const auto deadline = Deadline::after(60);
+    while (!file.empty() && !std::filesystem::exists(file)) {
+      if (deadline.expired()) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
   }
+  std::string own(const std::string& file) const { return file + "." + std::to_string(rank_); }
   Layout parse() {
     tremula_layout* layout = nullptr;
     act("layout", [&] { return tremula_layout_parse(options_.text("layout").c_str(), &layout); });
@@ -130,6 +135,8 @@ private:
   }
 
   void pause() const {
+    const std::string file = options_.text("pause-until");
+    if (!file.empty() && std::filesystem::exists(file)) return;
     std::this_thread::sleep_for(
         std::chrono::duration<double>(std::stod(options_.text("pause", "0"))));
   }
@@ -138,9 +145,14 @@ private:
     write("die", TREMULA_OK);
     raise(static_cast<int>(options_.number("die-signal", SIGKILL)));
   }
-  void step_is_complete() const {
-    const std::string file = options_.text("step-file");
+  void step_is_complete(bool is_first) const {
+    const std::string file = options_.text("step-file"), first = options_.text("first-file");
     if (step_ == 1 && rank_ == 0 && !file.empty()) std::ofstream(file) << "\n";
+    if (is_first && !first.empty()) std::ofstream(own(first)) << "\n";
+  }
+  void rest() const {
+    const std::string file = options_.text("rest-file");
+    if (step_ == 0 && !file.empty() && wait_for(own(file))) write("rested", TREMULA_OK);
   }
   bool is_to_abandon() const { return options_.number("abandon-rank", -1) == rank_; }
   bool abandons() const { return options_.number("abandon-rank", rank_) == rank_; }
@@ -167,10 +179,8 @@ private:
       act("put", [&] { return tremula_out_put(out, field, data.data(), bytes_); });
       maybe_die();
       act("end_step", [&] { return tremula_out_end_step(out); });
-      step_is_complete();
-      if (step_ == 0) write("sent", TREMULA_OK);
-      std::this_thread::sleep_for(
-          std::chrono::duration<double>(std::stod(options_.text("rest", "0"))));
+      step_is_complete(step_ == 0);
+      rest();
     }
     act("close", [&] { return tremula_out_close(out); });
     write("closed", TREMULA_OK);
@@ -209,7 +219,7 @@ private:
           throw Over{};
         }
       act("end_step", [&] { return tremula_in_end_step(in); });
-      step_is_complete();
+      step_is_complete(taken == 0);
     }
     act("close", [&] { return tremula_in_close(in); });
     write("closed", TREMULA_OK);

@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double service_seconds = 20;
+constexpr double service_seconds = 60;
+constexpr double stack_seconds = 10;  // a thread may end before it answers
 
 void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
@@ -145,9 +146,18 @@ std::string Job::output() const {
 
 void Job::show_stacks() {
   if (wait(Deadline::after(0))) return;
+  const auto written = [this] {
+    const std::string text = output();
+    int count = 0;
+    for (auto at = text.find(stack_end); at != text.npos; at = text.find(stack_end, at + 1))
+      ++count;
+    return count;
+  };
+  int expected = written();
   for (const auto& process : processes_)
-    if (!process->wait(Deadline::after(0))) ask_for_stacks(process->pid());
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (!process->wait(Deadline::after(0))) expected += ask_for_stacks(process->pid());
+  const auto deadline = Deadline::after(stack_seconds);
+  while (written() < expected && !deadline.expired()) nap();
 }
 
 bool Job::was_stopped_by_mpi() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank is killed in the middle of a step: whoever depends on it has an error in time, and nobody
-// hangs.
+// A rank is killed in the middle of a step: every rank that depends on it is told, before it would
+// give up by itself, and none hangs.
 #include <signal.h>
 
 #include <iostream>
@@ -12,8 +12,6 @@ namespace tremula::coupled {
 
 namespace {
 
-/// How long after the death the others may learn of it.
-constexpr double most_seconds = 10;
 constexpr int fatal_step = 3;
 constexpr int queue_depth =
     2;  ///< default; a rank that needs nothing of the lost one may be so far ahead
@@ -41,7 +39,7 @@ protected:
     const std::string layout = "shape=300000 grid=" + std::to_string(role.ranks);
     return play(role, GetParam().launcher,
                 join({"--side", side, "--layout", layout, "--steps", "100000"},
-                     session(GetParam().transport, 20, 30), more));
+                     session(GetParam().transport), more));
   }
   /// Sends `signal` to `rank` of one side and checks that every rank of the other side learns of
   /// it.
@@ -69,7 +67,7 @@ protected:
     const Actors& lost = loses_producer ? out : in;
     const Actors& others = loses_producer ? in : out;
 
-    others.job->wait(Deadline::after(40));
+    others.job->wait(Deadline::after(patience_seconds));
     if (GetParam().transport == "mpi" && others.job->was_stopped_by_mpi()) {
       is_judged = false;
       // One that is held goes on telling the server that it lives.
@@ -79,13 +77,10 @@ protected:
       stage.start_server();
       return;
     }
-    expect_end(others, 0);
-    const Event death_of = lost.event_of(rank, "die");
-    ASSERT_EQ(death_of.rank, rank) << "nobody died";
-    expect_error(others, TREMULA_PEER_LOST, 2 * most_seconds, {lost.role.name});
+    expect_end(others);
+    ASSERT_EQ(lost.event_of(rank, "die").rank, rank) << "no rank died";
+    expect_error(others, TREMULA_PEER_LOST, {lost.role.name});
     for (int r = 0; r < others.role.ranks; ++r) {
-      EXPECT_LT(others.error_of(r).at - death_of.at, most_seconds)
-          << others.role.name << " rank " << r;
       EXPECT_EQ(others.event_of(r, "closed").rank, -1);
       if (loses_producer) {
         EXPECT_LE(others.error_of(r).step, fatal_step + queue_depth) << "rank " << r;
@@ -95,9 +90,9 @@ protected:
       return;  // it takes the rest of its job with it
     for (int r = 0; r < lost.role.ranks; ++r) {
       if (r == rank) continue;
-      ASSERT_TRUE(lost.job->process(static_cast<std::size_t>(r)).wait(Deadline::after(30)));
+      ASSERT_TRUE(
+          lost.job->process(static_cast<std::size_t>(r)).wait(Deadline::after(patience_seconds)));
       EXPECT_EQ(lost.error_of(r).status, TREMULA_PEER_LOST) << lost.role.name << " rank " << r;
-      EXPECT_LT(lost.error_of(r).at - death_of.at, most_seconds) << lost.role.name << " rank " << r;
     }
   }
 };
@@ -120,20 +115,22 @@ TEST_P(CoupledLoss, OfAConsumerRankThatIsSilentIsToldToTheProducer) { lose("in",
 
 TEST_P(CoupledLoss, OfOneConsumerCostsTheOtherNothing) {
   const auto& [producer, consumer] = std::tie(GetParam().roles[0], GetParam().roles[1]);
-  const Arguments steps{"--steps", "200"}, slowly{"--pause", "0.005"};
-  const auto one_has_come = (stage.directory() / "one-has-come").string();
-  const Actors out = act(producer, "out", join(steps, slowly));
+  const auto one_has_come = (stage.directory() / "one-has-come").string(),
+             both_have_come = (stage.directory() / "both-have-come").string();
+  const Actors out =
+      act(producer, "out",
+          {"--steps", "400", "--pause", "0.1", "--pause-until", both_have_come + ".0"});
   const Actors steady = act({"steady", consumer.ranks}, "in", {"--step-file", one_has_come});
   const Actors mortal = act({"mortal", consumer.ranks}, "in",
-                            {"--wait-file", one_has_come, "--die-rank", "0", "--die-step", "120"});
-  expect_end(steady, 60);
-  expect_end(out, 20);
-  ASSERT_TRUE(mortal.have_all("first_step", 0)) << "it came too late";
+                            {"--wait-file", one_has_come, "--first-file", both_have_come,
+                             "--die-rank", "0", "--die-step", "320"});
+  expect_end(steady);
+  expect_end(out);
   EXPECT_GT(mortal.event_of(0, "first_step").step, 0) << "it came first";
-  EXPECT_EQ(mortal.event_of(0, "die").step, 120);
+  EXPECT_EQ(mortal.event_of(0, "die").step, 320);
   for (int r = 0; r < consumer.ranks; ++r) {
     EXPECT_EQ(steady.error_of(r).status, 0) << testing::PrintToString(steady.error_of(r));
-    EXPECT_EQ(steady.event_of(r, "end_of_stream").step, 199);
+    EXPECT_EQ(steady.event_of(r, "end_of_stream").step, 399);
   }
 }
 

@@ -93,7 +93,7 @@ protected:
                         "--layout", layouts[i], "--steps", "4", "--queue-depth",
                         std::to_string(queue_depth), "--memory", memory, "--transport", transport},
                        {{"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"}}));
-    const auto deadline = Deadline::after(60);
+    const auto deadline = Deadline::after(300);
     for (Job* job : jobs) ASSERT_EQ(job->wait(deadline), 0) << job->name() << stage.report();
 
     std::set<std::uint64_t> arrays;

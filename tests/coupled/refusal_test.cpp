@@ -38,8 +38,8 @@ TEST_P(CoupledRefusal, OfAServerThatIsNotThere) {
   for (Launcher launcher : {Launcher::mpirun, Launcher::plain}) {
     const Actors job = play({"lonely", 2}, launcher, join(out_of_ten, session(GetParam(), 3)),
                             {{"TREMULA_SERVER", address}});
-    expect_end(job, 15);
-    expect_error(job, TREMULA_NO_SERVER, 5, {address, "TREMULA_SERVER", "tremula serve"});
+    expect_end(job);
+    expect_error(job, TREMULA_NO_SERVER, {address, "TREMULA_SERVER", "tremula serve"});
   }
 }
 
@@ -50,29 +50,29 @@ TEST_P(CoupledRefusal, OfAPortFileThatIsStale) {
   ASSERT_TRUE(std::filesystem::exists(port_file)) << "SIGKILL leaves the port file";
   const Actors job = play({"lonely", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam(), 3)),
                           {{"TREMULA_SERVER", "file:" + port_file.string()}});
-  expect_end(job, 15);
-  expect_error(job, TREMULA_NO_SERVER, 5, {port_file.string(), stage.server(), "tremula serve"});
+  expect_end(job);
+  expect_error(job, TREMULA_NO_SERVER, {port_file.string(), stage.server(), "tremula serve"});
 }
 
 TEST_P(CoupledRefusal, OfAnUnknownTransport) {
   stage.start_server();
   const Actors job = play({"modern", 2}, Launcher::mpirun, join(out_of_ten, session("pigeon")));
-  expect_end(job, 15);
-  expect_error(job, TREMULA_INVALID_ARGUMENT, 1, {"transport", "pigeon", "auto", "ofi", "mpi"});
+  expect_end(job);
+  expect_error(job, TREMULA_INVALID_ARGUMENT, {"transport", "pigeon", "auto", "ofi", "mpi"});
 }
 
 TEST_P(CoupledRefusal, OfMpiWithoutAnOmpiServer) {
   stage.start_server();
   const Actors job = play({"unserved", 2}, Launcher::mpirun, join(out_of_ten, session("mpi")));
-  expect_end(job, 15);
-  expect_error(job, TREMULA_UNSUPPORTED, 2, {"ompi-server", "--report-uri", "--ompi-server file:"});
+  expect_end(job);
+  expect_error(job, TREMULA_UNSUPPORTED, {"ompi-server", "--report-uri", "--ompi-server file:"});
 }
 
 TEST_P(CoupledRefusal, OfMpiWithoutACommunicator) {
   stage.start_server();
   const Actors job = play({"plain", 1}, Launcher::plain, join(out_of_ten, session("mpi")));
-  expect_end(job, 15);
-  expect_error(job, TREMULA_UNSUPPORTED, 2, {"tremula_mpi.h", "ofi"});
+  expect_end(job);
+  expect_error(job, TREMULA_UNSUPPORTED, {"tremula_mpi.h", "ofi"});
 }
 
 TEST_P(CoupledRefusal, OfTwoSidesWithNoTransportInCommon) {
@@ -81,19 +81,19 @@ TEST_P(CoupledRefusal, OfTwoSidesWithNoTransportInCommon) {
   const Actors producer = play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session("mpi")));
   const Actors consumer =
       play({"consumer", 1}, Launcher::mpirun, join(in_of_ten, session(GetParam())));
-  expect_end(consumer, 15);
-  expect_error(consumer, TREMULA_MISMATCH, 5, {"mpi:Open MPI", "ofi:", "producer", "consumer"});
+  expect_end(consumer);
+  expect_error(consumer, TREMULA_MISMATCH, {"mpi:Open MPI", "ofi:", "producer", "consumer"});
 }
 
 TEST_P(CoupledRefusal, OfASecondGroupWithTheSameName) {
   stage.start_server();
   const Actors first = play({"twin", 2}, Launcher::mpirun,
                             {"--side", "out", "--layout", "shape=10 grid=2", "--session",
-                             "{transport: ofi, timeout: 4}"});
-  ASSERT_TRUE(first.have_all("joined", 10));
+                             "{transport: ofi, timeout: 90}"});
+  ASSERT_TRUE(first.have_all("joined"));
   const Actors second = play({"twin", 2}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
-  expect_end(second, 15);
-  expect_error(second, TREMULA_REFUSED, 4, {"twin", "name"});
+  expect_end(second);
+  expect_error(second, TREMULA_REFUSED, {"twin", "name"});
 }
 
 TEST_P(CoupledRefusal, OfAStreamThatNobodyOffers) {
@@ -102,8 +102,8 @@ TEST_P(CoupledRefusal, OfAStreamThatNobodyOffers) {
       play({"hopeful", 2}, Launcher::mpirun,
            join({"--side", "in", "--layout", "shape=10 grid=2", "--stream", "unicorns"},
                 session(GetParam(), 2)));
-  expect_end(job, 20);
-  expect_error(job, TREMULA_TIMED_OUT, 6, {"unicorns", "2 s", "start the producer"});
+  expect_end(job);
+  expect_error(job, TREMULA_TIMED_OUT, {"unicorns", "2 s", "start the producer"});
 }
 
 TEST_P(CoupledRefusal, OfAnotherShape) {
@@ -113,8 +113,8 @@ TEST_P(CoupledRefusal, OfAnotherShape) {
   const Actors consumer =
       play({"consumer", 2}, Launcher::mpirun,
            join({"--side", "in", "--layout", "shape=12 grid=2"}, session(GetParam())));
-  expect_end(consumer, 15);
-  expect_error(consumer, TREMULA_MISMATCH, 5, {"'f'", "producer", "consumer", "10", "12"});
+  expect_end(consumer);
+  expect_error(consumer, TREMULA_MISMATCH, {"'f'", "producer", "consumer", "10", "12"});
 }
 
 TEST_P(CoupledRefusal, OfATypeThatCannotBecomeTheOther) {
@@ -124,8 +124,8 @@ TEST_P(CoupledRefusal, OfATypeThatCannotBecomeTheOther) {
            join(out_of_ten, Arguments{"--type", std::to_string(TREMULA_C64)}, session(GetParam())));
   const Actors consumer =
       play({"consumer", 1}, Launcher::mpirun, join(in_of_ten, session(GetParam())));
-  expect_end(consumer, 15);
-  expect_error(consumer, TREMULA_MISMATCH, 5, {"'f'", "producer", "consumer", "f64", "c64"});
+  expect_end(consumer);
+  expect_error(consumer, TREMULA_MISMATCH, {"'f'", "producer", "consumer", "f64", "c64"});
 }
 
 TEST_P(CoupledRefusal, OfAFieldThatTheStreamDoesNotHave) {
@@ -134,8 +134,8 @@ TEST_P(CoupledRefusal, OfAFieldThatTheStreamDoesNotHave) {
       play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
   const Actors consumer = play({"consumer", 1}, Launcher::mpirun,
                                join(in_of_ten, Arguments{"--field", "g"}, session(GetParam())));
-  expect_end(consumer, 15);
-  expect_error(consumer, TREMULA_MISMATCH, 5, {"'g'", "'f'"});
+  expect_end(consumer);
+  expect_error(consumer, TREMULA_MISMATCH, {"'g'", "'f'"});
 }
 
 TEST_P(CoupledRefusal, OfAGridThatDoesNotMatchTheGroup) {
@@ -144,8 +144,8 @@ TEST_P(CoupledRefusal, OfAGridThatDoesNotMatchTheGroup) {
     const Actors job =
         play({std::string("misfit-") + side, 3}, Launcher::mpirun,
              join({"--side", side, "--layout", "shape=8x8 grid=2x2"}, session(GetParam())));
-    expect_end(job, 15);
-    expect_error(job, TREMULA_INVALID_ARGUMENT, 2, {"3", "4", "members"});
+    expect_end(job);
+    expect_error(job, TREMULA_INVALID_ARGUMENT, {"3", "4", "members"});
   }
 }
 
@@ -155,14 +155,14 @@ TEST_P(CoupledRefusal, OfABufferOfTheWrongSize) {
                                join(out_of_ten, Arguments{"--buffer", "8"}, session(GetParam())));
   const Actors consumer =
       play({"consumer", 1}, Launcher::mpirun, join(in_of_ten, session(GetParam())));
-  expect_end(producer, 15);
-  expect_error(producer, TREMULA_INVALID_ARGUMENT, 1, {"'f'", "80", "88"});
+  expect_end(producer);
+  expect_error(producer, TREMULA_INVALID_ARGUMENT, {"'f'", "80", "88"});
 
   const Actors good = play({"good", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
   const Actors bad = play({"bad", 1}, Launcher::mpirun,
                           join(in_of_ten, Arguments{"--buffer", "-8"}, session(GetParam())));
-  expect_end(bad, 15);
-  expect_error(bad, TREMULA_INVALID_ARGUMENT, 1, {"'f'", "80", "72"});
+  expect_end(bad);
+  expect_error(bad, TREMULA_INVALID_ARGUMENT, {"'f'", "80", "72"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Jobs, CoupledRefusal, testing::Values("ofi"),

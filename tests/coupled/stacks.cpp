@@ -32,11 +32,13 @@ void write_stack(int) {
   while (is_writing.test_and_set()) usleep(100);  // one thread after the other
   dprintf(STDERR_FILENO, "---- a thread of process %d is here:\n", getpid());
   backtrace_symbols_fd(frames.data(), depth, STDERR_FILENO);
+  dprintf(STDERR_FILENO, "%s", stack_end.data());
   is_writing.clear();
   errno = kept;
 }
 
-/// What stands behind `key` in /proc/PID/status; empty for a process that has ended.
+/// What stands behind `key` in the status of a process or thread in /proc; empty for one that has
+/// ended.
 std::string status_of(const fs::path& process, const std::string& key) {
   std::ifstream file(process / "status");
   for (std::string word; file >> word;)
@@ -44,10 +46,14 @@ std::string status_of(const fs::path& process, const std::string& key) {
   return {};
 }
 
-bool answers(const fs::path& process) {
-  const std::string caught = status_of(process, "SigCgt:");
-  return !caught.empty() &&
-         (std::stoull(caught, nullptr, 16) >> (request - 1) & std::uint64_t{1}) != 0;
+bool answers(const fs::path& thread) {
+  const auto has_request = [&](const char* key) {
+    const std::string signals = status_of(thread, key);
+    return !signals.empty() &&
+           (std::stoull(signals, nullptr, 16) >> (request - 1) & std::uint64_t{1}) != 0;
+  };
+  return has_request("SigCgt:") && !has_request("SigBlk:") &&
+         !status_of(thread, "State:").starts_with('T');  // not while it is stopped
 }
 
 }  // namespace
@@ -61,16 +67,18 @@ void answer_with_stacks() {
   sigaction(request, &action, nullptr);
 }
 
-void ask_for_stacks(pid_t process) {
+int ask_for_stacks(pid_t process) {
   const fs::path all = "/proc", one = all / std::to_string(process);
   std::error_code gone;  // processes and threads end while they are listed
-  if (answers(one))
-    for (fs::directory_iterator thread(one / "task", gone), end; !gone && thread != end;
-         thread.increment(gone))
-      syscall(SYS_tgkill, process, std::stoi(thread->path().filename()), request);
+  int asked = 0;
+  for (fs::directory_iterator thread(one / "task", gone), end; !gone && thread != end;
+       thread.increment(gone))
+    if (answers(*thread))
+      asked += syscall(SYS_tgkill, process, std::stoi(thread->path().filename()), request) == 0;
   for (fs::directory_iterator other(all, gone), end; !gone && other != end; other.increment(gone))
     if (status_of(*other, "PPid:") == std::to_string(process))
-      ask_for_stacks(std::stoi(other->path().filename()));
+      asked += ask_for_stacks(std::stoi(other->path().filename()));
+  return asked;
 }
 
 }  // namespace tremula::coupled

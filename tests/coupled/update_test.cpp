@@ -41,7 +41,7 @@ TEST_P(CoupledUpdate, GivesWhatTheOracleSays) {
                         std::to_string(roles[1].ranks), "--cases", "12", "--queue-depth",
                         queue_depth, "--transport", transport},
                        {{"TREMULA_TEST_SEED", seed}, {"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"}}));
-    const auto deadline = core::Deadline::after(100);
+    const auto deadline = core::Deadline::after(300);
     for (Job* job : jobs) ASSERT_EQ(job->wait(deadline), 0) << job->name() << stage.report();
   }
 }

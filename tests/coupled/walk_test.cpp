@@ -47,7 +47,7 @@ TEST_P(CoupledWalk, BringsEveryElementHome) {
                                 {PROGRAMS "/coupled_" + roles[i].name, "--seed", seed,
                                  "--scenarios", std::to_string(scenarios), "--peers",
                                  std::to_string(roles[1 - i].ranks), "--transport", transport}));
-  const auto deadline = Deadline::after(90);
+  const auto deadline = Deadline::after(300);
   const auto failed = [](Job* job) { return job->wait(Deadline::after(0)).value_or(0) != 0; };
   while (std::ranges::none_of(jobs, failed) && !deadline.expired() &&
          !(jobs[0]->wait(Deadline::after(0.05)) && jobs[1]->wait(Deadline::after(0.05)))) {

@@ -100,16 +100,38 @@ TEST(Convert, RoundTripsEveryMessage) {
   }
 }
 
-TEST(Convert, NamesThePartOfAMessageToTheServer) {
-  const std::string rule = "expected 1 to 255 bytes of printable UTF-8 text, found ''";
-  const struct {
-    std::string message;
-    std::string text;
-  } rows[] = {
+/// A message in Protobuf's text, and the error that it must end in.
+struct Fault {
+  std::string message;
+  std::string text;
+};
+void expect_faults_to_server(const std::vector<Fault>& faults) {
+  for (const Fault& fault : faults)
+    EXPECT_EQ(error_of([&] { parse_to_server(raw(message<wire::ToServer>(fault.message))); },
+                       Errc::protocol),
+              fault.text)
+        << fault.message;
+}
+void expect_faults_to_client(const std::vector<Fault>& faults) {
+  for (const Fault& fault : faults)
+    EXPECT_EQ(error_of([&] { parse_to_client(raw(message<wire::ToClient>(fault.message))); },
+                       Errc::protocol),
+              fault.text)
+        << fault.message;
+}
+const std::string rule = "expected 1 to 255 bytes of printable UTF-8 text, found ''";
+
+TEST(Convert, NamesWhatTheServerMissesInAnEnvelope) {
+  expect_faults_to_server({
       {"request: 1",
        "message to the server: expected one of the bodies that this version knows, found none of "
        "them"},
       {"goodbye {}", "request: expected a number above 0, found 0"},
+  });
+}
+
+TEST(Convert, NamesThePartOfAHello) {
+  expect_faults_to_server({
       {"request: 1 hello { rank: 1 size: 4 job: 'j' host: 'h' version: 'v' }",
        "Hello.group: " + rule},
       {"request: 1 hello { group: 'g' size: 4 host: 'h' version: 'v' }", "Hello.job: " + rule},
@@ -121,6 +143,11 @@ TEST(Convert, NamesThePartOfAMessageToTheServer) {
        "Hello.size: expected 1 to 10000000, found 10000001"},
       {"request: 1 hello { group: 'g' size: 4 rank: 4 }", "Hello.rank: expected 0 to 3, found 4"},
       {"request: 1 hello { group: 'g' size: 4 rank: -1 }", "Hello.rank: expected 0 to 3, found -1"},
+  });
+}
+
+TEST(Convert, NamesThePartOfAnAnnounce) {
+  expect_faults_to_server({
       {"request: 1 announce { " + fields + offers + "}", "Announce.stream: " + rule},
       {"request: 1 announce { stream: 's' " + offers + "}",
        "Announce.fields, count: expected 1 to 4096, found 0"},
@@ -138,6 +165,11 @@ TEST(Convert, NamesThePartOfAMessageToTheServer) {
        "Announce.queue_depth: expected 0 to 1048576, found -1"},
       {"request: 1 announce { stream: 's' queue_depth: 1048577 " + fields + offers + "}",
        "Announce.queue_depth: expected 0 to 1048576, found 1048577"},
+  });
+}
+
+TEST(Convert, NamesThePartOfASubscription) {
+  expect_faults_to_server({
       {"request: 1 subscribe { " + fields + offers + "}", "Subscribe.stream: " + rule},
       {"request: 1 subscribe { stream: 's' " + offers + "}",
        "Subscribe.fields, count: expected 1 to 4096, found 0"},
@@ -147,6 +179,11 @@ TEST(Convert, NamesThePartOfAMessageToTheServer) {
        "Subscribe.offers, count: expected 1 to 64, found 0"},
       {"request: 1 unsubscribe {}", "Unsubscribe.stream: " + rule},
       {"request: 1 describe {}", "Describe.stream: " + rule},
+  });
+}
+
+TEST(Convert, NamesThePartOfWhatRanksTellOfTheirLinks) {
+  expect_faults_to_server({
       {"request: 1 link_addresses { addresses: 'a' }",
        "LinkAddresses.link: expected 1 to 18446744073709551615, found 0"},
       {"request: 1 link_addresses { link: 1 }",
@@ -158,6 +195,11 @@ TEST(Convert, NamesThePartOfAMessageToTheServer) {
       {"request: 1 close_link { link: 1 why: '" + std::string(16385, 'w') + "' }",
        "CloseLink.why: expected at most 16384 bytes, found 16385"},
       {"request: 1 close_stream {}", "CloseStream.stream: " + rule},
+  });
+}
+
+TEST(Convert, NamesThePartOfAHeartbeat) {
+  expect_faults_to_server({
       {"heartbeat { counters {} }", "Counters.stream: " + rule},
       {"heartbeat { counters { stream: 's' wait_seconds: -1 } }",
        "Counters.wait_seconds: expected seconds, 0 or more, found -1"},
@@ -167,22 +209,11 @@ TEST(Convert, NamesThePartOfAMessageToTheServer) {
        "Counters.plan_seconds: expected seconds, 0 or more, found inf"},
       {"heartbeat { counters { stream: 's' waits_for: '\\t' } }",
        "Counters.waits_for: expected 1 to 255 bytes of printable UTF-8 text, found '?'"},
-  };
-  for (const auto& row : rows)
-    EXPECT_EQ(error_of([&] { parse_to_server(raw(message<wire::ToServer>(row.message))); },
-                       Errc::protocol),
-              row.text)
-        << row.message;
+  });
 }
 
-TEST(Convert, NamesThePartOfAMessageFromTheServer) {
-  const std::string rule = "expected 1 to 255 bytes of printable UTF-8 text, found ''";
-  const std::string matched = "matched { link: 1 stream: 's' peer_group: 'p' peer_size: 3 ";
-  const std::string described = "described { group: 'p' size: 2 connected: 2 ";
-  const struct {
-    std::string message;
-    std::string text;
-  } rows[] = {
+TEST(Convert, NamesThePartOfAnAnswer) {
+  expect_faults_to_client({
       {"",
        "message from the server: expected one of the bodies that this version knows, found none of "
        "them"},
@@ -194,6 +225,13 @@ TEST(Convert, NamesThePartOfAMessageFromTheServer) {
        "Welcome.heartbeat_seconds: expected 0.001 to 3600, found 3601"},
       {"welcome { heartbeat_seconds: nan }",
        "Welcome.heartbeat_seconds: expected seconds, 0 or more, found nan"},
+      {"streams { names: '' }", "Streams.names: " + rule},
+  });
+}
+
+TEST(Convert, NamesThePartOfAMatch) {
+  const std::string matched = "matched { link: 1 stream: 's' peer_group: 'p' peer_size: 3 ";
+  expect_faults_to_client({
       {"matched { stream: 's' }", "Matched.link: expected 1 to 18446744073709551615, found 0"},
       {"matched { link: 1 }", "Matched.stream: " + rule},
       {"matched { link: 1 stream: 's' }", "Matched.peer_group: " + rule},
@@ -204,7 +242,12 @@ TEST(Convert, NamesThePartOfAMessageFromTheServer) {
       {matched + fields + "}", "Matched.offer: " + rule},
       {matched + fields + " offer: 'o' queue_depth: -1 }",
        "Matched.queue_depth: expected 0 to 1048576, found -1"},
-      {"streams { names: '' }", "Streams.names: " + rule},
+  });
+}
+
+TEST(Convert, NamesThePartOfADescription) {
+  const std::string described = "described { group: 'p' size: 2 connected: 2 ";
+  expect_faults_to_client({
       {"described {}", "Described.group: " + rule},
       {"described { group: 'p' }", "Described.size: expected 1 to 10000000, found 0"},
       {"described { group: 'p' size: 10000001 }",
@@ -233,11 +276,21 @@ TEST(Convert, NamesThePartOfAMessageFromTheServer) {
        "Described.host_of_rank, count: expected 0 to 0, found 1"},
       {"described { group: 'p' size: 2 connected: 1 " + fields + "hosts: 'a' }",
        "Described.hosts, count: expected 0 to 0, found 1"},
+  });
+}
+
+TEST(Convert, NamesThePartOfWhatTheServerTellsOfLinks) {
+  expect_faults_to_client({
       {"link_addresses { addresses: 'a' }",
        "LinkAddresses.link: expected 1 to 18446744073709551615, found 0"},
       {"link_closed {}", "LinkClosed.link: expected 1 to 18446744073709551615, found 0"},
       {"group_lost {}", "GroupLost.group: " + rule},
       {"group_lost { group: 'g' rank: -1 }", "GroupLost.rank: expected 0 to 9999999, found -1"},
+  });
+}
+
+TEST(Convert, NamesThePartOfAStatus) {
+  expect_faults_to_client({
       {"status { groups {} }", "Status.groups.name: " + rule},
       {"status { streams {} }", "Status.streams.name: " + rule},
       {"status { streams { name: 's' fields {} } }", "Status.streams.fields[0].name: " + rule},
@@ -246,12 +299,7 @@ TEST(Convert, NamesThePartOfAMessageFromTheServer) {
       {"status { streams { name: 's' produced { ranks { waits_for: '\\n' } } } }",
        "Status.streams.produced.ranks.waits_for: expected 1 to 255 bytes of printable UTF-8 text, "
        "found '?'"},
-  };
-  for (const auto& row : rows)
-    EXPECT_EQ(error_of([&] { parse_to_client(raw(message<wire::ToClient>(row.message))); },
-                       Errc::protocol),
-              row.text)
-        << row.message;
+  });
 }
 
 TEST(Convert, RejectsBytesThatAreNoMessage) {

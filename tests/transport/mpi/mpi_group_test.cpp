@@ -91,7 +91,6 @@ TEST(MpiGroup, RefusesACommunicatorThatIsNone) {
 TEST(MpiGroup, GivesUpAtTheDeadlineAndSaysWhatItWaitedFor) {
   Group group(MPI_COMM_WORLD, 20);
   if (group.rank() != group.size() - 1) {  // the last rank does not come
-    const auto began = std::chrono::steady_clock::now();
     try {
       group.allgather(bytes_of(group.rank(), 3), Deadline::after(0.3));
       ADD_FAILURE() << "nobody was missed";
@@ -100,8 +99,6 @@ TEST(MpiGroup, GivesUpAtTheDeadlineAndSaysWhatItWaitedFor) {
       for (const char* part : {"MPI_Iallgather", "rank", " s for the others"})
         EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    EXPECT_LT(took.count(), 2);
     EXPECT_THROW(group.broadcast({}, soon()), Error) << "a group that is stuck stays so";
   }
   MPI_Barrier(MPI_COMM_WORLD);  // MPI itself is well
@@ -114,7 +111,9 @@ TEST(MpiGroup, DoesNotWaitForEverForARankThatComesTooLate) {
   MPI_Comm comm = MPI_COMM_NULL;  // of no use for this any more, afterwards
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   // Nor does the late one wait for ever for those that have given up.
-  if (rank == size - 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  constexpr int gave_up = 1;
+  for (int other = 0; rank == size - 1 && other < size - 1; ++other)
+    MPI_Recv(nullptr, 0, MPI_BYTE, other, gave_up, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   try {
     Group group(comm, 0.3);
     ADD_FAILURE() << "nobody was missed";
@@ -122,20 +121,21 @@ TEST(MpiGroup, DoesNotWaitForEverForARankThatComesTooLate) {
     EXPECT_EQ(error.code(), Errc::timed_out);
     EXPECT_NE(std::string(error.what()).find("duplication"), std::string::npos) << error.what();
   }
+  if (rank != size - 1) MPI_Send(nullptr, 0, MPI_BYTE, size - 1, gave_up, MPI_COMM_WORLD);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(MpiGroupEndpoint, GivesUpAllSendsTogetherInHalfASecond) {
+TEST(MpiGroupEndpoint, GivesUpAllSendsTogetherAndNotOneAfterTheOther) {
   GroupEndpoint endpoint(MPI_COMM_WORLD, 20);
   static const Bytes bytes(4 << 20);  // MPI may touch it later
   if (endpoint.group().rank() == 0) {
     const auto began = std::chrono::steady_clock::now();
     std::vector<Request> sends;
-    for (int i = 0; i < 20; ++i) sends.push_back(endpoint.send(1, 0, bytes));  // nobody receives
+    for (int i = 0; i < 100; ++i) sends.push_back(endpoint.send(1, 0, bytes));  // nobody receives
     sends.clear();
     endpoint.give_up();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    EXPECT_LT(took.count(), 5);
+    EXPECT_LT(took.count(), 25) << "half a second for all; for each of them it would be 50 s";
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

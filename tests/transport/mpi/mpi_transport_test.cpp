@@ -99,7 +99,7 @@ TEST(MpiTransport, GivesUpAConnectAtItsDeadline) {
                 EXPECT_TRUE(has(error.what(), "MPI_Comm_accept")) << error.what();
               }
             }),
-            2);
+            20);
 }
 
 TEST(MpiTransport, SaysThatAnEarlierConnectStandsInTheWay) {
@@ -113,7 +113,7 @@ TEST(MpiTransport, SaysThatAnEarlierConnectStandsInTheWay) {
                 EXPECT_TRUE(has(error.what(), "MPI_Comm_accept")) << error.what();
               }
             }),
-            2);
+            20);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// A listening socket of this host; blocking, every wait bounded by 10 s.
+/// A listening socket of this host; blocking, every wait bounded by 30 s.
 class PlainServer {
 public:
   PlainServer() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -71,6 +71,7 @@ public:
     out.resize(have);
     return out;
   }
+  /// A connection whose other side is there waits a second for it when it closes.
   void drop() {
     if (peer_ >= 0) ::close(peer_);
     peer_ = -1;
@@ -84,7 +85,7 @@ public:
 private:
   static bool is_readable(int fd) {
     pollfd entry{fd, POLLIN, 0};
-    return ::poll(&entry, 1, 10'000) == 1;
+    return ::poll(&entry, 1, 30'000) == 1;
   }
   int listener_;
   int peer_ = -1;
@@ -111,7 +112,7 @@ private:
   }
   std::vector<std::string> wait(const std::vector<std::string>& on, std::size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(10), [&] { return on.size() >= count; });
+    changed_.wait_for(lock, std::chrono::seconds(30), [&] { return on.size() >= count; });
     return on;
   }
   std::mutex mutex_;
@@ -119,7 +120,7 @@ private:
   std::vector<std::string> frames_, closed_, ticks_;
 };
 
-Deadline soon() { return Deadline::after(10); }
+Deadline soon() { return Deadline::after(30); }
 
 std::string error_of(const auto& call, Errc code) {
   try {
@@ -144,6 +145,7 @@ TEST(ControlConnection, SendsLengthLeastSignificantByteFirstThenPayload) {
   EXPECT_EQ(server.read(4), std::string("\x02\x01\0\0", 4));
   EXPECT_EQ(server.read(0x0102), std::string(0x0102, 'x'));
   EXPECT_EQ(server.read(4), std::string(4, '\0'));
+  server.drop();
 }
 
 TEST(ControlConnection, ReceivesFramesHoweverTheyAreCut) {
@@ -159,6 +161,7 @@ TEST(ControlConnection, ReceivesFramesHoweverTheyAreCut) {
   }
   server.write(raw);
   EXPECT_EQ(record.frames(6), (std::vector<std::string>{"abc", "", "de", "abc", "", "de"}));
+  server.drop();
 }
 
 TEST(ControlConnection, CarriesALongFrameBothWays) {
@@ -175,15 +178,18 @@ TEST(ControlConnection, CarriesALongFrameBothWays) {
   const auto frames = record.frames(1);
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_TRUE(frames[0] == payload);
+  server.drop();
 }
 
 TEST(ControlConnection, RefusesToSendAFrameThatIsTooLong) {
   PlainServer server;
   Record record;
   ControlConnection connection(server.address(), record.handlers(), soon());
+  server.accept();
   const std::string text = error_of([&] { connection.send(Bytes(max_frame_payload_bytes + 1)); },
                                     Errc::invalid_argument);
   EXPECT_EQ(text, "control frame: expected at most 16777216 bytes, found 16777217");
+  server.drop();
 }
 
 TEST(ControlConnection, ClosesOnALengthThatIsTooLong) {
@@ -262,7 +268,7 @@ TEST(ControlConnection, ClosesAtTheDeadlineWhenTheServerHangs) {
   connection.close(Deadline::after(0.2));
   const auto took = std::chrono::steady_clock::now() - before;
   EXPECT_GE(took, std::chrono::milliseconds(190));
-  EXPECT_LT(took, std::chrono::seconds(5));
+  EXPECT_LT(took, std::chrono::seconds(30));
   EXPECT_TRUE(record.closed(0).empty());
 }
 
@@ -271,13 +277,18 @@ TEST(ControlConnection, RepeatsItsTimerUntilStopped) {
   Record record;
   ControlConnection connection(server.address(), record.handlers(), soon());
   EXPECT_EQ(record.ticks(0), 0u);
+  server.accept();
   connection.repeat_timer(0.005);
   EXPECT_GE(record.ticks(5), 5u);
   connection.repeat_timer(3600);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (std::size_t i = 1; i <= 2; ++i) {  // the second comes after the change and all before it
+    server.write(std::string(4, '\0'));
+    EXPECT_EQ(record.frames(i).size(), i);
+  }
   const std::size_t ticks = record.ticks(0);
   std::this_thread::sleep_for(std::chrono::milliseconds(40));
   EXPECT_EQ(record.ticks(0), ticks);
+  server.drop();
 }
 
 TEST(ControlConnection, NamesTheAddressWhereNobodyListens) {
@@ -326,7 +337,7 @@ TEST(ControlConnection, GivesUpAtTheDeadlineWhenNobodyAnswers) {
       },
       Errc::no_server);
   EXPECT_NE(text.find("no answer in time"), std::string::npos) << text;
-  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(60));
   ::close(listener);
 }
 

@@ -53,14 +53,31 @@ TEST(LayoutText, ReadsAndWritesTheShortestForm) {
 }
 
 struct Malformed {
-  const char* text;
+  std::string text;
   std::size_t position;
-  const char* expected;
-  const char* found;
+  std::string expected;
+  std::string found;
 };
+void expect_refused(const std::vector<Malformed>& rows) {
+  for (const Malformed& row : rows) {
+    SCOPED_TRACE(row.text);
+    try {
+      Layout::parse(row.text);
+      ADD_FAILURE() << "expected an error, found none";
+    } catch (const core::Error& e) {
+      EXPECT_EQ(e.code(), core::Errc::invalid_argument);
+      const std::string what = e.what();
+      const std::string begin =
+          "layout, position " + std::to_string(row.position) + ": expected " + row.expected;
+      EXPECT_EQ(what.substr(0, begin.size()), begin);
+      const std::string end = ", found " + row.found + " in \"" + row.text + "\"";
+      EXPECT_EQ(what.substr(what.size() - std::min(what.size(), end.size())), end);
+    }
+  }
+}
 
-TEST(LayoutText, NamesPositionOfMistake) {
-  const Malformed rows[] = {
+TEST(LayoutText, NamesPositionOfAKeyThatIsMissingUnknownOrTwice) {
+  expect_refused({
       {"", 0, "shape=", "the end of the text"},
       {"shape=4", 7, "grid=", "the end of the text"},
       {"shape grid=2", 0, "key=value", "\"shape\""},
@@ -68,6 +85,11 @@ TEST(LayoutText, NamesPositionOfMistake) {
        "\"gird\""},
       {"shape=4 grid=2 grid=2", 15, "every key once", "\"grid\" again"},
       {"shape=4 grid=2 =3", 15, "one of shape", "\"\""},
+  });
+}
+
+TEST(LayoutText, NamesPositionOfAMistakeInShapeAndGrid) {
+  expect_refused({
       {"shape=4x grid=2", 8, "a number", "a space"},
       {"shape=4xx5 grid=2x2", 8, "a number", "\"x5\""},
       {"shape= grid=2", 6, "a number", "a space"},
@@ -80,12 +102,22 @@ TEST(LayoutText, NamesPositionOfMistake) {
       {"shape=4x4 grid=2", 15, "2 numbers, as many as shape has", "1 in \"2\""},
       {"shape=4x4 grid=2x0", 17, "a number of at least 1", "0"},
       {"shape=4x4 grid=65536x32768", 21, "at most 2^31 - 1 ranks", "more"},
+  });
+}
+
+TEST(LayoutText, NamesPositionOfAMistakeInBlock) {
+  expect_refused({
       {"shape=4 grid=2 block=0", 21, "a number of at least 1", "0"},
       {"shape=4 grid=2 block=2x2", 21, "1 numbers", "2 in \"2x2\""},
       {"shape=4 grid=2 block0=2x", 23, "a space", "\"x\""},
       {"shape=4 grid=2 block=2 block0=2", 23, "one block for dimension 0", "a second one"},
       {"shape=4 grid=2 block1=2", 15, "a dimension from 0 to 0", "\"block1\""},
       {"shape=4 grid=2 shape0=2", 15, "one of shape", "\"shape0\""},
+  });
+}
+
+TEST(LayoutText, NamesPositionOfAMistakeInSplits) {
+  expect_refused({
       {"shape=4 grid=2 splits=0/4", 15, "one of shape", "\"splits\""},
       {"shape=4 grid=2 splits0=1/4", 23, "bounds that begin with 0", "1"},
       {"shape=4 grid=2 splits0=0/3/3/4", 27, "a bound above 3", "3"},
@@ -96,40 +128,40 @@ TEST(LayoutText, NamesPositionOfMistake) {
       {"shape=4 grid=2 splits0=0/1/4 owners0=0", 37, "2 owners", "1"},
       {"shape=4 grid=2 splits0=0/1/4 owners0=0/2", 39, "an owner from 0 to 1", "2"},
       {"shape=4 grid=2 owners0=0/1", 15, "splits0= beside it", "owners0= alone"},
-      {"shape=4x4 grid=2x2 source=0x2", 28, "a source from 0 to 1", "2"},
       {"shape=4 grid=2 splits0=0/4 source=1", 34, "source 0 for dimension 0", "1"},
+      {"shape=4 grid=2 splits0=0/4 cut=1", 31, "cut 0 for dimension 0", "1"},
+  });
+}
+
+TEST(LayoutText, NamesPositionOfAMistakeInSourceAndCut) {
+  expect_refused({
+      {"shape=4x4 grid=2x2 source=0x2", 28, "a source from 0 to 1", "2"},
       {"shape=9x9 grid=2x2 block=4x3 cut=3x3", 35, "a cut from 0 to 2", "3"},
       {"shape=4 grid=2 cut=2", 19, "a cut from 0 to 1", "2"},
       {"shape=4 grid=2 cut=-1", 19, "a number", "\"-1\""},
       {"shape=4 grid=2 cut=1x0", 19, "1 numbers", "2 in \"1x0\""},
       {"shape=4 grid=2 cut0=1", 15, "one of shape", "\"cut0\""},
-      {"shape=4 grid=2 splits0=0/4 cut=1", 31, "cut 0 for dimension 0", "1"},
+  });
+}
+
+TEST(LayoutText, NamesPositionOfAMistakeInOrderGhostAndLeading) {
+  expect_refused({
       {"shape=4 grid=2 ranks=rows", 21, "row or column", "\"rows\""},
       {"shape=4 grid=2 store=", 21, "row or column", "the end of the text"},
       {"shape=4 grid=2 ghost=1x1", 21, "1 numbers", "2 in \"1x1\""},
       {"shape=4 grid=2 leading=0", 23, "a number of at least 1", "0"},
+  });
+}
+
+TEST(LayoutText, NamesPositionOfAMistakeInMembers) {
+  expect_refused({
       {"shape=4 grid=2 members=0-2", 23, "2 ranks, one for each cell of the grid", "3 in \"0-2\""},
       {"shape=4 grid=2 members=1/0-1", 25, "every rank once", "ranks 0 to 1 again"},
       {"shape=4 grid=4 members=0-1/1-2", 27, "every rank once", "ranks 1 to 2 again"},
       {"shape=4 grid=2 members=5-4", 25, "a last rank of at least 5", "4"},
       {"shape=4 grid=2 members=0,1", 24, "'-', '/' or a space", "\",1\""},
       {"shape=4 grid=2 members=2147483647/1", 23, "a rank below 2^31 - 1", "2147483647"},
-  };
-  for (const Malformed& row : rows) {
-    SCOPED_TRACE(row.text);
-    try {
-      Layout::parse(row.text);
-      ADD_FAILURE() << "expected an error, found none";
-    } catch (const core::Error& e) {
-      EXPECT_EQ(e.code(), core::Errc::invalid_argument);
-      const std::string what = e.what();
-      const std::string begin =
-          "layout, position " + std::to_string(row.position) + ": expected " + row.expected;
-      EXPECT_EQ(what.substr(0, begin.size()), begin);
-      const std::string end = std::string(", found ") + row.found + " in \"" + row.text + "\"";
-      EXPECT_EQ(what.substr(what.size() - std::min(what.size(), end.size())), end);
-    }
-  }
+  });
 }
 
 TEST(LayoutText, QuotesOnlyWhatSurroundsAMistakeInALongText) {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/transport/local_pair.hpp"
+#include "tests/transport/local/local_pair.hpp"
 #include "transport/loopback/loopback.hpp"
 
 namespace tremula::transport {

@@ -12,7 +12,7 @@
 #include <random>
 #include <set>
 
-#include "tests/transport/local_pair.hpp"
+#include "tests/transport/local/local_pair.hpp"
 
 namespace tremula::transport {
 
