@@ -318,4 +318,10 @@ bool Sink::is_told() {
   return is_all;
 }
 
+void Sink::list_waits(WaitWords& words) {
+  for (Peer& peer : peers_)
+    for (const auto& end : peer.ends)
+      if (end != nullptr) end->list_waits(words);
+}
+
 }  // namespace tremula::client

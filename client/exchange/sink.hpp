@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "client/exchange/answers.hpp"
-#include "client/exchange/memory/mismatch.hpp"
 #include "client/exchange/memory/memory_view.hpp"
+#include "client/exchange/memory/mismatch.hpp"
 #include "core/buffer.hpp"
 
 namespace tremula::client {
@@ -55,6 +55,9 @@ public:
   bool is_told();
   /// Makes progress.  @return true when all credits are on their way and no step has come in part
   bool advance();
+
+  /// Appends what changes when advance() can go on, where that is in memory that processes share.
+  void list_waits(WaitWords& words);
 
   const ExchangePlan& plan() const noexcept { return plan_; }
   /// Bytes that went to or came from peers that had to be waited for, chunk by chunk.

@@ -293,4 +293,10 @@ void Source::send_end(std::uint64_t step) {
   }
 }
 
+void Source::list_waits(WaitWords& words) {
+  for (Peer& peer : peers_)
+    for (const auto& end : peer.ends)
+      if (end != nullptr) end->list_waits(words);
+}
+
 }  // namespace tremula::client

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "client/exchange/answers.hpp"
-#include "client/exchange/memory/readable.hpp"
 #include "client/exchange/memory/memory_view.hpp"
+#include "client/exchange/memory/readable.hpp"
 #include "core/buffer.hpp"
 
 namespace tremula::client {
@@ -48,6 +48,9 @@ public:
   bool advance();
   /// True when every peer, and there is one, has told that it wants no further steps.
   bool has_left() const noexcept;
+
+  /// Appends what changes when advance() can go on, where that is in memory that processes share.
+  void list_waits(WaitWords& words);
 
   const ExchangePlan& plan() const noexcept { return plan_; }
   /// Bytes that went to or came from peers that had to be waited for, chunk by chunk.

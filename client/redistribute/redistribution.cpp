@@ -206,6 +206,14 @@ struct Redistribution::Run {
     return Polled::nothing;
   }
 
+  /// Until a near peer goes on, or for a moment: far ones do not wake this rank.
+  bool sleep() {
+    words_.clear();
+    for (auto& sink : sinks_) sink.end->list_waits(words_);
+    for (auto& source : sources_) source.end->list_waits(words_);
+    return transport::local::sleep_on(words_, longest_sleep);
+  }
+
   static bool is_done(const Ended<SinkEnd>& sink) { return sink.end->is_done(); }
   static bool is_done(const Ended<SourceEnd>& source) { return source.end->is_done(0); }
 
@@ -294,6 +302,7 @@ struct Redistribution::Run {
   }
 
   using ChunkRing = NearRings::Ring;
+  WaitWords words_;
   transport::Endpoint& endpoint_;
   NearRings& rings_;
   ChunkPool& chunks_;
@@ -343,7 +352,8 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
   try {
     ends_->begin(from, to);
     const auto [seconds, is_done] =
-        wait_for([&] { return ends_->poll(); }, deadline, [&] { ends_->check_peers(); });
+        wait_for([&] { return ends_->poll(); }, deadline, [&] { ends_->check_peers(); },
+                 [&] { return ends_->sleep(); });
     if (!is_done)
       throw core::Error(core::Errc::timed_out,
                         fmt::format("redistribution: expected all ranks to take part within {:.1f} "

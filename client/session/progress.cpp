@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "client/session/wait.hpp"
+
 namespace tremula::client {
 
 namespace {
@@ -43,6 +45,13 @@ bool ProgressEngine::advance(const Moving* except) noexcept {
     if (moving != except) is_under_way = moving->advance() || is_under_way;
   is_advancing_ = false;
   return is_under_way;
+}
+
+bool ProgressEngine::sleep() {
+  const auto lock = hold();
+  words_.clear();
+  for (Moving* const moving : all_) moving->list_waits(words_);
+  return transport::local::sleep_on(words_, longest_sleep);
 }
 
 void ProgressEngine::start_thread() {

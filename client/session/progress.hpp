@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "transport/local/wait_words.hpp"
+
 namespace tremula::client {
 
 /// What moves the steps of a stream between its calls.
@@ -24,6 +26,8 @@ public:
   /// the stream that it belongs to.
   /// @return whether something may still be under way
   virtual bool advance() noexcept = 0;
+  /// Appends what changes when advance() can go on, where that is in memory that processes share.
+  virtual void list_waits(std::vector<transport::local::WaitWord>& words) = 0;
 
 protected:
   ~Moving() = default;
@@ -46,6 +50,10 @@ public:
   /// @return whether something may still be under way
   bool advance(const Moving* except = nullptr) noexcept;
 
+  /// Sleeps until something can go on, or for a moment.
+  /// @return false if nothing that is under way could wake this rank
+  bool sleep();
+
   /// Starts the thread, once. It runs while something is under way and no call holds the engine.
   void start_thread();
   using Hold = std::unique_lock<std::recursive_mutex>;
@@ -60,6 +68,7 @@ private:
   std::recursive_mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<Moving*> all_;
+  std::vector<transport::local::WaitWord> words_;
   bool is_advancing_ = false, is_awake_ = false, is_over_ = false;
   std::thread thread_;  // last: it uses the above
 };

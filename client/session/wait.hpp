@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include <chrono>
 #include <utility>
 
 #include "core/deadline.hpp"
@@ -15,17 +16,22 @@ enum class Polled {
   moved,  ///< not there yet, but on its way: no time to sleep
   done,
 };
+/// What is not in shared memory is looked at so often.
+inline constexpr std::chrono::microseconds longest_sleep{200};
+
 constexpr Polled polled(bool is_done) { return is_done ? Polled::done : Polled::nothing; }
 constexpr Polled polled(Polled p) { return p; }
 
 /// Repeats `poll` until it says true (or `done`) or the deadline has passed. Spins a moment, then
 /// lets others run, then sleeps up to 0.1 ms at a time, so that waiting ranks do not take the cores
 /// from computing ones.
+/// @param sleep       sleeps a moment, until what is waited for may have come; false if it cannot
 /// @param is_patient  called now and then once the wait has become long (20 ms); may throw to end
 /// it
 /// @return            seconds waited, and whether poll said true
-template <class Poll, class Patient>
-std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&& is_patient) {
+template <class Poll, class Patient, class Sleep>
+std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&& is_patient,
+                                 Sleep&& sleep) {
   using Clock = core::Deadline::Clock;
   if (polled(poll()) == Polled::done) return {0.0, true};
   const auto start = Clock::now();
@@ -38,8 +44,9 @@ std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&&
       return {core::Deadline::Seconds(Clock::now() - start).count(), true};
     has_moved = has_moved || now_is == Polled::moved;
     if (turn < 50) continue;
-    sched_yield();
-    if (turn % 16 != 0) continue;
+    const bool has_slept = now_is == Polled::nothing && sleep();
+    if (!has_slept) sched_yield();
+    if (!has_slept && turn % 16 != 0) continue;
     const auto now = Clock::now();
     if (now >= next_call) {
       is_patient();
@@ -47,12 +54,17 @@ std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&&
       if (deadline.expired()) return {core::Deadline::Seconds(now - start).count(), false};
     }
     if (std::exchange(has_moved, false)) idle_since = now;
-    if (now - idle_since > std::chrono::milliseconds(2)) {
+    if (!has_slept && now - idle_since > std::chrono::milliseconds(2)) {
       const bool is_long = now - idle_since > std::chrono::milliseconds(50);
       const timespec nap{.tv_sec = 0, .tv_nsec = is_long ? 100000 : 20000};
       nanosleep(&nap, nullptr);
     }
   }
+}
+
+template <class Poll, class Patient>
+std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&& is_patient) {
+  return wait_for(poll, deadline, is_patient, [] { return false; });
 }
 
 }  // namespace tremula::client

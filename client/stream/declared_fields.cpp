@@ -42,12 +42,14 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
     });
   Data data;
   Target target;
+  wire::Field encoded;
   try {
     validate_for_group(field.layout, session_->size());
     bytes_of(field.layout, core::element_bytes(field.type));
     data = {field.layout, local_part(field.layout, session_->rank()), update};
     target = apply(update, field, session_->rank());
-    if (const auto bytes = proto::encode(field).layout().size(); bytes > proto::max_layout_bytes)
+    encoded = proto::encode(field);
+    if (const auto bytes = encoded.layout().size(); bytes > proto::max_layout_bytes)
       throw Error(Errc::unsupported,
                   fmt::format("expected a layout whose text has at most {} bytes, found {}: take "
                               "one with fewer intervals or ranks in longer ranges",
@@ -59,6 +61,7 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
   data_.push_back(std::move(data));
   targets_.push_back(target);
   fields_.push_back(std::move(field));
+  *encoded_.Add() = std::move(encoded);
   return static_cast<int>(fields_.size()) - 1;
 }
 
@@ -77,7 +80,7 @@ void DeclaredFields::check_alike() const {
     return fmt::format("stream '{}': expected at least one field before the first step", stream_);
   });
   wire::Announce mine;
-  for (const auto& field : fields_) *mine.add_fields() = proto::encode(field);
+  *mine.mutable_fields() = encoded_;
   // Layouts may be long: all ranks tell a number for them, and what they are only if it differs.
   const std::uint64_t number = std::hash<std::string>{}(mine.SerializeAsString());
   const auto bytes = std::as_bytes(std::span(&number, 1));

@@ -36,6 +36,8 @@ public:
   const std::string& stream() const noexcept { return stream_; }
   /// As the other side is to see them.
   std::span<const proto::Field> all() const noexcept { return fields_; }
+  /// The same as messages to the server have them; made once.
+  const proto::WireFields& encoded() const noexcept { return encoded_; }
   std::span<const Target> targets() const noexcept { return targets_; }
   const proto::Field& operator[](std::size_t i) const noexcept { return fields_[i]; }
   std::size_t size() const noexcept { return fields_.size(); }
@@ -50,6 +52,7 @@ private:
   Session* session_;
   std::string stream_;
   std::vector<proto::Field> fields_;
+  proto::WireFields encoded_;    // parallel to fields_
   std::vector<Data> data_;       // || fields_
   std::vector<Target> targets_;  // || fields_
 };

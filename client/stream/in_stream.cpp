@@ -78,7 +78,7 @@ wire::Matched InStream::ask_server() {
   wire::ToServer message;
   auto& subscribe = *message.mutable_subscribe();
   subscribe.set_stream(name());
-  for (const auto& field : fields_.all()) *subscribe.add_fields() = proto::encode(field);
+  *subscribe.mutable_fields() = fields_.encoded();
   for (const auto& offer : session_.offers()) *subscribe.add_offers() = offer;
   try {
     return session_.control().call(message, session_.deadline()).matched();
@@ -149,14 +149,15 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
     if (is_reported) control.report_waiting(name(), link_.number, "");
   };
   try {
-    const bool is_done = wait_for(
-                             [&] {
-                               session_.progress().advance(this);
-                               if (failure_) std::rethrow_exception(std::exchange(failure_, {}));
-                               return is_lost ? Polled::done : polled(poll());
-                             },
-                             session_.step_deadline(), check)
-                             .second;
+    const bool is_done =
+        wait_for(
+            [&] {
+              session_.progress().advance(this);
+              if (failure_) std::rethrow_exception(std::exchange(failure_, {}));
+              return is_lost ? Polled::done : polled(poll());
+            },
+            session_.step_deadline(), check, [this] { return session_.progress().sleep(); })
+            .second;
     finish();
     if (is_done && !is_lost) return;
   } catch (const Error& e) {
@@ -205,6 +206,10 @@ bool InStream::begin_step() {
   report(true);
   session_.control().send_counters();
   return false;
+}
+
+void InStream::list_waits(WaitWords& words) {
+  if (exchange_ != nullptr && state_ != State::lost) exchange_->list_waits(words);
 }
 
 void InStream::leave() {

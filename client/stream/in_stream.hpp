@@ -50,6 +50,7 @@ private:
   [[noreturn]] void throw_no_producer(const wire::ToClient& found) const;
   /// Takes in what has come. What fails is thrown by the next wait.
   bool advance() noexcept override;
+  void list_waits(WaitWords& words) override;
   void forget_link();
   void subscribe();
   wire::Matched ask_server();

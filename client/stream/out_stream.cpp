@@ -58,7 +58,7 @@ void OutStream::announce() {
         wire::ToServer message;
         auto& announce = *message.mutable_announce();
         announce.set_stream(name());
-        for (const auto& field : fields_.all()) *announce.add_fields() = proto::encode(field);
+        *announce.mutable_fields() = fields_.encoded();
         for (const auto& offer : session_.offers()) *announce.add_offers() = offer;
         announce.set_queue_depth(config_.queue_depth);
         session_.control().call(message, session_.deadline());
@@ -212,16 +212,17 @@ void OutStream::wait_for_all(Poll& poll, const std::string& what) {
     const auto start = core::Deadline::Clock::now();
     try {
       if (open.failure.empty())
-        is_done = wait_for(
-                      [&] {
-                        session_.progress().advance();
-                        if (!is_alive || !open.failure.empty() || poll(*open.exchange))
-                          return Polled::done;
-                        const auto before = std::exchange(moved, all_moved());
-                        return before == moved ? Polled::nothing : Polled::moved;
-                      },
-                      session_.step_deadline(), check)
-                      .second;
+        is_done =
+            wait_for(
+                [&] {
+                  session_.progress().advance();
+                  if (!is_alive || !open.failure.empty() || poll(*open.exchange))
+                    return Polled::done;
+                  const auto before = std::exchange(moved, all_moved());
+                  return before == moved ? Polled::nothing : Polled::moved;
+                },
+                session_.step_deadline(), check, [this] { return session_.progress().sleep(); })
+                .second;
     } catch (const Error& e) {
       open.failure = e.what();
     }
@@ -378,6 +379,11 @@ bool OutStream::advance() noexcept {
     }
   }
   return !is_idle;
+}
+
+void OutStream::list_waits(WaitWords& words) {
+  for (Open& open : links_)
+    if (open.failure.empty()) open.exchange->list_waits(words);
 }
 
 void OutStream::close() {

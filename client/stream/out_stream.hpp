@@ -80,6 +80,7 @@ private:
   void report(bool is_last = false);
   /// Moves all links: true while one has something under way. What fails is filed in its link.
   bool advance() noexcept override;
+  void list_waits(WaitWords& words) override;
   const std::string& name() const noexcept { return fields_.stream(); }
 
   Session& session_;

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include "transport/local/wait_words.hpp"
+
 namespace tremula::transport::local {
 
 /// One end of a ring of slots, single producer and single consumer.
@@ -27,7 +29,7 @@ public:
   /// The end that empties; it goes on where an earlier reader of the same memory stopped.
   static ChunkRing reader(std::span<std::byte> memory, std::size_t slots, std::size_t slot_bytes) {
     ChunkRing ring(memory, slots, slot_bytes);
-    ring.own_ = ring.head_->emptied.load(std::memory_order_relaxed);
+    ring.own_ = ring.head_->emptied.count.load(std::memory_order_relaxed);
     return ring;
   }
 
@@ -37,29 +39,35 @@ public:
 
   /// The slot to be filled next; empty if there is none at the moment.
   std::span<std::byte> room() noexcept {
-    return own_ - head_->emptied.load(std::memory_order_acquire) < slots_ ? slot()
-                                                                          : std::span<std::byte>{};
+    return own_ - head_->emptied.count.load(std::memory_order_acquire) < slots_
+               ? slot()
+               : std::span<std::byte>{};
   }
+  /// Changes when there is room again, if there was none.
+  WaitWord wait_for_room() noexcept { return {&head_->emptied, own_ - slots_}; }
   /// Hands the slot from room() to the reader.
-  void push() noexcept { head_->filled.store(++own_, std::memory_order_release); }
+  void push() noexcept { head_->filled.show(++own_); }
   /// Tells the reader that no more will be pushed.
   void close() noexcept { head_->is_closed.store(1, std::memory_order_release); }
 
   /// The slot to be emptied next; empty if there is none at the moment.
   std::span<const std::byte> front() noexcept {
-    return head_->filled.load(std::memory_order_acquire) != own_ ? slot()
-                                                                 : std::span<const std::byte>{};
+    return head_->filled.count.load(std::memory_order_acquire) != own_
+               ? slot()
+               : std::span<const std::byte>{};
   }
+  /// Changes when there is a slot to be emptied, if there was none.
+  WaitWord wait_for_front() noexcept { return {&head_->filled, own_}; }
   /// Gives the slot from front() back to the writer.
-  void pop() noexcept { head_->emptied.store(++own_, std::memory_order_release); }
+  void pop() noexcept { head_->emptied.show(++own_); }
   /// True if nothing will come but what front() shows after this call.
   bool is_closed() const noexcept { return head_->is_closed.load(std::memory_order_acquire) != 0; }
 
 private:
   struct Head {
-    alignas(64) std::atomic<std::uint64_t> filled{0};
+    WaitCounter filled;
     std::atomic<std::uint32_t> is_closed{0};
-    alignas(64) std::atomic<std::uint64_t> emptied{0};
+    WaitCounter emptied;
   };
   std::span<std::byte> slot() const noexcept {
     return {data_ + own_ % slots_ * slot_bytes_, slot_bytes_};

@@ -1,12 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/exchange/memory/staging.hpp"
 
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
 #include <mutex>
+#include <system_error>
 #include <utility>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // since Linux 5.14
+#endif
 
 namespace tremula::client {
 
 using transport::local::MemoryPlace, transport::local::SharedMemory;
+
+Populating::Populating(std::span<std::byte> memory) {
+  static constexpr std::size_t least = std::size_t{16} << 20, at_once = std::size_t{4} << 20,
+                               page = 4096;
+  if (memory.size() < least) return;
+  sigset_t all, before;  // the application's signals are not for this thread
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::jthread([memory](const std::stop_token& stop) {
+      const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
+      const std::size_t first = (page - begin % page) % page;
+      for (std::size_t at = first; at + page <= memory.size() && !stop.stop_requested();
+           at += at_once) {
+        const std::size_t bytes = std::min(at_once, memory.size() - at) / page * page;
+        // Where the system does not know it, the first steps touch the pages.
+        if (madvise(memory.data() + at, bytes, MADV_POPULATE_WRITE) != 0) return;
+      }
+    });
+  } catch (const std::system_error&) {  // no thread: the first steps touch the pages
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
 
 StepStaging::StepStaging(const ExchangePlan& plan, transport::Endpoint& endpoint, std::size_t slots,
                          std::vector<bool> is_near)
@@ -25,10 +58,12 @@ StepStaging::StepStaging(const ExchangePlan& plan, transport::Endpoint& endpoint
 void StepStaging::make(bool near) {
   if (near) {
     near_ = std::make_unique<SharedMemory>(slots_ * near_bytes_);
+    populating_near_ = Populating(near_->bytes());
     return;
   }
   far_ = core::Buffer(slots_ * far_bytes_);
   region_ = endpoint_.register_memory(far_.span(), transport::Access::own);
+  populating_far_ = Populating(far_.span());
 }
 
 std::span<std::byte> StepStaging::message(std::size_t slot, std::size_t message) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "client/exchange/plan/exchange_plan.hpp"
@@ -19,6 +20,20 @@ inline constexpr std::size_t chunk_head_bytes = 64;
 
 /// Parts of staging begin on a cache line.
 constexpr std::size_t line_aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Touches memory for the first time in the background, since that takes longer than to copy it.
+class Populating {
+public:
+  Populating() = default;
+  /// @param memory  outlives this object; short memory is left as it is
+  explicit Populating(std::span<std::byte> memory);
+  Populating(Populating&&) = default;
+  /// What was populated before stays so.
+  Populating& operator=(Populating&&) = default;
+
+private:
+  std::jthread thread_;
+};
 
 /// Room for the messages of some steps, of one end of an exchange. Near peers map theirs. Each kind
 /// is made once, when it is needed first; no later step allocates.
@@ -55,6 +70,7 @@ private:
   std::unique_ptr<transport::local::SharedMemory> near_, rings_;
   core::Buffer far_;
   std::unique_ptr<transport::MemoryRegion> region_;  // of far_
+  Populating populating_near_, populating_far_;      // last: their threads use the above
 };
 
 /// Buffers for chunks between hosts, lent to one message at a time: as many as were under way at

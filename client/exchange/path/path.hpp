@@ -89,6 +89,8 @@ struct Way {
   transport::local::ChunkRing* ring = nullptr;
 };
 
+using WaitWords = std::vector<transport::local::WaitWord>;
+
 /// Where the parts of a message begin, one end of one path. Called by one thread at a time.
 class SourceEnd {
 public:
@@ -108,6 +110,8 @@ public:
   virtual bool is_done(std::size_t) { return true; }
   /// What was lent in this slot is the application's again, though the peer may not have taken it.
   virtual void take_back(std::size_t) noexcept {}
+  /// Appends what changes when advance() can go on, where that is in memory that processes share.
+  virtual void list_waits(WaitWords&) {}
   /// The peer has taken the step in this slot.
   virtual void credit(std::size_t) {}
 };
@@ -128,6 +132,8 @@ public:
   virtual bool advance() = 0;
   /// All that was wanted is in its place.
   virtual bool is_done() const = 0;
+  /// As SourceEnd::list_waits.
+  virtual void list_waits(WaitWords&) {}
   /// From now on nobody writes to what was wanted.
   virtual void take_back() noexcept {}
   /// Of what the source has offered on a path that is asked: false if another would serve better.

@@ -6,7 +6,6 @@
 // of the cache. Chosen with queue_depth 0, and between the ranks of one machine inside a job, where
 // nothing has to be asked: both know the order of the parts.
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <bit>
 #include <cstring>
@@ -58,6 +57,9 @@ public:
     return has_moved;
   }
   bool is_done(std::size_t) override { return chunks_.is_at_end(); }
+  void list_waits(WaitWords& words) override {
+    if (!chunks_.is_at_end()) words.push_back(ring_->wait_for_room());
+  }
   void take_back(std::size_t) noexcept override { chunks_ = {}; }
 
 private:
@@ -115,6 +117,9 @@ public:
     return has_moved;
   }
   bool is_done() const override { return is_told_ && chunks_.is_at_end(); }
+  void list_waits(WaitWords& words) override {
+    if (!chunks_.is_at_end()) words.push_back(ring_->wait_for_front());
+  }
   void take_back() noexcept override {
     chunks_ = {};
     is_told_ = true;
