@@ -50,8 +50,8 @@ private:
   }
 
   void rows(const Axis& axis, std::ptrdiff_t from, std::ptrdiff_t to) {
-    axis.for_each_bar([&](const Bar& bar) {
-      copy_(to_ + (to + bar.to), from_ + (from + bar.from), bar.count, bar.to_step, bar.from_step);
+    axis.for_each_comb([&](const Comb& comb) {
+      copy_(to_ + (to + comb.bar.to), from_ + (from + comb.bar.from), comb);
     });
   }
 
