@@ -104,8 +104,11 @@ inline void stream_line(std::byte* to, const std::byte* from) {
 
 /// A contiguous run in lines, which are streamed where whole lines of `to` are written.
 /// @param copy_lines  streams if `is_streamed`
+/// @param ahead       what is prefetched beside the last lines
+/// @param prefetched  bytes of the run that were prefetched before; more are prefetched on the way
 inline void copy_run_in_lines(CopyLines copy_lines, bool is_streamed, std::byte* to,
-                              const std::byte* from, std::ptrdiff_t bytes, Ahead ahead = {}) {
+                              const std::byte* from, std::ptrdiff_t bytes, Ahead ahead,
+                              std::ptrdiff_t prefetched) {
   if (const std::ptrdiff_t begun = bytes_after_line_begin(to); is_streamed && begun > 0) {
     const std::ptrdiff_t head = std::min(cache_line - begun, bytes);
     copy_run(to, from, head);
@@ -113,21 +116,25 @@ inline void copy_run_in_lines(CopyLines copy_lines, bool is_streamed, std::byte*
     from += head;
     bytes -= head;
   }
-  const std::ptrdiff_t lines = bytes / cache_line, together = std::min(lines, ahead.lines);
-  if (constexpr std::ptrdiff_t most = 4; is_streamed && lines <= most) {
+  const auto move_lines = [&](std::ptrdiff_t lines, const std::byte* prefetched_now) {
+    copy_lines(to, from, lines, prefetched_now);
+    to += lines * cache_line;
+    from += lines * cache_line;
+    bytes -= lines * cache_line;
+  };
+  if (bytes >= prefetched + cache_line)
+    move_lines((bytes - prefetched) / cache_line, from + prefetched);
+  if (constexpr std::ptrdiff_t few = 4 * cache_line; bytes < few && is_streamed) {
     ahead.prefetch();
-    for (std::ptrdiff_t i = 0; i < lines; ++i)
-      stream_line(to + i * cache_line, from + i * cache_line);
-    if (bytes % cache_line > 0)
-      copy_run(to + lines * cache_line, from + lines * cache_line, bytes % cache_line);
-    return;
+    for (; bytes >= cache_line; bytes -= cache_line, to += cache_line, from += cache_line)
+      stream_line(to, from);
+  } else {
+    const std::ptrdiff_t together = std::min(bytes / cache_line, ahead.lines);
+    if (together > 0) move_lines(together, ahead.at);
+    ahead.prefetch(together);
+    if (bytes >= cache_line) move_lines(bytes / cache_line, from);
   }
-  if (together > 0) copy_lines(to, from, together, ahead.at);
-  ahead.prefetch(together);
-  const std::ptrdiff_t done = together * cache_line;
-  if (lines > together) copy_lines(to + done, from + done, lines - together, from + done);
-  const std::ptrdiff_t whole = lines * cache_line;
-  copy_run(to + whole, from + whole, bytes - whole);
+  if (bytes > 0) copy_run(to, from, bytes);
 }
 
 }  // namespace tremula::index_calc

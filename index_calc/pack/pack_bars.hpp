@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <type_traits>
 
 #include "index_calc/layout/layout.hpp"
@@ -35,8 +36,8 @@ inline bool is_worth_streaming(const std::byte* to, std::ptrdiff_t bytes) {
 
 /// Bytes of lines that are prefetched before the first of them is copied.
 inline constexpr std::ptrdiff_t queue_bytes = 8192;
-/// Bytes of a piece: of a run that is copied as it is; of anything else, counted in lines.
-inline constexpr std::ptrdiff_t run_piece_bytes = 4096, piece_bytes = 1024;
+/// Bytes of lines in a piece that is not a single run.
+inline constexpr std::ptrdiff_t piece_bytes = 1024;
 /// Bytes of a unit that is no run by itself.
 inline constexpr std::ptrdiff_t largest_apart = 16;
 
@@ -52,7 +53,7 @@ struct CacheUse {
 template <class Unit>
 class ByteMover {
 public:
-  static constexpr std::ptrdiff_t longest_run = run_piece_bytes;
+  static constexpr std::ptrdiff_t longest_run = std::numeric_limits<std::ptrdiff_t>::max();
 
   ByteMover(Unit unit, CacheUse use) : unit_(unit), use_(use) {}
 
@@ -66,7 +67,7 @@ public:
   /// A contiguous run of `count` widths.
   void move_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
     if (use_.prefetches && is_worth_streaming(to, count))
-      return copy_run_in_lines(use_.copy_lines, use_.streams, to, from, count, ahead);
+      return copy_run_in_lines(use_.copy_lines, use_.streams, to, from, count, ahead, queue_bytes);
     ahead.prefetch();
     copy_run(to, from, count);
   }
@@ -91,7 +92,8 @@ private:
     alignas(cache_line) std::array<std::byte, piece_bytes> buffer;
     std::byte* end = buffer.data();
     for (; count > 0; --count, from += from_step, end += unit_) copy_fixed<Unit::value>(end, from);
-    copy_run_in_lines(use_.copy_lines, true, to, buffer.data(), end - buffer.data());
+    copy_run_in_lines(use_.copy_lines, true, to, buffer.data(), end - buffer.data(), {},
+                      piece_bytes);
   }
 
   Unit unit_;
@@ -184,7 +186,8 @@ private:
     for (; count > 0; count -= most, to += most * to_width, from += most * width) {
       const Index now = std::min(most, count);
       prefetch_target_run(to, now * to_width);
-      push({to, from, 1, 0, 0, now, now * width}, {from, now * width});
+      const std::ptrdiff_t bytes = std::min(now * width, queue_bytes);  // then it prefetches itself
+      push({to, from, 1, 0, 0, now, bytes}, {from, bytes});
     }
   }
 
@@ -193,7 +196,7 @@ private:
                  std::ptrdiff_t from_step, Index run) {
     const std::ptrdiff_t bytes = run * move_.from_width();
     const Index most = piece_bytes / bytes;
-    if (most < 2) {
+    if (constexpr Index worth_sharing = 4; most < worth_sharing) {
       for (; count > 0; --count, to += to_step, from += from_step) push_run(to, from, run);
       return;
     }
