@@ -8,6 +8,8 @@
 //
 // For all functions:
 // @param element_bytes  1, 2, 4, 8 or 16
+// @param tuning         which kernels are used: by default those that suit this processor; no
+// result depends on it
 // @throws core::Error invalid_argument, before anything is moved, if a buffer is smaller than its
 // part says, an element would lie outside of it or the bytes on the wire are not those of the
 // elements; the text names what was expected and found

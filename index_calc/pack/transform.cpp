@@ -103,8 +103,9 @@ private:
 };
 
 void move(const Package& package, Order order, const Transformation& t, Stretch stretch,
-          const End& from, const std::byte* from_bytes, const End& to, std::byte* to_bytes) {
-  const CacheUse use = cache_use(package, stretch, from, to, copy_tuning());
+          const End& from, const std::byte* from_bytes, const End& to, std::byte* to_bytes,
+          const CopyTuning& tuning) {
+  const CacheUse use = cache_use(package, stretch, from, to, tuning);
   Unfit unfit;
   for_each_walk(package, order, stretch, from, to, [&](const Walk& walk) {
     move_elements(walk, from_bytes, to_bytes, use,
@@ -138,23 +139,25 @@ void validate(const Transformation& t) {
 }
 
 void unpack(const Package& package, const LocalPart& part, Order order, const Transformation& t,
-            Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local) {
+            Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local,
+            const CopyTuning& tuning) {
   validate(t);
   const std::size_t from = element_bytes(t.from), to = element_bytes(t.to);
-  if (t.is_copy()) return unpack(package, part, order, to, stretch, wire, local);
+  if (t.is_copy()) return unpack(package, part, order, to, stretch, wire, local, tuning);
   move(package, order, t, stretch, {Place::wire, nullptr, from, wire.size()}, wire.data(),
-       {Place::mine, &part, to, local.size()}, local.data());
+       {Place::mine, &part, to, local.size()}, local.data(), tuning);
 }
 
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                     Order order, const Transformation& t, Stretch stretch,
-                    std::span<const std::byte> their_local, std::span<std::byte> my_local) {
+                    std::span<const std::byte> their_local, std::span<std::byte> my_local,
+                    const CopyTuning& tuning) {
   validate(t);
   const std::size_t from = element_bytes(t.from), to = element_bytes(t.to);
   if (t.is_copy())
-    return copy_from_peer(package, mine, theirs, order, to, stretch, their_local, my_local);
+    return copy_from_peer(package, mine, theirs, order, to, stretch, their_local, my_local, tuning);
   move(package, order, t, stretch, {Place::peer, &theirs, from, their_local.size()},
-       their_local.data(), {Place::mine, &mine, to, my_local.size()}, my_local.data());
+       their_local.data(), {Place::mine, &mine, to, my_local.size()}, my_local.data(), tuning);
 }
 
 void scale(const LocalPart& part, const Transformation& t, std::span<std::byte> local) {
@@ -175,7 +178,7 @@ void scale(const LocalPart& part, const Transformation& t, std::span<std::byte> 
   beta_to.alpha = 0;
   const End end{Place::mine, &part, element_bytes(t.to), local.size()};
   move(all, Order::row, beta_to, {.first = 0, .count = all.elements}, end, local.data(), end,
-       local.data());
+       local.data(), copy_tuning());
 }
 
 }  // namespace tremula::index_calc
