@@ -34,6 +34,11 @@ inline bool is_worth_streaming(const std::byte* to, std::ptrdiff_t bytes) {
   return bytes >= shortest_stream || (bytes >= cache_line && bytes_after_line_begin(to) == 0);
 }
 
+/// Do such runs consist of whole lines?
+inline bool are_lines(const std::byte* to, std::ptrdiff_t to_step, std::ptrdiff_t bytes) {
+  return (bytes_after_line_begin(to) | to_step % cache_line | bytes % cache_line) == 0;
+}
+
 /// Bytes of lines that are prefetched before the first of them is copied.
 inline constexpr std::ptrdiff_t queue_bytes = 8192;
 /// Bytes of lines in a piece that is not a single run.
@@ -70,6 +75,17 @@ public:
       return copy_run_in_lines(use_.copy_lines, use_.streams, to, from, count, ahead, queue_bytes);
     ahead.prefetch();
     copy_run(to, from, count);
+  }
+
+  /// Runs of `run` widths.
+  void move_runs(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+                 std::ptrdiff_t from_step, Index run) const {
+    if (use_.streams && are_lines(to, to_step, run)) {
+      for (; count > 0; --count, to += to_step, from += from_step)
+        for (std::ptrdiff_t i = 0; i < run; i += cache_line) stream_line(to + i, from + i);
+    } else {
+      for (; count > 0; --count, to += to_step, from += from_step) move_run(to, from, run, {});
+    }
   }
 
   /// Units with space between them in one of the buffers.
@@ -200,14 +216,17 @@ private:
       for (; count > 0; --count, to += to_step, from += from_step) push_run(to, from, run);
       return;
     }
-    for (; count > 0; count -= most) {
+    const bool is_in_lines = move_.streams() && are_lines(to, to_step, run * move_.to_width());
+    for (; count > 0; count -= most, to += most * to_step, from += most * from_step) {
       const Index now = std::min(most, count);
-      const Piece piece{to, from, now, to_step, from_step, run, now * bytes};
-      for (Index i = 0; i < now; ++i, to += to_step, from += from_step) {
-        Ahead(from, bytes).prefetch();
-        prefetch_target_run(to, run * move_.to_width());
-      }
-      push(piece, {});
+      if (from_step == bytes)
+        Ahead(from, now * bytes).prefetch();
+      else
+        for (Index i = 0; i < now; ++i) Ahead(from + i * from_step, bytes).prefetch();
+      if (!is_in_lines)
+        for (Index i = 0; i < now; ++i)
+          prefetch_target_run(to + i * to_step, run * move_.to_width());
+      push({to, from, now, to_step, from_step, run, now * bytes}, {});
     }
   }
 
@@ -240,10 +259,7 @@ private:
     if (p.run > 0 && p.count == 1) return move_.move_run(p.to, p.from, p.run, ahead);
     ahead.prefetch();
     if (p.run == 0) return move_.move_apart(p.to, p.from, p.count, p.to_step, p.from_step);
-    std::byte* to = p.to;
-    const std::byte* from = p.from;
-    for (Index i = 0; i < p.count; ++i, to += p.to_step, from += p.from_step)
-      move_.move_run(to, from, p.run, {});
+    move_.move_runs(p.to, p.from, p.count, p.to_step, p.from_step, p.run);
   }
 
   TREMULA_PREFETCHES void prefetch_target_run(std::byte* to, std::ptrdiff_t bytes) const {

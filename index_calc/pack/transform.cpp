@@ -63,6 +63,12 @@ public:
     transform(to, from, count, to_width(), from_width());
   }
 
+  void move_runs(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+                 std::ptrdiff_t from_step, Index run) const {
+    for (; count > 0; --count, to += to_step, from += from_step)
+      transform(to, from, run, to_width(), from_width());
+  }
+
   void move_apart(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                   std::ptrdiff_t from_step) const {
     if (run_ == 1) return transform(to, from, count, to_step, from_step);
