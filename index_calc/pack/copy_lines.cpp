@@ -14,7 +14,7 @@ namespace {
 
 // Functions of wider stores are compiled for processors that have them; the loop cannot be one
 // template, since such functions are not inlined into others.
-#define TREMULA_COPY_LINES(name, processor, Register, load, store)                                 \
+#define TREMULA_STREAM_LINES(name, processor, Register, load, store)                               \
   [[gnu::target(processor)]] void name(std::byte* to, const std::byte* from, std::ptrdiff_t lines, \
                                        const std::byte* ahead) {                                   \
     constexpr std::size_t registers = cache_line / sizeof(Register);                               \
@@ -28,12 +28,9 @@ namespace {
     }                                                                                              \
   }
 
-TREMULA_COPY_LINES(store_16, "sse2", __m128i, _mm_loadu_si128, _mm_storeu_si128)
-TREMULA_COPY_LINES(stream_16, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128)
-TREMULA_COPY_LINES(store_32, "avx", __m256i, _mm256_loadu_si256, _mm256_storeu_si256)
-TREMULA_COPY_LINES(stream_32, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256)
-TREMULA_COPY_LINES(store_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_storeu_si512)
-TREMULA_COPY_LINES(stream_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512)
+TREMULA_STREAM_LINES(stream_16, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128)
+TREMULA_STREAM_LINES(stream_32, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256)
+TREMULA_STREAM_LINES(stream_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512)
 
 /// Of the cache of the second level; 0 if the processor does not say.
 std::size_t second_cache_bytes() {
@@ -52,8 +49,8 @@ std::size_t second_cache_bytes() {
 
 #else
 
-void store_lines(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
-                 const std::byte* ahead) {
+void stream_lines(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
+                  const std::byte* ahead) {
   for (; lines > 0; --lines, to += cache_line, from += cache_line, ahead += cache_line) {
     __builtin_prefetch(ahead);
     copy_fixed<cache_line>(to, from);
@@ -90,18 +87,11 @@ bool has(StoreWidth width) {
 CopyTuning copy_tuning(StoreWidth width) {
   CopyTuning result{.cached_bytes = cached_bytes()};
 #ifdef TREMULA_KNOWS_X86
-  if (width == StoreWidth::avx512) {
-    result.into_cache = store_64;
-    result.past_cache = stream_64;
-  } else if (width == StoreWidth::avx) {
-    result.into_cache = store_32;
-    result.past_cache = stream_32;
-  } else {
-    result.into_cache = store_16;
-    result.past_cache = stream_16;
-  }
+  result.stream_lines = width == StoreWidth::avx512 ? stream_64
+                        : width == StoreWidth::avx  ? stream_32
+                                                    : stream_16;
 #else
-  result.into_cache = result.past_cache = store_lines;
+  result.stream_lines = stream_lines;
 #endif
   return result;
 }

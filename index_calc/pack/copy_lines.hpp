@@ -25,15 +25,14 @@ inline std::ptrdiff_t bytes_after_line_begin(const void* at) {
   return static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(at) % cache_line);
 }
 
-/// Copies whole lines, and prefetches as many from `ahead` on.
-/// @param to  where lines are streamed, the begin of one
-using CopyLines = void (*)(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
-                           const std::byte* ahead);
+/// Copies whole lines past the cache, and prefetches as many from `ahead` on.
+/// @param to  the begin of a line
+using StreamLines = void (*)(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
+                             const std::byte* ahead);
 
 struct CopyTuning {
-  std::size_t cached_bytes = 0;    ///< what is larger is read from memory and written to memory
-  CopyLines into_cache = nullptr;  ///< by ordinary stores
-  CopyLines past_cache = nullptr;  ///< *streams*: a line is written without being read first
+  std::size_t cached_bytes = 0;  ///< what is larger is read from memory and written to memory
+  StreamLines stream_lines = nullptr;
 };
 
 /// Of this processor, with its widest stores.
@@ -102,37 +101,34 @@ inline void stream_line(std::byte* to, const std::byte* from) {
 #endif
 }
 
-/// A contiguous run in lines, which are streamed where whole lines of `to` are written.
-/// @param copy_lines  streams if `is_streamed`
+/// As copy_run, but whole lines are streamed.
 /// @param ahead       what is prefetched beside the last lines
 /// @param prefetched  bytes of the run that were prefetched before; more are prefetched on the way
-inline void copy_run_in_lines(CopyLines copy_lines, bool is_streamed, std::byte* to,
-                              const std::byte* from, std::ptrdiff_t bytes, Ahead ahead,
-                              std::ptrdiff_t prefetched) {
-  if (const std::ptrdiff_t begun = bytes_after_line_begin(to); is_streamed && begun > 0) {
+inline void stream_run(StreamLines stream_lines, std::byte* to, const std::byte* from,
+                       std::ptrdiff_t bytes, Ahead ahead, std::ptrdiff_t prefetched) {
+  if (const std::ptrdiff_t begun = bytes_after_line_begin(to); begun > 0) {
     const std::ptrdiff_t head = std::min(cache_line - begun, bytes);
     copy_run(to, from, head);
     to += head;
     from += head;
     bytes -= head;
   }
-  const auto move_lines = [&](std::ptrdiff_t lines, const std::byte* prefetched_now) {
-    copy_lines(to, from, lines, prefetched_now);
-    to += lines * cache_line;
-    from += lines * cache_line;
-    bytes -= lines * cache_line;
-  };
-  if (bytes >= prefetched + cache_line)
-    move_lines((bytes - prefetched) / cache_line, from + prefetched);
-  if (constexpr std::ptrdiff_t few = 4 * cache_line; bytes < few && is_streamed) {
+  if (constexpr std::ptrdiff_t shortest_wide = 1024; bytes < shortest_wide) {
     ahead.prefetch();
     for (; bytes >= cache_line; bytes -= cache_line, to += cache_line, from += cache_line)
       stream_line(to, from);
   } else {
+    const auto move_lines = [&](std::ptrdiff_t lines, const std::byte* prefetched_now) {
+      stream_lines(to, from, lines, prefetched_now);
+      to += lines * cache_line;
+      from += lines * cache_line;
+      bytes -= lines * cache_line;
+    };
+    if (bytes > prefetched) move_lines((bytes - prefetched) / cache_line, from + prefetched);
     const std::ptrdiff_t together = std::min(bytes / cache_line, ahead.lines);
     if (together > 0) move_lines(together, ahead.at);
     ahead.prefetch(together);
-    if (bytes >= cache_line) move_lines(bytes / cache_line, from);
+    move_lines(bytes / cache_line, from);
   }
   if (bytes > 0) copy_run(to, from, bytes);
 }

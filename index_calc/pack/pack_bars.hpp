@@ -43,14 +43,16 @@ inline bool are_lines(const std::byte* to, std::ptrdiff_t to_step, std::ptrdiff_
 inline constexpr std::ptrdiff_t queue_bytes = 8192;
 /// Bytes of lines in a piece that is not a single run.
 inline constexpr std::ptrdiff_t piece_bytes = 1024;
+/// Bytes of a run that the hardware does not foresee by itself where it has nothing to stream.
+inline constexpr std::ptrdiff_t longest_unforeseen = 1024;
 /// Bytes of a unit that is no run by itself.
 inline constexpr std::ptrdiff_t largest_apart = 16;
 
 /// How a copy uses the caches.
 struct CacheUse {
-  bool prefetches = false;         ///< the elements are not in a cache
-  bool streams = false;            ///< nor will the destination be, when it is complete
-  CopyLines copy_lines = nullptr;  ///< streams if `streams`
+  bool prefetches = false;  ///< the elements are not in a cache
+  bool streams = false;     ///< nor will the destination be, when it is complete
+  StreamLines stream_lines = nullptr;
 };
 
 /// What BarCopier makes of a bar: its bytes as they are.
@@ -71,8 +73,8 @@ public:
 
   /// A contiguous run of `count` widths.
   void move_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
-    if (use_.prefetches && is_worth_streaming(to, count))
-      return copy_run_in_lines(use_.copy_lines, use_.streams, to, from, count, ahead, queue_bytes);
+    if (use_.streams && is_worth_streaming(to, count))
+      return stream_run(use_.stream_lines, to, from, count, ahead, queue_bytes);
     ahead.prefetch();
     copy_run(to, from, count);
   }
@@ -108,8 +110,7 @@ private:
     alignas(cache_line) std::array<std::byte, piece_bytes> buffer;
     std::byte* end = buffer.data();
     for (; count > 0; --count, from += from_step, end += unit_) copy_fixed<Unit::value>(end, from);
-    copy_run_in_lines(use_.copy_lines, true, to, buffer.data(), end - buffer.data(), {},
-                      piece_bytes);
+    stream_run(use_.stream_lines, to, buffer.data(), end - buffer.data(), {}, piece_bytes);
   }
 
   Unit unit_;
@@ -180,7 +181,7 @@ private:
     Index count;
     std::ptrdiff_t to_step, from_step;
     Index run;             ///< widths of a run; 0: units
-    std::ptrdiff_t bytes;  ///< of lines that its source takes
+    std::ptrdiff_t bytes;  ///< its share of the queue's
   };
 
   bool is_run(std::ptrdiff_t to_step, std::ptrdiff_t from_step) const {
@@ -198,6 +199,8 @@ private:
   /// @param count  widths
   void push_run(std::byte* to, const std::byte* from, Index count) {
     const std::ptrdiff_t width = move_.from_width(), to_width = move_.to_width();
+    if (!move_.streams() && count * width >= longest_unforeseen)
+      return move_.move_run(to, from, count, {});
     const Index most = Mover::longest_run / width;
     for (; count > 0; count -= most, to += most * to_width, from += most * width) {
       const Index now = std::min(most, count);
@@ -234,7 +237,8 @@ private:
                   std::ptrdiff_t from_step) {
     prefetch<0>(from, from_unit(), count, from_step);
     prefetch_target(to, count, to_step);
-    push({to, from, count, to_step, from_step, 0, count * in_lines(from_unit(), from_step)}, {});
+    constexpr std::ptrdiff_t share = queue_bytes / 16;
+    push({to, from, count, to_step, from_step, 0, share}, {});
   }
 
   /// @param ahead  of the piece's source, what is yet to be prefetched

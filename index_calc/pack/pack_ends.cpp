@@ -87,7 +87,7 @@ CacheUse cache_use(const Package& package, Stretch stretch, const End& from, con
   const bool streams = exceeds(to);
   return {.prefetches = streams || exceeds(from),
           .streams = streams,
-          .copy_lines = streams ? tuning.past_cache : tuning.into_cache};
+          .stream_lines = tuning.stream_lines};
 }
 
 }  // namespace tremula::index_calc

@@ -46,7 +46,7 @@ Buffer filled(std::size_t bytes) {
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
-  copy_tuning().past_cache(to, from, static_cast<std::ptrdiff_t>(bytes) / cache_line, from);
+  copy_tuning().stream_lines(to, from, static_cast<std::ptrdiff_t>(bytes) / cache_line, from);
 }
 
 /// A square array: blocks of 32 rows dealt to two ranks with whole rows, and blocks of columns
