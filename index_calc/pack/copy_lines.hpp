@@ -53,13 +53,12 @@ void end_streams();
 
 /// Bytes that are prefetched while others are copied.
 struct Ahead {
-  const std::byte* at = nullptr;  ///< the begin of a line
+  const std::byte* at = nullptr;
   std::ptrdiff_t lines = 0;
 
   Ahead() = default;
   Ahead(const std::byte* begin, std::ptrdiff_t bytes)
-      : at(begin - bytes_after_line_begin(begin)),
-        lines((begin + bytes - at + cache_line - 1) / cache_line) {}
+      : at(begin), lines((bytes + cache_line - 1) / cache_line) {}
 
   TREMULA_PREFETCHES void prefetch(std::ptrdiff_t first_line = 0) const {
     for (std::ptrdiff_t i = first_line; i < lines; ++i) __builtin_prefetch(at + i * cache_line);
@@ -102,35 +101,34 @@ inline void stream_line(std::byte* to, const std::byte* from) {
 }
 
 /// As copy_run, but whole lines are streamed.
+inline void stream_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes) {
+  std::ptrdiff_t at = 0;
+  if (const std::ptrdiff_t begun = bytes_after_line_begin(to); begun > 0) {
+    at = std::min(cache_line - begun, bytes);
+    copy_run(to, from, at);
+  }
+  for (; at + cache_line <= bytes; at += cache_line) stream_line(to + at, from + at);
+  if (at < bytes) copy_run(to + at, from + at, bytes - at);
+}
+
+/// As stream_run, with the processor's widest stores.
 /// @param ahead       what is prefetched beside the last lines
 /// @param prefetched  bytes of the run that were prefetched before; more are prefetched on the way
-inline void stream_run(StreamLines stream_lines, std::byte* to, const std::byte* from,
-                       std::ptrdiff_t bytes, Ahead ahead, std::ptrdiff_t prefetched) {
-  if (const std::ptrdiff_t begun = bytes_after_line_begin(to); begun > 0) {
-    const std::ptrdiff_t head = std::min(cache_line - begun, bytes);
-    copy_run(to, from, head);
-    to += head;
-    from += head;
-    bytes -= head;
-  }
-  if (constexpr std::ptrdiff_t shortest_wide = 1024; bytes < shortest_wide) {
-    ahead.prefetch();
-    for (; bytes >= cache_line; bytes -= cache_line, to += cache_line, from += cache_line)
-      stream_line(to, from);
-  } else {
-    const auto move_lines = [&](std::ptrdiff_t lines, const std::byte* prefetched_now) {
-      stream_lines(to, from, lines, prefetched_now);
-      to += lines * cache_line;
-      from += lines * cache_line;
-      bytes -= lines * cache_line;
-    };
-    if (bytes > prefetched) move_lines((bytes - prefetched) / cache_line, from + prefetched);
-    const std::ptrdiff_t together = std::min(bytes / cache_line, ahead.lines);
-    if (together > 0) move_lines(together, ahead.at);
-    ahead.prefetch(together);
-    move_lines(bytes / cache_line, from);
-  }
-  if (bytes > 0) copy_run(to, from, bytes);
+inline void stream_long_run(StreamLines stream_lines, std::byte* to, const std::byte* from,
+                            std::ptrdiff_t bytes, Ahead ahead, std::ptrdiff_t prefetched) {
+  std::ptrdiff_t at = (cache_line - bytes_after_line_begin(to)) % cache_line;
+  copy_run(to, from, at);
+  const auto stream = [&](std::ptrdiff_t lines, const std::byte* prefetched_now) {
+    stream_lines(to + at, from + at, lines, prefetched_now);
+    at += lines * cache_line;
+  };
+  if (bytes - at > prefetched)
+    stream((bytes - at - prefetched) / cache_line, from + at + prefetched);
+  const std::ptrdiff_t together = std::min((bytes - at) / cache_line, ahead.lines);
+  if (together > 0) stream(together, ahead.at);
+  ahead.prefetch(together);
+  stream((bytes - at) / cache_line, from + at);
+  copy_run(to + at, from + at, bytes - at);
 }
 
 }  // namespace tremula::index_calc

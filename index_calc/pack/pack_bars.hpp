@@ -43,8 +43,9 @@ inline bool are_lines(const std::byte* to, std::ptrdiff_t to_step, std::ptrdiff_
 inline constexpr std::ptrdiff_t queue_bytes = 8192;
 /// Bytes of lines in a piece that is not a single run.
 inline constexpr std::ptrdiff_t piece_bytes = 1024;
-/// Bytes of a run that the hardware does not foresee by itself where it has nothing to stream.
-inline constexpr std::ptrdiff_t longest_unforeseen = 1024;
+/// Bytes of a run that is streamed by wide stores or, where it is not streamed, left to memcpy: the
+/// hardware foresees it by itself.
+inline constexpr std::ptrdiff_t shortest_long_run = 1024;
 /// Bytes of a unit that is no run by itself.
 inline constexpr std::ptrdiff_t largest_apart = 16;
 
@@ -73,10 +74,13 @@ public:
 
   /// A contiguous run of `count` widths.
   void move_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
-    if (use_.streams && is_worth_streaming(to, count))
-      return stream_run(use_.stream_lines, to, from, count, ahead, queue_bytes);
+    if (use_.streams && count >= shortest_long_run)
+      return stream_long_run(use_.stream_lines, to, from, count, ahead, queue_bytes);
     ahead.prefetch();
-    copy_run(to, from, count);
+    if (use_.streams && is_worth_streaming(to, count))
+      stream_run(to, from, count);
+    else
+      copy_run(to, from, count);
   }
 
   /// Runs of `run` widths.
@@ -110,7 +114,7 @@ private:
     alignas(cache_line) std::array<std::byte, piece_bytes> buffer;
     std::byte* end = buffer.data();
     for (; count > 0; --count, from += from_step, end += unit_) copy_fixed<Unit::value>(end, from);
-    stream_run(use_.stream_lines, to, buffer.data(), end - buffer.data(), {}, piece_bytes);
+    stream_run(to, buffer.data(), end - buffer.data());
   }
 
   Unit unit_;
@@ -169,7 +173,7 @@ public:
   }
 
   void finish() {
-    while (queued_ > 0) move(pop(), {});
+    drain();
     if (use_.streams) end_streams();
   }
 
@@ -180,8 +184,7 @@ private:
     const std::byte* from;
     Index count;
     std::ptrdiff_t to_step, from_step;
-    Index run;             ///< widths of a run; 0: units
-    std::ptrdiff_t bytes;  ///< its share of the queue's
+    Index run;  ///< widths of a run; 0: units
   };
 
   bool is_run(std::ptrdiff_t to_step, std::ptrdiff_t from_step) const {
@@ -199,14 +202,14 @@ private:
   /// @param count  widths
   void push_run(std::byte* to, const std::byte* from, Index count) {
     const std::ptrdiff_t width = move_.from_width(), to_width = move_.to_width();
-    if (!move_.streams() && count * width >= longest_unforeseen)
+    if (!move_.streams() && count * width >= shortest_long_run)
       return move_.move_run(to, from, count, {});
     const Index most = Mover::longest_run / width;
     for (; count > 0; count -= most, to += most * to_width, from += most * width) {
       const Index now = std::min(most, count);
       prefetch_target_run(to, now * to_width);
       const std::ptrdiff_t bytes = std::min(now * width, queue_bytes);  // then it prefetches itself
-      push({to, from, 1, 0, 0, now, bytes}, {from, bytes});
+      push({to, from, 1, 0, 0, now}, bytes, {from, bytes});
     }
   }
 
@@ -215,7 +218,7 @@ private:
                  std::ptrdiff_t from_step, Index run) {
     const std::ptrdiff_t bytes = run * move_.from_width();
     const Index most = piece_bytes / bytes;
-    if (constexpr Index worth_sharing = 4; most < worth_sharing) {
+    if (constexpr Index worth_sharing = 8; most < worth_sharing) {
       for (; count > 0; --count, to += to_step, from += from_step) push_run(to, from, run);
       return;
     }
@@ -229,7 +232,7 @@ private:
       if (!is_in_lines)
         for (Index i = 0; i < now; ++i)
           prefetch_target_run(to + i * to_step, run * move_.to_width());
-      push({to, from, now, to_step, from_step, run, now * bytes}, {});
+      push({to, from, now, to_step, from_step, run}, now * bytes, {});
     }
   }
 
@@ -238,25 +241,38 @@ private:
     prefetch<0>(from, from_unit(), count, from_step);
     prefetch_target(to, count, to_step);
     constexpr std::ptrdiff_t share = queue_bytes / 16;
-    push({to, from, count, to_step, from_step, 0, share}, {});
+    push({to, from, count, to_step, from_step, 0}, share, {});
   }
 
+  /// @param bytes  share of `queue_bytes`
   /// @param ahead  of the piece's source, what is yet to be prefetched
-  void push(const Piece& piece, Ahead ahead) {
-    for (; queued_ == queue_.size() || (queued_ > 0 && queued_bytes_ + piece.bytes > queue_bytes);
-         ahead = {})
-      move(pop(), ahead);
-    ahead.prefetch();
-    queue_[(first_ + queued_++) % queue_.size()] = piece;
-    queued_bytes_ += piece.bytes;
+  void push(const Piece& piece, std::ptrdiff_t bytes, Ahead ahead) {
+    if (bytes > most_bytes_) make_room(bytes);
+    Piece& slot = queue_[next_];
+    if (queued_ == slots_) {
+      move(slot, ahead);
+    } else {
+      ahead.prefetch();
+      ++queued_;
+    }
+    slot = piece;
+    if (++next_ == slots_) next_ = 0;
   }
 
-  const Piece& pop() {
-    const Piece& oldest = queue_[first_];
-    first_ = (first_ + 1) % queue_.size();
-    --queued_;
-    queued_bytes_ -= oldest.bytes;
-    return oldest;
+  /// For pieces of so many bytes: the larger they are, the fewer wait.
+  [[gnu::noinline]] void make_room(std::ptrdiff_t bytes) {
+    drain();
+    most_bytes_ = bytes;
+    slots_ =
+        std::clamp<std::size_t>(static_cast<std::size_t>(queue_bytes / bytes), 1, queue_.size());
+  }
+
+  [[gnu::noinline]] void drain() {
+    for (std::size_t i = queued_ == slots_ ? next_ : 0; queued_ > 0; --queued_) {
+      move(queue_[i], {});
+      if (++i == slots_) i = 0;
+    }
+    next_ = 0;
   }
 
   void move(const Piece& p, Ahead ahead) const {
@@ -289,9 +305,9 @@ private:
 
   Mover move_;
   CacheUse use_;
-  std::array<Piece, 64> queue_;  // a ring
-  std::size_t first_ = 0, queued_ = 0;
-  std::ptrdiff_t queued_bytes_ = 0;
+  std::array<Piece, 32> queue_;  // a ring of `slots_`
+  std::size_t slots_ = 0, next_ = 0, queued_ = 0;
+  std::ptrdiff_t most_bytes_ = 0;  // of a piece so far
 };
 
 }  // namespace tremula::index_calc

@@ -93,7 +93,7 @@ private:
     while (count > 0) {
       const Index now = std::min(count, (piece_bytes - bytes_after_line_begin(to)) / width);
       function_.function(buffer.data(), width, from, from_step, now, transformation_, unfit_);
-      stream_run(use_.stream_lines, to, buffer.data(), now * width, {}, piece_bytes);
+      stream_run(to, buffer.data(), now * width);
       to += now * width;
       from += now * from_step;
       count -= now;
