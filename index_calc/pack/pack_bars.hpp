@@ -3,11 +3,11 @@
 // Copies bars: equally spaced units of one size.
 //
 // Two things make a large copy slow, and both are dealt with here. A store into a line that is not
-// in the cache first reads that line: whole lines are *streamed*, written past the cache. And a
-// core waits for one miss after the other where runs end before the hardware foresees the next, or
-// jump from page to page: bars are cut into pieces and queued; a piece is prefetched, line by line,
-// while an earlier one is copied. So the lines that come next are on their way at any time, and no
-// line between two runs is (tests/bench/RESULTS.md compares with loops over the same runs).
+// in the cache first reads that line: whole lines are *streamed*, written past the cache. And a core
+// waits for one miss after the other where runs end before the hardware foresees the next, or jump
+// from page to page: bars are cut into pieces and queued; a piece is prefetched while an earlier one
+// is copied. So the lines that come next are on their way at any time, and the lines between two
+// runs are not. tests/bench/runs_bench.cpp compares with plain loops over the same runs.
 #include <algorithm>
 #include <array>
 #include <cstddef>

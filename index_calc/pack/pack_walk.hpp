@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "index_calc/pack/pack.hpp"
@@ -134,17 +135,21 @@ public:
   /// Calls visit(Bar) in ascending order.
   template <class Visit>
   void for_each_bar(Visit&& visit) const {
-    for_each_comb([&](const Comb& comb) {
-      Bar bar = comb.bar;
-      for (Index i = 0; i < comb.count; ++i) {
-        visit(std::as_const(bar));
-        bar.from += comb.from_step;
-        bar.to += comb.to_step;
+    for_each_comb([&]<class T>(const T& it) {
+      if constexpr (std::is_same_v<T, Bar>) {
+        visit(it);
+      } else {
+        Bar bar = it.bar;
+        for (Index i = 0; i < it.count; ++i) {
+          visit(std::as_const(bar));
+          bar.from += it.from_step;
+          bar.to += it.to_step;
+        }
       }
     });
   }
 
-  /// Calls visit(Comb) in ascending order.
+  /// Calls visit(Bar) or, for several of one kind, visit(Comb) in ascending order.
   template <class Visit>
   void for_each_comb(Visit&& visit) const {
     Start at = start_;
@@ -174,35 +179,34 @@ private:
     const std::ptrdiff_t from = from_.at(s, start.turn, start.before),
                          to = to_.at(s, start.turn, start.before);
     const std::ptrdiff_t from_far = from_.family_step(s.length), to_far = to_.family_step(s.length);
-    const auto comb = [&](Index segments, Index length, Index segment, Index skip) {
-      visit(Comb{.bar = {.count = length,
-                         .from = from + segment * from_far + skip * from_.step,
-                         .to = to + segment * to_far + skip * to_.step,
-                         .from_step = from_.step,
-                         .to_step = to_.step},
-                 .count = segments,
-                 .from_step = from_far,
-                 .to_step = to_far});
+    const auto bar = [&](Index elements, Index segment, Index skip, std::ptrdiff_t from_step,
+                         std::ptrdiff_t to_step) {
+      return Bar{.count = elements,
+                 .from = from + segment * from_far + skip * from_step,
+                 .to = to + segment * to_far + skip * to_step,
+                 .from_step = from_step,
+                 .to_step = to_step};
     };
-    if (s.length == 1 && count > 1)
-      return visit(Comb{.bar = {.count = count,
-                                .from = from + start.skip * from_far,
-                                .to = to + start.skip * to_far,
-                                .from_step = from_far,
-                                .to_step = to_far},
-                        .count = 1});
+    if (s.length == 1 && count > 1) return visit(bar(count, 0, start.skip, from_far, to_far));
+    const auto part = [&](Index elements, Index segment, Index skip) {
+      return bar(elements, segment, skip, from_.step, to_.step);
+    };
     const bool is_touching = from_far == wrapping_product(s.length, from_.step) &&
                              to_far == wrapping_product(s.length, to_.step);
-    if (is_touching || start.skip + count <= s.length) return comb(1, count, 0, start.skip);
+    if (is_touching || start.skip + count <= s.length) return visit(part(count, 0, start.skip));
     Index segment = start.skip / s.length;
     if (const Index skip = start.skip % s.length; skip > 0) {
       const Index now = std::min(count, s.length - skip);
-      comb(1, now, segment++, skip);
+      visit(part(now, segment++, skip));
       count -= now;
     }
     const Index whole = count / s.length, rest = count % s.length;
-    if (whole > 0) comb(whole, s.length, segment, 0);
-    if (rest > 0) comb(1, rest, segment + whole, 0);
+    if (whole > 0)
+      visit(Comb{.bar = part(s.length, segment, 0),
+                 .count = whole,
+                 .from_step = from_far,
+                 .to_step = to_far});
+    if (rest > 0) visit(part(rest, segment + whole, 0));
   }
 
   std::span<const Family> period_;
