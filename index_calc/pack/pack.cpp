@@ -11,8 +11,9 @@ namespace tremula::index_calc {
 namespace {
 
 void move(const Package& package, Order order, Stretch stretch, const End& from,
-          const std::byte* from_bytes, const End& to, std::byte* to_bytes) {
-  const CacheUse use = cache_use(package, stretch, from, to);
+          const std::byte* from_bytes, const End& to, std::byte* to_bytes,
+          const CopyTuning& tuning) {
+  const CacheUse use = cache_use(package, stretch, from, to, tuning);
   for_each_walk(package, order, stretch, from, to, [&](const Walk& walk) {
     move_elements(walk, from_bytes, to_bytes, use,
                   [use](auto unit) { return ByteMover(unit, use); });
@@ -35,9 +36,10 @@ Stretch whole(const Package& package) { return {.first = 0, .count = package.ele
 }  // namespace
 
 void pack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
-          Stretch stretch, std::span<const std::byte> local, std::span<std::byte> wire) {
+          Stretch stretch, std::span<const std::byte> local, std::span<std::byte> wire,
+          const CopyTuning& tuning) {
   move(package, order, stretch, {Place::mine, &part, element_bytes, local.size()}, local.data(),
-       {Place::wire, nullptr, element_bytes, wire.size()}, wire.data());
+       {Place::wire, nullptr, element_bytes, wire.size()}, wire.data(), tuning);
 }
 
 void pack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
@@ -46,9 +48,10 @@ void pack(const Package& package, const LocalPart& part, Order order, std::size_
 }
 
 void unpack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
-            Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local) {
+            Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local,
+            const CopyTuning& tuning) {
   move(package, order, stretch, {Place::wire, nullptr, element_bytes, wire.size()}, wire.data(),
-       {Place::mine, &part, element_bytes, local.size()}, local.data());
+       {Place::mine, &part, element_bytes, local.size()}, local.data(), tuning);
 }
 
 void unpack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
@@ -58,9 +61,11 @@ void unpack(const Package& package, const LocalPart& part, Order order, std::siz
 
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                     Order order, std::size_t element_bytes, Stretch stretch,
-                    std::span<const std::byte> their_local, std::span<std::byte> my_local) {
+                    std::span<const std::byte> their_local, std::span<std::byte> my_local,
+                    const CopyTuning& tuning) {
   move(package, order, stretch, {Place::peer, &theirs, element_bytes, their_local.size()},
-       their_local.data(), {Place::mine, &mine, element_bytes, my_local.size()}, my_local.data());
+       their_local.data(), {Place::mine, &mine, element_bytes, my_local.size()}, my_local.data(),
+       tuning);
 }
 
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
@@ -72,10 +77,11 @@ void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPa
 
 void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                   Order order, std::size_t element_bytes, Stretch stretch,
-                  std::span<const std::byte> my_local, std::span<std::byte> their_local) {
+                  std::span<const std::byte> my_local, std::span<std::byte> their_local,
+                  const CopyTuning& tuning) {
   move(package, order, stretch, {Place::mine, &mine, element_bytes, my_local.size()},
        my_local.data(), {Place::peer, &theirs, element_bytes, their_local.size()},
-       their_local.data());
+       their_local.data(), tuning);
 }
 
 void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,

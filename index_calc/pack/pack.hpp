@@ -8,6 +8,8 @@
 //
 // For all functions:
 // @param element_bytes  1, 2, 4, 8 or 16
+// @param tuning         which kernels are used: by default those that suit this processor; no
+// result depends on it
 // @throws core::Error invalid_argument, before anything is moved, if a buffer is smaller than its
 // part says, an element would lie outside of it or the bytes on the wire are not those of the
 // elements; the text names what was expected and found
@@ -17,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "index_calc/pack/copy_lines.hpp"
 #include "index_calc/plan/plan.hpp"
 
 namespace tremula::index_calc {
@@ -44,11 +47,13 @@ void unpack(const Package& package, const LocalPart& part, Order order, std::siz
 /// before the stretch. Where the local buffer is stored in the other order, a stretch should be
 /// several cache lines of whole rows: fewer elements use only a part of each line that is read.
 void pack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
-          Stretch stretch, std::span<const std::byte> local, std::span<std::byte> wire);
+          Stretch stretch, std::span<const std::byte> local, std::span<std::byte> wire,
+          const CopyTuning& tuning = copy_tuning());
 
 /// The inverse of pack of the same stretch.
 void unpack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
-            Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local);
+            Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local,
+            const CopyTuning& tuning = copy_tuning());
 
 /// Copies the elements of `package` from the peer's local buffer to their places in mine: unpack of
 /// what the peer would pack, without the bytes in between. Both buffers are in this address space.
@@ -67,10 +72,12 @@ void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart
 /// @param order  in which the stretch counts; best is the storage order of the side that is written
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                     Order order, std::size_t element_bytes, Stretch stretch,
-                    std::span<const std::byte> their_local, std::span<std::byte> my_local);
+                    std::span<const std::byte> their_local, std::span<std::byte> my_local,
+                    const CopyTuning& tuning = copy_tuning());
 void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                   Order order, std::size_t element_bytes, Stretch stretch,
-                  std::span<const std::byte> my_local, std::span<std::byte> their_local);
+                  std::span<const std::byte> my_local, std::span<std::byte> their_local,
+                  const CopyTuning& tuning = copy_tuning());
 
 /// Bytes that lie in one piece in the local buffers of both ranks. Offsets in bytes.
 struct CommonRun {

@@ -3,103 +3,22 @@
 // Copies bars: equally spaced units of one size.
 //
 // Two things make a large copy slow, and both are dealt with here. A store into a line that is not
-// in the cache first reads that line: whole lines are *streamed*, written past the cache (gathering
-// runs of 512 bytes was 1.2 times as fast with it, scattering them 2.1 times), those of long runs
-// four pages side by side (1.3 times as fast for 256 MiB from another process). And a core waits
-// for one miss after the other where runs are too short for the hardware to foresee the next: bars
-// are queued, their lines prefetched when they come and copied when some others have come (1.3 to 2
-// times as fast for runs of 8 to 512 bytes). Wider registers than those of SSE2 gained nothing over
-// this.
+// in the cache first reads that line: whole lines are *streamed*, written past the cache. And a core
+// waits for one miss after the other where runs end before the hardware foresees the next, or jump
+// from page to page: bars are cut into pieces and queued; a piece is prefetched while an earlier one
+// is copied. So the lines that come next are on their way at any time, and the lines between two
+// runs are not. tests/bench/runs_bench.cpp compares with plain loops over the same runs.
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
+#include <limits>
 #include <type_traits>
-#include <utility>
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "index_calc/layout/layout.hpp"
+#include "index_calc/pack/copy_lines.hpp"
+#include "index_calc/pack/pack_walk.hpp"
 
 namespace tremula::index_calc {
-
-inline constexpr std::ptrdiff_t cache_line = 64;
-
-/// For functions that only prefetch: gcc takes them for functions that do nothing, and drops calls.
-#define TREMULA_PREFETCHES [[gnu::always_inline]] inline
-
-inline std::ptrdiff_t bytes_after_line_begin(const void* at) {
-  return static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(at) % cache_line);
-}
-
-template <std::size_t bytes>
-void copy_fixed(std::byte* to, const std::byte* from) {
-  std::memcpy(to, from, bytes);
-}
-
-/// A contiguous run; the short ones without a call.
-inline void copy_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes) {
-  constexpr std::ptrdiff_t longest_inline = 256;
-  if (bytes > longest_inline) {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
-  } else if (bytes >= 16) {
-    for (std::ptrdiff_t i = 0; i + 16 < bytes; i += 16) copy_fixed<16>(to + i, from + i);
-    copy_fixed<16>(to + bytes - 16, from + bytes - 16);
-  } else if (bytes >= 8) {
-    copy_fixed<8>(to, from);
-    copy_fixed<8>(to + bytes - 8, from + bytes - 8);
-  } else if (bytes >= 4) {
-    copy_fixed<4>(to, from);
-    copy_fixed<4>(to + bytes - 4, from + bytes - 4);
-  } else {
-    for (std::ptrdiff_t i = 0; i < bytes; ++i) to[i] = from[i];
-  }
-}
-
-#ifdef __SSE2__
-inline constexpr bool can_stream = true;
-
-inline void stream_line(std::byte* to, const std::byte* from) {
-  __m128i line[4];
-  for (int i = 0; i < 4; ++i) line[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i);
-  for (int i = 0; i < 4; ++i) _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, line[i]);
-}
-
-inline constexpr std::ptrdiff_t page = 4096, pages_at_a_time = 4, page_foresight = 1024;
-
-/// As copy_run; whole cache lines are written past the cache.
-/// @param foresight  `from` is prefetched so many bytes ahead; 0 if that was done before
-inline void stream_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes,
-                       std::ptrdiff_t foresight = 0) {
-  std::ptrdiff_t at = 0;
-  if (const std::ptrdiff_t begun = bytes_after_line_begin(to); begun > 0) {
-    at = std::min(cache_line - begun, bytes);
-    copy_run(to, from, at);
-  }
-  // Pages side by side, so that several of them are read from memory at a time.
-  for (; at + pages_at_a_time * page <= bytes; at += pages_at_a_time * page)
-    for (std::ptrdiff_t line = at; line < at + page; line += cache_line)
-      for (std::ptrdiff_t p = line; p < line + pages_at_a_time * page; p += page) {
-        __builtin_prefetch(from + p + page_foresight);
-        stream_line(to + p, from + p);
-      }
-  for (; at + cache_line <= bytes; at += cache_line) {
-    if (foresight > 0 && at + foresight < bytes) __builtin_prefetch(from + at + foresight);
-    stream_line(to + at, from + at);
-  }
-  copy_run(to + at, from + at, bytes - at);
-}
-
-/// What was streamed is seen by others before what is written from here on.
-inline void end_streams() { _mm_sfence(); }
-#else
-inline constexpr bool can_stream = false;
-inline void stream_run(std::byte*, const std::byte*, std::ptrdiff_t, std::ptrdiff_t = 0) {}
-inline void end_streams() {}
-#endif
 
 /// Fetches the lines that a stream of these bytes writes in part, so that it need not wait for
 /// them.
@@ -109,14 +28,32 @@ TREMULA_PREFETCHES void prefetch_ends(std::byte* to, std::ptrdiff_t bytes) {
 }
 
 inline constexpr std::ptrdiff_t shortest_stream = 128;
-/// The hardware foresees longer runs of the source by itself, the sooner if it is contiguous.
-inline constexpr std::ptrdiff_t longest_queued = 1024, longest_queued_apart = 4096;
-inline constexpr std::ptrdiff_t foresight = 1024;
 
-/// What a copy is too large for.
+/// Are whole lines of such a run written without being read, where a copy streams?
+inline bool is_worth_streaming(const std::byte* to, std::ptrdiff_t bytes) {
+  return bytes >= shortest_stream || (bytes >= cache_line && bytes_after_line_begin(to) == 0);
+}
+
+/// Do such runs consist of whole lines?
+inline bool are_lines(const std::byte* to, std::ptrdiff_t to_step, std::ptrdiff_t bytes) {
+  return (bytes_after_line_begin(to) | to_step % cache_line | bytes % cache_line) == 0;
+}
+
+/// Bytes of lines that are prefetched before the first of them is copied.
+inline constexpr std::ptrdiff_t queue_bytes = 8192;
+/// Bytes of lines in a piece that is not a single run.
+inline constexpr std::ptrdiff_t piece_bytes = 1024;
+/// Bytes of a run that is streamed by wide stores or, where it is not streamed, left to memcpy: the
+/// hardware foresees it by itself.
+inline constexpr std::ptrdiff_t shortest_long_run = 1024;
+/// Bytes of a unit that is no run by itself.
+inline constexpr std::ptrdiff_t largest_apart = 16;
+
+/// How a copy uses the caches.
 struct CacheUse {
   bool prefetches = false;  ///< the elements are not in a cache
   bool streams = false;     ///< nor will the destination be, when it is complete
+  StreamLines stream_lines = nullptr;
 };
 
 /// What BarCopier makes of a bar: its bytes as they are.
@@ -124,23 +61,47 @@ struct CacheUse {
 template <class Unit>
 class ByteMover {
 public:
-  ByteMover(Unit unit, CacheUse use) : unit_(unit), streams_(use.streams) {}
+  static constexpr std::ptrdiff_t longest_run = std::numeric_limits<std::ptrdiff_t>::max();
 
+  ByteMover(Unit unit, CacheUse use) : unit_(unit), use_(use) {}
+
+  /// Bytes of what units consist of, and of a unit.
+  std::ptrdiff_t from_width() const { return 1; }
+  std::ptrdiff_t to_width() const { return 1; }
   std::ptrdiff_t from_unit() const { return unit_; }
   std::ptrdiff_t to_unit() const { return unit_; }
+  bool streams() const { return use_.streams; }
 
-  /// Are the whole lines of such a bar written without being read?
-  bool is_streamed(std::ptrdiff_t to_step, Index count) const {
-    return can_stream && streams_ && to_step == unit_ && count * unit_ >= shortest_stream;
+  /// A contiguous run of `count` widths.
+  void move_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
+    if (use_.streams && count >= shortest_long_run)
+      return stream_long_run(use_.stream_lines, to, from, count, ahead, queue_bytes);
+    ahead.prefetch();
+    if (use_.streams && is_worth_streaming(to, count))
+      stream_run(to, from, count);
+    else
+      copy_run(to, from, count);
   }
 
-  void operator()(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
-                  std::ptrdiff_t from_step) const {
-    if (to_step == unit_ && from_step == unit_) return copy_bytes(to, from, count * unit_);
-    if constexpr (std::is_same_v<Unit, std::ptrdiff_t>) {
-      for (; count > 0; --count, to += to_step, from += from_step) copy_bytes(to, from, unit_);
+  /// Runs of `run` widths.
+  void move_runs(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+                 std::ptrdiff_t from_step, Index run) const {
+    if (use_.streams && are_lines(to, to_step, run)) {
+      for (; count > 0; --count, to += to_step, from += from_step)
+        for (std::ptrdiff_t i = 0; i < run; i += cache_line) stream_line(to + i, from + i);
     } else {
-      if (count * unit_ <= foresight && is_streamed(to_step, count))
+      for (; count > 0; --count, to += to_step, from += from_step) move_run(to, from, run, {});
+    }
+  }
+
+  /// Units with space between them in one of the buffers.
+  void move_apart(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+                  std::ptrdiff_t from_step) const {
+    if constexpr (std::is_same_v<Unit, std::ptrdiff_t>) {
+      for (; count > 0; --count, to += to_step, from += from_step) move_run(to, from, unit_, {});
+    } else {
+      if (use_.streams && to_step == unit_ && count * unit_ <= piece_bytes &&
+          is_worth_streaming(to, count * unit_))
         return gather(to, from, count, from_step);
       for (; count > 0; --count, to += to_step, from += from_step)
         copy_fixed<Unit::value>(to, from);
@@ -148,23 +109,16 @@ public:
   }
 
 private:
-  void copy_bytes(std::byte* to, const std::byte* from, std::ptrdiff_t bytes) const {
-    if (can_stream && streams_ && bytes >= shortest_stream)
-      stream_run(to, from, bytes, bytes < longest_queued ? 0 : foresight);
-    else
-      copy_run(to, from, bytes);
-  }
-
   /// Through a small buffer, so that whole lines are streamed.
   void gather(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t from_step) const {
-    alignas(cache_line) std::array<std::byte, foresight> buffer;
+    alignas(cache_line) std::array<std::byte, piece_bytes> buffer;
     std::byte* end = buffer.data();
     for (; count > 0; --count, from += from_step, end += unit_) copy_fixed<Unit::value>(end, from);
     stream_run(to, buffer.data(), end - buffer.data());
   }
 
   Unit unit_;
-  bool streams_;
+  CacheUse use_;
 };
 
 /// @tparam Mover  as ByteMover
@@ -179,57 +133,160 @@ public:
   /// Moves `count` units: at the latest by finish(), until when `from` must not change.
   void operator()(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                   std::ptrdiff_t from_step) {
-    const bool is_run = to_step == to_unit() && from_step == from_unit();
-    const std::ptrdiff_t longest = from_step == from_unit() ? longest_queued : longest_queued_apart;
-    if (!use_.prefetches || (is_run ? count * from_unit() : from_unit()) >= longest)
-      return move_(to, from, count, to_step, from_step);
-    const Index most = is_run ? count
-                              : std::min(units_of_piece(from_unit(), from_step),
-                                         units_of_piece(to_unit(), to_step));
+    if (!use_.prefetches) return copy_now(to, from, count, to_step, from_step);
+    const Index widths = from_unit() / move_.from_width();  // of a unit
+    if (is_run(to_step, from_step)) return push_run(to, from, count * widths);
+    if (from_unit() > largest_apart) return push_runs(to, from, count, to_step, from_step, widths);
+    const Index most =
+        std::min(units_of_piece(from_unit(), from_step), units_of_piece(to_unit(), to_step));
     for (Index i = 0; i < count; i += most)
-      push({to + i * to_step, from + i * from_step, std::min(most, count - i), to_step, from_step});
+      push_apart(to + i * to_step, from + i * from_step, std::min(most, count - i), to_step,
+                 from_step);
+  }
+
+  /// @param to, from  where its first bar lies
+  void operator()(std::byte* to, const std::byte* from, const Comb& comb) {
+    const Bar& bar = comb.bar;
+    if (use_.prefetches && comb.count > 1 && is_run(bar.to_step, bar.from_step))
+      return push_runs(to, from, comb.count, comb.to_step, comb.from_step,
+                       bar.count * (from_unit() / move_.from_width()));
+    for (Index i = 0; i < comb.count; ++i, to += comb.to_step, from += comb.from_step)
+      (*this)(to, from, bar.count, bar.to_step, bar.from_step);
   }
 
   /// As above, at once: for a source in the cache.
   void copy_now(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                 std::ptrdiff_t from_step) const {
-    move_(to, from, count, to_step, from_step);
+    if (is_run(to_step, from_step))
+      move_.move_run(to, from, count * (from_unit() / move_.from_width()), {});
+    else
+      move_.move_apart(to, from, count, to_step, from_step);
   }
 
   /// Fetches the lines of the destination that must be read before copy_now can write them.
   TREMULA_PREFETCHES void prefetch_target(std::byte* to, Index count,
                                           std::ptrdiff_t to_step) const {
-    if (move_.is_streamed(to_step, count))
-      prefetch_ends(to, count * to_unit());
+    if (to_step == to_unit())
+      prefetch_target_run(to, count * to_unit());
     else if (use_.prefetches)
       prefetch<1>(to, to_unit(), count, to_step);
   }
 
   void finish() {
-    if (use_.prefetches)
-      for (Piece& piece : queue_) copy(std::exchange(piece, {}));
+    drain();
     if (use_.streams) end_streams();
   }
 
 private:
+  /// Units apart, or runs of other lengths.
   struct Piece {
-    std::byte* to = nullptr;
-    const std::byte* from = nullptr;
-    Index count = 0;
-    std::ptrdiff_t to_step = 0, from_step = 0;
+    std::byte* to;
+    const std::byte* from;
+    Index count;
+    std::ptrdiff_t to_step, from_step;
+    Index run;  ///< widths of a run; 0: units
   };
 
-  /// About `foresight` bytes of cache lines.
-  static Index units_of_piece(std::ptrdiff_t unit, std::ptrdiff_t step) {
-    return std::max<Index>(1, foresight / std::max(unit, std::min(step, cache_line)));
+  bool is_run(std::ptrdiff_t to_step, std::ptrdiff_t from_step) const {
+    return to_step == to_unit() && from_step == from_unit();
   }
 
-  void push(const Piece& piece) {
-    prefetch<0>(piece.from, from_unit(), piece.count, piece.from_step);
-    prefetch_target(piece.to, piece.count, piece.to_step);
-    copy(queue_[next_]);
-    queue_[next_] = piece;
-    next_ = (next_ + 1) % queue_.size();
+  /// Bytes of lines for each unit.
+  static std::ptrdiff_t in_lines(std::ptrdiff_t unit, std::ptrdiff_t step) {
+    return std::max(unit, std::min(step, cache_line));
+  }
+  static Index units_of_piece(std::ptrdiff_t unit, std::ptrdiff_t step) {
+    return std::max<Index>(1, piece_bytes / in_lines(unit, step));
+  }
+
+  /// @param count  widths
+  void push_run(std::byte* to, const std::byte* from, Index count) {
+    const std::ptrdiff_t width = move_.from_width(), to_width = move_.to_width();
+    if (!move_.streams() && count * width >= shortest_long_run)
+      return move_.move_run(to, from, count, {});
+    const Index most = Mover::longest_run / width;
+    for (; count > 0; count -= most, to += most * to_width, from += most * width) {
+      const Index now = std::min(most, count);
+      prefetch_target_run(to, now * to_width);
+      const std::ptrdiff_t bytes = std::min(now * width, queue_bytes);  // then it prefetches itself
+      push({to, from, 1, 0, 0, now}, bytes, {from, bytes});
+    }
+  }
+
+  /// @param run  widths of each of them; short ones share a piece
+  void push_runs(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+                 std::ptrdiff_t from_step, Index run) {
+    const std::ptrdiff_t bytes = run * move_.from_width();
+    const Index most = piece_bytes / bytes;
+    if (constexpr Index worth_sharing = 8; most < worth_sharing) {
+      for (; count > 0; --count, to += to_step, from += from_step) push_run(to, from, run);
+      return;
+    }
+    const bool is_in_lines = move_.streams() && are_lines(to, to_step, run * move_.to_width());
+    for (; count > 0; count -= most, to += most * to_step, from += most * from_step) {
+      const Index now = std::min(most, count);
+      if (from_step == bytes)
+        Ahead(from, now * bytes).prefetch();
+      else
+        for (Index i = 0; i < now; ++i) Ahead(from + i * from_step, bytes).prefetch();
+      if (!is_in_lines)
+        for (Index i = 0; i < now; ++i)
+          prefetch_target_run(to + i * to_step, run * move_.to_width());
+      push({to, from, now, to_step, from_step, run}, now * bytes, {});
+    }
+  }
+
+  void push_apart(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+                  std::ptrdiff_t from_step) {
+    prefetch<0>(from, from_unit(), count, from_step);
+    prefetch_target(to, count, to_step);
+    constexpr std::ptrdiff_t share = queue_bytes / 16;
+    push({to, from, count, to_step, from_step, 0}, share, {});
+  }
+
+  /// @param bytes  share of `queue_bytes`
+  /// @param ahead  of the piece's source, what is yet to be prefetched
+  void push(const Piece& piece, std::ptrdiff_t bytes, Ahead ahead) {
+    if (bytes > most_bytes_) make_room(bytes);
+    Piece& slot = queue_[next_];
+    if (queued_ == slots_) {
+      move(slot, ahead);
+    } else {
+      ahead.prefetch();
+      ++queued_;
+    }
+    slot = piece;
+    if (++next_ == slots_) next_ = 0;
+  }
+
+  /// For pieces of so many bytes: the larger they are, the fewer wait.
+  [[gnu::noinline]] void make_room(std::ptrdiff_t bytes) {
+    drain();
+    most_bytes_ = bytes;
+    slots_ =
+        std::clamp<std::size_t>(static_cast<std::size_t>(queue_bytes / bytes), 1, queue_.size());
+  }
+
+  [[gnu::noinline]] void drain() {
+    for (std::size_t i = queued_ == slots_ ? next_ : 0; queued_ > 0; --queued_) {
+      move(queue_[i], {});
+      if (++i == slots_) i = 0;
+    }
+    next_ = 0;
+  }
+
+  void move(const Piece& p, Ahead ahead) const {
+    if (p.run > 0 && p.count == 1) return move_.move_run(p.to, p.from, p.run, ahead);
+    ahead.prefetch();
+    if (p.run == 0) return move_.move_apart(p.to, p.from, p.count, p.to_step, p.from_step);
+    move_.move_runs(p.to, p.from, p.count, p.to_step, p.from_step, p.run);
+  }
+
+  TREMULA_PREFETCHES void prefetch_target_run(std::byte* to, std::ptrdiff_t bytes) const {
+    if (move_.streams() && is_worth_streaming(to, bytes))
+      prefetch_ends(to, bytes);
+    else if (use_.prefetches)
+      prefetch<1>(to, bytes, 1, bytes);
   }
 
   template <int is_write>
@@ -246,12 +303,11 @@ private:
         __builtin_prefetch(at + i * step + k, is_write);
   }
 
-  void copy(const Piece& p) const { copy_now(p.to, p.from, p.count, p.to_step, p.from_step); }
-
   Mover move_;
   CacheUse use_;
-  std::array<Piece, 16> queue_{};
-  std::size_t next_ = 0;
+  std::array<Piece, 32> queue_;  // a ring of `slots_`
+  std::size_t slots_ = 0, next_ = 0, queued_ = 0;
+  std::ptrdiff_t most_bytes_ = 0;  // of a piece so far
 };
 
 }  // namespace tremula::index_calc

@@ -72,11 +72,10 @@ void check(const Package& package, Stretch stretch, const End& from, const End& 
   check(package, to, stretch.count);
 }
 
-CacheUse cache_use(const Package& package, Stretch stretch, const End& from, const End& to) {
-  // What exceeds a cache of the second level. Beyond it, prefetching and streaming pay (README.md).
-  constexpr std::size_t cached_bytes = std::size_t{2} << 20;
-  const auto exceeds_cache = [](Index elements, std::size_t element_bytes) {
-    return static_cast<std::size_t>(elements) > cached_bytes / element_bytes;
+CacheUse cache_use(const Package& package, Stretch stretch, const End& from, const End& to,
+                   const CopyTuning& tuning) {
+  const auto exceeds_cache = [&](Index elements, std::size_t element_bytes) {
+    return static_cast<std::size_t>(elements) > tuning.cached_bytes / element_bytes;
   };
   // A rank moves all of its part at a time: to or from many peers, it leaves the cache all the
   // same.
@@ -85,7 +84,10 @@ CacheUse cache_use(const Package& package, Stretch stretch, const End& from, con
         end.part != nullptr ? std::max(package.elements, end.part->elements) : stretch.count,
         end.element_bytes);
   };
-  return {.prefetches = exceeds(from) || exceeds(to), .streams = exceeds(to)};
+  const bool streams = exceeds(to);
+  return {.prefetches = streams || exceeds(from),
+          .streams = streams,
+          .stream_lines = tuning.stream_lines};
 }
 
 }  // namespace tremula::index_calc

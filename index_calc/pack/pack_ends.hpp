@@ -28,7 +28,8 @@ struct End {
 /// part may have been made by anyone.
 void check(const Package& package, Stretch stretch, const End& from, const End& to);
 
-CacheUse cache_use(const Package& package, Stretch stretch, const End& from, const End& to);
+CacheUse cache_use(const Package& package, Stretch stretch, const End& from, const End& to,
+                   const CopyTuning& tuning);
 
 /// Calls visit(Walk) for the boxes of a stretch.
 /// @throws as check, before the first call

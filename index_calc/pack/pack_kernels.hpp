@@ -50,8 +50,11 @@ private:
   }
 
   void rows(const Axis& axis, std::ptrdiff_t from, std::ptrdiff_t to) {
-    axis.for_each_bar([&](const Bar& bar) {
-      copy_(to_ + (to + bar.to), from_ + (from + bar.from), bar.count, bar.to_step, bar.from_step);
+    axis.for_each_comb([&]<class T>(const T& it) {
+      if constexpr (std::is_same_v<T, Bar>)
+        copy_(to_ + (to + it.to), from_ + (from + it.from), it.count, it.to_step, it.from_step);
+      else
+        copy_(to_ + (to + it.bar.to), from_ + (from + it.bar.from), it);
     });
   }
 

@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <array>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "index_calc/pack/pack_bars.hpp"
 #include "index_calc/pack/pack_walk.hpp"
 

@@ -10,14 +10,16 @@
 //
 // An *axis* is one list seen from both buffers, in bytes. It is the endless repetition of the
 // list's period, cut after as many elements as it has: a tail needs no care, and a *slice* is the
-// same axis with another begin and end. It is walked in *bars*: elements that are equally spaced in
-// both buffers. A stretch of a package is a handful of *boxes*, outer products of slices.
+// same axis with another begin and end. It is walked in *bars*, elements that are equally spaced in
+// both buffers, or in *combs*, equally spaced bars. A stretch of a package is a handful of *boxes*,
+// outer products of slices.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "index_calc/pack/pack.hpp"
@@ -36,6 +38,13 @@ constexpr std::ptrdiff_t wrapping_product(Index a, Index b) {
 struct Bar {
   Index count = 0;
   std::ptrdiff_t from = 0, to = 0;
+  std::ptrdiff_t from_step = 0, to_step = 0;
+};
+
+/// `count` equally spaced bars, of which this is the first.
+struct Comb {
+  Bar bar;
+  Index count = 0;
   std::ptrdiff_t from_step = 0, to_step = 0;
 };
 
@@ -126,6 +135,23 @@ public:
   /// Calls visit(Bar) in ascending order.
   template <class Visit>
   void for_each_bar(Visit&& visit) const {
+    for_each_comb([&]<class T>(const T& it) {
+      if constexpr (std::is_same_v<T, Bar>) {
+        visit(it);
+      } else {
+        Bar bar = it.bar;
+        for (Index i = 0; i < it.count; ++i) {
+          visit(std::as_const(bar));
+          bar.from += it.from_step;
+          bar.to += it.to_step;
+        }
+      }
+    });
+  }
+
+  /// Calls visit(Bar) or, for several of one kind, visit(Comb) in ascending order.
+  template <class Visit>
+  void for_each_comb(Visit&& visit) const {
     Start at = start_;
     for (Index left = elements_;;) {
       const Family& f = period_[at.family];
@@ -155,23 +181,32 @@ private:
     const std::ptrdiff_t from_far = from_.family_step(s.length), to_far = to_.family_step(s.length);
     const auto bar = [&](Index elements, Index segment, Index skip, std::ptrdiff_t from_step,
                          std::ptrdiff_t to_step) {
-      visit(Bar{.count = elements,
-                .from = from + segment * from_far + skip * from_step,
-                .to = to + segment * to_far + skip * to_step,
-                .from_step = from_step,
-                .to_step = to_step});
+      return Bar{.count = elements,
+                 .from = from + segment * from_far + skip * from_step,
+                 .to = to + segment * to_far + skip * to_step,
+                 .from_step = from_step,
+                 .to_step = to_step};
     };
-    if (s.length == 1 && count > 1) return bar(count, 0, start.skip, from_far, to_far);
+    if (s.length == 1 && count > 1) return visit(bar(count, 0, start.skip, from_far, to_far));
+    const auto part = [&](Index elements, Index segment, Index skip) {
+      return bar(elements, segment, skip, from_.step, to_.step);
+    };
     const bool is_touching = from_far == wrapping_product(s.length, from_.step) &&
                              to_far == wrapping_product(s.length, to_.step);
-    if (is_touching || start.skip + count <= s.length)
-      return bar(count, 0, start.skip, from_.step, to_.step);
-    Index segment = start.skip / s.length, skip = start.skip % s.length;
-    for (; count > 0; ++segment, skip = 0) {
+    if (is_touching || start.skip + count <= s.length) return visit(part(count, 0, start.skip));
+    Index segment = start.skip / s.length;
+    if (const Index skip = start.skip % s.length; skip > 0) {
       const Index now = std::min(count, s.length - skip);
-      bar(now, segment, skip, from_.step, to_.step);
+      visit(part(now, segment++, skip));
       count -= now;
     }
+    const Index whole = count / s.length, rest = count % s.length;
+    if (whole > 0)
+      visit(Comb{.bar = part(s.length, segment, 0),
+                 .count = whole,
+                 .from_step = from_far,
+                 .to_step = to_far});
+    if (rest > 0) visit(part(rest, segment + whole, 0));
   }
 
   std::span<const Family> period_;

@@ -41,39 +41,46 @@ void validate_factor(const char* name, std::complex<double> factor, ElementType 
 /// What BarCopier makes of a bar here.
 class Transformer {
 public:
+  static constexpr std::ptrdiff_t longest_run = piece_bytes;
+
   Transformer(const Transformation& transformation, const Walk& walk, CacheUse use, Unfit& unfit)
       : transformation_(transformation),
         function_(transform_function(transformation)),
         run_(walk.unit),
         from_unit_(walk.from_unit),
         to_unit_(walk.to_unit),
-        streams_(can_stream && use.streams && !function_.reads_to),
+        use_(use),
         unfit_(unfit) {}
 
+  std::ptrdiff_t from_width() const { return from_unit_ / run_; }
+  std::ptrdiff_t to_width() const { return to_unit_ / run_; }
   std::ptrdiff_t from_unit() const { return from_unit_; }
   std::ptrdiff_t to_unit() const { return to_unit_; }
+  bool streams() const { return use_.streams && !function_.reads_to; }
 
-  bool is_streamed(std::ptrdiff_t to_step, Index count) const {
-    return streams_ && to_step == to_unit_ && count * to_unit_ >= shortest_stream;
+  void move_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
+    ahead.prefetch();
+    transform(to, from, count, to_width(), from_width());
   }
 
-  void operator()(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+  void move_runs(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
+                 std::ptrdiff_t from_step, Index run) const {
+    for (; count > 0; --count, to += to_step, from += from_step)
+      transform(to, from, run, to_width(), from_width());
+  }
+
+  void move_apart(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                   std::ptrdiff_t from_step) const {
     if (run_ == 1) return transform(to, from, count, to_step, from_step);
-    if (to_step == to_unit_ && from_step == from_unit_)
-      return transform(to, from, count * run_, to_width(), from_width());
     for (; count > 0; --count, to += to_step, from += from_step)
       transform(to, from, run_, to_width(), from_width());
   }
 
 private:
-  std::ptrdiff_t from_width() const { return from_unit_ / run_; }
-  std::ptrdiff_t to_width() const { return to_unit_ / run_; }
-
   /// Elements, not units.
   void transform(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t to_step,
                  std::ptrdiff_t from_step) const {
-    if (streams_ && to_step == to_width() && count * to_step >= shortest_stream)
+    if (streams() && to_step == to_width() && is_worth_streaming(to, count * to_step))
       stream(to, from, count, from_step);
     else
       function_.function(to, to_step, from, from_step, count, transformation_, unfit_);
@@ -81,13 +88,10 @@ private:
 
   /// Through a small buffer, so that whole lines are streamed.
   void stream(std::byte* to, const std::byte* from, Index count, std::ptrdiff_t from_step) const {
-    alignas(cache_line) std::array<std::byte, foresight> buffer;
+    alignas(cache_line) std::array<std::byte, piece_bytes> buffer;
     const std::ptrdiff_t width = to_width();
     while (count > 0) {
-      const Index now = std::min(count, (foresight - bytes_after_line_begin(to)) / width);
-      if (from_step == from_width())
-        for (std::ptrdiff_t i = 0; i < now * from_step; i += cache_line)
-          __builtin_prefetch(from + now * from_step + i);
+      const Index now = std::min(count, (piece_bytes - bytes_after_line_begin(to)) / width);
       function_.function(buffer.data(), width, from, from_step, now, transformation_, unfit_);
       stream_run(to, buffer.data(), now * width);
       to += now * width;
@@ -100,13 +104,14 @@ private:
   TransformFunction function_;
   Index run_;  ///< elements of a unit
   std::ptrdiff_t from_unit_, to_unit_;
-  bool streams_;
+  CacheUse use_;
   Unfit& unfit_;
 };
 
 void move(const Package& package, Order order, const Transformation& t, Stretch stretch,
-          const End& from, const std::byte* from_bytes, const End& to, std::byte* to_bytes) {
-  const CacheUse use = cache_use(package, stretch, from, to);
+          const End& from, const std::byte* from_bytes, const End& to, std::byte* to_bytes,
+          const CopyTuning& tuning) {
+  const CacheUse use = cache_use(package, stretch, from, to, tuning);
   Unfit unfit;
   for_each_walk(package, order, stretch, from, to, [&](const Walk& walk) {
     move_elements(walk, from_bytes, to_bytes, use,
@@ -140,23 +145,25 @@ void validate(const Transformation& t) {
 }
 
 void unpack(const Package& package, const LocalPart& part, Order order, const Transformation& t,
-            Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local) {
+            Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local,
+            const CopyTuning& tuning) {
   validate(t);
   const std::size_t from = element_bytes(t.from), to = element_bytes(t.to);
-  if (t.is_copy()) return unpack(package, part, order, to, stretch, wire, local);
+  if (t.is_copy()) return unpack(package, part, order, to, stretch, wire, local, tuning);
   move(package, order, t, stretch, {Place::wire, nullptr, from, wire.size()}, wire.data(),
-       {Place::mine, &part, to, local.size()}, local.data());
+       {Place::mine, &part, to, local.size()}, local.data(), tuning);
 }
 
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                     Order order, const Transformation& t, Stretch stretch,
-                    std::span<const std::byte> their_local, std::span<std::byte> my_local) {
+                    std::span<const std::byte> their_local, std::span<std::byte> my_local,
+                    const CopyTuning& tuning) {
   validate(t);
   const std::size_t from = element_bytes(t.from), to = element_bytes(t.to);
   if (t.is_copy())
-    return copy_from_peer(package, mine, theirs, order, to, stretch, their_local, my_local);
+    return copy_from_peer(package, mine, theirs, order, to, stretch, their_local, my_local, tuning);
   move(package, order, t, stretch, {Place::peer, &theirs, from, their_local.size()},
-       their_local.data(), {Place::mine, &mine, to, my_local.size()}, my_local.data());
+       their_local.data(), {Place::mine, &mine, to, my_local.size()}, my_local.data(), tuning);
 }
 
 void scale(const LocalPart& part, const Transformation& t, std::span<std::byte> local) {
@@ -177,7 +184,7 @@ void scale(const LocalPart& part, const Transformation& t, std::span<std::byte> 
   beta_to.alpha = 0;
   const End end{Place::mine, &part, element_bytes(t.to), local.size()};
   move(all, Order::row, beta_to, {.first = 0, .count = all.elements}, end, local.data(), end,
-       local.data());
+       local.data(), copy_tuning());
 }
 
 }  // namespace tremula::index_calc

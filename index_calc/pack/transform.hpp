@@ -52,13 +52,14 @@ void validate(const Transformation& transformation);
 /// @param wire  elements of type `from`
 void unpack(const Package& package, const LocalPart& part, Order order,
             const Transformation& transformation, Stretch stretch, std::span<const std::byte> wire,
-            std::span<std::byte> local);
+            std::span<std::byte> local, const CopyTuning& tuning = copy_tuning());
 
 /// As copy_from_peer of the same stretch, with the transformation.
 /// @param their_local  elements of type `from`
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
                     Order order, const Transformation& transformation, Stretch stretch,
-                    std::span<const std::byte> their_local, std::span<std::byte> my_local);
+                    std::span<const std::byte> their_local, std::span<std::byte> my_local,
+                    const CopyTuning& tuning = copy_tuning());
 
 /// to = beta * to for all elements of a part, whatever alpha is: what is left to do where nothing
 /// comes.

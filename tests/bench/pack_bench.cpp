@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,13 +48,13 @@ public:
       : element_bytes_(element_bytes) {
     const Layout layout = Layout::parse(mine), other = Layout::parse(theirs);
     order_ = other.storage_order;
-    plan_ = make_plan(layout, other, 0);
+    plan_.emplace(make_plan(layout, other, 0));
     part_ = local_part(layout, 0);
     local_ = filled(part_.allocated, element_bytes);
-    wire_ = filled(plan_.elements(), element_bytes);
-    for (std::size_t i = 0; i < plan_.size(); ++i) {
-      runs_ += runs(plan_[i], part_, order_).count;
-      peers_.push_back(local_part(other, plan_[i].peer));
+    wire_ = filled(plan_->elements(), element_bytes);
+    for (std::size_t i = 0; i < plan_->size(); ++i) {
+      runs_ += runs((*plan_)[i], part_, order_).count;
+      peers_.push_back(local_part(other, (*plan_)[i].peer));
     }
   }
 
@@ -73,11 +74,11 @@ public:
     constexpr std::size_t piece_bytes = std::size_t{512} << 10, buffers = 4;
     const auto piece = static_cast<Index>(piece_bytes / element_bytes_);
     std::size_t turn = 0;
-    for (std::size_t i = 0; i < plan_.size(); ++i)
-      for (Index at = 0; at < plan_[i].elements; at += piece) {
-        const Index now = std::min(piece, plan_[i].elements - at);
+    for (std::size_t i = 0; i < plan_->size(); ++i)
+      for (Index at = 0; at < (*plan_)[i].elements; at += piece) {
+        const Index now = std::min(piece, (*plan_)[i].elements - at);
         tremula::index_calc::pack(
-            plan_[i], part_, order_, element_bytes_, {at, now}, local_.span(),
+            (*plan_)[i], part_, order_, element_bytes_, {at, now}, local_.span(),
             wire_.span().subspan(turn++ % buffers * piece_bytes,
                                  static_cast<std::size_t>(now) * element_bytes_));
       }
@@ -99,13 +100,13 @@ public:
 
   /// @pre fill_peers was called
   void copy_from_peers() {
-    for (std::size_t i = 0; i < plan_.size(); ++i)
-      copy_from_peer(plan_[i], part_, peers_[i], element_bytes_, peer_buffers_[i].span(),
+    for (std::size_t i = 0; i < plan_->size(); ++i)
+      copy_from_peer((*plan_)[i], part_, peers_[i], element_bytes_, peer_buffers_[i].span(),
                      local_.span());
   }
   void copy_to_peers() {
-    for (std::size_t i = 0; i < plan_.size(); ++i)
-      copy_to_peer(plan_[i], part_, peers_[i], element_bytes_, local_.span(),
+    for (std::size_t i = 0; i < plan_->size(); ++i)
+      copy_to_peer((*plan_)[i], part_, peers_[i], element_bytes_, local_.span(),
                    peer_buffers_[i].span());
   }
   void fill_peers() {
@@ -117,8 +118,8 @@ private:
   template <class Visit>
   void for_each_package(Visit&& visit) {
     std::size_t at = 0;
-    for (std::size_t i = 0; i < plan_.size(); ++i) {
-      const Package package = plan_[i];
+    for (std::size_t i = 0; i < plan_->size(); ++i) {
+      const Package package = (*plan_)[i];
       const auto size = static_cast<std::size_t>(package.elements) * element_bytes_;
       visit(package, wire_.span().subspan(at, size));
       at += size;
@@ -127,7 +128,7 @@ private:
 
   std::size_t element_bytes_;
   Order order_ = Order::row;
-  Plan plan_;
+  std::optional<Plan> plan_;
   LocalPart part_;
   std::vector<LocalPart> peers_;
   Index runs_ = 0;

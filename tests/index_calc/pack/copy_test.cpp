@@ -37,6 +37,7 @@ struct Redistribution {
   Order order;
   Buffers source;  ///< with all numbers
   Buffers target;  ///< as it must be in the end: -1 where no element lies
+  CopyTuning tuning = copy_tuning();
 
   Buffers empty_target() const {
     Buffers result = target;
@@ -67,12 +68,12 @@ struct Redistribution {
       std::vector<std::byte> whole(elements * width), wire(elements * width);
       pack(package, part, order, width, source.at(me), whole);
       for (const Stretch s : stretches_of(package.elements, random))
-        pack(package, part, order, width, s, source.at(me), piece(wire, s));
+        pack(package, part, order, width, s, source.at(me), piece(wire, s), tuning);
       ASSERT_TRUE(wire == whole);
       const Plan other = make_plan(to, from, package.peer);
       for (const Stretch s : stretches_of(package.elements, random))
         unpack(*other.package_for(me), local_part(to, package.peer), order, width, s,
-               piece(wire, s), arrived.at(package.peer));
+               piece(wire, s), arrived.at(package.peer), tuning);
     });
     expect_arrived(arrived);
   }
@@ -85,7 +86,8 @@ struct Redistribution {
       const auto& bytes = source.at(package.peer);
       copy_from_peer(package, mine, theirs, width, bytes, read.at(me));
       for (const Stretch s : stretches_of(package.elements, random))
-        copy_from_peer(package, mine, theirs, order, width, s, bytes, read_in_stretches.at(me));
+        copy_from_peer(package, mine, theirs, order, width, s, bytes, read_in_stretches.at(me),
+                       tuning);
     });
     for_each_package(from, to, source, [&](const Package& package, const LocalPart& mine, Rank me) {
       const LocalPart theirs = local_part(to, package.peer);
@@ -93,7 +95,7 @@ struct Redistribution {
       copy_to_peer(package, mine, theirs, width, bytes, written.at(package.peer));
       for (const Stretch s : stretches_of(package.elements, random))
         copy_to_peer(package, mine, theirs, order, width, s, bytes,
-                     written_in_stretches.at(package.peer));
+                     written_in_stretches.at(package.peer), tuning);
     });
     for (const Buffers* all : {&read, &read_in_stretches, &written, &written_in_stretches})
       expect_arrived(*all);
@@ -154,11 +156,57 @@ TEST(Copy, GivesEveryElementItsPlaceAndLeavesOtherCellsAlone) {
   }
 }
 
+/// The kernels of this processor, for caches that hold `cached_bytes`.
+std::vector<CopyTuning> large_tunings(std::size_t cached_bytes) {
+  std::vector<CopyTuning> result;
+  for (const StoreWidth width : {StoreWidth::least, StoreWidth::avx, StoreWidth::avx512})
+    if (has(width)) {
+      result.push_back(copy_tuning(width));
+      result.back().cached_bytes = cached_bytes;
+    }
+  return result;
+}
+
 Buffers large_buffers(const Layout& layout, std::size_t width) {
   Buffers result;
   for (const auto& [rank, numbers] : testing::large_numbers(layout))
     result[rank] = buffer_of(numbers, width);
   return result;
+}
+
+TEST(Copy, IsTheSameByEveryKernel) {
+  Random random;
+  for (int round = 0; round < 300 && !::testing::Test::HasFailure(); ++round) {
+    // Rows of all lengths from a part of a line to some pieces of a long run.
+    const std::string shape = "shape=" + std::to_string(random.in(1, 40)) + "x" +
+                              std::to_string(random.in(1, random.one_in(4) ? 4000 : 300)) + " ";
+    const auto layout = [&] {
+      const Index grid = random.in(1, 3), rows = random.in(1, 40);
+      const Index columns = random.in(1, random.one_in(3) ? 1500 : 70);
+      return Layout::parse(shape + "grid=1x" + std::to_string(grid) +
+                           " block=" + std::to_string(rows) + "x" + std::to_string(columns) +
+                           (random.one_in(4) ? " ghost=1x1" : "") +
+                           (random.one_in(6) ? " store=column" : ""));
+    };
+    Redistribution r{.from = layout(),
+                     .to = layout(),
+                     .width = std::size_t{1} << random.in(0, 4),
+                     .order = random.one_in(4) ? Order::column : Order::row,
+                     .source = {},
+                     .target = {}};
+    for (const auto& [rank, numbers] : testing::large_numbers(r.from))
+      r.source[rank] = buffer_of(numbers, r.width);
+    for (const auto& [rank, numbers] : testing::large_numbers(r.to))
+      r.target[rank] = buffer_of(numbers, r.width);
+    for (const std::size_t cached_bytes : {std::size_t{0}, std::size_t{16'000}})
+      for (const CopyTuning& tuning : large_tunings(cached_bytes)) {
+        SCOPED_TRACE(to_string(r.from) + "  to  " + to_string(r.to) + " width " +
+                     std::to_string(r.width) + " cached " + std::to_string(cached_bytes));
+        r.tuning = tuning;
+        r.expect_stretches_make_the_whole(random);
+        r.expect_copies_arrive(random);
+      }
+  }
 }
 
 TEST(Copy, OfMoreThanACacheHoldsIsTheSame) {

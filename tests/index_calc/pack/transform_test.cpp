@@ -56,6 +56,7 @@ public:
     }
     for (const auto& [rank, numbers] : to_numbers_)
       before_.emplace(rank, filled(numbers, t.to, t.beta == 0.0 ? -1 : 7));
+    if (random_.one_in(3)) tuning_.cached_bytes = 0;
   }
 
   void expect_right() {
@@ -65,11 +66,11 @@ public:
       Cells wire(static_cast<std::size_t>(s.count) * from_width, random_);
       pack(*theirs.package_for(me), local_part(from_, package.peer), order_, from_width, s,
            source_.at(package.peer).span(), wire.span());
-      unpack(package, local_part(to_, me), order_, t_, s, wire.span(), mine);
+      unpack(package, local_part(to_, me), order_, t_, s, wire.span(), mine, tuning_);
     });
     expect_arrives([&](const Package& package, Rank me, Stretch s, std::span<std::byte> mine) {
       copy_from_peer(package, local_part(to_, me), local_part(from_, package.peer), order_, t_, s,
-                     source_.at(package.peer).span(), mine);
+                     source_.at(package.peer).span(), mine, tuning_);
     });
   }
 
@@ -126,6 +127,7 @@ private:
   Numbers to_numbers_;
   Transformation t_;
   Random& random_;
+  CopyTuning tuning_ = copy_tuning();
   Order order_ = random_.one_in(2) ? Order::row : Order::column;
   std::vector<Cell> at_;  ///< [number]
   std::map<Rank, Cells> source_, before_;
