@@ -26,7 +26,7 @@ inline constexpr std::size_t max_layout_bytes = 1 << 20;  ///< text form of one 
 inline constexpr std::size_t max_address_bytes = 4096;    ///< of one rank (transport::Address)
 inline constexpr std::size_t max_ranks_bytes = std::size_t{4}
                                                << 20;  ///< of all RankStatus of a Status
-inline constexpr int max_fields = 4096;                ///< of one stream
+inline constexpr int max_fields = 65536;               ///< of one stream
 inline constexpr int max_offers = 64;                  ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "proto/check.hpp"
@@ -123,9 +124,12 @@ void check_fields(std::string_view part, const WireFields& fields) {
 void check_compatible(std::span<const Field> wanted, std::span<const Field> offered,
                       std::string_view stream, std::string_view consumer,
                       std::string_view producer) {
+  std::map<std::string_view, const Field*> by_name;
+  for (const Field& field : offered) by_name.emplace(field.name, &field);
   for (const Field& want : wanted) {
-    const auto have = std::ranges::find(offered, want.name, &Field::name);
-    if (have == offered.end())
+    const auto found = by_name.find(want.name);
+    const Field* const have = found == by_name.end() ? nullptr : found->second;
+    if (have == nullptr)
       throw core::Error(
           core::Errc::mismatch,
           fmt::format("stream '{}': consumer '{}' wants field '{}', producer '{}' offers {}; "

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/error.hpp"
 #include "server/rendezvous.hpp"
@@ -29,9 +30,10 @@ std::string shown(const std::vector<std::string>& offers) {
 
 /// The offered fields in the order of the wanted ones.
 proto::WireFields in_order_of(const proto::WireFields& wanted, const proto::WireFields& offered) {
+  std::map<std::string_view, const wire::Field*> by_name;
+  for (const wire::Field& field : offered) by_name.emplace(field.name(), &field);
   proto::WireFields out;
-  for (const wire::Field& want : wanted)
-    *out.Add() = *std::ranges::find(offered, want.name(), &wire::Field::name);
+  for (const wire::Field& want : wanted) *out.Add() = *by_name.at(want.name());
   return out;
 }
 

@@ -36,10 +36,9 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
     return fmt::format("stream '{}': field name: expected {}; found '{}'", stream_,
                        proto::name_rule, field.name);
   });
-  for (const auto& f : fields_)
-    expects(f.name != field.name, [&] {
-      return fmt::format("stream '{}': field '{}' is declared twice", stream_, field.name);
-    });
+  expects(!names_.contains(field.name), [&] {
+    return fmt::format("stream '{}': field '{}' is declared twice", stream_, field.name);
+  });
   Data data;
   Target target;
   wire::Field encoded;
@@ -58,6 +57,7 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
     throw Error(e.code(), fmt::format("stream '{}', field '{}', group '{}': {}", stream_,
                                       field.name, session_->name(), e.what()));
   }
+  names_.insert(field.name);
   data_.push_back(std::move(data));
   targets_.push_back(target);
   fields_.push_back(std::move(field));

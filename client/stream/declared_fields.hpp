@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,6 +52,7 @@ private:
   };
   Session* session_;
   std::string stream_;
+  std::set<std::string> names_;
   std::vector<proto::Field> fields_;
   proto::WireFields encoded_;    // parallel to fields_
   std::vector<Data> data_;       // || fields_

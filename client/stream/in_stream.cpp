@@ -239,8 +239,7 @@ void InStream::get(int field, std::span<std::byte> local) {
   expects(state_ == State::in_step,
           [&] { return fmt::format("stream '{}': expected begin_step before get", name()); });
   const std::size_t f = fields_.check(field, local.size());
-  const auto i = static_cast<std::size_t>(
-      std::find(link_.field.begin(), link_.field.end(), static_cast<int>(f)) - link_.field.begin());
+  const std::size_t i = *link_.number_of[f];  // a consumer gets every field that it declares
   const auto hold = session_.progress().hold();
   exchange_->begin_again(i);
   try {

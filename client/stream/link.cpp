@@ -3,7 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
+#include <string_view>
 
 namespace tremula::client {
 
@@ -52,14 +53,16 @@ Link open_link(Session& session, const wire::Matched& matched,
   session.together([&] {
     link.endpoint = session.open_endpoint(link.offer, side);
     link.theirs = proto::decode(matched.fields());
+    std::map<std::string_view, std::size_t> by_name;
+    for (const auto& field : declared) by_name.emplace(field.name, by_name.size());
+    link.number_of.resize(declared.size());
     for (const auto& field : link.theirs) {
-      const auto it = std::find_if(declared.begin(), declared.end(),
-                                   [&](const proto::Field& f) { return f.name == field.name; });
-      core::expects(it != declared.end(), "server: matched a field that was not declared");
-      link.mine.push_back(*it);
-      link.field.push_back(static_cast<int>(it - declared.begin()));
-      if (!targets.empty())
-        taken.push_back(targets[static_cast<std::size_t>(it - declared.begin())]);
+      const auto it = by_name.find(field.name);
+      core::expects(it != by_name.end(), "server: matched a field that was not declared");
+      const std::size_t number = it->second;
+      link.number_of[number] = link.mine.size();
+      link.mine.push_back(declared[number]);
+      if (!targets.empty()) taken.push_back(targets[number]);
     }
     link.plan = plan_exchange(link.mine, link.theirs, side, session.rank(), session.size(),
                               matched.peer_size(), session.plans(),

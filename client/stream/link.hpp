@@ -2,6 +2,7 @@
 #pragma once
 // The two halves of a stream between one producer group and one consumer group meet.
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct Link {
   std::string transport;  ///< the same for people: "ofi:tcp;ofi_rxm"
   int queue_depth = 1;
   std::vector<proto::Field> mine, theirs;  ///< the link's fields in the consumer's order
-  std::vector<int> field;  ///< index of the link's field i among those the stream declared
+  /// Of each field that the stream declared, its number among the link's; none if the link lacks it.
+  std::vector<std::optional<std::size_t>> number_of;
   std::unique_ptr<transport::Endpoint> endpoint;
   ExchangePlan plan;
 };

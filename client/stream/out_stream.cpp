@@ -281,8 +281,8 @@ void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_
   for (Open& open : links_) {
     if (!open.failure.empty()) continue;
     try {
-      for (std::size_t i = 0; i < open.link.field.size(); ++i)
-        if (open.link.field[i] == field) open.exchange->put(step_, i, local, may_lend);
+      if (const auto number = open.link.number_of[f])
+        open.exchange->put(step_, *number, local, may_lend);
     } catch (const Error& e) {
       open.failure = e.what();  // the next wait judges it
       session_.log().warn(
