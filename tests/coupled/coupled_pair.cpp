@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// coupled_pair --group a|b --ranks-a M --ranks-b N --rounds K --transport T --seed S: two jobs, two
+// streams forth and two back, every option as it is by default. In each round both jobs put all their
+// streams first, or one of them gets first, in an order that is drawn anew: what queues of that depth
+// hold. Every element carries stream, step and its own global number.
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <random>
+#include <vector>
+
+#include "tests/coupled/jobs.hpp"
+#include "tests/coupled/program.hpp"
+#include "tests/coupled/stacks.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+constexpr int streams = 4;                                            // 0 and 1 go from a to b
+constexpr std::array<long, streams> extents{40000, 128, 128, 40000};  // doubles
+
+double element(int stream, long step, long i) {
+  return 1e9 * stream + 1e6 * static_cast<double>(step % 1000) + static_cast<double>(i);
+}
+
+/// One stream as this job has it, in blocks.
+class End {
+public:
+  End(tremula_session* session, int number, bool puts) : number_(number) {
+    const long extent = extents[static_cast<std::size_t>(number)];
+    const long ranks = tremula_session_size(session), each = (extent + ranks - 1) / ranks;
+    begin_ = std::min(extent, each * tremula_session_rank(session));
+    part_.resize(static_cast<std::size_t>(std::min(extent, begin_ + each) - begin_));
+    layout_ = parse_layout("shape=" + std::to_string(extent) + " grid=" + std::to_string(ranks));
+    const std::string name = "stream" + std::to_string(number);
+    if (puts) {
+      tremula_out_stream* out = nullptr;
+      expect_ok(tremula_out_open(session, name.c_str(), nullptr, &out), "open " + name);
+      out_.reset(out);
+      expect_ok(tremula_out_field(out, "f", TREMULA_F64, layout_.get(), &field_), "declare");
+    } else {
+      tremula_in_stream* in = nullptr;
+      expect_ok(tremula_in_open(session, name.c_str(), nullptr, &in), "open " + name);
+      in_.reset(in);
+      expect_ok(tremula_in_field(in, "f", TREMULA_F64, layout_.get(), &field_), "declare");
+    }
+  }
+  bool puts() const { return out_ != nullptr; }
+  void move() {
+    const auto bytes = part_.size() * sizeof(double);
+    if (out_) {
+      for (std::size_t i = 0; i < part_.size(); ++i)
+        part_[i] = element(number_, step_, begin_ + static_cast<long>(i));
+      expect_ok(tremula_out_begin_step(out_.get()), "begin_step to put");
+      expect_ok(tremula_out_put(out_.get(), field_, part_.data(), bytes), "put");
+      expect_ok(tremula_out_end_step(out_.get()), "end_step of a put");
+      std::fill(part_.begin(), part_.end(), -1);
+    } else {
+      expect_ok(tremula_in_begin_step(in_.get()), "begin_step to get");
+      expect_ok(tremula_in_get(in_.get(), field_, part_.data(), bytes), "get");
+      expect_ok(tremula_in_end_step(in_.get()), "end_step of a get");
+      for (std::size_t i = 0; i < part_.size(); ++i)
+        if (part_[i] != element(number_, step_, begin_ + static_cast<long>(i)))
+          throw std::runtime_error("stream " + std::to_string(number_) + ", step " +
+                                   std::to_string(step_) + ", element " +
+                                   std::to_string(begin_ + static_cast<long>(i)) + ": found " +
+                                   std::to_string(part_[i]));
+    }
+    ++step_;
+  }
+  void close() {
+    expect_ok(out_ ? tremula_out_close(out_.get()) : tremula_in_close(in_.get()), "close");
+  }
+
+private:
+  int number_, field_ = -1;
+  long begin_ = 0, step_ = 0;
+  Layout layout_{nullptr};
+  OutStream out_;
+  InStream in_;
+  std::vector<double> part_;
+};
+
+void play(tremula_session* session, bool is_a, long rounds, std::uint64_t seed) {
+  std::vector<End> ends;
+  for (int k = 0; k < streams; ++k) ends.emplace_back(session, k, (k < 2) == is_a);
+  std::mt19937_64 random(seed);  // the same on all ranks of both jobs
+  std::array<int, streams> order{0, 1, 2, 3};
+  for (long round = 0; round < rounds; ++round) {
+    // 0: both put first; 1: a gets first; 2: b does, as in the first round, where the streams meet.
+    const auto mode = round == 0 ? 2 : random() % 3;
+    if (round > 0) std::shuffle(order.begin(), order.end(), random);
+    const bool gets_first = mode == (is_a ? 1u : 2u);
+    for (const bool puts : {!gets_first, gets_first})
+      for (const int k : order)
+        if (End& end = ends[static_cast<std::size_t>(k)]; end.puts() == puts) end.move();
+  }
+  for (End& end : ends)
+    if (end.puts()) end.close();
+  for (End& end : ends)
+    if (!end.puts()) end.close();
+}
+
+}  // namespace
+
+}  // namespace tremula::coupled
+
+int main(int argc, char** argv) {
+  using namespace tremula::coupled;
+  die_with_parent();
+  answer_with_stacks();
+  const Options options(argc, argv);
+  const MaybeMpi mpi(argc, argv);
+  const std::string group = options.text("group");
+  try {
+    const Session session = open_session(
+        mpi, group,
+        "{transport: " + options.text("transport") + ", timeout: 60, step_timeout: 60}");
+    play(session.get(), group == "a", options.number("rounds", 10),
+         static_cast<std::uint64_t>(options.number("seed", 1)));
+  } catch (const std::exception& error) {
+    std::cout << group << " failed: " << error.what() << std::endl;
+    std::quick_exit(1);
+  }
+}
