@@ -71,16 +71,15 @@ PackageHeader decode_package_header(core::BytesView bytes) {
   if (const auto found = take<std::uint16_t>(bytes, at::version); found != version)
     reject("version", fmt::format("{}", version), fmt::format("{}", found));
   const auto kind = take<std::uint16_t>(bytes, at::kind);
-  if (kind < 1 || kind > 7) reject("kind", "1 to 7", fmt::format("{}", kind));
+  if (kind < 1 || kind > 5) reject("kind", "1 to 5", fmt::format("{}", kind));
   const PackageHeader header{.kind = static_cast<PackageKind>(kind),
                              .link = take<std::uint64_t>(bytes, at::link),
                              .step = take<std::uint64_t>(bytes, at::step),
                              .payload_bytes = take<std::uint64_t>(bytes, at::payload_bytes),
                              .fingerprint = take<std::uint64_t>(bytes, at::fingerprint)};
   if (header.link == 0) reject("link", "a number above 0", "0");
-  const bool may_have_payload = header.kind == PackageKind::data ||
-                                header.kind == PackageKind::placed ||
-                                header.kind == PackageKind::ask;
+  const bool may_have_payload =
+      header.kind == PackageKind::step || header.kind == PackageKind::wish;
   if (!may_have_payload && header.payload_bytes != 0)
     reject("payload bytes", fmt::format("0 with kind {}", kind),
            fmt::format("{}", header.payload_bytes));

@@ -10,26 +10,21 @@
 
 namespace tremula::proto {
 
-/// What a package says.
+/// What a message says.
 enum class PackageKind : std::uint16_t {
-  data = 1,  ///< producer to consumer: the payload is one step (of no bytes where the ranks share
-             ///< nothing)
-  end_of_stream = 2,  ///< producer to consumer: `step` steps were sent, no step follows
-  credit = 3,         ///< consumer to producer: `step` was consumed, its place in the queue is free
-  leaving = 4,        ///< consumer to producer: wants no step from `step` on
-  placed = 5,     ///< producer to consumer, instead of data: the payload tells where each part lies
-  ask = 6,        ///< consumer to producer: send that part now; the payload is a place of one's own
-  delivered = 7,  ///< producer to consumer: the part asked for lies in the place that came with it
+  step = 1,           ///< source to sink: the payload tells the place of each part
+  end_of_stream = 2,  ///< source to sink: `step` steps were sent, no step follows
+  credit = 3,         ///< sink to source: `step` was consumed, its place in the queue is free
+  leaving = 4,        ///< sink to source: wants no step from `step` on
+  wish = 5,           ///< sink to source: a part of `step`, on the path of the place in the payload
 };
 
 struct PackageHeader {
-  PackageKind kind = PackageKind::data;
-  std::uint64_t link = 0;  ///< Matched.link
-  std::uint64_t step = 0;  ///< 0, 1, 2, ... counted by the producer
-  std::uint64_t payload_bytes =
-      0;  ///< that follow the header; 0 unless kind is data, placed or ask
-  std::uint64_t fingerprint =
-      0;  ///< of the plan, equal on both sides; 0 where the kind carries none
+  PackageKind kind = PackageKind::step;
+  std::uint64_t link = 0;           ///< Matched.link
+  std::uint64_t step = 0;           ///< 0, 1, 2, ... counted by the producer
+  std::uint64_t payload_bytes = 0;  ///< that follow the header; 0 unless kind is step or wish
+  std::uint64_t fingerprint = 0;    ///< of the plan, equal on both sides; 0 where there is none
   friend bool operator==(const PackageHeader&, const PackageHeader&) = default;
 };
 

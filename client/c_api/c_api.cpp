@@ -56,7 +56,9 @@ tremula_status copy(const std::vector<client::PeerStatistics>& from, size_t room
              .bytes = traffic.bytes,
              .copied_bytes = traffic.copied_bytes,
              .copy_seconds = traffic.copy_seconds,
-             .wire_seconds = traffic.wire_seconds};
+             .wire_seconds = traffic.wire_seconds,
+             .path = {}};
+    from[i].path.copy(to[i].path, sizeof to[i].path - 1);
     from[i].group.copy(to[i].group, sizeof to[i].group - 1);
   }
   return TREMULA_OK;

@@ -33,7 +33,7 @@ std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
   const auto deadline = core::Deadline::after(timeout);
   client::SessionConfig config;
   std::vector<std::unique_ptr<transport::Transport>> transports;
-  client::together(
+  client::run_collectively(
       *channel, group,
       [&] {
         config = client::load_session_config(options);
@@ -49,7 +49,7 @@ std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
                                   group, config.transport));
   if (config.transport == "auto" || config.transport == "mpi") {
     auto mpi = std::make_unique<transport::mpi::Transport>(comm, timeout);
-    client::together(
+    client::run_collectively(
         *channel, group,
         [&] {
           if (config.transport == "mpi" && mpi->offers().empty())

@@ -49,7 +49,7 @@ Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
             .to = &arrays_,
             .tell_wish = [this, m](const PartPlace& wish) { return tell_wish(m, wish); }});
     peer.ends.resize(paths_.size());
-    peer.usual = position(
+    peer.usual = peer.last = position(
         choose(paths_, {.is_source = true,
                         .is_near = is_near[m],
                         .is_queued = is_queued_,
@@ -109,10 +109,10 @@ bool Sink::take_header(std::size_t message, core::BytesView bytes) {
   const bool is_end = header.kind == PackageKind::end_of_stream;
   if (is_end) {
     ++ended_;
-  } else if (header.kind != PackageKind::placed) {
+  } else if (header.kind != PackageKind::step) {
     throw protocol_error(
         peer,
-        fmt::format("kind {} or the end of the stream", static_cast<int>(PackageKind::placed)),
+        fmt::format("kind {} or the end of the stream", static_cast<int>(PackageKind::step)),
         fmt::format("kind {}", static_cast<int>(header.kind)));
   } else if (header.payload_bytes != bytes.size() - proto::package_header_bytes) {
     throw protocol_error(peer, fmt::format("{} bytes of payload", header.payload_bytes),
@@ -230,7 +230,8 @@ bool Sink::fetch(std::size_t message, std::size_t part) {
       if (other != nullptr && !other->is_done()) return false;
     if (paths_[in.path_of[part]]->is_asked())
       in.path_of[part] = static_cast<std::uint8_t>(chosen(message, part));
-    end(peer, in.path_of[part]).want(slot(), {part, 1});
+    peer.last = in.path_of[part];
+    end(peer, peer.last).want(slot(), {part, 1});
     in.states[part] = PartState::moving;
   }
   SinkEnd& at_work = end(peer, in.path_of[part]);
@@ -242,7 +243,7 @@ bool Sink::tell_wish(std::size_t message, const PartPlace& wish) {
   Peer& peer = peers_[message];
   if (!peer.wish_request.test()) return false;  // the last one is still on its way
   const std::span<std::byte, std::tuple_size_v<AnswerBytes>> bytes(peer.wish);
-  proto::encode({.kind = PackageKind::ask,
+  proto::encode({.kind = PackageKind::wish,
                  .link = link_,
                  .step = step_,
                  .payload_bytes = proto::part_place_bytes,

@@ -66,6 +66,9 @@ public:
   const Traffic& traffic(std::size_t message) const { return peers_[message].traffic; }
   /// With all peers together.
   Traffic traffic() const noexcept;
+  /// The path that a part of a message took last; before the first one, that of arrays that are not
+  /// lent.
+  std::string_view path(std::size_t message) const { return paths_[peers_[message].last]->name(); }
 
 private:
   /// What is known of one message of the step in a slot.
@@ -85,7 +88,7 @@ private:
     transport::Request wish_request;
     std::unique_ptr<Way> way;
     std::vector<std::unique_ptr<SinkEnd>> ends;  // parallel to paths_; made when needed first
-    std::size_t usual = 0;                       // of paths_, if nothing is lent
+    std::size_t usual = 0, last = 0;  // of paths_: if nothing is lent; that was taken last
   };
 
   std::size_t slot() const { return turn_ % slots_.size(); }

@@ -50,7 +50,7 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
                                          .moved = moved_,
                                          .from = arrays_});
     peer.ends.resize(paths_.size());
-    peer.usual = chosen(facts(m));
+    peer.usual = peer.last = chosen(facts(m));
   }
   auto room = told_.span();
   for (Slot& slot : slots_) {
@@ -116,7 +116,7 @@ void Source::take_answers() {
         for (Slot& slot : slots_) slot.told[m].request.reset();
         break;  // nothing follows: no further receive
       }
-      if (header.kind == PackageKind::ask) {
+      if (header.kind == PackageKind::wish) {
         serve(m, header, said);
       } else if (header.kind == PackageKind::credit && header.step == peer.credited) {
         for (auto& end : peer.ends)
@@ -226,6 +226,7 @@ void Source::put(std::uint64_t step, std::size_t field, ConstMemoryView array, b
       known.is_readable = arrays.regions[field] != nullptr;
       path = chosen(known);
     }
+    peer.last = path;
     end(peer, path).offer(slot, p);
     Told& told = slots_[slot].told[m];
     told.path_of[p] = static_cast<std::uint8_t>(path);
@@ -264,7 +265,7 @@ void Source::send(std::uint64_t step) {
     core::expects(told.parts_put == message.parts.size(),
                   "a step is sent when every field of it was put");
     const std::size_t bytes = tell_places(slot, m);
-    proto::encode({.kind = PackageKind::placed,
+    proto::encode({.kind = PackageKind::step,
                    .link = link_,
                    .step = step,
                    .payload_bytes = bytes - proto::package_header_bytes,

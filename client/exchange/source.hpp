@@ -59,11 +59,9 @@ public:
   const Traffic& traffic(std::size_t message) const { return peers_[message].traffic; }
   /// With all peers together.
   Traffic traffic() const noexcept;
-  /// The path that parts for a peer take if their arrays are not lent.
-  std::string_view usual_path(std::size_t message) const {
-    return paths_[peers_[message].usual]->name();
-  }
-
+  /// The path that a part of a message took last; before the first one, that of arrays that are not
+  /// lent.
+  std::string_view path(std::size_t message) const { return paths_[peers_[message].last]->name(); }
 private:
   /// What is told of one step to one peer.
   struct Told {
@@ -80,7 +78,7 @@ private:
   struct Peer {
     std::uint64_t credited = 0;  // steps before this one are credited
     bool has_left = false;
-    std::size_t usual = 0;  // of paths_
+    std::size_t usual = 0, last = 0;  // of paths_: if nothing is lent; that was taken last
     Traffic traffic;
     AnswerBytes answer;
     transport::Request request;

@@ -35,6 +35,7 @@ struct PeerStatistics {
   std::string group;
   core::Rank rank = 0;
   Traffic traffic;
+  std::string path;  ///< that a part took last
 };
 
 }  // namespace tremula::client

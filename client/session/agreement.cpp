@@ -16,7 +16,7 @@ using core::Errc, core::Error;
 
 namespace {
 
-/// Who waits for another's outcome is this much more patient.
+/// A rank that waits for the outcome of another is this much more patient.
 constexpr double patience_seconds = 10;
 
 core::Deadline patient(core::Deadline deadline) {
@@ -60,7 +60,7 @@ core::Bytes decode_outcome(core::BytesView bytes) {
 
 }  // namespace
 
-core::Bytes from_root(transport::Group& group, const std::function<core::Bytes()>& work,
+core::Bytes run_on_root(transport::Group& group, const std::function<core::Bytes()>& work,
                       core::Deadline deadline) {
   core::Bytes bytes, outcome;
   if (group.rank() == 0) {
@@ -74,7 +74,7 @@ core::Bytes from_root(transport::Group& group, const std::function<core::Bytes()
   return decode_outcome(group.broadcast(std::move(outcome), patient(deadline)));
 }
 
-void together(transport::Group& group, const std::string& name, const std::function<void()>& work,
+void run_collectively(transport::Group& group, const std::string& name, const std::function<void()>& work,
               core::Deadline deadline) {
   auto error = error_of(work);
   if (error && group.size() > 1)

@@ -231,7 +231,7 @@ void Control::on_frame(core::BytesView frame) {
     on_notice(message);
   } else if (const auto waiting = replies_.find(message.request()); waiting != replies_.end()) {
     waiting->second = message;
-  } else if (message.has_matched()) {  // too late: whoever subscribed has given up
+  } else if (message.has_matched()) {  // too late: the subscription was given up
     wire::ToServer answer;
     answer.set_request(++last_request_);
     answer.mutable_close_link()->set_link(message.matched().link());

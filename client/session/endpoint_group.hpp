@@ -25,7 +25,7 @@ private:
   /// @throws core::Error peer_lost or timed_out if the group is of no use any more
   void begin();
   void wait(std::span<transport::Request> requests, std::string_view what, core::Deadline deadline);
-  /// All messages at once: lengths first, since who receives does not know them.
+  /// All messages at once: lengths first, since the receiving rank does not know them.
   void send(std::span<const core::Rank> to, core::BytesView bytes, core::Deadline deadline);
   std::vector<core::Bytes> receive(std::span<const core::Rank> from, core::Deadline deadline);
 

@@ -122,7 +122,7 @@ std::unique_ptr<Session> Session::open(
   session->group_ = std::move(channel);
   session->transports_ = std::move(transports);
   const core::Rank rank = session->rank(), size = session->size();
-  const auto job = session->from_root(
+  const auto job = session->run_on_root(
       [&] {
         const std::string key = random_job();
         session->control_ = session->join(rank, size, key);
@@ -130,7 +130,7 @@ std::unique_ptr<Session> Session::open(
         return core::Bytes(view.begin(), view.end());
       },
       session->deadline());
-  session->together([&] {
+  session->run_collectively([&] {
     if (rank != 0)
       session->control_ = session->join(
           rank, size, std::string(reinterpret_cast<const char*>(job.data()), job.size()));
@@ -200,13 +200,13 @@ void Session::agree_on_offers() {
 void Session::link_own_ranks() {
   const bool is_root = rank() == 0;
   std::unique_ptr<transport::Endpoint> endpoint;
-  together([&] {
+  run_collectively([&] {
     endpoint = open_endpoint(offers_.front().offer(),
                              is_root ? transport::Side::producer : transport::Side::consumer);
   });
   const auto addresses = group_->allgather(endpoint->address(), deadline());
   const std::span all(addresses);
-  together([&] { endpoint->connect(is_root ? all.subspan(1) : all.first(1), deadline()); });
+  run_collectively([&] { endpoint->connect(is_root ? all.subspan(1) : all.first(1), deadline()); });
   group_ = std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size());
   watch_own_group();
 }
@@ -226,12 +226,12 @@ std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& o
               fmt::format("server: expected one of this group's own offers; found '{}'", offer));
 }
 
-core::Bytes Session::from_root(const std::function<core::Bytes()>& work, core::Deadline deadline) {
-  return client::from_root(*group_, work, deadline);
+core::Bytes Session::run_on_root(const std::function<core::Bytes()>& work, core::Deadline deadline) {
+  return client::run_on_root(*group_, work, deadline);
 }
 
-void Session::together(const std::function<void()>& work, core::Deadline deadline) {
-  client::together(*group_, name_, work, deadline);
+void Session::run_collectively(const std::function<void()>& work, core::Deadline deadline) {
+  client::run_collectively(*group_, name_, work, deadline);
 }
 
 }  // namespace tremula::client

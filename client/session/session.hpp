@@ -76,9 +76,9 @@ public:
   }
 
   /// Collective; see agreement.hpp.
-  core::Bytes from_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
-  void together(const std::function<void()>& work, core::Deadline deadline);
-  void together(const std::function<void()>& work) { together(work, deadline()); }
+  core::Bytes run_on_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
+  void run_collectively(const std::function<void()>& work, core::Deadline deadline);
+  void run_collectively(const std::function<void()>& work) { run_collectively(work, deadline()); }
 
 private:
   Session(std::string name, const SessionConfig& config);

@@ -65,7 +65,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
   const auto hosts = hosts_of(session_);
   const auto deadline = session_.deadline();
   session_.control().report_waiting(name(), 0, "a producer");
-  const auto process = process_from(session_.from_root(
+  const auto process = process_from(session_.run_on_root(
       [&] {
         const auto producer = ask_for_producer(deadline);
         proto::check_compatible(fields_.all(), proto::decode(producer.fields()), name(),
@@ -80,7 +80,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
       deadline));
   session_.control().report_waiting(name(), 0, "");
   DeclaredFields relabeled = fields_;
-  session_.together([&] { relabeled = fields_.relabeled(process); });
+  session_.run_collectively([&] { relabeled = fields_.relabeled(process); });
   fields_ = std::move(relabeled);
   is_relabeled_ = true;
   return static_cast<Rank>(std::ranges::find(process, session_.rank()) - process.begin());

@@ -96,14 +96,14 @@ void InStream::subscribe() {
   const auto deadline = session_.deadline();
   session_.control().report_waiting(name(), 0, "a producer");
   const auto matched = from_bytes<wire::Matched>(
-      session_.from_root([&] { return to_bytes(ask_server()); }, deadline));
+      session_.run_on_root([&] { return to_bytes(ask_server()); }, deadline));
   session_.control().report_waiting(name(), 0, "");
   try {
     link_ =
         open_link(session_, matched, fields_.all(), transport::Side::consumer, fields_.targets());
     statistics_.plan_seconds = link_.plan.seconds;
     statistics_.transport = link_.transport;
-    session_.together([&] {  // staging may not fit into memory
+    session_.run_collectively([&] {  // staging may not fit into memory
       exchange_ = std::make_unique<Sink>(std::move(link_.plan), *link_.endpoint, link_.number,
                                          link_.queue_depth, session_.copy_threads());
     });
@@ -342,7 +342,8 @@ std::vector<PeerStatistics> InStream::peer_statistics() const {
   if (exchange_ == nullptr) return peers;
   const auto& messages = exchange_->plan().messages;
   for (std::size_t m = 0; m < messages.size(); ++m)
-    peers.push_back({link_.peer_group, messages[m].peer, exchange_->traffic(m)});
+    peers.push_back({link_.peer_group, messages[m].peer, exchange_->traffic(m),
+                     std::string(exchange_->path(m))});
   return peers;
 }
 

@@ -18,7 +18,7 @@ std::vector<transport::Address> exchange_addresses(Session& session, std::uint64
   const auto mine = session.group().allgather(endpoint.address(), session.deadline());
   const auto deadline =
       side == transport::Side::producer ? session.deadline() : session.step_deadline();
-  const auto reply = session.from_root(
+  const auto reply = session.run_on_root(
       [&] {
         wire::ToServer message;
         auto& out = *message.mutable_link_addresses();
@@ -50,7 +50,7 @@ Link open_link(Session& session, const wire::Matched& matched,
   link.transport = link.offer.substr(0, link.offer.find('@'));
   link.queue_depth = matched.queue_depth();
   std::vector<Target> taken;  // || link.mine
-  session.together([&] {
+  session.run_collectively([&] {
     link.endpoint = session.open_endpoint(link.offer, side);
     link.theirs = proto::decode(matched.fields());
     std::map<std::string_view, std::size_t> by_name;
@@ -71,7 +71,7 @@ Link open_link(Session& session, const wire::Matched& matched,
                               taken);
   });
   const auto peers = exchange_addresses(session, link.number, side, *link.endpoint);
-  session.together([&] { link.endpoint->connect(peers, session.deadline()); });
+  session.run_collectively([&] { link.endpoint->connect(peers, session.deadline()); });
   session.log().info(
       "client",
       fmt::format("linked stream={} link={} peer={} transport={} ({}) packages={} bytes={} "

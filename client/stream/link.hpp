@@ -11,7 +11,7 @@
 
 namespace tremula::client {
 
-/// An open link: who is on the other side, and this rank's way to them.
+/// An open link: the other side, and this rank's way to it.
 struct Link {
   std::uint64_t number = 0;
   std::string stream;

@@ -53,7 +53,7 @@ int OutStream::declare(proto::Field field) {
 
 void OutStream::announce() {
   fields_.check_alike();
-  session_.from_root(
+  session_.run_on_root(
       [&] {
         wire::ToServer message;
         auto& announce = *message.mutable_announce();
@@ -99,7 +99,7 @@ OutStream::Admission OutStream::admit() {
   // Rank 0 may come to a step much later than the others: it is data that they wait for.
   const auto deadline = state_ == State::declaring ? session_.deadline() : session_.step_deadline();
   const auto agreed = session_.size() == 1 ? membership()
-                                           : from_bytes<wire::Membership>(session_.from_root(
+                                           : from_bytes<wire::Membership>(session_.run_on_root(
                                                  [&] { return to_bytes(membership()); }, deadline));
   lost_.clear();
   int links = agreed.links();
@@ -114,7 +114,7 @@ bool OutStream::join(const wire::Matched& matched) {
     open.link = open_link(session_, matched, fields_.all(), transport::Side::producer);
     ended_.plan_seconds += open.link.plan.seconds;
     ended_.transport = open.link.transport;
-    session_.together([&] {  // staging may not fit into memory
+    session_.run_collectively([&] {  // staging may not fit into memory
       open.exchange =
           std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
                                    step_, open.link.queue_depth, session_.copy_threads());
@@ -401,7 +401,7 @@ void OutStream::close() {
     // for the others, nothing of its own may be on the way.
     wait_for_links([&](Source& exchange) { return exchange.is_credited(step_); },
                    "take the last steps");
-    session_.together([] {}, session_.step_deadline());
+    session_.run_collectively([] {}, session_.step_deadline());
     {
       const auto hold = session_.progress().hold();
       for (Open& open : links_) open.exchange->send_end(step_);
@@ -419,7 +419,7 @@ void OutStream::close() {
   if (lost.empty()) lost = lost_;
   std::string told;
   try {
-    session_.together(
+    session_.run_collectively(
         [&] {
           if (!lost.empty() && config_.wait_for_consumers > 0) throw Error(Errc::peer_lost, lost);
         },
@@ -428,7 +428,7 @@ void OutStream::close() {
     if (e.code() != Errc::peer_lost) throw;
     told = e.what();
   }
-  session_.from_root(
+  session_.run_on_root(
       [&] {
         try {
           withdraw();
@@ -460,7 +460,8 @@ std::vector<PeerStatistics> OutStream::peer_statistics() {
   for (const Open& open : links_) {
     const auto& messages = open.exchange->plan().messages;
     for (std::size_t m = 0; m < messages.size(); ++m)
-      peers.push_back({open.link.peer_group, messages[m].peer, open.exchange->traffic(m)});
+      peers.push_back({open.link.peer_group, messages[m].peer, open.exchange->traffic(m),
+                       std::string(open.exchange->path(m))});
   }
   return peers;
 }

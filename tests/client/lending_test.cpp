@@ -81,6 +81,7 @@ TEST(Lending, AStepOfSeveralFieldsIsHandedOverToAllConsumersBeforeEndStepReturns
         in.end_step();
         const auto peers = in.peer_statistics();
         EXPECT_EQ(peers.size(), 2u);
+        EXPECT_EQ(peers[0].path, wants_b && step % 3 == 0 ? "ring" : "lent");
         const auto copied = in.step_statistics().traffic.copied_bytes;
         EXPECT_EQ(copied, (wants_b && step % 3 == 0 ? 2u : 1u) * extent * 8);
       }

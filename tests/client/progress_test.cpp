@@ -150,7 +150,7 @@ TEST(Progress, AnAgreementOfTheGroupMovesWhatIsUnderWay) {
     if (s.rank() == 0) {  // comes to the agreement only after the step was taken
       out.stream().wait_taken(0);
     }
-    s.together([] {});
+    s.run_collectively([] {});
     out.stream().close();
   });
   world.start("consumer", 2, [](Session& s) {

@@ -124,9 +124,9 @@ TEST(Fields, AreBoundedInNumber) {
   for (int i = 0; i <= max_fields; ++i)
     *fields.Add() = wire_field(std::to_string(i), 1, "shape=1 grid=1");
   EXPECT_EQ(error_of([&] { decode(fields); }, Errc::protocol),
-            "fields, count: expected 0 to 4096, found 4097");
+            "fields, count: expected 0 to 65536, found 65537");
   fields.RemoveLast();
-  EXPECT_EQ(decode(fields).size(), 4096u);
+  EXPECT_EQ(decode(fields).size(), 65536u);
 }
 
 TEST(CheckCompatible, AllowsOtherDistributionsAndSpareFields) {

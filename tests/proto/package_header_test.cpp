@@ -30,7 +30,7 @@ Raw drawn() {
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::byte{bytes[i]};
   return out;
 }
-const PackageHeader drawn_header{.kind = PackageKind::data,
+const PackageHeader drawn_header{.kind = PackageKind::step,
                                  .link = 0x0877665544332211,
                                  .step = 7,
                                  .payload_bytes = std::uint64_t{1} << 33,
@@ -58,7 +58,7 @@ TEST(PackageHeader, RoundTrips) {
                          .step = random() >> random() % 64,
                          .payload_bytes = random() >> (1 + random() % 63),
                          .fingerprint = random()};
-    if (header.kind != PackageKind::data) header.payload_bytes = 0;
+    if (header.kind != PackageKind::step) header.payload_bytes = 0;
     ASSERT_EQ(decode_package_header(encode(header)), header);
   }
 }
@@ -98,9 +98,9 @@ TEST(PackageHeader, NamesThePartThatIsWrong) {
       {with(3, 0), "package header, magic: expected 0x4c4d5254, found 0x004d5254"},
       {with(4, 2), "package header, version: expected 1, found 2"},
       {with(5, 1), "package header, version: expected 1, found 257"},
-      {with(6, 0), "package header, kind: expected 1 to 7, found 0"},
-      {with(6, 8), "package header, kind: expected 1 to 7, found 8"},
-      {with(7, 1), "package header, kind: expected 1 to 7, found 257"},
+      {with(6, 0), "package header, kind: expected 1 to 5, found 0"},
+      {with(6, 6), "package header, kind: expected 1 to 5, found 6"},
+      {with(7, 1), "package header, kind: expected 1 to 5, found 257"},
       {no_link(), "package header, link: expected a number above 0, found 0"},
       {with(6, 2), "package header, payload bytes: expected 0 with kind 2, found 8589934592"},
       {with(6, 3), "package header, payload bytes: expected 0 with kind 3, found 8589934592"},

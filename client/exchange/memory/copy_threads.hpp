@@ -14,7 +14,7 @@
 namespace tremula::client {
 
 /// Shares the copying of large packages among threads, where a rank has more cores than one
-/// (`copy_threads`). Thread-safe: who finds it at work copies alone.
+/// (`copy_threads`). Thread-safe: a call that finds it at work copies alone.
 class CopyThreads {
 public:
   /// @param count        threads that copy, the caller's included; with 1 there are no others

@@ -288,6 +288,7 @@ typedef struct tremula_peer_statistics {
   uint64_t copied_bytes;
   double copy_seconds;
   double wire_seconds;
+  char path[16]; /* in which data came across last: inlined, lent, rma, shared, staged, ring, "on demand" */
 } tremula_peer_statistics;
 /* Fills at most `room` entries of `peers`; count: how many there are. Only links that are open. */
 TREMULA_API tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,
