@@ -55,8 +55,8 @@ private:
   std::set<std::string> names_;
   std::vector<proto::Field> fields_;
   proto::WireFields encoded_;    // parallel to fields_
-  std::vector<Data> data_;       // || fields_
-  std::vector<Target> targets_;  // || fields_
+  std::vector<Data> data_;       // parallel to fields_
+  std::vector<Target> targets_;  // parallel to fields_
 };
 
 }  // namespace tremula::client

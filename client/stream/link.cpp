@@ -49,7 +49,7 @@ Link open_link(Session& session, const wire::Matched& matched,
   link.offer = matched.offer();
   link.transport = link.offer.substr(0, link.offer.find('@'));
   link.queue_depth = matched.queue_depth();
-  std::vector<Target> taken;  // || link.mine
+  std::vector<Target> taken;  // parallel to link.mine
   session.run_collectively([&] {
     link.endpoint = session.open_endpoint(link.offer, side);
     link.theirs = proto::decode(matched.fields());

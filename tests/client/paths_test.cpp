@@ -124,7 +124,7 @@ void bring_steps(int queue_depth, const IsNear& is_near, bool is_async, bool is_
     }
     for (std::size_t r = 0; r < k.ins.size(); ++r) {
       soon(k, [&] { return k.ins[r]->is_complete(); });
-      for (const std::size_t f : {1, 0}) {  // in another order than they were put
+      for (const std::size_t f : {std::size_t{1}, std::size_t{0}}) {  // in another order than they were put
         const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(f));
         std::vector<std::int64_t> got(want.size(), -1);
         k.ins[r]->begin_again(f);

@@ -189,7 +189,7 @@ TEST(Convert, NamesThePartOfWhatRanksTellOfTheirLinks) {
       {"request: 1 link_addresses { link: 1 }",
        "LinkAddresses.addresses, count: expected 1 to 10000000, found 0"},
       {"request: 1 link_addresses { link: 1 addresses: '" + std::string(4097, 'a') + "' }",
-       "LinkAddresses.addresses: expected at most 4096 bytes, found 65537"},
+       "LinkAddresses.addresses: expected at most 4096 bytes, found 4097"},
       {"request: 1 share {}", "Share.round: expected 1 to 18446744073709551615, found 0"},
       {"request: 1 close_link {}", "CloseLink.link: expected 1 to 18446744073709551615, found 0"},
       {"request: 1 close_link { link: 1 why: '" + std::string(16385, 'w') + "' }",
