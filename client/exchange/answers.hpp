@@ -4,6 +4,7 @@
 //
 //   source -> sink   step: the paths of its parts, with what is inlined; or the end of the stream
 //   sink -> source   answers: credit, wish for a part, leaving
+#include <algorithm>
 #include <array>
 
 #include "client/exchange/path/paths.hpp"
@@ -22,12 +23,16 @@ inline constexpr transport::Tag step = 1;    ///< source to sink
 inline constexpr transport::Tag answer = 2;  ///< sink to source
 }  // namespace tags
 
-/// Room for what is told of a step: header, a place for each part at most, inlined bytes.
+/// Where the bytes of an inlined message begin in what is told of a step, counted as in the plan: its
+/// header stands elsewhere, and one place is before the rest.
+inline constexpr std::size_t inlined_at = proto::part_place_bytes;
+
+/// Room for what is told of a step: header, a place for each part at most, or one and inlined bytes.
 inline std::size_t told_bytes_at_most(const ExchangePlan& plan, const Message& message) {
-  const bool is_short = message.payload_bytes() <= plan.inlined_bytes;
-  const std::size_t places = message.parts.empty() ? 0 : is_short ? 1 : message.parts.size();
-  return proto::package_header_bytes + places * proto::part_place_bytes +
-         (is_short ? message.payload_bytes() : 0);
+  const std::size_t places =
+      proto::package_header_bytes + message.parts.size() * proto::part_place_bytes;
+  const bool is_short = !message.parts.empty() && message.payload_bytes() <= plan.inlined_bytes;
+  return is_short ? std::max(places, inlined_at + message.bytes) : places;
 }
 
 /// @throws core::Error protocol if the bytes are no header of this link

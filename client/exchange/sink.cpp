@@ -63,6 +63,7 @@ Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
       Incoming& in = slots_[slot][m];
       in.told = room.first(told_bytes_at_most(plan_, message));
       room = room.subspan(line_aligned(in.told.size()));
+      in.told_of.resize(message.parts.size());
       in.path_of.resize(message.parts.size());
       in.states.resize(message.parts.size());
       receive(slot, m);
@@ -111,8 +112,7 @@ bool Sink::take_header(std::size_t message, core::BytesView bytes) {
     ++ended_;
   } else if (header.kind != PackageKind::step) {
     throw protocol_error(
-        peer,
-        fmt::format("kind {} or the end of the stream", static_cast<int>(PackageKind::step)),
+        peer, fmt::format("kind {} or the end of the stream", static_cast<int>(PackageKind::step)),
         fmt::format("kind {}", static_cast<int>(header.kind)));
   } else if (header.payload_bytes != bytes.size() - proto::package_header_bytes) {
     throw protocol_error(peer, fmt::format("{} bytes of payload", header.payload_bytes),
@@ -143,9 +143,14 @@ void Sink::take_places(std::size_t message, core::BytesView bytes) {
     const PartPlace place = proto::decode_part_place(bytes.subspan(std::min(at, bytes.size())));
     at += size;
     const Path& path = find_path(paths_, place.kind);
-    if (place.part != p || place.count < 1 || place.count > in.states.size() - p)
+    const std::size_t most = path.has_places() ? 1 : in.states.size() - p;
+    const std::size_t least = path.is_inlined() ? in.states.size() : 1;
+    if (place.part != p || place.count < least || place.count > most)
       throw protocol_error(m.peer, fmt::format("the place of part {}", p),
                            fmt::format("that of {} parts from {} on", place.count, place.part));
+    if (path.is_near_only() && !peer.way->is_near)
+      throw protocol_error(m.peer, "a path between hosts",
+                           fmt::format("'{}', which ends at one host", path.name()));
     const std::size_t number = position(path);
     // Part::offset counts from the begin of the message, whose header stands elsewhere.
     const auto inlined =
@@ -153,7 +158,7 @@ void Sink::take_places(std::size_t message, core::BytesView bytes) {
     end(peer, number).announce(slot(), place, inlined);
     in.used |= 1u << number;
     for (std::uint64_t i = 0; i < place.count; ++i, ++p) {
-      in.path_of[p] = static_cast<std::uint8_t>(number);
+      in.told_of[p] = static_cast<std::uint8_t>(number);
       in.states[p] = PartState::offered;
     }
   }
@@ -208,7 +213,7 @@ bool Sink::fetch_some(std::size_t field, MemoryView array) {
 
 std::size_t Sink::chosen(std::size_t message, std::size_t part) {
   Peer& peer = peers_[message];
-  const std::size_t told = incoming()[message].path_of[part];
+  const std::size_t told = incoming()[message].told_of[part];
   const auto& f = plan_.fields[plan_.messages[message].parts[part].field];
   const auto local = arrays_.bytes[plan_.messages[message].parts[part].field];
   PartFacts facts{.is_source = false,
@@ -228,7 +233,8 @@ bool Sink::fetch(std::size_t message, std::size_t part) {
     // One part of a message at a time: a wish and its answer belong together.
     for (const auto& other : peer.ends)
       if (other != nullptr && !other->is_done()) return false;
-    if (paths_[in.path_of[part]]->is_asked())
+    in.path_of[part] = in.told_of[part];
+    if (paths_[in.told_of[part]]->is_asked())
       in.path_of[part] = static_cast<std::uint8_t>(chosen(message, part));
     peer.last = in.path_of[part];
     end(peer, peer.last).want(slot(), {part, 1});

@@ -77,7 +77,8 @@ private:
     transport::Request request;
     bool is_told = false, has_arrived = false;
     std::uint32_t used = 0;             // paths, a bit for each
-    std::vector<std::uint8_t> path_of;  // shape: [part]; a position in paths_
+    std::vector<std::uint8_t> told_of;  // shape: [part]; of paths_: as the source has told
+    std::vector<std::uint8_t> path_of;  // shape: [part]; of paths_: that it takes
     std::vector<PartState> states;      // shape: [part]
     HeaderBytes credit;
     transport::Request credit_request;

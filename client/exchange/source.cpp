@@ -61,7 +61,7 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
       told.path_of.resize(message.parts.size());
       room = room.subspan(line_aligned(told.bytes.size()));
       if (message.payload_bytes() <= plan_.inlined_bytes && !message.parts.empty())
-        peers_[m].way->inlined.push_back(told.bytes.last(message.bytes));
+        peers_[m].way->inlined.push_back(told.bytes.subspan(inlined_at, message.bytes));
     }
   }
 }
@@ -147,6 +147,11 @@ void Source::serve(std::size_t message, const proto::PackageHeader& header, core
                          fmt::format("a credit, or the wish for a part of step {}", peer.credited),
                          fmt::format("the wish for part {} of step {}", wish.part, header.step));
   const Path& path = find_path(paths_, wish.kind);
+  const bool is_told = &path == paths_[told.path_of[wish.part]];
+  const bool may_be = !path.is_near_only() || peer.way->is_near;
+  if (!may_be || !(is_told || path.takes_wishes()))
+    throw protocol_error(plan_.messages[message].peer, "a wish for a path that is possible here",
+                         fmt::format("one for '{}'", path.name()));
   const auto position = static_cast<std::size_t>(std::ranges::find(paths_, &path) - paths_.begin());
   end(peer, position).want(slot, {wish.part, 1}, wish);
 }
@@ -165,7 +170,11 @@ Traffic Source::traffic() const noexcept {
 bool Source::is_free(std::size_t slot) {
   bool is_all = true;
   for (std::size_t m = 0; m < peers_.size(); ++m) {
-    is_all = slots_[slot].told[m].request.test() && is_all;
+    Told& told = slots_[slot].told[m];
+    const bool is_sent = told.request.test();
+    is_all = is_sent && is_all;
+    if (is_sent && told.sent_at)
+      peers_[m].traffic.wire_seconds += seconds_since(*std::exchange(told.sent_at, std::nullopt));
     for (const auto& end : peers_[m].ends)
       if (end != nullptr) is_all = end->is_done(slot) && is_all;
   }
@@ -250,7 +259,7 @@ std::size_t Source::tell_places(std::size_t slot, std::size_t message) {
     bytes += size;
   }
   const Message& m = plan_.messages[message];
-  return !m.parts.empty() && paths_[told.path_of[0]]->is_inlined() ? told.bytes.size() : bytes;
+  return !m.parts.empty() && paths_[told.path_of[0]]->is_inlined() ? inlined_at + m.bytes : bytes;
 }
 
 void Source::send(std::uint64_t step) {
@@ -271,6 +280,7 @@ void Source::send(std::uint64_t step) {
                    .payload_bytes = bytes - proto::package_header_bytes,
                    .fingerprint = plan_.fingerprint},
                   told.bytes.first<proto::package_header_bytes>());
+    told.sent_at = core::Deadline::Clock::now();
     told.request = endpoint_.send(message.peer, tags::step, told.bytes.first(bytes));
     for (std::size_t path = 0; path < paths_.size(); ++path)
       if (told.used & (1u << path)) end(peer, path).flush(slot);

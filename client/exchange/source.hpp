@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "client/exchange/answers.hpp"
@@ -62,6 +63,7 @@ public:
   /// The path that a part of a message took last; before the first one, that of arrays that are not
   /// lent.
   std::string_view path(std::size_t message) const { return paths_[peers_[message].last]->name(); }
+
 private:
   /// What is told of one step to one peer.
   struct Told {
@@ -70,6 +72,7 @@ private:
     std::uint32_t used = 0;             // paths, a bit for each
     std::size_t parts_put = 0;
     transport::Request request;
+    std::optional<core::Deadline::Clock::time_point> sent_at;  // until it is known to be sent
   };
   struct Slot {
     std::uint64_t step = ~std::uint64_t{0};  // in it

@@ -333,6 +333,7 @@ Redistribution::~Redistribution() = default;
 void Redistribution::abandon(NearRings& rings, ChunkPool& chunks) noexcept {
   has_failed_ = true;
   rings.close();
+  if (ends_ == nullptr) return;
   auto heads = std::move(ends_->heads_);
   ends_.reset();  // gives up all requests, and their chunks back
   chunks.keep_for_ever();
@@ -347,9 +348,9 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
   core::expects(!has_failed_,
                 "redistribution: expected one that has not failed, found that an earlier run of it "
                 "has: make a new one, over another communicator");
-  if (ends_ == nullptr || !ends_->is_for(endpoint, rings, chunks))
-    ends_ = std::make_unique<Run>(plan_, me_, endpoint, rings, chunks);
   try {
+    if (ends_ == nullptr || !ends_->is_for(endpoint, rings, chunks))
+      ends_ = std::make_unique<Run>(plan_, me_, endpoint, rings, chunks);
     ends_->begin(from, to);
     const auto [seconds, is_done] =
         wait_for([&] { return ends_->poll(); }, deadline, [&] { ends_->check_peers(); },

@@ -61,7 +61,7 @@ core::Bytes decode_outcome(core::BytesView bytes) {
 }  // namespace
 
 core::Bytes run_on_root(transport::Group& group, const std::function<core::Bytes()>& work,
-                      core::Deadline deadline) {
+                        core::Deadline deadline) {
   core::Bytes bytes, outcome;
   if (group.rank() == 0) {
     const auto error = error_of([&] { bytes = work(); });
@@ -74,8 +74,8 @@ core::Bytes run_on_root(transport::Group& group, const std::function<core::Bytes
   return decode_outcome(group.broadcast(std::move(outcome), patient(deadline)));
 }
 
-void run_collectively(transport::Group& group, const std::string& name, const std::function<void()>& work,
-              core::Deadline deadline) {
+void run_collectively(transport::Group& group, const std::string& name,
+                      const std::function<void()>& work, core::Deadline deadline) {
   auto error = error_of(work);
   if (error && group.size() > 1)
     error = Error(error->code(),

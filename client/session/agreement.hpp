@@ -13,12 +13,12 @@ namespace tremula::client {
 /// throws that error.
 /// @param deadline  of work; the other ranks wait a little longer for its outcome
 core::Bytes run_on_root(transport::Group& group, const std::function<core::Bytes()>& work,
-                      core::Deadline deadline);
+                        core::Deadline deadline);
 
 /// Collective. Runs `work` on every rank; where any rank throws, every rank throws the error of the
 /// lowest such rank, which is named.
 /// @param name  of the group
-void run_collectively(transport::Group& group, const std::string& name, const std::function<void()>& work,
-              core::Deadline deadline);
+void run_collectively(transport::Group& group, const std::string& name,
+                      const std::function<void()>& work, core::Deadline deadline);
 
 }  // namespace tremula::client

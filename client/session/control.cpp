@@ -211,6 +211,7 @@ void Control::forget(const std::string& stream, std::uint64_t link) {
 void Control::forget_link(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
   links_.erase(link);
+  if (std::ranges::find(forgotten_, link) != forgotten_.end()) return;
   forgotten_.push_back(link);
   if (forgotten_.size() > most_forgotten) forgotten_.pop_front();
 }

@@ -226,7 +226,8 @@ std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& o
               fmt::format("server: expected one of this group's own offers; found '{}'", offer));
 }
 
-core::Bytes Session::run_on_root(const std::function<core::Bytes()>& work, core::Deadline deadline) {
+core::Bytes Session::run_on_root(const std::function<core::Bytes()>& work,
+                                 core::Deadline deadline) {
   return client::run_on_root(*group_, work, deadline);
 }
 

@@ -103,21 +103,23 @@ void InStream::subscribe() {
         open_link(session_, matched, fields_.all(), transport::Side::consumer, fields_.targets());
     statistics_.plan_seconds = link_.plan.seconds;
     statistics_.transport = link_.transport;
+    std::unique_ptr<Sink> sink;
     session_.run_collectively([&] {  // staging may not fit into memory
-      exchange_ = std::make_unique<Sink>(std::move(link_.plan), *link_.endpoint, link_.number,
-                                         link_.queue_depth, session_.copy_threads());
+      sink = std::make_unique<Sink>(std::move(link_.plan), *link_.endpoint, link_.number,
+                                    link_.queue_depth, session_.copy_threads());
     });
+    needs_calls_ = std::ranges::any_of(sink->plan().messages, [&](const Message& m) {
+      return link_.endpoint->needs_calls(m.peer);
+    });
+    if (needs_calls_) session_.progress().start_thread();
+    const auto hold = session_.progress().hold();
+    exchange_ = std::move(sink);
+    state_ = State::between_steps;
   } catch (const Error& e) {
-    exchange_.reset();
     link_.number = matched.link();
     if (session_.rank() == 0) close_link(Farewell::of_all, e.what());
     throw;
   }
-  state_ = State::between_steps;
-  needs_calls_ = std::ranges::any_of(exchange_->plan().messages, [&](const Message& m) {
-    return link_.endpoint->needs_calls(m.peer);
-  });
-  if (needs_calls_) session_.progress().start_thread();
 }
 
 void InStream::throw_lost(const std::string& why) {
@@ -189,6 +191,7 @@ bool InStream::begin_step() {
   if (state_ == State::ended) return false;
   if (state_ == State::lost) throw_lost("the producer was lost before");
   if (state_ == State::declaring) subscribe();
+  const auto hold = session_.progress().hold();
   auto known = Sink::State::nothing;
   wait_for_producer(
       [&] {  // all of the step, so that all its fields are here or none
@@ -303,6 +306,7 @@ void InStream::tell_server(Farewell farewell, const std::string& what) noexcept 
 void InStream::close() {
   expects(state_ != State::in_step,
           [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
+  const auto hold = session_.progress().hold();
   if (state_ == State::between_steps && !has_left_ && session_.control().link_end(link_.number))
     state_ = State::lost;
   // Each rank for itself: one that has lost the stream would not come to an agreement.
@@ -322,11 +326,8 @@ void InStream::close() {
     else
       tell_server(Farewell::finished, "closed the stream");
   }
-  {
-    const auto hold = session_.progress().hold();
-    exchange_.reset();
-    link_.endpoint.reset();
-  }
+  exchange_.reset();
+  link_.endpoint.reset();
   forget_link();
   session_.plans().forget_idle();
   state_ = State::closed;

@@ -132,6 +132,7 @@ bool OutStream::join(const wire::Matched& matched) {
     lost_ =
         fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), e.what());
     session_.log().warn("client", lost_);
+    session_.control().forget_link(matched.link());
     if (session_.rank() != 0) return false;
     try {
       close_link(matched.link(), lost_);

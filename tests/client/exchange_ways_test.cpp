@@ -489,5 +489,24 @@ TEST(ExchangeLending, ABufferThatWasGivenUpIsNotWrittenTo) {
   EXPECT_TRUE(std::ranges::all_of(got.values(), [](auto v) { return v == 0; }));
 }
 
+TEST(Exchange, AFieldThatIsGotTwiceIntoArraysOfTwoKindsComesTwice) {
+  Network network;
+  const auto both = field("shape=30x10 grid=1x1");
+  Coupling k(network, both, both, /*queue_depth=*/0, all);
+  const auto want = part_of(both[0].layout, 0, [](Index g) { return 3 * g; });
+  k.outs[0]->put(0, 0, std::as_bytes(std::span(want)), false);
+  k.outs[0]->send(0);
+  soon(k, [&] { return k.ins[0]->is_complete(); });
+  for (const Memory memory : {shared, ordinary, shared, ordinary}) {
+    Array got(want.size(), memory);
+    k.ins[0]->begin_again(0);
+    soon(k, [&] { return k.ins[0]->fetch_some(0, got.bytes()); });
+    EXPECT_TRUE(std::ranges::equal(got.values(), want));
+  }
+  soon(k, [&] { return k.ins[0]->can_finish_step(); });
+  k.ins[0]->finish_step();
+  soon(k, [&] { return k.outs[0]->is_credited(1); });
+}
+
 }  // namespace
 }  // namespace tremula::client

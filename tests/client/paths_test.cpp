@@ -124,7 +124,8 @@ void bring_steps(int queue_depth, const IsNear& is_near, bool is_async, bool is_
     }
     for (std::size_t r = 0; r < k.ins.size(); ++r) {
       soon(k, [&] { return k.ins[r]->is_complete(); });
-      for (const std::size_t f : {std::size_t{1}, std::size_t{0}}) {  // in another order than they were put
+      for (const std::size_t f :
+           {std::size_t{1}, std::size_t{0}}) {  // in another order than they were put
         const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(f));
         std::vector<std::int64_t> got(want.size(), -1);
         k.ins[r]->begin_again(f);
@@ -169,6 +170,34 @@ TEST(Paths, EachCanBeTakenAway) {
     }
     Coupling::inlined_bytes = 0;
   }
+}
+
+TEST(Paths, ManyShortFieldsHaveRoomWithoutTheInlinedPath) {
+  std::vector<const Path*> paths(all_paths().begin(), all_paths().end());
+  std::erase_if(paths, [](const Path* path) { return path->is_inlined(); });
+  const WithPaths with(paths);
+  Coupling::inlined_bytes = 2048;
+  std::vector<proto::Field> fields;
+  for (int f = 0; f < 10; ++f) {
+    fields.push_back(field("shape=1 grid=1")[0]);
+    fields.back().name = fmt::format("f{}", f);
+  }
+  Network network;
+  Coupling k(network, fields, fields, /*queue_depth=*/0, [](Rank, Rank) { return true; });
+  Coupling::inlined_bytes = 0;
+  auto* const memory = reinterpret_cast<std::int64_t*>(transport::local::allocate(10 * 8));
+  for (std::size_t f = 0; f < 10; ++f) {
+    memory[f] = static_cast<std::int64_t>(100 + f);
+    k.outs[0]->put(0, f, std::as_bytes(std::span(memory + f, 1)), false);  // lent: a place for each
+  }
+  k.outs[0]->send(0);
+  soon(k, [&] { return k.ins[0]->is_complete(); });
+  for (std::size_t f = 0; f < 10; ++f) {
+    std::int64_t got = 0;
+    soon(k, [&] { return k.ins[0]->fetch_some(f, std::as_writable_bytes(std::span(&got, 1))); });
+    EXPECT_EQ(got, static_cast<std::int64_t>(100 + f));
+  }
+  transport::local::deallocate(reinterpret_cast<std::byte*>(memory));
 }
 
 TEST(Paths, WithoutAnyThereIsAnErrorThatSaysSo) {

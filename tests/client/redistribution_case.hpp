@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "client/stream/field_update.hpp"
 #include "client/exchange/plan/update.hpp"
+#include "client/stream/field_update.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 

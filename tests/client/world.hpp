@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "client/session/session.hpp"
 #include "client/stream/in_stream.hpp"
 #include "client/stream/out_stream.hpp"
-#include "client/session/session.hpp"
 #include "server/listener.hpp"
 #include "tests/client/thread_group.hpp"
 #include "transport/local/local.hpp"

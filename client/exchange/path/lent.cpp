@@ -8,6 +8,7 @@
 
 #include <bit>
 #include <limits>
+#include <list>
 
 #include "client/exchange/path/path.hpp"
 
@@ -77,11 +78,16 @@ public:
                                some, way_.from[slot].bytes[part.field], theirs.bytes);
     });
     way_.traffic.copied_bytes += part.bytes;
-    delivered_ = part.offset;
-    delivery_ =
-        way_.endpoint.send(way_.message.peer, tag_, std::as_bytes(std::span(&delivered_, 1)));
+    is_done(slot);  // the sink may have seen a delivery before this side knows that it was sent
+    auto& delivery = deliveries_.emplace_back();
+    delivery.offset = part.offset;
+    delivery.request =
+        way_.endpoint.send(way_.message.peer, tag_, std::as_bytes(std::span(&delivery.offset, 1)));
   }
-  bool is_done(std::size_t) override { return delivery_.test(); }
+  bool is_done(std::size_t) override {
+    std::erase_if(deliveries_, [](Delivery& delivery) { return delivery.request.test(); });
+    return deliveries_.empty();
+  }
   void take_back(std::size_t slot) noexcept override {
     if (slot >= lent_.size() || lent_[slot].step != way_.from[slot].step) return;
     for (const std::size_t field : lent_[slot].fields) try {
@@ -97,9 +103,12 @@ private:
   };
   Way& way_;
   transport::Tag tag_;
-  std::vector<Lent> lent_;       // shape: [slot]
-  std::uint64_t delivered_ = 0;  // Part::offset
-  transport::Request delivery_;
+  struct Delivery {
+    std::uint64_t offset = 0;  // Part::offset
+    transport::Request request;
+  };
+  std::vector<Lent> lent_;          // shape: [slot]
+  std::list<Delivery> deliveries_;  // on their way
 };
 
 class Sink final : public SinkEnd {
@@ -120,6 +129,7 @@ public:
     const auto* const told = place_of_source(slot, parts.first);
     if (told == nullptr) {
       loan_ = transport::local::lend(way_.to->bytes[part.field]);
+      core::expects(loan_.has_value(), "lent: expected an array that the source can map");
       wish_ = place_of(parts.first, loan_->place, way_.plan.fields[part.field].part);
       is_told_ = false;
       delivery_ = way_.endpoint.receive(way_.message.peer, tag_,
@@ -192,6 +202,8 @@ public:
     return can_be ? Fit::good : Fit::no;
   }
   bool has_places() const noexcept override { return true; }
+  bool is_near_only() const noexcept override { return true; }
+  bool takes_wishes() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
     return std::make_unique<Source>(way, tag());
   }

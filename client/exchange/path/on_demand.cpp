@@ -65,6 +65,8 @@ public:
     return {.kind = PartPlace::Kind::on_demand};
   }
   void want(std::size_t slot, PartRange parts, const PartPlace&) override {
+    if (!chunks_.is_at_end())
+      throw protocol_error(way_.message.peer, "one wish at a time", "another one");
     slot_ = slot;
     chunks_ = Chunks(way_.message, parts, way_.plan.far_chunk_bytes);
     since_ = core::Deadline::Clock::now();
@@ -197,6 +199,7 @@ public:
     return facts.told_suits ? Fit::possible : Fit::good;
   }
   bool is_asked() const noexcept override { return true; }
+  bool takes_wishes() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
     return std::make_unique<Source>(way, tag());
   }

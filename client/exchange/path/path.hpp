@@ -169,6 +169,10 @@ public:
   virtual bool is_asked() const noexcept { return false; }
   /// The bytes of the message stand behind the place of its parts, which is one for all of them.
   virtual bool is_inlined() const noexcept { return false; }
+  /// A sink may wish for it where the source has told another path that is asked.
+  virtual bool takes_wishes() const noexcept { return false; }
+  /// It goes through memory that both processes map.
+  virtual bool is_near_only() const noexcept { return false; }
   /// Each part has a place of its own.
   virtual bool has_places() const noexcept { return false; }
   virtual std::unique_ptr<SourceEnd> make_source(Way& way) const = 0;

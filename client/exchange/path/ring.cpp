@@ -36,6 +36,8 @@ public:
             .allocated = static_cast<Index>(ring_->slot_bytes())};
   }
   void want(std::size_t slot, PartRange parts, const PartPlace&) override {
+    if (!chunks_.is_at_end())
+      throw protocol_error(way_.message.peer, "one wish at a time", "another one");
     slot_ = slot;
     chunks_ = Chunks(way_.message, parts, way_.message.near_chunk_bytes);
   }
@@ -48,6 +50,7 @@ public:
       const ChunkHead head{
           .step = way_.from[slot_].step, .plan = way_.plan.fingerprint, .bytes = chunk.bytes()};
       std::memcpy(room.data(), &head, sizeof head);
+      const Stopwatch watch(way_.traffic.copy_seconds);
       pack_chunk(way_, slot_, chunk, room.subspan(chunk_head_bytes, chunk.bytes()));
       ring_->push();
       way_.moved += chunk.bytes();
@@ -104,6 +107,7 @@ public:
       ChunkHead found;
       std::memcpy(&found, slot.data(), sizeof found);
       expect(found, chunk.bytes());
+      const Stopwatch watch(way_.traffic.copy_seconds);
       unpack_chunk(way_, chunk, slot.subspan(chunk_head_bytes, chunk.bytes()));
       ring_->pop();
       way_.moved += chunk.bytes();
@@ -160,6 +164,7 @@ public:
     return facts.is_source || facts.told == this ? Fit::good : Fit::no;
   }
   bool is_asked() const noexcept override { return true; }
+  bool is_near_only() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
     return std::make_unique<Source>(way);
   }

@@ -64,6 +64,7 @@ public:
     if (!facts.is_source || !facts.is_near) return Fit::no;
     return facts.is_queued ? Fit::good : Fit::possible;
   }
+  bool is_near_only() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
     return std::make_unique<Source>(way);
   }

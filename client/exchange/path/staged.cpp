@@ -149,6 +149,10 @@ public:
       step.requests[i] = way_.endpoint.receive(way_.message.peer, tag_,
                                                room.subspan(i * cut_.each, cut_.bytes(i)));
   }
+  void announce(std::size_t slot, const PartPlace&, core::BytesView) override {
+    if (slot < steps_.size()) return;
+    throw protocol_error(way_.message.peer, "a path that this side expects", "'staged'");
+  }
   bool is_here(std::size_t slot) override {
     Step& step = steps_[slot];
     for (; step.here < step.requests.size(); ++step.here) {

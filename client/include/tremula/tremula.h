@@ -264,7 +264,7 @@ typedef struct tremula_statistics {
                           * and added up over both sides: how often each byte is copied. */
   double plan_seconds;
   double wait_seconds; /* blocked on the other side */
-  double copy_seconds; /* packing, unpacking, copying */
+  double copy_seconds; /* packing, unpacking, copying; parts of a few short runs are not timed */
   double wire_seconds; /* producer: from the end of a step to the last of its messages sent */
   char transport[64];  /* of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
 } tremula_statistics;
