@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "client/session/wait.hpp"
 
@@ -68,7 +69,7 @@ void ProgressEngine::wake() {
   if (!thread_.joinable()) return;
   {
     const std::scoped_lock lock(mutex_);
-    is_awake_ = true;
+    is_awake_ = is_new_ = true;
   }
   changed_.notify_one();
 }
@@ -79,9 +80,9 @@ void ProgressEngine::run() {
   while (!is_over_) {
     if (!is_awake_) {
       changed_.wait(lock, [this] { return is_awake_ || is_over_; });
-      nap = shortest_nap;
       continue;
     }
+    if (std::exchange(is_new_, false)) nap = shortest_nap;
     is_awake_ = advance();
     changed_.wait_for(lock, nap, [this] { return is_over_; });
     nap = std::min(nap + nap / 8, longest_nap);

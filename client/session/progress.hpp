@@ -70,7 +70,8 @@ private:
   std::vector<Moving*> all_;
   std::vector<transport::local::WaitWord> words_;
   bool is_advancing_ = false, is_awake_ = false, is_over_ = false;
-  std::thread thread_;  // last: it uses the above
+  bool is_new_ = false;  // something was begun since the last turn
+  std::thread thread_;   // last: it uses the above
 };
 
 }  // namespace tremula::client

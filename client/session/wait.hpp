@@ -16,11 +16,11 @@ enum class Polled {
   moved,  ///< not there yet, but on its way: no time to sleep
   done,
 };
-/// What is not in shared memory is looked at so often.
-inline constexpr std::chrono::microseconds longest_sleep{200};
-
 constexpr Polled polled(bool is_done) { return is_done ? Polled::done : Polled::nothing; }
 constexpr Polled polled(Polled p) { return p; }
+
+/// What is not in shared memory is looked at so often.
+inline constexpr std::chrono::microseconds longest_sleep{200};
 
 /// Repeats `poll` until it says true (or `done`) or the deadline has passed. Spins a moment, then
 /// lets others run, then sleeps up to 0.1 ms at a time, so that waiting ranks do not take the cores
