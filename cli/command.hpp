@@ -3,6 +3,7 @@
 // The commands of `tremula`. Each lives in a file of its name, adds itself to the command line, and
 // runs when it was chosen; it fails by throwing core::Error.
 #include <CLI/App.hpp>
+#include <string>
 
 namespace tremula::cli {
 
@@ -11,5 +12,7 @@ void add_plan(CLI::App& app);
 void add_serve(CLI::App& app);
 void add_status(CLI::App& app);
 void add_version(CLI::App& app);
+/// "tremula 0.1.0 (protocol 1)"
+std::string version_text();
 
 }  // namespace tremula::cli

@@ -31,7 +31,8 @@ void add_serve(CLI::App& app) {
   add("--port-file", "port_file", "Write host:port into this file while the server listens");
   add("--log", "log", "off, error, warn, info or debug, on standard error (default info)");
   add("--heartbeat", "heartbeat",
-      "Seconds between two signs of life of a rank, lost after 4 silent ones (default 1)");
+      "Seconds between two signs of life of a rank, lost after 4 silent ones unless the key "
+      "'silence' of its session says otherwise (default 1)");
   command.add_option("--config", options->config_file,
                      "YAML file with the same keys: bind, port, port_file, log, heartbeat");
   command.footer(

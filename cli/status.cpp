@@ -1,40 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "cli/command.hpp"
 #include "cli/find_server.hpp"
 #include "cli/status_client.hpp"
+#include "cli/status_json.hpp"
 #include "cli/status_text.hpp"
 #include "cli/watch.hpp"
-#include "proto/convert.hpp"
+#include "core/error.hpp"
 
 namespace tremula::cli {
 
 namespace {
 
 struct Options {
-  std::optional<std::string> server, port_file;
+  std::optional<std::string> server, port_file, timeout;
+  std::string stream;  ///< empty: all
   bool json = false, ranks = false;
-  double timeout_seconds = 5;
   double watch_seconds = 0;  ///< 0: not given
 };
 
+constexpr double usual_seconds = 5;  // for an answer
+
+double timeout_of(const Options& options) {
+  if (options.timeout == "none") return std::numeric_limits<double>::infinity();
+  return options.timeout ? std::stod(*options.timeout) : usual_seconds;
+}
+
+std::string timeout_complaint(const std::string& text) {
+  static const CLI::Range seconds(0.001, 1e8);
+  return text == "none" || seconds(text).empty()
+             ? ""
+             : fmt::format("expected seconds from 0.001 to 1e8, or none; found {}", text);
+}
+
+/// Leaves that stream, and the groups that have to do with it.
+wire::Status only(const wire::Status& status, const std::string& name) {
+  wire::Status out = status;
+  out.clear_streams();
+  out.clear_groups();
+  std::set<std::string> others, groups;
+  for (const wire::StreamStatus& stream : status.streams()) {
+    if (stream.name() != name) {
+      others.insert(stream.name());
+      continue;
+    }
+    *out.add_streams() = stream;
+    groups.insert(stream.producer());
+    for (const wire::LinkStatus& link : stream.consumers()) groups.insert(link.consumer());
+    groups.insert(stream.waiting_consumers().begin(), stream.waiting_consumers().end());
+  }
+  for (const wire::GroupStatus& group : status.groups())
+    if (groups.contains(group.name())) *out.add_groups() = group;
+  if (!out.streams().empty()) return out;
+  throw core::Error(core::Errc::mismatch,
+                    fmt::format("stream '{}': expected one that this server knows, found {}; check "
+                                "the name, or start its producer",
+                                name,
+                                others.empty() ? "no stream at all"
+                                               : fmt::format("'{}'", fmt::join(others, "', '"))));
+}
+
 void show_status(const Options& options, bool is_watching) {
   if (is_watching) block_watch_signals();
+  const double seconds = timeout_of(options);
   StatusClient client(find_server(options.server, options.port_file, std::getenv("TREMULA_SERVER")),
-                      core::Deadline::after(options.timeout_seconds));
+                      core::Deadline::after(seconds), options.timeout.has_value());
   if (is_watching)
-    return watch(client, options.watch_seconds > 0 ? options.watch_seconds : 1,
-                 options.timeout_seconds);
-  const wire::Status status =
-      client.ask(core::Deadline::after(options.timeout_seconds), options.json || options.ranks);
-  fmt::print("{}", options.json ? proto::to_json(status) : status_text(status));
+    return watch(client, options.watch_seconds > 0 ? options.watch_seconds : 1, seconds);
+  wire::Status status = client.ask(core::Deadline::after(seconds), options.json || options.ranks);
+  if (!options.stream.empty()) status = only(status, options.stream);
+  fmt::print("{}", options.json ? status_json(status) : status_text(status));
 }
 
 }  // namespace
@@ -43,14 +88,16 @@ void add_status(CLI::App& app) {
   CLI::App& command = *app.add_subcommand(
       "status", "Show groups, streams, layouts, counters and which group waits for which");
   const auto options = std::make_shared<Options>();  // CLI11 copies the callback that uses it
+  CLI::Option* stream = command.add_option(
+      "stream", options->stream, "Show this stream alone: its fields, types, shapes and layouts");
+  stream->type_name("STREAM");
   CLI::Option* server =
       command.add_option("--server", options->server, "host:port, or file:PATH of a port file");
   command
       .add_option("--port-file", options->port_file, "File that the server wrote its address into")
       ->excludes(server);
-  CLI::Option* json = command.add_flag("--json", options->json,
-                                       "Print JSON, with the counters of every rank; the fields "
-                                       "are those of Status in proto/control.proto");
+  CLI::Option* json =
+      command.add_flag("--json", options->json, "Print JSON, with the counters of every rank");
   CLI::Option* ranks =
       command.add_flag("--ranks", options->ranks, "Show the counters of every rank");
   CLI::Option* watch =
@@ -60,12 +107,15 @@ void add_status(CLI::App& app) {
           ->expected(0, 1)
           ->check(CLI::Range(0.05, 3600.0))
           ->type_name("[SECONDS=1]")
+          ->excludes(stream)
           ->excludes(json)
           ->excludes(ranks);
   command
-      .add_option("--timeout", options->timeout_seconds,
-                  "Seconds to wait for the server (default 5)")
-      ->check(CLI::Range(0.001, 86400.0));
+      .add_option("--timeout", options->timeout,
+                  "Seconds to wait for a server that is not there yet and for its answer, or none "
+                  "(default: 5 for the answer; a server that is not there is an error at once)")
+      ->check(timeout_complaint)
+      ->type_name("SECONDS|none");
   command.footer(
       "Without --server and --port-file the server is that of TREMULA_SERVER, else "
       "localhost:7423.");

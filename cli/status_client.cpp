@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <utility>
 
 #include "core/error.hpp"
@@ -12,11 +13,12 @@ namespace tremula::cli {
 
 using core::Errc, core::Error;
 
-StatusClient::StatusClient(const ServerChoice& server, core::Deadline deadline)
-    : name_(transport::to_string(server.address)) {
-  try {
+StatusClient::StatusClient(const transport::ServerName& server, core::Deadline deadline,
+                           bool waits) {
+  const auto connect = [this](const transport::HostPort& address, core::Deadline until) {
+    name_ = transport::to_string(address);
     connection_ = std::make_unique<transport::ControlConnection>(
-        server.address,
+        address,
         transport::ControlConnection::Handlers{
             .on_frame = [this](core::Bytes payload) { on_frame(payload); },
             .on_closed =
@@ -26,18 +28,15 @@ StatusClient::StatusClient(const ServerChoice& server, core::Deadline deadline)
                   changed_.notify_all();
                 },
             .on_timer = {}},
-        deadline);
-  } catch (const Error& error) {
-    if (server.port_file)
-      throw Error(
-          error.code(),
-          fmt::format(
-              "port file '{0}' is stale: {1} (address from {2}); a server that was killed leaves "
-              "its "
-              "file behind: remove it, or start a server with 'tremula serve --port-file {0}'",
-              *server.port_file, error.what(), server.from));
-    throw Error(error.code(), fmt::format("{} (address from {})", error.what(), server.from));
-  }
+        until);
+  };
+  const auto tell = [](const std::string& found) {
+    fmt::print(stderr, "tremula: waits for a server: {}\n", found);
+  };
+  if (waits)
+    transport::wait_for_server(server, connect, deadline, tell);
+  else
+    transport::try_server(server, connect, deadline);
 }
 
 void StatusClient::on_frame(core::BytesView payload) {

@@ -6,19 +6,20 @@
 #include <optional>
 #include <string>
 
-#include "cli/find_server.hpp"
 #include "core/deadline.hpp"
 #include "proto/control.pb.h"
 #include "transport/control/control_connection.hpp"
+#include "transport/control/reach_server.hpp"
 
 namespace tremula::cli {
 
 /// Asks one server for its status, any number of times.
 class StatusClient {
 public:
+  /// @param waits  for a server that is not there yet, and says so on standard error
   /// @throws core::Error no_server naming the address, where it was given and, for a port file,
   /// that it is stale
-  StatusClient(const ServerChoice& server, core::Deadline deadline);
+  StatusClient(const transport::ServerName& server, core::Deadline deadline, bool waits);
   /// Blocks.
   /// @param with_ranks  also the counters of every rank
   /// @throws core::Error no_server if the server goes away, timed_out, protocol

@@ -46,12 +46,14 @@ void append_waits(std::string& out, const std::string& group, const wire::StepSt
     out += fmt::format("  {} more ranks of {} are not shown\n", of.ranks_left_out(), group);
 }
 
-void append_fields(std::string& out, const google::protobuf::RepeatedPtrField<wire::Field>& fields,
+void append_fields(std::vector<Row>& rows,
+                   const google::protobuf::RepeatedPtrField<wire::Field>& fields,
                    const std::string& group) {
   for (const wire::Field& field : fields)
-    fmt::format_to(std::back_inserter(out), "  field {} in {}: {} {}\n", field.name(), group,
-                   core::to_string(static_cast<core::ElementType>(field.element_type())),
-                   field.layout());
+    rows.push_back(
+        {field.name(), group,
+         std::string(core::to_string(static_cast<core::ElementType>(field.element_type()))),
+         field.layout()});
 }
 
 void append_stream(std::string& out, const wire::StreamStatus& stream) {
@@ -71,12 +73,14 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
                 link.consumed());
   append_table(out, rows);
   line(fmt::format("queue depth {}", stream.queue_depth()));
-  append_fields(out, stream.fields(), stream.producer());
+  std::vector<Row> fields{{"field", "in", "type", "layout"}};
+  append_fields(fields, stream.fields(), stream.producer());
   for (const wire::LinkStatus& link : stream.consumers())
-    append_fields(out, link.fields(), link.consumer());
+    append_fields(fields, link.fields(), link.consumer());
+  if (fields.size() > 1) append_table(out, fields);
   for (const wire::LinkStatus& link : stream.consumers())
-    line(fmt::format("link {} to {} by {}: {}", link.link(), link.consumer(), link.offer(),
-                     link.why()));
+    line(fmt::format("link {} to {} by {}: {}", link.link() & 0xffffffff, link.consumer(),
+                     link.offer(), link.why()));  // without the server's number
   append_waits(out, stream.producer(), stream.produced());
   for (const wire::LinkStatus& link : stream.consumers())
     append_waits(out, link.consumer(), link.consumed());

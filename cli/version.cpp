@@ -9,6 +9,10 @@
 
 namespace tremula::cli {
 
+std::string version_text() {
+  return fmt::format("tremula {} (protocol {})", TREMULA_VERSION, proto::protocol_version);
+}
+
 void add_version(CLI::App& app) {
   CLI::App& command =
       *app.add_subcommand("version", "Print the version of Tremula and of its protocol");
@@ -19,7 +23,7 @@ void add_version(CLI::App& app) {
       fmt::print("{{\"version\": \"{}\", \"protocol\": {}}}\n", TREMULA_VERSION,
                  proto::protocol_version);
     else
-      fmt::print("tremula {} (protocol {})\n", TREMULA_VERSION, proto::protocol_version);
+      fmt::print("{}\n", version_text());
   });
 }
 

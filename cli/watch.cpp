@@ -29,19 +29,6 @@ std::vector<std::string> waits(const wire::StreamStatus& stream) {
   return out;
 }
 
-std::string rate(const std::optional<wire::Status>& before, const wire::Status& now,
-                 const wire::StreamStatus& stream) {
-  if (!before) return "";
-  const double seconds = now.uptime_seconds() - before->uptime_seconds();
-  const auto earlier = std::ranges::find_if(before->streams(), [&](const wire::StreamStatus& s) {
-    return s.name() == stream.name() && s.producer() == stream.producer() &&
-           s.produced().bytes() <= stream.produced().bytes();
-  });
-  if (seconds <= 0 || earlier == before->streams().end()) return "";
-  const auto moved = static_cast<double>(stream.produced().bytes() - earlier->produced().bytes());
-  return fmt::format("  {}/s", bytes_text(moved / seconds));
-}
-
 sigset_t watch_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -85,16 +72,31 @@ private:
 
 }  // namespace
 
-std::vector<std::string> watch_lines(const std::optional<wire::Status>& before,
-                                     const wire::Status& now) {
+std::string Rates::text(const wire::StreamStatus& stream) {
+  const wire::StepStatus& now = stream.produced();
+  Told& told = told_
+                   .try_emplace({stream.name(), stream.producer()},
+                                Told{now.bytes(), now.reported_seconds()})
+                   .first->second;
+  if (now.bytes() < told.bytes) {  // another stream of that name
+    told = {now.bytes(), now.reported_seconds()};
+  } else if (const double seconds = now.reported_seconds() - told.seconds; seconds > 0) {
+    const auto moved = static_cast<double>(now.bytes() - told.bytes);
+    told = {now.bytes(), now.reported_seconds(),
+            fmt::format("  {}/s", bytes_text(moved / seconds))};
+  }
+  return told.rate;
+}
+
+std::vector<std::string> watch_lines(Rates& rates, const wire::Status& now) {
   std::vector<std::string> out;
   for (const wire::StreamStatus& stream : now.streams()) {
     std::vector<std::string> consumers;
     for (const wire::LinkStatus& link : stream.consumers())
       consumers.push_back(fmt::format("{} at {}", link.consumer(), link.consumed().steps()));
-    std::string line = fmt::format("{}  step {}  {}{}", stream.name(), stream.produced().steps(),
-                                   bytes_text(static_cast<double>(stream.produced().bytes())),
-                                   rate(before, now, stream));
+    std::string line =
+        fmt::format("{}  step {}  {}{}", stream.name(), stream.produced().steps(),
+                    bytes_text(static_cast<double>(stream.produced().bytes())), rates.text(stream));
     if (!stream.producer().empty())
       line +=
           fmt::format("  {} -> {}", stream.producer(),
@@ -113,14 +115,13 @@ void block_watch_signals() {
 
 void watch(StatusClient& client, double interval, double answer_seconds) {
   Screen screen;
-  std::optional<wire::Status> before;
+  Rates rates;
   bool has_seen_streams = false;
   do {
-    wire::Status now = client.ask(core::Deadline::after(answer_seconds));
+    const wire::Status now = client.ask(core::Deadline::after(answer_seconds));
     if (now.streams().empty() && has_seen_streams) return;
     has_seen_streams = has_seen_streams || !now.streams().empty();
-    screen.show(watch_lines(before, now));
-    before = std::move(now);
+    screen.show(watch_lines(rates, now));
   } while (!sleep_until_signal(interval));
 }
 

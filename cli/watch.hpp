@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <optional>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/status_client.hpp"
@@ -9,11 +11,24 @@
 
 namespace tremula::cli {
 
-/// One line for each stream: step, bytes moved, bytes per second since `before`, which group waits
-/// for which.
-/// @param before  an earlier status of the same server; empty = the rate is not known yet
-std::vector<std::string> watch_lines(const std::optional<wire::Status>& before,
-                                     const wire::Status& now);
+/// How fast the streams of one server move.
+class Rates {
+public:
+  /// "  1.50 GB/s", between the last two moments at which the ranks have told what they have moved:
+  /// they do so about once a second, whenever one looks. Empty until there were two.
+  std::string text(const wire::StreamStatus& stream);
+
+private:
+  struct Told {
+    std::uint64_t bytes = 0;
+    double seconds = 0;
+    std::string rate{};
+  };
+  std::map<std::pair<std::string, std::string>, Told> told_;  // by stream and producer
+};
+
+/// One line for each stream: step, bytes moved, bytes per second, which group waits for which.
+std::vector<std::string> watch_lines(Rates& rates, const wire::Status& now);
 
 /// Shows watch_lines every `interval` seconds until streams were seen and none is left, or SIGINT
 /// or SIGTERM comes. On a terminal the lines are redrawn in place, elsewhere they follow each

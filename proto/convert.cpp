@@ -2,7 +2,6 @@
 #include "proto/convert.hpp"
 
 #include <google/protobuf/stubs/logging.h>
-#include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <cmath>
@@ -55,6 +54,8 @@ void check(const wire::Hello& m) {
   check_name("Hello.job", m.job());
   check_name("Hello.host", m.host());
   check_name("Hello.version", m.version());
+  if (!(m.silence_seconds() == 0 || m.silence_seconds() >= 0.01))
+    reject("Hello.silence_seconds", "0, or 0.01 or more", fmt::format("{}", m.silence_seconds()));
 }
 
 void check(const wire::Announce& m) {
@@ -99,6 +100,11 @@ void check(const wire::Matched& m) {
   check_name("Matched.offer", m.offer());
   check_text("Matched.why", m.why());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
+}
+
+void check(const wire::Resume& m) {
+  for (const wire::Announce& stream : m.streams()) check(stream);
+  for (const wire::Matched& link : m.links()) check(link);
 }
 
 void check(const wire::Described& m) {
@@ -205,6 +211,9 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
     case wire::ToServer::kDescribe:
       check_name("Describe.stream", message.describe().stream());
       break;
+    case wire::ToServer::kResume:
+      check(message.resume());
+      break;
     case wire::ToServer::kLinkAddresses:
       check(message.link_addresses());
       break;
@@ -293,17 +302,6 @@ wire::Refused encode(const core::Error& error) {
 core::Error decode(const wire::Refused& refused) {
   const auto code = static_cast<core::Errc>(refused.code());
   return {core::to_string(code) == "unknown" ? core::Errc::refused : code, refused.text()};
-}
-
-std::string to_json(const wire::Status& status) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string out;
-  const auto result = google::protobuf::util::MessageToJsonString(status, &out, options);
-  if (!result.ok()) throw core::Error(core::Errc::internal, "status as JSON: " + result.ToString());
-  return out;
 }
 
 }  // namespace tremula::proto

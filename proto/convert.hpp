@@ -85,8 +85,4 @@ wire::Refused encode(const core::Error& error);
 /// Errc::refused.
 core::Error decode(const wire::Refused& refused);
 
-/// The facts of `tremula status --json`: protobuf's JSON, names as in control.proto, defaults
-/// written out.
-std::string to_json(const wire::Status& status);
-
 }  // namespace tremula::proto

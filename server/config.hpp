@@ -19,7 +19,8 @@ struct Config {
       port_file;  ///< gets the line "host:port" while the server listens
   core::LogLevel log = core::LogLevel::info;
   double heartbeat_seconds =
-      1;  ///< how often every rank says that it lives; lost after 4 silent ones
+      1;                     ///< how often every rank says that it lives; lost after 4 silent ones
+  std::uint32_t number = 0;  ///< of this server (no key: serve() draws it); see Rendezvous
 };
 
 /// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, log, heartbeat.

@@ -46,8 +46,10 @@ Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now) {
     group.host = hello.host();
     group.pid = hello.pid();
     group.since = now;
+    group.is_back = hello.left_server() != 0;
   }
-  group.members[hello.rank()] = {from, hello.host(), hello.pid(), now, now};
+  group.members[hello.rank()] = {from, hello.host(), hello.pid(),
+                                 now,  now,          hello.silence_seconds()};
   memberships_[from] = {hello.group(), hello.rank()};
   return {&group, hello.rank()};
 }
@@ -88,11 +90,11 @@ void Groups::record_heard(ConnectionId from, double now) {
   if (const auto place = seat(from)) place->group->members.at(place->rank).last_heard = now;
 }
 
-std::vector<Seat> Groups::find_silent_since(double then) {
+std::vector<Seat> Groups::find_silent(double now, double usual) {
   std::vector<Seat> out;
   for (auto& [name, group] : groups_)
     for (const auto& [rank, member] : group.members)
-      if (member.last_heard < then) {
+      if (now - member.last_heard > (member.silence > 0 ? member.silence : usual)) {
         out.push_back({&group, rank});
         break;
       }

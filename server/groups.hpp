@@ -24,6 +24,7 @@ struct Member {
   std::int64_t pid = 0;
   double since = 0;
   double last_heard = 0;
+  double silence = 0;  ///< seconds that it may be silent; 0: as the server says
 };
 
 /// The bytes that one rank has passed to a collective call which others have not reached yet.
@@ -39,6 +40,7 @@ struct Group {
   std::string host;  ///< of the rank seen first, as are pid and since
   std::int64_t pid = 0;
   double since = 0;
+  bool is_back = false;  ///< it was joined to an earlier server: all its ranks must come back
   std::map<core::Rank, Member> members;
   std::set<core::Rank> left;  ///< ranks that have said goodbye
   std::uint64_t rounds = 0;   ///< Share rounds that are complete
@@ -74,8 +76,9 @@ public:
 
   /// Records that bytes have come from the connection.
   void record_heard(ConnectionId from, double now);
-  /// One rank that has been silent since `then`, of each group that has one.
-  std::vector<Seat> find_silent_since(double then);
+  /// One rank that has been silent for longer than it may, of each group that has one.
+  /// @param usual  seconds, for ranks that have not said how long they may be silent
+  std::vector<Seat> find_silent(double now, double usual);
 
 private:
   std::map<std::string, Group> groups_;

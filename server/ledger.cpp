@@ -6,16 +6,19 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace tremula::server {
 
-Account::Account(core::Rank ranks) : entries_(static_cast<std::size_t>(ranks)) {
+Account::Account(core::Rank ranks, double now)
+    : entries_(static_cast<std::size_t>(ranks)), reported_(entries_.size(), now) {
   for (core::Rank rank = 0; rank < ranks; ++rank)
     entries_[static_cast<std::size_t>(rank)].set_rank(rank);
 }
 
-void Account::record(core::Rank rank, const wire::Counters& counters) {
+void Account::record(core::Rank rank, const wire::Counters& counters, double now) {
+  reported_[static_cast<std::size_t>(rank)] = now;
   wire::RankStatus& entry = entries_[static_cast<std::size_t>(rank)];
   entry.set_steps(counters.steps());
   entry.set_packages(counters.packages());
@@ -66,6 +69,8 @@ wire::StepStatus Account::total() const {
   out.set_copied_bytes(copied_bytes);
   out.set_copy_seconds(copy_seconds);
   out.set_wire_seconds(wire_seconds);
+  out.set_reported_seconds(std::reduce(reported_.begin(), reported_.end()) /
+                           static_cast<double>(reported_.size()));
   for (const auto& [group, ranks] : most_first)
     out.add_waits_for(fmt::format("{} of {} {} for {}", ranks, entries_.size(),
                                   entries_.size() == 1 ? "rank waits" : "ranks wait", group));

@@ -15,15 +15,18 @@ namespace tremula::server {
 /// What one group has done in one stream: as producer, or as consumer over one link.
 class Account {
 public:
-  explicit Account(core::Rank ranks);
+  /// @param now  as of record()
+  explicit Account(core::Rank ranks, double now = 0);
 
   /// Replaces the earlier report of the rank: counters are sums since the stream was opened.
+  /// @param now  seconds since the server started
   /// @pre 0 <= rank < ranks
-  void record(core::Rank rank, const wire::Counters& counters);
+  void record(core::Rank rank, const wire::Counters& counters, double now = 0);
 
   /// steps: the least of all ranks, i.e. complete on every rank; packages, bytes, copied_bytes: sum
   /// over ranks; seconds: the longest of all ranks; waits_for: one text for each group that ranks
-  /// wait for, most ranks first.
+  /// wait for, most ranks first; reported_seconds: the mean of all ranks, so that what all of
+  /// them have moved between two such moments can be divided by the time between.
   wire::StepStatus total() const;
 
   /// Adds the report of every rank; the last ones, for which `room` is too small, are counted.
@@ -32,6 +35,7 @@ public:
 
 private:
   std::vector<wire::RankStatus> entries_;  // [rank]
+  std::vector<double> reported_;           // [rank]
 };
 
 /// Steps that a producer may have sent over a link: at most `queue_depth` more than the slowest

@@ -94,7 +94,8 @@ struct Listener::Impl {
         address(reachable_address(acceptor)),
         rendezvous({.version = std::move(version),
                     .listens_on = transport::to_string(address),
-                    .heartbeat_seconds = config.heartbeat_seconds}),
+                    .heartbeat_seconds = config.heartbeat_seconds,
+                    .number = config.number}),
         tick_period(std::chrono::duration_cast<Clock::duration>(
             std::chrono::duration<double>(config.heartbeat_seconds / 4))) {
     if (!acceptor.local_endpoint().address().is_loopback())

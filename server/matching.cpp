@@ -39,8 +39,8 @@ proto::WireFields in_order_of(const proto::WireFields& wanted, const proto::Wire
 
 }  // namespace
 
-void Rendezvous::announce(const Call& call, const wire::Announce& message) {
-  const Group& group = whole_group_of(call, "Announce");
+Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Announce& message,
+                                           double now) {
   if (const Stream* taken = open_stream(message.stream()))
     throw Error(
         Errc::refused,
@@ -59,13 +59,22 @@ void Rendezvous::announce(const Call& call, const wire::Announce& message) {
                                            .announced = message.fields(),
                                            .offers = texts(message.offers()),
                                            .queue_depth = message.queue_depth(),
-                                           .produced = Account(group.size),
+                                           .produced = Account(group.size, now),
                                            .links = {}})
                        .first->second;
-  reply(call).mutable_done();
   log(fmt::format("stream_announced stream={} producer={} fields={}", stream.name, group.name,
                   stream.fields.size()));
+  return stream;
+}
 
+void Rendezvous::announce(const Call& call, const wire::Announce& message) {
+  const Group& group = whole_group_of(call, "Announce");
+  Stream& stream = add_stream(group, message, call.now);
+  reply(call).mutable_done();
+  match_waiting(stream);
+}
+
+void Rendezvous::match_waiting(Stream& stream) {
   std::vector<Subscription> waiting;
   std::erase_if(subscriptions_, [&](Subscription& s) {
     if (s.stream != stream.name) return false;
@@ -163,7 +172,8 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream) {
                                 "the producer's first of {} that the consumer has too (it has {})",
                                 shown(stream.offers), shown(subscription.offers)),
                             .fields = subscription.wanted,
-                            .consumed = Account(consumer.size)})
+                            .consumed = Account(consumer.size, subscription.call.now),
+                            .since = subscription.call.now})
           .first->second;
   stream.links.insert(id);
   log(fmt::format("matched link={} stream={} producer={} consumer={} transport={} why={}", id,
@@ -218,6 +228,7 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
                             "one of producer '{}'",
                             link->consumer, group.name));
   reply(call).mutable_done();
+  awaited_.erase(message.link());
   if (link == nullptr) return;
   if (message.of_rank() && !message.gave_up()) {
     link->finished.insert(seat.rank);
@@ -261,10 +272,10 @@ void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
     if (counters.link() == 0) {
       for (auto& [id, stream] : streams_)
         if (stream.name == counters.stream() && stream.is_produced_by(*seat->group))
-          stream.produced.record(seat->rank, counters);
+          stream.produced.record(seat->rank, counters, call.now);
     } else if (const auto link = links_.find(counters.link());
                link != links_.end() && link->second.consumer == seat->group->name) {
-      link->second.consumed.record(seat->rank, counters);
+      link->second.consumed.record(seat->rank, counters, call.now);
     }
   }
 }
@@ -287,7 +298,8 @@ Rendezvous::Stream* Rendezvous::open_stream(const std::string& name) {
 
 Rendezvous::Link* Rendezvous::link_of(const Group& group, LinkId id) {
   const auto it = links_.find(id);
-  const bool was_closed = it == links_.end() && id <= last_link_;
+  const bool is_of_earlier_server = id >> 32 != settings_.number;
+  const bool was_closed = it == links_.end() && (id <= last_link_ || is_of_earlier_server);
   if (was_closed) return nullptr;
   if (it == links_.end() ||
       (it->second.consumer != group.name && !streams_.at(it->second.stream).is_produced_by(group)))

@@ -36,6 +36,8 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
       return unsubscribe(call, message.unsubscribe());
     case wire::ToServer::kDescribe:
       return describe(call, message.describe());
+    case wire::ToServer::kResume:
+      return resume(call, message.resume());
     case wire::ToServer::kLinkAddresses:
       return link_addresses(call, message.link_addresses());
     case wire::ToServer::kShare:
@@ -65,6 +67,11 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
                                            "install the same version on both sides",
                                            hello.group(), hello.rank(), proto::protocol_version,
                                            settings_.version, hello.protocol(), hello.version()));
+  if (hello.left_server() != 0 && hello.left_server() == settings_.number)
+    throw Error(Errc::peer_lost,
+                fmt::format("rank {} of group '{}' was counted as lost when its connection to this "
+                            "server broke; start its job again",
+                            hello.rank(), hello.group()));
   if (groups_.is_leaving(hello.group())) {
     waiting_hellos_.push_back({call, hello});
     return;
@@ -72,7 +79,11 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
   const Seat seat = groups_.join(call.from, hello, call.now);
   wire::Welcome& welcome = *reply(call).mutable_welcome();
   welcome.set_version(settings_.version);
-  welcome.set_heartbeat_seconds(settings_.heartbeat_seconds);
+  welcome.set_server(settings_.number);
+  welcome.set_heartbeat_seconds(
+      hello.silence_seconds() > 0
+          ? std::min(settings_.heartbeat_seconds, hello.silence_seconds() / silent_heartbeats)
+          : settings_.heartbeat_seconds);
   if (static_cast<core::Rank>(seat.group->members.size()) == seat.group->size)
     log(fmt::format("group_complete group={} ranks={} host={} pid={} version={}", hello.group(),
                     hello.size(), seat.group->host, seat.group->pid, hello.version()));
@@ -161,14 +172,18 @@ Output Rendezvous::closed(ConnectionId connection, const std::string& why, doubl
 }
 
 Output Rendezvous::check_silence(double now) {
-  for (const Seat& seat :
-       groups_.find_silent_since(now - silent_heartbeats * settings_.heartbeat_seconds)) {
+  const double usual = silent_heartbeats * settings_.heartbeat_seconds;
+  for (const Seat& seat : groups_.find_silent(now, usual)) {
     const Member silent = seat.group->members.at(seat.rank);
     lose_group(*seat.group, seat.rank,
-               fmt::format("has been silent for {:.1f} s", now - silent.last_heard), now);
+               fmt::format("has been silent for {:.1f} s, and is counted as lost after {:g} s: "
+                           "'silence' among the options of its session sets how long",
+                           now - silent.last_heard, silent.silence > 0 ? silent.silence : usual),
+               now);
     for (Outgoing& out : output_.messages)
       if (out.to == silent.connection) out.is_last = true;
   }
+  check_come_back(now);
   return std::exchange(output_, {});
 }
 
@@ -196,9 +211,12 @@ void Rendezvous::end_group(const Group& group, double now) {
 
 void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::string& why,
                             double now) {
-  const Member& lost = group.members.at(rank);
-  const std::string text = fmt::format("rank {} of group '{}' on host {}, pid {}, {}", rank,
-                                       group.name, lost.host, lost.pid, why);
+  const auto lost = group.members.find(rank);  // not there if it has not come back
+  const std::string place =
+      lost == group.members.end()
+          ? ""
+          : fmt::format(" on host {}, pid {},", lost->second.host, lost->second.pid);
+  const std::string text = fmt::format("rank {} of group '{}'{} {}", rank, group.name, place, why);
   log(fmt::format("group_lost group={} rank={} why={}", group.name, rank, text));
 
   wire::ToClient notice;
@@ -228,6 +246,7 @@ void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::stri
 void Rendezvous::remove_group(std::string name, double now) {
   groups_.remove(name);
   std::erase_if(subscriptions_, [&](const Subscription& s) { return s.consumer == name; });
+  std::erase_if(awaited_, [&](const auto& entry) { return entry.second.consumer == name; });
   for (WaitingHello& waiting : std::exchange(waiting_hellos_, {})) {
     waiting.call.now = now;
     try {

@@ -25,11 +25,16 @@ public:
     std::string version;
     std::string listens_on;  ///< for status
     double heartbeat_seconds = 1;
+    std::uint32_t number = 0;  ///< of this server, another one each time it is started
   };
-  /// A rank that has been silent for so many heartbeats is lost.
+  /// A rank that has been silent for so many heartbeats is lost, unless its Hello says otherwise.
   static constexpr int silent_heartbeats = 4;
+  /// The other ranks of a group that comes back from an earlier server, and the other side of its
+  /// links, are lost unless they come back within so many seconds.
+  static constexpr double come_back_seconds = 30;
 
-  explicit Rendezvous(Settings settings) : settings_(std::move(settings)) {}
+  explicit Rendezvous(Settings settings)
+      : settings_(std::move(settings)), last_link_(LinkId{settings_.number} << 32) {}
 
   /// A message has come. @pre it came out of proto::parse_to_server
   Output receive(ConnectionId from, const wire::ToServer& message, double now);
@@ -65,6 +70,12 @@ private:
     Account consumed;
     bool is_answered = false;         // the producer has sent its addresses
     std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
+    double since = 0;
+  };
+  /// A link of a consumer that came back before its producer.
+  struct AwaitedLink {
+    std::string consumer, producer;
+    double since;
   };
   struct Stream {
     StreamId id;
@@ -102,6 +113,7 @@ private:
   void unsubscribe(const Call& call, const wire::Unsubscribe& message);
   void describe(const Call& call, const wire::Describe& message);
   void link_addresses(const Call& call, const wire::LinkAddresses& message);
+  void resume(const Call& call, const wire::Resume& message);
   void share(const Call& call, const wire::Share& message);
   void close_link(const Call& call, const wire::CloseLink& message);
   void close_stream(const Call& call, const wire::CloseStream& message);
@@ -123,6 +135,15 @@ private:
 
   /// The names of all announced streams.
   wire::Streams open_streams() const;
+  /// @throws core::Error refused if another group has announced a stream of that name
+  Stream& add_stream(const Group& group, const wire::Announce& message, double now);
+  /// Answers the subscriptions that wait for it.
+  void match_waiting(Stream& stream);
+  /// Loses what has not come back in time.
+  void check_come_back(double now);
+  /// One side of a link has not come back.
+  void tell_not_back(const std::string& group, LinkId link, const std::string& other,
+                     const std::string& why);
   /// Answers a subscription: Matched to both sides, or Refused.
   void match(const Subscription& subscription, Stream& stream);
   /// What this rank has not closed yet, as text; empty if it may leave.
@@ -150,12 +171,13 @@ private:
   Groups groups_;
   std::map<StreamId, Stream> streams_;
   std::map<LinkId, Link> links_;
+  std::map<LinkId, AwaitedLink> awaited_;
   std::vector<Subscription> subscriptions_;
   std::vector<WaitingHello> waiting_hellos_;  // for the name of a group that is leaving
   std::unordered_map<ConnectionId, std::string>
       orphans_;  // connections of lost groups, with the reason
   StreamId last_stream_ = 0;
-  LinkId last_link_ = 0;
+  LinkId last_link_;
   Output output_;
 };
 

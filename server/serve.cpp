@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "core/error.hpp"
@@ -47,10 +48,18 @@ void raise_open_file_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, the old limit stays
 }
 
+/// Small enough that a link's number, in whose upper half it stands, is exact as a double.
+std::uint32_t random_number() {
+  std::random_device device;
+  return std::uniform_int_distribution<std::uint32_t>(1, (1u << 20) - 1)(device);
+}
+
 }  // namespace
 
-void serve(const Config& config, const std::string& version, const core::Log& log) {
+void serve(const Config& given, const std::string& version, const core::Log& log) {
   raise_open_file_limit();
+  Config config = given;
+  config.number = random_number();
   Listener listener(config, version, log);
   listener.stop_on_signals();
   std::optional<PortFile> port_file;

@@ -41,6 +41,18 @@ Key number(const std::string& key, Number& out, Number least, Number most) {
   };
 }
 
+/// Seconds, or `none`.
+Key seconds(const std::string& key, double& out, double least) {
+  return [&out, key, least](const std::string& text, const std::string& from) {
+    constexpr double most = 1e8;
+    double value = no_limit;
+    if (text != "none" && (!YAML::convert<double>::decode(YAML::Node(text), value) ||
+                           !(value >= least) || !(value <= most)))
+      bad_value(key, from, fmt::format("seconds from {} to {}, or none", least, most), text);
+    out = value;
+  };
+}
+
 Key flag(const std::string& key, bool& out) {
   return [&out, key](const std::string& text, const std::string& from) {
     if (!YAML::convert<bool>::decode(YAML::Node(text), out))
@@ -132,8 +144,9 @@ SessionConfig load_session_config(const std::string& options) {
            bad_value("transport", from, "one of auto, local, ofi, mpi", text);
          c.transport = text;
        }},
-      {"timeout", number("timeout", c.timeout, 0.001, 1e8)},
-      {"step_timeout", number("step_timeout", c.step_timeout, 0.001, 1e8)},
+      {"timeout", seconds("timeout", c.timeout, 0.001)},
+      {"step_timeout", seconds("step_timeout", c.step_timeout, 0.001)},
+      {"silence", seconds("silence", c.silence, 0.2)},
       {"index_algorithm",
        parsed("index_algorithm", c.index_algorithm,
               [](const std::string& t) { return index_calc::parse_algorithm(t); })},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <limits>
 #include <string>
 
 #include "client/session/progress.hpp"
@@ -9,6 +10,9 @@
 
 namespace tremula::client {
 
+/// `none` for a time limit, in seconds.
+inline constexpr double no_limit = std::numeric_limits<double>::infinity();
+
 /// What a session is told. Every key: argument > TREMULA_<KEY> in the environment > YAML file named
 /// by TREMULA_CONFIG > default. The README's table documents them.
 struct SessionConfig {
@@ -17,6 +21,8 @@ struct SessionConfig {
   std::string transport = "auto";         ///< auto, local, ofi or mpi
   double timeout = 60;         ///< seconds for every set-up wait: server, rendezvous, connections
   double step_timeout = 3600;  ///< seconds for the data of one step
+  double silence = 0;  ///< seconds that this rank may be silent before the server counts it as
+                       ///< lost; 0: four heartbeats of the server
   index_calc::Algorithm index_algorithm = index_calc::Algorithm::aspen;
   bool validate_plans = false;
   int copy_threads = 1;  ///< that copy large packages, the rank's own included

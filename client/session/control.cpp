@@ -7,6 +7,7 @@
 #include <chrono>
 #include <exception>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "core/error.hpp"
@@ -18,75 +19,176 @@ using core::Errc, core::Error;
 
 namespace {
 
-constexpr std::string_view file_prefix = "file:";
+// Of one attempt; the next one may find another server.
+constexpr double connect_seconds = 5, reconnect_seconds = 1, answer_seconds = 30;
+constexpr double first_pause = 0.05, longest_pause = 2;  // between attempts to come back
 
-transport::HostPort resolve(const std::string& address) {
-  if (address.starts_with(file_prefix))
-    return transport::read_port_file(address.substr(file_prefix.size()));
-  return transport::parse_host_port(address);
-}
-
-/// Connects; an error also says where the address came from and, for a port file, that it may be
-/// stale.
-std::unique_ptr<transport::ControlConnection> connect(
-    const std::string& address, const std::string& from,
-    transport::ControlConnection::Handlers handlers, core::Deadline deadline) {
-  try {
-    return std::make_unique<transport::ControlConnection>(resolve(address), std::move(handlers),
-                                                          deadline);
-  } catch (const Error& e) {
-    const char* stale = address.starts_with(file_prefix)
-                            ? "; the port file may be left over from a server that is gone: start "
-                              "`tremula serve` again"
-                            : "";
-    throw Error(e.code(), fmt::format("server {} (from {}): {}{}", address, from, e.what(), stale));
-  }
+bool takes_leave(const wire::ToServer& message) {
+  return message.has_close_link() || message.has_close_stream() || message.has_goodbye();
 }
 
 }  // namespace
 
-Control::Control(const std::string& address, const std::string& from, const wire::Hello& hello,
+Control::Control(const transport::ServerName& server, const wire::Hello& hello,
                  core::Deadline deadline, const core::Log& log)
-    : log_(log), address_(address) {
-  connection_ = connect(address, from,
-                        {.on_frame = [this](core::Bytes frame) { on_frame(frame); },
-                         .on_closed = [this](const std::string& why) { on_closed(why); },
-                         .on_timer = [this] { send_counters(); }},
-                        deadline);
+    : log_(log), server_(server), hello_(hello) {
+  const auto start = core::Deadline::Clock::now();
+  try {
+    transport::wait_for_server(
+        server_,
+        [&](const transport::HostPort& address, core::Deadline until) {
+          join(address, core::Deadline::after(std::min(connect_seconds, until.remaining())), until);
+        },
+        deadline,
+        [&](const std::string& found) {
+          // The ranks of a job all wait for the same server.
+          log_.write(hello.rank() == 0 ? core::LogLevel::warn : core::LogLevel::info, "client",
+                     fmt::format("waits_for_server found=\"{}\"", found));
+        });
+  } catch (const Error& e) {
+    if (e.code() != Errc::no_server) throw;
+    const core::Deadline::Seconds waited = core::Deadline::Clock::now() - start;
+    throw Error(e.code(), fmt::format("{}; waited {:.3g} s for it: 'timeout' sets how long",
+                                      e.what(), waited.count()));
+  }
+}
+
+void Control::join(const transport::HostPort& address, core::Deadline connected,
+                   core::Deadline answered) {
+  if (connection_) connection_->close(core::Deadline::after(1));  // of a server that is gone
+  connection_.reset();
+  {
+    const std::scoped_lock lock(mutex_);
+    is_ = Server::joining;  // before its connection can end
+  }
+  auto connection = std::make_unique<transport::ControlConnection>(
+      address,
+      transport::ControlConnection::Handlers{
+          .on_frame = [this](core::Bytes frame) { on_frame(frame); },
+          .on_closed = [this](const std::string& why) { on_closed(why); },
+          .on_timer = [this] { send_counters(); }},
+      connected);
+  std::unique_lock lock(mutex_);
+  connection_ = std::move(connection);
   wire::ToServer message;
-  *message.mutable_hello() = hello;
-  const auto welcome = call(message, deadline);
+  const auto answer = [&] {
+    const auto reply = ask(lock, message, answered, false);
+    if (!reply)
+      throw Error(Errc::no_server, fmt::format("server {}: the connection was closed ({})",
+                                               transport::to_string(address), away_why_));
+    if (reply->has_refused()) throw proto::decode(reply->refused());
+    return *reply;
+  };
+  *message.mutable_hello() = hello_;
+  const auto welcome = answer();
   if (!welcome.has_welcome())
-    throw Error(Errc::protocol,
-                fmt::format("server {}: expected Welcome as the answer to Hello", address));
+    throw Error(Errc::protocol, fmt::format("server {}: expected Welcome as the answer to Hello",
+                                            transport::to_string(address)));
+  if (hello_.left_server() != 0 && hello_.rank() == 0) {
+    *message.mutable_resume() = resume();
+    answer();
+  }
+  hello_.set_left_server(welcome.welcome().server());
   connection_->repeat_timer(welcome.welcome().heartbeat_seconds());
+  is_ = Server::here;
+  ++joined_;
+  changed_.notify_all();
 }
 
 Control::~Control() {
   move_ = [] { return false; };  // the session ends: no stream is left
+  {
+    const std::scoped_lock lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_all();
+  if (back_.joinable()) back_.join();
+  if (!connection_) return;
   try {
-    bool is_open = false;
+    bool is_here = false;
     {
       const std::scoped_lock lock(mutex_);
-      is_open = !closed_;
+      is_here = is_ == Server::here;
     }
-    if (is_open) {
+    if (is_here) {
       wire::ToServer message;
       message.mutable_goodbye();
       call(message, core::Deadline::after(1));
     }
   } catch (const std::exception& e) {
-    log_.warn("client", fmt::format("goodbye server={} error=\"{}\"", address_, e.what()));
+    log_.warn("client", fmt::format("goodbye server={} error=\"{}\"", server_.text, e.what()));
   }
   connection_->close(core::Deadline::after(1));
 }
 
-void Control::throw_closed() const {
+void Control::come_back() {
+  double pause = first_pause;
+  std::unique_lock lock(mutex_);
+  const auto is_needed = [this] { return has_left() || is_ == Server::away; };
+  for (;;) {
+    changed_.wait(lock, is_needed);
+    if (has_left()) return;
+    lock.unlock();
+    std::optional<std::string> refused;
+    try {
+      transport::try_server(
+          server_,
+          [&](const transport::HostPort& address, core::Deadline until) {
+            join(address, until, core::Deadline::after(answer_seconds));
+          },
+          core::Deadline::after(reconnect_seconds));
+      log_.warn("client", fmt::format("server_back server={}", server_.text));
+      pause = first_pause;
+    } catch (const Error& e) {
+      if (e.code() != Errc::no_server && e.code() != Errc::timed_out) refused = e.what();
+    } catch (const std::exception& e) {
+      refused = e.what();
+    }
+    if (refused && connection_) connection_->close(core::Deadline::after(1));
+    lock.lock();
+    if (refused) {
+      log_.warn("client",
+                fmt::format("server_refuses server={} why=\"{}\"", server_.text, *refused));
+      refused_ = refused;
+      is_ = Server::away;
+      changed_.notify_all();
+      return;
+    }
+    if (is_ == Server::here) continue;
+    is_ = Server::away;
+    changed_.wait_for(lock, core::Deadline::Seconds(pause), [this] { return has_left(); });
+    pause = std::min(2 * pause, longest_pause);
+  }
+}
+
+wire::Resume Control::resume() const {
+  wire::Resume resume;
+  for (const auto& [name, announce] : announced_) *resume.add_streams() = announce;
+  for (const auto& [number, link] : links_)
+    if (link.matched && link.is_told && !link.end) *resume.add_links() = *link.matched;
+  return resume;
+}
+
+void Control::note(const wire::ToServer& message, const wire::ToClient& reply) {
+  if (message.has_announce()) announced_[message.announce().stream()] = message.announce();
+  if (message.has_link_addresses()) {
+    const auto link = links_.find(message.link_addresses().link());
+    if (link != links_.end()) link->second.is_told = true;
+  }
+  if (!reply.has_matched()) return;
+  if (KnownLink* const link = known(reply.matched().link())) link->matched = reply.matched();
+}
+
+void Control::throw_away() const {
+  const core::Deadline::Seconds since = core::Deadline::Clock::now() - away_since_;
   throw Error(
       Errc::no_server,
-      fmt::format("server {}: the connection is closed ({}); streams that are linked go on, "
-                  "anything new needs a server: start `tremula serve` and the jobs again",
-                  address_, closed_why_));
+      fmt::format("server {}: gone for {:.1f} s ({}); {}; streams that are linked go on "
+                  "without it",
+                  server_.text, since.count(), away_why_,
+                  refused_ ? fmt::format("one that is there now refuses this rank: {}", *refused_)
+                           : "start `tremula serve` again where it was, or with the same "
+                             "port file"));
 }
 
 template <class IsReady>
@@ -105,25 +207,45 @@ bool Control::wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline,
   return true;
 }
 
-wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
-  std::unique_lock lock(mutex_);
-  if (closed_) throw_closed();
+std::optional<wire::ToClient> Control::ask(std::unique_lock<std::mutex>& lock,
+                                           wire::ToServer message, core::Deadline deadline,
+                                           bool moves) {
   const std::uint64_t number = ++last_request_;
   message.set_request(number);
   replies_[number];
-  connection_->send(proto::serialise(message));
-  const bool is_answered = wait(
-      lock, deadline, [&] { return closed_ || replies_[number].has_value() || own_group_lost_; });
-  const auto reply = std::exchange(replies_[number], std::nullopt);
+  const Server was = is_;
+  const std::uint64_t joined = joined_;  // by the next look it may have come back
+  if (was != Server::away) connection_->send(proto::serialise(message));
+  const auto is_ended = [&] {
+    return was == Server::away || is_ != was || joined_ != joined || replies_[number] ||
+           own_group_lost_ || (is_over_ && !moves);
+  };
+  const bool is_in_time =
+      moves ? wait(lock, deadline, is_ended) : changed_.wait_until(lock, deadline.at(), is_ended);
+  auto reply = std::exchange(replies_[number], std::nullopt);
   replies_.erase(number);
-  if (reply) {
+  if (reply) return reply;
+  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+  if (is_in_time) return std::nullopt;
+  throw Error(Errc::timed_out,
+              fmt::format("server {}: expected an answer in time; found none", server_.text));
+}
+
+wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  if (message.has_close_stream()) announced_.erase(message.close_stream().stream());
+  for (;;) {
+    const bool is_here =
+        wait(lock, takes_leave(message) ? core::Deadline::after(0) : deadline,
+             [this] { return is_ == Server::here || own_group_lost_ || refused_; });
+    if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+    if (!is_here || refused_) throw_away();
+    const auto reply = ask(lock, message, deadline, true);
+    if (!reply) continue;  // the connection ended: once more, to the next server
     if (reply->has_refused()) throw proto::decode(reply->refused());
+    note(message, *reply);
     return *reply;
   }
-  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-  if (is_answered) throw_closed();
-  throw Error(Errc::timed_out,
-              fmt::format("server {}: expected an answer in time; found none", address_));
 }
 
 int Control::wait_for_matches(const std::string& stream, int least, core::Deadline deadline) {
@@ -132,9 +254,9 @@ int Control::wait_for_matches(const std::string& stream, int least, core::Deadli
     return static_cast<int>(std::count_if(matches_.begin(), matches_.end(),
                                           [&](const auto& m) { return m.stream() == stream; }));
   };
-  wait(lock, deadline, [&] { return count() >= least || closed_ || own_group_lost_; });
+  wait(lock, deadline, [&] { return count() >= least || refused_ || own_group_lost_; });
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-  if (count() < least && closed_) throw_closed();
+  if (count() < least && is_ == Server::away) throw_away();
   return count();
 }
 
@@ -149,15 +271,20 @@ std::vector<wire::Matched> Control::take_matches(const std::string& stream) {
 
 wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const bool is_known = wait(lock, deadline, [&] {
+  const std::uint64_t joined = joined_;
+  wait(lock, deadline, [&] {
     const KnownLink& told = links_[link];
-    return told.addresses || told.end || closed_ || own_group_lost_;
+    return told.addresses || told.end || joined_ != joined || refused_ || own_group_lost_;
   });
   KnownLink& told = links_[link];
   if (told.addresses) return *std::exchange(told.addresses, std::nullopt);
   if (told.end) throw Error(told.end->lost ? Errc::peer_lost : Errc::cancelled, told.end->why);
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-  if (is_known) throw_closed();
+  if (joined_ != joined)
+    throw Error(Errc::peer_lost, fmt::format("link {}: the server was started again while it was "
+                                             "being set up; begin again",
+                                             link));
+  if (is_ == Server::away) throw_away();
   throw Error(
       Errc::timed_out,
       fmt::format("link {}: expected the other side's addresses in time; found none", link));
@@ -200,7 +327,7 @@ void Control::send_counters() {
   const std::scoped_lock lock(mutex_);
   message.set_request(++last_request_);
   for (const auto& [key, counters] : counters_) *heartbeat.add_counters() = counters;
-  if (!closed_) connection_->send(proto::serialise(message));
+  if (is_ == Server::here) connection_->send(proto::serialise(message));
 }
 
 void Control::forget(const std::string& stream, std::uint64_t link) {
@@ -232,7 +359,7 @@ void Control::on_frame(core::BytesView frame) {
     on_notice(message);
   } else if (const auto waiting = replies_.find(message.request()); waiting != replies_.end()) {
     waiting->second = message;
-  } else if (message.has_matched()) {  // too late: the subscription was given up
+  } else if (message.has_matched() && connection_) {  // too late: the subscription was given up
     wire::ToServer answer;
     answer.set_request(++last_request_);
     answer.mutable_close_link()->set_link(message.matched().link());
@@ -245,6 +372,7 @@ void Control::on_frame(core::BytesView frame) {
 void Control::on_notice(const wire::ToClient& message) {
   if (message.has_matched()) {
     matches_.push_back(message.matched());
+    if (KnownLink* const link = known(message.matched().link())) link->matched = message.matched();
   } else if (message.has_link_addresses()) {
     if (KnownLink* const link = known(message.link_addresses().link()))
       link->addresses = message.link_addresses();
@@ -265,12 +393,23 @@ void Control::on_notice(const wire::ToClient& message) {
 
 void Control::on_closed(const std::string& why) {
   const std::scoped_lock lock(mutex_);
-  closed_ = true;
-  closed_why_ = why;
-  log_.warn("client", fmt::format("server_lost server={} why=\"{}\"; linked streams go on, but a "
-                                  "peer that dies is not reported any more",
-                                  address_, why));
+  const bool was_here = std::exchange(is_, Server::away) == Server::here;
+  away_why_ = why;
   changed_.notify_all();
+  if (!was_here) return;  // join() says so
+  away_since_ = core::Deadline::Clock::now();
+  // The next server does not know of those that were not answered.
+  for (const wire::Matched& matched : std::exchange(matches_, {})) links_.erase(matched.link());
+  if (has_left()) return;
+  log_.warn("client", fmt::format("server_lost server={} why=\"{}\"; linked streams go on, but a "
+                                  "peer that dies is not reported until the server is back",
+                                  server_.text, why));
+  if (back_.joinable()) return;
+  try {
+    back_ = std::thread([this] { come_back(); });
+  } catch (const std::system_error& e) {
+    refused_ = fmt::format("no thread that looks for a server can be started: {}", e.what());
+  }
 }
 
 }  // namespace tremula::client

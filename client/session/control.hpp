@@ -11,32 +11,35 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/deadline.hpp"
 #include "core/log.hpp"
 #include "proto/control.pb.h"
 #include "transport/control/control_connection.hpp"
+#include "transport/control/reach_server.hpp"
 
 namespace tremula::client {
 
 /// Thread-safe. A background thread (of the connection) takes in replies and notices and sends
 /// heartbeats; everything here is called from the application's thread. When the server goes away,
-/// calls fail with no_server, but links that exist stay as they are: their data does not pass
-/// through the server.
+/// links that exist stay as they are: their data does not pass through the server. Another thread
+/// then looks for the server until it is there again, and tells it what the group has; calls wait
+/// for that.
 class Control {
 public:
-  /// Connects and says hello.
-  /// @param address  "host:port" or "file:PATH"
-  /// @param from     where the address was configured, for messages
+  /// Connects and says hello. Waits for a server that is not there yet, and says so in the log.
   /// @throws core::Error no_server, refused, timed_out
-  Control(const std::string& address, const std::string& from, const wire::Hello& hello,
-          core::Deadline deadline, const core::Log& log);
+  Control(const transport::ServerName& server, const wire::Hello& hello, core::Deadline deadline,
+          const core::Log& log);
   /// Says goodbye if the server is still there; waits at most a second.
   ~Control();
   Control(const Control&) = delete;
 
-  /// Sends `message` and waits for its reply.
+  /// Sends `message` and waits for its reply; sends it again to a server that was started again.
+  /// Where there is no server, one that takes leave (of a link, a stream, the server) fails at once,
+  /// since the next server is not told of what was left.
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline);
 
@@ -80,6 +83,19 @@ public:
   std::size_t known_links();
 
 private:
+  /// Connects, says hello and, after an earlier server, what the group has.
+  void join(const transport::HostPort& address, core::Deadline connected, core::Deadline answered);
+  /// Sends one message over the present connection. Moves nothing: any thread may wait so.
+  /// @return nothing if the connection ends before the answer comes
+  std::optional<wire::ToClient> ask(std::unique_lock<std::mutex>& lock, wire::ToServer message,
+                                    core::Deadline deadline, bool moves);
+  /// Of its own thread: joins a server again whenever there is none, until the session ends.
+  void come_back();
+  bool has_left() const { return is_over_ || own_group_lost_ || refused_; }
+  /// What the server is to know, as far as it was told before.
+  wire::Resume resume() const;
+  /// What an answer changes of that.
+  void note(const wire::ToServer& message, const wire::ToClient& reply);
   /// Waits until `is_ready`, called with the lock held, says so.
   /// @return false if the deadline has passed before
   template <class IsReady>
@@ -87,20 +103,32 @@ private:
   void on_frame(core::BytesView frame);
   void on_notice(const wire::ToClient& message);
   void on_closed(const std::string& why);
-  [[noreturn]] void throw_closed() const;
+  [[noreturn]] void throw_away() const;
 
   const core::Log& log_;
-  std::string address_;
+  transport::ServerName server_;
+  wire::Hello hello_;
   std::function<bool()> move_ = [] { return false; };
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool closed_ = false;
-  std::string closed_why_;
+  enum class Server {
+    away,     ///< no connection
+    joining,  ///< connected, but it does not know yet what the group has
+    here,
+  };
+  Server is_ = Server::away;
+  std::uint64_t joined_ = 0;  // servers, one after the other
+  std::string away_why_;      // and since:
+  core::Deadline::Clock::time_point away_since_;
+  std::optional<std::string> refused_;  // no server takes this rank in again
+  bool is_over_ = false;                // the session ends
   std::uint64_t last_request_ = 0;
   std::map<std::uint64_t, std::optional<wire::ToClient>> replies_;  // requests somebody waits for
   std::vector<wire::Matched> matches_;
   /// What the server has told of a link that is not forgotten.
   struct KnownLink {
+    std::optional<wire::Matched> matched;  // of rank 0
+    bool is_told = false;                  // its addresses: it is open, or about to be
     std::optional<wire::LinkAddresses> addresses;
     std::optional<LinkEnd> end;
   };
@@ -112,8 +140,10 @@ private:
   std::atomic<bool> any_end_ = false;
   std::optional<std::string> own_group_lost_;
   std::map<std::pair<std::string, std::uint64_t>, wire::Counters> counters_;
+  std::map<std::string, wire::Announce> announced_;  // streams that are not closed; of rank 0
+  std::thread back_;  // runs come_back() once the first server has gone
   std::unique_ptr<transport::ControlConnection>
-      connection_;  // last: its thread calls into the above
+      connection_;  // last: its thread calls into the above; null while there is no server
 };
 
 }  // namespace tremula::client

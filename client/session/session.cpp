@@ -150,8 +150,9 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
   hello.set_host(config_.host);
   hello.set_pid(getpid());
   hello.set_version(version);
-  auto control =
-      std::make_unique<Control>(config_.server, config_.server_from, hello, deadline(), *log_);
+  hello.set_silence_seconds(config_.silence);
+  auto control = std::make_unique<Control>(
+      transport::ServerName{config_.server, config_.server_from}, hello, deadline(), *log_);
   control->while_waiting([this] { return progress_.advance(); });
   return control;
 }
@@ -192,8 +193,8 @@ void Session::agree_on_offers() {
   }
   if (offers_.empty())
     throw Error(Errc::unsupported, fmt::format("group '{}': expected a transport that all its {} "
-                                               "ranks have; found none (transport: {}); see "
-                                               "the README on transports",
+                                               "ranks have; found none (transport: {}); set "
+                                               "'transport' to one that every rank's host has",
                                                name_, size(), config_.transport));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command as a user runs it.
 #include <fmt/format.h>
+#include <google/protobuf/struct.pb.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
@@ -108,16 +109,24 @@ protected:
 };
 
 TEST_F(Tremula, HelpsWithEveryCommand) {
-  for (const Outcome& help :
-       run_all({{"--help"}, {"serve", "--help"}, {"status", "--help"}, {"version", "--help"}})) {
+  for (const Outcome& help : run_all({{"--help"},
+                                      {"bench", "--help"},
+                                      {"plan", "--help"},
+                                      {"serve", "--help"},
+                                      {"status", "--help"},
+                                      {"version", "--help"}})) {
     EXPECT_EQ(help.code, 0) << help.errors;
     EXPECT_NE(help.output.find("Usage: tremula"), std::string::npos) << help.output;
+    for (const char* source : {".md", ".proto", "README"})  // none is installed
+      EXPECT_EQ(help.output.find(source), std::string::npos) << help.output;
   }
 }
 
 TEST_F(Tremula, KnowsItsVersion) {
-  Process text({"version"}), json({"version", "--json"});
+  Process text({"version"}), option({"--version"}), json({"version", "--json"});
   EXPECT_EQ(text.wait(), 0);
+  EXPECT_EQ(option.wait(), 0);
+  EXPECT_EQ(option.output(), text.output());
   EXPECT_EQ(text.output().find("tremula "), 0u);
   EXPECT_EQ(json.wait(), 0);
   EXPECT_NE(json.output().find("\"protocol\": 1"), std::string::npos);
@@ -127,7 +136,9 @@ TEST_F(Tremula, RefusesACommandLineThatItDoesNotUnderstand) {
   for (const Outcome& outcome : run_all({{},
                                          {"wurst"},
                                          {"serve", "--wurst"},
-                                         {"status", "extra"},
+                                         {"status", "s", "extra"},
+                                         {"status", "s", "--watch"},
+                                         {"status", "--timeout", "soon"},
                                          {"status", "--watch", "never"},
                                          {"status", "--watch", "--json"},
                                          {"status", "--watch", "--ranks"},
@@ -151,20 +162,14 @@ TEST_F(Tremula, ServesAndShowsStatusAsJson) {
     asking.emplace_back(arguments, std::vector{variable});
   for (Process& process : asking) {
     ASSERT_EQ(process.wait(), 0) << process.errors();
-    wire::Status status;
+    google::protobuf::Struct status;
     ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(process.output(), &status).ok())
         << process.output();
-    ASSERT_EQ(status.groups_size(), 2);
-    EXPECT_EQ(status.groups(0).name(), "ocean");
-    EXPECT_EQ(status.groups(0).connected(), 1);
-    ASSERT_EQ(status.streams_size(), 1);
-    EXPECT_EQ(status.streams(0).produced().bytes(), 192u);
-    ASSERT_EQ(status.streams(0).produced().ranks_size(), 1);
-    EXPECT_EQ(status.streams(0).produced().ranks(0).copied_bytes(), 64u);
-    EXPECT_EQ(status.streams(0).consumers(0).offer(), "tcp");
-    EXPECT_EQ(status.streams(0).consumers(0).credit(), 2u);
-    EXPECT_NE(process.output().find("\"wait_seconds\": 0"),
-              std::string::npos);  // defaults are written out
+    for (const char* part : {"\"name\": \"ocean\"", "\"connected\": 1,", "\"bytes\": 192,",
+                             "\"copied_bytes\": 64,", "\"offer\": \"tcp\"", "\"credit\": 2\n",
+                             "\"element_type\": \"f64\"", "\"wait_seconds\": 0,"})
+      EXPECT_NE(process.output().find(part), std::string::npos) << part << " in\n"
+                                                                << process.output();
   }
 }
 
@@ -173,9 +178,50 @@ TEST_F(Tremula, ShowsStatusAsText) {
   Process process({"status", "--port-file", port_file});
   EXPECT_EQ(process.wait(), 0) << process.errors();
   for (const char* part : {"ocean   1 of 1  h", "stream s\n",
-                           "field u in viewer: f64 shape=8 grid=1", "link 1 to viewer by tcp: "})
+                           "  u      viewer  f64   shape=8 grid=1\n", "link 1 to viewer by tcp: "})
     EXPECT_NE(process.output().find(part), std::string::npos) << part << " in\n"
                                                               << process.output();
+}
+
+TEST_F(Tremula, ShowsOneStream) {
+  link();
+  Rank other(transport::read_port_file(port_file));
+  other.tell(
+      "request: 1 hello { protocol: 1 group: 'other' size: 1 job: 'j' host: 'h' version: 'v' }");
+  other.tell(
+      "request: 2 announce { stream: 'another' queue_depth: 2 fields { name: 'w' element_type: 9 "
+      "layout: 'shape=3x4 grid=1x1' } offers { transport: 't' offer: 'tcp' } }");
+  const auto outcomes = run_all({{"status", "another", "--port-file", port_file},
+                                 {"status", "another", "--json", "--port-file", port_file},
+                                 {"status", "a third", "--port-file", port_file}});
+  EXPECT_EQ(outcomes[0].code, 0) << outcomes[0].errors;
+  for (const char* part : {"  other  1 of 1  h", "stream another\n",
+                           "  w      other  f32   shape=3x4 grid=1x1\n", "no group consumes it"})
+    EXPECT_NE(outcomes[0].output.find(part), std::string::npos) << part << " in\n"
+                                                                << outcomes[0].output;
+  for (const auto& one : {outcomes[0], outcomes[1]}) {
+    EXPECT_EQ(one.output.find("viewer"), std::string::npos) << one.output;
+    EXPECT_EQ(one.output.find("shape=8"), std::string::npos) << one.output;
+  }
+  EXPECT_EQ(outcomes[1].code, 0) << outcomes[1].errors;
+  EXPECT_NE(outcomes[1].output.find("\"element_type\": \"f32\""), std::string::npos)
+      << outcomes[1].output;
+  EXPECT_EQ(outcomes[2].code, 1);
+  EXPECT_EQ(outcomes[2].errors,
+            "tremula: stream 'a third': expected one that this server knows, found 'another', "
+            "'s'; check the name, or start its producer\n");
+}
+
+TEST_F(Tremula, WaitsForAServerWhenItIsToldTo) {
+  Process patient({"status", "--timeout", "none", "--port-file", port_file});
+  EXPECT_TRUE(soon([&] { return !patient.errors().empty(); }));
+  EXPECT_EQ(patient.errors(), "tremula: waits for a server: port file '" + port_file +
+                                  "': expected the address of a running server, found no readable "
+                                  "file; start one with 'tremula serve --port-file " +
+                                  port_file + "' (address from --port-file)\n");
+  serve();
+  EXPECT_EQ(patient.wait(), 0) << patient.errors();
+  EXPECT_NE(patient.output().find("no groups"), std::string::npos) << patient.output();
 }
 
 TEST_F(Tremula, ShowsTheCountersOfEveryRankWhenItIsAsked) {
@@ -192,6 +238,10 @@ TEST_F(Tremula, ShowsTheCountersOfEveryRankWhenItIsAsked) {
 TEST_F(Tremula, WatchesUntilNoStreamIsLeft) {
   link();
   Process watch({"status", "--watch", "0.05", "--port-file", port_file});
+  EXPECT_TRUE(soon([&] { return watch.output().find("s  step 3  192 B  ocean") == 0; }))
+      << watch.output() << watch.errors();
+  ocean->tell(
+      "heartbeat { counters { stream: 's' steps: 3 packages: 3 bytes: 192 copied_bytes: 64 } }");
   const std::string line = "s  step 3  192 B  0 B/s  ocean -> viewer at 0\n";
   EXPECT_TRUE(soon([&] { return watch.output().find(line) != std::string::npos; }))
       << watch.output() << watch.errors();

@@ -22,42 +22,51 @@ const std::string consumers =
     "} "
     "consumers { consumer: 'ai' consumed { steps: 8 } }";
 
+/// The rate of one stream after each of the statuses.
+Lines rates(const Lines& produced) {
+  Rates rates;
+  Lines found;
+  for (const std::string& p : produced)
+    found.push_back(rates.text(
+        status("streams { name: 's' producer: 'ocean' produced { " + p + " } }").streams(0)));
+  return found;
+}
+
 TEST(WatchLines, ShowStepBytesRateAndWhoWaits) {
-  const auto before = status(
-      "uptime_seconds: 10 streams { name: 's' producer: 'ocean' produced { steps: 5 bytes: "
-      "1000000000 } }");
+  Rates rates;
+  watch_lines(rates, status("streams { name: 's' producer: 'ocean' produced { steps: 5 "
+                            "bytes: 1000000000 reported_seconds: 10 } }"));
   const auto now = status(
-      "uptime_seconds: 12 streams { name: 's' producer: 'ocean' produced { steps: 10 bytes: "
-      "4000000000 "
-      "waits_for: '1 of 4 ranks wait for ai' } " +
+      "streams { name: 's' producer: 'ocean' produced { steps: 10 bytes: 4000000000 "
+      "reported_seconds: 12 waits_for: '1 of 4 ranks wait for ai' } " +
       consumers + " }");
-  EXPECT_EQ(watch_lines(before, now),
+  EXPECT_EQ(watch_lines(rates, now),
             Lines{"s  step 10  4.00 GB  1.50 GB/s  ocean -> viewer at 9, ai at 8  in ocean 1 of 4 "
                   "ranks wait for ai; in viewer 3 of "
                   "3 ranks wait for ocean"});
 }
 
 TEST(WatchLines, ShowNoRateBeforeItIsKnown) {
-  const auto now = status(
-      "uptime_seconds: 12 streams { name: 's' producer: 'ocean' produced { steps: 1 bytes: 5 } }");
-  const Lines without{"s  step 1  5 B  ocean -> nobody"};
-  EXPECT_EQ(watch_lines(std::nullopt, now), without);
-  EXPECT_EQ(watch_lines(status("uptime_seconds: 11"), now), without);  // a new stream
-  EXPECT_EQ(watch_lines(now, now), without);                           // no time has passed
-  EXPECT_EQ(
-      watch_lines(
-          status(
-              "uptime_seconds: 11 streams { name: 's' producer: 'ocean' produced { bytes: 9 } }"),
-          now),
-      without);  // another stream of that name
+  EXPECT_EQ(rates({"bytes: 5 reported_seconds: 12"}), Lines{""});
+  // Another stream of that name.
+  EXPECT_EQ(rates({"bytes: 9 reported_seconds: 11", "bytes: 5 reported_seconds: 12"}),
+            (Lines{"", ""}));
+}
+
+TEST(WatchLines, ShowTheLastRateUntilTheRanksHaveToldMore) {
+  EXPECT_EQ(rates({"bytes: 0 reported_seconds: 1", "bytes: 500 reported_seconds: 2",
+                   "bytes: 500 reported_seconds: 2", "bytes: 1500 reported_seconds: 4",
+                   "bytes: 1500 reported_seconds: 5"}),
+            (Lines{"", "  500 B/s", "  500 B/s", "  500 B/s", "  0 B/s"}));
 }
 
 TEST(WatchLines, HaveOneLineAStream) {
   const auto now = status(
       "streams { name: 's' producer: 'ocean' } streams { name: 't' waiting_consumers: 'viewer' }");
-  EXPECT_EQ(watch_lines(std::nullopt, now), (Lines{"s  step 0  0 B  ocean -> nobody",
-                                                   "t  step 0  0 B  viewer waits for a producer"}));
-  EXPECT_TRUE(watch_lines(std::nullopt, status("uptime_seconds: 1")).empty());
+  Rates rates;
+  EXPECT_EQ(watch_lines(rates, now), (Lines{"s  step 0  0 B  ocean -> nobody",
+                                            "t  step 0  0 B  viewer waits for a producer"}));
+  EXPECT_TRUE(watch_lines(rates, status("uptime_seconds: 1")).empty());
 }
 
 }  // namespace

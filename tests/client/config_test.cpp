@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/deadline.hpp"
 #include "core/error.hpp"
+#include "tremula/tremula.hpp"
 
 namespace tremula::client {
 namespace {
@@ -68,6 +70,21 @@ TEST(Config, ArgumentBeatsEnvironmentBeatsFileBeatsDefault) {
   EXPECT_EQ(config.log, core::LogLevel::debug);
 }
 
+TEST(Config, KnowsTimesWithoutLimit) {
+  EXPECT_EQ(load_session_config("").silence, 0);
+  const Variable timeout("TREMULA_TIMEOUT", "none"), silence("TREMULA_SILENCE", "30");
+  const auto config = load_session_config("{step_timeout: none}");
+  EXPECT_EQ(config.timeout, no_limit);
+  EXPECT_EQ(config.step_timeout, no_limit);
+  EXPECT_EQ(config.silence, 30);
+  EXPECT_FALSE(core::Deadline::after(config.timeout).expired());
+  EXPECT_EQ(load_session_config("{silence: none}").silence, no_limit);
+  tremula::SessionOptions endless;
+  endless.timeout = no_limit;
+  EXPECT_EQ(load_session_config(endless.text()).timeout, no_limit);
+  EXPECT_HAS(error_of([] { load_session_config("{silence: 0}"); }), "or none; found '0'");
+}
+
 TEST(Config, KnowsHowToRelabelAndTheHost) {
   EXPECT_EQ(load_relabel_config("").method, index_calc::Method::exact);
   EXPECT_EQ(load_relabel_config("{cost: hosts, method: greedy}").method,
@@ -91,7 +108,7 @@ TEST(Config, NamesTheUnknownKeyItsPlaceAndTheKnownOnes) {
 
 TEST(Config, NamesExpectedAndFoundOfABadValue) {
   EXPECT_HAS(error_of([] { load_session_config("{timeout: soon}"); }),
-             "from 0.001 to 100000000; found 'soon'");
+             "seconds from 0.001 to 100000000, or none; found 'soon'");
   EXPECT_HAS(error_of([] { load_session_config("{timeout: -1}"); }), "found '-1'");
   EXPECT_HAS(error_of([] { load_session_config("{transport: pigeon}"); }),
              "expected one of auto, local, ofi, mpi; found 'pigeon'");

@@ -198,12 +198,12 @@ Process& Stage::start_service(const std::string& name, const Arguments& command,
   return *service;
 }
 
-Process& Stage::start_server() {
+Process& Stage::start_server(const Arguments& more) {
   const fs::path port_file = directory_ / "server.port";
-  auto& server = start_service("server",
-                               {TREMULA_PROGRAM, "serve", "--bind", "127.0.0.1", "--port", "0",
-                                "--port-file", port_file.string()},
-                               port_file);
+  Arguments command{TREMULA_PROGRAM, "serve", "--bind",      "127.0.0.1",
+                    "--port",        "0",     "--port-file", port_file.string()};
+  command.insert(command.end(), more.begin(), more.end());
+  auto& server = start_service("server", command, port_file);
   std::istringstream(contents(port_file)) >> server_;
   if (server_.find(':') == std::string::npos) server_ = "127.0.0.1:" + server_;
   return server;

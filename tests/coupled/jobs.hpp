@@ -99,7 +99,8 @@ public:
 
   /// `tremula serve` on a free port, which later jobs find in TREMULA_SERVER.
   /// @throws core::Error timed_out with its output if it does not come up
-  Process& start_server();
+  /// @param more  options of `tremula serve`
+  Process& start_server(const Arguments& more = {});
   /// Ends the server with that signal.
   void stop_server(int signal);
   /// Later jobs can open MPI ports.

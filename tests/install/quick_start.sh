@@ -65,33 +65,50 @@ cmake --build "$work/relink/build" || fail "a program that calls ScaLAPACK does 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 timeout 120 "$mpiexec" --oversubscribe --bind-to none -n 4 "$work/relink/build/relink" || fail "relink"
 
-echo "== a server and two jobs"
-"$prefix/bin/tremula" serve --port 0 --port-file "$work/port" >"$work/server.log" 2>&1 &
-server=$!
-for _ in $(seq 100); do
-  [ -s "$work/port" ] && break
-  sleep 0.1
-done
-[ -s "$work/port" ] || { cat "$work/server.log"; fail "no port file after 10 s"; }
-
+echo "== a server and two jobs, in every order"
 export TREMULA_SERVER=file:$work/port TREMULA_TIMEOUT=60
+serve() {
+  "$prefix/bin/tremula" serve --port 0 --port-file "$work/port" >"$work/server.log" 2>&1 &
+  server=$!
+}
 start() {  # start PROGRAM RANKS: a job of its own
   # Two mpirun that start at once in one TMPDIR can both want to make the same folder in it, and one then gives up.
-  mkdir "$work/$1.tmp"
+  mkdir -p "$work/$1.tmp"
   TMPDIR=$work/$1.tmp timeout 120 "$mpiexec" --oversubscribe --bind-to none -n "$2" \
-    "$work/quick_start/build/quick_start_$1" >"$work/$1.log" 2>&1
+    "$work/quick_start/build/quick_start_$1" >"$work/$1.log" 2>"$work/$1.errors" &
 }
-start producer 2 &
-producer=$!
-consumer_status=0 producer_status=0
-start consumer 3 || consumer_status=$?
-wait "$producer" || producer_status=$?
-cat "$work/producer.log" "$work/consumer.log"
-[ "$producer_status" = 0 ] || fail "the producer ended with $producer_status"
-[ "$consumer_status" = 0 ] || fail "the consumer ended with $consumer_status"
-
-# The mean of 0 1 2 ... 799999 is 399999.5; a step adds a million.
-for step in $(seq 0 9); do
-  echo "step $step: mean $((step * 1000000 + 399999)).5"
-done | diff - "$work/consumer.log" || fail "the consumer has other numbers than the producer"
+begun() {  # begun PROGRAM: it has joined a server, or says that it waits for one
+  for _ in $(seq 600); do
+    grep -q waits_for_server "$work/$1.errors" && return
+    grep -q "group=$1 " "$work/server.log" 2>/dev/null && return
+    sleep 0.1
+  done
+  cat "$work/$1.errors"; fail "$1 neither joined nor said that it waits"
+}
+for order in "serve producer consumer" "serve consumer producer" "producer serve consumer" \
+             "consumer serve producer" "producer consumer serve" "consumer producer serve"; do
+  echo "-- $order"
+  rm -f "$work/server.log" "$work/port"
+  for what in $order; do
+    case $what in
+      serve) serve ;;
+      producer) start producer 2; producer=$!; begun producer ;;
+      consumer) start consumer 3; consumer=$!; begun consumer ;;
+    esac
+  done
+  consumer_status=0 producer_status=0
+  wait "$consumer" || consumer_status=$?
+  wait "$producer" || producer_status=$?
+  cat "$work"/{producer,consumer}.{log,errors}
+  [ "$producer_status" = 0 ] || fail "the producer ended with $producer_status"
+  [ "$consumer_status" = 0 ] || fail "the consumer ended with $consumer_status"
+  # The mean of 0 1 2 ... 799999 is 399999.5; a step adds a million.
+  for step in $(seq 0 9); do
+    echo "step $step: mean $((step * 1000000 + 399999)).5"
+  done | diff - "$work/consumer.log" || fail "the consumer has other numbers than the producer"
+  kill "$server"
+  wait "$server" || fail "the server ended with $?"
+  server=
+  [ ! -e "$work/port" ] || fail "the port file is still there"
+done
 echo "== the numbers agree"

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -102,16 +104,34 @@ TEST(Groups, NameOneSilentRankOfEachGroup) {
     groups.join(10 + static_cast<ConnectionId>(rank), hello("g", rank, 3), 1);
     groups.join(20 + static_cast<ConnectionId>(rank), hello("h", rank, 3), 1);
   }
-  EXPECT_TRUE(groups.find_silent_since(1).empty());
+  EXPECT_TRUE(groups.find_silent(5, 4).empty());
   groups.record_heard(10, 5);
   groups.record_heard(20, 5);
   groups.record_heard(21, 5);
   groups.record_heard(22, 5);
   groups.record_heard(99, 5);
-  const auto silent = groups.find_silent_since(4);
+  const auto silent = groups.find_silent(8, 4);
   ASSERT_EQ(silent.size(), 1u);
   EXPECT_EQ(silent[0].group->name, "g");
   EXPECT_EQ(silent[0].rank, 1);
+}
+
+TEST(Groups, LetARankBeSilentForAsLongAsItHasSaid) {
+  Groups groups;
+  const double none = std::numeric_limits<double>::infinity();
+  for (const auto& [rank, seconds] : {std::pair{0, 10.0}, {1, 0.0}, {2, none}}) {
+    wire::Hello message = hello("g" + std::to_string(rank), 0, 1);
+    message.set_silence_seconds(seconds);
+    groups.join(10 + static_cast<ConnectionId>(rank), message, 0);
+  }
+  const auto lost = [&](double now) {
+    std::string names;
+    for (const Seat& seat : groups.find_silent(now, 4)) names += seat.group->name;
+    return names;
+  };
+  EXPECT_EQ(lost(4), "");
+  EXPECT_EQ(lost(9), "g1");
+  EXPECT_EQ(lost(1e9), "g0g1");
 }
 
 }  // namespace

@@ -75,6 +75,14 @@ TEST(Account, ReplacesWhatARankSaidBefore) {
   EXPECT_TRUE(waits(account).empty());
 }
 
+TEST(Account, SaysWhenItWasTold) {
+  Account account(2, 10);
+  EXPECT_EQ(account.total().reported_seconds(), 10);
+  account.record(0, said(1, 1, 100), 11);
+  account.record(1, said(1, 1, 200), 12);
+  EXPECT_EQ(account.total().reported_seconds(), 11.5);
+}
+
 TEST(Account, CountsBeyond32Bits) {
   Account account(2);
   account.record(0, said(1, 1, std::uint64_t{1} << 40));

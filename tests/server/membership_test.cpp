@@ -174,7 +174,8 @@ TEST(Membership, LosesASilentRankAfterFourHeartbeats) {
   play.at(4.1);
   const std::string lost =
       "group_lost { group: 'g' rank: 1 why: \"rank 1 of group 'g' on host node, pid 101, has been "
-      "silent for 4.1 s\" }";
+      "silent for 4.1 s, and is counted as lost after 4 s: 'silence' among the options of its "
+      "session sets how long\" }";
   play.check_silence({"1: " + lost, "2 last: " + lost});
   play.check_silence({});
   play.at(100);
@@ -196,7 +197,34 @@ TEST(Membership, TakesAnyByteForASignOfLife) {
   play.check_silence(
       {"1 last: group_lost { group: 'g' rank: 0 why: \"rank 0 of group 'g' on host node, pid 100, "
        "has been "
-       "silent for 4.5 s\" }"});
+       "silent for 4.5 s, and is counted as lost after 4 s: 'silence' among the options of its "
+       "session sets how long\" }"});
+}
+
+TEST(Membership, LetsASessionSayHowLongARankMayBeSilent) {
+  Play play;
+  const auto hello = [](const std::string& group, const std::string& seconds) {
+    return "request: 1 hello { protocol: 1 group: '" + group +
+           "' size: 1 job: 'j' host: 'node' pid: 100 version: '0.1' silence_seconds: " + seconds +
+           " }";
+  };
+  play.tell(1, hello("patient", "60"), {Play::welcome(1)});
+  play.tell(2, hello("for ever", "inf"), {Play::welcome(2)});
+  // It is to say more often that it lives.
+  play.tell(3, hello("hasty", "2"),
+            {"3: request: 1 welcome { version: '0.1' heartbeat_seconds: 0.5 }"});
+  play.at(2.5);
+  play.check_silence(
+      {"3 last: group_lost { group: 'hasty' rank: 0 why: \"rank 0 of group 'hasty' on host node, "
+       "pid 100, has been silent for 2.5 s, and is counted as lost after 2 s: 'silence' among the "
+       "options of its session sets how long\" }"});
+  play.at(60);
+  play.check_silence({});
+  play.at(1e9);
+  play.check_silence(
+      {"1 last: group_lost { group: 'patient' rank: 0 why: \"rank 0 of group 'patient' on host "
+       "node, pid 100, has been silent for 1000000000.0 s, and is counted as lost after 60 s: "
+       "'silence' among the options of its session sets how long\" }"});
 }
 
 TEST(Membership, LosesAGroupThatLeavesHalf) {

@@ -21,6 +21,11 @@ class Play {
 public:
   using Where = std::source_location;
 
+  /// @param number  of the server
+  explicit Play(std::uint32_t number = 0)
+      : rendezvous_(
+            {.version = "0.1", .listens_on = "here:1", .heartbeat_seconds = 1, .number = number}) {}
+
   void at(double seconds) { now_ = seconds; }
 
   void tell(ConnectionId from, const std::string& message, const Answers& expected,
@@ -105,7 +110,7 @@ private:
                              << ':' << where.line();
   }
 
-  Rendezvous rendezvous_{{.version = "0.1", .listens_on = "here:1", .heartbeat_seconds = 1}};
+  Rendezvous rendezvous_;
   double now_ = 0;
 };
 

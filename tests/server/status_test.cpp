@@ -73,12 +73,13 @@ TEST_F(Status, ShowsGroupsStreamsLayoutsAndCounters) {
           "streams { name: 's' producer: 'ocean' queue_depth: 3 " +
               announced +
               "produced { steps: 6 packages: 13 bytes: 150 wait_seconds: 2 plan_seconds: 0.5 "
-              "waits_for: '1 of 2 ranks "
+              "reported_seconds: 5 waits_for: '1 of 2 ranks "
               "wait for viewer' } "
               "consumers { link: 1 consumer: 'viewer' offer: 'tcp' why: \"" +
               why + "\" " + wanted +
-              "consumed { steps: 5 packages: 10 bytes: 130 waits_for: '1 of 1 rank waits for "
-              "ocean' } credit: 8 } }"),
+              "consumed { steps: 5 packages: 10 bytes: 130 reported_seconds: 5 waits_for: '1 of 1 "
+              "rank "
+              "waits for ocean' } credit: 8 } }"),
       "");
 }
 

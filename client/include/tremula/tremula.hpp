@@ -4,6 +4,7 @@
 // call does, whether it blocks and whether it is collective. For sessions with an MPI communicator
 // include <tremula/tremula_mpi.h> first.
 #include <algorithm>
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <locale>
@@ -240,7 +241,7 @@ inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
 struct SessionOptions {
   std::optional<std::string> server;     ///< "host:port" or "file:PATH" of the server's port file
   std::optional<std::string> transport;  ///< auto, local, ofi, mpi
-  std::optional<double> timeout;         ///< seconds
+  std::optional<double> timeout;         ///< seconds; infinity: for ever
   std::string more = {};  ///< further keys as YAML, e.g. "log: info, validate_plans: true"
 
   /// Everything as the YAML mapping that the C interface takes.
@@ -249,7 +250,9 @@ struct SessionOptions {
     const auto add = [&s](const std::string& entry) { s += (s.empty() ? "" : ", ") + entry; };
     if (server) add("server: \"" + *server + "\"");
     if (transport) add("transport: \"" + *transport + "\"");
-    if (timeout) {
+    if (timeout && std::isinf(*timeout)) {
+      add("timeout: none");
+    } else if (timeout) {
       std::ostringstream number;  // a decimal point in every locale
       number.imbue(std::locale::classic());
       number << *timeout;

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "proto/control.pb.h"
+
+namespace tremula::cli {
+
+/// What `tremula status --json` prints: the fields of the message by their names, those that are
+/// not set, too; numbers as numbers of up to 64 bits; element types by name. Ends with a new line.
+std::string status_json(const wire::Status& status);
+
+}  // namespace tremula::cli

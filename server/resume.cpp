@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of Rendezvous for groups that come back from an earlier server, whose streams and links
+// go on meanwhile. Groups come in any order:
+//
+//     the producer first    its Resume restores streams and links; the consumers are missed
+//     a consumer first      its links are awaited until the producer's Resume restores them
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "core/error.hpp"
+#include "server/rendezvous.hpp"
+
+namespace tremula::server {
+
+void Rendezvous::resume(const Call& call, const wire::Resume& message) {
+  const Group& group = whole_group_of(call, "Resume");
+  std::vector<Stream*> streams;
+  for (const wire::Announce& stream : message.streams())
+    streams.push_back(&add_stream(group, stream, call.now));
+  for (const wire::Matched& link : message.links()) {
+    Stream* const stream = open_stream(link.stream());
+    if (stream == nullptr || !stream->is_produced_by(group)) {  // it consumes that stream
+      if (!links_.contains(link.link()))
+        awaited_.try_emplace(link.link(), AwaitedLink{group.name, link.peer_group(), call.now});
+      continue;
+    }
+    const bool is_new =
+        links_
+            .try_emplace(link.link(), Link{.id = link.link(),
+                                           .stream = stream->id,
+                                           .consumer = link.peer_group(),
+                                           .offer = link.offer(),
+                                           .why = link.why(),
+                                           .fields = link.fields(),
+                                           .consumed = Account(link.peer_size(), call.now),
+                                           .is_answered = true,
+                                           .since = call.now})
+            .second;
+    if (!is_new)
+      throw core::Error(core::Errc::refused,
+                        fmt::format("Resume: expected links of group '{}' alone, found link {}, "
+                                    "which is another group's",
+                                    group.name, link.link()));
+    stream->links.insert(link.link());
+    awaited_.erase(link.link());
+  }
+  reply(call).mutable_done();
+  log(fmt::format("group_back group={} streams={} links={}", group.name, message.streams_size(),
+                  message.links_size()));
+  for (Stream* const stream : streams) match_waiting(*stream);
+}
+
+void Rendezvous::check_come_back(double now) {
+  const double then = now - come_back_seconds;
+  const std::string why = fmt::format(
+      "has not come back to the server, which was started again, within {:g} s", come_back_seconds);
+  const auto first_missing = [&]() -> std::optional<Seat> {
+    for (const auto& [name, group] : groups_.all()) {
+      const auto there = static_cast<core::Rank>(group.members.size() + group.left.size());
+      if (!group.is_back || group.since >= then || there == group.size) continue;
+      core::Rank rank = 0;
+      while (group.members.contains(rank) || group.left.contains(rank)) ++rank;
+      return Seat{groups_.find(name), rank};
+    }
+    return std::nullopt;
+  };
+  while (const auto missing = first_missing()) lose_group(*missing->group, missing->rank, why, now);
+
+  std::vector<LinkId> over;
+  for (const auto& [id, awaited] : awaited_) {
+    if (awaited.since >= then) continue;
+    tell_not_back(awaited.consumer, id, awaited.producer, why);
+    over.push_back(id);
+  }
+  for (const LinkId id : over) awaited_.erase(id);
+  over.clear();
+  for (const auto& [id, link] : links_) {
+    if (link.since >= then || groups_.find(link.consumer) != nullptr) continue;
+    tell_not_back(streams_.at(link.stream).producer, id, link.consumer, why);
+    over.push_back(id);
+  }
+  for (const LinkId id : over) drop_link(id);
+}
+
+void Rendezvous::tell_not_back(const std::string& group, LinkId link, const std::string& other,
+                               const std::string& why) {
+  log(fmt::format("link_lost link={} group={} why={}", link, other, why));
+  wire::ToClient notice;
+  wire::GroupLost& lost = *notice.mutable_group_lost();
+  lost.set_group(other);
+  lost.add_links(link);
+  lost.set_why(fmt::format("group '{}' {}", other, why));
+  if (const Group* const told = groups_.find(group)) notify(*told, notice);
+}
+
+}  // namespace tremula::server

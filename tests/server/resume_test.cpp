@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups come back to a server that was started again: server/resume.cpp.
+#include <gtest/gtest.h>
+
+#include "play.hpp"
+
+namespace tremula::server {
+namespace {
+
+constexpr std::uint64_t base = std::uint64_t{7} << 32;  // of the links of server 7
+
+std::string hello_again(const std::string& group, int rank, int size, int left_server = 3) {
+  return fmt::format(
+      "request: 1 hello {{ protocol: 1 group: '{}' rank: {} size: {} job: 'j' host: 'node' pid: {} "
+      "version: '0.1' left_server: {} }}",
+      group, rank, size, 100 + rank, left_server);
+}
+
+const std::string fields = Play::field("u", 10, "shape=8 grid=2");
+const std::string wanted = Play::field("u", 10, "shape=8 grid=1");
+const std::string stream =
+    "streams { stream: 's' queue_depth: 3 " + fields + Play::offers({"tcp"}) + "}";
+
+std::string link(const std::string& peer, int size, const std::string& theirs, int number = 5) {
+  return fmt::format(
+      "links {{ link: {} stream: 's' peer_group: '{}' peer_size: {} {} offer: 'tcp' why: 'because' "
+      "queue_depth: 3 }}",
+      (std::uint64_t{3} << 32) + static_cast<std::uint64_t>(number), peer, size, theirs);
+}
+
+/// Server 7, which was started after server 3 had ended.
+class Resume : public testing::Test {
+protected:
+  static std::string welcome(ConnectionId to) {
+    return fmt::format("{}: request: 1 welcome {{ version: '0.1' heartbeat_seconds: 1 server: 7 }}",
+                       to);
+  }
+  void ocean_comes_back() {
+    play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+    play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
+              {Play::done(1, 2)});
+    play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
+  }
+  void viewer_comes_back() {
+    play.tell(11, hello_again("viewer", 0, 1), {welcome(11)});
+    play.tell(11, "request: 2 resume { " + link("ocean", 2, fields) + " }", {Play::done(11, 2)});
+  }
+  /// Nobody says a word meanwhile, but all ranks live.
+  void live_until(double seconds) {
+    play.at(seconds);
+    for (const ConnectionId rank : {1u, 2u, 11u}) play.record_heard(rank);
+  }
+  std::string shown() const {
+    std::string text;
+    const wire::Status status = play.status();
+    for (const auto& s : status.streams()) {
+      text += s.name() + " of " + s.producer() + " to";
+      for (const auto& consumer : s.consumers())
+        text += fmt::format(" {} by {}", consumer.consumer(), consumer.link() & 0xff);
+    }
+    return text;
+  }
+  Play play{7};
+};
+
+TEST_F(Resume, RestoresStreamsAndLinksInAnyOrderOfTheGroups) {
+  ocean_comes_back();
+  EXPECT_EQ(shown(), "s of ocean to viewer by 5");
+  viewer_comes_back();
+  EXPECT_EQ(shown(), "s of ocean to viewer by 5");
+  live_until(100);
+  play.check_silence({});
+
+  play = Play(7);
+  viewer_comes_back();
+  EXPECT_EQ(shown(), "");
+  ocean_comes_back();
+  EXPECT_EQ(shown(), "s of ocean to viewer by 5");
+  live_until(100);
+  play.check_silence({});
+}
+
+TEST_F(Resume, KeepsTheCountersThatComeNext) {
+  ocean_comes_back();
+  viewer_comes_back();
+  play.tell(11,
+            fmt::format("heartbeat {{ counters {{ stream: 's' link: {} steps: 9 }} }}",
+                        (std::uint64_t{3} << 32) + 5),
+            {});
+  EXPECT_EQ(play.status().streams(0).consumers(0).consumed().steps(), 9u);
+}
+
+TEST_F(Resume, LetsANewConsumerJoinUnderANumberThatNoServerHasUsed) {
+  play.tell(21, Play::hello("late", 0, 1), {welcome(21)});
+  play.tell(21, "request: 2 subscribe { stream: 's' " + wanted + Play::offers({"tcp"}) + "}", {});
+  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+  const auto matched = [](const std::string& peer, int size, const std::string& theirs) {
+    return fmt::format(
+        "matched {{ link: {} stream: 's' peer_group: '{}' peer_size: {} {} offer: 'tcp' "
+        "queue_depth: 3 why: \"the producer's first of tcp that the consumer has too (it has "
+        "tcp)\" }}",
+        base + 1, peer, size, theirs);
+  };
+  play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
+            {Play::done(1, 2), "21: request: 2 " + matched("ocean", 2, fields),
+             "1: " + matched("late", 1, wanted)});
+  EXPECT_EQ(shown(), "s of ocean to viewer by 5 late by 1");
+}
+
+TEST_F(Resume, TellsTheOtherSideWhenALinkEndsAsBefore) {
+  ocean_comes_back();
+  viewer_comes_back();
+  const std::string why =
+      "rank 0 of group 'viewer' on host node, pid 100, closed its connection "
+      "without goodbye (reset)";
+  const std::string lost = fmt::format("group_lost {{ group: 'viewer' links: {} why: \"{}\" }}",
+                                       (std::uint64_t{3} << 32) + 5, why);
+  play.close(11, {"1: " + lost, "2: " + lost});
+  EXPECT_EQ(shown(), "s of ocean to");
+}
+
+TEST_F(Resume, LosesAConsumerThatDoesNotComeBack) {
+  ocean_comes_back();
+  live_until(30);
+  play.check_silence({});
+  live_until(30.5);
+  const std::string lost = fmt::format(
+      "group_lost {{ group: 'viewer' links: {} why: \"group 'viewer' has not come back to the "
+      "server, which was started again, within 30 s\" }}",
+      (std::uint64_t{3} << 32) + 5);
+  play.check_silence({"1: " + lost, "2: " + lost});
+  EXPECT_EQ(shown(), "s of ocean to");
+  play.check_silence({});
+}
+
+TEST_F(Resume, LosesAProducerThatDoesNotComeBack) {
+  viewer_comes_back();
+  live_until(30.5);
+  play.check_silence({fmt::format(
+      "11: group_lost {{ group: 'ocean' links: {} why: \"group 'ocean' has not come back to the "
+      "server, which was started again, within 30 s\" }}",
+      (std::uint64_t{3} << 32) + 5)});
+  play.check_silence({});
+}
+
+TEST_F(Resume, LosesAGroupThatComesBackInPart) {
+  play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
+  live_until(30.5);
+  play.check_silence(
+      {"2: group_lost { group: 'ocean' why: \"rank 0 of group 'ocean' has not come back to the "
+       "server, which was started again, within 30 s\" }"});
+  play.check_silence({});
+}
+
+TEST_F(Resume, IsNotForALinkThatTheServerItselfHasLost) {
+  play.tell(1, hello_again("ocean", 0, 2, 7),
+            {Play::refused(1, -5,
+                           "rank 0 of group 'ocean' was counted as lost when its connection to "
+                           "this server broke; start its job again")});
+}
+
+TEST_F(Resume, RefusesAStreamThatAnotherGroupHasAnnouncedMeanwhile) {
+  play.tell(31, Play::hello("new", 0, 2), {welcome(31)});
+  play.tell(
+      31,
+      "request: 2 announce { stream: 's' queue_depth: 3 " + fields + Play::offers({"tcp"}) + "}",
+      {Play::done(31, 2)});
+  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+  play.tell(1, "request: 2 resume { " + stream + " }",
+            {Play::refused(1, -7,
+                           "stream 's' is announced by group 'new' already; choose another name "
+                           "or announce it when that group has closed it",
+                           2)});
+}
+
+TEST_F(Resume, ForgetsALinkThatItsConsumerClosesMeanwhile) {
+  viewer_comes_back();
+  play.tell(11,
+            fmt::format("request: 3 close_link {{ link: {} of_rank: true }}",
+                        (std::uint64_t{3} << 32) + 5),
+            {Play::done(11, 3)});
+  live_until(30.5);
+  play.check_silence({});
+}
+
+}  // namespace
+}  // namespace tremula::server

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/control/reach_server.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <thread>
+
+#include "core/error.hpp"
+
+namespace tremula::transport {
+
+using core::Deadline, core::Errc, core::Error;
+
+namespace {
+
+constexpr std::string_view file_prefix = "file:";
+constexpr double first_pause = 0.02, longest_pause = 1;  // seconds between two attempts
+constexpr double told_after = 1;
+
+}  // namespace
+
+void try_server(const ServerName& server, const Attempt& attempt, Deadline deadline) {
+  const bool is_file = server.text.starts_with(file_prefix);
+  const std::string file = is_file ? server.text.substr(file_prefix.size()) : "";
+  const auto with_origin = [&](const Error& e) {
+    return Error(e.code(), fmt::format("{} (address from {})", e.what(), server.from));
+  };
+  HostPort address;
+  try {
+    address = is_file ? read_port_file(file) : parse_host_port(server.text);
+  } catch (const Error& e) {
+    throw with_origin(e);
+  }
+  try {
+    attempt(address, deadline);
+  } catch (const Error& e) {
+    if (e.code() != Errc::no_server) throw;
+    if (!is_file) throw with_origin(e);
+    throw Error(e.code(),
+                fmt::format("port file '{0}' is stale: {1} (address from {2}); a server that was "
+                            "killed leaves its file behind: start one with 'tremula serve "
+                            "--port-file {0}'",
+                            file, e.what(), server.from));
+  }
+}
+
+void wait_for_server(const ServerName& server, const Attempt& attempt, Deadline deadline,
+                     const std::function<void(const std::string& found)>& tell) {
+  const auto start = Deadline::Clock::now();
+  bool is_told = false;
+  for (double pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
+    try {
+      return try_server(server, attempt, deadline);
+    } catch (const Error& e) {
+      if (e.code() != Errc::no_server || deadline.remaining() <= pause) throw;
+      const Deadline::Seconds waited = Deadline::Clock::now() - start;
+      if (!is_told && waited.count() >= told_after) {
+        tell(e.what());
+        is_told = true;
+      }
+    }
+    std::this_thread::sleep_for(Deadline::Seconds(pause));
+  }
+}
+
+}  // namespace tremula::transport

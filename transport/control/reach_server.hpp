@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The way from what a user calls the server to the server itself, which may start later.
+#include <functional>
+#include <string>
+
+#include "core/deadline.hpp"
+#include "transport/control/address.hpp"
+
+namespace tremula::transport {
+
+/// The server as a user names it, and where: both are for messages, too.
+struct ServerName {
+  std::string text;  ///< "host:port", or "file:PATH" of the server's port file
+  std::string from;  ///< "TREMULA_SERVER", "--server" and so on
+};
+
+/// Connects to the address and asks for what is wanted there.
+using Attempt = std::function<void(const HostPort& address, core::Deadline deadline)>;
+
+/// One attempt at the address that `server` stands for now: a port file is read each time.
+/// @throws core::Error what `attempt` throws; if that is no_server, also where the address was
+/// given, and that a port file is stale. invalid_argument or no_server if there is no address
+void try_server(const ServerName& server, const Attempt& attempt, core::Deadline deadline);
+
+/// Attempts, again and again, until one does not throw no_server or `deadline` has passed: the
+/// server, or its port file, may come later. Blocks.
+/// @param tell  called once, after about a second, with what an attempt has found
+/// @throws core::Error as try_server: what the last attempt has thrown
+void wait_for_server(const ServerName& server, const Attempt& attempt, core::Deadline deadline,
+                     const std::function<void(const std::string& found)>& tell);
+
+}  // namespace tremula::transport
