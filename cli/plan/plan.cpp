@@ -30,7 +30,8 @@ struct Options {
   std::optional<Index> rank, peer;
   bool all = false, validate = false, json = false;
   std::string side = "producer", type = "f64", algorithm = "aspen", picture;
-  bool relabel = false;
+  client::Prospect stream;
+  bool is_far = false, relabel = false;
   std::string cost;
   std::vector<std::string> hosts;
 };
@@ -44,7 +45,9 @@ Redistribution redistribution_of(const Options& options) {
                         .to = parse_layout_option("--to", options.to),
                         .side = options.side == "producer" ? Side::producer : Side::consumer,
                         .algorithm = index_calc::parse_algorithm(options.algorithm),
-                        .element_bytes = static_cast<Index>(core::element_bytes(*type))};
+                        .element_bytes = static_cast<Index>(core::element_bytes(*type)),
+                        .stream = options.stream};
+  result.stream.is_near = !options.is_far;
   validate(result);
   return result;
 }
@@ -112,7 +115,7 @@ void show_plan(const Options& options) {
       else
         print(plan_rank_text(redistribution, plan, options.validate));
     }
-  print(options.json ? plan_json_end() : plan_words_text(redistribution.side));
+  print(options.json ? plan_json_end() : plan_words_text(redistribution));
   finish();
 }
 
@@ -137,8 +140,9 @@ void add_relabeling(CLI::App& command, Options& options, const std::vector<CLI::
   command
       .add_option("--cost", options.cost,
                   "What to make less: volume = bytes between processes, of one job; hosts = bytes "
-                  "between hosts; or a file with a cost for each pair of places, see "
-                  "cli/plan/README.md (default: hosts with --hosts, else volume)")
+                  "between hosts; or a file with lines FROM TO LATENCY PER_BYTE, one for each pair "
+                  "of hosts of --hosts, or of process numbers; * is any (default: hosts with "
+                  "--hosts, else volume)")
       ->needs(relabel)
       ->type_name("volume|hosts|FILE");
   command
@@ -177,8 +181,19 @@ void add_plan(CLI::App& app) {
   CLI::Option* validate =
       command.add_flag("--validate", options->validate,
                        "Compute with all three algorithms and compare: not for large arrays");
+  CLI::Option* far = command.add_flag(
+      "--far", options->is_far,
+      "The two sides are on different hosts, joined by TCP (default: on one host)");
+  CLI::Option* queue_depth = command.add_option("--queue-depth", options->stream.queue_depth,
+                                                "That of the stream (default 2)");
+  queue_depth->check(CLI::Range(0, 1024))->type_name("STEPS");
+  CLI::Option* allocated =
+      command.add_flag("--allocated", options->stream.is_allocated,
+                       "The arrays come from tremula_allocate (default: ordinary ones)");
+  CLI::Option* async =
+      command.add_flag("--async", options->stream.is_lent, "They are put by put_async");
   command.add_flag("--json", options->json,
-                   "Print JSON; its form is documented in cli/plan/README.md");
+                   "Print JSON: of every rank its packages, and of each package its segments");
   CLI::Option* draw = command
                           .add_option("--draw", options->picture,
                                       "Also draw blocks, common elements and volumes into a file")
@@ -189,9 +204,23 @@ void add_plan(CLI::App& app) {
                   "Whose common elements with the rank to draw (default: largest package)")
       ->needs(draw)
       ->type_name("RANK");
-  add_relabeling(command, *options, {rank, all, side, algorithm, validate, draw});
+  add_relabeling(command, *options,
+                 {rank, all, side, algorithm, validate, draw, far, queue_depth, allocated, async});
   command.footer(
-      "A layout: \"shape=10000x10000 grid=4x4 block=30x50\"; README.md has a table of its keys.");
+      "A layout: \"shape=10000x10000 grid=4x4 block=30x50\". Its keys:\n"
+      "  shape=100x90     global extents, 1 to 8 dimensions\n"
+      "  grid=3x2         process grid, as many cells as the group has ranks\n"
+      "  block=30x50      blocks dealt round-robin, block0=30 along one dimension (default: one "
+      "block each)\n"
+      "  source=0x1       grid coordinate of the first block\n"
+      "  cut=3x0          elements that the first block lacks at its begin\n"
+      "  splits0=0/10/55  dimension 0 in intervals with these bounds\n"
+      "  owners0=0/2/1    grid coordinate of each interval\n"
+      "  ranks=row        how ranks number the grid: row (default) or column\n"
+      "  store=row        how a rank stores its part: row (default) or column\n"
+      "  ghost=1x1        cells around the part on every side\n"
+      "  leading=64       allocated cells along the fastest dimension\n"
+      "  members=0-3/7    ranks that take part, in grid order (default: all)");
   command.callback(
       [options] { options->relabel ? show_relabeling(*options) : show_plan(*options); });
 }

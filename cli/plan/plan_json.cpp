@@ -16,9 +16,9 @@ std::string package_json(const Package& package, const PackageFacts& facts) {
   fmt::format_to(
       std::back_inserter(out),
       R"({{"peer": {}, "elements": {}, "bytes": {}, "runs": {}, "longest_run": {}, "shortest_run": )"
-      R"({}, "path": "{}", "dimensions": [)",
+      R"({}, "packing": "{}", "path": "{}", "dimensions": [)",
       facts.peer, facts.elements, facts.bytes, facts.runs.count, facts.runs.longest,
-      facts.runs.shortest, facts.path());
+      facts.runs.shortest, facts.packing(), facts.path);
   for (std::size_t d = 0; d < package.dimensions; ++d) {
     out += d == 0 ? R"({"segments": [)" : R"(, {"segments": [)";
     bool is_first = true;
@@ -72,9 +72,12 @@ std::vector<RepeatedSegment> flattened(const SegmentList& list) {
 std::string plan_json_begin(const Redistribution& redistribution) {
   return fmt::format(
       "{{\n  \"from\": \"{}\",\n  \"to\": \"{}\",\n  \"algorithm\": \"{}\",\n"
-      "  \"element_bytes\": {},\n  \"ranks\": [\n",
+      "  \"element_bytes\": {},\n  \"far\": {},\n  \"queue_depth\": {},\n"
+      "  \"allocated\": {},\n  \"async\": {},\n  \"ranks\": [\n",
       to_string(redistribution.from), to_string(redistribution.to),
-      to_string(redistribution.algorithm), redistribution.element_bytes);
+      to_string(redistribution.algorithm), redistribution.element_bytes,
+      !redistribution.stream.is_near, redistribution.stream.queue_depth,
+      redistribution.stream.is_allocated, redistribution.stream.is_lent);
 }
 
 void plan_json_rank(const Redistribution& redistribution, const RankPlan& plan, bool is_first,
@@ -83,12 +86,15 @@ void plan_json_rank(const Redistribution& redistribution, const RankPlan& plan, 
       "{}    {{\"rank\": {}, \"plan_seconds\": {:.9f}, \"plan_bytes\": {}, \"packages\": [",
       is_first ? "" : ",\n", plan.rank, plan.seconds, plan.plan.memory_bytes()));
   std::string_view before = "\n      ";
+  Index queue_bytes = 0;
   plan.plan.for_each_package([&](const Package& package) {
+    const PackageFacts known = facts(redistribution, plan, package);
     print(before);
-    print(package_json(package, facts(redistribution, plan, package)));
+    print(package_json(package, known));
     before = ",\n      ";
+    queue_bytes += known.queue_bytes;
   });
-  print("]}");
+  print(fmt::format("], \"queue_bytes\": {}}}", queue_bytes));
 }
 
 std::string plan_json_end() { return "\n  ]\n}\n"; }

@@ -37,7 +37,16 @@ Row row_of(const PackageFacts& package) {
           fmt::format("{}", package.runs.count),
           fmt::format("{}", package.runs.longest),
           fmt::format("{}", package.runs.shortest),
-          std::string(package.path())};
+          std::string(package.packing()),
+          std::string(package.path)};
+}
+
+/// "on one host, with queue_depth 2 and ordinary arrays".
+std::string stream_text(const client::Prospect& stream) {
+  return fmt::format("{}, with queue_depth {} and {} arrays{}",
+                     stream.is_near ? "on one host" : "between hosts", stream.queue_depth,
+                     stream.is_allocated ? "tremula_allocate's" : "ordinary",
+                     stream.is_lent ? " that are put_async" : "");
 }
 
 }  // namespace
@@ -58,10 +67,11 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
   std::string out = fmt::format(
       "\n{} {} {} in {}\n", me, redistribution.side == Side::producer ? "sends" : "receives",
       amount_text(of.plan.elements(), redistribution), counted(packages, "package"));
+  Index queue_bytes = 0;
   if (of.plan.size() > 0) {
     const std::size_t shown = std::min(of.plan.size(), most_rows);
     std::vector<Row> rows{{std::string(to_string(other(redistribution.side))), "elements", "bytes",
-                           "runs", "longest", "shortest", "path"}};
+                           "runs", "longest", "shortest", "packing", "path"}};
     PackageFacts total{.runs = {.shortest = std::numeric_limits<Index>::max()}};
     Index direct = 0;
     of.plan.for_each_package([&](const index_calc::Package& visited) {
@@ -73,10 +83,12 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
       total.runs.longest = std::max(total.runs.longest, package.runs.longest);
       total.runs.shortest = std::min(total.runs.shortest, package.runs.shortest);
       direct += package.is_direct() ? 1 : 0;
+      queue_bytes += package.queue_bytes;
     });
     Row last = row_of(total);
     last.front() = "total";
-    last.back() = fmt::format("{} direct", direct);
+    last.end()[-2] = fmt::format("{} direct", direct);
+    last.back() = "";
     rows.push_back(std::move(last));
     append_table(out, rows, Align::right);
     if (shown < of.plan.size())
@@ -86,18 +98,24 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
   out += fmt::format("  plan by {} in {}, {} of memory\n", to_string(redistribution.algorithm),
                      plan_seconds_text(of.seconds),
                      bytes_text(static_cast<double>(of.plan.memory_bytes())));
+  out +=
+      fmt::format("  queue_depth {}: {} of memory for steps under way{}\n",
+                  redistribution.stream.queue_depth, bytes_text(static_cast<double>(queue_bytes)),
+                  redistribution.side == Side::producer ? ", for each consumer group" : "");
   if (validated)
     out +=
         fmt::format("  validated: aspen, falls and classical agree on every segment of {}\n", me);
   return out;
 }
 
-std::string plan_words_text(Side side) {
+std::string plan_words_text(const Redistribution& redistribution) {
+  const Side side = redistribution.side;
+  const client::Prospect& stream = redistribution.stream;
   return fmt::format(
       "\nA run is as many elements of a package as lie side by side in the memory of the {}; "
       "longest and\nshortest are in elements. A direct package is one run; a packed one must be {} "
-      "run by run.\n",
-      to_string(side), side == Side::producer ? "gathered" : "scattered");
+      "run by run.\nThe path is that of a stream {}.\n",
+      to_string(side), side == Side::producer ? "gathered" : "scattered", stream_text(stream));
 }
 
 }  // namespace tremula::cli

@@ -16,6 +16,6 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
                            bool validated);
 
 /// And last: what the words in the tables mean.
-std::string plan_words_text(Side side);
+std::string plan_words_text(const Redistribution& redistribution);
 
 }  // namespace tremula::cli

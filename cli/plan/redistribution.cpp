@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "client/stream/link_plan.hpp"
 #include "core/error.hpp"
 
 namespace tremula::cli {
@@ -11,6 +14,9 @@ namespace tremula::cli {
 namespace {
 
 using index_calc::Layout;
+
+/// Over TCP: of a network that reads by itself it is less.
+constexpr Index shortest_read_bytes = Index{512} << 10;
 
 /// The ranks that take part: "0 to 5", "0 to 3, 7".
 std::string ranks_text(const Layout& layout) {
@@ -34,7 +40,7 @@ std::string ranks_text(const Layout& layout) {
 }  // namespace
 
 void validate(const Redistribution& redistribution) {
-  const auto& [from, to, side, algorithm, element_bytes] = redistribution;
+  const auto& [from, to, side, algorithm, element_bytes, stream] = redistribution;
   if (index_calc::shape(from) != index_calc::shape(to))
     throw core::Error(core::Errc::mismatch,
                       fmt::format("expected --from and --to of one shape, found shape={} in --from "
@@ -63,10 +69,21 @@ index_calc::GridCoords coords_of_member(const Layout& layout, Rank rank) {
 
 PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
                    const index_calc::Package& package) {
+  const Index bytes = package.elements * redistribution.element_bytes;
+  const auto runs = index_calc::runs(package, plan.part, redistribution.from.storage_order);
+  const client::Prospect& stream = redistribution.stream;
+  const bool is_short = bytes <= static_cast<Index>(client::inlined_bytes);
+  const client::Path& path =
+      client::foresee(client::all_paths(), stream, is_short,
+                      runs.count <= std::max<Index>(bytes / shortest_read_bytes, 1));
+  const bool is_producer = redistribution.side == Side::producer;
+  const bool is_kept = path.name() == "staged" || (path.name() == "shared" && is_producer);
   return {.peer = package.peer,
           .elements = package.elements,
-          .bytes = package.elements * redistribution.element_bytes,
-          .runs = index_calc::runs(package, plan.part, redistribution.from.storage_order)};
+          .bytes = bytes,
+          .runs = runs,
+          .path = path.name(),
+          .queue_bytes = is_kept ? bytes * stream.queue_depth : 0};
 }
 
 std::string shape_text(const Layout& layout) {

@@ -3,6 +3,7 @@
 // What `tremula plan` explains: two layouts of one array, seen from the ranks of one side.
 #include <string_view>
 
+#include "client/exchange/path/paths.hpp"
 #include "index_calc/layout/process_grid.hpp"
 #include "index_calc/plan/plan.hpp"
 #include "index_calc/plan/runs.hpp"
@@ -26,6 +27,7 @@ struct Redistribution {
   Side side = Side::producer;
   index_calc::Algorithm algorithm = index_calc::Algorithm::aspen;
   Index element_bytes = 8;
+  client::Prospect stream{};  ///< that would carry it
 
   const index_calc::Layout& layout_of(Side which) const noexcept {
     return which == Side::producer ? from : to;
@@ -50,7 +52,10 @@ struct PackageFacts {
   /// The package is one contiguous run in the rank's local buffer: nothing need be gathered or
   /// scattered.
   bool is_direct() const noexcept { return runs.count == 1; }
-  std::string_view path() const noexcept { return is_direct() ? "direct" : "packed"; }
+  std::string_view packing() const noexcept { return is_direct() ? "direct" : "packed"; }
+  std::string_view path{};  ///< by which the stream would send it
+  /// Memory of the engine's own that this side keeps for it, all steps under way together.
+  Index queue_bytes = 0;
 };
 
 /// @throws core::Error mismatch if the shapes differ, invalid_argument if the bytes of the array

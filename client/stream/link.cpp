@@ -37,6 +37,17 @@ std::vector<transport::Address> exchange_addresses(Session& session, std::uint64
   return theirs;
 }
 
+/// What the engine keeps of steps that are under way. Without put_async and queue_depth 0: what is
+/// lent is not kept.
+std::size_t queue_bytes(const Link& link, transport::Side side) {
+  std::size_t bytes = 0;
+  for (const Message& message : link.plan.messages)
+    if (message.payload_bytes() > link.plan.inlined_bytes &&
+        (side == transport::Side::producer || !link.endpoint->is_near(message.peer)))
+      bytes += message.parts_bytes;
+  return bytes * static_cast<std::size_t>(link.queue_depth);
+}
+
 }  // namespace
 
 Link open_link(Session& session, const wire::Matched& matched,
@@ -79,6 +90,11 @@ Link open_link(Session& session, const wire::Matched& matched,
                   link.stream, link.number, link.peer_group, link.transport, matched.why(),
                   link.plan.messages.size(), link.plan.payload_bytes, link.plan.seconds,
                   session.plans().hits()));
+  if (const std::size_t kept = queue_bytes(link, side); kept > 0)
+    session.log().info("client",
+                       fmt::format("queue stream={} link={} queue_depth={} memory_bytes={} on this "
+                                   "rank, beside the arrays",
+                                   link.stream, link.number, link.queue_depth, kept));
   return link;
 }
 

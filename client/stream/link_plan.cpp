@@ -14,8 +14,6 @@ constexpr std::size_t all_chunks_bytes = std::size_t{32} << 20, chunks_under_way
 constexpr std::size_t longest_chunk = std::size_t{1} << 20, shortest_chunk = std::size_t{16} << 10;
 /// Of a chunk through shared memory: so that the ring stays in the cache.
 constexpr std::size_t near_chunk = std::size_t{128} << 10;
-/// A message with no more payload carries it itself: what a transport sends at once.
-constexpr std::size_t inlined_bytes = std::size_t{2} << 10;
 
 index_calc::Selection selection_of(const proto::Field& wanted) {
   return {.origin = wanted.origin, .extents = shape(wanted.layout)};

@@ -9,6 +9,9 @@
 
 namespace tremula::client {
 
+/// ExchangePlan::inlined_bytes of every link: what a transport sends at once.
+inline constexpr std::size_t inlined_bytes = std::size_t{2} << 10;
+
 /// Where and how a consumer rank takes a field.
 struct Target {
   index_calc::LocalPart part;                 ///< in the dimensions of the producer

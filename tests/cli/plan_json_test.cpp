@@ -155,7 +155,7 @@ void expect_as_dealt(const Redistribution& r) {
       EXPECT_EQ(number(package, "runs"), runs.count);
       EXPECT_EQ(number(package, "longest_run"), runs.longest);
       EXPECT_EQ(number(package, "shortest_run"), runs.shortest);
-      EXPECT_EQ(at(package, "path").string_value(), runs.count == 1 ? "direct" : "packed");
+      EXPECT_EQ(at(package, "packing").string_value(), runs.count == 1 ? "direct" : "packed");
     }
     std::size_t owned = 1;
     for (std::size_t d = 0; d < my_dims.size(); ++d)
@@ -176,11 +176,15 @@ TEST(PlanJson, HasAFixedForm) {
   "to": "shape=6 grid=1",
   "algorithm": "aspen",
   "element_bytes": 4,
+  "far": false,
+  "queue_depth": 2,
+  "allocated": false,
+  "async": false,
   "ranks": [
     {"rank": 0, "plan_seconds": 0.250000000, "plan_bytes": BYTES, "packages": [
-      {"peer": 0, "elements": 3, "bytes": 12, "runs": 1, "longest_run": 3, "shortest_run": 3, "path": "direct", "dimensions": [{"segments": [{"begin": 0, "peer_begin": 0, "length": 1, "repeat": 3, "stride": 1, "peer_stride": 2}]}]}]},
+      {"peer": 0, "elements": 3, "bytes": 12, "runs": 1, "longest_run": 3, "shortest_run": 3, "packing": "direct", "path": "inlined", "dimensions": [{"segments": [{"begin": 0, "peer_begin": 0, "length": 1, "repeat": 3, "stride": 1, "peer_stride": 2}]}]}], "queue_bytes": 0},
     {"rank": 1, "plan_seconds": 0.250000000, "plan_bytes": BYTES, "packages": [
-      {"peer": 0, "elements": 3, "bytes": 12, "runs": 1, "longest_run": 3, "shortest_run": 3, "path": "direct", "dimensions": [{"segments": [{"begin": 0, "peer_begin": 1, "length": 1, "repeat": 3, "stride": 1, "peer_stride": 2}]}]}]}
+      {"peer": 0, "elements": 3, "bytes": 12, "runs": 1, "longest_run": 3, "shortest_run": 3, "packing": "direct", "path": "inlined", "dimensions": [{"segments": [{"begin": 0, "peer_begin": 1, "length": 1, "repeat": 3, "stride": 1, "peer_stride": 2}]}]}], "queue_bytes": 0}
   ]
 }
 )";

@@ -63,6 +63,25 @@ TEST(PlanCommand, ShowsAllRanksOfASideByEachAlgorithm) {
   }
 }
 
+TEST(PlanCommand, NamesPathAndMemoryAsTheStreamIs) {
+  const std::string from = "shape=1024x1024 grid=1x2", to = "shape=1024x1024 grid=2x1";
+  const Outcome usual = plan(from, to), far = plan(from, to, {"--far", "--queue-depth", "3"}),
+                lent = plan(from, to, {"--queue-depth", "0", "--allocated", "--json"});
+  for (const auto& [outcome, parts] :
+       {std::pair<const Outcome&, std::vector<std::string>>{
+            usual,
+            {"  direct  shared\n", "queue_depth 2: 8.39 MB of memory for steps under way",
+             "a stream on one host, with queue_depth 2 and ordinary arrays.\n"}},
+        {far,
+         {"  direct  staged\n", "queue_depth 3: 12.6 MB of memory",
+          "a stream between hosts, with queue_depth 3"}},
+        {lent, {"\"path\": \"lent\"", "\"queue_bytes\": 0}", "\"allocated\": true"}}}) {
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    for (const std::string& part : parts)
+      EXPECT_NE(outcome.output.find(part), std::string::npos) << part << " in\n" << outcome.output;
+  }
+}
+
 TEST(PlanCommand, PrintsJson) {
   const Outcome outcome =
       plan("shape=4x6 grid=2x1 members=7/2", "shape=4x6 grid=1x3", {"--all", "--json"});

@@ -50,13 +50,15 @@ TEST(PlanText, ListsThePackagesOfARank) {
   const RankPlan plan = plan_of(r, 0);
   EXPECT_EQ(plan_rank_text(r, plan, false),
             "\nproducer 0 sends 12 elements, 96 B in 3 packages\n"
-            "  consumer  elements  bytes  runs  longest  shortest      path\n"
-            "         0         4   32 B     2        2         2    packed\n"
-            "         1         4   32 B     2        2         2    packed\n"
-            "         2         4   32 B     2        2         2    packed\n"
+            "  consumer  elements  bytes  runs  longest  shortest   packing     path\n"
+            "         0         4   32 B     2        2         2    packed  inlined\n"
+            "         1         4   32 B     2        2         2    packed  inlined\n"
+            "         2         4   32 B     2        2         2    packed  inlined\n"
             "     total        12   96 B     6        2         2  0 direct\n"
             "  plan by aspen in 2 us, " +
-                memory(plan) + " of memory\n");
+                memory(plan) +
+                " of memory\n"
+                "  queue_depth 2: 0 B of memory for steps under way, for each consumer group\n");
 }
 
 // Consumer 0 wants the first three rows of four: two of producer 0, one of producer 1.
@@ -66,13 +68,14 @@ TEST(PlanText, CallsAPackageOfOneRunDirect) {
   const RankPlan plan = plan_of(r, 0, 0.0345);
   EXPECT_EQ(plan_rank_text(r, plan, true),
             "\nconsumer 0 receives 18 elements, 144 B in 2 packages\n"
-            "  producer  elements  bytes  runs  longest  shortest      path\n"
-            "         0        12   96 B     1       12        12    direct\n"
-            "         1         6   48 B     1        6         6    direct\n"
+            "  producer  elements  bytes  runs  longest  shortest   packing     path\n"
+            "         0        12   96 B     1       12        12    direct  inlined\n"
+            "         1         6   48 B     1        6         6    direct  inlined\n"
             "     total        18  144 B     2       12         6  2 direct\n"
             "  plan by aspen in 34.5 ms, " +
                 memory(plan) +
                 " of memory\n"
+                "  queue_depth 2: 0 B of memory for steps under way\n"
                 "  validated: aspen, falls and classical agree on every segment of consumer 0\n");
 }
 
@@ -83,7 +86,43 @@ TEST(PlanText, CountsRunsInTheOrderOfTheWire) {
       redistribution("shape=4x6 grid=1x1 store=column", "shape=4x6 grid=2x1", Side::consumer);
   const PackageFacts package = facts(r, plan_of(r, 0), plan_of(r, 0).plan[0]);
   EXPECT_EQ(package.runs, (index_calc::Runs{.count = 12, .longest = 1, .shortest = 1}));
-  EXPECT_EQ(package.path(), "packed");
+  EXPECT_EQ(package.packing(), "packed");
+}
+
+// As README, "From one array to the other".
+TEST(PlanText, NamesThePathAndTheMemoryOfAQueue) {
+  struct Case {
+    client::Prospect stream;
+    std::string_view path;
+    Index kept_by_producer, kept_by_consumer;  // in packages
+  };
+  const auto path_of = [](Side side, const client::Prospect& stream, const std::string& grid) {
+    auto r = redistribution("shape=1024x1024 grid=" + grid, "shape=1024x1024 grid=1x1", side);
+    r.stream = stream;
+    const RankPlan plan = plan_of(r, 0);
+    return facts(r, plan, plan.plan[0]);
+  };
+  for (const Case& c : {
+           Case{{}, "shared", 2, 0},
+           Case{{.queue_depth = 5}, "shared", 5, 0},
+           Case{{.is_allocated = true}, "shared", 2, 0},
+           Case{{.is_lent = true}, "shared", 2, 0},
+           Case{{.is_lent = true, .is_allocated = true}, "lent", 0, 0},
+           Case{{.queue_depth = 0}, "ring", 0, 0},
+           Case{{.queue_depth = 0, .is_allocated = true}, "lent", 0, 0},
+           Case{{.is_near = false}, "staged", 2, 2},
+           Case{{.is_near = false, .is_allocated = true}, "staged", 2, 2},
+           Case{{.is_near = false, .queue_depth = 0}, "rma", 0, 0},
+       }) {
+    const PackageFacts producer = path_of(Side::producer, c.stream, "1x1"),
+                       consumer = path_of(Side::consumer, c.stream, "1x1");
+    EXPECT_EQ(producer.path, c.path);
+    EXPECT_EQ(consumer.path, c.path);
+    EXPECT_EQ(producer.queue_bytes, c.kept_by_producer * producer.bytes) << c.path;
+    EXPECT_EQ(consumer.queue_bytes, c.kept_by_consumer * consumer.bytes) << c.path;
+  }
+  // 1024 runs of half a row: not worth reading one by one.
+  EXPECT_EQ(path_of(Side::consumer, {.is_near = false, .queue_depth = 0}, "1x2").path, "on demand");
 }
 
 TEST(PlanText, CutsALongTable) {
@@ -102,7 +141,9 @@ TEST(PlanText, SaysThatARankHasNothing) {
   const RankPlan plan = plan_of(r, 1);
   EXPECT_EQ(plan_rank_text(r, plan, false),
             "\nproducer 1 sends 0 elements, 0 B in 0 packages\n  plan by aspen in 2 us, " +
-                memory(plan) + " of memory\n");
+                memory(plan) +
+                " of memory\n"
+                "  queue_depth 2: 0 B of memory for steps under way, for each consumer group\n");
 }
 
 TEST(Redistribution, RefusesTwoShapes) {

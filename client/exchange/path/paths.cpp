@@ -38,6 +38,24 @@ const Path& choose(Paths paths, const PartFacts& facts) {
                   facts.is_near, facts.is_queued, facts.may_lend, paths.size()));
 }
 
+const Path& foresee(Paths paths, const Prospect& prospect, bool is_short, bool reads_suit) {
+  const bool is_queued = prospect.is_queued(), is_near = prospect.is_near;
+  const bool lends = !is_queued || prospect.is_lent;
+  const Path& told = choose(paths, {.is_near = is_near,
+                                    .is_queued = is_queued,
+                                    .is_short = is_short,
+                                    .may_lend = lends,
+                                    .is_mapped = lends && prospect.is_allocated,
+                                    .is_readable = !is_queued && !is_near});
+  if (!told.is_asked()) return told;
+  return choose(paths, {.is_source = false,
+                        .is_near = is_near,
+                        .is_queued = is_queued,
+                        .is_mapped = is_near && prospect.is_allocated,
+                        .told = &told,
+                        .told_suits = reads_suit});
+}
+
 const Path& find_path(Paths paths, proto::PartPlace::Kind kind) {
   const auto found =
       std::ranges::find_if(paths, [&](const Path* path) { return path->kind() == kind; });

@@ -25,6 +25,21 @@ Paths all_paths();
 /// @throws core::Error unsupported if there is none
 const Path& choose(Paths paths, const PartFacts& facts);
 
+/// A stream that is not open yet, as far as paths depend on it.
+struct Prospect {
+  bool is_near = true;        ///< both ranks are on one host
+  int queue_depth = 2;        ///< of the producer
+  bool is_lent = false;       ///< put_async
+  bool is_allocated = false;  ///< both arrays lie in memory that peers can map
+
+  bool is_queued() const noexcept { return queue_depth > 0; }
+};
+
+/// The path by which a part will go that is copied as it is and alone in its message.
+/// @param is_short    it is no longer than ExchangePlan::inlined_bytes
+/// @param reads_suit  it has so few and long runs that reading them one by one is worth it
+const Path& foresee(Paths paths, const Prospect& prospect, bool is_short, bool reads_suit);
+
 /// @throws core::Error protocol if the other side named a path that is not in the list
 const Path& find_path(Paths paths, proto::PartPlace::Kind kind);
 

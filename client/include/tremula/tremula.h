@@ -165,10 +165,13 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
 /* ---- producing ---- */
 
 /* options: NULL or YAML with the keys
- *   queue_depth         steps that may be under way to a consumer, default 2. 0: a step is handed
- *                       over directly and nothing is staged. tremula_out_put then only notes where
- *                       the data is; the data must not change until tremula_out_end_step returns,
- *                       which it does when every consumer has taken the step.
+ *   queue_depth         steps that may be under way to a consumer, default 2. Each is kept once more
+ *                       in memory beside the array, for every consumer group: with 2 an array of
+ *                       3 GiB takes 9 GiB (`tremula plan` and the log at info tell how much).
+ *                       0: a step is handed over directly and nothing is staged. tremula_out_put
+ *                       then only notes where the data is; the data must not change until
+ *                       tremula_out_end_step returns, which it does when every consumer has taken
+ *                       the step.
  *   wait_for_consumers  consumer groups that the stream needs, default 1. The first step waits for
  *                       them. When one is lost later and fewer remain, begin_step fails once with
  *                       TREMULA_PEER_LOST on every rank, and the stream may go on without it.
