@@ -255,7 +255,7 @@ TEST(InRelabeling, NeedsTheWholeProducer) {
   hello.set_job("j");
   hello.set_host("h");
   hello.set_version("1");
-  Control rank_0(world.config(1).server, "test", hello, core::Deadline::after(5), log);
+  Control rank_0({world.config(1).server, "test"}, hello, core::Deadline::after(5), log);
   wire::ToServer announce;
   announce.mutable_announce()->set_stream("s");
   *announce.mutable_announce()->add_fields() = proto::encode(field("shape=4 grid=2"));

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// A session's conversation with a server that goes and comes back.
+#include "client/session/control.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "core/error.hpp"
+#include "server/listener.hpp"
+
+namespace tremula::client {
+namespace {
+
+using core::Deadline, core::Errc, core::Error;
+
+constexpr double patience_seconds = 60;
+
+/// A server on a thread of its own.
+class Served {
+public:
+  Served(std::uint32_t number, std::uint16_t port)
+      : log_("server", core::LogLevel::off), listener_(config(number, port), "test", log_) {
+    thread_ = std::thread([this] { listener_.run(); });
+  }
+  ~Served() {
+    listener_.stop();
+    thread_.join();
+  }
+  transport::HostPort address() const { return listener_.address(); }
+
+private:
+  static server::Config config(std::uint32_t number, std::uint16_t port) {
+    server::Config c;
+    c.port = port;
+    c.number = number;
+    return c;
+  }
+  core::Log log_;
+  server::Listener listener_;
+  std::thread thread_;
+};
+
+wire::Hello hello_of(const std::string& group) {
+  wire::Hello hello;
+  hello.set_protocol(1);
+  hello.set_group(group);
+  hello.set_size(1);
+  hello.set_job("job");
+  hello.set_host("host");
+  hello.set_version("test");
+  return hello;
+}
+
+wire::ToServer announce(const std::string& stream) {
+  wire::ToServer message;
+  auto& announce = *message.mutable_announce();
+  announce.set_stream(stream);
+  auto& field = *announce.add_fields();
+  field.set_name("u");
+  field.set_element_type(10);
+  field.set_layout("shape=8 grid=1");
+  auto& offer = *announce.add_offers();
+  offer.set_transport("t");
+  offer.set_offer("tcp");
+  return message;
+}
+
+wire::ToServer which_streams() {
+  wire::ToServer message;
+  message.mutable_unsubscribe()->set_stream("none");
+  return message;
+}
+
+std::string error_of(Errc code, const auto& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code) << e.what();
+    return e.what();
+  }
+  ADD_FAILURE() << "expected an error";
+  return "";
+}
+
+class ControlAndServer : public testing::Test {
+protected:
+  ControlAndServer() {
+    server.emplace(1, 0);
+    address = server->address();
+    control = std::make_unique<Control>(transport::ServerName{to_string(address), "test"},
+                                        hello_of("ocean"), Deadline::after(patience_seconds), log);
+  }
+  void restart() { server.emplace(2, address.port); }
+  std::vector<std::string> streams() {
+    const auto reply = control->call(which_streams(), Deadline::after(patience_seconds));
+    return {reply.streams().names().begin(), reply.streams().names().end()};
+  }
+
+  core::Log log{"test", core::LogLevel::off};
+  std::optional<Served> server;
+  transport::HostPort address;
+  std::unique_ptr<Control> control;
+};
+
+TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
+  for (const char* name : {"kept", "closed", "closed meanwhile"})
+    control->call(announce(name), Deadline::after(patience_seconds));
+  const auto close = [&](const std::string& name) {
+    wire::ToServer message;
+    message.mutable_close_stream()->set_stream(name);
+    return control->call(message, Deadline::after(patience_seconds));
+  };
+  close("closed");
+  server.reset();
+  // Nobody is there to be told, and the next server need not be.
+  error_of(Errc::no_server, [&] { close("closed meanwhile"); });
+  restart();
+  EXPECT_EQ(streams(), std::vector<std::string>{"kept"});
+}
+
+TEST_F(ControlAndServer, WaitsForAServerAsLongAsACallMay) {
+  server.reset();
+  const auto text =
+      error_of(Errc::no_server, [&] { control->call(which_streams(), Deadline::after(0.3)); });
+  for (const char* part : {"gone for", "tremula serve", "streams that are linked go on"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  std::thread later([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    restart();
+  });
+  EXPECT_TRUE(streams().empty());
+  later.join();
+}
+
+TEST_F(ControlAndServer, SendsAgainWhatWasNotAnswered) {
+  std::thread waits([this] {
+    wire::ToServer message;
+    auto& subscribe = *message.mutable_subscribe();
+    const auto wanted = announce("later").announce();
+    subscribe.set_stream("later");
+    *subscribe.mutable_fields() = wanted.fields();
+    *subscribe.mutable_offers() = wanted.offers();
+    EXPECT_EQ(control->call(message, Deadline::after(patience_seconds)).matched().stream(),
+              "later");
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  server.reset();
+  restart();
+  Control other(transport::ServerName{to_string(address), "test"}, hello_of("other"),
+                Deadline::after(patience_seconds), log);
+  other.call(announce("later"), Deadline::after(patience_seconds));
+  waits.join();
+}
+
+TEST_F(ControlAndServer, IsNotTakenInAgainUnderANameThatAnotherJobHolds) {
+  server.reset();
+  restart();
+  auto newcomer = hello_of("ocean");
+  newcomer.set_job("another job");
+  std::unique_ptr<Control> other;
+  try {  // one of the two is first
+    other = std::make_unique<Control>(transport::ServerName{to_string(address), "test"}, newcomer,
+                                      Deadline::after(patience_seconds), log);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Errc::refused);
+    return;
+  }
+  const auto text = error_of(Errc::no_server, [&] { streams(); });
+  EXPECT_NE(text.find("refuses this rank: group 'ocean': the name is held by another job"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(ControlAndServer, EndsWhileThereIsNoServer) {
+  server.reset();
+  control.reset();
+}
+
+}  // namespace
+}  // namespace tremula::client
