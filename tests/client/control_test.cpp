@@ -143,8 +143,12 @@ TEST_F(ControlAndServer, SendsAgainWhatWasNotAnswered) {
     subscribe.set_stream("later");
     *subscribe.mutable_fields() = wanted.fields();
     *subscribe.mutable_offers() = wanted.offers();
-    EXPECT_EQ(control->call(message, Deadline::after(patience_seconds)).matched().stream(),
-              "later");
+    try {
+      const auto reply = control->call(message, Deadline::after(patience_seconds));
+      EXPECT_EQ(reply.matched().stream(), "later");
+    } catch (const Error& e) {
+      ADD_FAILURE() << e.what();
+    }
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   server.reset();
