@@ -105,6 +105,7 @@ void check(const wire::Described& m) {
   check_name("Described.group", m.group());
   check_range("Described.size", m.size(), 1, max_group_size);
   check_range("Described.connected", m.connected(), 0, m.size());
+  check_range("Described.queue_depth", m.queue_depth(), 0, 1 << 20);
   check_range("Described.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Described.", m.fields());
   const int ranks = m.connected() == m.size() ? m.size() : 0;

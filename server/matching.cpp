@@ -117,6 +117,7 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   described.set_size(producer.size);
   described.set_connected(static_cast<core::Rank>(producer.members.size()));
   *described.mutable_fields() = stream->announced;
+  described.set_queue_depth(stream->queue_depth);
   if (described.connected() < described.size()) return;
   std::map<std::string_view, int> numbers;
   for (const auto& [rank, member] : producer.members) {

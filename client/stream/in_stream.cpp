@@ -2,12 +2,12 @@
 #include "client/stream/in_stream.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
 
 #include "client/session/wait.hpp"
+#include "client/stream/describe.hpp"
 
 namespace tremula::client {
 
@@ -59,21 +59,6 @@ int InStream::declare(proto::Field field, const FieldUpdate& update) {
   return fields_.declare(std::move(field), update);
 }
 
-void InStream::throw_no_producer(const wire::ToClient& found) const {
-  const auto& names = found.streams().names();
-  const auto& producer = found.described();
-  const std::string text =
-      found.has_described() ? fmt::format("group '{}', of which only {} of {} ranks are connected",
-                                          producer.group(), producer.connected(), producer.size())
-      : names.empty()       ? "no stream at this server"
-                            : fmt::format("only '{}'", fmt::join(names, "', '"));
-  throw Error(Errc::timed_out,
-              fmt::format("stream '{}': expected a producer to offer it within {} s; found {}; "
-                          "start the producer, check "
-                          "the name, or set timeout",
-                          name(), session_.config().timeout, text));
-}
-
 wire::Matched InStream::ask_server() {
   wire::ToServer message;
   auto& subscribe = *message.mutable_subscribe();
@@ -88,7 +73,7 @@ wire::Matched InStream::ask_server() {
   wire::ToServer give_up;
   give_up.mutable_unsubscribe()->set_stream(name());
   const auto reply = session_.control().call(give_up, session_.deadline());
-  throw_no_producer(reply);
+  throw no_producer(name(), reply, session_.config().timeout);
 }
 
 void InStream::subscribe() {

@@ -44,10 +44,6 @@ public:
 private:
   enum class State { declaring, between_steps, in_step, ended, lost, closed };
 
-  /// The producer, when all its ranks are there.  @throws core::Error timed_out
-  wire::Described ask_for_producer(core::Deadline deadline);
-  /// @param found  instead of one: Streams, or a Described of which ranks are missing
-  [[noreturn]] void throw_no_producer(const wire::ToClient& found) const;
   /// Takes in what has come. What fails is thrown by the next wait.
   bool advance() noexcept override;
   void list_waits(WaitWords& words) override;

@@ -239,7 +239,7 @@ TEST(InRelabeling, WaitsNoLongerThanItsTimeout) {
         in.declare(field("shape=4 grid=2"));
         expect_has(error_of([&] { in.relabel(); }, Errc::timed_out),
                    "stream 's': expected a producer to offer it within 0.3 s; found only 'other'; "
-                   "start the producer, check the name, or set timeout");
+                   "start the producer, check the name, or wait longer (timeout)");
       },
       0.3);
   world.join();

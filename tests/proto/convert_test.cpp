@@ -77,7 +77,7 @@ const std::string to_client[] = {
     "request: 1 streams {}",
     "request: 1 streams { names: 's' names: 't' }",
     "request: 1 described { group: 'p' size: 3 connected: 3 hosts: 'a' hosts: 'b' host_of_rank: 0 "
-    "host_of_rank: 1 host_of_rank: 0 " +
+    "host_of_rank: 1 host_of_rank: 0 queue_depth: 2 " +
         fields + "}",
     "request: 1 described { group: 'p' size: 3 connected: 2 " + fields + "}",
     "link_addresses { link: 1 addresses: 'a' }",
@@ -256,6 +256,8 @@ TEST(Convert, NamesThePartOfADescription) {
        "Described.connected: expected 0 to 2, found 3"},
       {"described { group: 'p' size: 2 connected: -1 }",
        "Described.connected: expected 0 to 2, found -1"},
+      {"described { group: 'p' size: 2 connected: 2 queue_depth: -1 }",
+       "Described.queue_depth: expected 0 to 1048576, found -1"},
       {described + "}", "Described.fields, count: expected 1 to 65536, found 0"},
       {described + "fields {} }", "Described.fields[0].name: " + rule},
       {described + fields + "}", "Described.host_of_rank, count: expected 2 to 2, found 0"},

@@ -57,6 +57,7 @@ typedef struct tremula_session tremula_session;
 typedef struct tremula_layout tremula_layout;
 typedef struct tremula_out_stream tremula_out_stream;
 typedef struct tremula_in_stream tremula_in_stream;
+typedef struct tremula_description tremula_description;
 
 /* "0.1.0" */
 TREMULA_API const char* tremula_version(void);
@@ -211,6 +212,29 @@ TREMULA_API tremula_status tremula_out_close(tremula_out_stream* out);
  * is allowed. */
 TREMULA_API void tremula_out_free(tremula_out_stream* out);
 
+/* ---- asking ---- */
+
+/* Asks what the producer of `stream` has declared, e.g. to declare the same fields. Waits at most
+ * `seconds` for a producer to offer the stream, as it does in its first step: 0 does not wait, a
+ * negative number is the session's timeout. TREMULA_TIMED_OUT: the text names what there is instead.
+ * Collective. The description and all that it gives are valid until it is freed. */
+TREMULA_API tremula_status tremula_describe(tremula_session* session, const char* stream,
+                                            double seconds, tremula_description** description);
+/* NULL is allowed. */
+TREMULA_API void tremula_description_free(tremula_description* description);
+/* The group that produces the stream; "" for NULL. */
+TREMULA_API const char* tremula_description_producer(const tremula_description* description);
+/* Ranks of that group, the queue_depth of the stream, the number of its fields; 0 for NULL. */
+TREMULA_API int tremula_description_ranks(const tremula_description* description);
+TREMULA_API int tremula_description_queue_depth(const tremula_description* description);
+TREMULA_API int tremula_description_fields(const tremula_description* description);
+/* Field `field`, from 0 on, as the producer has declared it; each out argument may be NULL. layout:
+ * of the producer, without ghost cells and leading dimension; not to be freed. */
+TREMULA_API tremula_status tremula_description_field(const tremula_description* description,
+                                                     int field, const char** name,
+                                                     tremula_type* type,
+                                                     const tremula_layout** layout);
+
 /* ---- consuming ---- */
 
 TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream,
@@ -288,7 +312,8 @@ typedef struct tremula_peer_statistics {
   uint64_t copied_bytes;
   double copy_seconds;
   double wire_seconds;
-  char path[16]; /* in which data came across last: inlined, lent, rma, shared, staged, ring, "on demand" */
+  char path
+      [16]; /* in which data came across last: inlined, lent, rma, shared, staged, ring, "on demand" */
 } tremula_peer_statistics;
 /* Fills at most `room` entries of `peers`; count: how many there are. Only links that are open. */
 TREMULA_API tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,

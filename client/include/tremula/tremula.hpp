@@ -444,6 +444,19 @@ private:
   std::unique_ptr<tremula_in_stream, detail::Free<tremula_in_free>> handle_;
 };
 
+/// What the producer of a stream has declared.
+struct Description {
+  struct Field {
+    std::string name;
+    tremula_type type;
+    Layout layout;  ///< without ghost cells and leading dimension
+  };
+  std::string producer;  ///< its group
+  int ranks = 0;         ///< of that group
+  int queue_depth = 0;
+  std::vector<Field> fields;
+};
+
 /// The membership of one rank in a group. Must outlive its streams.
 class Session {
 public:
@@ -477,6 +490,27 @@ public:
     tremula_in_stream* handle = nullptr;
     detail::check(tremula_in_open(handle_.get(), name.c_str(), nullptr, &handle));
     return InStream(handle);
+  }
+
+  /// What the producer of `stream` has declared. Collective.
+  /// @param seconds  to wait for a producer; 0: does not wait; negative: the session's timeout
+  Description describe(const std::string& stream, double seconds = -1) {
+    tremula_description* handle = nullptr;
+    detail::check(tremula_describe(handle_.get(), stream.c_str(), seconds, &handle));
+    const std::unique_ptr<tremula_description, detail::Free<tremula_description_free>> owner(
+        handle);
+    Description description{.producer = tremula_description_producer(handle),
+                            .ranks = tremula_description_ranks(handle),
+                            .queue_depth = tremula_description_queue_depth(handle),
+                            .fields = {}};
+    for (int f = 0; f < tremula_description_fields(handle); ++f) {
+      const char* name = nullptr;
+      tremula_type type{};
+      const tremula_layout* layout = nullptr;
+      detail::check(tremula_description_field(handle, f, &name, &type, &layout));
+      description.fields.push_back({name, type, Layout::parse(tremula_layout_text(layout))});
+    }
+    return description;
   }
 
 private:

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a consumer may ask before it declares anything, through the C++ header alone.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <complex>
+#include <numeric>
+#include <vector>
+
+#include "tests/client/public_jobs.hpp"
+
+namespace {
+
+using namespace tremula;
+using tremula::testing::Jobs;
+
+const std::vector<std::string> two(2, "here"), three(3, "here");
+
+// A consumer that knows nothing but the name of the stream takes all of its fields.
+TEST(Asking, DescribesFieldsThatAreThenDeclared) {
+  Jobs jobs;
+  const auto rows = Layout::block({.shape = {6, 5}, .grid = {2, 1}});
+  const auto line = Layout::parse("shape=7 grid=2 block=2");
+  jobs.start("model", two, [&](Session& session) {
+    auto out = session.out_stream("sea", {.queue_depth = 3});
+    const auto height = out.field<double>("height", rows);
+    const auto phase = out.field<std::complex<float>>("phase", line);
+    std::vector<double> heights(static_cast<std::size_t>(rows.local(session.rank()).allocated));
+    std::iota(heights.begin(), heights.end(), 15.0 * session.rank());
+    const std::vector<std::complex<float>> phases(
+        static_cast<std::size_t>(line.local(session.rank()).allocated), {2, 3});
+    out.begin_step();
+    out.put(height, heights);
+    out.put(phase, phases);
+    out.end_step();
+    out.close();
+  });
+  std::atomic<int> checked = 0;
+  jobs.start("viewer", three, [&](Session& session) {
+    const Description sea = session.describe("sea");
+    ASSERT_EQ(sea.fields.size(), 2u);
+    EXPECT_EQ(sea.producer, "model");
+    EXPECT_EQ(sea.ranks, 2);
+    EXPECT_EQ(sea.queue_depth, 3);
+    EXPECT_EQ(sea.fields[0].name, "height");
+    EXPECT_EQ(sea.fields[0].type, TREMULA_F64);
+    EXPECT_EQ(sea.fields[0].layout.text(), rows.text());
+    EXPECT_EQ(sea.fields[1].name, "phase");
+    EXPECT_EQ(sea.fields[1].type, TREMULA_C64);
+    EXPECT_EQ(sea.fields[1].layout.text(), line.text());
+
+    const auto mine = Layout::block({.shape = sea.fields[0].layout.shape(), .grid = {1, 3}});
+    auto in = session.in_stream("sea");
+    const auto height = in.field<double>(sea.fields[0].name, mine);
+    std::vector<double> part(static_cast<std::size_t>(mine.local(session.rank()).allocated));
+    ASSERT_EQ(in.begin_step(), StepStatus::ok);
+    in.get(height, part);
+    in.end_step();
+    const auto local = mine.local(session.rank());
+    for (Index i = 0; i < local.extents[0]; ++i)
+      for (Index j = 0; j < local.extents[1]; ++j)
+        EXPECT_EQ(part[static_cast<std::size_t>(i * local.strides[0] + j)],
+                  static_cast<double>(5 * i + mine.global_index(session.rank(), 1, j)));
+    EXPECT_EQ(in.begin_step(), StepStatus::end_of_stream);
+    in.close();
+    ++checked;
+  });
+  EXPECT_EQ(jobs.join(), "");
+  EXPECT_EQ(checked, 3);
+}
+
+TEST(Asking, NamesWhatThereIsInstead) {
+  Jobs jobs;
+  std::atomic<bool> is_announced = false, is_asked = false;
+  jobs.start("model", {"here"}, [&](Session& session) {
+    auto out = session.out_stream("sea", {.wait_for_consumers = 0});
+    const auto field = out.field<float>("f", Layout::parse("shape=1 grid=1"));
+    out.put(field, std::vector<float>{1});
+    is_announced = true;
+    while (!is_asked) std::this_thread::yield();
+    out.close();
+  });
+  jobs.start("viewer", two, [&](Session& session) {
+    while (!is_announced) std::this_thread::yield();
+    try {
+      session.describe("see", 0);
+      ADD_FAILURE() << "expected no stream of that name";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.status(), TREMULA_TIMED_OUT);
+      EXPECT_NE(std::string(e.what()).find("found only 'sea'"), std::string::npos) << e.what();
+    }
+    EXPECT_EQ(session.describe("sea", 0).fields.size(), 1u);
+    is_asked = true;
+  });
+  EXPECT_EQ(jobs.join(), "");
+}
+
+TEST(Asking, RefusesAFieldThatIsNotThere) {
+  EXPECT_EQ(tremula_description_field(nullptr, 0, nullptr, nullptr, nullptr),
+            TREMULA_INVALID_ARGUMENT);
+  EXPECT_EQ(tremula_description_fields(nullptr), 0);
+  EXPECT_STREQ(tremula_description_producer(nullptr), "");
+}
+
+}  // namespace
