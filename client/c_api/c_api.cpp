@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "client/c_api/sized_struct.hpp"
 #include "client/session/version.hpp"
 #include "transport/local/shared_memory.hpp"
 
@@ -31,35 +32,36 @@ std::span<Byte> make_span(Byte* data, std::size_t bytes, const char* name) {
 
 void copy(const client::Statistics& from, tremula_statistics* to) {
   expects_pointer(to, "statistics");
-  *to = {.steps = from.steps,
-         .packages = from.traffic.packages,
-         .bytes = from.traffic.bytes,
-         .copied_bytes = from.traffic.copied_bytes,
-         .plan_seconds = from.plan_seconds,
-         .wait_seconds = from.wait_seconds,
-         .copy_seconds = from.traffic.copy_seconds,
-         .wire_seconds = from.traffic.wire_seconds,
-         .transport = {}};
-  from.transport.copy(to->transport, sizeof to->transport - 1);
+  auto statistics = tremula_statistics_init();
+  statistics.steps = from.steps;
+  statistics.packages = from.traffic.packages;
+  statistics.bytes = from.traffic.bytes;
+  statistics.copied_bytes = from.traffic.copied_bytes;
+  statistics.plan_seconds = from.plan_seconds;
+  statistics.wait_seconds = from.wait_seconds;
+  statistics.copy_seconds = from.traffic.copy_seconds;
+  statistics.wire_seconds = from.traffic.wire_seconds;
+  from.transport.copy(statistics.transport, sizeof statistics.transport - 1);
+  client::write_struct(statistics, to);
 }
 
-tremula_status copy(const std::vector<client::PeerStatistics>& from, size_t room,
-                    tremula_peer_statistics* to, size_t* count) {
+tremula_status copy(const std::vector<client::PeerStatistics>& from, tremula_peer_statistics* to,
+                    size_t room, size_t stride, size_t* count) {
   expects_pointer(count, "count");
   core::expects(room == 0 || to != nullptr, "peers: expected an array, found NULL");
   *count = from.size();
   for (std::size_t i = 0; i < std::min(room, from.size()); ++i) {
     const auto& traffic = from[i].traffic;
-    to[i] = {.group = {},
-             .rank = from[i].rank,
-             .packages = traffic.packages,
-             .bytes = traffic.bytes,
-             .copied_bytes = traffic.copied_bytes,
-             .copy_seconds = traffic.copy_seconds,
-             .wire_seconds = traffic.wire_seconds,
-             .path = {}};
-    from[i].path.copy(to[i].path, sizeof to[i].path - 1);
-    from[i].group.copy(to[i].group, sizeof to[i].group - 1);
+    auto peer = tremula_peer_statistics_init();
+    peer.rank = from[i].rank;
+    peer.packages = traffic.packages;
+    peer.bytes = traffic.bytes;
+    peer.copied_bytes = traffic.copied_bytes;
+    peer.copy_seconds = traffic.copy_seconds;
+    peer.wire_seconds = traffic.wire_seconds;
+    from[i].path.copy(peer.path, sizeof peer.path - 1);
+    from[i].group.copy(peer.group, sizeof peer.group - 1);
+    client::write_struct(peer, client::element(to, i, stride));
   }
   return TREMULA_OK;
 }
@@ -312,10 +314,10 @@ tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
                                  const tremula_update* update, int* field) {
   return guarded([&] {
     expects_pointer(in, "in");
-    expects_pointer(update, "update");
     expects_pointer(field, "field");
-    auto wanted = make_field(name, update->to_type, update->to);
-    const auto how = client::update_from(*update, wanted.layout.dims.size());
+    const auto known = client::read_update(update);
+    auto wanted = make_field(name, known.to_type, known.to);
+    const auto how = client::update_from(known, wanted.layout.dims.size());
     *field = in->stream->declare(std::move(wanted), how);
     return TREMULA_OK;
   });
@@ -398,18 +400,18 @@ tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
   });
 }
 
-tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,
-                                 tremula_peer_statistics* peers, size_t* count) {
+tremula_status tremula_out_peers(const tremula_out_stream* out, tremula_peer_statistics* peers,
+                                 size_t room, size_t stride, size_t* count) {
   return guarded([&] {
     expects_pointer(out, "out");
-    return copy(out->stream->peer_statistics(), room, peers, count);
+    return copy(out->stream->peer_statistics(), peers, room, stride, count);
   });
 }
 
-tremula_status tremula_in_peers(const tremula_in_stream* in, size_t room,
-                                tremula_peer_statistics* peers, size_t* count) {
+tremula_status tremula_in_peers(const tremula_in_stream* in, tremula_peer_statistics* peers,
+                                size_t room, size_t stride, size_t* count) {
   return guarded([&] {
     expects_pointer(in, "in");
-    return copy(in->stream->peer_statistics(), room, peers, count);
+    return copy(in->stream->peer_statistics(), peers, room, stride, count);
   });
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "client/exchange/plan/update.hpp"
 #include "client/session/session.hpp"
@@ -50,13 +51,19 @@ tremula_status guarded(Body&& body) noexcept {
 
 /// @throws core::Error invalid_argument
 core::ElementType type_from(tremula_type type);
+/// As far as the application knows the struct; the rest is as tremula_update_init sets it.
+/// @throws core::Error invalid_argument
+tremula_update read_update(const tremula_update* given);
 /// Ignores its layouts and types.
 /// @param dimensions  of both sides
 /// @throws core::Error invalid_argument
 FieldUpdate update_from(const tremula_update& update, std::size_t dimensions);
 
 /// @throws core::Error invalid_argument
-Update update_of(const tremula_update* update);
+Update update_of(const tremula_update* given);
+/// @param given  may be null if count is 0
+/// @throws core::Error invalid_argument
+std::vector<Update> updates_of(const tremula_update* given, std::size_t count, std::size_t stride);
 
 tremula_status make_layout(index_calc::Layout value, tremula_layout** out);
 

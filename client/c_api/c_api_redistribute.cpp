@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "client/c_api/c_api.hpp"
+#include "client/c_api/sized_struct.hpp"
 #include "client/redistribute/mpi_job.hpp"
 #include "transport/mpi/mpi_companion.hpp"
 #include "tremula/tremula_mpi.h"
@@ -11,8 +12,7 @@
 namespace {
 
 using namespace tremula;
-using client::Update, client::update_of, client::redistribute::Job,
-    client::redistribute::Redistribution;
+using client::redistribute::Job, client::redistribute::Redistribution;
 
 /// A redistribution may outlive the communicator that it was made for.
 struct SharedJob {
@@ -41,19 +41,25 @@ struct Buffers {
 
 }  // namespace
 
+template <>
+struct tremula::client::FirstVersion<tremula_redistribution_statistics> {
+  static constexpr const char* name = "tremula_redistribution_statistics";
+  static constexpr std::size_t bytes = offsetof(tremula_redistribution_statistics, plan_seconds) +
+                                       sizeof(tremula_redistribution_statistics::plan_seconds);
+};
+
 struct tremula_redistribution {
   std::shared_ptr<Job> job;
   std::unique_ptr<Redistribution> redistribution;
 };
 
 tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,
-                                           size_t count, tremula_redistribution** redistribution) {
+                                           size_t count, size_t stride,
+                                           tremula_redistribution** redistribution) {
   return client::guarded([&] {
     client::expects_pointer(redistribution, "redistribution");
     auto job = job_of(comm);
-    std::vector<Update> all;
-    for (std::size_t i = 0; i < count; ++i) all.push_back(update_of(updates + i));
-    auto made = job->make(all);
+    auto made = job->make(client::updates_of(updates, count, stride));
     *redistribution = new tremula_redistribution{std::move(job), std::move(made)};
     return TREMULA_OK;
   });
@@ -88,13 +94,15 @@ tremula_status tremula_redistribution_get_statistics(
     client::expects_pointer(redistribution, "redistribution");
     client::expects_pointer(statistics, "statistics");
     const auto& s = redistribution->redistribution->statistics();
-    *statistics = {.runs = s.runs,
-                   .messages_sent = s.messages_sent,
-                   .bytes_sent = s.bytes_sent,
-                   .bytes_received = s.bytes_received,
-                   .bytes_kept = s.bytes_kept,
-                   .copied_bytes = s.copied_bytes,
-                   .plan_seconds = s.plan_seconds};
+    auto known = tremula_redistribution_statistics_init();
+    known.runs = s.runs;
+    known.messages_sent = s.messages_sent;
+    known.bytes_sent = s.bytes_sent;
+    known.bytes_received = s.bytes_received;
+    known.bytes_kept = s.bytes_kept;
+    known.copied_bytes = s.copied_bytes;
+    known.plan_seconds = s.plan_seconds;
+    client::write_struct(known, statistics);
     return TREMULA_OK;
   });
 }
@@ -106,7 +114,7 @@ tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update,
     Buffers buffers;
     auto& redistribution = job->prepare([&]() -> Redistribution& {
       buffers.add(from, from_bytes, to, to_bytes);
-      return job->kept(update_of(update));
+      return job->kept(client::update_of(update));
     });
     try {
       job->run(redistribution, buffers.from, buffers.to);

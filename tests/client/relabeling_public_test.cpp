@@ -61,6 +61,10 @@ TEST(RelabelingPublic, BetweenTwoJobs) {
       in.get(field, part);
       EXPECT_EQ(part, part_of(wanted, label, step)) << "rank " << session.rank();
       in.end_step();
+      std::uint64_t from_peers = 0;
+      for (const auto& peer : in.peers()) from_peers += peer.bytes;
+      EXPECT_EQ(from_peers, in.statistics().bytes);
+      EXPECT_EQ(in.step_statistics().bytes, part.size() * sizeof(double));
     }
     in.close();
   });

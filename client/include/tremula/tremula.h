@@ -6,9 +6,17 @@
  * which is negative for an error; tremula_last_error() tells its text. Handles are not thread-safe:
  * one thread at a time. "Collective" means that every rank of the group makes the same calls in the
  * same order.
+ *
+ * A struct begins with its size as the application was compiled. Its function tremula_..._init,
+ * which is compiled into the application, sets it and all defaults; other languages set `size` to
+ * the bytes of their struct and the members as that function does. Later versions add members at
+ * the end, and a library reads and writes those alone that both sides know: an application runs with
+ * libraries of other versions than that of its headers. An array of structs goes with its stride,
+ * the bytes from one element to the next (in C the sizeof of an element).
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(_WIN32)
 #define TREMULA_API
@@ -122,10 +130,9 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
 
 /* ---- updates ---- */
 
-/* How an array is changed on its way:  to = alpha * op(from) + beta * to.  tremula_update_init sets
- * all members for a plain copy; then change those that differ. */
+/* How an array is changed on its way:  to = alpha * op(from) + beta * to. */
 typedef struct tremula_update {
-  size_t size;                /* of this struct, as the application was compiled */
+  size_t size;
   const tremula_layout* from; /* layouts; not kept */
   const tremula_layout* to;
   tremula_type from_type; /* of the elements in memory; any conversion except complex to real */
@@ -141,12 +148,23 @@ typedef struct tremula_update {
   const int64_t* to_origin;   /* where it begins in `to`; NULL: 0 */
 } tremula_update;
 
-TREMULA_API void tremula_update_init(tremula_update* update, const tremula_layout* from,
-                                     const tremula_layout* to, tremula_type type);
+/* A plain copy of elements of one type: change what differs. */
+static inline tremula_update tremula_update_init(const tremula_layout* from,
+                                                 const tremula_layout* to, tremula_type type) {
+  tremula_update update;
+  memset(&update, 0, sizeof update);
+  update.size = sizeof update;
+  update.from = from;
+  update.to = to;
+  update.from_type = update.to_type = type;
+  update.alpha[0] = 1;
+  return update;
+}
 
 /* ---- relabeling inside one job ---- */
 
 /* Calculates which rank should take which part of the arrays `to`, so that the fewest bytes move.
+ *   updates        shape [count], `stride` bytes apart
  *   process        result, shape [ranks]: process[label] is the rank that takes the part which `to`
  *                  gives to rank `label`; process[label] == label where nothing is saved
  *   places         NULL or shape [ranks]: ranks with equal numbers, from 0 on, are near each other,
@@ -155,9 +173,9 @@ TREMULA_API void tremula_update_init(tremula_update* update, const tremula_layou
  *                  more bytes to move
  *   before, after  bytes that leave their place without and with the relabeling; each may be NULL
  * Local: needs no other rank, and gives equal results on ranks that pass equal arguments. */
-TREMULA_API tremula_status tremula_relabel(const tremula_update* updates, size_t count, int ranks,
-                                           const int* places, int exact, int* process,
-                                           int64_t* before, int64_t* after);
+TREMULA_API tremula_status tremula_relabel(const tremula_update* updates, size_t count,
+                                           size_t stride, int ranks, const int* places, int exact,
+                                           int* process, int64_t* before, int64_t* after);
 /* The layout whose labels have been taken by `process`; shape: [ranks]. */
 TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout,
                                                     const int* process, int ranks,
@@ -280,6 +298,7 @@ TREMULA_API void tremula_in_free(tremula_in_stream* in);
 
 /* Of this rank since the stream was opened. Exact. */
 typedef struct tremula_statistics {
+  size_t size;
   uint64_t steps;        /* complete */
   uint64_t packages;     /* sent or received */
   uint64_t bytes;        /* payload sent or received */
@@ -292,6 +311,14 @@ typedef struct tremula_statistics {
   double wire_seconds; /* producer: from the end of a step to the last of its messages sent */
   char transport[64];  /* of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
 } tremula_statistics;
+
+static inline tremula_statistics tremula_statistics_init(void) {
+  tremula_statistics statistics;
+  memset(&statistics, 0, sizeof statistics);
+  statistics.size = sizeof statistics;
+  return statistics;
+}
+
 TREMULA_API tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                                   tremula_statistics* statistics);
 TREMULA_API tremula_status tremula_in_statistics(const tremula_in_stream* in,
@@ -305,6 +332,7 @@ TREMULA_API tremula_status tremula_in_step_statistics(const tremula_in_stream* i
 
 /* Of this rank with one rank of the other side since their link was opened. */
 typedef struct tremula_peer_statistics {
+  size_t size;
   char group[256];
   int rank;
   uint64_t packages;
@@ -312,14 +340,25 @@ typedef struct tremula_peer_statistics {
   uint64_t copied_bytes;
   double copy_seconds;
   double wire_seconds;
-  char path
-      [16]; /* in which data came across last: inlined, lent, rma, shared, staged, ring, "on demand" */
+  /* In which data came across last: inlined, lent, rma, shared, staged, ring, "on demand". */
+  char path[16];
 } tremula_peer_statistics;
-/* Fills at most `room` entries of `peers`; count: how many there are. Only links that are open. */
-TREMULA_API tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,
-                                             tremula_peer_statistics* peers, size_t* count);
-TREMULA_API tremula_status tremula_in_peers(const tremula_in_stream* in, size_t room,
-                                            tremula_peer_statistics* peers, size_t* count);
+
+static inline tremula_peer_statistics tremula_peer_statistics_init(void) {
+  tremula_peer_statistics peer;
+  memset(&peer, 0, sizeof peer);
+  peer.size = sizeof peer;
+  return peer;
+}
+
+/* Fills the first entries of `peers`, which has `room` of them, `stride` bytes apart, each set by
+ * tremula_peer_statistics_init; count: how many there are. Only links that are open. */
+TREMULA_API tremula_status tremula_out_peers(const tremula_out_stream* out,
+                                             tremula_peer_statistics* peers, size_t room,
+                                             size_t stride, size_t* count);
+TREMULA_API tremula_status tremula_in_peers(const tremula_in_stream* in,
+                                            tremula_peer_statistics* peers, size_t room,
+                                            size_t stride, size_t* count);
 
 #ifdef __cplusplus
 }

@@ -183,8 +183,8 @@ struct Update {
                         std::to_string(values.size()));
       return values.empty() ? nullptr : values.data();
     };
-    tremula_update update;
-    tremula_update_init(&update, from != nullptr ? from->handle() : nullptr, to.handle(), to_type);
+    tremula_update update =
+        tremula_update_init(from != nullptr ? from->handle() : nullptr, to.handle(), to_type);
     update.from_type = from_type;
     update.alpha[0] = alpha.real();
     update.alpha[1] = alpha.imag();
@@ -231,7 +231,7 @@ inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
   for (const Redistributed& a : arrays)
     updates.push_back(a.update.handle(&a.from, a.to, a.from_type, a.to_type));
   Relabeling found{.process = std::vector<int>(size)};
-  detail::check(tremula_relabel(updates.data(), updates.size(), ranks,
+  detail::check(tremula_relabel(updates.data(), updates.size(), sizeof(tremula_update), ranks,
                                 places.empty() ? nullptr : places.data(), exact,
                                 found.process.data(), &found.before, &found.after));
   return found;
@@ -273,6 +273,23 @@ struct OutOptions {
 };
 
 using Statistics = tremula_statistics;
+using PeerStatistics = tremula_peer_statistics;
+
+namespace detail {
+
+/// What a function of tremula.h tells about all peers of a stream.
+template <auto GetPeers, class Stream>
+std::vector<PeerStatistics> peers_of(const Stream* stream) {
+  std::vector<PeerStatistics> peers;
+  std::size_t count = 0;
+  check(GetPeers(stream, nullptr, 0, sizeof(PeerStatistics), &count));
+  peers.assign(count, tremula_peer_statistics_init());
+  check(GetPeers(stream, peers.data(), peers.size(), sizeof(PeerStatistics), &count));
+  peers.resize(std::min(count, peers.size()));
+  return peers;
+}
+
+}  // namespace detail
 
 /// An array of T in memory that peers on the same machine copy out of and into directly
 /// (tremula_allocate). Zeroed, on a page boundary; move-only.
@@ -369,9 +386,19 @@ public:
   }
   void close() { detail::check(tremula_out_close(handle_.get())); }
   Statistics statistics() const {
-    Statistics s{};
+    Statistics s = tremula_statistics_init();
     detail::check(tremula_out_statistics(handle_.get(), &s));
     return s;
+  }
+  /// Of the step ended last.
+  Statistics step_statistics() const {
+    Statistics s = tremula_statistics_init();
+    detail::check(tremula_out_step_statistics(handle_.get(), &s));
+    return s;
+  }
+  /// One entry for each rank of the other side over links that are open.
+  std::vector<PeerStatistics> peers() const {
+    return detail::peers_of<tremula_out_peers>(handle_.get());
   }
 
 private:
@@ -433,9 +460,19 @@ public:
   void end_step() { detail::check(tremula_in_end_step(handle_.get())); }
   void close() { detail::check(tremula_in_close(handle_.get())); }
   Statistics statistics() const {
-    Statistics s{};
+    Statistics s = tremula_statistics_init();
     detail::check(tremula_in_statistics(handle_.get(), &s));
     return s;
+  }
+  /// Of the step ended last.
+  Statistics step_statistics() const {
+    Statistics s = tremula_statistics_init();
+    detail::check(tremula_in_step_statistics(handle_.get(), &s));
+    return s;
+  }
+  /// One entry for each rank of the other side over links that are open.
+  std::vector<PeerStatistics> peers() const {
+    return detail::peers_of<tremula_in_peers>(handle_.get());
   }
 
 private:

@@ -42,7 +42,8 @@ public:
       updates.push_back(a.update.handle(&a.from, a.to, a.from_type, a.to_type));
     if (count_ == 1) from_type_ = arrays[0].from_type, to_type_ = arrays[0].to_type;
     tremula_redistribution* handle = nullptr;
-    detail::check(tremula_redistribution_make(comm, updates.data(), updates.size(), &handle));
+    detail::check(tremula_redistribution_make(comm, updates.data(), updates.size(),
+                                              sizeof(tremula_update), &handle));
     handle_.reset(handle);
   }
   /// Moves one array.
@@ -77,7 +78,7 @@ public:
                                              targets.data(), target_bytes.data()));
   }
   tremula_redistribution_statistics statistics() const {
-    tremula_redistribution_statistics s{};
+    auto s = tremula_redistribution_statistics_init();
     detail::check(tremula_redistribution_get_statistics(handle_.get(), &s));
     return s;
   }
