@@ -12,7 +12,7 @@
 namespace {
 
 using namespace tremula;
-using client::expects_pointer, client::guarded, client::make_layout;
+using client::enter, client::expects_pointer, client::guarded, client::make_layout;
 
 thread_local std::string last_error;
 
@@ -91,7 +91,8 @@ tremula_status tremula_session_open(const char* group, int rank, int size, const
     expects_pointer(group, "group");
     expects_pointer(session, "session");
     const auto config = client::load_session_config(text_or_empty(options));
-    *session = new tremula_session{client::Session::open(group, rank, size, config)};
+    *session = new tremula_session{client::Session::open(group, rank, size, config),
+                                   client::Gate(fmt::format("session of group '{}'", group))};
     return TREMULA_OK;
   });
 }
@@ -113,6 +114,8 @@ tremula_status tremula_deallocate(void* memory) {
 
 tremula_status tremula_session_close(tremula_session* session) {
   return guarded([&] {
+    if (session == nullptr || !session->gate.is_at_home()) return TREMULA_OK;
+    { const auto entry = session->gate.enter_to_free(); }
     delete session;
     return TREMULA_OK;
   });
@@ -206,12 +209,12 @@ tremula_status tremula_layout_global_index(const tremula_layout* layout, int ran
 tremula_status tremula_out_open(tremula_session* session, const char* stream, const char* options,
                                 tremula_out_stream** out) {
   return guarded([&] {
-    expects_pointer(session, "session");
+    const auto entry = enter(session, "session");
     expects_pointer(stream, "stream");
     expects_pointer(out, "out");
     const auto config = client::load_out_config(text_or_empty(options));
     *out = new tremula_out_stream{
-        std::make_unique<client::OutStream>(*session->session, stream, config)};
+        std::make_unique<client::OutStream>(*session->session, stream, config), session->gate};
     return TREMULA_OK;
   });
 }
@@ -219,7 +222,7 @@ tremula_status tremula_out_open(tremula_session* session, const char* stream, co
 tremula_status tremula_out_field(tremula_out_stream* out, const char* name, tremula_type type,
                                  const tremula_layout* layout, int* field) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     expects_pointer(field, "field");
     *field = out->stream->declare(make_field(name, type, layout));
     return TREMULA_OK;
@@ -228,7 +231,7 @@ tremula_status tremula_out_field(tremula_out_stream* out, const char* name, trem
 
 tremula_status tremula_out_begin_step(tremula_out_stream* out) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->begin_step();
     return TREMULA_OK;
   });
@@ -236,7 +239,7 @@ tremula_status tremula_out_begin_step(tremula_out_stream* out) {
 
 tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data, size_t bytes) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->put(field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
     return TREMULA_OK;
   });
@@ -245,7 +248,7 @@ tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* d
 tremula_status tremula_out_put_async(tremula_out_stream* out, int field, const void* data,
                                      size_t bytes, uint64_t* request) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     expects_pointer(request, "request");
     *request = out->stream->put_async(
         field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
@@ -255,7 +258,7 @@ tremula_status tremula_out_put_async(tremula_out_stream* out, int field, const v
 
 tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request, int* is_taken) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     expects_pointer(is_taken, "is_taken");
     *is_taken = out->stream->is_taken(request) ? 1 : 0;
     return TREMULA_OK;
@@ -264,7 +267,7 @@ tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request, int* 
 
 tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->wait_taken(request);
     return TREMULA_OK;
   });
@@ -272,7 +275,7 @@ tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request) {
 
 tremula_status tremula_out_end_step(tremula_out_stream* out) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->end_step();
     return TREMULA_OK;
   });
@@ -280,22 +283,23 @@ tremula_status tremula_out_end_step(tremula_out_stream* out) {
 
 tremula_status tremula_out_close(tremula_out_stream* out) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->close();
     return TREMULA_OK;
   });
 }
 
-void tremula_out_free(tremula_out_stream* out) { delete out; }
+void tremula_out_free(tremula_out_stream* out) { client::free_stream(out); }
 
 tremula_status tremula_in_open(tremula_session* session, const char* stream, const char* options,
                                tremula_in_stream** in) {
   return guarded([&] {
-    expects_pointer(session, "session");
+    const auto entry = enter(session, "session");
     expects_pointer(stream, "stream");
     expects_pointer(in, "in");
     client::load_in_config(text_or_empty(options));
-    *in = new tremula_in_stream{std::make_unique<client::InStream>(*session->session, stream)};
+    *in = new tremula_in_stream{std::make_unique<client::InStream>(*session->session, stream),
+                                session->gate};
     return TREMULA_OK;
   });
 }
@@ -303,7 +307,7 @@ tremula_status tremula_in_open(tremula_session* session, const char* stream, con
 tremula_status tremula_in_field(tremula_in_stream* in, const char* name, tremula_type type,
                                 const tremula_layout* layout, int* field) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     expects_pointer(field, "field");
     *field = in->stream->declare(make_field(name, type, layout));
     return TREMULA_OK;
@@ -313,7 +317,7 @@ tremula_status tremula_in_field(tremula_in_stream* in, const char* name, tremula
 tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
                                  const tremula_update* update, int* field) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     expects_pointer(field, "field");
     const auto known = client::read_update(update);
     auto wanted = make_field(name, known.to_type, known.to);
@@ -325,14 +329,14 @@ tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
 
 tremula_status tremula_in_begin_step(tremula_in_stream* in) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     return in->stream->begin_step() ? TREMULA_OK : TREMULA_END_OF_STREAM;
   });
 }
 
 tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     expects_pointer(step, "step");
     *step = in->stream->step();
     return TREMULA_OK;
@@ -341,7 +345,7 @@ tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step) {
 
 tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data, size_t bytes) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     in->stream->get(field, make_span(static_cast<std::byte*>(data), bytes, "data"));
     return TREMULA_OK;
   });
@@ -349,7 +353,7 @@ tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data, size
 
 tremula_status tremula_in_end_step(tremula_in_stream* in) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     in->stream->end_step();
     return TREMULA_OK;
   });
@@ -357,18 +361,18 @@ tremula_status tremula_in_end_step(tremula_in_stream* in) {
 
 tremula_status tremula_in_close(tremula_in_stream* in) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     in->stream->close();
     return TREMULA_OK;
   });
 }
 
-void tremula_in_free(tremula_in_stream* in) { delete in; }
+void tremula_in_free(tremula_in_stream* in) { client::free_stream(in); }
 
 tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                       tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     copy(out->stream->statistics(), statistics);
     return TREMULA_OK;
   });
@@ -376,7 +380,7 @@ tremula_status tremula_out_statistics(const tremula_out_stream* out,
 
 tremula_status tremula_in_statistics(const tremula_in_stream* in, tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     copy(in->stream->statistics(), statistics);
     return TREMULA_OK;
   });
@@ -385,7 +389,7 @@ tremula_status tremula_in_statistics(const tremula_in_stream* in, tremula_statis
 tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
                                            tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     copy(out->stream->step_statistics(), statistics);
     return TREMULA_OK;
   });
@@ -394,7 +398,7 @@ tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
 tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
                                           tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     copy(in->stream->step_statistics(), statistics);
     return TREMULA_OK;
   });
@@ -403,7 +407,7 @@ tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
 tremula_status tremula_out_peers(const tremula_out_stream* out, tremula_peer_statistics* peers,
                                  size_t room, size_t stride, size_t* count) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     return copy(out->stream->peer_statistics(), peers, room, stride, count);
   });
 }
@@ -411,7 +415,7 @@ tremula_status tremula_out_peers(const tremula_out_stream* out, tremula_peer_sta
 tremula_status tremula_in_peers(const tremula_in_stream* in, tremula_peer_statistics* peers,
                                 size_t room, size_t stride, size_t* count) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     return copy(in->stream->peer_statistics(), peers, room, stride, count);
   });
 }

@@ -15,7 +15,7 @@ using client::expects_pointer, client::guarded;
 tremula_status tremula_describe(tremula_session* session, const char* stream, double seconds,
                                 tremula_description** description) {
   return guarded([&] {
-    expects_pointer(session, "session");
+    const auto entry = client::enter(session, "session");
     expects_pointer(stream, "stream");
     expects_pointer(description, "description");
     client::Session& own = *session->session;

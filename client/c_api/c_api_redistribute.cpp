@@ -14,15 +14,23 @@ namespace {
 using namespace tremula;
 using client::redistribute::Job, client::redistribute::Redistribution;
 
-/// A redistribution may outlive the communicator that it was made for.
-struct SharedJob {
-  explicit SharedJob(MPI_Comm comm) : job(std::make_shared<Job>(comm)) {}
-  std::shared_ptr<Job> job;
+/// The job of a communicator, and what every call over it passes.
+struct GatedJob {
+  explicit GatedJob(MPI_Comm comm) : job(comm) {}
+  Job job;
+  client::Gate gate{"redistributions over one communicator", transport::mpi::expect_running};
 };
 
-std::shared_ptr<Job> job_of(MPI_Comm comm) {
-  core::expects(transport::mpi::is_running() && comm != MPI_COMM_NULL,
-                "redistribution: expected a communicator of a running MPI; found none");
+/// A redistribution may outlive the communicator that it was made for.
+struct SharedJob {
+  explicit SharedJob(MPI_Comm comm) : job(std::make_shared<GatedJob>(comm)) {}
+  std::shared_ptr<GatedJob> job;
+};
+
+std::shared_ptr<GatedJob> job_of(MPI_Comm comm) {
+  transport::mpi::expect_running();
+  core::expects(comm != MPI_COMM_NULL,
+                "redistribution: expected a communicator; found MPI_COMM_NULL");
   return transport::mpi::companion<SharedJob>(comm).job;
 }
 
@@ -49,7 +57,7 @@ struct tremula::client::FirstVersion<tremula_redistribution_statistics> {
 };
 
 struct tremula_redistribution {
-  std::shared_ptr<Job> job;
+  std::shared_ptr<GatedJob> job;
   std::unique_ptr<Redistribution> redistribution;
 };
 
@@ -59,7 +67,8 @@ tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* 
   return client::guarded([&] {
     client::expects_pointer(redistribution, "redistribution");
     auto job = job_of(comm);
-    auto made = job->make(client::updates_of(updates, count, stride));
+    const auto entry = job->gate.enter();
+    auto made = job->job.make(client::updates_of(updates, count, stride));
     *redistribution = new tremula_redistribution{std::move(job), std::move(made)};
     return TREMULA_OK;
   });
@@ -70,7 +79,9 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
                                           void* const* to, const size_t* to_bytes) {
   return client::guarded([&] {
     client::expects_pointer(redistribution, "redistribution");
-    const Buffers buffers = redistribution->job->prepare([&] {
+    const auto entry = redistribution->job->gate.enter();
+    Job& job = redistribution->job->job;
+    const Buffers buffers = job.prepare([&] {
       const std::size_t count = redistribution->redistribution->plan().arrays().size();
       Buffers all;
       if (count == 0) return all;
@@ -81,12 +92,17 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
       for (std::size_t i = 0; i < count; ++i) all.add(from[i], from_bytes[i], to[i], to_bytes[i]);
       return all;
     });
-    redistribution->job->run(*redistribution->redistribution, buffers.from, buffers.to);
+    job.run(*redistribution->redistribution, buffers.from, buffers.to);
     return TREMULA_OK;
   });
 }
 
-void tremula_redistribution_free(tremula_redistribution* redistribution) { delete redistribution; }
+void tremula_redistribution_free(tremula_redistribution* redistribution) {
+  if (redistribution == nullptr || !redistribution->job->gate.is_at_home()) return;
+  const auto job = redistribution->job;  // whose gate this is inside
+  const auto entry = job->gate.enter_to_free();
+  delete redistribution;
+}
 
 tremula_status tremula_redistribution_get_statistics(
     const tremula_redistribution* redistribution, tremula_redistribution_statistics* statistics) {
@@ -110,16 +126,18 @@ tremula_status tremula_redistribution_get_statistics(
 tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update, const void* from,
                                     size_t from_bytes, void* to, size_t to_bytes) {
   return client::guarded([&] {
-    const auto job = job_of(comm);
+    const auto gated = job_of(comm);
+    const auto entry = gated->gate.enter();
+    Job& job = gated->job;
     Buffers buffers;
-    auto& redistribution = job->prepare([&]() -> Redistribution& {
+    auto& redistribution = job.prepare([&]() -> Redistribution& {
       buffers.add(from, from_bytes, to, to_bytes);
-      return job->kept(client::update_of(update));
+      return job.kept(client::update_of(update));
     });
     try {
-      job->run(redistribution, buffers.from, buffers.to);
-    } catch (const core::Error&) {
-      job->forget_last();
+      job.run(redistribution, buffers.from, buffers.to);
+    } catch (...) {
+      job.forget_last();
       throw;
     }
     return TREMULA_OK;
