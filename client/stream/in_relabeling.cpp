@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // InStream: the labels of a consumer's layouts, before its first step.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -44,16 +45,26 @@ wire::Described InStream::ask_for_producer(core::Deadline deadline) {
         message, core::Deadline::after(std::max(1.0, deadline.remaining())));
     const auto& producer = reply.described();
     if (reply.has_described() && producer.connected() == producer.size()) return producer;
-    if (deadline.expired()) throw_no_producer(reply);
+    if (deadline.expired()) {
+      const auto& names = reply.streams().names();
+      throw_no_producer(
+          reply.has_described()
+              ? fmt::format("group '{}', of which only {} of {} ranks are connected",
+                            producer.group(), producer.connected(), producer.size())
+          : names.empty() ? "no stream at this server"
+                          : fmt::format("only '{}'", fmt::join(names, "', '")));
+    }
     std::this_thread::sleep_for(
         core::Deadline::Seconds(std::min(pause, deadline.remaining() + 0.001)));
   }
 }
 
 Rank InStream::relabel(const RelabelConfig& config) {
-  expects(state_ == State::declaring, [&] {
-    return fmt::format("stream '{}': expected relabel before the first step; found it after it",
-                       name());
+  expects(state_ == State::declaring && !is_introduced(), [&] {
+    return fmt::format(
+        "stream '{}': expected relabel before the first begin_step of any stream of the session, "
+        "which tells the server of all of them; found it after it",
+        name());
   });
   expects(!is_relabeled_, [&] {
     return fmt::format(
@@ -62,6 +73,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
         name());
   });
   fields_.check_alike();
+  session_.set_up().introduce_producers();  // two jobs may relabel what they get from each other
   const auto hosts = hosts_of(session_);
   const auto deadline = session_.deadline();
   session_.control().report_waiting(name(), 0, "a producer");
