@@ -19,8 +19,8 @@ using google::protobuf::RepeatedPtrField;
 
 constexpr std::uint64_t any = std::numeric_limits<std::uint64_t>::max();
 
-void check_link(std::string_view part, std::uint64_t link) {
-  check_range(part, link, std::uint64_t{1}, any);
+void check_number(std::string_view part, std::uint64_t number) {
+  check_range(part, number, std::uint64_t{1}, any);
 }
 
 void check_seconds(std::string_view part, double seconds) {
@@ -63,6 +63,7 @@ void check(const wire::Announce& m) {
   check_fields("Announce.", m.fields());
   check_offers("Announce", m.offers());
   check_range("Announce.queue_depth", m.queue_depth(), 0, 1 << 20);
+  check_number("Announce.incarnation", m.incarnation());
 }
 
 void check(const wire::Subscribe& m) {
@@ -70,10 +71,11 @@ void check(const wire::Subscribe& m) {
   check_range("Subscribe.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Subscribe.", m.fields());
   check_offers("Subscribe", m.offers());
+  check_number("Subscribe.incarnation", m.incarnation());
 }
 
 void check(const wire::LinkAddresses& m) {
-  check_link("LinkAddresses.link", m.link());
+  check_number("LinkAddresses.link", m.link());
   check_range("LinkAddresses.addresses, count", m.addresses_size(), 1,
               static_cast<int>(max_group_size));
   for (const std::string& address : m.addresses())
@@ -90,7 +92,7 @@ void check(const wire::Counters& m) {
 }
 
 void check(const wire::Matched& m) {
-  check_link("Matched.link", m.link());
+  check_number("Matched.link", m.link());
   check_name("Matched.stream", m.stream());
   check_name("Matched.peer_group", m.peer_group());
   check_range("Matched.peer_size", m.peer_size(), 1, max_group_size);
@@ -99,6 +101,7 @@ void check(const wire::Matched& m) {
   check_name("Matched.offer", m.offer());
   check_text("Matched.why", m.why());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
+  check_number("Matched.incarnation", m.incarnation());
 }
 
 void check(const wire::Described& m) {
@@ -211,10 +214,10 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
       check(message.link_addresses());
       break;
     case wire::ToServer::kShare:
-      check_link("Share.round", message.share().round());
+      check_number("Share.round", message.share().round());
       break;
     case wire::ToServer::kCloseLink:
-      check_link("CloseLink.link", message.close_link().link());
+      check_number("CloseLink.link", message.close_link().link());
       check_text("CloseLink.why", message.close_link().why());
       break;
     case wire::ToServer::kCloseStream:
@@ -223,6 +226,10 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
     case wire::ToServer::kHeartbeat:
       for (const wire::Counters& counters : message.heartbeat().counters()) check(counters);
       break;
+    case wire::ToServer::kExplain:
+      check_number("Explain.incarnation", message.explain().incarnation());
+      break;
+    case wire::ToServer::kPresence:
     case wire::ToServer::kGoodbye:
     case wire::ToServer::kStatus:
     case wire::ToServer::BODY_NOT_SET:
@@ -253,7 +260,7 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       check(message.link_addresses());
       break;
     case wire::ToClient::kLinkClosed:
-      check_link("LinkClosed.link", message.link_closed().link());
+      check_number("LinkClosed.link", message.link_closed().link());
       check_text("LinkClosed.why", message.link_closed().why());
       break;
     case wire::ToClient::kGroupLost:
@@ -262,6 +269,14 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
     case wire::ToClient::kStatus:
       check(message.status());
       break;
+    case wire::ToClient::kStreamRefused:
+      check_number("StreamRefused.incarnation", message.stream_refused().incarnation());
+      check_text("StreamRefused.text", message.stream_refused().refused().text());
+      break;
+    case wire::ToClient::kExplained:
+      check_text("Explained.text", message.explained().text());
+      break;
+    case wire::ToClient::kAwaited:
     case wire::ToClient::kDone:
     case wire::ToClient::kShared:
     case wire::ToClient::BODY_NOT_SET:

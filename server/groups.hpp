@@ -43,6 +43,10 @@ struct Group {
   std::set<core::Rank> left;  ///< ranks that have said goodbye
   std::uint64_t rounds = 0;   ///< Share rounds that are complete
   std::map<core::Rank, PendingShare> shares;
+  /// All its ranks are in a call that opens links.
+  bool is_present = false;
+  /// The own stream whose next step that call begins; 0: none.
+  std::uint64_t begins = 0;
 };
 
 /// The rank behind one connection.

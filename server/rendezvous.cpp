@@ -44,6 +44,10 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
       return close_link(call, message.close_link());
     case wire::ToServer::kCloseStream:
       return close_stream(call, message.close_stream());
+    case wire::ToServer::kPresence:
+      return presence(call, message.presence());
+    case wire::ToServer::kExplain:
+      return explain(call, message.explain());
     case wire::ToServer::kHeartbeat:
       return heartbeat(call, message.heartbeat());
     case wire::ToServer::kGoodbye:
@@ -139,14 +143,14 @@ void Rendezvous::goodbye(const Call& call) {
 std::string Rendezvous::describe_open(const Seat& seat) const {
   const Group& group = *seat.group;
   for (const auto& [id, stream] : streams_)
-    if (stream.is_produced_by(group) && !stream.closed)
+    if (stream.is_produced_by(group) && !stream.closed && (group.is_present || stream.was_linked))
       return fmt::format("its stream '{}'", stream.name);
   for (const auto& [id, link] : links_)
     if (const Stream& stream = streams_.at(link.stream);
         link.consumer == group.name && !stream.closed && !link.finished.contains(seat.rank))
       return fmt::format("its link to stream '{}'", stream.name);
   for (const Subscription& subscription : subscriptions_)
-    if (subscription.consumer == group.name)
+    if (subscription.consumer == group.name && group.is_present)
       return fmt::format("its subscription to stream '{}'", subscription.stream);
   return {};
 }
@@ -229,6 +233,7 @@ void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::stri
 void Rendezvous::remove_group(std::string name, double now) {
   groups_.remove(name);
   std::erase_if(subscriptions_, [&](const Subscription& s) { return s.consumer == name; });
+  for (auto& [id, stream] : streams_) stream.left.erase(name);  // another job may take the name
   for (WaitingHello& waiting : std::exchange(waiting_hellos_, {})) {
     waiting.call.now = now;
     try {

@@ -75,7 +75,10 @@ private:
     std::vector<std::string> offers;  // best first
     int queue_depth;
     Account produced;
+    std::uint64_t incarnation;  // as the producer calls it
     std::set<LinkId> links;
+    std::set<std::string> left{};  // groups that had a link and left it
+    bool was_linked = false;
     bool closed = false;         // by its producer; consumers may still read
     bool producer_gone = false;  // after goodbye
     bool is_produced_by(const Group& group) const {
@@ -83,10 +86,10 @@ private:
     }
     bool is_over() const { return closed && links.empty(); }
   };
-  /// A Subscribe that has no answer yet.
+  /// A consumer that has no link yet.
   struct Subscription {
-    Call call;
     std::string consumer, stream;
+    std::uint64_t incarnation;  // as the consumer calls it
     std::vector<proto::Field> fields;
     proto::WireFields wanted;  // the same, for the producer
     std::vector<std::string> offers;
@@ -106,6 +109,8 @@ private:
   void share(const Call& call, const wire::Share& message);
   void close_link(const Call& call, const wire::CloseLink& message);
   void close_stream(const Call& call, const wire::CloseStream& message);
+  void presence(const Call& call, const wire::Presence& message);
+  void explain(const Call& call, const wire::Explain& message);
   void heartbeat(const Call& call, const wire::Heartbeat& message);
   void goodbye(const Call& call);
 
@@ -124,8 +129,22 @@ private:
 
   /// The names of all announced streams.
   wire::Streams open_streams() const;
-  /// Answers a subscription: Matched to both sides, or Refused.
+  /// The transport that both have.
+  /// @throws core::Error if they cannot be linked
+  std::string check_match(const Subscription& subscription, const Stream& stream);
+  /// Ends the subscription for both sides at once if they cannot be linked.
+  bool is_refused(const Subscription& subscription, const Stream& stream);
+  /// Links the subscriptions of `about` and those to its streams where both groups are present; a
+  /// group that alone is missing is told.
+  void match_present(const Group& about);
   void match(const Subscription& subscription, Stream& stream);
+  /// What people should know of a stream that is not linked.
+  void explain_producer(const Stream& stream, wire::Explained& explained) const;
+  void explain_consumer(const Subscription& subscription, wire::Explained& explained) const;
+  /// What the ranks of a group wait for, by what they have reported; empty if they do not.
+  std::string describe_waits(const std::string& group) const;
+  /// Groups that are not complete; empty if all are.
+  std::string describe_missing() const;
   /// What this rank has not closed yet, as text; empty if it may leave.
   std::string describe_open(const Seat& seat) const;
   /// Null if it has left.

@@ -5,9 +5,26 @@
 #include <functional>
 #include <string>
 
+#include "core/error.hpp"
 #include "transport/group.hpp"
 
 namespace tremula::client {
+
+/// Bytes of a protobuf message, for Group and back.
+template <class Message>
+core::Bytes to_bytes(const Message& message) {
+  core::Bytes bytes(message.ByteSizeLong());
+  message.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()));
+  return bytes;
+}
+template <class Message>
+Message from_bytes(core::BytesView bytes) {
+  Message message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    throw core::Error(core::Errc::internal,
+                      "a message from rank 0 of the own group cannot be read");
+  return message;
+}
 
 /// Collective. Runs `work` on rank 0 and gives everybody its bytes; where it throws, everybody
 /// throws that error.

@@ -127,25 +127,29 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
               fmt::format("server {}: expected an answer in time; found none", address_));
 }
 
-int Control::wait_for_matches(const std::string& stream, int least, core::Deadline deadline) {
+std::optional<wire::ToClient> Control::next_event(core::Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const auto count = [&] {
-    return static_cast<int>(std::count_if(matches_.begin(), matches_.end(),
-                                          [&](const auto& m) { return m.stream() == stream; }));
-  };
-  wait(lock, deadline, [&] { return count() >= least || closed_ || own_group_lost_; });
+  wait(lock, deadline, [&] { return !events_.empty() || closed_ || own_group_lost_; });
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-  if (count() < least && closed_) throw_closed();
-  return count();
+  if (events_.empty() && closed_) throw_closed();
+  if (events_.empty()) return std::nullopt;
+  auto event = std::move(events_.front());
+  events_.pop_front();
+  return event;
 }
 
-std::vector<wire::Matched> Control::take_matches(const std::string& stream) {
-  const std::scoped_lock lock(mutex_);
-  const auto is_mine = [&](const wire::Matched& m) { return m.stream() == stream; };
-  std::vector<wire::Matched> taken;
-  std::copy_if(matches_.begin(), matches_.end(), std::back_inserter(taken), is_mine);
-  std::erase_if(matches_, is_mine);
-  return taken;
+void Control::begin_presence(std::uint64_t begins, core::Deadline deadline) {
+  is_awaited_ = false;
+  wire::ToServer message;
+  message.mutable_presence()->set_is_present(true);
+  message.mutable_presence()->set_incarnation(begins);
+  call(std::move(message), deadline);
+}
+
+void Control::end_presence(core::Deadline deadline) {
+  wire::ToServer message;
+  message.mutable_presence();
+  call(std::move(message), deadline);
 }
 
 wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
@@ -233,19 +237,15 @@ void Control::on_frame(core::BytesView frame) {
     on_notice(message);
   } else if (const auto waiting = replies_.find(message.request()); waiting != replies_.end()) {
     waiting->second = message;
-  } else if (message.has_matched()) {  // too late: the subscription was given up
-    wire::ToServer answer;
-    answer.set_request(++last_request_);
-    answer.mutable_close_link()->set_link(message.matched().link());
-    answer.mutable_close_link()->set_why("the consumer had given up waiting for a producer");
-    connection_->send(proto::serialise(answer));
   }
   changed_.notify_all();
 }
 
 void Control::on_notice(const wire::ToClient& message) {
-  if (message.has_matched()) {
-    matches_.push_back(message.matched());
+  if (message.has_matched() || message.has_stream_refused()) {
+    events_.push_back(message);
+  } else if (message.has_awaited()) {
+    is_awaited_.store(true, std::memory_order_release);
   } else if (message.has_link_addresses()) {
     if (KnownLink* const link = known(message.link_addresses().link()))
       link->addresses = message.link_addresses();

@@ -45,11 +45,18 @@ public:
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline);
 
-  /// Waits until at least `least` consumers of `stream` have come that nobody has taken.
-  /// @return how many there are at `deadline` at the latest
-  int wait_for_matches(const std::string& stream, int least, core::Deadline deadline);
-  /// The consumers of `stream` that have come since the last call. Does not wait.
-  std::vector<wire::Matched> take_matches(const std::string& stream);
+  /// What the server tells of streams that are not linked, in its order: Matched and StreamRefused.
+  /// Waits for one.
+  /// @return null at `deadline`
+  /// @throws core::Error peer_lost, no_server
+  std::optional<wire::ToClient> next_event(core::Deadline deadline);
+  /// Another group has waited for this one to open links, since begin_presence() was called last.
+  bool is_awaited() const noexcept { return is_awaited_.load(std::memory_order_acquire); }
+  /// All ranks of the group are in a call that opens links. Of rank 0.
+  /// @param begins  the own stream whose next step the call begins; 0: none
+  void begin_presence(std::uint64_t begins, core::Deadline deadline);
+  /// No event comes any more, but for those that have come.
+  void end_presence(core::Deadline deadline);
   /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
   /// closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
@@ -103,7 +110,8 @@ private:
   std::string closed_why_;
   std::uint64_t last_request_ = 0;
   std::map<std::uint64_t, std::optional<wire::ToClient>> replies_;  // requests somebody waits for
-  std::vector<wire::Matched> matches_;
+  std::deque<wire::ToClient> events_;
+  std::atomic<bool> is_awaited_ = false;
   /// What the server has told of a link that is not forgotten.
   struct KnownLink {
     std::optional<wire::LinkAddresses> addresses;

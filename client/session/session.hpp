@@ -10,6 +10,7 @@
 #include "client/session/config.hpp"
 #include "client/session/control.hpp"
 #include "client/session/progress.hpp"
+#include "client/session/set_up.hpp"
 #include "client/session/wait.hpp"
 #include "core/error.hpp"
 #include "index_calc/plan/plan_cache.hpp"
@@ -71,6 +72,8 @@ public:
   CopyThreads& copy_threads() noexcept { return copy_threads_; }
   /// Moves all streams of this rank.
   ProgressEngine& progress() noexcept { return progress_; }
+  /// Links all streams of this rank.
+  SetUp& set_up() noexcept { return set_up_; }
 
   /// Repeats `poll` until it is true, and moves all streams meanwhile.
   /// @return false if the deadline has passed before
@@ -109,6 +112,7 @@ private:
   std::vector<wire::Offer> offers_;
   index_calc::PlanCache plans_;
   CopyThreads copy_threads_;
+  SetUp set_up_{*this};
   ProgressEngine progress_;  // last: its thread uses the above
 };
 

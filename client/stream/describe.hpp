@@ -24,8 +24,8 @@ Description describe(Session& session, const std::string& stream, core::Deadline
 /// The same on one rank.
 wire::Described ask_for_producer(Session& session, const std::string& stream,
                                  core::Deadline deadline);
-/// @param found    instead of a producer: Streams, or a Described of which ranks are missing
+/// @param found    instead of a producer, for people
 /// @param seconds  that were waited
-core::Error no_producer(const std::string& stream, const wire::ToClient& found, double seconds);
+core::Error no_producer(const std::string& stream, const std::string& found, double seconds);
 
 }  // namespace tremula::client

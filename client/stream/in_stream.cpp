@@ -16,12 +16,31 @@ using core::Errc, core::Error, core::expects;
 InStream::InStream(Session& session, const std::string& name)
     : session_(session), fields_(session, name) {
   session_.progress().add(*this);
+  session_.set_up().add(*this);
 }
 
 InStream::~InStream() {
-  session_.progress().remove(*this);
+  if (state_ == State::closed) return;
+  end();
   if (exchange_ != nullptr) tell_server(Farewell::gave_up, "left without closing the stream");
   forget_link();
+}
+
+void InStream::end() noexcept {
+  session_.progress().remove(*this);
+  session_.set_up().remove(*this);
+  if (exchange_ == nullptr && is_introduced() && session_.rank() == 0) withdraw();
+}
+
+void InStream::withdraw() noexcept {
+  try {
+    wire::ToServer message;
+    message.mutable_unsubscribe()->set_stream(name());
+    session_.control().call(std::move(message), core::Deadline::after(1));
+  } catch (const std::exception& e) {  // the server has gone, and the subscription with it
+    session_.log().warn("client",
+                        fmt::format("unsubscribe stream={} error=\"{}\"", name(), e.what()));
+  }
 }
 
 void InStream::forget_link() {
@@ -44,10 +63,11 @@ bool InStream::advance() noexcept {
 }
 
 int InStream::declare(proto::Field field, const FieldUpdate& update) {
-  expects(state_ == State::declaring, [&] {
+  expects(state_ == State::declaring && !is_introduced(), [&] {
     return fmt::format(
-        "stream '{}': expected all fields to be declared "
-        "before the first step; found '{}' after it",
+        "stream '{}': expected all fields to be declared before the first begin_step of any "
+        "stream of the session, which tells the server of all of them; found '{}' after it: "
+        "declare the fields of all streams first",
         name(), field.name);
   });
   expects(!is_relabeled_, [&] {
@@ -59,30 +79,39 @@ int InStream::declare(proto::Field field, const FieldUpdate& update) {
   return fields_.declare(std::move(field), update);
 }
 
-wire::Matched InStream::ask_server() {
+std::string InStream::key() const {
+  const bool is_new = state_ == State::declaring && !is_introduced() && !refusal_;
+  return is_new && fields_.size() > 0 ? fmt::format("in {} {:x}", name(), fields_.hash()) : "";
+}
+
+wire::ToServer InStream::introduction() const {
   wire::ToServer message;
   auto& subscribe = *message.mutable_subscribe();
   subscribe.set_stream(name());
   *subscribe.mutable_fields() = fields_.encoded();
   for (const auto& offer : session_.offers()) *subscribe.add_offers() = offer;
-  try {
-    return session_.control().call(message, session_.deadline()).matched();
-  } catch (const Error& e) {
-    if (e.code() != Errc::timed_out) throw;
-  }
-  wire::ToServer give_up;
-  give_up.mutable_unsubscribe()->set_stream(name());
-  const auto reply = session_.control().call(give_up, session_.deadline());
-  throw no_producer(name(), reply, session_.config().timeout);
+  subscribe.set_incarnation(incarnation());
+  return message;
 }
 
-void InStream::subscribe() {
-  fields_.check_alike();
-  const auto deadline = session_.deadline();
-  session_.control().report_waiting(name(), 0, "a producer");
-  const auto matched = from_bytes<wire::Matched>(
-      session_.run_on_root([&] { return to_bytes(ask_server()); }, deadline));
-  session_.control().report_waiting(name(), 0, "");
+void InStream::find_producer() {
+  if (!is_introduced() && !refusal_) fields_.check_alike();
+  if (!refusal_) {
+    session_.control().report_waiting(name(), 0, "a producer");
+    const auto outcome = session_.set_up().run(
+        *this, false, [&] { return exchange_ != nullptr || refusal_.has_value(); });
+    session_.control().report_waiting(name(), 0, "");
+    if (!outcome.is_done) throw no_producer(name(), outcome.found, session_.config().timeout);
+  }
+  if (refusal_) throw *std::exchange(refusal_, {});
+}
+
+void InStream::refuse(const Error& error) {
+  incarnation_ = 0;
+  refusal_ = error;
+}
+
+void InStream::join(const wire::Matched& matched) {
   try {
     link_ =
         open_link(session_, matched, fields_.all(), transport::Side::consumer, fields_.targets());
@@ -101,9 +130,12 @@ void InStream::subscribe() {
     exchange_ = std::move(sink);
     state_ = State::between_steps;
   } catch (const Error& e) {
+    link_ = {};
     link_.number = matched.link();
-    if (session_.rank() == 0) close_link(Farewell::of_all, e.what());
-    throw;
+    if (session_.rank() == 0) tell_server(Farewell::of_all, e.what());
+    forget_link();
+    link_ = {};
+    refuse(e);
   }
 }
 
@@ -175,7 +207,7 @@ bool InStream::begin_step() {
   });
   if (state_ == State::ended) return false;
   if (state_ == State::lost) throw_lost("the producer was lost before");
-  if (state_ == State::declaring) subscribe();
+  if (state_ == State::declaring) find_producer();
   const auto hold = session_.progress().hold();
   auto known = Sink::State::nothing;
   wait_for_producer(
@@ -280,7 +312,8 @@ void InStream::close_link(Farewell farewell, const std::string& why) {
 void InStream::tell_server(Farewell farewell, const std::string& what) noexcept {
   try {
     close_link(farewell,
-               farewell == Farewell::gave_up
+               farewell == Farewell::of_all ? what
+               : farewell == Farewell::gave_up
                    ? fmt::format("rank {} of group '{}' {}", session_.rank(), session_.name(), what)
                    : fmt::format("group '{}' {}", session_.name(), what));
   } catch (const std::exception& e) {  // the producer's ranks know, or the server has gone
@@ -311,6 +344,7 @@ void InStream::close() {
     else
       tell_server(Farewell::finished, "closed the stream");
   }
+  end();
   exchange_.reset();
   link_.endpoint.reset();
   forget_link();

@@ -17,7 +17,7 @@ namespace tremula::client {
 /// The consumer's end of a stream on one rank. What an application may rely on stands in tremula.h.
 /// The first begin_step is collective over the group; after it each rank goes and closes at its
 /// own pace.
-class InStream final : private Moving {
+class InStream final : private Moving, private StreamEnd {
 public:
   InStream(Session& session, const std::string& name);
   ~InStream();
@@ -48,8 +48,15 @@ private:
   bool advance() noexcept override;
   void list_waits(WaitWords& words) override;
   void forget_link();
-  void subscribe();
-  wire::Matched ask_server();
+  /// Waits until the producer has come and the link is open.
+  void find_producer();
+  void withdraw() noexcept;
+  std::string key() const override;
+  bool is_producer() const noexcept override { return false; }
+  wire::ToServer introduction() const override;
+  void join(const wire::Matched& matched) override;
+  void refuse(const core::Error& error) override;
+  void end() noexcept;  ///< no call of the session concerns the stream any more
   /// Waits until poll() is true.  @throws core::Error peer_lost, timed_out, transport
   template <class Poll>
   void wait_for_producer(Poll&& poll, const std::string& what);
@@ -63,12 +70,13 @@ private:
   void tell_server(Farewell farewell, const std::string& what) noexcept;
   /// Tells the server, now and then, how far this rank has come.
   void report(bool is_last = false);
-  const std::string& name() const noexcept { return fields_.stream(); }
+  const std::string& name() const noexcept override { return fields_.stream(); }
 
   Session& session_;
   DeclaredFields fields_;
   State state_ = State::declaring;
   bool is_relabeled_ = false;
+  std::optional<core::Error> refusal_;  // why there is no link; until begin_step has thrown it
   Link link_;
   std::unique_ptr<Sink> exchange_;     // uses link_.endpoint: destroyed first
   bool has_left_ = false;              // told the producer so

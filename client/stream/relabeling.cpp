@@ -92,9 +92,11 @@ Relabeling<Index> relabel(std::span<const Update> updates, const std::vector<Ran
 }
 
 Rank InStream::relabel(const RelabelConfig& config) {
-  expects(state_ == State::declaring, [&] {
-    return fmt::format("stream '{}': expected relabel before the first step; found it after it",
-                       name());
+  expects(state_ == State::declaring && !is_introduced(), [&] {
+    return fmt::format(
+        "stream '{}': expected relabel before the first begin_step of any stream of the session, "
+        "which tells the server of all of them; found it after it",
+        name());
   });
   expects(!is_relabeled_, [&] {
     return fmt::format(
@@ -103,6 +105,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
         name());
   });
   fields_.check_alike();
+  session_.set_up().introduce_producers();  // two jobs may relabel what they get from each other
   const auto hosts = hosts_of(session_);
   const auto deadline = session_.deadline();
   session_.control().report_waiting(name(), 0, "a producer");
