@@ -237,6 +237,23 @@ tremula_status tremula_out_begin_step(tremula_out_stream* out) {
   });
 }
 
+tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds) {
+  return guarded([&] {
+    const auto entry = enter(out, "out");
+    return out->stream->begin_step_until(core::Deadline::after(seconds)) ? TREMULA_OK
+                                                                         : TREMULA_NOT_READY;
+  });
+}
+
+tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready) {
+  return guarded([&] {
+    const auto entry = enter(out, "out");
+    expects_pointer(is_ready, "is_ready");
+    *is_ready = out->stream->is_ready() ? 1 : 0;
+    return TREMULA_OK;
+  });
+}
+
 tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data, size_t bytes) {
   return guarded([&] {
     const auto entry = enter(out, "out");
@@ -331,6 +348,23 @@ tremula_status tremula_in_begin_step(tremula_in_stream* in) {
   return guarded([&] {
     const auto entry = enter(in, "in");
     return in->stream->begin_step() ? TREMULA_OK : TREMULA_END_OF_STREAM;
+  });
+}
+
+tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds) {
+  return guarded([&] {
+    const auto entry = enter(in, "in");
+    const auto has_begun = in->stream->begin_step_until(core::Deadline::after(seconds));
+    return !has_begun ? TREMULA_NOT_READY : *has_begun ? TREMULA_OK : TREMULA_END_OF_STREAM;
+  });
+}
+
+tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready) {
+  return guarded([&] {
+    const auto entry = enter(in, "in");
+    expects_pointer(is_ready, "is_ready");
+    *is_ready = in->stream->is_ready() ? 1 : 0;
+    return TREMULA_OK;
   });
 }
 

@@ -45,6 +45,7 @@ struct SetUp::Wait {
   const StreamEnd& own;
   bool begins;
   const std::function<bool()>& is_done;
+  std::optional<core::Deadline> until;
   core::Deadline none_came, is_busy;  // the other side
   bool is_present = false, has_left = false;
   std::string found{};
@@ -108,24 +109,26 @@ void SetUp::introduce(bool with_consumers) {
   }
 }
 
-SetUp::Outcome SetUp::run(const StreamEnd& own, bool begins,
-                          const std::function<bool()>& is_done) {
+SetUp::Outcome SetUp::run(const StreamEnd& own, bool begins, const std::function<bool()>& is_done,
+                          std::optional<core::Deadline> until) {
   introduce(true);
   Wait wait{.own = own,
             .begins = begins,
             .is_done = is_done,
+            .until = until,
             .none_came = session_.deadline(),
             .is_busy = session_.step_deadline()};
   try {
     for (;;) {
-      const auto turn = from_bytes<wire::SetUpTurn>(session_.run_on_root(
-          [&] { return to_bytes(next_turn(wait)); }, session_.deadline()));
+      const auto turn = from_bytes<wire::SetUpTurn>(
+          session_.run_on_root([&] { return to_bytes(next_turn(wait)); }, session_.deadline()));
       for (const wire::ToClient& event : turn.events()) carry_out(event);
       if (turn.is_over()) return {turn.is_done(), turn.found()};
     }
   } catch (...) {
     try {
-      if (wait.is_present && !wait.has_left) session_.control().end_presence(core::Deadline::after(1));
+      if (wait.is_present && !wait.has_left)
+        session_.control().end_presence(core::Deadline::after(1));
     } catch (const Error& error) {  // the first one counts
       session_.log().debug("client", fmt::format("end_presence error=\"{}\"", error.what()));
     }
@@ -141,8 +144,9 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   std::optional<wire::ToClient> event;
   bool is_leaving = !wait.has_left && wait.is_done();
   if (!is_leaving && !wait.has_left) {
-    event = control.next_event(core::Deadline::after(turn_seconds));
-    is_leaving = !event && is_late(wait);
+    const double turn = wait.until ? std::min(turn_seconds, wait.until->remaining()) : turn_seconds;
+    event = control.next_event(core::Deadline::after(turn));
+    is_leaving = !event && ((wait.until && wait.until->expired()) || is_late(wait));
   }
   if (is_leaving) {
     control.end_presence(session_.deadline());
@@ -191,8 +195,8 @@ void SetUp::join_without_end(const wire::Matched& matched) {
   std::string why;
   try {
     session_.run_collectively([&] {  // as open_link begins
-      throw Error(Errc::cancelled, fmt::format("stream '{}' was closed before it was linked",
-                                               matched.stream()));
+      throw Error(Errc::cancelled,
+                  fmt::format("stream '{}' was closed before it was linked", matched.stream()));
     });
   } catch (const Error& error) {
     if (error.code() != Errc::cancelled) throw;

@@ -4,9 +4,11 @@
 // for another group opens all links that both groups can open now, of whatever stream.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/deadline.hpp"
 #include "core/error.hpp"
 #include "proto/control.pb.h"
 
@@ -66,7 +68,9 @@ public:
   /// @param own      whose call it is
   /// @param begins   the call begins a step of `own`
   /// @param is_done  asked on rank 0
-  Outcome run(const StreamEnd& own, bool begins, const std::function<bool()>& is_done);
+  /// @param until    a moment, perhaps past, from which on the call does not wait, as rank 0 sees it
+  Outcome run(const StreamEnd& own, bool begins, const std::function<bool()>& is_done,
+              std::optional<core::Deadline> until = std::nullopt);
 
 private:
   struct Wait;

@@ -94,16 +94,18 @@ wire::ToServer InStream::introduction() const {
   return message;
 }
 
-void InStream::find_producer() {
+bool InStream::find_producer(std::optional<core::Deadline> until) {
   if (!is_introduced() && !refusal_) fields_.check_alike();
   if (!refusal_) {
     session_.control().report_waiting(name(), 0, "a producer");
     const auto outcome = session_.set_up().run(
-        *this, false, [&] { return exchange_ != nullptr || refusal_.has_value(); });
+        *this, false, [&] { return exchange_ != nullptr || refusal_.has_value(); }, until);
     session_.control().report_waiting(name(), 0, "");
+    if (!outcome.is_done && until) return false;
     if (!outcome.is_done) throw no_producer(name(), outcome.found, session_.config().timeout);
   }
   if (refusal_) throw *std::exchange(refusal_, {});
+  return true;
 }
 
 void InStream::refuse(const Error& error) {
@@ -146,7 +148,8 @@ void InStream::throw_lost(const std::string& why) {
 }
 
 template <class Poll>
-void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
+bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
+                                 std::optional<core::Deadline> until) {
   const auto hold = session_.progress().hold();
   Control& control = session_.control();
   bool is_reported = false, is_lost = false;
@@ -168,17 +171,17 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
     if (is_reported) control.report_waiting(name(), link_.number, "");
   };
   try {
-    const bool is_done =
-        wait_for(
-            [&] {
-              session_.progress().advance(this);
-              if (failure_) std::rethrow_exception(std::exchange(failure_, {}));
-              return is_lost ? Polled::done : polled(poll());
-            },
-            session_.step_deadline(), check, [this] { return session_.progress().sleep(); })
-            .second;
+    const bool is_done = wait_for(
+                             [&] {
+                               session_.progress().advance(this);
+                               if (failure_) std::rethrow_exception(std::exchange(failure_, {}));
+                               return is_lost ? Polled::done : polled(poll());
+                             },
+                             until.value_or(session_.step_deadline()), check,
+                             [this] { return session_.progress().sleep(); })
+                             .second;
     finish();
-    if (is_done && !is_lost) return;
+    if (is_done && !is_lost) return true;
   } catch (const Error& e) {
     finish();
     if (e.code() != Errc::transport && e.code() != Errc::peer_lost) {
@@ -191,6 +194,8 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
     throw_lost(end ? end->why : fmt::format("producer group '{}': {}", link_.peer_group, e.what()));
   }
   if (is_lost) throw_lost(end->why);
+  if (until && !control.link_end(link_.number)) return false;
+  if (until) return wait_for_producer(poll, what);  // for what came before it was lost
   throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: waited {} s for producer group "
                                            "'{}' to {}; is it stuck? step_timeout "
                                            "sets how long a step may take",
@@ -198,7 +203,7 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
                                            session_.config().step_timeout, link_.peer_group, what));
 }
 
-bool InStream::begin_step() {
+std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> until) {
   expects(state_ != State::in_step, [&] {
     return fmt::format("stream '{}': expected end_step before the next begin_step", name());
   });
@@ -207,16 +212,12 @@ bool InStream::begin_step() {
   });
   if (state_ == State::ended) return false;
   if (state_ == State::lost) throw_lost("the producer was lost before");
-  if (state_ == State::declaring) find_producer();
+  if (state_ == State::declaring && !find_producer(until)) return std::nullopt;
   const auto hold = session_.progress().hold();
-  auto known = Sink::State::nothing;
-  wait_for_producer(
-      [&] {  // all of the step, so that all its fields are here or none
-        known = exchange_->poll();
-        return known == Sink::State::end || exchange_->is_complete();
-      },
-      "send the next step");
-  if (known != Sink::State::end) {
+  // All of the step, so that all its fields are here or none.
+  if (!wait_for_producer([&] { return has_step(); }, "send the next step", until))
+    return std::nullopt;
+  if (exchange_->poll() != Sink::State::end) {
     state_ = State::in_step;
     step_ = exchange_->step();
     return true;
@@ -226,6 +227,19 @@ bool InStream::begin_step() {
   report(true);
   session_.control().send_counters();
   return false;
+}
+
+bool InStream::is_ready() {
+  if (state_ != State::between_steps) return state_ != State::declaring || refusal_;
+  const auto hold = session_.progress().hold();
+  session_.progress().advance(this);
+  if (failure_ || session_.control().link_end(link_.number)) return true;
+  try {
+    return has_step();
+  } catch (...) {  // begin_step tells it
+    failure_ = std::current_exception();
+    return true;
+  }
 }
 
 void InStream::list_waits(WaitWords& words) {

@@ -29,7 +29,13 @@ public:
   /// @return this rank's label
   Rank relabel(const RelabelConfig& config = {});
   /// @return false at the end of the stream
-  bool begin_step();
+  bool begin_step() { return *begin_step_until(std::nullopt); }
+  /// Of a rank for itself, once the stream is linked; until then collective.
+  /// @param until  a moment, perhaps past, from which on the call does not wait for the step
+  /// @return as begin_step; nothing if there is no step yet
+  std::optional<bool> begin_step_until(std::optional<core::Deadline> until);
+  /// Whether begin_step would return at once. Never blocks, and needs no other rank.
+  bool is_ready();
   std::uint64_t step() const;
   void get(int field, std::span<std::byte> local);
   void end_step();
@@ -49,7 +55,7 @@ private:
   void list_waits(WaitWords& words) override;
   void forget_link();
   /// Waits until the producer has come and the link is open.
-  void find_producer();
+  bool find_producer(std::optional<core::Deadline> until);
   void withdraw() noexcept;
   std::string key() const override;
   bool is_producer() const noexcept override { return false; }
@@ -58,8 +64,13 @@ private:
   void refuse(const core::Error& error) override;
   void end() noexcept;  ///< no call of the session concerns the stream any more
   /// Waits until poll() is true.  @throws core::Error peer_lost, timed_out, transport
+  /// @param until  from then on it does not wait
+  /// @return false if `until` has passed before
   template <class Poll>
-  void wait_for_producer(Poll&& poll, const std::string& what);
+  bool wait_for_producer(Poll&& poll, const std::string& what,
+                         std::optional<core::Deadline> until = std::nullopt);
+  /// The step in turn is here, or the end.
+  bool has_step() { return exchange_->poll() == Sink::State::end || exchange_->is_complete(); }
   [[noreturn]] void throw_lost(const std::string& why);
   /// Tells the producer that this rank has seen the end, or wants no more; once.
   void leave();

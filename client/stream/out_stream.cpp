@@ -88,7 +88,7 @@ void OutStream::withdraw() {
   session_.control().call(message, core::Deadline::after(std::min(5.0, session_.config().timeout)));
 }
 
-void OutStream::wait_for_consumers() {
+bool OutStream::wait_for_consumers(std::optional<core::Deadline> until) {
   if (!is_introduced() && refusal_) throw *std::exchange(refusal_, {});
   if (!is_introduced()) fields_.check_alike();
   const auto least = static_cast<std::size_t>(config_.wait_for_consumers);
@@ -96,7 +96,7 @@ void OutStream::wait_for_consumers() {
   session_.control().send_counters();
   // A consumer that was refused before, when nobody waited for it, may have been put right since.
   const auto outcome = session_.set_up().run(
-      *this, true, [&] { return links_.size() >= least || refusal_.has_value(); });
+      *this, true, [&] { return links_.size() >= least || refusal_.has_value(); }, until);
   session_.control().report_waiting(name(), 0, "");
   if (const auto refusal = std::exchange(refusal_, {})) {
     const auto missing = session_.run_on_root(
@@ -104,7 +104,7 @@ void OutStream::wait_for_consumers() {
     if (!is_introduced() || !missing.empty()) throw *refusal;
     session_.log().warn("client", fmt::format("refused {}", refusal->what()));
   }
-  if (outcome.is_done) return;
+  if (outcome.is_done || until) return outcome.is_done;
   const auto missing = [&] {
     wire::Membership links;
     links.set_links(static_cast<int>(links_.size()));
@@ -278,23 +278,43 @@ void OutStream::wait_for_all(Poll& poll, const std::string& what) {
   }
 }
 
-void OutStream::begin_step() {
+bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
   expects(state_ != State::in_step, [&] {
     return fmt::format("stream '{}': expected end_step before the next begin_step", name());
   });
   expects(state_ != State::closed, [&] {
     return fmt::format("stream '{}' is closed: open it again for further steps", name());
   });
-  drop_ended();
-  if (state_ == State::declaring) wait_for_consumers();
-  const auto [lost, is_enough] = admit(true);
-  if (!lost.empty() && !is_enough)
-    throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step_, lost));
-  state_ = State::between_steps;
+  if (!is_admitted_) {
+    drop_ended();
+    if (state_ == State::declaring && !wait_for_consumers(until)) return false;
+    const auto [lost, is_enough] = admit(true);
+    if (!lost.empty() && !is_enough)
+      throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step_, lost));
+    state_ = State::between_steps;
+  }
+  is_admitted_ = until && !session_.waits_for([this] { return has_room(); }, *until);
+  if (is_admitted_) return false;
   wait_for_links([&](Source& exchange) { return exchange.is_ready(step_); },
                  "take an earlier step");
   is_put_.assign(fields_.size(), false);
   state_ = State::in_step;
+  return true;
+}
+
+bool OutStream::has_room() {
+  const auto hold = session_.progress().hold();
+  return std::ranges::all_of(links_, [this](Open& open) {
+    return !open.failure.empty() || has_ended(open) || open.exchange->is_ready(step_);
+  });
+}
+
+bool OutStream::is_ready() {
+  if (state_ == State::in_step || state_ == State::closed) return true;
+  if (state_ == State::declaring)
+    return refusal_ || links_.size() >= static_cast<std::size_t>(config_.wait_for_consumers);
+  session_.progress().advance();
+  return has_room();
 }
 
 std::uint64_t OutStream::put_async(int field, std::span<const std::byte> local) {

@@ -24,7 +24,16 @@ public:
 
   /// @return the field's index
   int declare(proto::Field field);
-  void begin_step();
+  void begin_step() { begin_step_until(std::nullopt); }
+  /// Collective; a call that follows one that gave false is of a rank for itself, once
+  /// wait_for_consumers groups have come.
+  /// @param until  a moment, perhaps past, from which on the call does not wait
+  /// @return whether the step was begun; false: consumers are missing, or queue_depth steps are
+  /// under way
+  bool begin_step_until(std::optional<core::Deadline> until);
+  /// Whether begin_step would not have to wait for a consumer. Never blocks, and needs no other
+  /// rank.
+  bool is_ready();
   void put(int field, std::span<const std::byte> local) { hand_over(field, local, false); }
   /// @return number of the step: `local` stays as it is until is_taken() says so or wait_taken()
   /// returns
@@ -54,7 +63,7 @@ private:
   void hand_over(int field, std::span<const std::byte> local, bool may_lend);
   void withdraw();
   /// Waits for the consumers that the stream needs.
-  void wait_for_consumers();
+  bool wait_for_consumers(std::optional<core::Deadline> until);
   /// The same on all ranks, as rank 0 knows it.
   struct Admission {
     std::string lost;        ///< why a consumer is gone; empty if none is
@@ -83,6 +92,8 @@ private:
   bool has_ended(Open& open);
   void drop(std::size_t i);
   void drop_ended();
+  /// No consumer has queue_depth steps under way.
+  bool has_room();
   /// Tells the server, now and then, how far this rank has come.
   void report(bool is_last = false);
   /// Moves all links: true while one has something under way. What fails is filed in its link.
@@ -96,6 +107,7 @@ private:
   OutConfig config_;
   State state_ = State::declaring;
   std::optional<core::Error> refusal_;  // of the stream or, before the first step, of a consumer
+  bool is_admitted_ = false;            // to the step in turn, which has not begun
   std::vector<bool> is_put_;            // parallel to fields_
   std::vector<Open> links_;
   std::uint64_t step_ = 0;

@@ -95,6 +95,135 @@ TEST(Asking, NamesWhatThereIsInstead) {
   EXPECT_EQ(jobs.join(), "");
 }
 
+const auto one_number = Layout::parse("shape=6 grid=2");
+std::vector<std::int64_t> numbers(int rank, std::int64_t step) {
+  return {100 * step + 3 * rank, 100 * step + 3 * rank + 1, 100 * step + 3 * rank + 2};
+}
+
+/// Repeats a call until it gives anything but not_ready.
+template <class Begin>
+StepStatus begin(Begin&& begin_step, std::atomic<int>& not_ready) {
+  for (;;) {
+    const StepStatus status = begin_step();
+    if (status != StepStatus::not_ready) return status;
+    ++not_ready;
+    std::this_thread::yield();
+  }
+}
+
+TEST(Asking, AConsumerLooksForStepsWithoutWaiting) {
+  Jobs jobs;
+  std::atomic<bool> may_start = false, may_go_on = false;
+  std::atomic<int> not_linked = 0, not_here = 0, taken = 0;
+  jobs.start("model", two, [&](Session& session) {
+    while (!may_start) std::this_thread::yield();
+    auto out = session.out_stream("s");
+    const auto field = out.field<std::int64_t>("f", one_number);
+    out.put(field, numbers(session.rank(), 0));
+    while (!may_go_on) std::this_thread::yield();
+    out.put(field, numbers(session.rank(), 1));
+    out.close();
+  });
+  jobs.start("viewer", two, [&](Session& session) {
+    auto in = session.in_stream("s");
+    const auto field = in.field<std::int64_t>("f", one_number);
+    std::vector<std::int64_t> data(3);
+    // Nobody offers the stream: both ranks are told so.
+    EXPECT_FALSE(in.is_ready());
+    EXPECT_EQ(in.begin_step(0), StepStatus::not_ready);
+    EXPECT_EQ(in.begin_step(0.05), StepStatus::not_ready);
+    may_start = true;
+    EXPECT_EQ(begin([&] { return in.begin_step(0.01); }, not_linked), StepStatus::ok);
+    in.get(field, data);
+    EXPECT_EQ(data, numbers(session.rank(), 0));
+    in.end_step();
+    ++taken;
+    EXPECT_FALSE(in.is_ready());
+    EXPECT_EQ(in.begin_step(0), StepStatus::not_ready);
+    may_go_on = true;
+    EXPECT_EQ(begin([&] { return in.begin_step(0); }, not_here), StepStatus::ok);
+    in.get(field, data);
+    EXPECT_EQ(data, numbers(session.rank(), 1));
+    in.end_step();
+    while (!in.is_ready()) std::this_thread::yield();
+    EXPECT_EQ(in.begin_step(0), StepStatus::end_of_stream);
+    EXPECT_EQ(in.begin_step(0), StepStatus::end_of_stream);
+    in.close();
+  });
+  EXPECT_EQ(jobs.join(), "");
+  EXPECT_EQ(taken, 2);
+}
+
+TEST(Asking, AProducerLooksForRoomWithoutWaiting) {
+  Jobs jobs;
+  std::atomic<bool> may_come = false, may_take = false;
+  std::atomic<int> asked = 0, no_consumer = 0, no_room = 0, refused = 0;
+  jobs.start("model", two, [&](Session& session) {
+    auto out = session.out_stream("s", {.queue_depth = 1});
+    const auto field = out.field<std::int64_t>("f", one_number);
+    EXPECT_FALSE(out.is_ready());
+    EXPECT_EQ(out.begin_step(0), StepStatus::not_ready);
+    EXPECT_EQ(out.begin_step(0.05), StepStatus::not_ready);
+    may_come = true;
+    EXPECT_EQ(begin([&] { return out.begin_step(0.01); }, no_consumer), StepStatus::ok);
+    out.put(field, numbers(session.rank(), 0));
+    out.end_step();
+    EXPECT_FALSE(out.is_ready());
+    EXPECT_EQ(out.begin_step(0), StepStatus::not_ready);
+    EXPECT_EQ(out.begin_step(0), StepStatus::not_ready);
+    refused += 2;
+    if (++asked == 2) may_take = true;
+    EXPECT_EQ(begin([&] { return out.begin_step(0); }, no_room), StepStatus::ok);
+    out.put(field, numbers(session.rank(), 1));
+    out.end_step();
+    out.close();
+  });
+  std::atomic<int> taken = 0;
+  jobs.start("viewer", two, [&](Session& session) {
+    while (!may_come) std::this_thread::yield();
+    auto in = session.in_stream("s");
+    const auto field = in.field<std::int64_t>("f", one_number);
+    std::vector<std::int64_t> data(3);
+    for (std::int64_t step = 0; in.begin_step() == StepStatus::ok; ++step, ++taken) {
+      while (!may_take) std::this_thread::yield();
+      in.get(field, data);
+      EXPECT_EQ(data, numbers(session.rank(), step));
+      in.end_step();
+    }
+    in.close();
+  });
+  EXPECT_EQ(jobs.join(), "");
+  EXPECT_EQ(taken, 4);
+  EXPECT_EQ(refused, 4);
+}
+
+TEST(Asking, AConsumerThatOnlyLooksLearnsOfALoss) {
+  Jobs jobs;
+  std::atomic<int> lost = 0, not_here = 0;
+  jobs.start("model", {"here"}, [&](Session& session) {
+    auto out = session.out_stream("s");
+    const auto field = out.field<float>("f", Layout::parse("shape=1 grid=1"));
+    out.put(field, std::vector<float>{1});
+  });  // leaves without closing
+  jobs.start("viewer", {"here"}, [&](Session& session) {
+    auto in = session.in_stream("s");
+    const auto field = in.field<float>("f", Layout::parse("shape=1 grid=1"));
+    std::vector<float> data(1);
+    try {
+      while (begin([&] { return in.begin_step(0); }, not_here) == StepStatus::ok) {
+        in.get(field, data);
+        in.end_step();
+      }
+      ADD_FAILURE() << "expected the loss of the producer, found the end of the stream";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.status(), TREMULA_PEER_LOST) << e.what();
+      ++lost;
+    }
+  });
+  EXPECT_EQ(jobs.join(), "");
+  EXPECT_EQ(lost, 1);
+}
+
 TEST(Asking, RefusesAFieldThatIsNotThere) {
   EXPECT_EQ(tremula_description_field(nullptr, 0, nullptr, nullptr, nullptr),
             TREMULA_INVALID_ARGUMENT);

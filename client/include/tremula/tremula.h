@@ -31,6 +31,7 @@ extern "C" {
 typedef enum tremula_status {
   TREMULA_OK = 0,
   TREMULA_END_OF_STREAM = 1, /* tremula_in_begin_step: the producer has closed the stream */
+  TREMULA_NOT_READY = 2,     /* a begin_step_within: the time has passed; call it again */
   TREMULA_INVALID_ARGUMENT = -1,
   TREMULA_TIMED_OUT = -2,
   TREMULA_TRANSPORT = -3,
@@ -206,6 +207,13 @@ TREMULA_API tremula_status tremula_out_field(tremula_out_stream* out, const char
 /* Starts a step. Blocks while queue_depth steps are under way, and before the first step until
  * wait_for_consumers groups have come. */
 TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
+/* As tremula_out_begin_step, but waits at most `seconds` for consumers: TREMULA_OK, TREMULA_NOT_READY
+ * or an error. 0 does not wait. Calls that follow a TREMULA_NOT_READY continue it; when the stream
+ * has its consumers, they are no longer collective, and ranks may get different answers. */
+TREMULA_API tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds);
+/* is_ready: 1 if tremula_out_begin_step would not have to wait for a consumer, else 0. Never blocks;
+ * not collective. */
+TREMULA_API tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready);
 /* Hands one field of the step over. On return `data` may be changed (with queue_depth 0: when
  * tremula_out_end_step has returned). bytes: size of the local buffer. */
 TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data,
@@ -279,6 +287,13 @@ TREMULA_API tremula_status tremula_in_relabel(tremula_in_stream* in, const char*
                                               int* label);
 /* Waits for the next step: TREMULA_OK, TREMULA_END_OF_STREAM or an error. */
 TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
+/* As tremula_in_begin_step, but waits at most `seconds` for the step: TREMULA_OK,
+ * TREMULA_END_OF_STREAM, TREMULA_NOT_READY or an error. 0 does not wait; then a stream is first
+ * linked when its producer waits for consumers. Collective until that; from then on ranks may get
+ * different answers. */
+TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds);
+/* is_ready: 1 if tremula_in_begin_step would return at once, else 0. Never blocks; not collective. */
+TREMULA_API tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready);
 /* Number of the step begun last: 0, 1, ... as the producer counts. */
 TREMULA_API tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step);
 /* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that

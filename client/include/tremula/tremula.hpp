@@ -333,6 +333,8 @@ struct Request {
   std::uint64_t number = 0;
 };
 
+enum class StepStatus { ok, end_of_stream, not_ready };
+
 /// The producer's end of a stream.
 class OutStream {
 public:
@@ -346,6 +348,20 @@ public:
   void begin_step() {
     detail::check(tremula_out_begin_step(handle_.get()));
     is_open_ = in_step_ = true;
+  }
+  /// Waits at most `seconds`; 0: does not wait.
+  /// @return ok or not_ready
+  StepStatus begin_step(double seconds) {
+    if (detail::check(tremula_out_begin_step_within(handle_.get(), seconds)) == TREMULA_NOT_READY)
+      return StepStatus::not_ready;
+    is_open_ = in_step_ = true;
+    return StepStatus::ok;
+  }
+  /// begin_step would not have to wait. Never blocks.
+  bool is_ready() {
+    int is_ready = 0;
+    detail::check(tremula_out_is_ready(handle_.get(), &is_ready));
+    return is_ready != 0;
   }
   /// Outside begin_step and end_step this is a whole step, for a stream of one field. If it fails,
   /// the next call is the same step again.
@@ -409,8 +425,6 @@ private:
   bool is_open_ = false;  // in the library
 };
 
-enum class StepStatus { ok, end_of_stream };
-
 /// See tremula_in_relabel.
 struct RelabelOptions {
   std::string method = "exact";  ///< or "greedy"
@@ -443,10 +457,16 @@ public:
     detail::check(tremula_in_relabel(handle_.get(), options.text().c_str(), &label));
     return label;
   }
-  StepStatus begin_step() {
-    return detail::check(tremula_in_begin_step(handle_.get())) == TREMULA_OK
-               ? StepStatus::ok
-               : StepStatus::end_of_stream;
+  StepStatus begin_step() { return status_of(tremula_in_begin_step(handle_.get())); }
+  /// Waits at most `seconds`; 0: does not wait.
+  StepStatus begin_step(double seconds) {
+    return status_of(tremula_in_begin_step_within(handle_.get(), seconds));
+  }
+  /// begin_step would return at once. Never blocks.
+  bool is_ready() {
+    int is_ready = 0;
+    detail::check(tremula_in_is_ready(handle_.get(), &is_ready));
+    return is_ready != 0;
   }
   std::uint64_t step() const {
     std::uint64_t number = 0;
@@ -478,6 +498,12 @@ public:
 private:
   friend class Session;
   explicit InStream(tremula_in_stream* handle) : handle_(handle) {}
+  static StepStatus status_of(tremula_status status) {
+    detail::check(status);
+    return status == TREMULA_OK          ? StepStatus::ok
+           : status == TREMULA_NOT_READY ? StepStatus::not_ready
+                                         : StepStatus::end_of_stream;
+  }
   std::unique_ptr<tremula_in_stream, detail::Free<tremula_in_free>> handle_;
 };
 
