@@ -137,10 +137,9 @@ TEST(Asking, AConsumerLooksForStepsWithoutWaiting) {
     in.get(field, data);
     EXPECT_EQ(data, numbers(session.rank(), 0));
     in.end_step();
-    ++taken;
     EXPECT_FALSE(in.is_ready());
     EXPECT_EQ(in.begin_step(0), StepStatus::not_ready);
-    may_go_on = true;
+    if (++taken == 2) may_go_on = true;
     EXPECT_EQ(begin([&] { return in.begin_step(0); }, not_here), StepStatus::ok);
     in.get(field, data);
     EXPECT_EQ(data, numbers(session.rank(), 1));
