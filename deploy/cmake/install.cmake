@@ -5,6 +5,7 @@
 #   bin/tremula              the command line
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
+#   share/doc/tremula/       the pages that --help and errors name
 #   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which has the standard that tremula.hpp needs
 include_guard()
 include(CMakePackageConfigHelpers)
@@ -37,6 +38,9 @@ configure_package_config_file(
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tremulaConfig.cmake ${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake
   DESTINATION ${package_dir})
+
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES cli/plan/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/cli/plan)
 
 # The prefix is found from the place of the file itself, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

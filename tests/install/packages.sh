@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # packages.sh SOURCE BUILD MPIEXEC: programs in C++ and Fortran find an installed Tremula by pkg-config, by CMake and by
-# the README's link line, and start.
+# the README's link line, and start; the pages that Tremula's own texts name are installed.
 set -euo pipefail
 source=$1 build=$2 mpiexec=$3
 work=$(mktemp -d)
@@ -19,6 +19,14 @@ built() {  # built FOLDER: configures and builds
   configure "$1" || { cat "$work/configure.log"; fail "$1 does not configure"; }
   cmake --build "$1/build" || fail "$1 does not build"
 }
+
+echo "== the pages that --help and errors name"
+pages=$(cd "$source" && grep -rh --include='*.cpp' --include='*.hpp' -v -e '^ *//' -e '#include' -- cli client core index_calc proto server transport |
+  grep -oE '"[^"]*\.md\b' | grep -oE '[A-Za-z_/]+\.md' | sort -u)
+[ -n "$pages" ] || fail "expected texts that name pages"
+for page in $pages; do
+  [ -s "$prefix/$page" ] || fail "texts name $page, which is not in the installed prefix"
+done
 
 echo "== a C++ program, for a compiler whose default is C++17 or older"
 mkdir "$work/cpp"
