@@ -192,8 +192,7 @@ void add_plan(CLI::App& app) {
   add_relabeling(command, *options, {rank, all, side, algorithm, validate, draw});
   command.footer(
       "A layout: \"shape=10000x10000 grid=4x4 block=30x50\"; share/doc/tremula/README.md has a "
-      "table "
-      "of its keys.");
+      "table of its keys.");
   command.callback(
       [options] { options->relabel ? show_relabeling(*options) : show_plan(*options); });
 }

@@ -21,7 +21,7 @@ std::string library_of(const void* address) {
   Dl_info info{};
   return dladdr(address, &info) == 0 || info.dli_fname == nullptr ? "" : info.dli_fname;
 }
-const std::string own_library() { return library_of(reinterpret_cast<const void*>(&own_library)); }
+std::string own_library() { return library_of(reinterpret_cast<const void*>(&own_library)); }
 
 /// MPI does not run yet: by what the launchers say. True for a process that none has started.
 bool is_first_of_its_job() {
