@@ -138,7 +138,7 @@ void add_relabeling(CLI::App& command, Options& options, const std::vector<CLI::
       .add_option("--cost", options.cost,
                   "What to make less: volume = bytes between processes, of one job; hosts = bytes "
                   "between hosts; or a file with a cost for each pair of places, see "
-                  "cli/plan/README.md (default: hosts with --hosts, else volume)")
+                  "share/doc/tremula/cli/plan/README.md (default: hosts with --hosts, else volume)")
       ->needs(relabel)
       ->type_name("volume|hosts|FILE");
   command
@@ -178,7 +178,7 @@ void add_plan(CLI::App& app) {
       command.add_flag("--validate", options->validate,
                        "Compute with all three algorithms and compare: not for large arrays");
   command.add_flag("--json", options->json,
-                   "Print JSON; its form is documented in cli/plan/README.md");
+                   "Print JSON; its form is documented in share/doc/tremula/cli/plan/README.md");
   CLI::Option* draw = command
                           .add_option("--draw", options->picture,
                                       "Also draw blocks, common elements and volumes into a file")
@@ -191,7 +191,8 @@ void add_plan(CLI::App& app) {
       ->type_name("RANK");
   add_relabeling(command, *options, {rank, all, side, algorithm, validate, draw});
   command.footer(
-      "A layout: \"shape=10000x10000 grid=4x4 block=30x50\"; README.md has a table of its keys.");
+      "A layout: \"shape=10000x10000 grid=4x4 block=30x50\"; share/doc/tremula/README.md has a "
+      "table of its keys.");
   command.callback(
       [options] { options->relabel ? show_relabeling(*options) : show_plan(*options); });
 }

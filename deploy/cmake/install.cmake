@@ -5,7 +5,8 @@
 #   bin/tremula              the command line
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
-#   lib/pkgconfig/tremula.pc
+#   share/doc/tremula/       the pages that --help and errors name
+#   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which has the standard that tremula.hpp needs
 include_guard()
 include(CMakePackageConfigHelpers)
 
@@ -38,7 +39,12 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/tremulaConfig.cmake ${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake
   DESTINATION ${package_dir})
 
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES cli/plan/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/cli/plan)
+
 # The prefix is found from the place of the file itself, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-configure_file(${CMAKE_CURRENT_LIST_DIR}/tremula.pc.in ${PROJECT_BINARY_DIR}/tremula.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/tremula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(package tremula tremula_cpp)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -3,6 +3,10 @@
 // Tremula for C++: thin, header-only, exceptions instead of statuses. tremula.h tells what each
 // call does, whether it blocks and whether it is collective. For sessions with an MPI communicator
 // include <tremula/tremula_mpi.h> first.
+#if __cplusplus <= 201703L
+#error \
+    "tremula.hpp needs C++20: compile with -std=c++20 (CMake: link tremula::tremula; pkg-config: tremula_cpp)"
+#else
 #include <algorithm>
 #include <complex>
 #include <cstdint>
@@ -581,3 +585,4 @@ private:
 };
 
 }  // namespace tremula
+#endif

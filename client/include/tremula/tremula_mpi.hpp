@@ -2,6 +2,10 @@
 #pragma once
 // Tremula for C++, the part that needs MPI: moves arrays of one job from one layout to another,
 // without a server. tremula_mpi.h tells what each call does.
+#if __cplusplus <= 201703L
+#error \
+    "tremula_mpi.hpp needs C++20: compile with -std=c++20 (CMake: link tremula::tremula; pkg-config: tremula_cpp)"
+#else
 #include <cstddef>
 #include <memory>
 #include <ranges>
@@ -109,3 +113,4 @@ void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_lay
 }
 
 }  // namespace tremula
+#endif
