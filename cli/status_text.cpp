@@ -11,6 +11,7 @@
 #include "cli/table.hpp"
 #include "cli/units.hpp"
 #include "core/element_type.hpp"
+#include "proto/offers.hpp"
 
 namespace tremula::cli {
 
@@ -75,8 +76,8 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
   for (const wire::LinkStatus& link : stream.consumers())
     append_fields(out, link.fields(), link.consumer());
   for (const wire::LinkStatus& link : stream.consumers())
-    line(fmt::format("link {} to {} by {}: {}", link.link(), link.consumer(), link.offer(),
-                     link.why()));
+    line(fmt::format("link {} to {} by {}: {}", link.link(), link.consumer(),
+                     proto::short_offer(link.offer()), link.why()));
   append_waits(out, stream.producer(), stream.produced());
   for (const wire::LinkStatus& link : stream.consumers())
     append_waits(out, link.consumer(), link.consumed());

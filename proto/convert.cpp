@@ -122,6 +122,7 @@ void check(const wire::Described& m) {
 
 void check(const wire::Welcome& m) {
   check_text("Welcome.version", m.version());
+  check_text("Welcome.outward_address", m.outward_address());
   check_seconds("Welcome.heartbeat_seconds", m.heartbeat_seconds());
   if (m.heartbeat_seconds() < 0.001 || m.heartbeat_seconds() > 3600)
     reject("Welcome.heartbeat_seconds", "0.001 to 3600", fmt::format("{}", m.heartbeat_seconds()));

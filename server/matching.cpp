@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/error.hpp"
+#include "proto/offers.hpp"
 #include "server/rendezvous.hpp"
 
 namespace tremula::server {
@@ -19,13 +20,6 @@ std::vector<std::string> texts(const google::protobuf::RepeatedPtrField<wire::Of
   std::vector<std::string> out;
   for (const wire::Offer& offer : offers) out.push_back(offer.offer());
   return out;
-}
-
-/// Offers without the part behind '@', which identifies the host.
-std::string shown(const std::vector<std::string>& offers) {
-  std::vector<std::string> names;
-  for (const std::string& offer : offers) names.push_back(offer.substr(0, offer.find('@')));
-  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// The offered fields in the order of the wanted ones.
@@ -140,13 +134,11 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream) {
                             producer.name);
     const auto best = std::ranges::find_first_of(stream.offers, subscription.offers);
     if (best == stream.offers.end())
-      throw Error(
-          Errc::mismatch,
-          fmt::format("stream '{}': producer '{}' offers the transports {}, consumer '{}' offers "
-                      "{}, and none "
-                      "is on both lists; set 'transport' so that both sides have one in common",
-                      stream.name, producer.name, fmt::join(stream.offers, ", "), consumer.name,
-                      fmt::join(subscription.offers, ", ")));
+      throw Error(Errc::mismatch,
+                  fmt::format("stream '{}': {}", stream.name,
+                              proto::why_none_matches(
+                                  {producer.name, producer.host, stream.offers},
+                                  {consumer.name, consumer.host, subscription.offers})));
     offer = *best;
   } catch (const Error& error) {
     return refuse(subscription.call, error);
@@ -161,13 +153,14 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream) {
                             .offer = offer,
                             .why = fmt::format(
                                 "the producer's first of {} that the consumer has too (it has {})",
-                                shown(stream.offers), shown(subscription.offers)),
+                                proto::short_offers(stream.offers),
+                                proto::short_offers(subscription.offers)),
                             .fields = subscription.wanted,
                             .consumed = Account(consumer.size)})
           .first->second;
   stream.links.insert(id);
   log(fmt::format("matched link={} stream={} producer={} consumer={} transport={} why={}", id,
-                  stream.name, producer.name, consumer.name, offer, link.why));
+                  stream.name, producer.name, consumer.name, proto::short_offer(offer), link.why));
 
   wire::Matched matched;
   matched.set_link(id);

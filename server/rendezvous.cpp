@@ -73,6 +73,7 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
   wire::Welcome& welcome = *reply(call).mutable_welcome();
   welcome.set_version(settings_.version);
   welcome.set_heartbeat_seconds(settings_.heartbeat_seconds);
+  welcome.set_outward_address(settings_.outward_address);
   if (static_cast<core::Rank>(seat.group->members.size()) == seat.group->size)
     log(fmt::format("group_complete group={} ranks={} host={} pid={} version={}", hello.group(),
                     hello.size(), seat.group->host, seat.group->pid, hello.version()));

@@ -25,6 +25,7 @@ public:
     std::string version;
     std::string listens_on;  ///< for status
     double heartbeat_seconds = 1;
+    std::string outward_address = {};  ///< numeric, by which other hosts reach it; empty: loopback
   };
   /// A rank that has been silent for so many heartbeats is lost.
   static constexpr int silent_heartbeats = 4;

@@ -59,6 +59,7 @@ Control::Control(const std::string& address, const std::string& from, const wire
   if (!welcome.has_welcome())
     throw Error(Errc::protocol,
                 fmt::format("server {}: expected Welcome as the answer to Hello", address));
+  server_outward_address_ = welcome.welcome().outward_address();
   connection_->repeat_timer(welcome.welcome().heartbeat_seconds());
 }
 

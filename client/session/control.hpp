@@ -36,6 +36,11 @@ public:
   ~Control();
   Control(const Control&) = delete;
 
+  /// Address of this end of the connection, and where other hosts reach the server; numeric, empty:
+  /// loopback alone. What Welcome says of the server is foreign text.
+  const std::string& own_outward_address() const { return connection_->outward_address(); }
+  const std::string& server_outward_address() const { return server_outward_address_; }
+
   /// Sends `message` and waits for its reply.
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline);
@@ -90,7 +95,7 @@ private:
   [[noreturn]] void throw_closed() const;
 
   const core::Log& log_;
-  std::string address_;
+  std::string address_, server_outward_address_;
   std::function<bool()> move_ = [] { return false; };
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -15,6 +15,7 @@
 #include "client/session/server_group.hpp"
 #include "client/session/version.hpp"
 #include "proto/convert.hpp"
+#include "transport/control/interfaces.hpp"
 #include "transport/local/hybrid.hpp"
 #include "transport/local/local.hpp"
 #ifdef TREMULA_HAS_OFI
@@ -67,9 +68,8 @@ Session::Session(std::string name, const SessionConfig& config)
   if (config_.host.empty()) config_.host = host_name();
 }
 
-std::vector<std::unique_ptr<transport::Transport>> Session::network_transports(
-    const SessionConfig& config) {
-  std::vector<std::unique_ptr<transport::Transport>> transports;
+Session::Transports Session::network_transports(const SessionConfig& config) {
+  Transports transports;
   const bool is_auto = config.transport == "auto";
   if (is_auto || config.transport == "local")
     transports.push_back(std::make_unique<transport::Local>());
@@ -107,20 +107,27 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
   session->log_ = std::make_unique<core::Log>(fmt::format("{}.{}", group, rank), config.log);
   session->control_ = session->join(rank, size, job_from_environment());
   session->group_ = std::make_unique<ServerGroup>(*session->control_, rank, size);
-  session->transports_ = network_transports(config);
+  session->choose_bind_address();
+  session->transports_ = network_transports(session->config_);
   session->agree_on_offers();
   if (size > 1) session->link_own_ranks();
   return session;
 }
 
-std::unique_ptr<Session> Session::open(
-    const std::string& group, std::unique_ptr<transport::Group> channel,
-    std::vector<std::unique_ptr<transport::Transport>> transports, const SessionConfig& config) {
+std::unique_ptr<Session> Session::open(const std::string& group,
+                                       std::unique_ptr<transport::Group> channel,
+                                       Transports transports, const SessionConfig& config) {
+  const auto ready = [&](const SessionConfig&) { return std::move(transports); };
+  return open(group, std::move(channel), ready, config);
+}
+
+std::unique_ptr<Session> Session::open(const std::string& group,
+                                       std::unique_ptr<transport::Group> channel,
+                                       const MakeTransports& make, const SessionConfig& config) {
   std::unique_ptr<Session> session(new Session(group, config));
   session->log_ =
       std::make_unique<core::Log>(fmt::format("{}.{}", group, channel->rank()), config.log);
   session->group_ = std::move(channel);
-  session->transports_ = std::move(transports);
   const core::Rank rank = session->rank(), size = session->size();
   const auto job = session->run_on_root(
       [&] {
@@ -136,6 +143,10 @@ std::unique_ptr<Session> Session::open(
           rank, size, std::string(reinterpret_cast<const char*>(job.data()), job.size()));
   });
   session->watch_own_group();
+  session->run_collectively([&] {
+    session->choose_bind_address();
+    session->transports_ = make(session->config_);
+  });
   session->agree_on_offers();
   return session;
 }
@@ -154,6 +165,23 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
       std::make_unique<Control>(config_.server, config_.server_from, hello, deadline(), *log_);
   control->while_waiting([this] { return progress_.advance(); });
   return control;
+}
+
+void Session::choose_bind_address() {
+  if (config_.transport != "auto" && config_.transport != "ofi") return;
+  try {
+    const auto choice =
+        transport::choose_bind(config_.ofi_bind, control_->own_outward_address(),
+                               control_->server_outward_address(), transport::interfaces());
+    config_.ofi_bind = choice.interface ? choice.interface->address : "";
+    if (choice.interface)
+      log_->info("client", fmt::format("listens_on interface={} address={} why=\"{}\"",
+                                       choice.interface->name, config_.ofi_bind, choice.why));
+    else
+      log_->info("client", fmt::format("listens_on interface=lo why=\"{}\"", choice.why));
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("ofi_bind: {}", e.what()));
+  }
 }
 
 void Session::agree_on_offers() {

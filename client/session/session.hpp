@@ -26,17 +26,25 @@ public:
   static std::unique_ptr<Session> open(const std::string& group, int rank, int size,
                                        const SessionConfig& config);
 
+  using Transports = std::vector<std::unique_ptr<transport::Transport>>;
+  /// Makes the transports of one rank, as a configuration with an address in `ofi_bind` says.
+  using MakeTransports = std::function<Transports(const SessionConfig&)>;
+
   /// A group with a channel and transports of its own (MPI, or a test's). Collective over
   /// `channel`.
-  static std::unique_ptr<Session> open(
-      const std::string& group, std::unique_ptr<transport::Group> channel,
-      std::vector<std::unique_ptr<transport::Transport>> transports, const SessionConfig& config);
+  /// @param make  called when the rank has joined the server, which decides what it listens on
+  static std::unique_ptr<Session> open(const std::string& group,
+                                       std::unique_ptr<transport::Group> channel,
+                                       const MakeTransports& make, const SessionConfig& config);
+  /// The same with transports that do not depend on the server.
+  static std::unique_ptr<Session> open(const std::string& group,
+                                       std::unique_ptr<transport::Group> channel,
+                                       Transports transports, const SessionConfig& config);
 
   /// The transports that need no launcher, as `config.transport` says: local, and ofi where the
   /// build has it; with auto each pair of ranks goes the way that it has.
   /// @throws core::Error unsupported if the one asked for is not in this build
-  static std::vector<std::unique_ptr<transport::Transport>> network_transports(
-      const SessionConfig& config);
+  static Transports network_transports(const SessionConfig& config);
 
   const std::string& name() const noexcept { return name_; }
   core::Rank rank() const noexcept { return group_->rank(); }
@@ -83,6 +91,9 @@ public:
 private:
   Session(std::string name, const SessionConfig& config);
   std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job);
+  /// Replaces `ofi_bind` by an address, that by which the server is reached if nothing else is
+  /// configured; empty: loopback. @pre this rank has joined
+  void choose_bind_address();
   void agree_on_offers();
   /// While the ranks of this group wait for each other, what each has under way moves on.
   void watch_own_group();
@@ -93,7 +104,7 @@ private:
   SessionConfig config_;
   std::unique_ptr<core::Log> log_;
   std::unique_ptr<Control> control_;
-  std::vector<std::unique_ptr<transport::Transport>> transports_;
+  Transports transports_;
   std::unique_ptr<transport::Group> group_;  // after what it may talk through
   std::vector<wire::Offer> offers_;
   index_calc::PlanCache plans_;

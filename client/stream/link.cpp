@@ -6,6 +6,8 @@
 #include <map>
 #include <string_view>
 
+#include "proto/offers.hpp"
+
 namespace tremula::client {
 
 namespace {
@@ -47,7 +49,7 @@ Link open_link(Session& session, const wire::Matched& matched,
   link.stream = matched.stream();
   link.peer_group = matched.peer_group();
   link.offer = matched.offer();
-  link.transport = link.offer.substr(0, link.offer.find('@'));
+  link.transport = proto::short_offer(link.offer);
   link.queue_depth = matched.queue_depth();
   std::vector<Target> taken;  // parallel to link.mine
   session.run_collectively([&] {

@@ -125,6 +125,70 @@ TEST_F(Matching, TakesTheProducersFirstCommonTransport) {
   }
 }
 
+/// What is said where no offer matches, behind the lists of offers.
+TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcrossAndWhichKeyDecides) {
+  const std::string machine_a(64, 'a'), machine_b(64, 'b'), tcp = "ofi:tcp;ofi_rxm";
+  const auto bind = [](const std::string& group, const std::string& host) {
+    return "set ofi_bind (TREMULA_OFI_BIND) of '" + group +
+           "' to the interface or address by which other hosts reach '" + host +
+           "', e.g. eth0, or give it the server's address as other hosts do";
+  };
+  const struct {
+    std::vector<std::string> producer, consumer;
+    std::string offered, wanted, why;
+  } rows[] = {
+      // Nothing set, the server reached by loopback on both sides.
+      {{"local@" + machine_a, "local+" + tcp + "@" + machine_a, tcp + "@" + machine_a},
+       {"local@" + machine_b, "local+" + tcp + "@" + machine_b, tcp + "@" + machine_b},
+       "local, ofi:tcp;ofi_rxm (loopback alone)",
+       "local, ofi:tcp;ofi_rxm (loopback alone)",
+       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: 'ocean' and 'viewer' "
+       "listen on loopback alone); " +
+           bind("ocean", "a") + "; " + bind("viewer", "b")},
+      // One of them can be reached.
+      {{"local@" + machine_a, tcp + "@" + machine_a},
+       {"local@" + machine_b, tcp + "@" + machine_b, tcp},
+       "local, ofi:tcp;ofi_rxm (loopback alone)",
+       "local, ofi:tcp;ofi_rxm",
+       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: 'ocean' listens on "
+       "loopback alone); " +
+           bind("ocean", "a")},
+      {{"ofi:verbs;ofi_rxm"},
+       {tcp},
+       "ofi:verbs;ofi_rxm",
+       "ofi:tcp;ofi_rxm",
+       "(ofi:verbs;ofi_rxm: 'ocean' alone has it; ofi:tcp;ofi_rxm: 'viewer' alone has it); set "
+       "ofi_provider (TREMULA_OFI_PROVIDER) of both to one that both have, e.g. tcp;ofi_rxm"},
+      {{"mpi:Open MPI@" + machine_a},
+       {"mpi:Open MPI@" + machine_b},
+       "mpi:Open MPI",
+       "mpi:Open MPI",
+       "(mpi:Open MPI: they have different ompi-servers); give both jobs the same ompi-server "
+       "(`mpirun --ompi-server`)"},
+      {{"local@" + machine_a},
+       {"local@" + machine_b, tcp},
+       "local",
+       "local, ofi:tcp;ofi_rxm",
+       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: 'viewer' alone has "
+       "it); set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes what "
+       "there "
+       "is"},
+  };
+  for (const auto& row : rows) {
+    Play play;
+    play.tell(1, Play::hello("ocean", 0, 1, "j", "a"), {Play::welcome(1)});
+    play.tell(11, Play::hello("viewer", 0, 1, "k", "b"), {Play::welcome(11)});
+    const std::string field = Play::field("u", 10, "shape=8 grid=1");
+    play.tell(1, announce("s", field, row.producer), {Play::done(1, 2)});
+    play.tell(11, subscribe("s", field, row.consumer),
+              {Play::refused(11, -8,
+                             "stream 's': producer 'ocean' offers the transports " + row.offered +
+                                 ", consumer 'viewer' offers " + row.wanted +
+                                 ", and none leads from one to the other " + row.why,
+                             2)});
+  }
+}
+
 TEST_F(Matching, RefusesWhatDoesNotFit) {
   play.tell(1, announce("s"), {Play::done(1, 2)});
   const struct {
@@ -142,9 +206,10 @@ TEST_F(Matching, RefusesWhatDoesNotFit) {
        "declare the same shape"},
       {subscribe("s", wanted, {"quic", "rdma"}), -8,
        "stream 's': producer 'ocean' offers the transports local, tcp, mpi, consumer 'viewer' "
-       "offers "
-       "quic, rdma, and none is "
-       "on both lists; set 'transport' so that both sides have one in common"},
+       "offers quic, rdma, and none leads from one to the other (local: 'ocean' alone has it; tcp: "
+       "'ocean' alone has it; mpi: 'ocean' alone has it; quic: 'viewer' alone has it; rdma: "
+       "'viewer' alone has it); set transport (TREMULA_TRANSPORT) of both to one that both have; "
+       "auto takes what there is"},
   };
   for (const auto& row : rows)
     play.tell(11, row.subscribe, {Play::refused(11, row.code, row.text, 2)});
