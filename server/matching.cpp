@@ -136,9 +136,10 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream) {
     if (best == stream.offers.end())
       throw Error(Errc::mismatch,
                   fmt::format("stream '{}': {}", stream.name,
-                              proto::why_none_matches(
-                                  {producer.name, producer.host, stream.offers},
-                                  {consumer.name, consumer.host, subscription.offers})));
+                              proto::why_none_matches({fmt::format("producer '{}'", producer.name),
+                                                       producer.host, stream.offers},
+                                                      {fmt::format("consumer '{}'", consumer.name),
+                                                       consumer.host, subscription.offers})));
     offer = *best;
   } catch (const Error& error) {
     return refuse(subscription.call, error);
