@@ -127,13 +127,12 @@ done
 
 # ---- every element ----
 walk=(--seed "${TREMULA_TEST_SEED:-7}" --scenarios 12 --transport auto)
-mpi() { echo "$mpiexec" -n "$1"; }
 
 echo "== every element, the producer beside the server with nothing set"
 start_hosts
 start_server
-start producer a env TREMULA_LOG=info $(mpi 2) "$bin/coupled_producer" "${walk[@]}" --peers 3
-start consumer b env TREMULA_LOG=info TREMULA_SERVER=10.1.0.1:7423 $(mpi 3) "$bin/coupled_consumer" "${walk[@]}" --peers 2
+start producer a env TREMULA_LOG=info "$mpiexec" -n 2 "$bin/coupled_producer" "${walk[@]}" --peers 3
+start consumer b env TREMULA_LOG=info TREMULA_SERVER=10.1.0.1:7423 "$mpiexec" -n 3 "$bin/coupled_consumer" "${walk[@]}" --peers 2
 expect_success producer consumer
 grep -q 'listens_on interface=eth0 address=10.1.0.1' "$work/producer.log" || fail "the producer listens elsewhere"
 grep -q 'listens_on interface=eth0 address=10.1.0.2' "$work/consumer.log" || fail "the consumer listens elsewhere"
