@@ -93,6 +93,12 @@ await_server() {
   done
   fail "no server after 30 s"
 }
+await_words() {  # of a job that finds no server
+  for _ in $(seq 100); do
+    [ -s "$work/$1.log" ] && break
+    sleep 0.1
+  done
+}
 start_server() {
   start serve a "$bin/tremula" serve --bind 0.0.0.0
   await_server
@@ -114,7 +120,11 @@ for order in "${orders[@]}"; do
   for program in $order; do
     read -r host command < <(command_of "$program")
     start "$program" "$host" bash -c "$command"
-    if [ "$program" = serve ]; then await_server; fi
+    if [ "$program" = serve ]; then
+      await_server
+    elif [[ $order == *"$program"*serve* ]]; then
+      await_words "$program"
+    fi
   done
   expect_success producer consumer
   # The mean of 0 1 2 ... 799999 is 399999.5; a step adds a million.
