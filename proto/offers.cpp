@@ -65,7 +65,7 @@ std::string why_not(std::string_view way, const Offering& a, const Offering& b) 
   if (!way.starts_with(libfabric)) return "they have different ompi-servers";
   std::vector<std::string> bound;
   for (const Offering* side : {&a, &b})
-    if (is_on_loopback(*side, way)) bound.push_back(fmt::format("'{}'", side->group));
+    if (is_on_loopback(*side, way)) bound.push_back(side->name);
   return fmt::format("{} on loopback alone",
                      joined(bound, " and ") + (bound.size() > 1 ? " listen" : " listens"));
 }
@@ -81,12 +81,12 @@ std::string remedy(const std::array<const Offering*, 2>& sides, const std::array
           return is_common_wire(way) && is_on_loopback(*side, way);
         }))
       texts.push_back(fmt::format(
-          "set ofi_bind (TREMULA_OFI_BIND) of '{}' to the interface or address by which other "
+          "set ofi_bind (TREMULA_OFI_BIND) of {} to the interface or address by which other "
           "hosts reach '{}', e.g. eth0, or give it the server's address as other hosts do",
-          side->group, side->host));
+          side->name, side->host));
   if (!texts.empty()) return joined(texts, "; ");
   if (std::ranges::any_of(ways[0], is_common_wire))
-    return "give both jobs the same ompi-server (`mpirun --ompi-server`)";
+    return "give both the same ompi-server (`mpirun --ompi-server`)";
   const auto over_libfabric = [](std::string_view way) { return way.starts_with(libfabric); };
   if (std::ranges::any_of(ways[0], over_libfabric) && std::ranges::any_of(ways[1], over_libfabric))
     return "set ofi_provider (TREMULA_OFI_PROVIDER) of both to one that both have, e.g. "
@@ -107,21 +107,19 @@ std::string short_offers(std::span<const std::string> offers) {
   return joined(shown, ", ");
 }
 
-std::string why_none_matches(const Offering& producer, const Offering& consumer) {
-  const std::array sides{&producer, &consumer};
-  const std::array ways{ways_of(producer), ways_of(consumer)};
+std::string why_none_matches(const Offering& one, const Offering& other) {
+  const std::array sides{&one, &other};
+  const std::array ways{ways_of(one), ways_of(other)};
   std::vector<std::string> reasons;
   for (std::size_t i = 0; i < sides.size(); ++i)
     for (const std::string_view way : ways[i])
       if (!has(ways[1 - i], way))
-        reasons.push_back(fmt::format("{}: '{}' alone has it", way, sides[i]->group));
+        reasons.push_back(fmt::format("{}: {} alone has it", way, sides[i]->name));
       else if (i == 0)
-        reasons.push_back(fmt::format("{}: {}", way, why_not(way, producer, consumer)));
+        reasons.push_back(fmt::format("{}: {}", way, why_not(way, one, other)));
   return fmt::format(
-      "producer '{}' offers the transports {}, consumer '{}' offers {}, and none leads from one to "
-      "the other ({}); {}",
-      producer.group, listed(producer), consumer.group, listed(consumer), joined(reasons, "; "),
-      remedy(sides, ways));
+      "{} offers the transports {}, {} offers {}, and none leads from one to the other ({}); {}",
+      one.name, listed(one), other.name, listed(other), joined(reasons, "; "), remedy(sides, ways));
 }
 
 }  // namespace tremula::proto

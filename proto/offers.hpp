@@ -20,9 +20,9 @@ std::string_view short_offer(std::string_view offer);
 /// Each once, best first, separated by ", ".
 std::string short_offers(std::span<const std::string> offers);
 
-/// One side of a link that cannot be.
+/// One side of what cannot be linked.
 struct Offering {
-  std::string_view group;
+  std::string name;  ///< "producer 'ocean'", "rank 3"
   std::string_view host;
   std::span<const std::string> offers;
 };
@@ -30,6 +30,6 @@ struct Offering {
 /// What each side offers, why nothing on one list can talk to anything on the other, and the key
 /// that decides.
 /// @pre no offer is on both lists
-std::string why_none_matches(const Offering& producer, const Offering& consumer);
+std::string why_none_matches(const Offering& one, const Offering& other);
 
 }  // namespace tremula::proto

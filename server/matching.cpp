@@ -145,11 +145,12 @@ std::string Rendezvous::check_match(const Subscription& subscription, const Stre
                           stream.producer);
   const auto best = std::ranges::find_first_of(stream.offers, subscription.offers);
   if (best == stream.offers.end())
-    throw Error(
-        Errc::mismatch,
-        fmt::format("stream '{}': {}", stream.name,
-                    proto::why_none_matches({producer.name, producer.host, stream.offers},
-                                            {consumer.name, consumer.host, subscription.offers})));
+    throw Error(Errc::mismatch,
+                fmt::format("stream '{}': {}", stream.name,
+                            proto::why_none_matches({fmt::format("producer '{}'", producer.name),
+                                                     producer.host, stream.offers},
+                                                    {fmt::format("consumer '{}'", consumer.name),
+                                                     consumer.host, subscription.offers})));
   return *best;
 }
 

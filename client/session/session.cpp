@@ -15,6 +15,7 @@
 #include "client/session/server_group.hpp"
 #include "client/session/version.hpp"
 #include "proto/convert.hpp"
+#include "proto/offers.hpp"
 #include "transport/control/interfaces.hpp"
 #include "transport/local/hybrid.hpp"
 #include "transport/local/local.hpp"
@@ -58,6 +59,31 @@ std::string job_from_environment() {
     if (const char* text = std::getenv(variable); text && *text) return text;
   return "unnamed";
 }
+
+/// What one rank can be reached by, as it tells the others: its host, then the name of a transport
+/// and what it offers in turn, a line each.
+struct RankOffers {
+  std::string host;
+  std::vector<std::string> transports, offers;  // of equal length
+
+  explicit RankOffers(core::BytesView bytes) {
+    std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto line = [&rest] {
+      const auto end = rest.find('\n');
+      const auto text = std::string(rest.substr(0, end));
+      rest.remove_prefix(end + 1);
+      return text;
+    };
+    host = line();
+    while (!rest.empty()) {
+      transports.push_back(line());
+      offers.push_back(line());
+    }
+  }
+  bool has(const std::string& offer) const {
+    return std::ranges::find(offers, offer) != offers.end();
+  }
+};
 
 }  // namespace
 
@@ -185,44 +211,38 @@ void Session::choose_bind_address() {
 }
 
 void Session::agree_on_offers() {
-  std::string mine;
+  std::string mine = config_.host + '\n';
   for (const auto& transport : transports_)
-    for (const auto& offer : transport->offers())
+    for (const auto& offer : transport->offers()) {
       mine += fmt::format("{}\n{}\n", transport->name(), offer);
-  const auto view = std::as_bytes(std::span(mine));
-  const auto all = group_->allgather({view.begin(), view.end()}, deadline());
-
-  const auto offers_of = [](const core::Bytes& bytes) {
-    std::vector<std::pair<std::string, std::string>> offers;
-    std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const auto line = [&rest] {
-      const auto end = rest.find('\n');
-      const auto text = std::string(rest.substr(0, end));
-      rest.remove_prefix(end + 1);
-      return text;
-    };
-    while (!rest.empty()) {
-      auto transport = line();
-      offers.emplace_back(std::move(transport), line());
+      log_->debug("client", fmt::format("offers transport={} offer={}", transport->name(), offer));
     }
-    return offers;
-  };
-  std::vector<std::vector<std::pair<std::string, std::string>>> everybody;
-  for (const auto& bytes : all) everybody.push_back(offers_of(bytes));
-  for (const auto& offer : everybody.front()) {
-    const bool has_everybody =
-        std::all_of(everybody.begin(), everybody.end(), [&](const auto& theirs) {
-          return std::find(theirs.begin(), theirs.end(), offer) != theirs.end();
-        });
-    if (!has_everybody) continue;
-    offers_.emplace_back().set_transport(offer.first);
-    offers_.back().set_offer(offer.second);
+  const auto view = std::as_bytes(std::span(mine));
+  std::vector<RankOffers> everybody;
+  for (const auto& bytes : group_->allgather({view.begin(), view.end()}, deadline()))
+    everybody.emplace_back(bytes);
+  const RankOffers& first = everybody.front();
+  for (std::size_t i = 0; i < first.offers.size(); ++i) {
+    const auto has_it = [&](const RankOffers& theirs) { return theirs.has(first.offers[i]); };
+    if (!std::ranges::all_of(everybody, has_it)) continue;
+    offers_.emplace_back().set_transport(first.transports[i]);
+    offers_.back().set_offer(first.offers[i]);
   }
-  if (offers_.empty())
-    throw Error(Errc::unsupported, fmt::format("group '{}': expected a transport that all its {} "
-                                               "ranks have; found none (transport: {}); see "
-                                               "the README on transports",
-                                               name_, size(), config_.transport));
+  if (!offers_.empty()) return;
+  std::string why =
+      fmt::format("found none (transport: {}); set the same on all", config_.transport);
+  for (std::size_t rank = 1; rank < everybody.size(); ++rank) {
+    const RankOffers& other = everybody[rank];
+    const auto has_it = [&](const std::string& offer) { return other.has(offer); };
+    if (std::ranges::any_of(first.offers, has_it)) continue;
+    why = "found that " +
+          proto::why_none_matches({"rank 0", first.host, first.offers},
+                                  {fmt::format("rank {}", rank), other.host, other.offers});
+    break;
+  }
+  throw Error(Errc::unsupported,
+              fmt::format("group '{}': expected a transport that all its {} ranks have; {}", name_,
+                          size(), why));
 }
 
 void Session::link_own_ranks() {

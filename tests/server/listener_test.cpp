@@ -19,6 +19,7 @@
 #include "core/error.hpp"
 #include "proto/convert.hpp"
 #include "transport/control/control_connection.hpp"
+#include "transport/control/interfaces.hpp"
 
 namespace tremula::server {
 namespace {
@@ -358,16 +359,19 @@ TEST(Listener, SaysWhyItCannotListen) {
             "means all of them");
 }
 
-TEST(Listener, NamesItsHostWhenItListensOnAllAddresses) {
+TEST(Listener, NamesTheAddressForOtherHostsWhenItListensOnAllAddresses) {
   const core::Log log("server", core::LogLevel::off);
   Config config;
   config.port = 0;
   config.bind = "0.0.0.0";
-  char name[256] = {};
-  ASSERT_EQ(::gethostname(name, sizeof name - 1), 0);
-  EXPECT_EQ(Listener(config, "0.1", log).address().host, name);
+  const auto outward = transport::outward_interface(transport::interfaces());
+  const Listener everywhere(config, "0.1", log);
+  EXPECT_EQ(everywhere.address().host, outward ? outward->address : "127.0.0.1");
+  EXPECT_EQ(everywhere.is_outward(), outward.has_value());
   config.bind = "127.0.0.1";
-  EXPECT_EQ(Listener(config, "0.1", log).address().host, "127.0.0.1");
+  const Listener here(config, "0.1", log);
+  EXPECT_EQ(here.address().host, "127.0.0.1");
+  EXPECT_FALSE(here.is_outward());
 }
 
 }  // namespace

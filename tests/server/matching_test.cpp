@@ -128,9 +128,9 @@ TEST_F(Matching, TakesTheProducersFirstCommonTransport) {
 /// What is said where no offer matches, behind the lists of offers.
 TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcrossAndWhichKeyDecides) {
   const std::string machine_a(64, 'a'), machine_b(64, 'b'), tcp = "ofi:tcp;ofi_rxm";
-  const auto bind = [](const std::string& group, const std::string& host) {
-    return "set ofi_bind (TREMULA_OFI_BIND) of '" + group +
-           "' to the interface or address by which other hosts reach '" + host +
+  const auto bind = [](const std::string& side, const std::string& host) {
+    return "set ofi_bind (TREMULA_OFI_BIND) of " + side +
+           " to the interface or address by which other hosts reach '" + host +
            "', e.g. eth0, or give it the server's address as other hosts do";
   };
   const struct {
@@ -142,34 +142,37 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcrossAndWhichKeyDecides) {
        {"local@" + machine_b, "local+" + tcp + "@" + machine_b, tcp + "@" + machine_b},
        "local, ofi:tcp;ofi_rxm (loopback alone)",
        "local, ofi:tcp;ofi_rxm (loopback alone)",
-       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: 'ocean' and 'viewer' "
-       "listen on loopback alone); " +
-           bind("ocean", "a") + "; " + bind("viewer", "b")},
+       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: producer 'ocean' and "
+       "consumer 'viewer' listen on loopback alone); " +
+           bind("producer 'ocean'", "a") + "; " + bind("consumer 'viewer'", "b")},
       // One of them can be reached.
       {{"local@" + machine_a, tcp + "@" + machine_a},
        {"local@" + machine_b, tcp + "@" + machine_b, tcp},
        "local, ofi:tcp;ofi_rxm (loopback alone)",
        "local, ofi:tcp;ofi_rxm",
-       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: 'ocean' listens on "
+       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: producer 'ocean' "
+       "listens on "
        "loopback alone); " +
-           bind("ocean", "a")},
+           bind("producer 'ocean'", "a")},
       {{"ofi:verbs;ofi_rxm"},
        {tcp},
        "ofi:verbs;ofi_rxm",
        "ofi:tcp;ofi_rxm",
-       "(ofi:verbs;ofi_rxm: 'ocean' alone has it; ofi:tcp;ofi_rxm: 'viewer' alone has it); set "
+       "(ofi:verbs;ofi_rxm: producer 'ocean' alone has it; ofi:tcp;ofi_rxm: consumer 'viewer' "
+       "alone has it); set "
        "ofi_provider (TREMULA_OFI_PROVIDER) of both to one that both have, e.g. tcp;ofi_rxm"},
       {{"mpi:Open MPI@" + machine_a},
        {"mpi:Open MPI@" + machine_b},
        "mpi:Open MPI",
        "mpi:Open MPI",
-       "(mpi:Open MPI: they have different ompi-servers); give both jobs the same ompi-server "
+       "(mpi:Open MPI: they have different ompi-servers); give both the same ompi-server "
        "(`mpirun --ompi-server`)"},
       {{"local@" + machine_a},
        {"local@" + machine_b, tcp},
        "local",
        "local, ofi:tcp;ofi_rxm",
-       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: 'viewer' alone has "
+       "(local: they are on different hosts, 'a' and 'b'; ofi:tcp;ofi_rxm: consumer 'viewer' alone "
+       "has "
        "it); set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes what "
        "there "
        "is"},
@@ -206,9 +209,12 @@ TEST_F(Matching, RefusesWhatDoesNotFit) {
        "declare the same shape"},
       {subscribe("s", wanted, {"quic", "rdma"}), -8,
        "stream 's': producer 'ocean' offers the transports local, tcp, mpi, consumer 'viewer' "
-       "offers quic, rdma, and none leads from one to the other (local: 'ocean' alone has it; tcp: "
-       "'ocean' alone has it; mpi: 'ocean' alone has it; quic: 'viewer' alone has it; rdma: "
-       "'viewer' alone has it); set transport (TREMULA_TRANSPORT) of both to one that both have; "
+       "offers quic, rdma, and none leads from one to the other (local: producer 'ocean' alone has "
+       "it; tcp: "
+       "producer 'ocean' alone has it; mpi: producer 'ocean' alone has it; quic: consumer 'viewer' "
+       "alone has it; rdma: "
+       "consumer 'viewer' alone has it); set transport (TREMULA_TRANSPORT) of both to one that "
+       "both have; "
        "auto takes what there is"},
   };
   for (const auto& row : rows)
