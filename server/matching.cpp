@@ -200,7 +200,8 @@ void Rendezvous::match_present(const Group& about) {
       awaited.insert(consumer->is_present ? producer : consumer);
     return false;
   });
-  for (const Subscription& subscription : met) match(subscription, *open_stream(subscription.stream));
+  for (const Subscription& subscription : met)
+    match(subscription, *open_stream(subscription.stream));
   wire::ToClient notice;
   notice.mutable_awaited();
   for (const Group* const group : awaited) notify_rank_0(*group, notice);
@@ -216,6 +217,7 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream) {
           .emplace(id, Link{.id = id,
                             .stream = stream.id,
                             .consumer = consumer.name,
+                            .incarnation = subscription.incarnation,
                             .offer = offer,
                             .why = fmt::format(
                                 "the producer's first of {} that the consumer has too (it has {})",
@@ -319,6 +321,7 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
 void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
   const auto seat = groups_.seat(call.from);
   if (!seat) return;  // the group is lost
+  seat->group->members.at(seat->rank).agreement = message.agreement();
   for (const wire::Counters& counters : message.counters()) {
     if (counters.link() == 0) {
       for (auto& [id, stream] : streams_)

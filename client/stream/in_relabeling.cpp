@@ -47,12 +47,11 @@ wire::Described InStream::ask_for_producer(core::Deadline deadline) {
     if (reply.has_described() && producer.connected() == producer.size()) return producer;
     if (deadline.expired()) {
       const auto& names = reply.streams().names();
-      throw_no_producer(
-          reply.has_described()
-              ? fmt::format("group '{}', of which only {} of {} ranks are connected",
-                            producer.group(), producer.connected(), producer.size())
-          : names.empty() ? "no stream at this server"
-                          : fmt::format("only '{}'", fmt::join(names, "', '")));
+      throw_no_producer(reply.has_described()
+                            ? fmt::format("group '{}', of which only {} of {} ranks are connected",
+                                          producer.group(), producer.connected(), producer.size())
+                        : names.empty() ? "no stream at this server"
+                                        : fmt::format("only '{}'", fmt::join(names, "', '")));
     }
     std::this_thread::sleep_for(
         core::Deadline::Seconds(std::min(pause, deadline.remaining() + 0.001)));
@@ -73,6 +72,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
         name());
   });
   fields_.check_alike();
+  is_held_ = true;
   session_.set_up().introduce_producers();  // two jobs may relabel what they get from each other
   const auto hosts = hosts_of(session_);
   const auto deadline = session_.deadline();
@@ -95,6 +95,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
   session_.run_collectively([&] { relabeled = fields_.relabeled(process); });
   fields_ = std::move(relabeled);
   is_relabeled_ = true;
+  is_held_ = false;
   return static_cast<Rank>(std::ranges::find(process, session_.rank()) - process.begin());
 }
 

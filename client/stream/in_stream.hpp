@@ -64,6 +64,8 @@ private:
   /// Waits until poll() is true.  @throws core::Error peer_lost, timed_out, transport
   template <class Poll>
   void wait_for_producer(Poll&& poll, const std::string& what);
+  /// Says once if the producer waits for this group, too.
+  void warn_of_circle();
   [[noreturn]] void throw_lost(const std::string& why);
   /// Tells the producer that this rank has seen the end, or wants no more; once.
   void leave();
@@ -80,10 +82,12 @@ private:
   DeclaredFields fields_;
   State state_ = State::declaring;
   bool is_relabeled_ = false;
+  bool is_held_ = false;  // relabel has failed: nobody is told before begin_step is called
   std::optional<core::Error> refusal_;  // why there is no link; until begin_step has thrown it
   Link link_;
   std::unique_ptr<Sink> exchange_;     // uses link_.endpoint: destroyed first
   bool has_left_ = false;              // told the producer so
+  bool is_warned_ = false;             // people, of a circle
   bool needs_calls_ = false;           // of a wire: bytes come only inside calls
   std::exception_ptr failure_;         // of advance()
   std::optional<std::uint64_t> step_;  // opened last

@@ -94,9 +94,10 @@ void OutStream::wait_for_consumers() {
   const auto least = static_cast<std::size_t>(config_.wait_for_consumers);
   session_.control().report_waiting(name(), 0, "a consumer");
   session_.control().send_counters();
-  // A consumer that was refused before, when nobody waited for it, may have been put right since.
-  const auto outcome = session_.set_up().run(
-      *this, true, [&] { return links_.size() >= least || refusal_.has_value(); });
+  // A consumer that was refused earlier may have been put right: then it waits, and is linked now.
+  const auto outcome = session_.set_up().run(*this, true, [&] {
+    return links_.size() >= least || refusal_.has_value() || !lost_.empty();
+  });
   session_.control().report_waiting(name(), 0, "");
   if (const auto refusal = std::exchange(refusal_, {})) {
     const auto missing = session_.run_on_root(
@@ -105,17 +106,17 @@ void OutStream::wait_for_consumers() {
     session_.log().warn("client", fmt::format("refused {}", refusal->what()));
   }
   if (outcome.is_done) return;
-  const auto missing = [&] {
-    wire::Membership links;
-    links.set_links(static_cast<int>(links_.size()));
-    return to_bytes(links);
-  };
-  const auto came = from_bytes<wire::Membership>(session_.run_on_root(missing, session_.deadline()));
+  const auto own = [&] { return to_bytes(membership()); };
+  const auto came =
+      from_bytes<wire::Membership>(session_.run_on_root(own, session_.deadline())).links();
+  const SessionConfig& limits = session_.config();
   throw Error(Errc::timed_out,
-              fmt::format("stream '{}': expected {} consumer group(s) within {} s; {} came{}; "
-                          "start the consumer, or set wait_for_consumers or timeout",
-                          name(), least, session_.config().timeout, came.links(),
-                          outcome.found.empty() ? "" : "; found " + outcome.found));
+              fmt::format("stream '{}': expected {} consumer group(s) within {} s; {} came{}{}; {}",
+                          name(), least, outcome.has_come ? limits.step_timeout : limits.timeout,
+                          came, outcome.found.empty() ? "" : "; found ", outcome.found,
+                          outcome.has_come
+                              ? "is the consumer stuck? step_timeout sets how long a step may take"
+                              : "start the consumer, or set wait_for_consumers or timeout"));
 }
 
 wire::Membership OutStream::membership() {
@@ -128,11 +129,10 @@ wire::Membership OutStream::membership() {
 
 OutStream::Admission OutStream::admit(bool begins) {
   // Rank 0 may come to a step much later than the others: it is data that they wait for.
-  const auto agreed =
-      session_.size() == 1
-          ? membership()
-          : from_bytes<wire::Membership>(session_.run_on_root(
-                [&] { return to_bytes(membership()); }, session_.step_deadline()));
+  const auto agreed = session_.size() == 1
+                          ? membership()
+                          : from_bytes<wire::Membership>(session_.run_on_root(
+                                [&] { return to_bytes(membership()); }, session_.step_deadline()));
   lost_.clear();
   const auto before = links_.size();
   if (agreed.is_awaited()) session_.set_up().run(*this, begins, [] { return true; });
@@ -149,9 +149,9 @@ void OutStream::join(const wire::Matched& matched) {
     ended_.plan_seconds += open.link.plan.seconds;
     ended_.transport = open.link.transport;
     session_.run_collectively([&] {  // staging may not fit into memory
-      open.exchange = std::make_unique<Source>(
-          std::move(open.link.plan), *open.link.endpoint, open.link.number, open.first_step,
-          open.link.queue_depth, session_.copy_threads());
+      open.exchange =
+          std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
+                                   open.first_step, open.link.queue_depth, session_.copy_threads());
     });
     const auto& messages = open.exchange->plan().messages;
     const bool needs_thread = std::ranges::any_of(
@@ -330,6 +330,7 @@ bool OutStream::is_taken(std::uint64_t step) {
     return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
                        step_, step);
   });
+  if (state_ == State::closed) return true;
   drop_ended();
   const auto hold = session_.progress().hold();
   session_.progress().advance();
@@ -350,6 +351,7 @@ void OutStream::wait_taken(std::uint64_t step) {
     return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
                        step_, step);
   });
+  if (state_ == State::closed) return;
   drop_ended();
   wait_for_links([&](Source& exchange) { return exchange.has_credited(step + 1); }, "take a step");
 }
@@ -428,7 +430,8 @@ void OutStream::close() {
     state_ = State::closed;
     return;
   }
-  std::string lost = admit(false).lost;  // a consumer that has just come learns that the stream ends
+  std::string lost =
+      admit(false).lost;  // a consumer that has just come learns that the stream ends
   // No rank says that the stream has ended before every rank has come to its end; while it waits
   // for the others, nothing of its own may be on the way.
   wait_for_links([&](Source& exchange) { return exchange.is_credited(step_); },
@@ -438,8 +441,7 @@ void OutStream::close() {
     const auto hold = session_.progress().hold();
     for (Open& open : links_) open.exchange->send_end(step_);
   }
-  wait_for_links([&](Source& exchange) { return exchange.is_credited(step_ + 1); },
-                 "take the end");
+  wait_for_links([&](Source& exchange) { return exchange.is_credited(step_ + 1); }, "take the end");
   {
     const auto hold = session_.progress().hold();
     while (!links_.empty()) drop(0);
@@ -477,7 +479,8 @@ void OutStream::close() {
 }
 
 Statistics OutStream::statistics() {
-  const auto hold = session_.progress().hold();
+  // The session may end before the handle of a closed stream.
+  const auto hold = state_ == State::closed ? ProgressEngine::Hold() : session_.progress().hold();
   Statistics s = ended_;
   s.steps = step_;
   s.wait_seconds = wait_seconds_;
@@ -488,8 +491,9 @@ Statistics OutStream::statistics() {
 Statistics OutStream::step_statistics() const { return of_last_step_; }
 
 std::vector<PeerStatistics> OutStream::peer_statistics() {
-  const auto hold = session_.progress().hold();
   std::vector<PeerStatistics> peers;
+  if (state_ == State::closed) return peers;
+  const auto hold = session_.progress().hold();
   for (const Open& open : links_) {
     const auto& messages = open.exchange->plan().messages;
     for (std::size_t m = 0; m < messages.size(); ++m)

@@ -96,7 +96,7 @@ private:
   OutConfig config_;
   State state_ = State::declaring;
   std::optional<core::Error> refusal_;  // of the stream or, before the first step, of a consumer
-  std::vector<bool> is_put_;  // parallel to fields_
+  std::vector<bool> is_put_;            // parallel to fields_
   std::vector<Open> links_;
   std::uint64_t step_ = 0;
   std::string lost_;  // why a consumer is gone, until rank 0 has told the group
