@@ -116,7 +116,8 @@ void Rendezvous::explain_link(const Link& link, wire::Explained& explained) cons
 std::string Rendezvous::describe_waits(const std::string& group) const {
   std::string text;
   const auto tell = [&](const Stream& stream, const Account& account) {
-    for (const std::string& waits : account.total().waits_for())
+    const wire::StepStatus total = account.total();
+    for (const std::string& waits : total.waits_for())
       add(text, fmt::format("of group '{}' {} in stream '{}'", group, waits, stream.name));
   };
   for (const auto& [id, stream] : streams_)

@@ -220,7 +220,7 @@ TEST(InRelabeling, IsBetweenTheLastFieldAndTheFirstStep) {
                "declared before relabel; found 'g'");
     ASSERT_TRUE(in.begin_step());
     expect_has(error_of(relabel, Errc::invalid_argument),
-               "stream 's': expected relabel before the first step");
+               "stream 's': expected relabel before the first begin_step of any stream");
     in.end_step();
     in.close();
   });
