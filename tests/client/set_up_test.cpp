@@ -100,10 +100,10 @@ TEST(SetUp, WantsAllFieldsBeforeTheFirstStepOfAnyStream) {
     InStream in(s, "in");
     first.declare(field(1)), second.declare(field(1)), in.declare(field(1));
     put(s, first);
-    for (const Error& e : {error_of([&] { second.declare({.name = "g"}); }),
-                           error_of([&] { in.declare({.name = "g"}); })}) {
+    for (const Error& e :
+         {error_of([&] { second.declare(field(1)); }), error_of([&] { in.declare(field(1)); })}) {
       EXPECT_EQ(e.code(), Errc::invalid_argument);
-      expect_has(e, "found 'g' after it: declare the fields of all streams first");
+      expect_has(e, "found 'f' after it: declare the fields of all streams first");
     }
     expect_has(error_of([&] { in.relabel(); }), "expected relabel before the first begin_step");
     OutStream third(s, "third", for_nobody);
@@ -255,7 +255,7 @@ TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
 TEST(SetUp, SaysThatTwoJobsWaitForEachOther) {
   World world;
   world.log = core::LogLevel::warn;
-  world.step_timeout = 5;
+  world.step_timeout = 8;  // far longer than it takes to be told
   testing::internal::CaptureStderr();
   for (const bool is_a : {true, false})
     world.start(is_a ? "a" : "b", 1, [=](Session& s) {
