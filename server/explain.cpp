@@ -134,7 +134,7 @@ std::string Rendezvous::describe_missing(const Seat& asking, std::uint64_t agree
   for (core::Rank rank = 0; rank < group.size; ++rank) {
     const auto member = group.members.find(rank);
     const bool is_joined = member != group.members.end();
-    if (rank == asking.rank || group.shares.contains(rank) ||
+    if (rank == asking.rank || group.shares.contains(rank) || group.left.contains(rank) ||
         (is_joined && member->second.agreement == agreement) || ++count > most_names)
       continue;
     add(text, is_joined ? fmt::format("rank {} on host {}, pid {}", rank, member->second.host,
