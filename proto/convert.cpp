@@ -227,7 +227,8 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
       for (const wire::Counters& counters : message.heartbeat().counters()) check(counters);
       break;
     case wire::ToServer::kExplain:
-      check_number("Explain.incarnation", message.explain().incarnation());
+      if (message.explain().agreement() == 0)
+        check_number("Explain.incarnation", message.explain().incarnation());
       break;
     case wire::ToServer::kPresence:
     case wire::ToServer::kGoodbye:

@@ -47,7 +47,11 @@ Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now) {
     group.pid = hello.pid();
     group.since = now;
   }
-  group.members[hello.rank()] = {from, hello.host(), hello.pid(), now, now};
+  group.members[hello.rank()] = {.connection = from,
+                                 .host = hello.host(),
+                                 .pid = hello.pid(),
+                                 .since = now,
+                                 .last_heard = now};
   memberships_[from] = {hello.group(), hello.rank()};
   return {&group, hello.rank()};
 }

@@ -24,6 +24,7 @@ struct Member {
   std::int64_t pid = 0;
   double since = 0;
   double last_heard = 0;
+  std::uint64_t agreement = 0;  ///< in which it waits for other ranks; 0: none
 };
 
 /// The bytes that one rank has passed to a collective call which others have not reached yet.

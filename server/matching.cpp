@@ -214,6 +214,7 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream) {
           .emplace(id, Link{.id = id,
                             .stream = stream.id,
                             .consumer = consumer.name,
+                            .incarnation = subscription.incarnation,
                             .offer = offer,
                             .why = fmt::format(
                                 "the producer's first of {} that the consumer has too (it has {})",
@@ -318,6 +319,7 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
 void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
   const auto seat = groups_.seat(call.from);
   if (!seat) return;  // the group is lost
+  seat->group->members.at(seat->rank).agreement = message.agreement();
   for (const wire::Counters& counters : message.counters()) {
     if (counters.link() == 0) {
       for (auto& [id, stream] : streams_)

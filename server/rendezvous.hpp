@@ -61,6 +61,7 @@ private:
     LinkId id;
     StreamId stream;
     std::string consumer;
+    std::uint64_t incarnation;  // as the consumer calls the stream
     std::string offer, why;
     proto::WireFields fields;  // of the consumer
     Account consumed;
@@ -141,8 +142,13 @@ private:
   /// What people should know of a stream that is not linked.
   void explain_producer(const Stream& stream, wire::Explained& explained) const;
   void explain_consumer(const Subscription& subscription, wire::Explained& explained) const;
+  /// Whether the producer of a link waits for the consumer that waits for it.
+  void explain_link(const Link& link, wire::Explained& explained) const;
   /// What the ranks of a group wait for, by what they have reported; empty if they do not.
   std::string describe_waits(const std::string& group) const;
+  /// The ranks of a group that are not in the agreement in which `asking` waits, as far as they have
+  /// reported; empty if all are.
+  static std::string describe_missing(const Seat& asking, std::uint64_t agreement);
   /// Groups that are not complete; empty if all are.
   std::string describe_missing() const;
   /// What this rank has not closed yet, as text; empty if it may leave.

@@ -2,6 +2,7 @@
 #include "client/c_api/c_api.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstring>
 
@@ -115,7 +116,16 @@ tremula_status tremula_deallocate(void* memory) {
 tremula_status tremula_session_close(tremula_session* session) {
   return guarded([&] {
     if (session == nullptr || !session->gate.is_at_home()) return TREMULA_OK;
-    { const auto entry = session->gate.enter_to_free(); }
+    {
+      const auto entry = session->gate.enter_to_free();
+      const auto open = session->session->set_up().open_streams();
+      core::expects(open.empty(), [&] {
+        return fmt::format(
+            "session of group '{}': expected its streams to be closed or freed before it; found "
+            "'{}' open: close or free them, and then the session",
+            session->session->name(), fmt::join(open, "', '"));
+      });
+    }
     delete session;
     return TREMULA_OK;
   });

@@ -182,6 +182,17 @@ void Control::check_own_group() {
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
 }
 
+wire::Explained Control::explain(const wire::Explain& question) noexcept {
+  try {
+    wire::ToServer message;
+    *message.mutable_explain() = question;
+    return call(std::move(message), core::Deadline::after(1)).explained();
+  } catch (const std::exception& e) {  // what the caller knows must do
+    log_.debug("client", fmt::format("explain error=\"{}\"", e.what()));
+    return {};
+  }
+}
+
 void Control::report(const wire::Counters& counters) {
   const std::scoped_lock lock(mutex_);
   auto& latest = counters_[{counters.stream(), counters.link()}];
@@ -204,6 +215,7 @@ void Control::send_counters() {
   auto& heartbeat = *message.mutable_heartbeat();
   const std::scoped_lock lock(mutex_);
   message.set_request(++last_request_);
+  heartbeat.set_agreement(agreement_);
   for (const auto& [key, counters] : counters_) *heartbeat.add_counters() = counters;
   if (!closed_) connection_->send(proto::serialise(message));
 }

@@ -80,6 +80,11 @@ public:
   /// The server's limit for one rank to be silent says how often this is sent; the latest values go
   /// with it.
   void report(const wire::Counters& counters);
+  /// In which agreement this rank waits for others of its group; 0: none.
+  void report_agreement(std::uint64_t number) noexcept { agreement_ = number; }
+  /// What the server knows of a stream or an agreement; empty if it cannot be asked. Waits a second
+  /// at most.
+  wire::Explained explain(const wire::Explain& question) noexcept;
   /// Names the group that this rank waits for in `stream`; empty when it does not wait any more.
   void report_waiting(const std::string& stream, std::uint64_t link, const std::string& group);
   /// Sends the latest counters now, e.g. before a stream is closed.
@@ -112,6 +117,7 @@ private:
   std::map<std::uint64_t, std::optional<wire::ToClient>> replies_;  // requests somebody waits for
   std::deque<wire::ToClient> events_;
   std::atomic<bool> is_awaited_ = false;
+  std::atomic<std::uint64_t> agreement_ = 0;
   /// What the server has told of a link that is not forgotten.
   struct KnownLink {
     std::optional<wire::LinkAddresses> addresses;

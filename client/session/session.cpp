@@ -132,7 +132,8 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
   std::unique_ptr<Session> session(new Session(group, config));
   session->log_ = std::make_unique<core::Log>(fmt::format("{}.{}", group, rank), config.log);
   session->control_ = session->join(rank, size, job_from_environment());
-  session->group_ = std::make_unique<ServerGroup>(*session->control_, rank, size);
+  session->group_ = std::make_unique<WatchedGroup>(
+      std::make_unique<ServerGroup>(*session->control_, rank, size), *session->control_, group);
   session->choose_bind_address();
   session->transports_ = network_transports(session->config_);
   session->agree_on_offers();
@@ -168,6 +169,8 @@ std::unique_ptr<Session> Session::open(const std::string& group,
       session->control_ = session->join(
           rank, size, std::string(reinterpret_cast<const char*>(job.data()), job.size()));
   });
+  session->group_ =
+      std::make_unique<WatchedGroup>(std::move(session->group_), *session->control_, group);
   session->watch_own_group();
   session->run_collectively([&] {
     session->choose_bind_address();
@@ -255,7 +258,8 @@ void Session::link_own_ranks() {
   const auto addresses = group_->allgather(endpoint->address(), deadline());
   const std::span all(addresses);
   run_collectively([&] { endpoint->connect(is_root ? all.subspan(1) : all.first(1), deadline()); });
-  group_ = std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size());
+  group_ = std::make_unique<WatchedGroup>(
+      std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size()), *control_, name_);
   watch_own_group();
 }
 

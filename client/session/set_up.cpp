@@ -49,8 +49,15 @@ struct SetUp::Wait {
   core::Deadline none_came, is_busy;  // the other side
   bool is_present = false, has_left = false;
   std::string found{};
+  bool has_come = false;
   std::set<std::string> said{};
 };
+
+std::vector<std::string> SetUp::open_streams() const {
+  std::vector<std::string> names;
+  for (const StreamEnd* const end : ends_) names.push_back(end->name());
+  return names;
+}
 
 std::vector<StreamEnd*> SetUp::alike(bool with_consumers) const {
   std::map<std::string, StreamEnd*, std::less<>> mine;
@@ -123,7 +130,7 @@ SetUp::Outcome SetUp::run(const StreamEnd& own, bool begins, const std::function
       const auto turn = from_bytes<wire::SetUpTurn>(
           session_.run_on_root([&] { return to_bytes(next_turn(wait)); }, session_.deadline()));
       for (const wire::ToClient& event : turn.events()) carry_out(event);
-      if (turn.is_over()) return {turn.is_done(), turn.found()};
+      if (turn.is_over()) return {turn.is_done(), turn.found(), turn.has_come()};
     }
   } catch (...) {
     try {
@@ -159,6 +166,7 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   if (turn.is_over()) {
     turn.set_is_done(wait.is_done());
     turn.set_found(wait.found);
+    turn.set_has_come(wait.has_come);
   }
   return turn;
 }
@@ -169,12 +177,13 @@ bool SetUp::is_late(Wait& wait) {
   const auto reply = session_.control().call(std::move(message), session_.deadline());
   const wire::Explained& explained = reply.explained();
   wait.found = explained.text();
+  wait.has_come = explained.has_come();
   if (explained.is_warning() && wait.said.size() < most_warnings &&
       wait.said.insert(wait.found).second)
     session_.log().warn("client",
                         fmt::format("waiting stream={} for={} found=\"{}\"", wait.own.name(),
                                     wait.own.is_producer() ? "consumer" : "producer", wait.found));
-  return (explained.has_come() ? wait.is_busy : wait.none_came).expired();
+  return (wait.has_come ? wait.is_busy : wait.none_came).expired();
 }
 
 void SetUp::carry_out(const wire::ToClient& event) {

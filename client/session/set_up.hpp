@@ -56,15 +56,21 @@ public:
   void add(StreamEnd& end) { ends_.push_back(&end); }
   void remove(StreamEnd& end) noexcept { std::erase(ends_, &end); }
 
+  /// Names of the streams that are neither closed nor freed.
+  std::vector<std::string> open_streams() const;
+
   /// Tells the server of all producing ends that all ranks have declared alike. Collective.
   void introduce_producers() { introduce(false); }
 
   struct Outcome {
     bool is_done = false;
     std::string found;  ///< if not: what the server knows instead, for people
+    bool has_come =
+        false;  ///< if not: the other side is known, but has opened no link for step_timeout
   };
   /// Tells the server of all ends that all ranks have declared alike, and opens links until is_done()
-  /// or, if the other side does not come, for the session's `timeout`. Collective.
+  /// or, if the other side does not come, for the session's `timeout`, or if it has come and does
+  /// something else, for its `step_timeout`. Collective.
   /// @param own      whose call it is
   /// @param begins   the call begins a step of `own`
   /// @param is_done  asked on rank 0

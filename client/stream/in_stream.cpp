@@ -13,6 +13,9 @@ namespace tremula::client {
 
 using core::Errc, core::Error, core::expects;
 
+/// What both sides wait for is known to the server by then: two heartbeats.
+constexpr double circle_seconds = 2.5;
+
 InStream::InStream(Session& session, const std::string& name)
     : session_(session), fields_(session, name) {
   session_.progress().add(*this);
@@ -80,7 +83,7 @@ int InStream::declare(proto::Field field, const FieldUpdate& update) {
 }
 
 std::string InStream::key() const {
-  const bool is_new = state_ == State::declaring && !is_introduced() && !refusal_;
+  const bool is_new = state_ == State::declaring && !is_introduced() && !refusal_ && !is_held_;
   return is_new && fields_.size() > 0 ? fmt::format("in {} {:x}", name(), fields_.hash()) : "";
 }
 
@@ -95,6 +98,7 @@ wire::ToServer InStream::introduction() const {
 }
 
 bool InStream::find_producer(std::optional<core::Deadline> until) {
+  is_held_ = false;
   if (!is_introduced() && !refusal_) fields_.check_alike();
   if (!refusal_) {
     session_.control().report_waiting(name(), 0, "a producer");
@@ -102,6 +106,11 @@ bool InStream::find_producer(std::optional<core::Deadline> until) {
         *this, false, [&] { return exchange_ != nullptr || refusal_.has_value(); }, until);
     session_.control().report_waiting(name(), 0, "");
     if (!outcome.is_done && until) return false;
+    if (!outcome.is_done && outcome.has_come)
+      throw Error(Errc::timed_out,
+                  fmt::format("stream '{}': expected its producer to open the link within {} s; "
+                              "found {}; is it stuck? step_timeout sets how long a step may take",
+                              name(), session_.config().step_timeout, outcome.found));
     if (!outcome.is_done) throw no_producer(name(), outcome.found, session_.config().timeout);
   }
   if (refusal_) throw *std::exchange(refusal_, {});
@@ -147,6 +156,15 @@ void InStream::throw_lost(const std::string& why) {
               fmt::format("stream '{}', step {}: {}", name(), statistics_.steps, why));
 }
 
+void InStream::warn_of_circle() {
+  wire::Explain question;
+  question.set_incarnation(incarnation());
+  const auto known = session_.control().explain(question);
+  if (known.is_warning())
+    session_.log().warn("client", fmt::format("waiting stream={} for={} found=\"{}\"", name(),
+                                              link_.peer_group, known.text()));
+}
+
 template <class Poll>
 bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
                                  std::optional<core::Deadline> until) {
@@ -155,7 +173,10 @@ bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
   bool is_reported = false, is_lost = false;
   std::optional<Control::LinkEnd> end;
   core::Deadline grace = core::Deadline::after(0);
+  const auto long_wait = core::Deadline::after(circle_seconds);
   const auto check = [&] {
+    if (session_.rank() == 0 && long_wait.expired() && !std::exchange(is_warned_, true))
+      warn_of_circle();
     if (!is_reported) control.report_waiting(name(), link_.number, link_.peer_group);
     is_reported = true;
     if (end) {
@@ -338,6 +359,7 @@ void InStream::tell_server(Farewell farewell, const std::string& what) noexcept 
 void InStream::close() {
   expects(state_ != State::in_step,
           [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
+  if (state_ == State::closed) return;
   const auto hold = session_.progress().hold();
   if (state_ == State::between_steps && !has_left_ && session_.control().link_end(link_.number))
     state_ = State::lost;

@@ -71,6 +71,8 @@ private:
                          std::optional<core::Deadline> until = std::nullopt);
   /// The step in turn is here, or the end.
   bool has_step() { return exchange_->poll() == Sink::State::end || exchange_->is_complete(); }
+  /// Says once if the producer waits for this group, too.
+  void warn_of_circle();
   [[noreturn]] void throw_lost(const std::string& why);
   /// Tells the producer that this rank has seen the end, or wants no more; once.
   void leave();
@@ -87,10 +89,12 @@ private:
   DeclaredFields fields_;
   State state_ = State::declaring;
   bool is_relabeled_ = false;
+  bool is_held_ = false;  // relabel has failed: nobody is told before begin_step is called
   std::optional<core::Error> refusal_;  // why there is no link; until begin_step has thrown it
   Link link_;
   std::unique_ptr<Sink> exchange_;     // uses link_.endpoint: destroyed first
   bool has_left_ = false;              // told the producer so
+  bool is_warned_ = false;             // people, of a circle
   bool needs_calls_ = false;           // of a wire: bytes come only inside calls
   std::exception_ptr failure_;         // of advance()
   std::optional<std::uint64_t> step_;  // opened last

@@ -94,9 +94,10 @@ bool OutStream::wait_for_consumers(std::optional<core::Deadline> until) {
   const auto least = static_cast<std::size_t>(config_.wait_for_consumers);
   session_.control().report_waiting(name(), 0, "a consumer");
   session_.control().send_counters();
-  // A consumer that was refused before, when nobody waited for it, may have been put right since.
+  // A consumer that was refused earlier may have been put right: then it waits, and is linked now.
   const auto outcome = session_.set_up().run(
-      *this, true, [&] { return links_.size() >= least || refusal_.has_value(); }, until);
+      *this, true, [&] { return links_.size() >= least || refusal_.has_value() || !lost_.empty(); },
+      until);
   session_.control().report_waiting(name(), 0, "");
   if (const auto refusal = std::exchange(refusal_, {})) {
     const auto missing = session_.run_on_root(
@@ -105,18 +106,17 @@ bool OutStream::wait_for_consumers(std::optional<core::Deadline> until) {
     session_.log().warn("client", fmt::format("refused {}", refusal->what()));
   }
   if (outcome.is_done || until) return outcome.is_done;
-  const auto missing = [&] {
-    wire::Membership links;
-    links.set_links(static_cast<int>(links_.size()));
-    return to_bytes(links);
-  };
+  const auto own = [&] { return to_bytes(membership()); };
   const auto came =
-      from_bytes<wire::Membership>(session_.run_on_root(missing, session_.deadline()));
+      from_bytes<wire::Membership>(session_.run_on_root(own, session_.deadline())).links();
+  const SessionConfig& limits = session_.config();
   throw Error(Errc::timed_out,
-              fmt::format("stream '{}': expected {} consumer group(s) within {} s; {} came{}; "
-                          "start the consumer, or set wait_for_consumers or timeout",
-                          name(), least, session_.config().timeout, came.links(),
-                          outcome.found.empty() ? "" : "; found " + outcome.found));
+              fmt::format("stream '{}': expected {} consumer group(s) within {} s; {} came{}{}; {}",
+                          name(), least, outcome.has_come ? limits.step_timeout : limits.timeout,
+                          came, outcome.found.empty() ? "" : "; found ", outcome.found,
+                          outcome.has_come
+                              ? "is the consumer stuck? step_timeout sets how long a step may take"
+                              : "start the consumer, or set wait_for_consumers or timeout"));
 }
 
 wire::Membership OutStream::membership() {
@@ -350,6 +350,7 @@ bool OutStream::is_taken(std::uint64_t step) {
     return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
                        step_, step);
   });
+  if (state_ == State::closed) return true;
   drop_ended();
   const auto hold = session_.progress().hold();
   session_.progress().advance();
@@ -370,6 +371,7 @@ void OutStream::wait_taken(std::uint64_t step) {
     return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
                        step_, step);
   });
+  if (state_ == State::closed) return;
   drop_ended();
   wait_for_links([&](Source& exchange) { return exchange.has_credited(step + 1); }, "take a step");
 }
@@ -497,7 +499,8 @@ void OutStream::close() {
 }
 
 Statistics OutStream::statistics() {
-  const auto hold = session_.progress().hold();
+  // The session may end before the handle of a closed stream.
+  const auto hold = state_ == State::closed ? ProgressEngine::Hold() : session_.progress().hold();
   Statistics s = ended_;
   s.steps = step_;
   s.wait_seconds = wait_seconds_;
@@ -508,8 +511,9 @@ Statistics OutStream::statistics() {
 Statistics OutStream::step_statistics() const { return of_last_step_; }
 
 std::vector<PeerStatistics> OutStream::peer_statistics() {
-  const auto hold = session_.progress().hold();
   std::vector<PeerStatistics> peers;
+  if (state_ == State::closed) return peers;
+  const auto hold = session_.progress().hold();
   for (const Open& open : links_) {
     const auto& messages = open.exchange->plan().messages;
     for (std::size_t m = 0; m < messages.size(); ++m)

@@ -105,6 +105,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
         name());
   });
   fields_.check_alike();
+  is_held_ = true;
   session_.set_up().introduce_producers();  // two jobs may relabel what they get from each other
   const auto hosts = hosts_of(session_);
   const auto deadline = session_.deadline();
@@ -127,6 +128,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
   session_.run_collectively([&] { relabeled = fields_.relabeled(process); });
   fields_ = std::move(relabeled);
   is_relabeled_ = true;
+  is_held_ = false;
   return static_cast<Rank>(std::ranges::find(process, session_.rank()) - process.begin());
 }
 

@@ -88,13 +88,15 @@ protected:
     viewer = std::make_unique<Rank>(address);
     const std::string what =
         "stream: 's' fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' } offers { "
-        "transport: 't' offer: 'tcp' }";
+        "transport: 't' offer: 'tcp' } incarnation: 1";
     for (auto* group : {&ocean, &viewer})
       (*group)->tell(fmt::format(
           "request: 1 hello {{ protocol: 1 group: '{}' size: 1 job: 'j' host: 'h' version: 'v' }}",
           group == &ocean ? "ocean" : "viewer"));
     ocean->tell("request: 2 announce { queue_depth: 2 " + what + " }");
     viewer->tell("request: 2 subscribe { " + what + " }");
+    for (auto* group : {&ocean, &viewer})
+      (*group)->tell("request: 2 presence { is_present: true }");
     ocean->tell(
         "heartbeat { counters { stream: 's' steps: 3 packages: 3 bytes: 192 copied_bytes: 64 } }");
     ocean->tell("request: 3 unsubscribe { stream: 'x' }");  // answered: the heartbeat has arrived
@@ -210,7 +212,7 @@ TEST_F(Tremula, WaitsForTheFirstStreamToWatch) {
   late.tell(
       "request: 2 announce { stream: 's' queue_depth: 2 fields { name: 'u' element_type: 10 "
       "layout: 'shape=8 grid=1' } "
-      "offers { transport: 't' offer: 'tcp' } }");
+      "offers { transport: 't' offer: 'tcp' } incarnation: 1 }");
   EXPECT_TRUE(soon([&] { return watch.output().find("s  step 0") != std::string::npos; }))
       << watch.errors();
   late.tell("request: 3 goodbye {}");

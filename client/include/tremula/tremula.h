@@ -84,7 +84,9 @@ TREMULA_API const char* tremula_last_error(void);
  * default. */
 TREMULA_API tremula_status tremula_session_open(const char* group, int rank, int size,
                                                 const char* options, tremula_session** session);
-/* Leaves the server. Streams must have been closed or freed before. NULL is allowed. Collective. */
+/* Leaves the server and frees the handle. With a stream that is neither closed nor freed it does
+ * neither: TREMULA_INVALID_ARGUMENT, and tremula_last_error names the streams. A handle of a stream
+ * that was closed may be freed later. NULL is allowed. Collective. */
 TREMULA_API tremula_status tremula_session_close(tremula_session* session);
 /* -1 for NULL. */
 TREMULA_API int tremula_session_rank(const tremula_session* session);
@@ -200,12 +202,15 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  * Collective, as are all calls below unless they say otherwise. */
 TREMULA_API tremula_status tremula_out_open(tremula_session* session, const char* stream,
                                             const char* options, tremula_out_stream** out);
-/* Declares a field. All fields are declared before the first step; `field` is 0, 1, ... */
+/* Declares a field. All fields of all streams of a session are declared before the first begin_step
+ * of any of them: from then on the other jobs know of them. `field` is 0, 1, ... */
 TREMULA_API tremula_status tremula_out_field(tremula_out_stream* out, const char* name,
                                              tremula_type type, const tremula_layout* layout,
                                              int* field);
 /* Starts a step. Blocks while queue_depth steps are under way, and before the first step until
- * wait_for_consumers groups have come. */
+ * wait_for_consumers groups have come. A consumer has come when it calls begin_step of any stream,
+ * or puts: jobs that put to each other may both put first. When a consumer is refused, because its
+ * fields do not fit, the call ends with the error that the consumer gets. */
 TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
 /* As tremula_out_begin_step, but waits at most `seconds` for consumers: TREMULA_OK, TREMULA_NOT_READY
  * or an error. 0 does not wait. Calls that follow a TREMULA_NOT_READY continue it; when the stream
@@ -265,7 +270,7 @@ TREMULA_API tremula_status tremula_description_field(const tremula_description* 
 
 TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream,
                                            const char* options, tremula_in_stream** in);
-/* Asks for a field in a layout of this group. All fields are declared before the first step. A type
+/* Asks for a field in a layout of this group. Declared as fields of tremula_out_field are. A type
  * other than that of the producer converts the elements, as tremula_in_update does. */
 TREMULA_API tremula_status tremula_in_field(tremula_in_stream* in, const char* name,
                                             tremula_type type, const tremula_layout* layout,
@@ -279,7 +284,8 @@ TREMULA_API tremula_status tremula_in_update(tremula_in_stream* in, const char* 
  * bytes come from other hosts, i.e. from ranks whose sessions have another `host`.
  * label: from now on this rank takes, of every field, the part that its layout gives to rank
  * `label` (tremula_layout_local(layout, label, ...)); its own number where nothing is saved. Called
- * once, between the last tremula_in_field and the first step, and before buffers are allocated.
+ * once, between the last tremula_in_field and the first begin_step of any stream of the session, and
+ * before buffers are allocated.
  * options: NULL or YAML with the key
  *   method  exact (default), or greedy: quicker for many thousand hosts, may move more bytes
  * Collective; waits at most the session's timeout for a producer that offers the stream. */
