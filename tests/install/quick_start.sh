@@ -26,6 +26,12 @@ grep -vE '^tremula/tremula(_mpi|_scalapack)?\.(h|hpp)$' "$work/headers" && fail 
 library=$(find "$prefix" -name libtremula.so)
 nm --dynamic --defined-only "$library" | awk '{print $3}' | grep -v '^tremula_' &&
   fail "libtremula.so shows names that are not of the C interface"
+if [ -e "$(dirname "$library")/libtremula_ofi.so" ]; then
+  [ "$(nm --dynamic --defined-only "$(dirname "$library")/libtremula_ofi.so" | awk '{print $3}')" = tremula_ofi_module ] ||
+    fail "libtremula_ofi.so shows more than the one name that libtremula.so asks for"
+fi
+readelf --dynamic "$library" | grep 'NEEDED.*libfabric' &&
+  fail "libtremula.so is linked with libfabric; only libtremula_ofi.so may be"
 nm --dynamic --defined-only "$(dirname "$library")/libtremula_scalapack.so" | awk '{print $3}' |
   grep -vE '^(tremula_p|C?p)[isdcz](gemr2d|tran[uc]?)_?$' &&
   fail "libtremula_scalapack.so shows names that are neither ScaLAPACK's nor of the C interface"
