@@ -12,6 +12,17 @@ namespace tremula::server {
 
 using core::Errc, core::Error;
 
+namespace {
+
+/// Without the part behind '@', which identifies the host: it is that of the offer.
+std::string shown(const std::vector<std::string>& choices) {
+  std::vector<std::string> names;
+  for (const std::string& choice : choices) names.push_back(choice.substr(0, choice.find('@')));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
 void Rendezvous::link_choices(const Call& call, const wire::LinkChoices& message) {
   const Group& group = *rank_0_of(call, "LinkChoices").group;
   Link* const link = link_of(group, message.link());
@@ -32,13 +43,13 @@ void Rendezvous::link_choices(const Call& call, const wire::LinkChoices& message
                 fmt::format("stream '{}': producer '{}' can use {}, consumer '{}' can use {}, and "
                             "none is on both lists; set 'ofi_provider' to one that both have, or "
                             "choose another transport",
-                            stream.name, stream.producer, fmt::join(producers, ", "),
-                            link->consumer, fmt::join(consumers, ", ")));
+                            stream.name, stream.producer, shown(producers), link->consumer,
+                            shown(consumers)));
   reply(call).mutable_done();
   if (!are_both_here) return;
   link->offer = *best;
   link->why = fmt::format("the producer's first of {} that the consumer has too (it has {})",
-                          fmt::join(producers, ", "), fmt::join(consumers, ", "));
+                          shown(producers), shown(consumers));
   log(fmt::format("chosen link={} transport={} why={}", link->id, link->offer, link->why));
   wire::ToClient notice;
   notice.mutable_link_choice()->set_link(link->id);

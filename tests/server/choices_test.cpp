@@ -57,7 +57,7 @@ TEST_F(Choices, TheOrderInWhichTheyComeIsNoMatter) {
 
 TEST_F(Choices, NamesBothSidesWhereNoneIsCommon) {
   play.tell(11, choices({"ofi:tcp", "ofi:net"}), {Play::done(11, 3)});
-  play.tell(1, choices({"ofi:verbs"}),
+  play.tell(1, choices({"ofi:verbs@host"}),
             {Play::refused(1, static_cast<int>(core::Errc::mismatch),
                            "stream 's': producer 'ocean' can use ofi:verbs, consumer 'viewer' can "
                            "use ofi:tcp, ofi:net, and none is on both lists; set 'ofi_provider' to "
