@@ -74,6 +74,18 @@ void check(const wire::Subscribe& m) {
   check_number("Subscribe.incarnation", m.incarnation());
 }
 
+void check(const wire::LinkChoices& m) {
+  check_link("LinkChoices.link", m.link());
+  check_range("LinkChoices.choices, count", m.choices_size(), 1, max_offers);
+  for (const std::string& choice : m.choices()) check_name("LinkChoices.choices", choice);
+}
+
+void check(const wire::LinkChoice& m) {
+  check_link("LinkChoice.link", m.link());
+  check_name("LinkChoice.choice", m.choice());
+  check_text("LinkChoice.why", m.why());
+}
+
 void check(const wire::LinkAddresses& m) {
   check_number("LinkAddresses.link", m.link());
   check_range("LinkAddresses.addresses, count", m.addresses_size(), 1,
@@ -210,6 +222,9 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
     case wire::ToServer::kDescribe:
       check_name("Describe.stream", message.describe().stream());
       break;
+    case wire::ToServer::kLinkChoices:
+      check(message.link_choices());
+      break;
     case wire::ToServer::kLinkAddresses:
       check(message.link_addresses());
       break;
@@ -256,6 +271,9 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       break;
     case wire::ToClient::kDescribed:
       check(message.described());
+      break;
+    case wire::ToClient::kLinkChoice:
+      check(message.link_choice());
       break;
     case wire::ToClient::kLinkAddresses:
       check(message.link_addresses());

@@ -11,7 +11,7 @@ namespace tremula::proto {
 
 namespace {
 
-constexpr std::string_view memory = "local", hybrid = "local+", libfabric = "ofi:";
+constexpr std::string_view memory = "local", hybrid = "local+", libfabric = "ofi";
 
 using Ways = std::vector<std::string_view>;
 bool has(const Ways& ways, std::string_view way) {

@@ -5,8 +5,8 @@
 //     [local+]<backend>[:<provider>][@<what both sides must be in>]
 //
 //     local@5f0c...4026531836...    one machine, its processes and users
-//     ofi:tcp;ofi_rxm@5f0c...       loopback of one machine and network namespace
-//     ofi:tcp;ofi_rxm               any host
+//     ofi@5f0c...                   loopback of one machine and network namespace
+//     ofi                           any host; its choices are named as ofi:tcp;ofi_rxm
 //     mpi:Open MPI v4.1.4@3551...   one ompi-server
 #include <span>
 #include <string>

@@ -36,6 +36,8 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
       return unsubscribe(call, message.unsubscribe());
     case wire::ToServer::kDescribe:
       return describe(call, message.describe());
+    case wire::ToServer::kLinkChoices:
+      return link_choices(call, message.link_choices());
     case wire::ToServer::kLinkAddresses:
       return link_addresses(call, message.link_addresses());
     case wire::ToServer::kShare:

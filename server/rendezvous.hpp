@@ -65,7 +65,8 @@ private:
     std::string offer, why;
     proto::WireFields fields;  // of the consumer
     Account consumed;
-    bool is_answered = false;         // the producer has sent its addresses
+    std::vector<std::string> producer_choices{}, consumer_choices{};  // none until they have come
+    bool is_answered = false;         // the producer has sent its choices or addresses
     std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
   };
   struct Stream {
@@ -106,6 +107,7 @@ private:
   void subscribe(const Call& call, const wire::Subscribe& message);
   void unsubscribe(const Call& call, const wire::Unsubscribe& message);
   void describe(const Call& call, const wire::Describe& message);
+  void link_choices(const Call& call, const wire::LinkChoices& message);
   void link_addresses(const Call& call, const wire::LinkAddresses& message);
   void share(const Call& call, const wire::Share& message);
   void close_link(const Call& call, const wire::CloseLink& message);

@@ -152,20 +152,28 @@ void Control::end_presence(core::Deadline deadline) {
   call(std::move(message), deadline);
 }
 
-wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
+template <class Notice>
+Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notice,
+                     std::string_view what, core::Deadline deadline) {
   std::unique_lock lock(mutex_);
   const bool is_known = wait(lock, deadline, [&] {
     const KnownLink& told = links_[link];
-    return told.addresses || told.end || closed_ || own_group_lost_;
+    return told.*notice || told.end || closed_ || own_group_lost_;
   });
   KnownLink& told = links_[link];
-  if (told.addresses) return *std::exchange(told.addresses, std::nullopt);
+  if (told.*notice) return *std::exchange(told.*notice, std::nullopt);
   if (told.end) throw Error(told.end->lost ? Errc::peer_lost : Errc::cancelled, told.end->why);
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
   if (is_known) throw_closed();
-  throw Error(
-      Errc::timed_out,
-      fmt::format("link {}: expected the other side's addresses in time; found none", link));
+  throw Error(Errc::timed_out, fmt::format("link {}: expected {} in time; found none", link, what));
+}
+
+wire::LinkChoice Control::take_choice(std::uint64_t link, core::Deadline deadline) {
+  return take(link, &KnownLink::choice, "the other side's choices", deadline);
+}
+
+wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
+  return take(link, &KnownLink::addresses, "the other side's addresses", deadline);
 }
 
 std::optional<Control::LinkEnd> Control::link_end(std::uint64_t link) {
@@ -258,6 +266,9 @@ void Control::on_notice(const wire::ToClient& message) {
     events_.push_back(message);
   } else if (message.has_awaited()) {
     is_awaited_.store(true, std::memory_order_release);
+  } else if (message.has_link_choice()) {
+    if (KnownLink* const link = known(message.link_choice().link()))
+      link->choice = message.link_choice();
   } else if (message.has_link_addresses()) {
     if (KnownLink* const link = known(message.link_addresses().link()))
       link->addresses = message.link_addresses();

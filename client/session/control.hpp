@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/deadline.hpp"
@@ -57,6 +58,8 @@ public:
   void begin_presence(std::uint64_t begins, core::Deadline deadline);
   /// No event comes any more, but for those that have come.
   void end_presence(core::Deadline deadline);
+  /// What the server has chosen of both sides' choices.  @throws as take_addresses
+  wire::LinkChoice take_choice(std::uint64_t link, core::Deadline deadline);
   /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
   /// closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
@@ -120,9 +123,15 @@ private:
   std::atomic<std::uint64_t> agreement_ = 0;
   /// What the server has told of a link that is not forgotten.
   struct KnownLink {
+    std::optional<wire::LinkChoice> choice;
     std::optional<wire::LinkAddresses> addresses;
     std::optional<LinkEnd> end;
   };
+  /// Waits for a notice on a link.
+  /// @param what  it is, for the text of the error
+  template <class Notice>
+  Notice take(std::uint64_t link, std::optional<Notice> KnownLink::*notice, std::string_view what,
+              core::Deadline deadline);
   /// Null if `link` was forgotten.
   KnownLink* known(std::uint64_t link);
   static constexpr std::size_t most_forgotten = 256;  // notices follow within moments

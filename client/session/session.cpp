@@ -9,6 +9,8 @@
 #include <array>
 #include <cstdlib>
 #include <random>
+#include <span>
+#include <sstream>
 
 #include "client/session/agreement.hpp"
 #include "client/session/endpoint_group.hpp"
@@ -101,10 +103,14 @@ Session::Transports Session::network_transports(const SessionConfig& config) {
     transports.push_back(std::make_unique<transport::Local>());
   if (!is_auto && config.transport != "ofi") return transports;
 #ifdef TREMULA_HAS_OFI
-  transports.push_back(std::make_unique<transport::Ofi>(
-      transport::OfiOptions{.provider = config.ofi_provider, .bind = config.ofi_bind}));
-  if (is_auto)
-    transports.back() = std::make_unique<transport::HybridTransport>(std::move(transports.back()));
+  auto ofi = std::make_unique<transport::Ofi>(
+      transport::OfiOptions{.provider = config.ofi_provider, .bind = config.ofi_bind});
+  if (is_auto) {  // libfabric is loaded when a link needs it
+    transports.push_back(std::make_unique<transport::HybridTransport>(std::move(ofi)));
+  } else {
+    ofi->load();
+    transports.push_back(std::move(ofi));
+  }
 #else
   if (config.transport == "ofi")
     throw Error(Errc::unsupported,
@@ -196,6 +202,24 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
   return control;
 }
 
+std::vector<std::string> Session::in_common(const std::vector<std::string>& lines) {
+  const std::string mine = fmt::format("{}", fmt::join(lines, "\n"));
+  const auto view = std::as_bytes(std::span(mine));
+  std::vector<std::vector<std::string>> everybody;
+  for (const auto& bytes : group_->allgather({view.begin(), view.end()}, deadline())) {
+    std::istringstream text(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    auto& theirs = everybody.emplace_back();
+    for (std::string line; std::getline(text, line);) theirs.push_back(line);
+  }
+  std::vector<std::string> common = everybody.front();
+  std::erase_if(common, [&](const auto& line) {
+    return std::ranges::any_of(everybody, [&](const auto& theirs) {
+      return std::ranges::find(theirs, line) == theirs.end();
+    });
+  });
+  return common;
+}
+
 void Session::choose_bind_address() {
   if (config_.transport != "auto" && config_.transport != "ofi") return;
   try {
@@ -250,9 +274,11 @@ void Session::agree_on_offers() {
 
 void Session::link_own_ranks() {
   const bool is_root = rank() == 0;
+  const std::string& best = offers_.front().offer();
+  const std::string choice = has_choices(best) ? choices(best).front() : best;
   std::unique_ptr<transport::Endpoint> endpoint;
   run_collectively([&] {
-    endpoint = open_endpoint(offers_.front().offer(),
+    endpoint = open_endpoint(best, choice,
                              is_root ? transport::Side::producer : transport::Side::consumer);
   });
   const auto addresses = group_->allgather(endpoint->address(), deadline());
@@ -267,15 +293,30 @@ void Session::watch_own_group() {
   group_->watch([this] { control_->check_own_group(); }, [this] { progress_.advance(); });
 }
 
-std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& offer,
-                                                            transport::Side side) {
-  for (const auto& known : offers_) {
-    if (known.offer() != offer) continue;
+transport::Transport& Session::transport_of(const std::string& offer) {
+  for (const auto& known : offers_)
     for (const auto& transport : transports_)
-      if (transport->name() == known.transport()) return transport->open(offer, side);
-  }
+      if (known.offer() == offer && known.transport() == transport->name()) return *transport;
   throw Error(Errc::protocol,
               fmt::format("server: expected one of this group's own offers; found '{}'", offer));
+}
+
+std::vector<std::string> Session::choices(const std::string& offer) {
+  std::vector<std::string> mine;
+  run_collectively([&] { mine = transport_of(offer).choices(offer); });
+  auto common = in_common(mine);
+  if (common.empty())
+    throw Error(Errc::unsupported,
+                fmt::format("group '{}': expected a way over {} that all its {} ranks have; found "
+                            "none, here {}; set ofi_provider to one that all have",
+                            name_, transport_of(offer).name(), size(), fmt::join(mine, ", ")));
+  return common;
+}
+
+std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& offer,
+                                                            const std::string& choice,
+                                                            transport::Side side) {
+  return transport_of(offer).open(choice, side);
 }
 
 core::Bytes Session::run_on_root(const std::function<core::Bytes()>& work,

@@ -63,8 +63,15 @@ public:
 
   /// What every rank of the group can talk over, best first. Fixed when the session is opened.
   const std::vector<wire::Offer>& offers() const noexcept { return offers_; }
+  /// Whether a link over `offer`, one of offers(), begins with a choice: see Transport.
+  bool has_choices(const std::string& offer) { return transport_of(offer).has_choices(offer); }
+  /// The choices of such an offer that every rank of the group has, best first. Collective.
+  /// @throws core::Error unsupported if there is none
+  std::vector<std::string> choices(const std::string& offer);
   /// This rank's end of a new link over `offer`, one of offers().
+  /// @param choice  of its choices; the offer itself if it has none
   std::unique_ptr<transport::Endpoint> open_endpoint(const std::string& offer,
+                                                     const std::string& choice,
                                                      transport::Side side);
 
   /// Of all streams of this rank.
@@ -98,6 +105,10 @@ private:
   /// configured; empty: loopback. @pre this rank has joined
   void choose_bind_address();
   void agree_on_offers();
+  /// The lines of rank 0 that all ranks have. Collective.
+  std::vector<std::string> in_common(const std::vector<std::string>& lines);
+  /// @throws core::Error protocol if `offer` is none of offers()
+  transport::Transport& transport_of(const std::string& offer);
   /// While the ranks of this group wait for each other, what each has under way moves on.
   void watch_own_group();
   /// From here on the ranks of a group without MPI agree without the server.

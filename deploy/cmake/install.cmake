@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` gives:
 #   lib/libtremula.so        one library, all rooms inside, only the C interface visible
+#   lib/libtremula_ofi.so    what calls libfabric; libtremula.so and tremula load it when a link needs it
 #   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK by Tremula, if there is MPI
 #   bin/tremula              the command line
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
@@ -18,6 +19,11 @@ set(interface_map ${CMAKE_CURRENT_LIST_DIR}/interface.map)
 target_link_options(tremula PRIVATE LINKER:--version-script=${interface_map})
 set_target_properties(tremula PROPERTIES LINK_DEPENDS ${interface_map})
 install(TARGETS tremula EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET tremula_ofi)
+  target_link_options(tremula_ofi PRIVATE LINKER:--version-script=${interface_map})
+  set_target_properties(tremula_ofi PROPERTIES LINK_DEPENDS ${interface_map})
+  install(TARGETS tremula_ofi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET tremula_scalapack)
   set(scalapack_map ${CMAKE_CURRENT_LIST_DIR}/scalapack.map)

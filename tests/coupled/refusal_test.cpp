@@ -83,7 +83,7 @@ TEST_P(CoupledRefusal, OfTwoSidesWithNoTransportInCommon) {
       play({"consumer", 1}, Launcher::mpirun, join(in_of_ten, session(GetParam())));
   for (const Actors& side : {producer, consumer}) {
     expect_end(side);
-    expect_error(side, TREMULA_MISMATCH, {"mpi:Open MPI", "ofi:", "producer", "consumer"});
+    expect_error(side, TREMULA_MISMATCH, {"mpi:Open MPI", "ofi", "producer", "consumer"});
   }
 }
 

@@ -24,6 +24,8 @@ echo "== only the C interface and its skins are seen"
 find "$prefix/include" -type f | sed "s#$prefix/include/##" | sort | tee "$work/headers"
 grep -vE '^tremula/tremula(_mpi|_scalapack)?\.(h|hpp)$' "$work/headers" && fail "internal headers are installed"
 library=$(find "$prefix" -name libtremula.so)
+readelf --dynamic "$library" | grep 'NEEDED.*libfabric' &&
+  fail "libtremula.so is linked with libfabric; only libtremula_ofi.so may be"
 
 echo "== find_package, from outside of the repository"
 cp -r "$source/examples/00_quick_start" "$work/quick_start"

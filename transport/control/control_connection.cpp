@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/thread.hpp"
 #include "transport/control/framed_socket.hpp"
 #include "transport/control/resolve.hpp"
 
@@ -86,7 +87,7 @@ struct ControlConnection::Impl {
                                .on_closed = [this](const std::string& why) { closed(why); }});
     socket->start();
     io.restart();
-    thread = std::thread([this] { io.run(); });
+    thread = core::start_thread([this] { io.run(); });
   }
 
   template <class Call>
