@@ -75,13 +75,13 @@ void check(const wire::Subscribe& m) {
 }
 
 void check(const wire::LinkChoices& m) {
-  check_link("LinkChoices.link", m.link());
+  check_number("LinkChoices.link", m.link());
   check_range("LinkChoices.choices, count", m.choices_size(), 1, max_offers);
   for (const std::string& choice : m.choices()) check_name("LinkChoices.choices", choice);
 }
 
 void check(const wire::LinkChoice& m) {
-  check_link("LinkChoice.link", m.link());
+  check_number("LinkChoice.link", m.link());
   check_name("LinkChoice.choice", m.choice());
   check_text("LinkChoice.why", m.why());
 }
