@@ -48,7 +48,8 @@ TEST(SessionClose, NamesTheStreamsThatAreOpenAndLeavesThemUsable) {
   int is_taken = 0;
   EXPECT_EQ(tremula_out_statistics(out, &statistics), TREMULA_OK);
   EXPECT_EQ(statistics.steps, 1u);
-  EXPECT_EQ(tremula_out_peers(out, 0, nullptr, &count), TREMULA_OK);
+  EXPECT_EQ(tremula_out_peers(out, nullptr, 0, sizeof(tremula_peer_statistics), &count),
+            TREMULA_OK);
   EXPECT_EQ(count, 0u);
   EXPECT_EQ(tremula_out_test(out, request, &is_taken), TREMULA_OK);
   EXPECT_EQ(is_taken, 1);
