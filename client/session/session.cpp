@@ -162,33 +162,39 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
   return control;
 }
 
-std::vector<std::string> Session::in_common(const std::vector<std::string>& lines) {
-  const std::string mine = fmt::format("{}", fmt::join(lines, "\n"));
-  const auto view = std::as_bytes(std::span(mine));
-  std::vector<std::vector<std::string>> everybody;
-  for (const auto& bytes : group_->allgather({view.begin(), view.end()}, deadline())) {
-    std::istringstream text(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-    auto& theirs = everybody.emplace_back();
-    for (std::string line; std::getline(text, line);) theirs.push_back(line);
-  }
-  std::vector<std::string> common = everybody.front();
-  std::erase_if(common, [&](const auto& line) {
-    return std::ranges::any_of(everybody, [&](const auto& theirs) {
-      return std::ranges::find(theirs, line) == theirs.end();
-    });
-  });
-  return common;
-}
-
 void Session::agree_on_offers() {
-  std::vector<std::string> mine;  // "ofi ofi@<identity>": the name of a transport has no blank
+  std::string mine;
   for (const auto& transport : transports_)
     for (const auto& offer : transport->offers())
-      mine.push_back(fmt::format("{} {}", transport->name(), offer));
-  for (const auto& line : in_common(mine)) {
-    const auto blank = line.find(' ');
-    offers_.emplace_back().set_transport(line.substr(0, blank));
-    offers_.back().set_offer(line.substr(blank + 1));
+      mine += fmt::format("{}\n{}\n", transport->name(), offer);
+  const auto view = std::as_bytes(std::span(mine));
+  const auto all = group_->allgather({view.begin(), view.end()}, deadline());
+
+  const auto offers_of = [](const core::Bytes& bytes) {
+    std::vector<std::pair<std::string, std::string>> offers;
+    std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto line = [&rest] {
+      const auto end = rest.find('\n');
+      const auto text = std::string(rest.substr(0, end));
+      rest.remove_prefix(end + 1);
+      return text;
+    };
+    while (!rest.empty()) {
+      auto transport = line();
+      offers.emplace_back(std::move(transport), line());
+    }
+    return offers;
+  };
+  std::vector<std::vector<std::pair<std::string, std::string>>> everybody;
+  for (const auto& bytes : all) everybody.push_back(offers_of(bytes));
+  for (const auto& offer : everybody.front()) {
+    const bool has_everybody =
+        std::all_of(everybody.begin(), everybody.end(), [&](const auto& theirs) {
+          return std::find(theirs.begin(), theirs.end(), offer) != theirs.end();
+        });
+    if (!has_everybody) continue;
+    offers_.emplace_back().set_transport(offer.first);
+    offers_.back().set_offer(offer.second);
   }
   if (offers_.empty())
     throw Error(Errc::unsupported, fmt::format("group '{}': expected a transport that all its {} "
@@ -228,7 +234,20 @@ transport::Transport& Session::transport_of(const std::string& offer) {
 std::vector<std::string> Session::choices(const std::string& offer) {
   std::vector<std::string> mine;
   run_collectively([&] { mine = transport_of(offer).choices(offer); });
-  auto common = in_common(mine);
+  const std::string text = fmt::format("{}", fmt::join(mine, "\n"));
+  const auto view = std::as_bytes(std::span(text));
+  const auto all = group_->allgather({view.begin(), view.end()}, deadline());
+  std::vector<std::string> common;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    std::istringstream lines(
+        std::string(reinterpret_cast<const char*>(all[r].data()), all[r].size()));
+    std::vector<std::string> theirs;
+    for (std::string line; std::getline(lines, line);) theirs.push_back(line);
+    if (r == 0) common = theirs;
+    std::erase_if(common, [&](const auto& choice) {
+      return std::ranges::find(theirs, choice) == theirs.end();
+    });
+  }
   if (common.empty())
     throw Error(Errc::unsupported,
                 fmt::format("group '{}': expected a way over {} that all its {} ranks have; found "

@@ -91,8 +91,6 @@ private:
   Session(std::string name, const SessionConfig& config);
   std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job);
   void agree_on_offers();
-  /// The lines of rank 0 that all ranks have. Collective.
-  std::vector<std::string> in_common(const std::vector<std::string>& lines);
   /// @throws core::Error protocol if `offer` is none of offers()
   transport::Transport& transport_of(const std::string& offer);
   /// While the ranks of this group wait for each other, what each has under way moves on.
