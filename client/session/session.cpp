@@ -202,24 +202,6 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
   return control;
 }
 
-std::vector<std::string> Session::in_common(const std::vector<std::string>& lines) {
-  const std::string mine = fmt::format("{}", fmt::join(lines, "\n"));
-  const auto view = std::as_bytes(std::span(mine));
-  std::vector<std::vector<std::string>> everybody;
-  for (const auto& bytes : group_->allgather({view.begin(), view.end()}, deadline())) {
-    std::istringstream text(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-    auto& theirs = everybody.emplace_back();
-    for (std::string line; std::getline(text, line);) theirs.push_back(line);
-  }
-  std::vector<std::string> common = everybody.front();
-  std::erase_if(common, [&](const auto& line) {
-    return std::ranges::any_of(everybody, [&](const auto& theirs) {
-      return std::ranges::find(theirs, line) == theirs.end();
-    });
-  });
-  return common;
-}
-
 void Session::choose_bind_address() {
   if (config_.transport != "auto" && config_.transport != "ofi") return;
   try {
@@ -304,7 +286,20 @@ transport::Transport& Session::transport_of(const std::string& offer) {
 std::vector<std::string> Session::choices(const std::string& offer) {
   std::vector<std::string> mine;
   run_collectively([&] { mine = transport_of(offer).choices(offer); });
-  auto common = in_common(mine);
+  const std::string text = fmt::format("{}", fmt::join(mine, "\n"));
+  const auto view = std::as_bytes(std::span(text));
+  const auto all = group_->allgather({view.begin(), view.end()}, deadline());
+  std::vector<std::string> common;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    std::istringstream lines(
+        std::string(reinterpret_cast<const char*>(all[r].data()), all[r].size()));
+    std::vector<std::string> theirs;
+    for (std::string line; std::getline(lines, line);) theirs.push_back(line);
+    if (r == 0) common = theirs;
+    std::erase_if(common, [&](const auto& choice) {
+      return std::ranges::find(theirs, choice) == theirs.end();
+    });
+  }
   if (common.empty())
     throw Error(Errc::unsupported,
                 fmt::format("group '{}': expected a way over {} that all its {} ranks have; found "

@@ -105,8 +105,6 @@ private:
   /// configured; empty: loopback. @pre this rank has joined
   void choose_bind_address();
   void agree_on_offers();
-  /// The lines of rank 0 that all ranks have. Collective.
-  std::vector<std::string> in_common(const std::vector<std::string>& lines);
   /// @throws core::Error protocol if `offer` is none of offers()
   transport::Transport& transport_of(const std::string& offer);
   /// While the ranks of this group wait for each other, what each has under way moves on.
