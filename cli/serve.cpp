@@ -26,7 +26,9 @@ void add_serve(CLI::App& app) {
   const auto add = [&](const std::string& option, const std::string& key, const std::string& help) {
     command.add_option(option, options->texts[key], help);
   };
-  add("--bind", "bind", "Numeric address to listen on; 0.0.0.0 = all (default 127.0.0.1)");
+  add("--bind", "bind",
+      "Numeric address to listen on; 0.0.0.0 = all, for jobs of other hosts, too (default "
+      "127.0.0.1)");
   add("--port", "port", "Port; 0 = any free one (default 7423)");
   add("--port-file", "port_file", "Write host:port into this file while the server listens");
   add("--log", "log", "off, error, warn, info or debug, on standard error (default info)");

@@ -11,6 +11,7 @@
 #include "cli/table.hpp"
 #include "cli/units.hpp"
 #include "core/element_type.hpp"
+#include "proto/offers.hpp"
 
 namespace tremula::cli {
 
@@ -80,7 +81,7 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
   if (fields.size() > 1) append_table(out, fields);
   for (const wire::LinkStatus& link : stream.consumers())
     line(fmt::format("link {} to {} by {}: {}", link.link() & 0xffffffff, link.consumer(),
-                     link.offer(), link.why()));  // without the server's number
+                     proto::short_offer(link.offer()), link.why()));  // without the server's number
   append_waits(out, stream.producer(), stream.produced());
   for (const wire::LinkStatus& link : stream.consumers())
     append_waits(out, link.consumer(), link.consumed());

@@ -18,8 +18,8 @@ using google::protobuf::RepeatedPtrField;
 
 constexpr std::uint64_t any = std::numeric_limits<std::uint64_t>::max();
 
-void check_link(std::string_view part, std::uint64_t link) {
-  check_range(part, link, std::uint64_t{1}, any);
+void check_number(std::string_view part, std::uint64_t number) {
+  check_range(part, number, std::uint64_t{1}, any);
 }
 
 void check_seconds(std::string_view part, double seconds) {
@@ -64,6 +64,7 @@ void check(const wire::Announce& m) {
   check_fields("Announce.", m.fields());
   check_offers("Announce", m.offers());
   check_range("Announce.queue_depth", m.queue_depth(), 0, 1 << 20);
+  check_number("Announce.incarnation", m.incarnation());
 }
 
 void check(const wire::Subscribe& m) {
@@ -71,10 +72,23 @@ void check(const wire::Subscribe& m) {
   check_range("Subscribe.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Subscribe.", m.fields());
   check_offers("Subscribe", m.offers());
+  check_number("Subscribe.incarnation", m.incarnation());
+}
+
+void check(const wire::LinkChoices& m) {
+  check_number("LinkChoices.link", m.link());
+  check_range("LinkChoices.choices, count", m.choices_size(), 1, max_offers);
+  for (const std::string& choice : m.choices()) check_name("LinkChoices.choices", choice);
+}
+
+void check(const wire::LinkChoice& m) {
+  check_number("LinkChoice.link", m.link());
+  check_name("LinkChoice.choice", m.choice());
+  check_text("LinkChoice.why", m.why());
 }
 
 void check(const wire::LinkAddresses& m) {
-  check_link("LinkAddresses.link", m.link());
+  check_number("LinkAddresses.link", m.link());
   check_range("LinkAddresses.addresses, count", m.addresses_size(), 1,
               static_cast<int>(max_group_size));
   for (const std::string& address : m.addresses())
@@ -91,7 +105,7 @@ void check(const wire::Counters& m) {
 }
 
 void check(const wire::Matched& m) {
-  check_link("Matched.link", m.link());
+  check_number("Matched.link", m.link());
   check_name("Matched.stream", m.stream());
   check_name("Matched.peer_group", m.peer_group());
   check_range("Matched.peer_size", m.peer_size(), 1, max_group_size);
@@ -100,17 +114,20 @@ void check(const wire::Matched& m) {
   check_name("Matched.offer", m.offer());
   check_text("Matched.why", m.why());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
+  check_number("Matched.incarnation", m.incarnation());
 }
 
 void check(const wire::Resume& m) {
   for (const wire::Announce& stream : m.streams()) check(stream);
   for (const wire::Matched& link : m.links()) check(link);
+  for (const wire::Subscribe& subscription : m.subscriptions()) check(subscription);
 }
 
 void check(const wire::Described& m) {
   check_name("Described.group", m.group());
   check_range("Described.size", m.size(), 1, max_group_size);
   check_range("Described.connected", m.connected(), 0, m.size());
+  check_range("Described.queue_depth", m.queue_depth(), 0, 1 << 20);
   check_range("Described.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Described.", m.fields());
   const int ranks = m.connected() == m.size() ? m.size() : 0;
@@ -128,6 +145,7 @@ void check(const wire::Described& m) {
 
 void check(const wire::Welcome& m) {
   check_text("Welcome.version", m.version());
+  check_text("Welcome.outward_address", m.outward_address());
   check_seconds("Welcome.heartbeat_seconds", m.heartbeat_seconds());
   if (m.heartbeat_seconds() < 0.001 || m.heartbeat_seconds() > 3600)
     reject("Welcome.heartbeat_seconds", "0.001 to 3600", fmt::format("{}", m.heartbeat_seconds()));
@@ -214,14 +232,17 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
     case wire::ToServer::kResume:
       check(message.resume());
       break;
+    case wire::ToServer::kLinkChoices:
+      check(message.link_choices());
+      break;
     case wire::ToServer::kLinkAddresses:
       check(message.link_addresses());
       break;
     case wire::ToServer::kShare:
-      check_link("Share.round", message.share().round());
+      check_number("Share.round", message.share().round());
       break;
     case wire::ToServer::kCloseLink:
-      check_link("CloseLink.link", message.close_link().link());
+      check_number("CloseLink.link", message.close_link().link());
       check_text("CloseLink.why", message.close_link().why());
       break;
     case wire::ToServer::kCloseStream:
@@ -230,6 +251,11 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
     case wire::ToServer::kHeartbeat:
       for (const wire::Counters& counters : message.heartbeat().counters()) check(counters);
       break;
+    case wire::ToServer::kExplain:
+      if (message.explain().agreement() == 0)
+        check_number("Explain.incarnation", message.explain().incarnation());
+      break;
+    case wire::ToServer::kPresence:
     case wire::ToServer::kGoodbye:
     case wire::ToServer::kStatus:
     case wire::ToServer::BODY_NOT_SET:
@@ -256,11 +282,14 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
     case wire::ToClient::kDescribed:
       check(message.described());
       break;
+    case wire::ToClient::kLinkChoice:
+      check(message.link_choice());
+      break;
     case wire::ToClient::kLinkAddresses:
       check(message.link_addresses());
       break;
     case wire::ToClient::kLinkClosed:
-      check_link("LinkClosed.link", message.link_closed().link());
+      check_number("LinkClosed.link", message.link_closed().link());
       check_text("LinkClosed.why", message.link_closed().why());
       break;
     case wire::ToClient::kGroupLost:
@@ -269,6 +298,14 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
     case wire::ToClient::kStatus:
       check(message.status());
       break;
+    case wire::ToClient::kStreamRefused:
+      check_number("StreamRefused.incarnation", message.stream_refused().incarnation());
+      check_text("StreamRefused.text", message.stream_refused().refused().text());
+      break;
+    case wire::ToClient::kExplained:
+      check_text("Explained.text", message.explained().text());
+      break;
+    case wire::ToClient::kAwaited:
     case wire::ToClient::kDone:
     case wire::ToClient::kShared:
     case wire::ToClient::BODY_NOT_SET:

@@ -48,8 +48,12 @@ Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now) {
     group.since = now;
     group.is_back = hello.left_server() != 0;
   }
-  group.members[hello.rank()] = {from, hello.host(), hello.pid(),
-                                 now,  now,          hello.silence_seconds()};
+  group.members[hello.rank()] = {.connection = from,
+                                 .host = hello.host(),
+                                 .pid = hello.pid(),
+                                 .since = now,
+                                 .last_heard = now,
+                                 .silence = hello.silence_seconds()};
   memberships_[from] = {hello.group(), hello.rank()};
   return {&group, hello.rank()};
 }

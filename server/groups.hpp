@@ -24,7 +24,8 @@ struct Member {
   std::int64_t pid = 0;
   double since = 0;
   double last_heard = 0;
-  double silence = 0;  ///< seconds that it may be silent; 0: as the server says
+  double silence = 0;           ///< seconds that it may be silent; 0: as the server says
+  std::uint64_t agreement = 0;  ///< in which it waits for other ranks; 0: none
 };
 
 /// The bytes that one rank has passed to a collective call which others have not reached yet.
@@ -45,6 +46,10 @@ struct Group {
   std::set<core::Rank> left;  ///< ranks that have said goodbye
   std::uint64_t rounds = 0;   ///< Share rounds that are complete
   std::map<core::Rank, PendingShare> shares;
+  /// All its ranks are in a call that opens links.
+  bool is_present = false;
+  /// The own stream whose next step that call begins; 0: none.
+  std::uint64_t begins = 0;
 };
 
 /// The rank behind one connection.

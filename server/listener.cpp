@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/host_name.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -22,6 +21,7 @@
 #include "proto/convert.hpp"
 #include "server/rendezvous.hpp"
 #include "transport/control/framed_socket.hpp"
+#include "transport/control/interfaces.hpp"
 
 namespace tremula::server {
 
@@ -73,9 +73,9 @@ tcp::acceptor open(asio::io_context& io, const Config& config) {
 
 transport::HostPort reachable_address(const tcp::acceptor& acceptor) {
   const tcp::endpoint local = acceptor.local_endpoint();
-  error_code no_name;
-  const std::string host = local.address().is_unspecified() ? asio::ip::host_name(no_name) : "";
-  return {host.empty() ? local.address().to_string() : host, local.port()};
+  if (!local.address().is_unspecified()) return {local.address().to_string(), local.port()};
+  const auto outward = transport::outward_interface(transport::interfaces());
+  return {outward ? outward->address : "127.0.0.1", local.port()};
 }
 
 }  // namespace
@@ -95,14 +95,15 @@ struct Listener::Impl {
         rendezvous({.version = std::move(version),
                     .listens_on = transport::to_string(address),
                     .heartbeat_seconds = config.heartbeat_seconds,
-                    .number = config.number}),
+                    .number = config.number,
+                    .outward_address = is_outward() ? address.host : ""}),
         tick_period(std::chrono::duration_cast<Clock::duration>(
             std::chrono::duration<double>(config.heartbeat_seconds / 4))) {
-    if (!acceptor.local_endpoint().address().is_loopback())
-      log.warn("server", "listens beyond this host, for everybody who can reach the port");
     accept();
     tick();
   }
+
+  bool is_outward() const { return !asio::ip::make_address(address.host).is_loopback(); }
 
   double seconds(Clock::time_point at) const {
     return std::chrono::duration<double>(at - started).count();
@@ -268,6 +269,7 @@ Listener::Listener(const Config& config, std::string version, const core::Log& l
 Listener::~Listener() = default;
 
 transport::HostPort Listener::address() const { return impl_->address; }
+bool Listener::is_outward() const { return impl_->is_outward(); }
 
 void Listener::stop_on_signals() {
   impl_->signals.add(SIGINT);

@@ -31,8 +31,11 @@ public:
   Listener(const Config& config, std::string version, const core::Log& log);
   ~Listener();
 
-  /// Where sessions reach the server; the name of the host if it listens on all addresses.
+  /// Where sessions reach the server; numeric. If it listens on all addresses, the one by which
+  /// other hosts most probably reach this one.
   transport::HostPort address() const;
+  /// Sessions of other hosts reach it, too.
+  bool is_outward() const;
   /// SIGINT and SIGTERM call stop(). At most one listener in a process.
   void stop_on_signals();
   /// Serves until stop().

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/error.hpp"
+#include "proto/offers.hpp"
 #include "server/rendezvous.hpp"
 
 namespace tremula::server {
@@ -19,13 +20,6 @@ std::vector<std::string> texts(const google::protobuf::RepeatedPtrField<wire::Of
   std::vector<std::string> out;
   for (const wire::Offer& offer : offers) out.push_back(offer.offer());
   return out;
-}
-
-/// Offers without the part behind '@', which identifies the host.
-std::string shown(const std::vector<std::string>& offers) {
-  std::vector<std::string> names;
-  for (const std::string& offer : offers) names.push_back(offer.substr(0, offer.find('@')));
-  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// The offered fields in the order of the wanted ones.
@@ -60,6 +54,7 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                                            .offers = texts(message.offers()),
                                            .queue_depth = message.queue_depth(),
                                            .produced = Account(group.size, now),
+                                           .incarnation = message.incarnation(),
                                            .links = {}})
                        .first->second;
   log(fmt::format("stream_announced stream={} producer={} fields={}", stream.name, group.name,
@@ -69,23 +64,27 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
 
 void Rendezvous::announce(const Call& call, const wire::Announce& message) {
   const Group& group = whole_group_of(call, "Announce");
-  Stream& stream = add_stream(group, message, call.now);
+  const Stream& stream = add_stream(group, message, call.now);
   reply(call).mutable_done();
-  match_waiting(stream);
+  refuse_waiting(stream);
+  match_present(group, call.now);
 }
 
-void Rendezvous::match_waiting(Stream& stream) {
-  std::vector<Subscription> waiting;
-  std::erase_if(subscriptions_, [&](Subscription& s) {
-    if (s.stream != stream.name) return false;
-    waiting.push_back(std::move(s));
-    return true;
+void Rendezvous::refuse_waiting(const Stream& stream) {
+  std::erase_if(subscriptions_, [&](const Subscription& s) {
+    return s.stream == stream.name && is_refused(s, stream);
   });
-  for (const Subscription& subscription : waiting) match(subscription, stream);
 }
 
 void Rendezvous::subscribe(const Call& call, const wire::Subscribe& message) {
   const Group& group = whole_group_of(call, "Subscribe");
+  add_subscription(group, message);
+  reply(call).mutable_done();
+  if (const Stream* const stream = open_stream(message.stream())) refuse_waiting(*stream);
+  match_present(group, call.now);
+}
+
+void Rendezvous::add_subscription(const Group& group, const wire::Subscribe& message) {
   const bool waits_already = std::ranges::any_of(subscriptions_, [&](const Subscription& s) {
     return s.consumer == group.name && s.stream == message.stream();
   });
@@ -93,15 +92,15 @@ void Rendezvous::subscribe(const Call& call, const wire::Subscribe& message) {
     throw Error(Errc::refused,
                 fmt::format("group '{}' waits for stream '{}' already; one subscription at a time",
                             group.name, message.stream()));
-  Subscription subscription{.call = call,
-                            .consumer = group.name,
+  Subscription subscription{.consumer = group.name,
                             .stream = message.stream(),
+                            .incarnation = message.incarnation(),
                             .fields = proto::decode(message.fields()),
                             .wanted = message.fields(),
                             .offers = texts(message.offers())};
   proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
-  if (Stream* stream = open_stream(message.stream())) return match(subscription, *stream);
-  log(fmt::format("consumer_waits stream={} consumer={}", message.stream(), group.name));
+  if (open_stream(message.stream()) == nullptr)
+    log(fmt::format("consumer_waits stream={} consumer={}", message.stream(), group.name));
   subscriptions_.push_back(std::move(subscription));
 }
 
@@ -110,7 +109,16 @@ void Rendezvous::unsubscribe(const Call& call, const wire::Unsubscribe& message)
   std::erase_if(subscriptions_, [&](const Subscription& s) {
     return s.consumer == group.name && s.stream == message.stream();
   });
-  *reply(call).mutable_streams() = open_streams();
+  reply(call).mutable_done();
+}
+
+void Rendezvous::presence(const Call& call, const wire::Presence& message) {
+  Group& group = *rank_0_of(call, "Presence").group;
+  if (message.is_present()) whole_group_of(call, "Presence");
+  group.is_present = message.is_present();
+  group.begins = message.incarnation();
+  reply(call).mutable_done();
+  if (group.is_present) match_present(group, call.now);
 }
 
 void Rendezvous::describe(const Call& call, const wire::Describe& message) {
@@ -126,6 +134,7 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   described.set_size(producer.size);
   described.set_connected(static_cast<core::Rank>(producer.members.size()));
   *described.mutable_fields() = stream->announced;
+  described.set_queue_depth(stream->queue_depth);
   if (described.connected() < described.size()) return;
   std::map<std::string_view, int> numbers;
   for (const auto& [rank, member] : producer.members) {
@@ -135,49 +144,101 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   }
 }
 
-void Rendezvous::match(const Subscription& subscription, Stream& stream) {
+std::string Rendezvous::check_match(const Subscription& subscription, const Stream& stream) {
   const Group& consumer = *groups_.find(subscription.consumer);
   const Group& producer = *groups_.find(stream.producer);
-  std::string offer;
-  try {
-    if (&consumer == &producer)
-      throw Error(Errc::unsupported,
-                  fmt::format("stream '{}': group '{}' produces it and cannot consume it too; let "
-                              "another group consume it",
-                              stream.name, consumer.name));
-    proto::check_compatible(subscription.fields, stream.fields, stream.name, consumer.name,
-                            producer.name);
-    const auto best = std::ranges::find_first_of(stream.offers, subscription.offers);
-    if (best == stream.offers.end())
-      throw Error(
-          Errc::mismatch,
-          fmt::format("stream '{}': producer '{}' offers the transports {}, consumer '{}' offers "
-                      "{}, and none "
-                      "is on both lists; set 'transport' so that both sides have one in common",
-                      stream.name, producer.name, fmt::join(stream.offers, ", "), consumer.name,
-                      fmt::join(subscription.offers, ", ")));
-    offer = *best;
-  } catch (const Error& error) {
-    return refuse(subscription.call, error);
-  }
+  if (subscription.consumer == stream.producer)
+    throw Error(Errc::unsupported,
+                fmt::format("stream '{}': group '{}' produces it and cannot consume it too; let "
+                            "another group consume it",
+                            stream.name, stream.producer));
+  proto::check_compatible(subscription.fields, stream.fields, stream.name, subscription.consumer,
+                          stream.producer);
+  const auto best = std::ranges::find_first_of(stream.offers, subscription.offers);
+  if (best == stream.offers.end())
+    throw Error(Errc::mismatch,
+                fmt::format("stream '{}': {}", stream.name,
+                            proto::why_none_matches({fmt::format("producer '{}'", producer.name),
+                                                     producer.host, stream.offers},
+                                                    {fmt::format("consumer '{}'", consumer.name),
+                                                     consumer.host, subscription.offers})));
+  return *best;
+}
 
+bool Rendezvous::is_refused(const Subscription& subscription, const Stream& stream) {
+  try {
+    check_match(subscription, stream);
+    return false;
+  } catch (const Error& error) {
+    log(fmt::format("refused stream={} consumer={} code={} text={}", stream.name,
+                    subscription.consumer, core::to_string(error.code()), error.what()));
+    wire::ToClient notice;
+    wire::StreamRefused& refused = *notice.mutable_stream_refused();
+    *refused.mutable_refused() = proto::encode(error);
+    refused.set_incarnation(subscription.incarnation);
+    notify_rank_0(*groups_.find(subscription.consumer), notice);
+    refused.set_incarnation(stream.incarnation);
+    notify_rank_0(*groups_.find(stream.producer), notice);
+    return true;
+  }
+}
+
+void Rendezvous::match_present(const Group& about, double now) {
+  std::vector<Subscription> met;
+  std::set<const Group*> awaited;
+  std::erase_if(subscriptions_, [&](Subscription& s) {
+    Stream* const stream = open_stream(s.stream);
+    if (stream == nullptr || (s.consumer != about.name && stream->producer != about.name))
+      return false;
+    const Group* const consumer = groups_.find(s.consumer);
+    const Group* const producer = groups_.find(stream->producer);
+    // A consumer that has left a stream and opens it again wants further steps: it joins again when
+    // the producer begins one, and else waits for the next stream of that name.
+    const bool comes_back =
+        stream->left.contains(s.consumer) || std::ranges::any_of(stream->links, [&](LinkId id) {
+          return links_.at(id).consumer == s.consumer;
+        });
+    const bool is_ready =
+        producer->is_present && (!comes_back || producer->begins == stream->incarnation);
+    if (consumer->is_present && is_ready) {
+      met.push_back(std::move(s));
+      return true;
+    }
+    if (consumer->is_present || producer->is_present)
+      awaited.insert(consumer->is_present ? producer : consumer);
+    return false;
+  });
+  for (const Subscription& subscription : met)
+    match(subscription, *open_stream(subscription.stream), now);
+  wire::ToClient notice;
+  notice.mutable_awaited();
+  for (const Group* const group : awaited) notify_rank_0(*group, notice);
+}
+
+void Rendezvous::match(const Subscription& subscription, Stream& stream, double now) {
+  const Group& consumer = *groups_.find(subscription.consumer);
+  const Group& producer = *groups_.find(stream.producer);
+  const std::string offer = check_match(subscription, stream);
   const LinkId id = ++last_link_;
   const Link& link =
       links_
           .emplace(id, Link{.id = id,
                             .stream = stream.id,
                             .consumer = consumer.name,
+                            .incarnation = subscription.incarnation,
                             .offer = offer,
                             .why = fmt::format(
                                 "the producer's first of {} that the consumer has too (it has {})",
-                                shown(stream.offers), shown(subscription.offers)),
+                                proto::short_offers(stream.offers),
+                                proto::short_offers(subscription.offers)),
                             .fields = subscription.wanted,
-                            .consumed = Account(consumer.size, subscription.call.now),
-                            .since = subscription.call.now})
+                            .consumed = Account(consumer.size, now),
+                            .since = now})
           .first->second;
   stream.links.insert(id);
+  stream.was_linked = true;
   log(fmt::format("matched link={} stream={} producer={} consumer={} transport={} why={}", id,
-                  stream.name, producer.name, consumer.name, offer, link.why));
+                  stream.name, producer.name, consumer.name, proto::short_offer(offer), link.why));
 
   wire::Matched matched;
   matched.set_link(id);
@@ -186,15 +247,18 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream) {
   matched.set_why(link.why);
   matched.set_queue_depth(stream.queue_depth);
 
+  wire::ToClient notice;
+  matched.set_incarnation(subscription.incarnation);
   matched.set_peer_group(producer.name);
   matched.set_peer_size(producer.size);
   *matched.mutable_fields() = in_order_of(link.fields, stream.announced);
-  *reply(subscription.call).mutable_matched() = matched;
+  *notice.mutable_matched() = matched;
+  notify_rank_0(consumer, notice);
 
+  matched.set_incarnation(stream.incarnation);
   matched.set_peer_group(consumer.name);
   matched.set_peer_size(consumer.size);
   *matched.mutable_fields() = link.fields;
-  wire::ToClient notice;
   *notice.mutable_matched() = std::move(matched);
   notify_rank_0(producer, std::move(notice));
 }
@@ -268,6 +332,7 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
 void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
   const auto seat = groups_.seat(call.from);
   if (!seat) return;  // the group is lost
+  seat->group->members.at(seat->rank).agreement = message.agreement();
   for (const wire::Counters& counters : message.counters()) {
     if (counters.link() == 0) {
       for (auto& [id, stream] : streams_)
@@ -328,6 +393,7 @@ void Rendezvous::tell_link_closed(const Link& link, const Group& by, const std::
 void Rendezvous::drop_link(LinkId id) {
   const auto link = links_.find(id);
   const auto stream = streams_.find(link->second.stream);
+  stream->second.left.insert(link->second.consumer);
   links_.erase(link);
   stream->second.links.erase(id);
   if (stream->second.is_over()) streams_.erase(stream);

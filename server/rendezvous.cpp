@@ -38,6 +38,8 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
       return describe(call, message.describe());
     case wire::ToServer::kResume:
       return resume(call, message.resume());
+    case wire::ToServer::kLinkChoices:
+      return link_choices(call, message.link_choices());
     case wire::ToServer::kLinkAddresses:
       return link_addresses(call, message.link_addresses());
     case wire::ToServer::kShare:
@@ -46,6 +48,10 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
       return close_link(call, message.close_link());
     case wire::ToServer::kCloseStream:
       return close_stream(call, message.close_stream());
+    case wire::ToServer::kPresence:
+      return presence(call, message.presence());
+    case wire::ToServer::kExplain:
+      return explain(call, message.explain());
     case wire::ToServer::kHeartbeat:
       return heartbeat(call, message.heartbeat());
     case wire::ToServer::kGoodbye:
@@ -84,6 +90,7 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
       hello.silence_seconds() > 0
           ? std::min(settings_.heartbeat_seconds, hello.silence_seconds() / silent_heartbeats)
           : settings_.heartbeat_seconds);
+  welcome.set_outward_address(settings_.outward_address);
   if (static_cast<core::Rank>(seat.group->members.size()) == seat.group->size)
     log(fmt::format("group_complete group={} ranks={} host={} pid={} version={}", hello.group(),
                     hello.size(), seat.group->host, seat.group->pid, hello.version()));
@@ -149,14 +156,14 @@ void Rendezvous::goodbye(const Call& call) {
 std::string Rendezvous::describe_open(const Seat& seat) const {
   const Group& group = *seat.group;
   for (const auto& [id, stream] : streams_)
-    if (stream.is_produced_by(group) && !stream.closed)
+    if (stream.is_produced_by(group) && !stream.closed && (group.is_present || stream.was_linked))
       return fmt::format("its stream '{}'", stream.name);
   for (const auto& [id, link] : links_)
     if (const Stream& stream = streams_.at(link.stream);
         link.consumer == group.name && !stream.closed && !link.finished.contains(seat.rank))
       return fmt::format("its link to stream '{}'", stream.name);
   for (const Subscription& subscription : subscriptions_)
-    if (subscription.consumer == group.name)
+    if (subscription.consumer == group.name && group.is_present)
       return fmt::format("its subscription to stream '{}'", subscription.stream);
   return {};
 }
@@ -247,6 +254,7 @@ void Rendezvous::remove_group(std::string name, double now) {
   groups_.remove(name);
   std::erase_if(subscriptions_, [&](const Subscription& s) { return s.consumer == name; });
   std::erase_if(awaited_, [&](const auto& entry) { return entry.second.consumer == name; });
+  for (auto& [id, stream] : streams_) stream.left.erase(name);  // another job may take the name
   for (WaitingHello& waiting : std::exchange(waiting_hellos_, {})) {
     waiting.call.now = now;
     try {

@@ -25,7 +25,8 @@ public:
     std::string version;
     std::string listens_on;  ///< for status
     double heartbeat_seconds = 1;
-    std::uint32_t number = 0;  ///< of this server, another one each time it is started
+    std::uint32_t number = 0;          ///< of this server, another one each time it is started
+    std::string outward_address = {};  ///< numeric, by which other hosts reach it; empty: loopback
   };
   /// A rank that has been silent for so many heartbeats is lost, unless its Hello says otherwise.
   static constexpr int silent_heartbeats = 4;
@@ -65,16 +66,19 @@ private:
     LinkId id;
     StreamId stream;
     std::string consumer;
+    std::uint64_t incarnation;  // as the consumer calls the stream
     std::string offer, why;
     proto::WireFields fields;  // of the consumer
     Account consumed;
-    bool is_answered = false;         // the producer has sent its addresses
+    std::vector<std::string> producer_choices{}, consumer_choices{};  // none until they have come
+    bool is_answered = false;         // the producer has sent its choices or addresses
     std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
     double since = 0;
   };
   /// A link of a consumer that came back before its producer.
   struct AwaitedLink {
     std::string consumer, producer;
+    std::uint64_t incarnation;  // as the consumer calls the stream
     double since;
   };
   struct Stream {
@@ -85,7 +89,10 @@ private:
     std::vector<std::string> offers;  // best first
     int queue_depth;
     Account produced;
+    std::uint64_t incarnation;  // as the producer calls it
     std::set<LinkId> links;
+    std::set<std::string> left{};  // groups that had a link and left it
+    bool was_linked = false;
     bool closed = false;         // by its producer; consumers may still read
     bool producer_gone = false;  // after goodbye
     bool is_produced_by(const Group& group) const {
@@ -93,10 +100,10 @@ private:
     }
     bool is_over() const { return closed && links.empty(); }
   };
-  /// A Subscribe that has no answer yet.
+  /// A consumer that has no link yet.
   struct Subscription {
-    Call call;
     std::string consumer, stream;
+    std::uint64_t incarnation;  // as the consumer calls it
     std::vector<proto::Field> fields;
     proto::WireFields wanted;  // the same, for the producer
     std::vector<std::string> offers;
@@ -112,11 +119,14 @@ private:
   void subscribe(const Call& call, const wire::Subscribe& message);
   void unsubscribe(const Call& call, const wire::Unsubscribe& message);
   void describe(const Call& call, const wire::Describe& message);
+  void link_choices(const Call& call, const wire::LinkChoices& message);
   void link_addresses(const Call& call, const wire::LinkAddresses& message);
   void resume(const Call& call, const wire::Resume& message);
   void share(const Call& call, const wire::Share& message);
   void close_link(const Call& call, const wire::CloseLink& message);
   void close_stream(const Call& call, const wire::CloseStream& message);
+  void presence(const Call& call, const wire::Presence& message);
+  void explain(const Call& call, const wire::Explain& message);
   void heartbeat(const Call& call, const wire::Heartbeat& message);
   void goodbye(const Call& call);
 
@@ -137,15 +147,37 @@ private:
   wire::Streams open_streams() const;
   /// @throws core::Error refused if another group has announced a stream of that name
   Stream& add_stream(const Group& group, const wire::Announce& message, double now);
-  /// Answers the subscriptions that wait for it.
-  void match_waiting(Stream& stream);
+  /// Ends for both sides what waits for the stream and cannot be linked to it.
+  void refuse_waiting(const Stream& stream);
+  /// Does not link it yet.
+  /// @throws core::Error refused if the group has one for that stream
+  void add_subscription(const Group& group, const wire::Subscribe& message);
   /// Loses what has not come back in time.
   void check_come_back(double now);
   /// One side of a link has not come back.
   void tell_not_back(const std::string& group, LinkId link, const std::string& other,
                      const std::string& why);
-  /// Answers a subscription: Matched to both sides, or Refused.
-  void match(const Subscription& subscription, Stream& stream);
+  /// The transport that both have.
+  /// @throws core::Error if they cannot be linked
+  std::string check_match(const Subscription& subscription, const Stream& stream);
+  /// Ends the subscription for both sides at once if they cannot be linked.
+  bool is_refused(const Subscription& subscription, const Stream& stream);
+  /// Links the subscriptions of `about` and those to its streams where both groups are present; a
+  /// group that alone is missing is told.
+  void match_present(const Group& about, double now);
+  void match(const Subscription& subscription, Stream& stream, double now);
+  /// What people should know of a stream that is not linked.
+  void explain_producer(const Stream& stream, wire::Explained& explained) const;
+  void explain_consumer(const Subscription& subscription, wire::Explained& explained) const;
+  /// Whether the producer of a link waits for the consumer that waits for it.
+  void explain_link(const Link& link, wire::Explained& explained) const;
+  /// What the ranks of a group wait for, by what they have reported; empty if they do not.
+  std::string describe_waits(const std::string& group) const;
+  /// The ranks of a group that are not in the agreement in which `asking` waits, as far as they have
+  /// reported; empty if all are.
+  static std::string describe_missing(const Seat& asking, std::uint64_t agreement);
+  /// Groups that are not complete; empty if all are.
+  std::string describe_missing() const;
   /// What this rank has not closed yet, as text; empty if it may leave.
   std::string describe_open(const Seat& seat) const;
   /// Null if it has left.

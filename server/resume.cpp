@@ -14,7 +14,8 @@
 namespace tremula::server {
 
 void Rendezvous::resume(const Call& call, const wire::Resume& message) {
-  const Group& group = whole_group_of(call, "Resume");
+  whole_group_of(call, "Resume");
+  Group& group = *seat_of(call).group;
   std::vector<Stream*> streams;
   for (const wire::Announce& stream : message.streams())
     streams.push_back(&add_stream(group, stream, call.now));
@@ -22,20 +23,27 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     Stream* const stream = open_stream(link.stream());
     if (stream == nullptr || !stream->is_produced_by(group)) {  // it consumes that stream
       if (!links_.contains(link.link()))
-        awaited_.try_emplace(link.link(), AwaitedLink{group.name, link.peer_group(), call.now});
+        awaited_.try_emplace(
+            link.link(), AwaitedLink{group.name, link.peer_group(), link.incarnation(), call.now});
+      else if (Link& restored = links_.at(link.link()); restored.consumer == group.name)
+        restored.incarnation = link.incarnation();
       continue;
     }
+    const auto awaited = awaited_.find(link.link());
     const bool is_new =
         links_
-            .try_emplace(link.link(), Link{.id = link.link(),
-                                           .stream = stream->id,
-                                           .consumer = link.peer_group(),
-                                           .offer = link.offer(),
-                                           .why = link.why(),
-                                           .fields = link.fields(),
-                                           .consumed = Account(link.peer_size(), call.now),
-                                           .is_answered = true,
-                                           .since = call.now})
+            .try_emplace(
+                link.link(),
+                Link{.id = link.link(),
+                     .stream = stream->id,
+                     .consumer = link.peer_group(),
+                     .incarnation = awaited == awaited_.end() ? 0 : awaited->second.incarnation,
+                     .offer = link.offer(),
+                     .why = link.why(),
+                     .fields = link.fields(),
+                     .consumed = Account(link.peer_size(), call.now),
+                     .is_answered = true,
+                     .since = call.now})
             .second;
     if (!is_new)
       throw core::Error(core::Errc::refused,
@@ -43,12 +51,20 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                                     "which is another group's",
                                     group.name, link.link()));
     stream->links.insert(link.link());
+    stream->was_linked = true;
     awaited_.erase(link.link());
   }
+  for (const wire::Subscribe& subscription : message.subscriptions())
+    add_subscription(group, subscription);
   reply(call).mutable_done();
   log(fmt::format("group_back group={} streams={} links={}", group.name, message.streams_size(),
                   message.links_size()));
-  for (Stream* const stream : streams) match_waiting(*stream);
+  for (const Stream* const stream : streams) refuse_waiting(*stream);
+  for (const wire::Subscribe& subscription : message.subscriptions())
+    if (const Stream* const stream = open_stream(subscription.stream())) refuse_waiting(*stream);
+  group.is_present = message.presence().is_present();
+  group.begins = message.presence().incarnation();
+  match_present(group, call.now);
 }
 
 void Rendezvous::check_come_back(double now) {

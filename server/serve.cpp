@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "server/listener.hpp"
+#include "transport/control/interfaces.hpp"
 
 namespace tremula::server {
 
@@ -54,6 +55,21 @@ std::uint32_t random_number() {
   return std::uniform_int_distribution<std::uint32_t>(1, (1u << 20) - 1)(device);
 }
 
+/// Whose jobs may come, and what they set.
+std::string welcome_text(const Listener& listener, const std::string& bind) {
+  const bool is_everywhere = bind == "0.0.0.0" || bind == "::";
+  if (!listener.is_outward())
+    return is_everywhere ? "those of this host, which has no interface but loopback"
+                         : "those of this host alone; for others start it with --bind 0.0.0.0";
+  std::string text = fmt::format("those of this host and, with TREMULA_SERVER={}, of other hosts",
+                                 transport::to_string(listener.address()));
+  auto all = transport::interfaces();
+  std::erase_if(all, [](const transport::Interface& one) { return one.is_loopback; });
+  if (is_everywhere && all.size() > 1)
+    text += fmt::format("; this host has {}", transport::listed(all));
+  return text;
+}
+
 }  // namespace
 
 void serve(const Config& given, const std::string& version, const core::Log& log) {
@@ -64,8 +80,14 @@ void serve(const Config& given, const std::string& version, const core::Log& log
   listener.stop_on_signals();
   std::optional<PortFile> port_file;
   if (config.port_file) port_file.emplace(*config.port_file, listener.address());
-  log.info("server", fmt::format("listening address={} version={}",
-                                 transport::to_string(listener.address()), version));
+  log.info("server", fmt::format("listening address={} version={} jobs=\"{}\"",
+                                 transport::to_string(listener.address()), version,
+                                 welcome_text(listener, config.bind)));
+  if (listener.is_outward())
+    log.warn(
+        "server",
+        "listens beyond this host, for everybody who can reach the port: nobody is asked for a "
+        "key; --bind takes the address of a private network, too");
   listener.run();
   log.info("server", "stopped");
 }

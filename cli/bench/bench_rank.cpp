@@ -213,11 +213,16 @@ private:
     const std::string name = report_.transport;
     std::unique_ptr<transport::Endpoint> endpoint;
     const auto side = is_producer_ ? transport::Side::producer : transport::Side::consumer;
-    for (const bool is_whole : {true, false})  // the offer with or without the host in it
-      for (const auto& offer : session.offers())
-        if (endpoint == nullptr &&
-            (is_whole ? offer.offer() == name : offer.offer().starts_with(name + "@")))
-          endpoint = session.open_endpoint(offer.offer(), side);
+    for (const auto& known : session.offers()) {
+      const std::string& offer = known.offer();
+      const bool is_its = name.starts_with(offer.substr(0, offer.find('@')));
+      if (endpoint != nullptr || !is_its) continue;
+      const auto choices =
+          session.has_choices(offer) ? session.choices(offer) : std::vector<std::string>{offer};
+      for (const auto& choice : choices)  // with or without the host in it
+        if (endpoint == nullptr && choice.substr(0, choice.find('@')) == name)
+          endpoint = session.open_endpoint(offer, choice, side);
+    }
     const auto address = endpoint->address();
     std::ranges::copy(address, report_.address);  // may be empty
     report_.address_bytes = address.size();

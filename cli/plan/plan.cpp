@@ -193,7 +193,7 @@ void add_plan(CLI::App& app) {
   CLI::Option* async =
       command.add_flag("--async", options->stream.is_lent, "They are put by put_async");
   command.add_flag("--json", options->json,
-                   "Print JSON: of every rank its packages, and of each package its segments");
+                   "Print JSON; its form is documented in share/doc/tremula/cli/plan/README.md");
   CLI::Option* draw = command
                           .add_option("--draw", options->picture,
                                       "Also draw blocks, common elements and volumes into a file")

@@ -2,16 +2,18 @@
 #include "client/c_api/c_api.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstring>
 
+#include "client/c_api/sized_struct.hpp"
 #include "client/session/version.hpp"
 #include "transport/local/shared_memory.hpp"
 
 namespace {
 
 using namespace tremula;
-using client::expects_pointer, client::guarded, client::make_layout;
+using client::enter, client::expects_pointer, client::guarded, client::make_layout;
 
 thread_local std::string last_error;
 
@@ -31,35 +33,36 @@ std::span<Byte> make_span(Byte* data, std::size_t bytes, const char* name) {
 
 void copy(const client::Statistics& from, tremula_statistics* to) {
   expects_pointer(to, "statistics");
-  *to = {.steps = from.steps,
-         .packages = from.traffic.packages,
-         .bytes = from.traffic.bytes,
-         .copied_bytes = from.traffic.copied_bytes,
-         .plan_seconds = from.plan_seconds,
-         .wait_seconds = from.wait_seconds,
-         .copy_seconds = from.traffic.copy_seconds,
-         .wire_seconds = from.traffic.wire_seconds,
-         .transport = {}};
-  from.transport.copy(to->transport, sizeof to->transport - 1);
+  auto statistics = tremula_statistics_init();
+  statistics.steps = from.steps;
+  statistics.packages = from.traffic.packages;
+  statistics.bytes = from.traffic.bytes;
+  statistics.copied_bytes = from.traffic.copied_bytes;
+  statistics.plan_seconds = from.plan_seconds;
+  statistics.wait_seconds = from.wait_seconds;
+  statistics.copy_seconds = from.traffic.copy_seconds;
+  statistics.wire_seconds = from.traffic.wire_seconds;
+  from.transport.copy(statistics.transport, sizeof statistics.transport - 1);
+  client::write_struct(statistics, to);
 }
 
-tremula_status copy(const std::vector<client::PeerStatistics>& from, size_t room,
-                    tremula_peer_statistics* to, size_t* count) {
+tremula_status copy(const std::vector<client::PeerStatistics>& from, tremula_peer_statistics* to,
+                    size_t room, size_t stride, size_t* count) {
   expects_pointer(count, "count");
   core::expects(room == 0 || to != nullptr, "peers: expected an array, found NULL");
   *count = from.size();
   for (std::size_t i = 0; i < std::min(room, from.size()); ++i) {
     const auto& traffic = from[i].traffic;
-    to[i] = {.group = {},
-             .rank = from[i].rank,
-             .packages = traffic.packages,
-             .bytes = traffic.bytes,
-             .copied_bytes = traffic.copied_bytes,
-             .copy_seconds = traffic.copy_seconds,
-             .wire_seconds = traffic.wire_seconds,
-             .path = {}};
-    from[i].path.copy(to[i].path, sizeof to[i].path - 1);
-    from[i].group.copy(to[i].group, sizeof to[i].group - 1);
+    auto peer = tremula_peer_statistics_init();
+    peer.rank = from[i].rank;
+    peer.packages = traffic.packages;
+    peer.bytes = traffic.bytes;
+    peer.copied_bytes = traffic.copied_bytes;
+    peer.copy_seconds = traffic.copy_seconds;
+    peer.wire_seconds = traffic.wire_seconds;
+    from[i].path.copy(peer.path, sizeof peer.path - 1);
+    from[i].group.copy(peer.group, sizeof peer.group - 1);
+    client::write_struct(peer, client::element(to, i, stride));
   }
   return TREMULA_OK;
 }
@@ -89,7 +92,8 @@ tremula_status tremula_session_open(const char* group, int rank, int size, const
     expects_pointer(group, "group");
     expects_pointer(session, "session");
     const auto config = client::load_session_config(text_or_empty(options));
-    *session = new tremula_session{client::Session::open(group, rank, size, config)};
+    *session = new tremula_session{client::Session::open(group, rank, size, config),
+                                   client::Gate(fmt::format("session of group '{}'", group))};
     return TREMULA_OK;
   });
 }
@@ -111,6 +115,17 @@ tremula_status tremula_deallocate(void* memory) {
 
 tremula_status tremula_session_close(tremula_session* session) {
   return guarded([&] {
+    if (session == nullptr || !session->gate.is_at_home()) return TREMULA_OK;
+    {
+      const auto entry = session->gate.enter_to_free();
+      const auto open = session->session->set_up().open_streams();
+      core::expects(open.empty(), [&] {
+        return fmt::format(
+            "session of group '{}': expected its streams to be closed or freed before it; found "
+            "'{}' open: close or free them, and then the session",
+            session->session->name(), fmt::join(open, "', '"));
+      });
+    }
     delete session;
     return TREMULA_OK;
   });
@@ -204,12 +219,12 @@ tremula_status tremula_layout_global_index(const tremula_layout* layout, int ran
 tremula_status tremula_out_open(tremula_session* session, const char* stream, const char* options,
                                 tremula_out_stream** out) {
   return guarded([&] {
-    expects_pointer(session, "session");
+    const auto entry = enter(session, "session");
     expects_pointer(stream, "stream");
     expects_pointer(out, "out");
     const auto config = client::load_out_config(text_or_empty(options));
     *out = new tremula_out_stream{
-        std::make_unique<client::OutStream>(*session->session, stream, config)};
+        std::make_unique<client::OutStream>(*session->session, stream, config), session->gate};
     return TREMULA_OK;
   });
 }
@@ -217,7 +232,7 @@ tremula_status tremula_out_open(tremula_session* session, const char* stream, co
 tremula_status tremula_out_field(tremula_out_stream* out, const char* name, tremula_type type,
                                  const tremula_layout* layout, int* field) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     expects_pointer(field, "field");
     *field = out->stream->declare(make_field(name, type, layout));
     return TREMULA_OK;
@@ -226,15 +241,32 @@ tremula_status tremula_out_field(tremula_out_stream* out, const char* name, trem
 
 tremula_status tremula_out_begin_step(tremula_out_stream* out) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->begin_step();
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds) {
+  return guarded([&] {
+    const auto entry = enter(out, "out");
+    return out->stream->begin_step_until(core::Deadline::after(seconds)) ? TREMULA_OK
+                                                                         : TREMULA_NOT_READY;
+  });
+}
+
+tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready) {
+  return guarded([&] {
+    const auto entry = enter(out, "out");
+    expects_pointer(is_ready, "is_ready");
+    *is_ready = out->stream->is_ready() ? 1 : 0;
     return TREMULA_OK;
   });
 }
 
 tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data, size_t bytes) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->put(field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
     return TREMULA_OK;
   });
@@ -243,7 +275,7 @@ tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* d
 tremula_status tremula_out_put_async(tremula_out_stream* out, int field, const void* data,
                                      size_t bytes, uint64_t* request) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     expects_pointer(request, "request");
     *request = out->stream->put_async(
         field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
@@ -253,7 +285,7 @@ tremula_status tremula_out_put_async(tremula_out_stream* out, int field, const v
 
 tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request, int* is_taken) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     expects_pointer(is_taken, "is_taken");
     *is_taken = out->stream->is_taken(request) ? 1 : 0;
     return TREMULA_OK;
@@ -262,7 +294,7 @@ tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request, int* 
 
 tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->wait_taken(request);
     return TREMULA_OK;
   });
@@ -270,7 +302,7 @@ tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request) {
 
 tremula_status tremula_out_end_step(tremula_out_stream* out) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->end_step();
     return TREMULA_OK;
   });
@@ -278,22 +310,23 @@ tremula_status tremula_out_end_step(tremula_out_stream* out) {
 
 tremula_status tremula_out_close(tremula_out_stream* out) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->close();
     return TREMULA_OK;
   });
 }
 
-void tremula_out_free(tremula_out_stream* out) { delete out; }
+void tremula_out_free(tremula_out_stream* out) { client::free_stream(out); }
 
 tremula_status tremula_in_open(tremula_session* session, const char* stream, const char* options,
                                tremula_in_stream** in) {
   return guarded([&] {
-    expects_pointer(session, "session");
+    const auto entry = enter(session, "session");
     expects_pointer(stream, "stream");
     expects_pointer(in, "in");
     client::load_in_config(text_or_empty(options));
-    *in = new tremula_in_stream{std::make_unique<client::InStream>(*session->session, stream)};
+    *in = new tremula_in_stream{std::make_unique<client::InStream>(*session->session, stream),
+                                session->gate};
     return TREMULA_OK;
   });
 }
@@ -301,7 +334,7 @@ tremula_status tremula_in_open(tremula_session* session, const char* stream, con
 tremula_status tremula_in_field(tremula_in_stream* in, const char* name, tremula_type type,
                                 const tremula_layout* layout, int* field) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     expects_pointer(field, "field");
     *field = in->stream->declare(make_field(name, type, layout));
     return TREMULA_OK;
@@ -311,11 +344,11 @@ tremula_status tremula_in_field(tremula_in_stream* in, const char* name, tremula
 tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
                                  const tremula_update* update, int* field) {
   return guarded([&] {
-    expects_pointer(in, "in");
-    expects_pointer(update, "update");
+    const auto entry = enter(in, "in");
     expects_pointer(field, "field");
-    auto wanted = make_field(name, update->to_type, update->to);
-    const auto how = client::update_from(*update, wanted.layout.dims.size());
+    const auto known = client::read_update(update);
+    auto wanted = make_field(name, known.to_type, known.to);
+    const auto how = client::update_from(known, wanted.layout.dims.size());
     *field = in->stream->declare(std::move(wanted), how);
     return TREMULA_OK;
   });
@@ -323,14 +356,31 @@ tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
 
 tremula_status tremula_in_begin_step(tremula_in_stream* in) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     return in->stream->begin_step() ? TREMULA_OK : TREMULA_END_OF_STREAM;
+  });
+}
+
+tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds) {
+  return guarded([&] {
+    const auto entry = enter(in, "in");
+    const auto has_begun = in->stream->begin_step_until(core::Deadline::after(seconds));
+    return !has_begun ? TREMULA_NOT_READY : *has_begun ? TREMULA_OK : TREMULA_END_OF_STREAM;
+  });
+}
+
+tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready) {
+  return guarded([&] {
+    const auto entry = enter(in, "in");
+    expects_pointer(is_ready, "is_ready");
+    *is_ready = in->stream->is_ready() ? 1 : 0;
+    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     expects_pointer(step, "step");
     *step = in->stream->step();
     return TREMULA_OK;
@@ -339,7 +389,7 @@ tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step) {
 
 tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data, size_t bytes) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     in->stream->get(field, make_span(static_cast<std::byte*>(data), bytes, "data"));
     return TREMULA_OK;
   });
@@ -347,7 +397,7 @@ tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data, size
 
 tremula_status tremula_in_end_step(tremula_in_stream* in) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     in->stream->end_step();
     return TREMULA_OK;
   });
@@ -355,18 +405,18 @@ tremula_status tremula_in_end_step(tremula_in_stream* in) {
 
 tremula_status tremula_in_close(tremula_in_stream* in) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     in->stream->close();
     return TREMULA_OK;
   });
 }
 
-void tremula_in_free(tremula_in_stream* in) { delete in; }
+void tremula_in_free(tremula_in_stream* in) { client::free_stream(in); }
 
 tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                       tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     copy(out->stream->statistics(), statistics);
     return TREMULA_OK;
   });
@@ -374,7 +424,7 @@ tremula_status tremula_out_statistics(const tremula_out_stream* out,
 
 tremula_status tremula_in_statistics(const tremula_in_stream* in, tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     copy(in->stream->statistics(), statistics);
     return TREMULA_OK;
   });
@@ -383,7 +433,7 @@ tremula_status tremula_in_statistics(const tremula_in_stream* in, tremula_statis
 tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
                                            tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     copy(out->stream->step_statistics(), statistics);
     return TREMULA_OK;
   });
@@ -392,24 +442,24 @@ tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
 tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
                                           tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     copy(in->stream->step_statistics(), statistics);
     return TREMULA_OK;
   });
 }
 
-tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,
-                                 tremula_peer_statistics* peers, size_t* count) {
+tremula_status tremula_out_peers(const tremula_out_stream* out, tremula_peer_statistics* peers,
+                                 size_t room, size_t stride, size_t* count) {
   return guarded([&] {
-    expects_pointer(out, "out");
-    return copy(out->stream->peer_statistics(), room, peers, count);
+    const auto entry = enter(out, "out");
+    return copy(out->stream->peer_statistics(), peers, room, stride, count);
   });
 }
 
-tremula_status tremula_in_peers(const tremula_in_stream* in, size_t room,
-                                tremula_peer_statistics* peers, size_t* count) {
+tremula_status tremula_in_peers(const tremula_in_stream* in, tremula_peer_statistics* peers,
+                                size_t room, size_t stride, size_t* count) {
   return guarded([&] {
-    expects_pointer(in, "in");
-    return copy(in->stream->peer_statistics(), room, peers, count);
+    const auto entry = enter(in, "in");
+    return copy(in->stream->peer_statistics(), peers, room, stride, count);
   });
 }

@@ -5,7 +5,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "client/c_api/gate.hpp"
 #include "client/exchange/plan/update.hpp"
 #include "client/session/session.hpp"
 #include "client/stream/in_stream.hpp"
@@ -15,6 +17,7 @@
 
 struct tremula_session {
   std::unique_ptr<tremula::client::Session> session;
+  tremula::client::Gate gate;  ///< of every call of the session and its streams
 };
 struct tremula_layout {
   tremula::index_calc::Layout layout;
@@ -24,9 +27,11 @@ struct tremula_layout {
 };
 struct tremula_out_stream {
   std::unique_ptr<tremula::client::OutStream> stream;
+  tremula::client::Gate& gate;  ///< of the session
 };
 struct tremula_in_stream {
   std::unique_ptr<tremula::client::InStream> stream;
+  tremula::client::Gate& gate;  ///< of the session
 };
 
 namespace tremula::client {
@@ -45,23 +50,47 @@ tremula_status guarded(Body&& body) noexcept {
     return fail(TREMULA_INTERNAL, "out of memory");
   } catch (const std::exception& e) {
     return fail(TREMULA_INTERNAL, e.what());
+  } catch (...) {
+    return fail(TREMULA_INTERNAL, "an exception of unknown type");
   }
 }
 
 /// @throws core::Error invalid_argument
 core::ElementType type_from(tremula_type type);
+/// As far as the application knows the struct; the rest is as tremula_update_init sets it.
+/// @throws core::Error invalid_argument
+tremula_update read_update(const tremula_update* given);
 /// Ignores its layouts and types.
 /// @param dimensions  of both sides
 /// @throws core::Error invalid_argument
 FieldUpdate update_from(const tremula_update& update, std::size_t dimensions);
 
 /// @throws core::Error invalid_argument
-Update update_of(const tremula_update* update);
+Update update_of(const tremula_update* given);
+/// @param given  may be null if count is 0
+/// @throws core::Error invalid_argument
+std::vector<Update> updates_of(const tremula_update* given, std::size_t count, std::size_t stride);
 
 tremula_status make_layout(index_calc::Layout value, tremula_layout** out);
 
 inline void expects_pointer(const void* pointer, const char* name) {
   core::expects(pointer != nullptr, std::string(name) + ": expected a pointer; found NULL");
+}
+
+/// What every function with a handle does first; the call is inside as long as the result lives.
+/// @throws core::Error invalid_argument if there is no handle, and as Gate::enter
+template <class Handle>
+Gate::Entry enter(Handle* handle, const char* name) {
+  expects_pointer(handle, name);
+  return handle->gate.enter();
+}
+
+/// Frees the handle of a stream.
+template <class Handle>
+void free_stream(Handle* handle) noexcept {
+  if (handle == nullptr || !handle->gate.is_at_home()) return;
+  const auto entry = handle->gate.enter_to_free();
+  delete handle;
 }
 
 }  // namespace tremula::client

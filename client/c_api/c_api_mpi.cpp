@@ -32,14 +32,8 @@ std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
   auto channel = std::make_unique<transport::mpi::Group>(comm, timeout);
   const auto deadline = core::Deadline::after(timeout);
   client::SessionConfig config;
-  std::vector<std::unique_ptr<transport::Transport>> transports;
   client::run_collectively(
-      *channel, group,
-      [&] {
-        config = client::load_session_config(options);
-        transports = client::Session::network_transports(config);
-      },
-      deadline);
+      *channel, group, [&] { config = client::load_session_config(options); }, deadline);
   const auto choice = std::as_bytes(std::span(config.transport));
   const auto choices = channel->allgather({choice.begin(), choice.end()}, deadline);
   if (std::any_of(choices.begin(), choices.end(), [&](const auto& c) { return c != choices[0]; }))
@@ -47,6 +41,7 @@ std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
                       fmt::format("group '{}': expected all ranks to be configured with the same "
                                   "transport; found different ones, here '{}'",
                                   group, config.transport));
+  std::unique_ptr<transport::Transport> over_mpi;
   if (config.transport == "auto" || config.transport == "mpi") {
     auto mpi = std::make_unique<transport::mpi::Transport>(comm, timeout);
     client::run_collectively(
@@ -57,11 +52,16 @@ std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
         },
         deadline);
     if (config.transport == "auto")
-      transports.push_back(std::make_unique<transport::HybridTransport>(std::move(mpi)));
+      over_mpi = std::make_unique<transport::HybridTransport>(std::move(mpi));
     else
-      transports.push_back(std::move(mpi));
+      over_mpi = std::move(mpi);
   }
-  return client::Session::open(group, std::move(channel), std::move(transports), config);
+  const auto make = [&over_mpi](const client::SessionConfig& complete) {
+    auto transports = client::Session::network_transports(complete);
+    if (over_mpi) transports.push_back(std::move(over_mpi));
+    return transports;
+  };
+  return client::Session::open(group, std::move(channel), make, config);
 }
 
 }  // namespace
@@ -71,7 +71,9 @@ tremula_status tremula_session_open_mpi(const char* group, MPI_Comm comm, const 
   return client::guarded([&] {
     client::expects_pointer(group, "group");
     client::expects_pointer(session, "session");
-    *session = new tremula_session{open(group, comm, options ? options : "")};
+    *session = new tremula_session{
+        open(group, comm, options ? options : ""),
+        client::Gate(fmt::format("session of group '{}'", group), transport::mpi::expect_running)};
     return TREMULA_OK;
   });
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "client/c_api/c_api.hpp"
+#include "client/c_api/sized_struct.hpp"
 #include "client/redistribute/mpi_job.hpp"
 #include "transport/mpi/mpi_companion.hpp"
 #include "tremula/tremula_mpi.h"
@@ -11,18 +12,25 @@
 namespace {
 
 using namespace tremula;
-using client::Update, client::update_of, client::redistribute::Job,
-    client::redistribute::Redistribution;
+using client::redistribute::Job, client::redistribute::Redistribution;
+
+/// The job of a communicator, and what every call over it passes.
+struct GatedJob {
+  explicit GatedJob(MPI_Comm comm) : job(comm) {}
+  Job job;
+  client::Gate gate{"redistributions over one communicator", transport::mpi::expect_running};
+};
 
 /// A redistribution may outlive the communicator that it was made for.
 struct SharedJob {
-  explicit SharedJob(MPI_Comm comm) : job(std::make_shared<Job>(comm)) {}
-  std::shared_ptr<Job> job;
+  explicit SharedJob(MPI_Comm comm) : job(std::make_shared<GatedJob>(comm)) {}
+  std::shared_ptr<GatedJob> job;
 };
 
-std::shared_ptr<Job> job_of(MPI_Comm comm) {
-  core::expects(transport::mpi::is_running() && comm != MPI_COMM_NULL,
-                "redistribution: expected a communicator of a running MPI; found none");
+std::shared_ptr<GatedJob> job_of(MPI_Comm comm) {
+  transport::mpi::expect_running();
+  core::expects(comm != MPI_COMM_NULL,
+                "redistribution: expected a communicator; found MPI_COMM_NULL");
   return transport::mpi::companion<SharedJob>(comm).job;
 }
 
@@ -41,19 +49,26 @@ struct Buffers {
 
 }  // namespace
 
+template <>
+struct tremula::client::FirstVersion<tremula_redistribution_statistics> {
+  static constexpr const char* name = "tremula_redistribution_statistics";
+  static constexpr std::size_t bytes = offsetof(tremula_redistribution_statistics, plan_seconds) +
+                                       sizeof(tremula_redistribution_statistics::plan_seconds);
+};
+
 struct tremula_redistribution {
-  std::shared_ptr<Job> job;
+  std::shared_ptr<GatedJob> job;
   std::unique_ptr<Redistribution> redistribution;
 };
 
 tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,
-                                           size_t count, tremula_redistribution** redistribution) {
+                                           size_t count, size_t stride,
+                                           tremula_redistribution** redistribution) {
   return client::guarded([&] {
     client::expects_pointer(redistribution, "redistribution");
     auto job = job_of(comm);
-    std::vector<Update> all;
-    for (std::size_t i = 0; i < count; ++i) all.push_back(update_of(updates + i));
-    auto made = job->make(all);
+    const auto entry = job->gate.enter();
+    auto made = job->job.make(client::updates_of(updates, count, stride));
     *redistribution = new tremula_redistribution{std::move(job), std::move(made)};
     return TREMULA_OK;
   });
@@ -64,7 +79,9 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
                                           void* const* to, const size_t* to_bytes) {
   return client::guarded([&] {
     client::expects_pointer(redistribution, "redistribution");
-    const Buffers buffers = redistribution->job->prepare([&] {
+    const auto entry = redistribution->job->gate.enter();
+    Job& job = redistribution->job->job;
+    const Buffers buffers = job.prepare([&] {
       const std::size_t count = redistribution->redistribution->plan().arrays().size();
       Buffers all;
       if (count == 0) return all;
@@ -75,12 +92,17 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
       for (std::size_t i = 0; i < count; ++i) all.add(from[i], from_bytes[i], to[i], to_bytes[i]);
       return all;
     });
-    redistribution->job->run(*redistribution->redistribution, buffers.from, buffers.to);
+    job.run(*redistribution->redistribution, buffers.from, buffers.to);
     return TREMULA_OK;
   });
 }
 
-void tremula_redistribution_free(tremula_redistribution* redistribution) { delete redistribution; }
+void tremula_redistribution_free(tremula_redistribution* redistribution) {
+  if (redistribution == nullptr || !redistribution->job->gate.is_at_home()) return;
+  const auto job = redistribution->job;  // whose gate this is inside
+  const auto entry = job->gate.enter_to_free();
+  delete redistribution;
+}
 
 tremula_status tremula_redistribution_get_statistics(
     const tremula_redistribution* redistribution, tremula_redistribution_statistics* statistics) {
@@ -88,13 +110,15 @@ tremula_status tremula_redistribution_get_statistics(
     client::expects_pointer(redistribution, "redistribution");
     client::expects_pointer(statistics, "statistics");
     const auto& s = redistribution->redistribution->statistics();
-    *statistics = {.runs = s.runs,
-                   .messages_sent = s.messages_sent,
-                   .bytes_sent = s.bytes_sent,
-                   .bytes_received = s.bytes_received,
-                   .bytes_kept = s.bytes_kept,
-                   .copied_bytes = s.copied_bytes,
-                   .plan_seconds = s.plan_seconds};
+    auto known = tremula_redistribution_statistics_init();
+    known.runs = s.runs;
+    known.messages_sent = s.messages_sent;
+    known.bytes_sent = s.bytes_sent;
+    known.bytes_received = s.bytes_received;
+    known.bytes_kept = s.bytes_kept;
+    known.copied_bytes = s.copied_bytes;
+    known.plan_seconds = s.plan_seconds;
+    client::write_struct(known, statistics);
     return TREMULA_OK;
   });
 }
@@ -102,16 +126,18 @@ tremula_status tremula_redistribution_get_statistics(
 tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update, const void* from,
                                     size_t from_bytes, void* to, size_t to_bytes) {
   return client::guarded([&] {
-    const auto job = job_of(comm);
+    const auto gated = job_of(comm);
+    const auto entry = gated->gate.enter();
+    Job& job = gated->job;
     Buffers buffers;
-    auto& redistribution = job->prepare([&]() -> Redistribution& {
+    auto& redistribution = job.prepare([&]() -> Redistribution& {
       buffers.add(from, from_bytes, to, to_bytes);
-      return job->kept(update_of(update));
+      return job.kept(client::update_of(update));
     });
     try {
-      job->run(redistribution, buffers.from, buffers.to);
-    } catch (const core::Error&) {
-      job->forget_last();
+      job.run(redistribution, buffers.from, buffers.to);
+    } catch (...) {
+      job.forget_last();
       throw;
     }
     return TREMULA_OK;

@@ -35,23 +35,20 @@ void expects_ranks(int ranks) {
 
 tremula_status tremula_in_relabel(tremula_in_stream* in, const char* options, int* label) {
   return client::guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = client::enter(in, "in");
     expects_pointer(label, "label");
     *label = in->stream->relabel(client::load_relabel_config(options ? options : ""));
     return TREMULA_OK;
   });
 }
 
-tremula_status tremula_relabel(const tremula_update* updates, size_t count, int ranks,
-                               const int* places, int exact, int* process, int64_t* before,
-                               int64_t* after) {
+tremula_status tremula_relabel(const tremula_update* updates, size_t count, size_t stride,
+                               int ranks, const int* places, int exact, int* process,
+                               int64_t* before, int64_t* after) {
   return client::guarded([&] {
     expects_ranks(ranks);
     expects_pointer(process, "process");
-    if (count > 0) expects_pointer(updates, "updates");
-    std::vector<client::Update> all;
-    all.reserve(count);
-    for (size_t i = 0; i < count; ++i) all.push_back(client::update_of(updates + i));
+    const auto all = client::updates_of(updates, count, stride);
     std::vector<core::Rank> at(static_cast<std::size_t>(ranks));
     if (places != nullptr)
       std::copy_n(places, ranks, at.begin());

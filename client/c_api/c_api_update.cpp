@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/c_api/c_api.hpp"
+#include "client/c_api/sized_struct.hpp"
 
 namespace tremula::client {
 
@@ -10,9 +11,12 @@ core::ElementType type_from(tremula_type type) {
   return static_cast<core::ElementType>(type);
 }
 
+tremula_update read_update(const tremula_update* given) {
+  expects_pointer(given, "update");
+  return read_struct(given, tremula_update_init(nullptr, nullptr, TREMULA_F64));
+}
+
 FieldUpdate update_from(const tremula_update& u, std::size_t dimensions) {
-  core::expects(u.size == sizeof(tremula_update),
-                "update: expected one that tremula_update_init has set; found none");
   FieldUpdate update{.alpha = {u.alpha[0], u.alpha[1]},
                      .beta = {u.beta[0], u.beta[1]},
                      .conjugates = u.conjugate != 0,
@@ -42,18 +46,18 @@ FieldUpdate update_from(const tremula_update& u, std::size_t dimensions) {
   return update;
 }
 
-Update update_of(const tremula_update* u) {
-  expects_pointer(u, "update");
-  expects_pointer(u->from, "update.from");
-  expects_pointer(u->to, "update.to");
-  const std::size_t dimensions = u->to->layout.dims.size();
-  core::expects(u->from->layout.dims.size() == dimensions,
+Update update_of(const tremula_update* given) {
+  const tremula_update u = read_update(given);
+  expects_pointer(u.from, "update.from");
+  expects_pointer(u.to, "update.to");
+  const std::size_t dimensions = u.to->layout.dims.size();
+  core::expects(u.from->layout.dims.size() == dimensions,
                 "update: expected two layouts with as many dimensions; found others");
-  auto wanted = update_from(*u, dimensions);
-  Update update{.from = u->from->layout,
-                .to = u->to->layout,
-                .transformation = {.from = type_from(u->from_type),
-                                   .to = type_from(u->to_type),
+  auto wanted = update_from(u, dimensions);
+  Update update{.from = u.from->layout,
+                .to = u.to->layout,
+                .transformation = {.from = type_from(u.from_type),
+                                   .to = type_from(u.to_type),
                                    .alpha = wanted.alpha,
                                    .beta = wanted.beta,
                                    .conjugates = wanted.conjugates},
@@ -70,21 +74,12 @@ Update update_of(const tremula_update* u) {
   return update;
 }
 
-}  // namespace tremula::client
-
-void tremula_update_init(tremula_update* update, const tremula_layout* from,
-                         const tremula_layout* to, tremula_type type) {
-  if (update == nullptr) return;
-  *update = {.size = sizeof(tremula_update),
-             .from = from,
-             .to = to,
-             .from_type = type,
-             .to_type = type,
-             .alpha = {1, 0},
-             .beta = {0, 0},
-             .conjugate = 0,
-             .axes = nullptr,
-             .extents = nullptr,
-             .from_origin = nullptr,
-             .to_origin = nullptr};
+std::vector<Update> updates_of(const tremula_update* given, std::size_t count, std::size_t stride) {
+  if (count > 0) expects_pointer(given, "updates");
+  std::vector<Update> updates;
+  updates.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) updates.push_back(update_of(element(given, i, stride)));
+  return updates;
 }
+
+}  // namespace tremula::client

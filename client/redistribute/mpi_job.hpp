@@ -28,7 +28,8 @@ public:
   const transport::mpi::Group& group() const noexcept { return endpoint_.group(); }
 
   std::unique_ptr<Redistribution> make(std::span<const Update> updates) const {
-    return std::make_unique<Redistribution>(updates, group().rank(), group().size(), options());
+    return std::make_unique<Redistribution>(updates, group().rank(), group().size(), options(),
+                                            rings_.near_ranks());
   }
   /// One of the last plans, or a new one. Good until the next call.
   Redistribution& kept(const Update& update) {
@@ -77,7 +78,8 @@ private:
   struct Kept {
     Kept(const Update& u, const Job& job)
         : update(u),
-          redistribution({&update, 1}, job.group().rank(), job.group().size(), job.options()) {}
+          redistribution({&update, 1}, job.group().rank(), job.group().size(), job.options(),
+                         job.rings_.near_ranks()) {}
     Update update;
     Redistribution redistribution;
   };
@@ -104,8 +106,7 @@ private:
       if (!other.empty())
         throw core::Error(core::Errc::invalid_argument,
                           {reinterpret_cast<const char*>(other.data()), other.size()});
-    rings_ = NearRings(group().rank(), group().size(),
-                       RedistributionPlan::longest_chunk_bytes(group().size()), allgather);
+    rings_ = NearRings(group().rank(), RedistributionPlan::longest_chunk_bytes, allgather);
   }
 
   transport::mpi::GroupEndpoint endpoint_;

@@ -20,51 +20,56 @@ namespace {
 /// filled, and to touch a page for the first time costs some copies of it.
 std::size_t slots_of_a_ring(std::size_t ranks) { return ranks > 8 ? 1 : 2; }
 
-/// What a rank tells of itself: where its memory is, and the identity of its machine.
-Bytes introduction(const MemoryPlace& place) {
-  const std::string identity = transport::local::host_identity();
-  Bytes bytes(sizeof place + identity.size());
-  std::memcpy(bytes.data(), &place, sizeof place);
-  std::memcpy(bytes.data() + sizeof place, identity.data(), identity.size());
-  return bytes;
-}
+Bytes bytes_of(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
 
 }  // namespace
 
-NearRings::NearRings(Rank me, Rank ranks, std::size_t chunk_bytes, const Allgather& allgather) {
+NearRings::NearRings(Rank me, ChunkBytes chunk_bytes, const Allgather& allgather,
+                     const std::string& identity) {
   constexpr std::size_t page = 4096;
-  const auto count = static_cast<std::size_t>(ranks);
-  const std::size_t slots = slots_of_a_ring(count), slot_bytes = chunk_head_bytes + chunk_bytes;
-  const std::size_t ring_bytes = (Ring::bytes_of(slots, slot_bytes) + page - 1) / page * page;
+  const auto identities = allgather(bytes_of(std::as_bytes(std::span(identity))));
+  std::vector<std::size_t> near;
+  for (std::size_t rank = 0; rank < identities.size(); ++rank)
+    if (identities[rank] == identities[static_cast<std::size_t>(me)]) near.push_back(rank);
+  near_ranks_ = static_cast<Rank>(near.size());
+  const std::size_t slots = slots_of_a_ring(near.size()),
+                    slot_bytes = chunk_head_bytes + chunk_bytes(near_ranks_),
+                    ring_bytes = (Ring::bytes_of(slots, slot_bytes) + page - 1) / page * page;
   Bytes mine;
-  try {
-    memory_ = std::make_unique<SharedMemory>(count * ring_bytes);
-    mine = introduction(memory_->place());
-  } catch (const core::Error&) {  // no file descriptor: then without
-  }
-  const auto ring = [&](std::span<std::byte> memory, std::size_t peer) {
-    return Ring(memory.subspan(peer * ring_bytes, ring_bytes), slots, slot_bytes);
+  if (near.size() > 1) try {
+      memory_ = std::make_unique<SharedMemory>((near.size() - 1) * ring_bytes);
+      const MemoryPlace place = memory_->place();
+      mine = bytes_of(std::as_bytes(std::span(&place, 1)));
+    } catch (const core::Error&) {  // no file descriptor: then without
+    }
+  // A rank has no ring to itself.
+  const auto ring = [&](std::span<std::byte> memory, std::size_t from, std::size_t to) {
+    const std::size_t number = to < from ? to : to - 1;
+    return Ring(memory.subspan(number * ring_bytes, ring_bytes), slots, slot_bytes);
   };
-  const bool is_mapped = map(static_cast<std::size_t>(me), ring, allgather(std::move(mine)));
+  const bool is_mapped = map(static_cast<std::size_t>(me), near, ring, allgather(std::move(mine)));
   const auto all = allgather({std::byte{is_mapped}});
   if (std::ranges::all_of(all, [](const Bytes& b) { return b[0] != std::byte{0}; })) return;
   to_.clear(), from_.clear(), mappings_.clear();
   memory_.reset();
+  near_ranks_ = 0;
 }
 
-bool NearRings::map(std::size_t own, const RingIn& ring, const std::vector<Bytes>& all) {
-  to_.resize(all.size()), from_.resize(all.size());
-  if (all[own].empty()) return false;
+bool NearRings::map(std::size_t me, std::span<const std::size_t> near, const RingIn& ring,
+                    const std::vector<Bytes>& places) {
+  to_.resize(places.size()), from_.resize(places.size());
+  if (near.size() == 1) return true;
+  if (!memory_) return false;
+  const auto own = static_cast<std::size_t>(std::ranges::find(near, me) - near.begin());
   try {
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (rank == own || !std::ranges::equal(std::span(all[rank]).subspan(
-                                                 std::min(all[rank].size(), sizeof(MemoryPlace))),
-                                             std::span(all[own]).subspan(sizeof(MemoryPlace))))
-        continue;
+    for (std::size_t number = 0; number < near.size(); ++number) {
+      const std::size_t rank = near[number];
+      if (rank == me) continue;
       MemoryPlace place;
-      std::memcpy(&place, all[rank].data(), sizeof place);
-      from_[rank] = ring(mappings_.emplace_back(place, true).bytes(), own);
-      to_[rank] = ring(memory_->bytes(), rank);
+      if (places[rank].size() != sizeof place) return false;
+      std::memcpy(&place, places[rank].data(), sizeof place);
+      from_[rank] = ring(mappings_.emplace_back(place, true).bytes(), number, own);
+      to_[rank] = ring(memory_->bytes(), own, number);
     }
   } catch (const core::Error&) {
     return false;

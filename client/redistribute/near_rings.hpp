@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/types.hpp"
@@ -23,10 +24,14 @@ public:
 
   /// None.
   NearRings() = default;
+  /// Bytes that a slot holds behind its head, where so many ranks of the job are on one machine.
+  using ChunkBytes = std::size_t (*)(core::Rank near_ranks);
+
   /// Collective. There are rings between all ranks of a machine, or none at all where memory cannot
   /// be shared.
-  /// @param chunk_bytes  that a slot holds behind its head; the same on all ranks
-  NearRings(core::Rank me, core::Rank ranks, std::size_t chunk_bytes, const Allgather& allgather);
+  /// @param identity  of the machine: ranks with equal ones can map each other's memory
+  NearRings(core::Rank me, ChunkBytes chunk_bytes, const Allgather& allgather,
+            const std::string& identity = transport::local::host_identity());
   NearRings(NearRings&&) = default;
   NearRings& operator=(NearRings&&) = default;
   ~NearRings() { close(); }
@@ -41,6 +46,11 @@ public:
   void begin_run() noexcept { ++runs_; }
   std::uint64_t runs() const noexcept { return runs_; }
 
+  /// Ranks on this machine, this one included; 0: without rings.
+  core::Rank near_ranks() const noexcept { return near_ranks_; }
+  /// What this rank shares with them.
+  std::size_t memory_bytes() const noexcept { return memory_ ? memory_->bytes().size() : 0; }
+
   /// Of what this rank sends to `peer`; null if that is not near.
   Ring* to(core::Rank peer) noexcept { return find(to_, peer); }
   /// Of what `peer` sends to this rank.
@@ -51,13 +61,18 @@ private:
     const auto at = static_cast<std::size_t>(peer);
     return at < rings.size() && rings[at] ? &rings[at] : nullptr;
   }
-  /// The ring for rank `peer` in the memory of one rank.
-  using RingIn = std::function<Ring(std::span<std::byte> memory, std::size_t peer)>;
-  bool map(std::size_t own, const RingIn& ring, const std::vector<core::Bytes>& all);
+  /// The ring from one rank of the machine to another in the memory of the first; numbers among the
+  /// ranks of the machine.
+  using RingIn = std::function<Ring(std::span<std::byte> memory, std::size_t from, std::size_t to)>;
+  /// @param near    the ranks of this machine
+  /// @param places  of their memory, shape: [rank of the job]
+  bool map(std::size_t me, std::span<const std::size_t> near, const RingIn& ring,
+           const std::vector<core::Bytes>& places);
 
-  std::unique_ptr<transport::local::SharedMemory> memory_;  // what this rank sends: [peer]
+  std::unique_ptr<transport::local::SharedMemory> memory_;  // what this rank sends: [near peer]
   std::vector<transport::local::Mapping> mappings_;
   std::vector<Ring> to_, from_;  // shape: [rank]
+  core::Rank near_ranks_ = 0;
   std::uint64_t runs_ = 0;
 };
 

@@ -323,8 +323,8 @@ struct Redistribution::Run {
 };
 
 Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank size,
-                               const index_calc::PlanOptions& options)
-    : plan_(updates, me, size, options), me_(me) {
+                               const index_calc::PlanOptions& options, Rank near_ranks)
+    : plan_(updates, me, size, options, near_ranks), me_(me) {
   statistics_.plan_seconds = plan_.seconds();
 }
 

@@ -29,11 +29,12 @@ class Redistribution {
 public:
   /// @throws core::Error as RedistributionPlan
   Redistribution(std::span<const Update> updates, Rank me, Rank size,
-                 const index_calc::PlanOptions& options = {});
+                 const index_calc::PlanOptions& options = {}, Rank near_ranks = 0);
   ~Redistribution();
   /// Collective. Returns when `from` may be changed and all of `to` is there.
   /// @param endpoint  reaches the ranks of the job by their numbers; no one else sends by it now
-  /// @param rings     for ranks that are near; none: all by endpoint. Counts the runs
+  /// @param rings     for ranks that are near, as many as the plan knows of; none: all by endpoint.
+  ///                  Counts the runs
   /// @param from, to  a buffer for each update; may not overlap
   /// @throws core::Error invalid_argument before anything is moved if a buffer is too short or two
   /// overlap; mismatch, when all is done, if a value did not fit its new type; timed_out naming the

@@ -20,9 +20,9 @@ constexpr std::size_t longest_chunk = std::size_t{1} << 20, shortest_chunk = std
 
 /// What goes at once to a peer on the same machine: as much as stays in the cache of the second
 /// level, over all peers, until it is unpacked.
-std::size_t cached_chunk_bytes(Rank size) {
+std::size_t cached_chunk_bytes(Rank near_ranks) {
   constexpr std::size_t all = std::size_t{1} << 20;
-  return std::max(all / static_cast<std::size_t>(size), shortest_chunk);
+  return std::max(all / static_cast<std::size_t>(near_ranks), shortest_chunk);
 }
 
 Order closest_order(const LocalPart& part) {
@@ -32,13 +32,13 @@ Order closest_order(const LocalPart& part) {
 
 }  // namespace
 
-std::size_t RedistributionPlan::longest_chunk_bytes(Rank size) noexcept {
-  return std::clamp(all_chunks_bytes / (8 * static_cast<std::size_t>(size)), shortest_chunk,
+std::size_t RedistributionPlan::longest_chunk_bytes(Rank ranks) noexcept {
+  return std::clamp(all_chunks_bytes / (8 * static_cast<std::size_t>(ranks)), shortest_chunk,
                     longest_chunk);
 }
 
 RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
-                                       const index_calc::PlanOptions& options) {
+                                       const index_calc::PlanOptions& options, Rank near_ranks) {
   const auto start = core::Deadline::Clock::now();
   std::vector<ExchangePlan::Field> sources, sinks;
   const auto plan = [&](const Layout& mine, const Layout& theirs) {
@@ -78,9 +78,11 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
       if (updates.size() == 1) throw;
       throw core::Error(e.code(), fmt::format("array {}: {}", i, e.what()));
     }
-  const std::size_t longest = longest_chunk_bytes(size);
-  const ChunkSizes chunks{
-      .near = std::min(cached_chunk_bytes(size), longest), .longest = longest, .far = longest};
+  const Rank near = near_ranks == 0 ? size : near_ranks;
+  const std::size_t longest = longest_chunk_bytes(near);
+  const ChunkSizes chunks{.near = std::min(cached_chunk_bytes(near), longest),
+                          .longest = longest,
+                          .far = longest_chunk_bytes(size)};
   source_ = plan_messages(std::move(sources), true, me, size, size, {}, chunks);
   sink_ = plan_messages(std::move(sinks), false, me, size, size, {}, chunks);
   seconds_ = core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();

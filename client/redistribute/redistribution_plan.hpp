@@ -19,10 +19,11 @@ public:
     std::size_t from_width = 0, to_width = 0;  ///< bytes of an element
   };
 
-  /// @param size  ranks of the job
+  /// @param size        ranks of the job
+  /// @param near_ranks  of them on this machine; 0: all
   /// @throws core::Error as make_plan, and naming the update that no group of `size` ranks can make
   RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
-                     const index_calc::PlanOptions& options = {});
+                     const index_calc::PlanOptions& options = {}, Rank near_ranks = 0);
   RedistributionPlan(const RedistributionPlan&) = delete;  // ends refer to it
 
   std::span<const Array> arrays() const noexcept { return arrays_; }
@@ -32,8 +33,9 @@ public:
   double seconds() const noexcept { return seconds_; }  ///< spent on it
   /// The same on all ranks that passed the same updates.
   std::uint64_t fingerprint() const noexcept { return source_.fingerprint; }
-  /// Most that goes at once to a peer of a job of `size` ranks.
-  static std::size_t longest_chunk_bytes(Rank size) noexcept;
+  /// Most that goes at once to a peer where there are so many ranks: of the job, or of this machine
+  /// for what goes through shared memory.
+  static std::size_t longest_chunk_bytes(Rank ranks) noexcept;
 
 private:
   std::vector<Array> arrays_;

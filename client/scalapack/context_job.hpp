@@ -4,6 +4,7 @@
 
 #include "client/redistribute/mpi_job.hpp"
 #include "client/scalapack/blacs.hpp"
+#include "client/scalapack/notice.hpp"
 #include "transport/mpi/mpi_companion.hpp"
 
 namespace tremula::client::scalapack {
@@ -18,7 +19,9 @@ public:
   static ContextJob& of(int context) {
     return transport::mpi::companion<ContextJob>(comm_of(context));
   }
-  explicit ContextJob(MPI_Comm comm) : job_(comm, ten_years) {}
+  explicit ContextJob(MPI_Comm comm) : job_(comm, ten_years) {
+    if (job_.group().rank() == 0) transport::mpi::companion<InUse>(MPI_COMM_SELF);
+  }
 
   Job& job() noexcept { return job_; }
   /// The ranks of the context's own grid, row by row. Collective at the first call.

@@ -60,6 +60,44 @@ core::Bytes decode_outcome(core::BytesView bytes) {
 
 }  // namespace
 
+WatchedGroup::WatchedGroup(std::unique_ptr<transport::Group> group, Control& control,
+                           std::string name)
+    : group_(std::move(group)), control_(control), name_(std::move(name)) {
+  group_->watch(
+      [this] {
+        control_.report_agreement(number_);
+        check_();
+      },
+      [this] { move_(); });
+}
+
+template <class Call>
+auto WatchedGroup::watched(Call&& call) {
+  ++number_;
+  try {
+    auto result = call();
+    control_.report_agreement(0);
+    return result;
+  } catch (const Error& error) {
+    wire::Explain question;
+    question.set_agreement(number_);
+    const std::string missing =
+        error.code() == Errc::timed_out ? control_.explain(question).text() : "";
+    control_.report_agreement(0);
+    if (missing.empty()) throw;
+    throw Error(error.code(),
+                fmt::format("{}; of group '{}' did not come: {}", error.what(), name_, missing));
+  }
+}
+
+core::Bytes WatchedGroup::broadcast(core::Bytes bytes, core::Deadline deadline) {
+  return watched([&] { return group_->broadcast(std::move(bytes), deadline); });
+}
+
+std::vector<core::Bytes> WatchedGroup::allgather(core::Bytes bytes, core::Deadline deadline) {
+  return watched([&] { return group_->allgather(std::move(bytes), deadline); });
+}
+
 core::Bytes run_on_root(transport::Group& group, const std::function<core::Bytes()>& work,
                         core::Deadline deadline) {
   core::Bytes bytes, outcome;

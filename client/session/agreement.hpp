@@ -2,12 +2,54 @@
 #pragma once
 // How the ranks of a group fail together: what goes wrong on one rank is thrown on all of them, so
 // that none waits for another that has given up.
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "client/session/control.hpp"
+#include "core/error.hpp"
 #include "transport/group.hpp"
 
 namespace tremula::client {
+
+/// Bytes of a protobuf message, for Group and back.
+template <class Message>
+core::Bytes to_bytes(const Message& message) {
+  core::Bytes bytes(message.ByteSizeLong());
+  message.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()));
+  return bytes;
+}
+template <class Message>
+Message from_bytes(core::BytesView bytes) {
+  Message message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    throw core::Error(core::Errc::internal,
+                      "a message from rank 0 of the own group cannot be read");
+  return message;
+}
+
+/// The ranks of a group whose agreements are known to the server: one that does not end in time names
+/// the ranks that have not come to it.
+class WatchedGroup final : public transport::Group {
+public:
+  /// @param control  must outlive this object
+  WatchedGroup(std::unique_ptr<transport::Group> group, Control& control, std::string name);
+  core::Rank rank() const noexcept override { return group_->rank(); }
+  core::Rank size() const noexcept override { return group_->size(); }
+  core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override;
+  std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
+
+private:
+  template <class Call>
+  auto watched(Call&& call);
+
+  std::unique_ptr<transport::Group> group_;
+  Control& control_;
+  std::string name_;
+  std::uint64_t number_ = 0;  // of the agreement; the same on all ranks
+};
 
 /// Collective. Runs `work` on rank 0 and gives everybody its bytes; where it throws, everybody
 /// throws that error.

@@ -28,7 +28,8 @@ struct SessionConfig {
   int copy_threads = 1;  ///< that copy large packages, the rank's own included
   core::LogLevel log = core::LogLevel::warn;
   std::string ofi_provider;  ///< libfabric provider; empty = the best that both sides have
-  std::string ofi_bind;      ///< address that libfabric listens on; empty = loopback
+  std::string ofi_bind;      ///< interface or address that libfabric listens on; empty = that by
+                             ///< which the server is reached
   std::string host;          ///< ranks with equal names are near each other; empty = gethostname
 };
 

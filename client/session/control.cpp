@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/thread.hpp"
 #include "proto/convert.hpp"
 
 namespace tremula::client {
@@ -23,8 +24,10 @@ namespace {
 constexpr double connect_seconds = 5, reconnect_seconds = 1, answer_seconds = 30;
 constexpr double first_pause = 0.05, longest_pause = 2;  // between attempts to come back
 
-bool takes_leave(const wire::ToServer& message) {
-  return message.has_close_link() || message.has_close_stream() || message.has_goodbye();
+/// The next server is not told of what this message is about.
+bool is_for_one_server(const wire::ToServer& message) {
+  return message.has_close_link() || message.has_close_stream() || message.has_unsubscribe() ||
+         message.has_goodbye() || message.has_link_choices() || message.has_link_addresses();
 }
 
 }  // namespace
@@ -84,6 +87,8 @@ void Control::join(const transport::HostPort& address, core::Deadline connected,
   if (!welcome.has_welcome())
     throw Error(Errc::protocol, fmt::format("server {}: expected Welcome as the answer to Hello",
                                             transport::to_string(address)));
+  own_outward_address_ = connection_->outward_address();
+  server_outward_address_ = welcome.welcome().outward_address();
   if (hello_.left_server() != 0 && hello_.rank() == 0) {
     *message.mutable_resume() = resume();
     answer();
@@ -166,17 +171,17 @@ wire::Resume Control::resume() const {
   for (const auto& [name, announce] : announced_) *resume.add_streams() = announce;
   for (const auto& [number, link] : links_)
     if (link.matched && link.is_told && !link.end) *resume.add_links() = *link.matched;
+  for (const auto& [name, subscribe] : subscribed_) *resume.add_subscriptions() = subscribe;
+  *resume.mutable_presence() = presence_;
   return resume;
 }
 
-void Control::note(const wire::ToServer& message, const wire::ToClient& reply) {
+void Control::note(const wire::ToServer& message) {
   if (message.has_announce()) announced_[message.announce().stream()] = message.announce();
-  if (message.has_link_addresses()) {
-    const auto link = links_.find(message.link_addresses().link());
-    if (link != links_.end()) link->second.is_told = true;
-  }
-  if (!reply.has_matched()) return;
-  if (KnownLink* const link = known(reply.matched().link())) link->matched = reply.matched();
+  if (message.has_subscribe()) subscribed_[message.subscribe().stream()] = message.subscribe();
+  if (!message.has_link_addresses()) return;
+  const auto link = links_.find(message.link_addresses().link());
+  if (link != links_.end()) link->second.is_told = true;
 }
 
 void Control::throw_away() const {
@@ -212,18 +217,18 @@ std::optional<wire::ToClient> Control::ask(std::unique_lock<std::mutex>& lock,
                                            bool moves) {
   const std::uint64_t number = ++last_request_;
   message.set_request(number);
-  replies_[number];
+  Request& request = requests_.try_emplace(number, Request{&message}).first->second;
   const Server was = is_;
   const std::uint64_t joined = joined_;  // by the next look it may have come back
   if (was != Server::away) connection_->send(proto::serialise(message));
   const auto is_ended = [&] {
-    return was == Server::away || is_ != was || joined_ != joined || replies_[number] ||
+    return was == Server::away || is_ != was || joined_ != joined || request.reply ||
            own_group_lost_ || (is_over_ && !moves);
   };
   const bool is_in_time =
       moves ? wait(lock, deadline, is_ended) : changed_.wait_until(lock, deadline.at(), is_ended);
-  auto reply = std::exchange(replies_[number], std::nullopt);
-  replies_.erase(number);
+  auto reply = std::move(request.reply);
+  requests_.erase(number);
   if (reply) return reply;
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
   if (is_in_time) return std::nullopt;
@@ -234,60 +239,107 @@ std::optional<wire::ToClient> Control::ask(std::unique_lock<std::mutex>& lock,
 wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (message.has_close_stream()) announced_.erase(message.close_stream().stream());
+  if (message.has_unsubscribe()) subscribed_.erase(message.unsubscribe().stream());
+  const bool waits = !is_for_one_server(message);
   for (;;) {
-    const bool is_here =
-        wait(lock, takes_leave(message) ? core::Deadline::after(0) : deadline,
-             [this] { return is_ == Server::here || own_group_lost_ || refused_; });
+    wait(lock, deadline, [&] {
+      return is_ == Server::here || (is_ == Server::away && !waits) || own_group_lost_ || refused_;
+    });
     if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-    if (!is_here || refused_) throw_away();
+    if (is_ != Server::here || refused_) throw_away();
     const auto reply = ask(lock, message, deadline, true);
     if (!reply) continue;  // the connection ended: once more, to the next server
     if (reply->has_refused()) throw proto::decode(reply->refused());
-    note(message, *reply);
     return *reply;
   }
 }
 
-int Control::wait_for_matches(const std::string& stream, int least, core::Deadline deadline) {
+bool Control::wait_for_server(core::Deadline deadline) {
   std::unique_lock lock(mutex_);
-  const auto count = [&] {
-    return static_cast<int>(std::count_if(matches_.begin(), matches_.end(),
-                                          [&](const auto& m) { return m.stream() == stream; }));
-  };
-  wait(lock, deadline, [&] { return count() >= least || refused_ || own_group_lost_; });
+  wait(lock, deadline, [&] { return is_ == Server::here || own_group_lost_ || refused_; });
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-  if (count() < least && is_ == Server::away) throw_away();
-  return count();
+  if (refused_) throw_away();
+  return is_ == Server::here;
 }
 
-std::vector<wire::Matched> Control::take_matches(const std::string& stream) {
-  const std::scoped_lock lock(mutex_);
-  const auto is_mine = [&](const wire::Matched& m) { return m.stream() == stream; };
-  std::vector<wire::Matched> taken;
-  std::copy_if(matches_.begin(), matches_.end(), std::back_inserter(taken), is_mine);
-  std::erase_if(matches_, is_mine);
-  return taken;
+std::optional<wire::ToClient> Control::next_event(core::Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  wait(lock, deadline, [&] { return !events_.empty() || refused_ || own_group_lost_; });
+  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+  if (events_.empty() && refused_) throw_away();
+  if (events_.empty()) return std::nullopt;
+  auto event = std::move(events_.front());
+  events_.pop_front();
+  const std::uint64_t incarnation =
+      event.has_matched() ? event.matched().incarnation() : event.stream_refused().incarnation();
+  std::erase_if(subscribed_, [&](const auto& s) { return s.second.incarnation() == incarnation; });
+  return event;
+}
+
+void Control::begin_presence(std::uint64_t begins, core::Deadline deadline) {
+  is_awaited_ = false;
+  std::unique_lock lock(mutex_);
+  presence_.set_is_present(true);
+  presence_.set_incarnation(begins);
+  tell_presence(lock, deadline);
+}
+
+void Control::end_presence(core::Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  presence_.Clear();
+  tell_presence(lock, deadline);
+}
+
+void Control::tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline) {
+  wait(lock, deadline, [this] { return is_ != Server::joining || own_group_lost_ || refused_; });
+  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+  if (is_ != Server::here) return;
+  wire::ToServer message;
+  *message.mutable_presence() = presence_;
+  const auto reply = ask(lock, message, deadline, true);
+  if (reply && reply->has_refused()) throw proto::decode(reply->refused());
+}
+
+bool Control::is_of_earlier_server(std::uint64_t link) const {
+  return is_ != Server::here || link >> 32 != hello_.left_server();
+}
+
+template <class Notice>
+Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notice,
+                     std::string_view what, core::Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  wait(lock, deadline, [&] {
+    const KnownLink& told = links_[link];
+    return told.*notice || told.end || own_group_lost_ || is_of_earlier_server(link);
+  });
+  KnownLink& told = links_[link];
+  if (told.*notice) return *std::exchange(told.*notice, std::nullopt);
+  if (told.end) throw Error(told.end->lost ? Errc::peer_lost : Errc::cancelled, told.end->why);
+  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+  if (is_of_earlier_server(link))
+    throw Error(Errc::no_server,
+                fmt::format("link {}: the server went away while the link was being "
+                            "set up; begin again",
+                            link));
+  throw Error(Errc::timed_out, fmt::format("link {}: expected {} in time; found none", link, what));
+}
+
+wire::LinkChoice Control::take_choice(std::uint64_t link, core::Deadline deadline) {
+  return take(link, &KnownLink::choice, "the other side's choices", deadline);
 }
 
 wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t joined = joined_;
-  wait(lock, deadline, [&] {
-    const KnownLink& told = links_[link];
-    return told.addresses || told.end || joined_ != joined || refused_ || own_group_lost_;
-  });
-  KnownLink& told = links_[link];
-  if (told.addresses) return *std::exchange(told.addresses, std::nullopt);
-  if (told.end) throw Error(told.end->lost ? Errc::peer_lost : Errc::cancelled, told.end->why);
-  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-  if (joined_ != joined)
-    throw Error(Errc::peer_lost, fmt::format("link {}: the server was started again while it was "
-                                             "being set up; begin again",
-                                             link));
-  if (is_ == Server::away) throw_away();
-  throw Error(
-      Errc::timed_out,
-      fmt::format("link {}: expected the other side's addresses in time; found none", link));
+  return take(link, &KnownLink::addresses, "the other side's addresses", deadline);
+}
+
+std::string Control::own_outward_address() {
+  const std::scoped_lock lock(mutex_);
+  return own_outward_address_;
+}
+
+std::string Control::server_outward_address() {
+  const std::scoped_lock lock(mutex_);
+  return server_outward_address_;
 }
 
 std::optional<Control::LinkEnd> Control::link_end(std::uint64_t link) {
@@ -302,6 +354,17 @@ void Control::check_own_group() {
   if (!any_end_.load(std::memory_order_acquire)) return;
   const std::scoped_lock lock(mutex_);
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+}
+
+wire::Explained Control::explain(const wire::Explain& question) noexcept {
+  try {
+    wire::ToServer message;
+    *message.mutable_explain() = question;
+    return call(std::move(message), core::Deadline::after(1)).explained();
+  } catch (const std::exception& e) {  // what the caller knows must do
+    log_.debug("client", fmt::format("explain error=\"{}\"", e.what()));
+    return {};
+  }
 }
 
 void Control::report(const wire::Counters& counters) {
@@ -326,6 +389,7 @@ void Control::send_counters() {
   auto& heartbeat = *message.mutable_heartbeat();
   const std::scoped_lock lock(mutex_);
   message.set_request(++last_request_);
+  heartbeat.set_agreement(agreement_);
   for (const auto& [key, counters] : counters_) *heartbeat.add_counters() = counters;
   if (is_ == Server::here) connection_->send(proto::serialise(message));
 }
@@ -357,22 +421,28 @@ void Control::on_frame(core::BytesView frame) {
   const std::scoped_lock lock(mutex_);
   if (message.request() == 0) {
     on_notice(message);
-  } else if (const auto waiting = replies_.find(message.request()); waiting != replies_.end()) {
-    waiting->second = message;
-  } else if (message.has_matched() && connection_) {  // too late: the subscription was given up
-    wire::ToServer answer;
-    answer.set_request(++last_request_);
-    answer.mutable_close_link()->set_link(message.matched().link());
-    answer.mutable_close_link()->set_why("the consumer had given up waiting for a producer");
-    connection_->send(proto::serialise(answer));
+  } else if (const auto waiting = requests_.find(message.request()); waiting != requests_.end()) {
+    waiting->second.reply = message;
+    if (!message.has_refused()) note(*waiting->second.message);
   }
   changed_.notify_all();
 }
 
 void Control::on_notice(const wire::ToClient& message) {
-  if (message.has_matched()) {
-    matches_.push_back(message.matched());
+  if (message.has_matched() || message.has_stream_refused()) {
+    events_.push_back(message);
+    if (!message.has_matched()) return;
     if (KnownLink* const link = known(message.matched().link())) link->matched = message.matched();
+  } else if (message.has_awaited()) {
+    is_awaited_.store(true, std::memory_order_release);
+  } else if (message.has_link_choice()) {
+    const auto& choice = message.link_choice();
+    KnownLink* const link = known(choice.link());
+    if (link == nullptr) return;
+    link->choice = choice;
+    if (!link->matched) return;
+    link->matched->set_offer(choice.choice());
+    link->matched->set_why(choice.why());
   } else if (message.has_link_addresses()) {
     if (KnownLink* const link = known(message.link_addresses().link()))
       link->addresses = message.link_addresses();
@@ -396,17 +466,19 @@ void Control::on_closed(const std::string& why) {
   const bool was_here = std::exchange(is_, Server::away) == Server::here;
   away_why_ = why;
   changed_.notify_all();
+  // The next server does not know of them: it tells again what is to be told.
+  for (const wire::ToClient& event : std::exchange(events_, {}))
+    if (event.has_matched()) links_.erase(event.matched().link());
+  is_awaited_ = false;
   if (!was_here) return;  // join() says so
   away_since_ = core::Deadline::Clock::now();
-  // The next server does not know of those that were not answered.
-  for (const wire::Matched& matched : std::exchange(matches_, {})) links_.erase(matched.link());
   if (has_left()) return;
   log_.warn("client", fmt::format("server_lost server={} why=\"{}\"; linked streams go on, but a "
                                   "peer that dies is not reported until the server is back",
                                   server_.text, why));
   if (back_.joinable()) return;
   try {
-    back_ = std::thread([this] { come_back(); });
+    back_ = core::start_thread([this] { come_back(); });
   } catch (const std::system_error& e) {
     refused_ = fmt::format("no thread that looks for a server can be started: {}", e.what());
   }

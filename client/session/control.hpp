@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -37,17 +38,32 @@ public:
   ~Control();
   Control(const Control&) = delete;
 
+  /// Address of this end of the connection, and where other hosts reach the server; numeric, empty:
+  /// loopback alone. What Welcome says of the server is foreign text.
+  std::string own_outward_address();
+  std::string server_outward_address();
+
   /// Sends `message` and waits for its reply; sends it again to a server that was started again.
-  /// Where there is no server, one that takes leave (of a link, a stream, the server) fails at once,
-  /// since the next server is not told of what was left.
+  /// Where there is no server, one that concerns what the next server is not told of fails at once:
+  /// it takes leave (of a link, a stream, the server), or a link is being set up.
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline);
 
-  /// Waits until at least `least` consumers of `stream` have come that nobody has taken.
-  /// @return how many there are at `deadline` at the latest
-  int wait_for_matches(const std::string& stream, int least, core::Deadline deadline);
-  /// The consumers of `stream` that have come since the last call. Does not wait.
-  std::vector<wire::Matched> take_matches(const std::string& stream);
+  /// What the server tells of streams that are not linked, in its order: Matched and StreamRefused.
+  /// Waits for one.
+  /// @return null at `deadline`
+  /// @throws core::Error peer_lost, no_server
+  std::optional<wire::ToClient> next_event(core::Deadline deadline);
+  /// Another group has waited for this one to open links, since begin_presence() was called last.
+  bool is_awaited() const noexcept { return is_awaited_.load(std::memory_order_acquire); }
+  /// All ranks of the group are in a call that opens links. Of rank 0. A server that comes later is
+  /// told, too: does not wait for one.
+  /// @param begins  the own stream whose next step the call begins; 0: none
+  void begin_presence(std::uint64_t begins, core::Deadline deadline);
+  /// No event comes any more, but for those that have come.
+  void end_presence(core::Deadline deadline);
+  /// What the server has chosen of both sides' choices.  @throws as take_addresses
+  wire::LinkChoice take_choice(std::uint64_t link, core::Deadline deadline);
   /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
   /// closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
@@ -58,6 +74,11 @@ public:
 
   /// @throws core::Error peer_lost if a rank of the own group is gone
   void check_own_group();
+
+  /// Waits for the server to be there.
+  /// @return false if it is not at `deadline`
+  /// @throws core::Error peer_lost, no_server (none takes this rank in again)
+  bool wait_for_server(core::Deadline deadline);
 
   /// Why a link has ended: closed in order by the other side, or lost.
   struct LinkEnd {
@@ -71,6 +92,11 @@ public:
   /// The server's limit for one rank to be silent says how often this is sent; the latest values go
   /// with it.
   void report(const wire::Counters& counters);
+  /// In which agreement this rank waits for others of its group; 0: none.
+  void report_agreement(std::uint64_t number) noexcept { agreement_ = number; }
+  /// What the server knows of a stream or an agreement; empty if it cannot be asked. Waits a second
+  /// at most.
+  wire::Explained explain(const wire::Explain& question) noexcept;
   /// Names the group that this rank waits for in `stream`; empty when it does not wait any more.
   void report_waiting(const std::string& stream, std::uint64_t link, const std::string& group);
   /// Sends the latest counters now, e.g. before a stream is closed.
@@ -94,8 +120,11 @@ private:
   bool has_left() const { return is_over_ || own_group_lost_ || refused_; }
   /// What the server is to know, as far as it was told before.
   wire::Resume resume() const;
-  /// What an answer changes of that.
-  void note(const wire::ToServer& message, const wire::ToClient& reply);
+  /// What a message that was answered changes of that.
+  void note(const wire::ToServer& message);
+  void tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
+  /// Its server is gone, and no other one knows it: it cannot be set up any more.
+  bool is_of_earlier_server(std::uint64_t link) const;
   /// Waits until `is_ready`, called with the lock held, says so.
   /// @return false if the deadline has passed before
   template <class IsReady>
@@ -107,6 +136,7 @@ private:
 
   const core::Log& log_;
   transport::ServerName server_;
+  std::string own_outward_address_, server_outward_address_;
   wire::Hello hello_;
   std::function<bool()> move_ = [] { return false; };
   std::mutex mutex_;
@@ -123,15 +153,27 @@ private:
   std::optional<std::string> refused_;  // no server takes this rank in again
   bool is_over_ = false;                // the session ends
   std::uint64_t last_request_ = 0;
-  std::map<std::uint64_t, std::optional<wire::ToClient>> replies_;  // requests somebody waits for
-  std::vector<wire::Matched> matches_;
+  struct Request {
+    const wire::ToServer* message;
+    std::optional<wire::ToClient> reply{};
+  };
+  std::map<std::uint64_t, Request> requests_;  // that somebody waits for
+  std::deque<wire::ToClient> events_;
+  std::atomic<bool> is_awaited_ = false;
+  std::atomic<std::uint64_t> agreement_ = 0;
   /// What the server has told of a link that is not forgotten.
   struct KnownLink {
     std::optional<wire::Matched> matched;  // of rank 0
     bool is_told = false;                  // its addresses: it is open, or about to be
+    std::optional<wire::LinkChoice> choice;
     std::optional<wire::LinkAddresses> addresses;
     std::optional<LinkEnd> end;
   };
+  /// Waits for a notice on a link.
+  /// @param what  it is, for the text of the error
+  template <class Notice>
+  Notice take(std::uint64_t link, std::optional<Notice> KnownLink::*notice, std::string_view what,
+              core::Deadline deadline);
   /// Null if `link` was forgotten.
   KnownLink* known(std::uint64_t link);
   static constexpr std::size_t most_forgotten = 256;  // notices follow within moments
@@ -140,7 +182,10 @@ private:
   std::atomic<bool> any_end_ = false;
   std::optional<std::string> own_group_lost_;
   std::map<std::pair<std::string, std::uint64_t>, wire::Counters> counters_;
-  std::map<std::string, wire::Announce> announced_;  // streams that are not closed; of rank 0
+  // Of rank 0: streams that are not closed, those that have no link yet, and what was told last.
+  std::map<std::string, wire::Announce> announced_;
+  std::map<std::string, wire::Subscribe> subscribed_;
+  wire::Presence presence_;
   std::thread back_;  // runs come_back() once the first server has gone
   std::unique_ptr<transport::ControlConnection>
       connection_;  // last: its thread calls into the above; null while there is no server

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/session/progress.hpp"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "client/session/wait.hpp"
+#include "core/thread.hpp"
 
 namespace tremula::client {
 
@@ -56,13 +55,7 @@ bool ProgressEngine::sleep() {
 }
 
 void ProgressEngine::start_thread() {
-  if (thread_.joinable()) return;
-  // The application's signals are not for this thread.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!thread_.joinable()) thread_ = core::start_thread([this] { run(); });
 }
 
 void ProgressEngine::wake() {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <utility>
+
 #include "client/session/control.hpp"
+#include "core/error.hpp"
 #include "transport/group.hpp"
 
 namespace tremula::client {
@@ -14,8 +17,25 @@ public:
       : control_(control), rank_(rank), size_(size) {}
   core::Rank rank() const noexcept override { return rank_; }
   core::Rank size() const noexcept override { return size_; }
-  core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override;
-  std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
+  core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override {
+    if (rank_ != 0) bytes.clear();
+    return std::move(allgather(std::move(bytes), deadline).front());
+  }
+  std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override {
+    if (size_ == 1) return {std::move(bytes)};
+    wire::ToServer message;
+    message.mutable_share()->set_round(++round_);
+    message.mutable_share()->set_bytes(bytes.data(), bytes.size());
+    const auto reply = control_.call(std::move(message), deadline);
+    std::vector<core::Bytes> all;
+    for (const std::string& part : reply.shared().bytes()) {
+      const auto view = std::as_bytes(std::span(part));
+      all.emplace_back(view.begin(), view.end());
+    }
+    core::expects(all.size() == static_cast<std::size_t>(size_),
+                  "server: expected one part a rank");
+    return all;
+  }
 
 private:
   Control& control_;

@@ -9,12 +9,16 @@
 #include <array>
 #include <cstdlib>
 #include <random>
+#include <span>
+#include <sstream>
 
 #include "client/session/agreement.hpp"
 #include "client/session/endpoint_group.hpp"
 #include "client/session/server_group.hpp"
 #include "client/session/version.hpp"
 #include "proto/convert.hpp"
+#include "proto/offers.hpp"
+#include "transport/control/interfaces.hpp"
 #include "transport/local/hybrid.hpp"
 #include "transport/local/local.hpp"
 #ifdef TREMULA_HAS_OFI
@@ -58,6 +62,31 @@ std::string job_from_environment() {
   return "unnamed";
 }
 
+/// What one rank can be reached by, as it tells the others: its host, then the name of a transport
+/// and what it offers in turn, a line each.
+struct RankOffers {
+  std::string host;
+  std::vector<std::string> transports, offers;  // of equal length
+
+  explicit RankOffers(core::BytesView bytes) {
+    std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto line = [&rest] {
+      const auto end = rest.find('\n');
+      const auto text = std::string(rest.substr(0, end));
+      rest.remove_prefix(end + 1);
+      return text;
+    };
+    host = line();
+    while (!rest.empty()) {
+      transports.push_back(line());
+      offers.push_back(line());
+    }
+  }
+  bool has(const std::string& offer) const {
+    return std::ranges::find(offers, offer) != offers.end();
+  }
+};
+
 }  // namespace
 
 Session::Session(std::string name, const SessionConfig& config)
@@ -67,18 +96,21 @@ Session::Session(std::string name, const SessionConfig& config)
   if (config_.host.empty()) config_.host = host_name();
 }
 
-std::vector<std::unique_ptr<transport::Transport>> Session::network_transports(
-    const SessionConfig& config) {
-  std::vector<std::unique_ptr<transport::Transport>> transports;
+Session::Transports Session::network_transports(const SessionConfig& config) {
+  Transports transports;
   const bool is_auto = config.transport == "auto";
   if (is_auto || config.transport == "local")
     transports.push_back(std::make_unique<transport::Local>());
   if (!is_auto && config.transport != "ofi") return transports;
 #ifdef TREMULA_HAS_OFI
-  transports.push_back(std::make_unique<transport::Ofi>(
-      transport::OfiOptions{.provider = config.ofi_provider, .bind = config.ofi_bind}));
-  if (is_auto)
-    transports.back() = std::make_unique<transport::HybridTransport>(std::move(transports.back()));
+  auto ofi = std::make_unique<transport::Ofi>(
+      transport::OfiOptions{.provider = config.ofi_provider, .bind = config.ofi_bind});
+  if (is_auto) {  // libfabric is loaded when a link needs it
+    transports.push_back(std::make_unique<transport::HybridTransport>(std::move(ofi)));
+  } else {
+    ofi->load();
+    transports.push_back(std::move(ofi));
+  }
 #else
   if (config.transport == "ofi")
     throw Error(Errc::unsupported,
@@ -106,21 +138,29 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
   std::unique_ptr<Session> session(new Session(group, config));
   session->log_ = std::make_unique<core::Log>(fmt::format("{}.{}", group, rank), config.log);
   session->control_ = session->join(rank, size, job_from_environment());
-  session->group_ = std::make_unique<ServerGroup>(*session->control_, rank, size);
-  session->transports_ = network_transports(config);
+  session->group_ = std::make_unique<WatchedGroup>(
+      std::make_unique<ServerGroup>(*session->control_, rank, size), *session->control_, group);
+  session->choose_bind_address();
+  session->transports_ = network_transports(session->config_);
   session->agree_on_offers();
   if (size > 1) session->link_own_ranks();
   return session;
 }
 
-std::unique_ptr<Session> Session::open(
-    const std::string& group, std::unique_ptr<transport::Group> channel,
-    std::vector<std::unique_ptr<transport::Transport>> transports, const SessionConfig& config) {
+std::unique_ptr<Session> Session::open(const std::string& group,
+                                       std::unique_ptr<transport::Group> channel,
+                                       Transports transports, const SessionConfig& config) {
+  const auto ready = [&](const SessionConfig&) { return std::move(transports); };
+  return open(group, std::move(channel), ready, config);
+}
+
+std::unique_ptr<Session> Session::open(const std::string& group,
+                                       std::unique_ptr<transport::Group> channel,
+                                       const MakeTransports& make, const SessionConfig& config) {
   std::unique_ptr<Session> session(new Session(group, config));
   session->log_ =
       std::make_unique<core::Log>(fmt::format("{}.{}", group, channel->rank()), config.log);
   session->group_ = std::move(channel);
-  session->transports_ = std::move(transports);
   const core::Rank rank = session->rank(), size = session->size();
   const auto job = session->run_on_root(
       [&] {
@@ -135,7 +175,13 @@ std::unique_ptr<Session> Session::open(
       session->control_ = session->join(
           rank, size, std::string(reinterpret_cast<const char*>(job.data()), job.size()));
   });
+  session->group_ =
+      std::make_unique<WatchedGroup>(std::move(session->group_), *session->control_, group);
   session->watch_own_group();
+  session->run_collectively([&] {
+    session->choose_bind_address();
+    session->transports_ = make(session->config_);
+  });
   session->agree_on_offers();
   return session;
 }
@@ -157,58 +203,72 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
   return control;
 }
 
-void Session::agree_on_offers() {
-  std::string mine;
-  for (const auto& transport : transports_)
-    for (const auto& offer : transport->offers())
-      mine += fmt::format("{}\n{}\n", transport->name(), offer);
-  const auto view = std::as_bytes(std::span(mine));
-  const auto all = group_->allgather({view.begin(), view.end()}, deadline());
-
-  const auto offers_of = [](const core::Bytes& bytes) {
-    std::vector<std::pair<std::string, std::string>> offers;
-    std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const auto line = [&rest] {
-      const auto end = rest.find('\n');
-      const auto text = std::string(rest.substr(0, end));
-      rest.remove_prefix(end + 1);
-      return text;
-    };
-    while (!rest.empty()) {
-      auto transport = line();
-      offers.emplace_back(std::move(transport), line());
-    }
-    return offers;
-  };
-  std::vector<std::vector<std::pair<std::string, std::string>>> everybody;
-  for (const auto& bytes : all) everybody.push_back(offers_of(bytes));
-  for (const auto& offer : everybody.front()) {
-    const bool has_everybody =
-        std::all_of(everybody.begin(), everybody.end(), [&](const auto& theirs) {
-          return std::find(theirs.begin(), theirs.end(), offer) != theirs.end();
-        });
-    if (!has_everybody) continue;
-    offers_.emplace_back().set_transport(offer.first);
-    offers_.back().set_offer(offer.second);
+void Session::choose_bind_address() {
+  if (config_.transport != "auto" && config_.transport != "ofi") return;
+  try {
+    const auto choice =
+        transport::choose_bind(config_.ofi_bind, control_->own_outward_address(),
+                               control_->server_outward_address(), transport::interfaces());
+    config_.ofi_bind = choice.interface ? choice.interface->address : "";
+    if (choice.interface)
+      log_->info("client", fmt::format("listens_on interface={} address={} why=\"{}\"",
+                                       choice.interface->name, config_.ofi_bind, choice.why));
+    else
+      log_->info("client", fmt::format("listens_on interface=lo why=\"{}\"", choice.why));
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("ofi_bind: {}", e.what()));
   }
-  if (offers_.empty())
-    throw Error(Errc::unsupported, fmt::format("group '{}': expected a transport that all its {} "
-                                               "ranks have; found none (transport: {}); set "
-                                               "'transport' to one that every rank's host has",
-                                               name_, size(), config_.transport));
+}
+
+void Session::agree_on_offers() {
+  std::string mine = config_.host + '\n';
+  for (const auto& transport : transports_)
+    for (const auto& offer : transport->offers()) {
+      mine += fmt::format("{}\n{}\n", transport->name(), offer);
+      log_->debug("client", fmt::format("offers transport={} offer={}", transport->name(), offer));
+    }
+  const auto view = std::as_bytes(std::span(mine));
+  std::vector<RankOffers> everybody;
+  for (const auto& bytes : group_->allgather({view.begin(), view.end()}, deadline()))
+    everybody.emplace_back(bytes);
+  const RankOffers& first = everybody.front();
+  for (std::size_t i = 0; i < first.offers.size(); ++i) {
+    const auto has_it = [&](const RankOffers& theirs) { return theirs.has(first.offers[i]); };
+    if (!std::ranges::all_of(everybody, has_it)) continue;
+    offers_.emplace_back().set_transport(first.transports[i]);
+    offers_.back().set_offer(first.offers[i]);
+  }
+  if (!offers_.empty()) return;
+  std::string why =
+      fmt::format("found none (transport: {}); set the same on all", config_.transport);
+  for (std::size_t rank = 1; rank < everybody.size(); ++rank) {
+    const RankOffers& other = everybody[rank];
+    const auto has_it = [&](const std::string& offer) { return other.has(offer); };
+    if (std::ranges::any_of(first.offers, has_it)) continue;
+    why = "found that " +
+          proto::why_none_matches({"rank 0", first.host, first.offers},
+                                  {fmt::format("rank {}", rank), other.host, other.offers});
+    break;
+  }
+  throw Error(Errc::unsupported,
+              fmt::format("group '{}': expected a transport that all its {} ranks have; {}", name_,
+                          size(), why));
 }
 
 void Session::link_own_ranks() {
   const bool is_root = rank() == 0;
+  const std::string& best = offers_.front().offer();
+  const std::string choice = has_choices(best) ? choices(best).front() : best;
   std::unique_ptr<transport::Endpoint> endpoint;
   run_collectively([&] {
-    endpoint = open_endpoint(offers_.front().offer(),
+    endpoint = open_endpoint(best, choice,
                              is_root ? transport::Side::producer : transport::Side::consumer);
   });
   const auto addresses = group_->allgather(endpoint->address(), deadline());
   const std::span all(addresses);
   run_collectively([&] { endpoint->connect(is_root ? all.subspan(1) : all.first(1), deadline()); });
-  group_ = std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size());
+  group_ = std::make_unique<WatchedGroup>(
+      std::make_unique<EndpointGroup>(std::move(endpoint), rank(), size()), *control_, name_);
   watch_own_group();
 }
 
@@ -216,15 +276,43 @@ void Session::watch_own_group() {
   group_->watch([this] { control_->check_own_group(); }, [this] { progress_.advance(); });
 }
 
-std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& offer,
-                                                            transport::Side side) {
-  for (const auto& known : offers_) {
-    if (known.offer() != offer) continue;
+transport::Transport& Session::transport_of(const std::string& offer) {
+  for (const auto& known : offers_)
     for (const auto& transport : transports_)
-      if (transport->name() == known.transport()) return transport->open(offer, side);
-  }
+      if (known.offer() == offer && known.transport() == transport->name()) return *transport;
   throw Error(Errc::protocol,
               fmt::format("server: expected one of this group's own offers; found '{}'", offer));
+}
+
+std::vector<std::string> Session::choices(const std::string& offer) {
+  std::vector<std::string> mine;
+  run_collectively([&] { mine = transport_of(offer).choices(offer); });
+  const std::string text = fmt::format("{}", fmt::join(mine, "\n"));
+  const auto view = std::as_bytes(std::span(text));
+  const auto all = group_->allgather({view.begin(), view.end()}, deadline());
+  std::vector<std::string> common;
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    std::istringstream lines(
+        std::string(reinterpret_cast<const char*>(all[r].data()), all[r].size()));
+    std::vector<std::string> theirs;
+    for (std::string line; std::getline(lines, line);) theirs.push_back(line);
+    if (r == 0) common = theirs;
+    std::erase_if(common, [&](const auto& choice) {
+      return std::ranges::find(theirs, choice) == theirs.end();
+    });
+  }
+  if (common.empty())
+    throw Error(Errc::unsupported,
+                fmt::format("group '{}': expected a way over {} that all its {} ranks have; found "
+                            "none, here {}; set ofi_provider to one that all have",
+                            name_, transport_of(offer).name(), size(), fmt::join(mine, ", ")));
+  return common;
+}
+
+std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& offer,
+                                                            const std::string& choice,
+                                                            transport::Side side) {
+  return transport_of(offer).open(choice, side);
 }
 
 core::Bytes Session::run_on_root(const std::function<core::Bytes()>& work,

@@ -10,6 +10,7 @@
 #include "client/session/config.hpp"
 #include "client/session/control.hpp"
 #include "client/session/progress.hpp"
+#include "client/session/set_up.hpp"
 #include "client/session/wait.hpp"
 #include "core/error.hpp"
 #include "index_calc/plan/plan_cache.hpp"
@@ -26,17 +27,25 @@ public:
   static std::unique_ptr<Session> open(const std::string& group, int rank, int size,
                                        const SessionConfig& config);
 
+  using Transports = std::vector<std::unique_ptr<transport::Transport>>;
+  /// Makes the transports of one rank, as a configuration with an address in `ofi_bind` says.
+  using MakeTransports = std::function<Transports(const SessionConfig&)>;
+
   /// A group with a channel and transports of its own (MPI, or a test's). Collective over
   /// `channel`.
-  static std::unique_ptr<Session> open(
-      const std::string& group, std::unique_ptr<transport::Group> channel,
-      std::vector<std::unique_ptr<transport::Transport>> transports, const SessionConfig& config);
+  /// @param make  called when the rank has joined the server, which decides what it listens on
+  static std::unique_ptr<Session> open(const std::string& group,
+                                       std::unique_ptr<transport::Group> channel,
+                                       const MakeTransports& make, const SessionConfig& config);
+  /// The same with transports that do not depend on the server.
+  static std::unique_ptr<Session> open(const std::string& group,
+                                       std::unique_ptr<transport::Group> channel,
+                                       Transports transports, const SessionConfig& config);
 
   /// The transports that need no launcher, as `config.transport` says: local, and ofi where the
   /// build has it; with auto each pair of ranks goes the way that it has.
   /// @throws core::Error unsupported if the one asked for is not in this build
-  static std::vector<std::unique_ptr<transport::Transport>> network_transports(
-      const SessionConfig& config);
+  static Transports network_transports(const SessionConfig& config);
 
   const std::string& name() const noexcept { return name_; }
   core::Rank rank() const noexcept { return group_->rank(); }
@@ -54,8 +63,15 @@ public:
 
   /// What every rank of the group can talk over, best first. Fixed when the session is opened.
   const std::vector<wire::Offer>& offers() const noexcept { return offers_; }
+  /// Whether a link over `offer`, one of offers(), begins with a choice: see Transport.
+  bool has_choices(const std::string& offer) { return transport_of(offer).has_choices(offer); }
+  /// The choices of such an offer that every rank of the group has, best first. Collective.
+  /// @throws core::Error unsupported if there is none
+  std::vector<std::string> choices(const std::string& offer);
   /// This rank's end of a new link over `offer`, one of offers().
+  /// @param choice  of its choices; the offer itself if it has none
   std::unique_ptr<transport::Endpoint> open_endpoint(const std::string& offer,
+                                                     const std::string& choice,
                                                      transport::Side side);
 
   /// Of all streams of this rank.
@@ -63,6 +79,8 @@ public:
   CopyThreads& copy_threads() noexcept { return copy_threads_; }
   /// Moves all streams of this rank.
   ProgressEngine& progress() noexcept { return progress_; }
+  /// Links all streams of this rank.
+  SetUp& set_up() noexcept { return set_up_; }
 
   /// Repeats `poll` until it is true, and moves all streams meanwhile.
   /// @return false if the deadline has passed before
@@ -83,7 +101,12 @@ public:
 private:
   Session(std::string name, const SessionConfig& config);
   std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job);
+  /// Replaces `ofi_bind` by an address, that by which the server is reached if nothing else is
+  /// configured; empty: loopback. @pre this rank has joined
+  void choose_bind_address();
   void agree_on_offers();
+  /// @throws core::Error protocol if `offer` is none of offers()
+  transport::Transport& transport_of(const std::string& offer);
   /// While the ranks of this group wait for each other, what each has under way moves on.
   void watch_own_group();
   /// From here on the ranks of a group without MPI agree without the server.
@@ -93,11 +116,12 @@ private:
   SessionConfig config_;
   std::unique_ptr<core::Log> log_;
   std::unique_ptr<Control> control_;
-  std::vector<std::unique_ptr<transport::Transport>> transports_;
+  Transports transports_;
   std::unique_ptr<transport::Group> group_;  // after what it may talk through
   std::vector<wire::Offer> offers_;
   index_calc::PlanCache plans_;
   CopyThreads copy_threads_;
+  SetUp set_up_{*this};
   ProgressEngine progress_;  // last: its thread uses the above
 };
 

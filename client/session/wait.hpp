@@ -35,6 +35,7 @@ std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&&
   using Clock = core::Deadline::Clock;
   if (polled(poll()) == Polled::done) return {0.0, true};
   const auto start = Clock::now();
+  if (start >= deadline.at()) return {0.0, false};
   auto idle_since = start;
   bool has_moved = false;
   auto next_call = start + std::chrono::milliseconds(20);
@@ -51,8 +52,8 @@ std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&&
     if (now >= next_call) {
       is_patient();
       next_call = now + std::chrono::milliseconds(20);
-      if (deadline.expired()) return {core::Deadline::Seconds(now - start).count(), false};
     }
+    if (now >= deadline.at()) return {core::Deadline::Seconds(now - start).count(), false};
     if (std::exchange(has_moved, false)) idle_since = now;
     if (!has_slept && now - idle_since > std::chrono::milliseconds(2)) {
       const bool is_long = now - idle_since > std::chrono::milliseconds(50);

@@ -75,20 +75,26 @@ DeclaredFields DeclaredFields::relabeled(std::span<const Rank> process) const {
   return result;
 }
 
+std::uint64_t DeclaredFields::hash() const {
+  wire::Announce mine;
+  *mine.mutable_fields() = encoded_;
+  return std::hash<std::string>{}(mine.SerializeAsString());
+}
+
 void DeclaredFields::check_alike() const {
   expects(!fields_.empty(), [&] {
     return fmt::format("stream '{}': expected at least one field before the first step", stream_);
   });
-  wire::Announce mine;
-  *mine.mutable_fields() = encoded_;
   // Layouts may be long: all ranks tell a number for them, and what they are only if it differs.
-  const std::uint64_t number = std::hash<std::string>{}(mine.SerializeAsString());
+  const std::uint64_t number = hash();
   const auto bytes = std::as_bytes(std::span(&number, 1));
   const auto numbers =
       session_->group().allgather({bytes.begin(), bytes.end()}, session_->deadline());
   const auto other = std::ranges::find_if(numbers, [&](const auto& n) { return n != numbers[0]; });
   if (other == numbers.end()) return;
   constexpr std::size_t longest = 2000;
+  wire::Announce mine;
+  *mine.mutable_fields() = encoded_;
   const std::string text = text_of(mine).substr(0, longest);
   const auto view = std::as_bytes(std::span(text));
   const auto texts = session_->group().allgather({view.begin(), view.end()}, session_->deadline());

@@ -25,6 +25,8 @@ public:
   /// @param process  shape: [label]
   /// @throws core::Error invalid_argument if this rank cannot store what it is to take (`leading`)
   DeclaredFields relabeled(std::span<const Rank> process) const;
+  /// Of all that the other side is to see: equal if the fields are.
+  std::uint64_t hash() const;
   /// Every rank must have declared the same fields, since they are announced once for the group.
   /// Collective.
   /// @throws core::Error mismatch naming the first rank that differs

@@ -2,26 +2,48 @@
 #include "client/stream/in_stream.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <exception>
 
 #include "client/session/wait.hpp"
+#include "client/stream/describe.hpp"
 
 namespace tremula::client {
 
 using core::Errc, core::Error, core::expects;
 
+/// What both sides wait for is known to the server by then: two heartbeats.
+constexpr double circle_seconds = 2.5;
+
 InStream::InStream(Session& session, const std::string& name)
     : session_(session), fields_(session, name) {
   session_.progress().add(*this);
+  session_.set_up().add(*this);
 }
 
 InStream::~InStream() {
-  session_.progress().remove(*this);
+  if (state_ == State::closed) return;
+  end();
   if (exchange_ != nullptr) tell_server(Farewell::gave_up, "left without closing the stream");
   forget_link();
+}
+
+void InStream::end() noexcept {
+  session_.progress().remove(*this);
+  session_.set_up().remove(*this);
+  if (exchange_ == nullptr && is_introduced() && session_.rank() == 0) withdraw();
+}
+
+void InStream::withdraw() noexcept {
+  try {
+    wire::ToServer message;
+    message.mutable_unsubscribe()->set_stream(name());
+    session_.control().call(std::move(message), core::Deadline::after(1));
+  } catch (const std::exception& e) {  // the server has gone, and the subscription with it
+    session_.log().warn("client",
+                        fmt::format("unsubscribe stream={} error=\"{}\"", name(), e.what()));
+  }
 }
 
 void InStream::forget_link() {
@@ -44,10 +66,11 @@ bool InStream::advance() noexcept {
 }
 
 int InStream::declare(proto::Field field, const FieldUpdate& update) {
-  expects(state_ == State::declaring, [&] {
+  expects(state_ == State::declaring && !is_introduced(), [&] {
     return fmt::format(
-        "stream '{}': expected all fields to be declared "
-        "before the first step; found '{}' after it",
+        "stream '{}': expected all fields to be declared before the first begin_step of any "
+        "stream of the session, which tells the server of all of them; found '{}' after it: "
+        "declare the fields of all streams first",
         name(), field.name);
   });
   expects(!is_relabeled_, [&] {
@@ -59,45 +82,47 @@ int InStream::declare(proto::Field field, const FieldUpdate& update) {
   return fields_.declare(std::move(field), update);
 }
 
-void InStream::throw_no_producer(const wire::ToClient& found) const {
-  const auto& names = found.streams().names();
-  const auto& producer = found.described();
-  const std::string text =
-      found.has_described() ? fmt::format("group '{}', of which only {} of {} ranks are connected",
-                                          producer.group(), producer.connected(), producer.size())
-      : names.empty()       ? "no stream at this server"
-                            : fmt::format("only '{}'", fmt::join(names, "', '"));
-  throw Error(Errc::timed_out,
-              fmt::format("stream '{}': expected a producer to offer it within {} s; found {}; "
-                          "start the producer, check "
-                          "the name, or set timeout",
-                          name(), session_.config().timeout, text));
+std::string InStream::key() const {
+  const bool is_new = state_ == State::declaring && !is_introduced() && !refusal_ && !is_held_;
+  return is_new && fields_.size() > 0 ? fmt::format("in {} {:x}", name(), fields_.hash()) : "";
 }
 
-wire::Matched InStream::ask_server() {
+wire::ToServer InStream::introduction() const {
   wire::ToServer message;
   auto& subscribe = *message.mutable_subscribe();
   subscribe.set_stream(name());
   *subscribe.mutable_fields() = fields_.encoded();
   for (const auto& offer : session_.offers()) *subscribe.add_offers() = offer;
-  try {
-    return session_.control().call(message, session_.deadline()).matched();
-  } catch (const Error& e) {
-    if (e.code() != Errc::timed_out) throw;
-  }
-  wire::ToServer give_up;
-  give_up.mutable_unsubscribe()->set_stream(name());
-  const auto reply = session_.control().call(give_up, session_.deadline());
-  throw_no_producer(reply);
+  subscribe.set_incarnation(incarnation());
+  return message;
 }
 
-void InStream::subscribe() {
-  fields_.check_alike();
-  const auto deadline = session_.deadline();
-  session_.control().report_waiting(name(), 0, "a producer");
-  const auto matched = from_bytes<wire::Matched>(
-      session_.run_on_root([&] { return to_bytes(ask_server()); }, deadline));
-  session_.control().report_waiting(name(), 0, "");
+bool InStream::find_producer(std::optional<core::Deadline> until) {
+  is_held_ = false;
+  if (!is_introduced() && !refusal_) fields_.check_alike();
+  if (!refusal_) {
+    session_.control().report_waiting(name(), 0, "a producer");
+    const auto outcome = session_.set_up().run(
+        *this, false, [&] { return exchange_ != nullptr || refusal_.has_value(); }, until);
+    session_.control().report_waiting(name(), 0, "");
+    if (!outcome.is_done && until) return false;
+    if (!outcome.is_done && outcome.has_come)
+      throw Error(Errc::timed_out,
+                  fmt::format("stream '{}': expected its producer to open the link within {} s; "
+                              "found {}; is it stuck? step_timeout sets how long a step may take",
+                              name(), session_.config().step_timeout, outcome.found));
+    if (!outcome.is_done) throw no_producer(name(), outcome.found, session_.config().timeout);
+  }
+  if (refusal_) throw *std::exchange(refusal_, {});
+  return true;
+}
+
+void InStream::refuse(const Error& error) {
+  incarnation_ = 0;
+  refusal_ = error;
+}
+
+void InStream::join(const wire::Matched& matched) {
   try {
     link_ =
         open_link(session_, matched, fields_.all(), transport::Side::consumer, fields_.targets());
@@ -116,9 +141,12 @@ void InStream::subscribe() {
     exchange_ = std::move(sink);
     state_ = State::between_steps;
   } catch (const Error& e) {
+    link_ = {};
     link_.number = matched.link();
-    if (session_.rank() == 0) close_link(Farewell::of_all, e.what());
-    throw;
+    if (session_.rank() == 0) tell_server(Farewell::of_all, e.what());
+    forget_link();
+    link_ = {};
+    refuse(e);
   }
 }
 
@@ -128,14 +156,27 @@ void InStream::throw_lost(const std::string& why) {
               fmt::format("stream '{}', step {}: {}", name(), statistics_.steps, why));
 }
 
+void InStream::warn_of_circle() {
+  wire::Explain question;
+  question.set_incarnation(incarnation());
+  const auto known = session_.control().explain(question);
+  if (known.is_warning())
+    session_.log().warn("client", fmt::format("waiting stream={} for={} found=\"{}\"", name(),
+                                              link_.peer_group, known.text()));
+}
+
 template <class Poll>
-void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
+bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
+                                 std::optional<core::Deadline> until) {
   const auto hold = session_.progress().hold();
   Control& control = session_.control();
   bool is_reported = false, is_lost = false;
   std::optional<Control::LinkEnd> end;
   core::Deadline grace = core::Deadline::after(0);
+  const auto long_wait = core::Deadline::after(circle_seconds);
   const auto check = [&] {
+    if (session_.rank() == 0 && long_wait.expired() && !std::exchange(is_warned_, true))
+      warn_of_circle();
     if (!is_reported) control.report_waiting(name(), link_.number, link_.peer_group);
     is_reported = true;
     if (end) {
@@ -151,17 +192,17 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
     if (is_reported) control.report_waiting(name(), link_.number, "");
   };
   try {
-    const bool is_done =
-        wait_for(
-            [&] {
-              session_.progress().advance(this);
-              if (failure_) std::rethrow_exception(std::exchange(failure_, {}));
-              return is_lost ? Polled::done : polled(poll());
-            },
-            session_.step_deadline(), check, [this] { return session_.progress().sleep(); })
-            .second;
+    const bool is_done = wait_for(
+                             [&] {
+                               session_.progress().advance(this);
+                               if (failure_) std::rethrow_exception(std::exchange(failure_, {}));
+                               return is_lost ? Polled::done : polled(poll());
+                             },
+                             until.value_or(session_.step_deadline()), check,
+                             [this] { return session_.progress().sleep(); })
+                             .second;
     finish();
-    if (is_done && !is_lost) return;
+    if (is_done && !is_lost) return true;
   } catch (const Error& e) {
     finish();
     if (e.code() != Errc::transport && e.code() != Errc::peer_lost) {
@@ -174,6 +215,8 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
     throw_lost(end ? end->why : fmt::format("producer group '{}': {}", link_.peer_group, e.what()));
   }
   if (is_lost) throw_lost(end->why);
+  if (until && !control.link_end(link_.number)) return false;
+  if (until) return wait_for_producer(poll, what);  // for what came before it was lost
   throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: waited {} s for producer group "
                                            "'{}' to {}; is it stuck? step_timeout "
                                            "sets how long a step may take",
@@ -181,7 +224,7 @@ void InStream::wait_for_producer(Poll&& poll, const std::string& what) {
                                            session_.config().step_timeout, link_.peer_group, what));
 }
 
-bool InStream::begin_step() {
+std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> until) {
   expects(state_ != State::in_step, [&] {
     return fmt::format("stream '{}': expected end_step before the next begin_step", name());
   });
@@ -190,16 +233,12 @@ bool InStream::begin_step() {
   });
   if (state_ == State::ended) return false;
   if (state_ == State::lost) throw_lost("the producer was lost before");
-  if (state_ == State::declaring) subscribe();
+  if (state_ == State::declaring && !find_producer(until)) return std::nullopt;
   const auto hold = session_.progress().hold();
-  auto known = Sink::State::nothing;
-  wait_for_producer(
-      [&] {  // all of the step, so that all its fields are here or none
-        known = exchange_->poll();
-        return known == Sink::State::end || exchange_->is_complete();
-      },
-      "send the next step");
-  if (known != Sink::State::end) {
+  // All of the step, so that all its fields are here or none.
+  if (!wait_for_producer([&] { return has_step(); }, "send the next step", until))
+    return std::nullopt;
+  if (exchange_->poll() != Sink::State::end) {
     state_ = State::in_step;
     step_ = exchange_->step();
     return true;
@@ -209,6 +248,19 @@ bool InStream::begin_step() {
   report(true);
   session_.control().send_counters();
   return false;
+}
+
+bool InStream::is_ready() {
+  if (state_ != State::between_steps) return state_ != State::declaring || refusal_;
+  const auto hold = session_.progress().hold();
+  session_.progress().advance(this);
+  if (failure_ || session_.control().link_end(link_.number)) return true;
+  try {
+    return has_step();
+  } catch (...) {  // begin_step tells it
+    failure_ = std::current_exception();
+    return true;
+  }
 }
 
 void InStream::list_waits(WaitWords& words) {
@@ -295,7 +347,8 @@ void InStream::close_link(Farewell farewell, const std::string& why) {
 void InStream::tell_server(Farewell farewell, const std::string& what) noexcept {
   try {
     close_link(farewell,
-               farewell == Farewell::gave_up
+               farewell == Farewell::of_all ? what
+               : farewell == Farewell::gave_up
                    ? fmt::format("rank {} of group '{}' {}", session_.rank(), session_.name(), what)
                    : fmt::format("group '{}' {}", session_.name(), what));
   } catch (const std::exception& e) {  // the producer's ranks know, or the server has gone
@@ -306,6 +359,7 @@ void InStream::tell_server(Farewell farewell, const std::string& what) noexcept 
 void InStream::close() {
   expects(state_ != State::in_step,
           [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
+  if (state_ == State::closed) return;
   const auto hold = session_.progress().hold();
   if (state_ == State::between_steps && !has_left_ && session_.control().link_end(link_.number))
     state_ = State::lost;
@@ -326,6 +380,7 @@ void InStream::close() {
     else
       tell_server(Farewell::finished, "closed the stream");
   }
+  end();
   exchange_.reset();
   link_.endpoint.reset();
   forget_link();

@@ -17,7 +17,7 @@ namespace tremula::client {
 /// The consumer's end of a stream on one rank. What an application may rely on stands in tremula.h.
 /// The first begin_step is collective over the group; after it each rank goes and closes at its
 /// own pace.
-class InStream final : private Moving {
+class InStream final : private Moving, private StreamEnd {
 public:
   InStream(Session& session, const std::string& name);
   ~InStream();
@@ -29,7 +29,13 @@ public:
   /// @return this rank's label
   Rank relabel(const RelabelConfig& config = {});
   /// @return false at the end of the stream
-  bool begin_step();
+  bool begin_step() { return *begin_step_until(std::nullopt); }
+  /// Of a rank for itself, once the stream is linked; until then collective.
+  /// @param until  a moment, perhaps past, from which on the call does not wait for the step
+  /// @return as begin_step; nothing if there is no step yet
+  std::optional<bool> begin_step_until(std::optional<core::Deadline> until);
+  /// Whether begin_step would return at once. Never blocks, and needs no other rank.
+  bool is_ready();
   std::uint64_t step() const;
   void get(int field, std::span<std::byte> local);
   void end_step();
@@ -44,19 +50,29 @@ public:
 private:
   enum class State { declaring, between_steps, in_step, ended, lost, closed };
 
-  /// The producer, when all its ranks are there.  @throws core::Error timed_out
-  wire::Described ask_for_producer(core::Deadline deadline);
-  /// @param found  instead of one: Streams, or a Described of which ranks are missing
-  [[noreturn]] void throw_no_producer(const wire::ToClient& found) const;
   /// Takes in what has come. What fails is thrown by the next wait.
   bool advance() noexcept override;
   void list_waits(WaitWords& words) override;
   void forget_link();
-  void subscribe();
-  wire::Matched ask_server();
+  /// Waits until the producer has come and the link is open.
+  bool find_producer(std::optional<core::Deadline> until);
+  void withdraw() noexcept;
+  std::string key() const override;
+  bool is_producer() const noexcept override { return false; }
+  wire::ToServer introduction() const override;
+  void join(const wire::Matched& matched) override;
+  void refuse(const core::Error& error) override;
+  void end() noexcept;  ///< no call of the session concerns the stream any more
   /// Waits until poll() is true.  @throws core::Error peer_lost, timed_out, transport
+  /// @param until  from then on it does not wait
+  /// @return false if `until` has passed before
   template <class Poll>
-  void wait_for_producer(Poll&& poll, const std::string& what);
+  bool wait_for_producer(Poll&& poll, const std::string& what,
+                         std::optional<core::Deadline> until = std::nullopt);
+  /// The step in turn is here, or the end.
+  bool has_step() { return exchange_->poll() == Sink::State::end || exchange_->is_complete(); }
+  /// Says once if the producer waits for this group, too.
+  void warn_of_circle();
   [[noreturn]] void throw_lost(const std::string& why);
   /// Tells the producer that this rank has seen the end, or wants no more; once.
   void leave();
@@ -67,15 +83,18 @@ private:
   void tell_server(Farewell farewell, const std::string& what) noexcept;
   /// Tells the server, now and then, how far this rank has come.
   void report(bool is_last = false);
-  const std::string& name() const noexcept { return fields_.stream(); }
+  const std::string& name() const noexcept override { return fields_.stream(); }
 
   Session& session_;
   DeclaredFields fields_;
   State state_ = State::declaring;
   bool is_relabeled_ = false;
+  bool is_held_ = false;  // relabel has failed: nobody is told before begin_step is called
+  std::optional<core::Error> refusal_;  // why there is no link; until begin_step has thrown it
   Link link_;
   std::unique_ptr<Sink> exchange_;     // uses link_.endpoint: destroyed first
   bool has_left_ = false;              // told the producer so
+  bool is_warned_ = false;             // people, of a circle
   bool needs_calls_ = false;           // of a wire: bytes come only inside calls
   std::exception_ptr failure_;         // of advance()
   std::optional<std::uint64_t> step_;  // opened last

@@ -6,18 +6,44 @@
 #include <map>
 #include <string_view>
 
+#include "proto/offers.hpp"
+
 namespace tremula::client {
 
 namespace {
 
-/// Every rank's address to the server, every peer's address back. A producer answers when it comes
-/// to its next step, a consumer at once.
+/// A producer answers when it comes to its next step, a consumer at once.
+core::Deadline deadline_of(Session& session, transport::Side side) {
+  return side == transport::Side::producer ? session.deadline() : session.step_deadline();
+}
+
+/// What the link is opened by: the offer, or what both sides have of its choices, found by the
+/// server.
+wire::LinkChoice settle(Session& session, const wire::Matched& matched, transport::Side side) {
+  wire::LinkChoice settled;
+  settled.set_choice(matched.offer());
+  settled.set_why(matched.why());
+  if (!session.has_choices(matched.offer())) return settled;
+  const auto mine = session.choices(matched.offer());
+  const auto deadline = deadline_of(session, side);
+  return from_bytes<wire::LinkChoice>(session.run_on_root(
+      [&] {
+        wire::ToServer message;
+        auto& out = *message.mutable_link_choices();
+        out.set_link(matched.link());
+        out.mutable_choices()->Assign(mine.begin(), mine.end());
+        session.control().call(message, session.deadline());
+        return to_bytes(session.control().take_choice(matched.link(), deadline));
+      },
+      deadline));
+}
+
+/// Every rank's address to the server, every peer's address back.
 std::vector<transport::Address> exchange_addresses(Session& session, std::uint64_t link,
                                                    transport::Side side,
                                                    const transport::Endpoint& endpoint) {
   const auto mine = session.group().allgather(endpoint.address(), session.deadline());
-  const auto deadline =
-      side == transport::Side::producer ? session.deadline() : session.step_deadline();
+  const auto deadline = deadline_of(session, side);
   const auto reply = session.run_on_root(
       [&] {
         wire::ToServer message;
@@ -57,12 +83,13 @@ Link open_link(Session& session, const wire::Matched& matched,
   link.number = matched.link();
   link.stream = matched.stream();
   link.peer_group = matched.peer_group();
-  link.offer = matched.offer();
-  link.transport = link.offer.substr(0, link.offer.find('@'));
+  const auto settled = settle(session, matched, side);
+  link.offer = settled.choice();
+  link.transport = proto::short_offer(link.offer);
   link.queue_depth = matched.queue_depth();
   std::vector<Target> taken;  // parallel to link.mine
   session.run_collectively([&] {
-    link.endpoint = session.open_endpoint(link.offer, side);
+    link.endpoint = session.open_endpoint(matched.offer(), link.offer, side);
     link.theirs = proto::decode(matched.fields());
     std::map<std::string_view, std::size_t> by_name;
     for (const auto& field : declared) by_name.emplace(field.name, by_name.size());
@@ -87,7 +114,7 @@ Link open_link(Session& session, const wire::Matched& matched,
       "client",
       fmt::format("linked stream={} link={} peer={} transport={} ({}) packages={} bytes={} "
                   "plan_seconds={:.6f} known_plans={}",
-                  link.stream, link.number, link.peer_group, link.transport, matched.why(),
+                  link.stream, link.number, link.peer_group, link.transport, settled.why(),
                   link.plan.messages.size(), link.plan.payload_bytes, link.plan.seconds,
                   session.plans().hits()));
   if (const std::size_t kept = queue_bytes(link, side); kept > 0)

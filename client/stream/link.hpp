@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/session/agreement.hpp"
 #include "client/session/session.hpp"
 #include "client/stream/link_plan.hpp"
 
@@ -34,21 +35,5 @@ struct Link {
 Link open_link(Session& session, const wire::Matched& matched,
                std::span<const proto::Field> declared, transport::Side side,
                std::span<const Target> targets = {});
-
-/// Bytes of a protobuf message, for Group and back.
-template <class Message>
-core::Bytes to_bytes(const Message& message) {
-  core::Bytes bytes(message.ByteSizeLong());
-  message.SerializeToArray(bytes.data(), static_cast<int>(bytes.size()));
-  return bytes;
-}
-template <class Message>
-Message from_bytes(core::BytesView bytes) {
-  Message message;
-  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-    throw core::Error(core::Errc::internal,
-                      "a message from rank 0 of the own group cannot be read");
-  return message;
-}
 
 }  // namespace tremula::client

@@ -15,13 +15,14 @@ using core::Errc, core::Error, core::expects;
 OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
     : session_(session), fields_(session, name), config_(config) {
   session_.progress().add(*this);
+  session_.set_up().add(*this);
 }
 
 OutStream::~OutStream() {
-  session_.progress().remove(*this);
-  session_.control().forget(name(), 0);
+  if (state_ == State::closed) return;
+  end();
   for (const Open& open : links_) session_.control().forget_link(open.link.number);
-  if (!is_announced_ || state_ == State::closed || session_.rank() != 0) return;
+  if (!is_introduced() || session_.rank() != 0) return;
   try {
     for (const Open& open : links_)
       close_link(open.link.number,
@@ -33,6 +34,12 @@ OutStream::~OutStream() {
   }
 }
 
+void OutStream::end() noexcept {
+  session_.progress().remove(*this);
+  session_.set_up().remove(*this);
+  session_.control().forget(name(), 0);
+}
+
 void OutStream::close_link(std::uint64_t link, const std::string& why, bool gave_up) {
   wire::ToServer message;
   message.mutable_close_link()->set_link(link);
@@ -42,31 +49,37 @@ void OutStream::close_link(std::uint64_t link, const std::string& why, bool gave
 }
 
 int OutStream::declare(proto::Field field) {
-  expects(state_ == State::declaring, [&] {
+  expects(state_ == State::declaring && !is_introduced(), [&] {
     return fmt::format(
-        "stream '{}': expected all fields to be declared "
-        "before the first step; found '{}' after it",
+        "stream '{}': expected all fields to be declared before the first begin_step of any "
+        "stream of the session, which tells the server of all of them; found '{}' after it: "
+        "declare the fields of all streams first",
         name(), field.name);
   });
   return fields_.declare(std::move(field));
 }
 
-void OutStream::announce() {
-  fields_.check_alike();
-  session_.run_on_root(
-      [&] {
-        wire::ToServer message;
-        auto& announce = *message.mutable_announce();
-        announce.set_stream(name());
-        *announce.mutable_fields() = fields_.encoded();
-        for (const auto& offer : session_.offers()) *announce.add_offers() = offer;
-        announce.set_queue_depth(config_.queue_depth);
-        session_.control().call(message, session_.deadline());
-        return core::Bytes{};
-      },
-      session_.deadline());
-  is_put_.resize(fields_.size());
-  is_announced_ = true;
+std::string OutStream::key() const {
+  const bool is_new = state_ == State::declaring && !is_introduced() && !refusal_;
+  return is_new && fields_.size() > 0 ? fmt::format("out {} {:x}", name(), fields_.hash()) : "";
+}
+
+wire::ToServer OutStream::introduction() const {
+  wire::ToServer message;
+  auto& announce = *message.mutable_announce();
+  announce.set_stream(name());
+  *announce.mutable_fields() = fields_.encoded();
+  for (const auto& offer : session_.offers()) *announce.add_offers() = offer;
+  announce.set_queue_depth(config_.queue_depth);
+  announce.set_incarnation(incarnation());
+  return message;
+}
+
+void OutStream::refuse(const Error& error) {
+  if (state_ == State::declaring)
+    refusal_ = error;  // wait_for_consumers() judges it
+  else
+    session_.log().warn("client", fmt::format("refused {}", error.what()));
 }
 
 void OutStream::withdraw() {
@@ -75,49 +88,72 @@ void OutStream::withdraw() {
   session_.control().call(message, core::Deadline::after(std::min(5.0, session_.config().timeout)));
 }
 
-wire::Membership OutStream::membership() {
-  Control& control = session_.control();
-  if (state_ == State::declaring) {
-    const int least = config_.wait_for_consumers;
-    control.report_waiting(name(), 0, "a consumer");
-    const int count = control.wait_for_matches(name(), least, session_.deadline());
-    control.report_waiting(name(), 0, "");
-    if (count < least)
-      throw Error(Errc::timed_out,
-                  fmt::format("stream '{}': expected {} consumer group(s) within {} s; {} came; "
-                              "start the consumer, or set wait_for_consumers or timeout",
-                              name(), least, session_.config().timeout, count));
+bool OutStream::wait_for_consumers(std::optional<core::Deadline> until) {
+  if (!is_introduced() && refusal_) throw *std::exchange(refusal_, {});
+  if (!is_introduced()) fields_.check_alike();
+  const auto least = static_cast<std::size_t>(config_.wait_for_consumers);
+  session_.control().report_waiting(name(), 0, "a consumer");
+  session_.control().send_counters();
+  // A consumer that was refused earlier may have been put right: then it waits, and is linked now.
+  const auto outcome = session_.set_up().run(
+      *this, true, [&] { return links_.size() >= least || refusal_.has_value() || !lost_.empty(); },
+      until);
+  session_.control().report_waiting(name(), 0, "");
+  if (const auto refusal = std::exchange(refusal_, {})) {
+    const auto missing = session_.run_on_root(
+        [&] { return core::Bytes(links_.size() < least ? 1 : 0); }, session_.deadline());
+    if (!is_introduced() || !missing.empty()) throw *refusal;
+    session_.log().warn("client", fmt::format("refused {}", refusal->what()));
   }
+  if (outcome.is_done || until) return outcome.is_done;
+  const auto own = [&] { return to_bytes(membership()); };
+  const auto came =
+      from_bytes<wire::Membership>(session_.run_on_root(own, session_.deadline())).links();
+  const SessionConfig& limits = session_.config();
+  throw Error(Errc::timed_out,
+              fmt::format("stream '{}': expected {} consumer group(s) within {} s; {} came{}{}; {}",
+                          name(), least, outcome.has_come ? limits.step_timeout : limits.timeout,
+                          came, outcome.found.empty() ? "" : "; found ", outcome.found,
+                          outcome.has_come
+                              ? "is the consumer stuck? step_timeout sets how long a step may take"
+                              : "start the consumer, or set wait_for_consumers or timeout"));
+}
+
+wire::Membership OutStream::membership() {
   wire::Membership membership;
-  for (auto& matched : control.take_matches(name())) *membership.add_joined() = std::move(matched);
   membership.set_lost(lost_);
   membership.set_links(static_cast<int>(links_.size()));
+  membership.set_is_awaited(session_.control().is_awaited());
   return membership;
 }
 
-OutStream::Admission OutStream::admit() {
+OutStream::Admission OutStream::admit(bool begins) {
   // Rank 0 may come to a step much later than the others: it is data that they wait for.
-  const auto deadline = state_ == State::declaring ? session_.deadline() : session_.step_deadline();
-  const auto agreed = session_.size() == 1 ? membership()
-                                           : from_bytes<wire::Membership>(session_.run_on_root(
-                                                 [&] { return to_bytes(membership()); }, deadline));
+  const auto agreed = session_.size() == 1
+                          ? membership()
+                          : from_bytes<wire::Membership>(session_.run_on_root(
+                                [&] { return to_bytes(membership()); }, session_.step_deadline()));
   lost_.clear();
-  int links = agreed.links();
-  for (const auto& matched : agreed.joined()) links += join(matched) ? 1 : 0;
+  const auto before = links_.size();
+  if (agreed.is_awaited())
+    session_.set_up().run(
+        *this, begins, [] { return true; }, core::Deadline::after(0));
+  const auto links = static_cast<std::size_t>(agreed.links()) + links_.size() - before;
   return {.lost = agreed.lost().empty() ? std::exchange(lost_, {}) : agreed.lost(),
-          .is_enough = links >= config_.wait_for_consumers};
+          .is_enough = links >= static_cast<std::size_t>(config_.wait_for_consumers)};
 }
 
-bool OutStream::join(const wire::Matched& matched) {
+void OutStream::join(const wire::Matched& matched) {
   try {
     Open open;
     open.link = open_link(session_, matched, fields_.all(), transport::Side::producer);
+    open.first_step = state_ == State::in_step ? step_ + 1 : step_;
     ended_.plan_seconds += open.link.plan.seconds;
     ended_.transport = open.link.transport;
     session_.run_collectively([&] {  // staging may not fit into memory
       open.exchange =
           std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
-                                   step_, open.link.queue_depth, session_.copy_threads());
+                                   open.first_step, open.link.queue_depth, session_.copy_threads());
     });
     const auto& messages = open.exchange->plan().messages;
     const bool needs_thread = std::ranges::any_of(
@@ -127,13 +163,12 @@ bool OutStream::join(const wire::Matched& matched) {
       session_.progress().start_thread();
     const auto hold = session_.progress().hold();
     links_.push_back(std::move(open));
-    return true;
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
     lost_ =
         fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), e.what());
     session_.log().warn("client", lost_);
     session_.control().forget_link(matched.link());
-    if (session_.rank() != 0) return false;
+    if (session_.rank() != 0) return;
     try {
       close_link(matched.link(), lost_);
     } catch (const Error& gone) {
@@ -141,7 +176,6 @@ bool OutStream::join(const wire::Matched& matched) {
           "client", fmt::format("close_link link={} error=\"{}\"", matched.link(), gone.what()));
     }
   }
-  return false;
 }
 
 bool OutStream::has_ended(Open& open) {
@@ -246,23 +280,43 @@ void OutStream::wait_for_all(Poll& poll, const std::string& what) {
   }
 }
 
-void OutStream::begin_step() {
+bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
   expects(state_ != State::in_step, [&] {
     return fmt::format("stream '{}': expected end_step before the next begin_step", name());
   });
   expects(state_ != State::closed, [&] {
     return fmt::format("stream '{}' is closed: open it again for further steps", name());
   });
-  if (!is_announced_) announce();
-  drop_ended();
-  const auto [lost, is_enough] = admit();
-  if (!lost.empty() && !is_enough)
-    throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step_, lost));
-  state_ = State::between_steps;
+  if (!is_admitted_) {
+    drop_ended();
+    if (state_ == State::declaring && !wait_for_consumers(until)) return false;
+    const auto [lost, is_enough] = admit(true);
+    if (!lost.empty() && !is_enough)
+      throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step_, lost));
+    state_ = State::between_steps;
+  }
+  is_admitted_ = until && !session_.waits_for([this] { return has_room(); }, *until);
+  if (is_admitted_) return false;
   wait_for_links([&](Source& exchange) { return exchange.is_ready(step_); },
                  "take an earlier step");
   is_put_.assign(fields_.size(), false);
   state_ = State::in_step;
+  return true;
+}
+
+bool OutStream::has_room() {
+  const auto hold = session_.progress().hold();
+  return std::ranges::all_of(links_, [this](Open& open) {
+    return !open.failure.empty() || has_ended(open) || open.exchange->is_ready(step_);
+  });
+}
+
+bool OutStream::is_ready() {
+  if (state_ == State::in_step || state_ == State::closed) return true;
+  if (state_ == State::declaring)
+    return refusal_ || links_.size() >= static_cast<std::size_t>(config_.wait_for_consumers);
+  session_.progress().advance();
+  return has_room();
 }
 
 std::uint64_t OutStream::put_async(int field, std::span<const std::byte> local) {
@@ -280,7 +334,7 @@ void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_
   });
   const auto hold = session_.progress().hold();
   for (Open& open : links_) {
-    if (!open.failure.empty()) continue;
+    if (!open.failure.empty() || step_ < open.first_step) continue;
     try {
       if (const auto number = open.link.number_of[f])
         open.exchange->put(step_, *number, local, may_lend);
@@ -298,6 +352,7 @@ bool OutStream::is_taken(std::uint64_t step) {
     return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
                        step_, step);
   });
+  if (state_ == State::closed) return true;
   drop_ended();
   const auto hold = session_.progress().hold();
   session_.progress().advance();
@@ -318,6 +373,7 @@ void OutStream::wait_taken(std::uint64_t step) {
     return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
                        step_, step);
   });
+  if (state_ == State::closed) return;
   drop_ended();
   wait_for_links([&](Source& exchange) { return exchange.has_credited(step + 1); }, "take a step");
 }
@@ -332,7 +388,7 @@ void OutStream::end_step() {
     });
   for (Open& open : links_) {
     const auto hold = session_.progress().hold();
-    if (!open.failure.empty()) continue;
+    if (!open.failure.empty() || step_ < open.first_step) continue;
     try {
       open.exchange->send(step_);
     } catch (const Error& e) {
@@ -391,31 +447,31 @@ void OutStream::close() {
   expects(state_ != State::in_step,
           [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
   if (state_ == State::closed) return;
-  if (!is_announced_) {  // nobody was ever told of it
+  if (!is_introduced()) {  // nobody was ever told of it
+    end();
     state_ = State::closed;
     return;
   }
-  std::string lost;
-  if (state_ == State::between_steps) {
-    lost = admit().lost;  // a consumer that has just come learns that the stream ends
-    // No rank says that the stream has ended before every rank has come to its end; while it waits
-    // for the others, nothing of its own may be on the way.
-    wait_for_links([&](Source& exchange) { return exchange.is_credited(step_); },
-                   "take the last steps");
-    session_.run_collectively([] {}, session_.step_deadline());
-    {
-      const auto hold = session_.progress().hold();
-      for (Open& open : links_) open.exchange->send_end(step_);
-    }
-    wait_for_links([&](Source& exchange) { return exchange.is_credited(step_ + 1); },
-                   "take the end");
+  std::string lost =
+      admit(false).lost;  // a consumer that has just come learns that the stream ends
+  // No rank says that the stream has ended before every rank has come to its end; while it waits
+  // for the others, nothing of its own may be on the way.
+  wait_for_links([&](Source& exchange) { return exchange.is_credited(step_); },
+                 "take the last steps");
+  session_.run_collectively([] {}, session_.step_deadline());
+  {
+    const auto hold = session_.progress().hold();
+    for (Open& open : links_) open.exchange->send_end(step_);
+  }
+  wait_for_links([&](Source& exchange) { return exchange.is_credited(step_ + 1); }, "take the end");
+  {
     const auto hold = session_.progress().hold();
     while (!links_.empty()) drop(0);
   }
   state_ = State::closed;
   report(true);
   session_.control().send_counters();
-  session_.control().forget(name(), 0);
+  end();
   // The server hears of the end when every rank has delivered everything.
   if (lost.empty()) lost = lost_;
   std::string told;
@@ -445,7 +501,8 @@ void OutStream::close() {
 }
 
 Statistics OutStream::statistics() {
-  const auto hold = session_.progress().hold();
+  // The session may end before the handle of a closed stream.
+  const auto hold = state_ == State::closed ? ProgressEngine::Hold() : session_.progress().hold();
   Statistics s = ended_;
   s.steps = step_;
   s.wait_seconds = wait_seconds_;
@@ -456,8 +513,9 @@ Statistics OutStream::statistics() {
 Statistics OutStream::step_statistics() const { return of_last_step_; }
 
 std::vector<PeerStatistics> OutStream::peer_statistics() {
-  const auto hold = session_.progress().hold();
   std::vector<PeerStatistics> peers;
+  if (state_ == State::closed) return peers;
+  const auto hold = session_.progress().hold();
   for (const Open& open : links_) {
     const auto& messages = open.exchange->plan().messages;
     for (std::size_t m = 0; m < messages.size(); ++m)

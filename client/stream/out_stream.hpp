@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ namespace tremula::client {
 
 /// The producer's end of a stream on one rank: one link for each consumer group that has joined.
 /// What an application may rely on stands in tremula.h. All calls are collective over the group.
-class OutStream final : private Moving {
+class OutStream final : private Moving, private StreamEnd {
 public:
   OutStream(Session& session, const std::string& name, const OutConfig& config);
   /// A stream that is neither closed nor lost is given up: the server tells its consumers.
@@ -23,7 +24,16 @@ public:
 
   /// @return the field's index
   int declare(proto::Field field);
-  void begin_step();
+  void begin_step() { begin_step_until(std::nullopt); }
+  /// Collective; a call that follows one that gave false is of a rank for itself, once
+  /// wait_for_consumers groups have come.
+  /// @param until  a moment, perhaps past, from which on the call does not wait
+  /// @return whether the step was begun; false: consumers are missing, or queue_depth steps are
+  /// under way
+  bool begin_step_until(std::optional<core::Deadline> until);
+  /// Whether begin_step would not have to wait for a consumer. Never blocks, and needs no other
+  /// rank.
+  bool is_ready();
   void put(int field, std::span<const std::byte> local) { hand_over(field, local, false); }
   /// @return number of the step: `local` stays as it is until is_taken() says so or wait_taken()
   /// returns
@@ -44,24 +54,30 @@ private:
   enum class State { declaring, between_steps, in_step, closed };
   struct Open {
     Link link;
+    std::uint64_t first_step = 0;      // that goes over it
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
     std::string failure;               // of a send
     bool is_given_up = false;          // by this side
   };
 
   void hand_over(int field, std::span<const std::byte> local, bool may_lend);
-  void announce();
   void withdraw();
+  /// Waits for the consumers that the stream needs.
+  bool wait_for_consumers(std::optional<core::Deadline> until);
   /// The same on all ranks, as rank 0 knows it.
   struct Admission {
     std::string lost;        ///< why a consumer is gone; empty if none is
     bool is_enough = false;  ///< as many consumers are left as the stream needs
   };
-  /// Opens the links to consumers that have come.
-  Admission admit();
+  /// Opens the links that another group waits for.
+  /// @param begins  a step, which consumers that come back can join at
+  Admission admit(bool begins);
   wire::Membership membership();
-  /// @return whether the link is open, the same on all ranks
-  bool join(const wire::Matched& matched);
+  std::string key() const override;
+  bool is_producer() const noexcept override { return true; }
+  wire::ToServer introduction() const override;
+  void join(const wire::Matched& matched) override;
+  void refuse(const core::Error& error) override;
   /// Waits until `poll(exchange)` is true for every link that is alive; links that end are dropped.
   /// If that fails, what was lent is the application's again all the same.
   template <class Poll>
@@ -76,19 +92,23 @@ private:
   bool has_ended(Open& open);
   void drop(std::size_t i);
   void drop_ended();
+  /// No consumer has queue_depth steps under way.
+  bool has_room();
   /// Tells the server, now and then, how far this rank has come.
   void report(bool is_last = false);
   /// Moves all links: true while one has something under way. What fails is filed in its link.
   bool advance() noexcept override;
   void list_waits(WaitWords& words) override;
-  const std::string& name() const noexcept { return fields_.stream(); }
+  const std::string& name() const noexcept override { return fields_.stream(); }
+  void end() noexcept;  ///< no call of the session concerns the stream any more
 
   Session& session_;
   DeclaredFields fields_;
   OutConfig config_;
   State state_ = State::declaring;
-  bool is_announced_ = false;
-  std::vector<bool> is_put_;  // parallel to fields_
+  std::optional<core::Error> refusal_;  // of the stream or, before the first step, of a consumer
+  bool is_admitted_ = false;            // to the step in turn, which has not begun
+  std::vector<bool> is_put_;            // parallel to fields_
   std::vector<Open> links_;
   std::uint64_t step_ = 0;
   std::string lost_;  // why a consumer is gone, until rank 0 has told the group

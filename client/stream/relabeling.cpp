@@ -4,14 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
+#include "client/stream/describe.hpp"
+#include "client/stream/in_stream.hpp"
 #include "client/stream/link_plan.hpp"
 #include "core/error.hpp"
 
 namespace tremula::client {
 
-using index_calc::Method, index_calc::Places, index_calc::Relabeling, index_calc::Transfer;
+using core::expects, index_calc::Method, index_calc::Places, index_calc::Relabeling,
+    index_calc::Transfer;
 
 namespace {
 
@@ -34,6 +38,25 @@ Transfer transfer_of(Moved moved, core::ElementType type) {
           .element_bytes = static_cast<Index>(core::element_bytes(type))};
 }
 
+core::Bytes bytes_of(std::span<const Rank> process) {
+  const auto view = std::as_bytes(process);
+  return {view.begin(), view.end()};
+}
+std::vector<Rank> process_from(core::BytesView bytes) {
+  std::vector<Rank> process(bytes.size() / sizeof(Rank));
+  std::memcpy(process.data(), bytes.data(), process.size() * sizeof(Rank));
+  return process;
+}
+
+/// One after the other, of all ranks.
+std::vector<std::string> hosts_of(Session& session) {
+  const auto mine = std::as_bytes(std::span(session.config().host));
+  std::vector<std::string> hosts;
+  for (const auto& host : session.group().allgather({mine.begin(), mine.end()}, session.deadline()))
+    hosts.emplace_back(reinterpret_cast<const char*>(host.data()), host.size());
+  return hosts;
+}
+
 }  // namespace
 
 Relabeling<Index> relabel(std::span<const proto::Field> wanted, const wire::Described& producer,
@@ -42,7 +65,7 @@ Relabeling<Index> relabel(std::span<const proto::Field> wanted, const wire::Desc
   std::vector<Transfer> arrays;
   for (const proto::Field& want : wanted) {
     const auto have = std::ranges::find(offered, want.name, &proto::Field::name);
-    core::expects(have != offered.end(), "relabel: expected fields that are offered");
+    expects(have != offered.end(), "relabel: expected fields that are offered");
     arrays.push_back(transfer_of({wanted_part(*have, want), want.layout}, have->type));
   }
   return index_calc::relabel(arrays, places_of(producer, hosts), method);
@@ -66,6 +89,47 @@ Relabeling<Index> relabel(std::span<const Update> updates, const std::vector<Ran
     }
   }
   return index_calc::relabel(arrays, {.producers = places, .consumers = places}, method);
+}
+
+Rank InStream::relabel(const RelabelConfig& config) {
+  expects(state_ == State::declaring && !is_introduced(), [&] {
+    return fmt::format(
+        "stream '{}': expected relabel before the first begin_step of any stream of the session, "
+        "which tells the server of all of them; found it after it",
+        name());
+  });
+  expects(!is_relabeled_, [&] {
+    return fmt::format(
+        "stream '{}': expected relabel once; found it a second time: the labels are "
+        "given away",
+        name());
+  });
+  fields_.check_alike();
+  is_held_ = true;
+  session_.set_up().introduce_producers();  // two jobs may relabel what they get from each other
+  const auto hosts = hosts_of(session_);
+  const auto deadline = session_.deadline();
+  session_.control().report_waiting(name(), 0, "a producer");
+  const auto process = process_from(session_.run_on_root(
+      [&] {
+        const auto producer = ask_for_producer(session_, name(), deadline);
+        proto::check_compatible(fields_.all(), proto::decode(producer.fields()), name(),
+                                session_.name(), producer.group());
+        const auto found = client::relabel(fields_.all(), producer, hosts, config.method);
+        session_.log().info(
+            "client",
+            fmt::format("relabeled stream={} producer={} bytes_between_hosts={} before={}", name(),
+                        producer.group(), found.after, found.before));
+        return bytes_of(found.process);
+      },
+      deadline));
+  session_.control().report_waiting(name(), 0, "");
+  DeclaredFields relabeled = fields_;
+  session_.run_collectively([&] { relabeled = fields_.relabeled(process); });
+  fields_ = std::move(relabeled);
+  is_relabeled_ = true;
+  is_held_ = false;
+  return static_cast<Rank>(std::ranges::find(process, session_.rank()) - process.begin());
 }
 
 }  // namespace tremula::client

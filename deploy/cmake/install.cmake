@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` gives:
 #   lib/libtremula.so        one library, all rooms inside, only the C interface visible
+#   lib/libtremula_ofi.so    what calls libfabric; libtremula.so and tremula load it when a link needs it
 #   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK by Tremula, if there is MPI
 #   bin/tremula              the command line
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
-#   lib/pkgconfig/tremula.pc
+#   share/doc/tremula/       the pages that --help and errors name
+#   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which has the standard that tremula.hpp needs
 include_guard()
 include(CMakePackageConfigHelpers)
 
@@ -17,6 +19,11 @@ set(interface_map ${CMAKE_CURRENT_LIST_DIR}/interface.map)
 target_link_options(tremula PRIVATE LINKER:--version-script=${interface_map})
 set_target_properties(tremula PROPERTIES LINK_DEPENDS ${interface_map})
 install(TARGETS tremula EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET tremula_ofi)
+  target_link_options(tremula_ofi PRIVATE LINKER:--version-script=${interface_map})
+  set_target_properties(tremula_ofi PROPERTIES LINK_DEPENDS ${interface_map})
+  install(TARGETS tremula_ofi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET tremula_scalapack)
   set(scalapack_map ${CMAKE_CURRENT_LIST_DIR}/scalapack.map)
@@ -38,7 +45,12 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/tremulaConfig.cmake ${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake
   DESTINATION ${package_dir})
 
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES cli/plan/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/cli/plan)
+
 # The prefix is found from the place of the file itself, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-configure_file(${CMAKE_CURRENT_LIST_DIR}/tremula.pc.in ${PROJECT_BINARY_DIR}/tremula.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/tremula.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(package tremula tremula_cpp)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -47,7 +47,8 @@ constexpr Index plain_block(Index extent, Index grid) noexcept {
 
 /// Any increasing bounds with any owner per interval: interval i is [bounds[i], bounds[i+1]) and
 /// belongs to coordinate owner[i]. An owner may have several intervals or none; it stores its
-/// intervals one after the other in ascending global order. Extent = bounds.back().
+/// intervals one after the other in ascending global order. No interval is empty: a coordinate with
+/// nothing is no owner. Extent = bounds.back().
 struct Splits {
   std::vector<Index> bounds;  ///< strictly increasing, bounds.front() == 0; shape: [intervals + 1]
   std::vector<Index> owner;   ///< 0 <= owner[i] < grid; shape: [intervals]

@@ -48,7 +48,8 @@ struct RankRange {
 /// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without
 /// block and without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes
 /// bounds, `owners1=` the owner of each interval; without owners, interval i belongs to coordinate
-/// i. Keys may come in any order, each once.
+/// i. Equal neighbouring bounds make an empty interval, which is left out of the value: 0/5/5/9 says
+/// that coordinate 1 of 3 has nothing. Keys may come in any order, each once.
 struct Layout {
   std::vector<Distribution> dims;    ///< shape: [dimension], 1 to max_dimensions
   Order rank_order = Order::row;     ///< how ranks number the process grid

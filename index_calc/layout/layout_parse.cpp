@@ -229,28 +229,33 @@ private:
     return BlockCyclic{.extent = extent.value, .block = block, .grid = grid, .source = 0};
   }
 
+  /// Empty intervals are left out: what they are owned by has no part of them.
   Splits splits(std::size_t d, const Entry& bounds, const Entry* owners, const Number& extent,
                 Index grid) const {
-    Splits result{.bounds = {}, .owner = {}, .grid = grid};
     const std::vector<Number> marks = list(bounds, '/');
     if (marks.front().value != 0)
       fail(marks.front().at, "bounds that begin with 0", std::to_string(marks.front().value));
-    for (const Number& n : marks) {
-      if (!result.bounds.empty() && n.value <= result.bounds.back())
-        fail(n.at, fmt::format("a bound above {}", result.bounds.back()), std::to_string(n.value));
-      result.bounds.push_back(n.value);
-    }
+    for (std::size_t i = 1; i < marks.size(); ++i)
+      if (marks[i].value < marks[i - 1].value)
+        fail(marks[i].at, fmt::format("a bound of at least {}", marks[i - 1].value),
+             std::to_string(marks[i].value));
     if (marks.back().value != extent.value)
       fail(marks.back().at,
            fmt::format("a last bound of {}, the shape of dimension {}", extent.value, d),
            std::to_string(marks.back().value));
     const std::size_t intervals = marks.size() - 1;
+    Splits result{.bounds = {0}, .owner = {}, .grid = grid};
+    const auto add = [&](std::size_t interval, Index owner) {
+      if (marks[interval + 1].value == marks[interval].value) return;
+      result.bounds.push_back(marks[interval + 1].value);
+      result.owner.push_back(owner);
+    };
     if (owners == nullptr) {
       if (static_cast<Index>(intervals) > grid)
         fail(bounds.value_at,
              fmt::format("owners{}=, or at most {} intervals, one for each coordinate", d, grid),
              fmt::format("{} intervals", intervals));
-      for (std::size_t i = 0; i < intervals; ++i) result.owner.push_back(static_cast<Index>(i));
+      for (std::size_t i = 0; i < intervals; ++i) add(i, static_cast<Index>(i));
       return result;
     }
     const std::vector<Number> names = list(*owners, '/');
@@ -258,10 +263,11 @@ private:
       fail(owners->value_at,
            fmt::format("{} owners, one for each interval of splits{}=", intervals, d),
            std::to_string(names.size()));
-    for (const Number& n : names) {
-      if (n.value >= grid)
-        fail(n.at, fmt::format("an owner from 0 to {}", grid - 1), std::to_string(n.value));
-      result.owner.push_back(n.value);
+    for (std::size_t i = 0; i < intervals; ++i) {
+      if (names[i].value >= grid)
+        fail(names[i].at, fmt::format("an owner from 0 to {}", grid - 1),
+             std::to_string(names[i].value));
+      add(i, names[i].value);
     }
     return result;
   }

@@ -48,17 +48,37 @@ int main(void) {
     check(tremula_layout_parse("shape=4x4 grid=2x2", &from) == TREMULA_OK &&
               tremula_layout_parse("shape=4x4 grid=2x2 ranks=column", &to) == TREMULA_OK,
           "two layouts parse");
-    tremula_update_init(&update, from, to, TREMULA_F32);
-    check(tremula_relabel(&update, 1, 4, NULL, 1, process, &before, &after) == TREMULA_OK &&
+    update = tremula_update_init(from, to, TREMULA_F32);
+    check(tremula_relabel(&update, 1, sizeof update, 4, NULL, 1, process, &before, &after) ==
+                  TREMULA_OK &&
               process[0] == 0 && process[1] == 2 && process[2] == 1 && process[3] == 3 &&
               before == 32 && after == 0,
           "relabeling keeps everything where it is");
-    check(tremula_relabel(&update, 1, 4, NULL, 0, process, NULL, NULL) == TREMULA_OK,
+    check(tremula_relabel(&update, 1, sizeof update, 4, NULL, 0, process, NULL, NULL) == TREMULA_OK,
           "and nobody need ask what it saves");
     check(tremula_layout_relabeled(to, process, 4, &kept) == TREMULA_OK &&
-              strcmp(tremula_layout_text(kept), "shape=4x4 grid=2x2 ranks=column members=0/2/1/3") ==
-                  0,
+              strcmp(tremula_layout_text(kept),
+                     "shape=4x4 grid=2x2 ranks=column members=0/2/1/3") == 0,
           "the relabeled layout names its members");
+
+    /* a struct that nobody has initialised, and an array whose stride is not that of its struct */
+    {
+      const size_t wrong[] = {0, sizeof update - 1, ~(size_t)0};
+      size_t k;
+      for (k = 0; k < sizeof wrong / sizeof wrong[0]; ++k) {
+        update.size = wrong[k];
+        check(tremula_relabel(&update, 1, sizeof update, 4, NULL, 1, process, NULL, NULL) ==
+                      TREMULA_INVALID_ARGUMENT &&
+                  strstr(tremula_last_error(), "tremula_update.size: expected") != NULL &&
+                  strstr(tremula_last_error(), "tremula_update_init") != NULL,
+              "a size that no initialiser sets is refused by name");
+      }
+      update.size = sizeof update;
+      check(tremula_relabel(&update, 1, sizeof update - 8, 4, NULL, 1, process, NULL, NULL) ==
+                    TREMULA_INVALID_ARGUMENT &&
+                strstr(tremula_last_error(), "stride") != NULL,
+            "a stride that is less than the size is refused");
+    }
     tremula_layout_free(from);
     tremula_layout_free(to);
     tremula_layout_free(kept);

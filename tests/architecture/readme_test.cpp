@@ -71,4 +71,31 @@ TEST(Pages, LinkOnlyToWhatExists) {
   EXPECT_GT(seen, 10u);
 }
 
+// `tremula_allocate` is a word of the installed headers; of `tremula::Session` the second part is,
+// unless the whole is a target of CMake.
+TEST(Pages, NameOnlyWhatIsInstalled) {
+  std::string headers;
+  for (const auto& entry : fs::directory_iterator(root / "client" / "include" / "tremula"))
+    headers += contents(entry.path());
+  const std::string targets = contents(root / "deploy" / "cmake" / "tremulaConfig.cmake.in");
+  const auto is_word_of = [](const std::string& name, const std::string& text) {
+    return std::regex_search(text, std::regex("\\b" + name + "\\b"));
+  };
+  const std::regex span("`(tremula_|tremula::)([A-Za-z0-9_]+)");
+  std::size_t seen = 0;
+  for (const char* name : {"README.md", "CHANGELOG.md", "client/README.md"}) {
+    const std::string page = contents(root / name);
+    for (auto at = std::sregex_iterator(page.begin(), page.end(), span);
+         at != std::sregex_iterator(); ++at) {
+      const std::string prefix = (*at)[1], word = (*at)[2];
+      ++seen;
+      EXPECT_TRUE(prefix == "tremula_"
+                      ? is_word_of(prefix + word, headers)
+                      : is_word_of(word, headers) || is_word_of(prefix + word, targets))
+          << name << " names " << prefix << word;
+    }
+  }
+  EXPECT_GT(seen, 10u);
+}
+
 }  // namespace

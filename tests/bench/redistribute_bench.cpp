@@ -129,7 +129,7 @@ int main(int argc, char** argv) {
   std::vector<void*> targets;
   std::vector<std::size_t> source_bytes, target_bytes;
   for (std::size_t k = 0; k < count; ++k) {
-    tremula_update_init(&updates[k], from[k].layout, to[k].layout, TREMULA_F64);
+    updates[k] = tremula_update_init(from[k].layout, to[k].layout, TREMULA_F64);
     if (is_transposed) updates[k].axes = axes;
     sources.push_back(from[k].local.data());
     targets.push_back(to[k].local.data());
@@ -139,9 +139,9 @@ int main(int argc, char** argv) {
   tremula_redistribution* plan = nullptr;
   const auto ours = [&] {
     if (plan == nullptr)
-      expect(
-          tremula_redistribution_make(MPI_COMM_WORLD, updates.data(), count, &plan) == TREMULA_OK,
-          "a plan");
+      expect(tremula_redistribution_make(MPI_COMM_WORLD, updates.data(), count,
+                                         sizeof(tremula_update), &plan) == TREMULA_OK,
+             "a plan");
     expect(tremula_redistribution_run(plan, sources.data(), source_bytes.data(), targets.data(),
                                       target_bytes.data()) == TREMULA_OK,
            "a run");
@@ -149,7 +149,8 @@ int main(int argc, char** argv) {
   const auto without_plan = [&] {
     for (std::size_t k = 0; k < count; ++k) {
       tremula_redistribution* once = nullptr;
-      expect(tremula_redistribution_make(MPI_COMM_WORLD, &updates[k], 1, &once) == TREMULA_OK &&
+      expect(tremula_redistribution_make(MPI_COMM_WORLD, &updates[k], 1, sizeof(tremula_update),
+                                         &once) == TREMULA_OK &&
                  tremula_redistribution_run(once, &sources[k], &source_bytes[k], &targets[k],
                                             &target_bytes[k]) == TREMULA_OK,
              "a plan that is made for one run");

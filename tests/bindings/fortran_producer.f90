@@ -70,6 +70,7 @@ program fortran_producer
   end do
   call expect_ok(tremula_out_close(out), 'close')
 
+  statistics%size = c_sizeof(statistics)
   call expect_ok(tremula_out_statistics(out, statistics), 'statistics')
   print '(3(a, i0))', 'steps=', statistics%steps, ' bytes=', statistics%bytes, ' copied_bytes=', statistics%copied_bytes
 

@@ -14,7 +14,8 @@ F64, END_OF_STREAM = 10, 1
 
 class Statistics(ctypes.Structure):
     _fields_ = (
-        [(name, ctypes.c_uint64) for name in ("steps", "packages", "bytes", "copied_bytes")]
+        [("size", ctypes.c_size_t)]
+        + [(name, ctypes.c_uint64) for name in ("steps", "packages", "bytes", "copied_bytes")]
         + [(name, ctypes.c_double) for name in ("plan", "wait", "copy", "wire")]
         + [("transport", ctypes.c_char * 64)]
     )
@@ -82,7 +83,7 @@ if step != int(steps):
     sys.exit(f"expected {steps} steps, found {step}")
 call("in_close", stream)
 
-statistics = Statistics()
+statistics = Statistics(size=ctypes.sizeof(Statistics))
 call("in_statistics", stream, ctypes.byref(statistics))
 print(f"steps={statistics.steps} bytes={statistics.bytes} copied_bytes={statistics.copied_bytes}")
 

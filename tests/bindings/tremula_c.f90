@@ -7,6 +7,7 @@ module tremula_c
   integer(c_int), parameter :: tremula_f64 = 10
 
   type, bind(c) :: tremula_statistics
+    integer(c_size_t) :: size
     integer(c_int64_t) :: steps, packages, bytes, copied_bytes
     real(c_double) :: plan_seconds, wait_seconds, copy_seconds, wire_seconds
     character(kind=c_char) :: transport(64)
@@ -116,7 +117,7 @@ module tremula_c
     integer(c_int) function tremula_out_statistics(out, statistics) bind(c)
       import
       type(c_ptr), value :: out
-      type(tremula_statistics), intent(out) :: statistics
+      type(tremula_statistics), intent(inout) :: statistics
     end function
   end interface
 

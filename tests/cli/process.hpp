@@ -38,8 +38,7 @@ struct Outcome {
   int code = 0;
   std::string output, errors;
 };
-/// Runs the commands side by side: each waits a fifth of a second for a library of libfabric's to
-/// be loaded.
+/// Runs the commands side by side.
 std::vector<Outcome> run_all(const std::vector<std::vector<std::string>>& commands);
 
 }  // namespace tremula::cli

@@ -89,13 +89,15 @@ protected:
     viewer = std::make_unique<Rank>(address);
     const std::string what =
         "stream: 's' fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' } offers { "
-        "transport: 't' offer: 'tcp' }";
+        "transport: 't' offer: 'tcp' } incarnation: 1";
     for (auto* group : {&ocean, &viewer})
       (*group)->tell(fmt::format(
           "request: 1 hello {{ protocol: 1 group: '{}' size: 1 job: 'j' host: 'h' version: 'v' }}",
           group == &ocean ? "ocean" : "viewer"));
     ocean->tell("request: 2 announce { queue_depth: 2 " + what + " }");
     viewer->tell("request: 2 subscribe { " + what + " }");
+    for (auto* group : {&ocean, &viewer})
+      (*group)->tell("request: 2 presence { is_present: true }");
     ocean->tell(
         "heartbeat { counters { stream: 's' steps: 3 packages: 3 bytes: 192 copied_bytes: 64 } }");
     ocean->tell("request: 3 unsubscribe { stream: 'x' }");  // answered: the heartbeat has arrived
@@ -117,8 +119,12 @@ TEST_F(Tremula, HelpsWithEveryCommand) {
                                       {"version", "--help"}})) {
     EXPECT_EQ(help.code, 0) << help.errors;
     EXPECT_NE(help.output.find("Usage: tremula"), std::string::npos) << help.output;
-    for (const char* source : {".md", ".proto", "README"})  // none is installed
-      EXPECT_EQ(help.output.find(source), std::string::npos) << help.output;
+    // A page that is named is an installed one.
+    for (const char* file : {".md", ".proto"})
+      for (std::size_t at = 0; (at = help.output.find(file, at)) != std::string::npos; ++at) {
+        const std::size_t begin = help.output.find_last_of(" \n", at) + 1;
+        EXPECT_EQ(help.output.find("share/doc/tremula/", begin), begin) << help.output;
+      }
   }
 }
 
@@ -189,7 +195,8 @@ TEST_F(Tremula, ShowsOneStream) {
   other.tell(
       "request: 1 hello { protocol: 1 group: 'other' size: 1 job: 'j' host: 'h' version: 'v' }");
   other.tell(
-      "request: 2 announce { stream: 'another' queue_depth: 2 fields { name: 'w' element_type: 9 "
+      "request: 2 announce { stream: 'another' queue_depth: 2 incarnation: 1 fields { name: 'w' "
+      "element_type: 9 "
       "layout: 'shape=3x4 grid=1x1' } offers { transport: 't' offer: 'tcp' } }");
   const auto outcomes = run_all({{"status", "another", "--port-file", port_file},
                                  {"status", "another", "--json", "--port-file", port_file},
@@ -260,7 +267,7 @@ TEST_F(Tremula, WaitsForTheFirstStreamToWatch) {
   late.tell(
       "request: 2 announce { stream: 's' queue_depth: 2 fields { name: 'u' element_type: 10 "
       "layout: 'shape=8 grid=1' } "
-      "offers { transport: 't' offer: 'tcp' } }");
+      "offers { transport: 't' offer: 'tcp' } incarnation: 1 }");
   EXPECT_TRUE(soon([&] { return watch.output().find("s  step 0") != std::string::npos; }))
       << watch.errors();
   late.tell("request: 3 goodbye {}");

@@ -54,10 +54,11 @@ wire::Hello hello_of(const std::string& group) {
   return hello;
 }
 
-wire::ToServer announce(const std::string& stream) {
+wire::ToServer announce(const std::string& stream, std::uint64_t incarnation = 1) {
   wire::ToServer message;
   auto& announce = *message.mutable_announce();
   announce.set_stream(stream);
+  announce.set_incarnation(incarnation);
   auto& field = *announce.add_fields();
   field.set_name("u");
   field.set_element_type(10);
@@ -70,7 +71,7 @@ wire::ToServer announce(const std::string& stream) {
 
 wire::ToServer which_streams() {
   wire::ToServer message;
-  message.mutable_unsubscribe()->set_stream("none");
+  message.mutable_describe()->set_stream("none");
   return message;
 }
 
@@ -135,28 +136,76 @@ TEST_F(ControlAndServer, WaitsForAServerAsLongAsACallMay) {
   later.join();
 }
 
-TEST_F(ControlAndServer, SendsAgainWhatWasNotAnswered) {
-  std::thread waits([this] {
-    wire::ToServer message;
-    auto& subscribe = *message.mutable_subscribe();
-    const auto wanted = announce("later").announce();
-    subscribe.set_stream("later");
-    *subscribe.mutable_fields() = wanted.fields();
-    *subscribe.mutable_offers() = wanted.offers();
-    try {
-      const auto reply = control->call(message, Deadline::after(patience_seconds));
-      EXPECT_EQ(reply.matched().stream(), "later");
-    } catch (const Error& e) {
-      ADD_FAILURE() << e.what();
-    }
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+/// Another job, whose rank 0 has announced "later" and is in a call that opens links.
+std::unique_ptr<Control> producer(const transport::HostPort& address, const core::Log& log) {
+  const auto until = Deadline::after(patience_seconds);
+  auto other = std::make_unique<Control>(transport::ServerName{to_string(address), "test"},
+                                         hello_of("other"), until, log);
+  other->call(announce("later"), until);
+  other->begin_presence(1, until);
+  return other;
+}
+
+wire::ToServer subscribe(const std::string& stream, std::uint64_t incarnation) {
+  wire::ToServer message;
+  auto& subscribe = *message.mutable_subscribe();
+  const auto wanted = announce(stream).announce();
+  subscribe.set_stream(stream);
+  subscribe.set_incarnation(incarnation);
+  *subscribe.mutable_fields() = wanted.fields();
+  *subscribe.mutable_offers() = wanted.offers();
+  return message;
+}
+
+TEST_F(ControlAndServer, TellsTheNextServerWhatItWaitsFor) {
+  const auto until = Deadline::after(patience_seconds);
+  control->call(subscribe("later", 5), until);
+  control->call(subscribe("given up", 6), until);
+  wire::ToServer give_up;
+  give_up.mutable_unsubscribe()->set_stream("given up");
+  control->call(give_up, until);
+  control->begin_presence(0, until);
   server.reset();
   restart();
-  Control other(transport::ServerName{to_string(address), "test"}, hello_of("other"),
-                Deadline::after(patience_seconds), log);
-  other.call(announce("later"), Deadline::after(patience_seconds));
-  waits.join();
+  const auto other = producer(address, log);
+  const auto event = control->next_event(until);
+  ASSERT_TRUE(event && event->has_matched());
+  EXPECT_EQ(event->matched().stream(), "later");
+  EXPECT_EQ(event->matched().incarnation(), 5u);
+}
+
+TEST_F(ControlAndServer, IsPresentAtTheNextServerOnlyIfItStillIs) {
+  const auto until = Deadline::after(patience_seconds);
+  control->call(subscribe("later", 5), until);
+  control->begin_presence(0, until);
+  server.reset();
+  EXPECT_FALSE(control->wait_for_server(Deadline::after(0)));
+  control->end_presence(until);  // does not wait for one
+  restart();
+  ASSERT_TRUE(control->wait_for_server(until));
+  const auto other = producer(address, log);
+  while (!control->is_awaited() && !until.expired()) std::this_thread::yield();
+  EXPECT_TRUE(control->is_awaited());
+  EXPECT_FALSE(control->next_event(Deadline::after(0)));
+}
+
+TEST_F(ControlAndServer, LosesALinkThatWasBeingSetUp) {
+  const auto until = Deadline::after(patience_seconds);
+  control->call(subscribe("later", 5), until);
+  control->begin_presence(0, until);
+  auto other = producer(address, log);
+  const auto event = control->next_event(until);
+  ASSERT_TRUE(event && event->has_matched());
+  const std::uint64_t link = event->matched().link();
+  const auto lose = [&] {
+    const auto text = error_of(Errc::no_server, [&] { control->take_addresses(link, until); });
+    EXPECT_NE(text.find("the server went away while the link was being set up"), text.npos) << text;
+  };
+  server.reset();
+  lose();
+  restart();
+  ASSERT_TRUE(control->wait_for_server(until));
+  lose();
 }
 
 TEST_F(ControlAndServer, IsNotTakenInAgainUnderANameThatAnotherJobHolds) {

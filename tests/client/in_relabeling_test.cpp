@@ -220,7 +220,7 @@ TEST(InRelabeling, IsBetweenTheLastFieldAndTheFirstStep) {
                "declared before relabel; found 'g'");
     ASSERT_TRUE(in.begin_step());
     expect_has(error_of(relabel, Errc::invalid_argument),
-               "stream 's': expected relabel before the first step");
+               "stream 's': expected relabel before the first begin_step of any stream");
     in.end_step();
     in.close();
   });
@@ -239,7 +239,7 @@ TEST(InRelabeling, WaitsNoLongerThanItsTimeout) {
         in.declare(field("shape=4 grid=2"));
         expect_has(error_of([&] { in.relabel(); }, Errc::timed_out),
                    "stream 's': expected a producer to offer it within 0.3 s; found only 'other'; "
-                   "start the producer, check the name, or set timeout");
+                   "start the producer, check the name, or wait longer (timeout)");
       },
       0.3);
   world.join();
@@ -258,6 +258,7 @@ TEST(InRelabeling, NeedsTheWholeProducer) {
   Control rank_0({world.config(1).server, "test"}, hello, core::Deadline::after(5), log);
   wire::ToServer announce;
   announce.mutable_announce()->set_stream("s");
+  announce.mutable_announce()->set_incarnation(1);
   *announce.mutable_announce()->add_fields() = proto::encode(field("shape=4 grid=2"));
   announce.mutable_announce()->add_offers()->set_transport("loopback");
   announce.mutable_announce()->mutable_offers(0)->set_offer("loopback");

@@ -13,47 +13,12 @@
 #include <tremula/tremula.hpp>
 #include <vector>
 
-#include "tests/coupled/jobs.hpp"
+#include "tests/client/public_jobs.hpp"
 
 namespace {
 
 using namespace tremula;
-
-/// Threads whose sessions say that rank r runs on hosts[r].
-class Jobs {
-public:
-  Jobs() { stage_.start_server(); }
-  ~Jobs() { join(); }
-  void start(const std::string& group, const std::vector<std::string>& hosts,
-             const std::function<void(Session&)>& body) {
-    const int size = static_cast<int>(hosts.size());
-    for (int rank = 0; rank < size; ++rank)
-      threads_.emplace_back([=, this, host = hosts[static_cast<std::size_t>(rank)]] {
-        try {
-          Session session(group, rank, size,
-                          {.server = stage_.server(),
-                           .transport = "local",
-                           .timeout = 20,
-                           .more = "host: \"" + host + "\""});
-          body(session);
-        } catch (const std::exception& e) {
-          const std::scoped_lock lock(mutex_);
-          errors_ += group + ": " + e.what() + "\n";
-        }
-      });
-  }
-  std::string join() {
-    for (auto& thread : threads_) thread.join();
-    threads_.clear();
-    return errors_;
-  }
-
-private:
-  coupled::Stage stage_;
-  std::mutex mutex_;
-  std::string errors_;
-  std::vector<std::thread> threads_;
-};
+using tremula::testing::Jobs;
 
 /// Number of each element that `label` holds, of a matrix.
 std::vector<double> part_of(const Layout& layout, int label, double step) {
@@ -96,6 +61,10 @@ TEST(RelabelingPublic, BetweenTwoJobs) {
       in.get(field, part);
       EXPECT_EQ(part, part_of(wanted, label, step)) << "rank " << session.rank();
       in.end_step();
+      std::uint64_t from_peers = 0;
+      for (const auto& peer : in.peers()) from_peers += peer.bytes;
+      EXPECT_EQ(from_peers, in.statistics().bytes);
+      EXPECT_EQ(in.step_statistics().bytes, part.size() * sizeof(double));
     }
     in.close();
   });

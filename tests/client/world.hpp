@@ -59,6 +59,7 @@ public:
   explicit World(std::size_t eager_bytes = 8192, Way way = Way::loopback)
       : way_(way), network_(eager_bytes) {}
   double step_timeout = 10;
+  core::LogLevel log = core::LogLevel::off;
   std::map<std::string, double> step_timeout_of;  ///< of single ranks, "group.rank"
   std::map<std::string, std::string> host_of;     ///< likewise
 
@@ -67,7 +68,7 @@ public:
     c.server = server_.address();
     c.timeout = timeout;
     c.step_timeout = step_timeout;
-    c.log = core::LogLevel::off;
+    c.log = log;
     return c;
   }
   SessionConfig config_of(const std::string& group, Rank rank, double timeout) const {

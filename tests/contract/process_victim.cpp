@@ -80,7 +80,7 @@ public:
     close(to[0]);
     close(from[1]);
     if (failed != 0) throw core::Error(core::Errc::internal, "cannot start the other process");
-    link_ = transport_->open(transport_->offers().front(), survivor);
+    link_ = transport_->open(first_way(*transport_), survivor);
     write_line(to_, line_of(link_->address()));
     link_->connect(std::vector<Address>{address_of(read_line(from_))},
                    Deadline::after(patience_seconds));
@@ -108,6 +108,11 @@ private:
 
 }  // namespace
 
+std::string first_way(transport::Transport& transport) {
+  const auto offer = transport.offers().front();
+  return transport.has_choices(offer) ? transport.choices(offer).front() : offer;
+}
+
 std::unique_ptr<Victim> start_victim(const MakeTransport& make, Side survivor, Act act) {
   return std::make_unique<Process>(make, survivor, act);
 }
@@ -117,7 +122,7 @@ std::optional<int> be_a_victim(const MakeTransport& make, std::span<char*> argum
   try {
     const auto transport = make();
     const auto link =
-        transport->open(transport->offers().front(), static_cast<Side>(std::stoi(arguments[1])));
+        transport->open(first_way(*transport), static_cast<Side>(std::stoi(arguments[1])));
     write_line(STDOUT_FILENO, line_of(link->address()));
     link->connect(std::vector<Address>{address_of(read_line(STDIN_FILENO))},
                   Deadline::after(patience_seconds));

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "tests/contract/contract.hpp"
 
@@ -10,6 +11,9 @@ namespace tremula::contract {
 
 /// The transport of a rig, in this process or another one. Links run over its first offer.
 using MakeTransport = std::function<std::unique_ptr<transport::Transport>()>;
+
+/// What a link over the first offer of `transport` is opened by.
+std::string first_way(transport::Transport& transport);
 
 /// Starts this program once more as the peer of a link, playing `act`.
 std::unique_ptr<Victim> start_victim(const MakeTransport& make, Side survivor, Act act);

@@ -41,7 +41,7 @@ void consume(tremula_session* session, const Scenario& scenario) {
   }
   expect_equal("steps until the end of the stream", static_cast<std::uint64_t>(scenario.steps),
                step);
-  tremula_statistics statistics{};
+  auto statistics = tremula_statistics_init();
   expect_ok(tremula_in_statistics(in.get(), &statistics), "statistics");
   expect_equal("steps received", step, statistics.steps);
   expect_equal("bytes received", bytes, statistics.bytes);

@@ -88,9 +88,9 @@ void play(tremula_session* session, bool is_a, long rounds, std::uint64_t seed) 
   std::mt19937_64 random(seed);  // the same on all ranks of both jobs
   std::array<int, streams> order{0, 1, 2, 3};
   for (long round = 0; round < rounds; ++round) {
-    // 0: both put first; 1: a gets first; 2: b does, as in the first round, where the streams meet.
-    const auto mode = round == 0 ? 2 : random() % 3;
-    if (round > 0) std::shuffle(order.begin(), order.end(), random);
+    // 0: both put first, as in the first round, where the streams meet; 1: a gets first; 2: b does.
+    const auto mode = round == 0 ? 0 : random() % 3;
+    std::shuffle(order.begin(), order.end(), random);
     const bool gets_first = mode == (is_a ? 1u : 2u);
     for (const bool puts : {!gets_first, gets_first})
       for (const int k : order)

@@ -45,7 +45,7 @@ void produce(tremula_session* session, const Scenario& scenario) {
     for (LocalField& local : fields) local.spoil();
   }
   expect_ok(tremula_out_close(out.get()), "close " + scenario.stream);
-  tremula_statistics statistics{};
+  auto statistics = tremula_statistics_init();
   expect_ok(tremula_out_statistics(out.get(), &statistics), "statistics");
   expect_equal("steps sent", static_cast<std::uint64_t>(scenario.steps), statistics.steps);
   expect_equal("bytes sent", bytes, statistics.bytes);

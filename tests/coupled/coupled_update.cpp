@@ -54,8 +54,7 @@ void consume(tremula_session* session, const std::string& stream, const Case& wa
     const auto& t = u.transformation;
     const Layout layout = parse_layout(to_string(u.to));
     const std::vector<int> axes(u.axes.begin(), u.axes.end());
-    tremula_update update;
-    tremula_update_init(&update, nullptr, layout.get(), static_cast<tremula_type>(t.to));
+    auto update = tremula_update_init(nullptr, layout.get(), static_cast<tremula_type>(t.to));
     update.alpha[0] = t.alpha.real(), update.alpha[1] = t.alpha.imag();
     update.beta[0] = t.beta.real(), update.beta[1] = t.beta.imag();
     update.conjugate = t.conjugates;

@@ -81,8 +81,10 @@ TEST_P(CoupledRefusal, OfTwoSidesWithNoTransportInCommon) {
   const Actors producer = play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session("mpi")));
   const Actors consumer =
       play({"consumer", 1}, Launcher::mpirun, join(in_of_ten, session(GetParam())));
-  expect_end(consumer);
-  expect_error(consumer, TREMULA_MISMATCH, {"mpi:Open MPI", "ofi:", "producer", "consumer"});
+  for (const Actors& side : {producer, consumer}) {
+    expect_end(side);
+    expect_error(side, TREMULA_MISMATCH, {"mpi:Open MPI", "ofi", "producer", "consumer"});
+  }
 }
 
 TEST_P(CoupledRefusal, OfASecondGroupWithTheSameName) {
@@ -113,8 +115,10 @@ TEST_P(CoupledRefusal, OfAnotherShape) {
   const Actors consumer =
       play({"consumer", 2}, Launcher::mpirun,
            join({"--side", "in", "--layout", "shape=12 grid=2"}, session(GetParam())));
-  expect_end(consumer);
-  expect_error(consumer, TREMULA_MISMATCH, {"'f'", "producer", "consumer", "10", "12"});
+  for (const Actors& side : {producer, consumer}) {
+    expect_end(side);
+    expect_error(side, TREMULA_MISMATCH, {"'f'", "producer", "consumer", "10", "12"});
+  }
 }
 
 TEST_P(CoupledRefusal, OfATypeThatCannotBecomeTheOther) {
@@ -124,8 +128,10 @@ TEST_P(CoupledRefusal, OfATypeThatCannotBecomeTheOther) {
            join(out_of_ten, Arguments{"--type", std::to_string(TREMULA_C64)}, session(GetParam())));
   const Actors consumer =
       play({"consumer", 1}, Launcher::mpirun, join(in_of_ten, session(GetParam())));
-  expect_end(consumer);
-  expect_error(consumer, TREMULA_MISMATCH, {"'f'", "producer", "consumer", "f64", "c64"});
+  for (const Actors& side : {producer, consumer}) {
+    expect_end(side);
+    expect_error(side, TREMULA_MISMATCH, {"'f'", "producer", "consumer", "f64", "c64"});
+  }
 }
 
 TEST_P(CoupledRefusal, OfAFieldThatTheStreamDoesNotHave) {
@@ -134,8 +140,10 @@ TEST_P(CoupledRefusal, OfAFieldThatTheStreamDoesNotHave) {
       play({"producer", 1}, Launcher::mpirun, join(out_of_ten, session(GetParam())));
   const Actors consumer = play({"consumer", 1}, Launcher::mpirun,
                                join(in_of_ten, Arguments{"--field", "g"}, session(GetParam())));
-  expect_end(consumer);
-  expect_error(consumer, TREMULA_MISMATCH, {"'g'", "'f'"});
+  for (const Actors& side : {producer, consumer}) {
+    expect_end(side);
+    expect_error(side, TREMULA_MISMATCH, {"'g'", "'f'"});
+  }
 }
 
 TEST_P(CoupledRefusal, OfAGridThatDoesNotMatchTheGroup) {
@@ -146,6 +154,24 @@ TEST_P(CoupledRefusal, OfAGridThatDoesNotMatchTheGroup) {
              join({"--side", side, "--layout", "shape=8x8 grid=2x2"}, session(GetParam())));
     expect_end(job);
     expect_error(job, TREMULA_INVALID_ARGUMENT, {"3", "4", "members"});
+  }
+}
+
+TEST_P(CoupledRefusal, OfARankThatDoesNotCome) {
+  stage.start_server();
+  for (const Launcher launcher : {Launcher::mpirun, Launcher::plain}) {
+    const Actors job = play({"incomplete", 3}, launcher,
+                            join({"--side", "in", "--layout", "shape=9 grid=3", "--abandon-after",
+                                  "0", "--abandon-rank", "2"},
+                                 session(GetParam(), 2)));
+    expect_end(job);
+    for (const int rank : {0, 1}) {
+      const Event error = job.error_of(rank);
+      EXPECT_EQ(error.status, TREMULA_TIMED_OUT) << testing::PrintToString(error);
+      EXPECT_NE(error.text.find("of group 'incomplete' did not come: rank 2 on host"),
+                std::string::npos)
+          << testing::PrintToString(error);
+    }
   }
 }
 

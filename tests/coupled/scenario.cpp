@@ -49,7 +49,8 @@ Dealing make_dealing(Dice& dice, std::int64_t extent, std::int64_t grid) {
   if (extent > 0 && dice.one_in(3)) {
     d.bounds.push_back(0);
     while (d.bounds.back() < extent) {
-      d.bounds.push_back(std::min(extent, d.bounds.back() + dice.from(1, 1 + extent / 2)));
+      const std::int64_t length = dice.one_in(5) ? 0 : dice.from(1, 1 + extent / 2);
+      d.bounds.push_back(std::min(extent, d.bounds.back() + length));
       d.owners.push_back(dice.from(0, grid - 1));
     }
   } else {

@@ -24,11 +24,8 @@ echo "== only the C interface and its skins are seen"
 find "$prefix/include" -type f | sed "s#$prefix/include/##" | sort | tee "$work/headers"
 grep -vE '^tremula/tremula(_mpi|_scalapack)?\.(h|hpp)$' "$work/headers" && fail "internal headers are installed"
 library=$(find "$prefix" -name libtremula.so)
-nm --dynamic --defined-only "$library" | awk '{print $3}' | grep -v '^tremula_' &&
-  fail "libtremula.so shows names that are not of the C interface"
-nm --dynamic --defined-only "$(dirname "$library")/libtremula_scalapack.so" | awk '{print $3}' |
-  grep -vE '^(tremula_p|C?p)[isdcz](gemr2d|tran[uc]?)_?$' &&
-  fail "libtremula_scalapack.so shows names that are neither ScaLAPACK's nor of the C interface"
+readelf --dynamic "$library" | grep 'NEEDED.*libfabric' &&
+  fail "libtremula.so is linked with libfabric; only libtremula_ofi.so may be"
 
 echo "== find_package, from outside of the repository"
 cp -r "$source/examples/00_quick_start" "$work/quick_start"

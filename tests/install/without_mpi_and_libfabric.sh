@@ -13,6 +13,10 @@ cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CX
 cmake --build "$work/build"
 cmake --install "$work/build" --prefix "$work/prefix" >/dev/null
 "$work/prefix/bin/tremula" version
+if [ -n "$(find "$work/prefix" -name 'libtremula_ofi*')" ]; then
+  echo "FAILED: libtremula_ofi.so is installed, but there is no libfabric" >&2
+  exit 1
+fi
 for header in tremula_mpi.h tremula_scalapack.h; do
   if [ -e "$work/prefix/include/tremula/$header" ]; then
     echo "FAILED: $header is installed, but no library has its functions" >&2

@@ -53,11 +53,17 @@ const std::string heartbeat =
 
 const std::string to_server[] = {
     "request: 1 hello {" + hello + "}",
-    "request: 18446744073709551615 announce { stream: 's' queue_depth: 2 " + fields + offers + "}",
-    "request: 2 subscribe { stream: 'a stream with spaces, and ünïcode' " + fields + offers + "}",
+    "request: 18446744073709551615 announce { stream: 's' queue_depth: 2 incarnation: 1 " + fields +
+        offers + "}",
+    "request: 2 subscribe { stream: 'a stream with spaces, and ünïcode' incarnation: 9 " + fields +
+        offers + "}",
     "request: 3 unsubscribe { stream: 's' }",
     "request: 3 describe { stream: 's' }",
+    "request: 3 presence { is_present: true incarnation: 2 }",
+    "request: 3 presence {}",
+    "request: 3 explain { incarnation: 2 }",
     "request: 3 link_addresses { link: 1 addresses: '' addresses: '\\000\\377' }",
+    "request: 3 link_choices { link: 1 choices: 'ofi:verbs' choices: 'ofi:tcp;ofi_rxm' }",
     "request: 3 share { round: 1 bytes: '\\000\\001' }",
     "request: 3 close_link { link: 1 why: 'enough' }",
     "request: 3 close_stream { stream: 's' }",
@@ -72,15 +78,19 @@ const std::string to_client[] = {
     "request: 1 refused { code: -8 text: 'no' }",
     "request: 1 welcome { version: '0.1' heartbeat_seconds: 1 }",
     "matched { link: 1 stream: 's' peer_group: 'p' peer_size: 3 offer: 'o' why: 'w' queue_depth: "
-    "1 " +
+    "1 incarnation: 2 " +
         fields + "}",
+    "stream_refused { incarnation: 2 refused { code: -8 text: 'no' } }",
+    "awaited {}",
+    "request: 1 explained { text: 'nothing' has_come: true is_warning: true }",
     "request: 1 streams {}",
     "request: 1 streams { names: 's' names: 't' }",
     "request: 1 described { group: 'p' size: 3 connected: 3 hosts: 'a' hosts: 'b' host_of_rank: 0 "
-    "host_of_rank: 1 host_of_rank: 0 " +
+    "host_of_rank: 1 host_of_rank: 0 queue_depth: 2 " +
         fields + "}",
     "request: 1 described { group: 'p' size: 3 connected: 2 " + fields + "}",
     "link_addresses { link: 1 addresses: 'a' }",
+    "link_choice { link: 1 choice: 'ofi:tcp;ofi_rxm' why: 'the first' }",
     "request: 1 shared { bytes: '' bytes: 'b' }",
     "link_closed { link: 9 why: 'over' }",
     "group_lost { group: 'g' rank: 0 links: 1 links: 2 why: 'killed' }",
@@ -169,6 +179,8 @@ TEST(Convert, NamesThePartOfAnAnnounce) {
        "Announce.queue_depth: expected 0 to 1048576, found -1"},
       {"request: 1 announce { stream: 's' queue_depth: 1048577 " + fields + offers + "}",
        "Announce.queue_depth: expected 0 to 1048576, found 1048577"},
+      {"request: 1 announce { stream: 's' " + fields + offers + "}",
+       "Announce.incarnation: expected 1 to 18446744073709551615, found 0"},
   });
 }
 
@@ -181,6 +193,9 @@ TEST(Convert, NamesThePartOfASubscription) {
        "Subscribe.fields[0].name: " + rule},
       {"request: 1 subscribe { stream: 's' " + fields + "}",
        "Subscribe.offers, count: expected 1 to 64, found 0"},
+      {"request: 1 subscribe { stream: 's' " + fields + offers + "}",
+       "Subscribe.incarnation: expected 1 to 18446744073709551615, found 0"},
+      {"request: 1 explain {}", "Explain.incarnation: expected 1 to 18446744073709551615, found 0"},
       {"request: 1 unsubscribe {}", "Unsubscribe.stream: " + rule},
       {"request: 1 describe {}", "Describe.stream: " + rule},
   });
@@ -246,6 +261,12 @@ TEST(Convert, NamesThePartOfAMatch) {
       {matched + fields + "}", "Matched.offer: " + rule},
       {matched + fields + " offer: 'o' queue_depth: -1 }",
        "Matched.queue_depth: expected 0 to 1048576, found -1"},
+      {matched + fields + " offer: 'o' }",
+       "Matched.incarnation: expected 1 to 18446744073709551615, found 0"},
+      {"stream_refused {}",
+       "StreamRefused.incarnation: expected 1 to 18446744073709551615, found 0"},
+      {"explained { text: '" + std::string(16385, 'x') + "' }",
+       "Explained.text: expected at most 16384 bytes, found 16385"},
   });
 }
 
@@ -260,6 +281,8 @@ TEST(Convert, NamesThePartOfADescription) {
        "Described.connected: expected 0 to 2, found 3"},
       {"described { group: 'p' size: 2 connected: -1 }",
        "Described.connected: expected 0 to 2, found -1"},
+      {"described { group: 'p' size: 2 connected: 2 queue_depth: -1 }",
+       "Described.queue_depth: expected 0 to 1048576, found -1"},
       {described + "}", "Described.fields, count: expected 1 to 65536, found 0"},
       {described + "fields {} }", "Described.fields[0].name: " + rule},
       {described + fields + "}", "Described.host_of_rank, count: expected 2 to 2, found 0"},

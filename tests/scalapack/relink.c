@@ -3,6 +3,7 @@
  *
  *   relink          checks whose functions it calls, and what they do
  *   relink wrong    passes a 0-based ia
+ *   relink theirs   expects that the functions are those of ScaLAPACK
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -45,19 +46,20 @@ static void make(part* p, int context, int block) {
         p->global[p->count++] = i + j * order;
 }
 
-static int is_ours(const char* name) {
+static int is_from(const char* library, const char* name) {
   Dl_info info;
   void* const address = dlsym(RTLD_DEFAULT, name);
-  if (dladdr(address, &info) != 0 && strstr(info.dli_fname, "libtremula_scalapack") != NULL)
-    return 1;
-  fprintf(stderr, "expected %s in libtremula_scalapack, found another\n", name);
+  if (dladdr(address, &info) != 0 && strstr(info.dli_fname, library) != NULL) return 1;
+  fprintf(stderr, "expected %s in %s, found another\n", name, library);
   return 0;
 }
 
 int main(int argc, char** argv) {
-  (void)argv;
+  const char* const mode = argc > 1 ? argv[1] : "";
+  const char* const library =
+      strcmp(mode, "theirs") == 0 ? "libscalapack-openmpi" : "libtremula_scalapack";
   MPI_Init(NULL, NULL);
-  if (tremula_version()[0] == '\0') return 2;  /* both libraries live in one process */
+  if (tremula_version()[0] == '\0') return 2; /* both libraries live in one process */
   int world, tall, wide;
   Cblacs_get(-1, 0, &world);
   tall = wide = world;
@@ -69,13 +71,14 @@ int main(int argc, char** argv) {
   make(&c, wide, 7);
   for (int k = 0; k < a.count; ++k) a.cells[k] = a.global[k];
 
-  const int n = order, first = argc > 1 ? 0 : 1, one = 1;
+  const int n = order, first = strcmp(mode, "wrong") == 0 ? 0 : 1, one = 1;
   const double alpha = 2, beta = 0;
   pdgemr2d_(&n, &n, a.cells, &first, &one, a.desc, b.cells, &one, &one, b.desc, &tall);
   if (b.my_row >= 0)
     pdtran_(&n, &n, &alpha, b.cells, &one, &one, b.desc, &beta, c.cells, &one, &one, c.desc);
 
-  int is_right = is_ours("pdgemr2d_") && is_ours("Cpdgemr2d") && is_ours("pdtran_");
+  int is_right =
+      is_from(library, "pdgemr2d_") && is_from(library, "Cpdgemr2d") && is_from(library, "pdtran_");
   for (int k = 0; k < b.count; ++k) {
     const int i = b.global[k] % order, j = b.global[k] / order;
     if (b.cells[k] != i + j * order || c.cells[k] != 2.0 * (j + i * order)) is_right = 0;

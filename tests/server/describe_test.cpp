@@ -26,8 +26,10 @@ protected:
         {Play::done(1, 2)});
   }
   static std::string described(int connected, const std::string& hosts = "") {
-    return fmt::format("11: request: 2 described {{ group: 'ocean' size: 4 connected: {} {} {} }}",
-                       connected, fields, hosts);
+    return fmt::format(
+        "11: request: 2 described {{ group: 'ocean' size: 4 connected: {} {} {} "
+        "queue_depth: 3 }}",
+        connected, fields, hosts);
   }
   const std::string all_hosts =
       "hosts: 'b' hosts: 'a' host_of_rank: 0 host_of_rank: 1 host_of_rank: 0 host_of_rank: 0";

@@ -19,6 +19,7 @@
 #include "core/error.hpp"
 #include "proto/convert.hpp"
 #include "transport/control/control_connection.hpp"
+#include "transport/control/interfaces.hpp"
 
 namespace tremula::server {
 namespace {
@@ -136,18 +137,21 @@ TEST(Listener, LinksAProducerAndAConsumer) {
   EXPECT_EQ(viewer.answer(0), welcome());
   const std::string what =
       "{ stream: 's' fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' } offers { "
-      "transport: 't' offer: 'tcp' } ";
+      "transport: 't' offer: 'tcp' } incarnation: 1 ";
+  viewer.tell("request: 2 presence { is_present: true }");
   viewer.tell("request: 2 subscribe " + what + "}");
   ocean.tell("request: 2 announce " + what + " queue_depth: 1 }");
   EXPECT_EQ(ocean.answer(1), "request: 2 done { }");
-  EXPECT_NE(ocean.answer(2).find("matched { link: 1 "), std::string::npos);
-  EXPECT_EQ(viewer.answer(1).find("request: 2 matched { link: 1 "), 0u) << viewer.answer(1);
+  EXPECT_EQ(ocean.answer(2), "awaited { }");
+  ocean.tell("request: 2 presence { is_present: true }");
+  EXPECT_EQ(ocean.answer(4).find("matched { link: 1 "), 0u) << ocean.answer(4);
+  EXPECT_EQ(viewer.answer(3).find("matched { link: 1 "), 0u) << viewer.answer(3);
   ocean.tell("request: 3 link_addresses { link: 1 addresses: 'there' }");
-  EXPECT_EQ(viewer.answer(2), "link_addresses { link: 1 addresses: \"there\" }");
+  EXPECT_EQ(viewer.answer(4), "link_addresses { link: 1 addresses: \"there\" }");
   viewer.tell("request: 3 goodbye {}");
-  EXPECT_EQ(viewer.answer(3), "request: 3 done { }");
+  EXPECT_EQ(viewer.answer(5), "request: 3 done { }");
   viewer.close();
-  EXPECT_EQ(ocean.answer(4), "link_closed { link: 1 why: \"consumer \\'viewer\\' has left\" }");
+  EXPECT_EQ(ocean.answer(6), "link_closed { link: 1 why: \"consumer \\'viewer\\' has left\" }");
 }
 
 TEST(Listener, AnswersBadMessagesClosesAndLivesOn) {
@@ -180,7 +184,7 @@ TEST(Listener, AnswersBadMessagesClosesAndLivesOn) {
     EXPECT_TRUE(bad.is_closed_soon());
   }
   good.tell("request: 2 unsubscribe { stream: 's' }");
-  EXPECT_EQ(good.answer(1), "request: 2 streams { }");
+  EXPECT_EQ(good.answer(1), "request: 2 done { }");
 }
 
 TEST(Listener, TakesNothingInAfterABadMessage) {
@@ -358,16 +362,19 @@ TEST(Listener, SaysWhyItCannotListen) {
             "means all of them");
 }
 
-TEST(Listener, NamesItsHostWhenItListensOnAllAddresses) {
+TEST(Listener, NamesTheAddressForOtherHostsWhenItListensOnAllAddresses) {
   const core::Log log("server", core::LogLevel::off);
   Config config;
   config.port = 0;
   config.bind = "0.0.0.0";
-  char name[256] = {};
-  ASSERT_EQ(::gethostname(name, sizeof name - 1), 0);
-  EXPECT_EQ(Listener(config, "0.1", log).address().host, name);
+  const auto outward = transport::outward_interface(transport::interfaces());
+  const Listener everywhere(config, "0.1", log);
+  EXPECT_EQ(everywhere.address().host, outward ? outward->address : "127.0.0.1");
+  EXPECT_EQ(everywhere.is_outward(), outward.has_value());
   config.bind = "127.0.0.1";
-  EXPECT_EQ(Listener(config, "0.1", log).address().host, "127.0.0.1");
+  const Listener here(config, "0.1", log);
+  EXPECT_EQ(here.address().host, "127.0.0.1");
+  EXPECT_FALSE(here.is_outward());
 }
 
 }  // namespace

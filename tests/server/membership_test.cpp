@@ -190,7 +190,7 @@ TEST(Membership, TakesAnyByteForASignOfLife) {
   play.record_heard(1);
   play.at(8);
   play.check_silence({});
-  play.tell(1, "request: 2 unsubscribe { stream: 's' }", {"1: request: 2 streams {}"});
+  play.tell(1, "request: 2 unsubscribe { stream: 's' }", {Play::done(1, 2)});
   play.at(12);
   play.check_silence({});
   play.at(12.5);

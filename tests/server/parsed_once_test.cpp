@@ -26,10 +26,12 @@ void receive(Rendezvous& rendezvous, ConnectionId from, const std::string& text)
 TEST(ParsedOnce, ByTheServer) {
   const std::string fields = Play::field("u", 10, "shape=8x4 grid=1x1") +
                              Play::field("v", 10, "shape=8x4 grid=1x1 block=3x1") +
-                             Play::offers({"o"});
+                             Play::offers({"o"}) + "incarnation: 1";
   Rendezvous rendezvous({.version = "0.1", .listens_on = "here:1", .heartbeat_seconds = 1});
   receive(rendezvous, 1, Play::hello("p", 0, 1));
   receive(rendezvous, 2, Play::hello("c", 0, 1));
+  for (const ConnectionId from : {1u, 2u})
+    receive(rendezvous, from, "request: 1 presence { is_present: true }");
   const long parsed = parsed_layouts(), printed = printed_layouts();
   receive(rendezvous, 1, "request: 2 announce { stream: 's' " + fields + " }");
   EXPECT_EQ(parsed_layouts() - parsed, 2);

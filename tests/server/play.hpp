@@ -62,6 +62,19 @@ public:
     }
   }
 
+  /// All ranks of the group are in a call that opens links.
+  /// @param begins  number of the stream whose step the call begins; 0: none
+  void be_present(ConnectionId rank_0, int begins = 0, const Answers& then = {},
+                  Where where = Where::current()) {
+    Answers expected{done(rank_0, 9)};
+    expected.insert(expected.end(), then.begin(), then.end());
+    tell(rank_0, fmt::format("request: 9 presence {{ is_present: true incarnation: {} }}", begins),
+         expected, where);
+  }
+  void be_absent(ConnectionId rank_0, Where where = Where::current()) {
+    tell(rank_0, "request: 9 presence {}", {done(rank_0, 9)}, where);
+  }
+
   static std::string hello(const std::string& group, int rank, int size,
                            const std::string& job = "j", const std::string& host = "node") {
     return fmt::format(
@@ -79,6 +92,13 @@ public:
   static std::string refused(ConnectionId to, int code, const std::string& text, int request = 1) {
     return fmt::format("{}: request: {} refused {{ code: {} text: \"{}\" }}", to, request, code,
                        text);
+  }
+  /// Of a subscription; `incarnation` of the receiver.
+  static std::string stream_refused(ConnectionId to, int code, const std::string& text,
+                                    int incarnation = 0) {
+    return fmt::format(
+        "{}: stream_refused {{ incarnation: {} refused {{ code: {} text: \"{}\" }} }}", to,
+        incarnation, code, text);
   }
   static std::string field(const std::string& name, int type, const std::string& layout) {
     return fmt::format("fields {{ name: '{}' element_type: {} layout: '{}' }} ", name, type,

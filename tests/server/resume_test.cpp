@@ -19,7 +19,7 @@ std::string hello_again(const std::string& group, int rank, int size, int left_s
 const std::string fields = Play::field("u", 10, "shape=8 grid=2");
 const std::string wanted = Play::field("u", 10, "shape=8 grid=1");
 const std::string stream =
-    "streams { stream: 's' queue_depth: 3 " + fields + Play::offers({"tcp"}) + "}";
+    "streams { stream: 's' queue_depth: 3 incarnation: 4 " + fields + Play::offers({"tcp"}) + "}";
 
 std::string link(const std::string& peer, int size, const std::string& theirs, int number = 5) {
   return fmt::format(
@@ -90,21 +90,70 @@ TEST_F(Resume, KeepsTheCountersThatComeNext) {
   EXPECT_EQ(play.status().streams(0).consumers(0).consumed().steps(), 9u);
 }
 
+std::string matched(ConnectionId to, const std::string& peer, int size, const std::string& theirs,
+                    int incarnation) {
+  return fmt::format(
+      "{}: matched {{ link: {} stream: 's' peer_group: '{}' peer_size: {} {} offer: 'tcp' "
+      "queue_depth: 3 incarnation: {} why: \"the producer's first of tcp that the consumer has too "
+      "(it has tcp)\" }}",
+      to, base + 1, peer, size, theirs, incarnation);
+}
+const std::string subscribed = "stream: 's' incarnation: 6 " + wanted + Play::offers({"tcp"});
+
 TEST_F(Resume, LetsANewConsumerJoinUnderANumberThatNoServerHasUsed) {
   play.tell(21, Play::hello("late", 0, 1), {welcome(21)});
-  play.tell(21, "request: 2 subscribe { stream: 's' " + wanted + Play::offers({"tcp"}) + "}", {});
+  play.tell(21, "request: 2 subscribe { " + subscribed + "}", {Play::done(21, 2)});
+  play.be_present(21);
   play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
-  const auto matched = [](const std::string& peer, int size, const std::string& theirs) {
-    return fmt::format(
-        "matched {{ link: {} stream: 's' peer_group: '{}' peer_size: {} {} offer: 'tcp' "
-        "queue_depth: 3 why: \"the producer's first of tcp that the consumer has too (it has "
-        "tcp)\" }}",
-        base + 1, peer, size, theirs);
-  };
   play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
-            {Play::done(1, 2), "21: request: 2 " + matched("ocean", 2, fields),
-             "1: " + matched("late", 1, wanted)});
+            {Play::done(1, 2), "1: awaited {}"});
+  play.be_present(1, 0, {matched(21, "ocean", 2, fields, 6), matched(1, "late", 1, wanted, 4)});
   EXPECT_EQ(shown(), "s of ocean to viewer by 5 late by 1");
+}
+
+TEST_F(Resume, RestoresWhatWaitsInAnyOrderOfTheGroups) {
+  const auto ocean = [&](const Answers& then) {
+    Answers expected{Play::done(1, 2)};
+    expected.insert(expected.end(), then.begin(), then.end());
+    play.tell(1, hello_again("ocean", 0, 1), {welcome(1)});
+    play.tell(1,
+              "request: 2 resume { streams { stream: 's' queue_depth: 3 incarnation: 4 " + wanted +
+                  Play::offers({"tcp"}) + "} presence { is_present: true incarnation: 4 } }",
+              expected);
+  };
+  const auto late = [&](const Answers& then) {
+    Answers expected{Play::done(21, 2)};
+    expected.insert(expected.end(), then.begin(), then.end());
+    play.tell(21, hello_again("late", 0, 1), {welcome(21)});
+    play.tell(
+        21,
+        "request: 2 resume { subscriptions { " + subscribed + "} presence { is_present: true } }",
+        expected);
+  };
+  const Answers both{matched(21, "ocean", 1, wanted, 6), matched(1, "late", 1, wanted, 4)};
+  ocean({});
+  late(both);
+  play = Play(7);
+  late({});
+  ocean(both);
+}
+
+TEST_F(Resume, RefusesWhatFitsNoStreamAnyMore) {
+  play.tell(31, Play::hello("new", 0, 2), {welcome(31)});
+  play.tell(31,
+            "request: 2 announce { stream: 's' queue_depth: 3 incarnation: 8 " + fields +
+                Play::offers({"mpi"}) + "}",
+            {Play::done(31, 2)});
+  play.tell(21, hello_again("late", 0, 1), {welcome(21)});
+  const std::string text =
+      "stream 's': producer 'new' offers the transports mpi, consumer 'late' offers tcp, and none "
+      "leads from one to the other (mpi: producer 'new' alone has it; tcp: consumer 'late' alone "
+      "has "
+      "it); set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes what there "
+      "is";
+  play.tell(21, "request: 2 resume { subscriptions { " + subscribed + "} }",
+            {Play::done(21, 2), Play::stream_refused(21, -8, text, 6),
+             Play::stream_refused(31, -8, text, 8)});
 }
 
 TEST_F(Resume, TellsTheOtherSideWhenALinkEndsAsBefore) {

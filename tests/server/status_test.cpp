@@ -27,12 +27,15 @@ protected:
     play.join("ocean", 2, 1);
     play.at(2);
     play.join("viewer", 1, 11);
+    play.be_present(1);
+    play.be_present(11);
     play.tell(1,
               "request: 2 announce { stream: 's' queue_depth: 3 " + announced +
                   Play::offers({"tcp"}) + "}",
               {Play::done(1, 2)});
     play.tell(11, "request: 2 subscribe { stream: 's' " + wanted + Play::offers({"tcp"}) + "}",
-              {"11: request: 2 matched { link: 1 stream: 's' peer_group: 'ocean' peer_size: 2 "
+              {Play::done(11, 2),
+               "11: matched { link: 1 stream: 's' peer_group: 'ocean' peer_size: 2 "
                "offer: 'tcp' queue_depth: 3 why: \"" +
                    why + "\" " + announced + "}",
                "1: matched { link: 1 stream: 's' peer_group: 'viewer' peer_size: 1 offer: 'tcp' "
@@ -132,7 +135,7 @@ TEST_F(Status, ShowsWhoWaitsForAStreamThatNobodyOffers) {
   for (const ConnectionId from : {11u, 21u})
     play.tell(from,
               "request: 5 subscribe { stream: 'missing' " + wanted + Play::offers({"tcp"}) + "}",
-              {});
+              {Play::done(from, 5)});
   const wire::Status status = play.status();
   ASSERT_EQ(status.streams_size(), 2);
   EXPECT_EQ(status.streams(1).ShortDebugString(),

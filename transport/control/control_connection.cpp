@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/thread.hpp"
 #include "transport/control/framed_socket.hpp"
 #include "transport/control/resolve.hpp"
 
@@ -61,14 +62,24 @@ tcp::socket connect(asio::io_context& io, const HostPort& server, core::Deadline
           to_string(server), found));
 }
 
+/// Numeric; empty for loopback.
+std::string outward(asio::ip::address address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  return address.is_loopback() || address.is_unspecified() ? "" : address.to_string();
+}
+
 }  // namespace
 
 struct ControlConnection::Impl {
   explicit Impl(Handlers h) : handlers(std::move(h)) {}
 
   void open(const HostPort& server, core::Deadline deadline) {
+    tcp::socket connected = connect(io, server, deadline);
+    error_code gone;
+    outward_address = outward(connected.local_endpoint(gone).address());
     socket = std::make_shared<FramedSocket>(
-        connect(io, server, deadline),
+        std::move(connected),
         FramedSocket::Handlers{.on_frame =
                                    [this](core::Bytes payload) {
                                      guarded([&] { handlers.on_frame(std::move(payload)); });
@@ -76,7 +87,7 @@ struct ControlConnection::Impl {
                                .on_closed = [this](const std::string& why) { closed(why); }});
     socket->start();
     io.restart();
-    thread = std::thread([this] { io.run(); });
+    thread = core::start_thread([this] { io.run(); });
   }
 
   template <class Call>
@@ -108,6 +119,7 @@ struct ControlConnection::Impl {
   asio::steady_timer timer{io};
   std::chrono::steady_clock::duration period{};
   Handlers handlers;
+  std::string outward_address;
   std::shared_ptr<FramedSocket> socket;
   std::promise<void> done;  // the socket is closed
   bool closing = false;     // by close(): on_closed is not called
@@ -121,6 +133,10 @@ ControlConnection::ControlConnection(const HostPort& server, Handlers handlers,
 }
 
 ControlConnection::~ControlConnection() { close(core::Deadline::after(1)); }
+
+const std::string& ControlConnection::outward_address() const noexcept {
+  return impl_->outward_address;
+}
 
 void ControlConnection::send(core::Bytes payload) {
   frame_prefix(payload.size());  // throws here, on the caller's thread

@@ -35,6 +35,9 @@ public:
   ControlConnection(const ControlConnection&) = delete;
   ControlConnection& operator=(const ControlConnection&) = delete;
 
+  /// Numeric address of this end; empty if it is loopback.
+  const std::string& outward_address() const noexcept;
+
   /// Queues one frame; after the connection was closed it does nothing. Never blocks. Any thread.
   /// @throws core::Error invalid_argument if the payload is too long for a frame (frame.hpp)
   void send(core::Bytes payload);

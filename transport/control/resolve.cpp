@@ -8,10 +8,10 @@
 #include <cstring>
 #include <future>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/thread.hpp"
 
 namespace tremula::transport {
 
@@ -55,7 +55,7 @@ std::vector<Endpoint> resolve(const HostPort& address, core::Deadline deadline) 
   // the name service is slow.
   std::promise<Answer> promise;
   std::future<Answer> future = promise.get_future();
-  std::thread([address, promise = std::move(promise)]() mutable {
+  core::start_thread([address, promise = std::move(promise)]() mutable {
     promise.set_value(look_up(address, AI_ADDRCONFIG));
   }).detach();
   if (future.wait_until(deadline.at()) != std::future_status::ready)

@@ -53,6 +53,11 @@ AddressParts parts_of(BytesView address, std::size_t rank) {
   return parts;
 }
 
+/// The other transport's part of an offer.
+std::string_view far_part(std::string_view offer) {
+  return offer.starts_with(prefix) ? offer.substr(prefix.size()) : offer;
+}
+
 Bytes bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
@@ -176,10 +181,21 @@ std::vector<std::string> HybridTransport::offers() const {
   return offers;
 }
 
+bool HybridTransport::has_choices(std::string_view offer) const {
+  return far_->has_choices(far_part(offer));
+}
+
+std::vector<std::string> HybridTransport::choices(std::string_view offer) {
+  auto choices = far_->choices(far_part(offer));
+  if (offer.starts_with(prefix))
+    for (auto& choice : choices) choice.insert(0, prefix);
+  return choices;
+}
+
 std::unique_ptr<Endpoint> HybridTransport::open(std::string_view offer, Side side) {
-  if (!offer.starts_with(prefix)) return far_->open(offer, side);
-  return std::make_unique<HybridEndpoint>(side, far_->open(offer.substr(prefix.size()), side),
-                                          identity_);
+  auto far = far_->open(far_part(offer), side);
+  if (!offer.starts_with(prefix)) return far;
+  return std::make_unique<HybridEndpoint>(side, std::move(far), identity_);
 }
 
 }  // namespace tremula::transport

@@ -17,6 +17,8 @@ public:
   std::string_view name() const noexcept override { return far_->name(); }
   /// "local+X" for each offer X of the other transport, then X as they are.
   std::vector<std::string> offers() const override;
+  bool has_choices(std::string_view offer) const override;
+  std::vector<std::string> choices(std::string_view offer) override;
   /// @pre an endpoint does not outlive its transport
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 

@@ -7,10 +7,10 @@
 #include <future>
 #include <semaphore>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/thread.hpp"
 #include "transport/mpi/mpi_call.hpp"
 
 namespace tremula::transport::mpi {
@@ -61,7 +61,7 @@ MPI_Comm connect_groups(MPI_Comm local, Side side, const std::string& port, Dead
   });
   auto outcome = task.get_future();
   try {
-    std::thread(std::move(task)).detach();
+    core::start_thread(std::move(task)).detach();
   } catch (const std::system_error& error) {
     connecting.release();
     throw Error(Errc::transport, "expected a thread for " + call + ", found none: " + error.what());

@@ -1,67 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/ofi/ofi.hpp"
 
-#include <dlfcn.h>
-#include <signal.h>
+#include <algorithm>
+#include <utility>
 
-#include <cstdlib>
-#include <string_view>
-
-#include "transport/ofi/endpoint.hpp"
-#include "transport/ofi/provider.hpp"
+#include "core/thread.hpp"
+#include "transport/ofi/load.hpp"
+#include "transport/ofi/loopback_identity.hpp"
 
 namespace tremula::transport {
 
 namespace {
 
-/// libfabric reads its variables when it is first asked. What the user has set stays.
-bool set_defaults() {
-  // An endpoint of tcp;ofi_rxm opens four times as fast, and takes 12 MiB instead of more than 70:
-  // a rank has one for each stream, and one for its group.
-  setenv("FI_OFI_RXM_MSG_RX_SIZE", "128", 0);
-  setenv("FI_OFI_RXM_BUFFER_SIZE", "4096", 0);
-  return true;
-}
+constexpr std::string_view wide = "ofi";
 
-/// Signals are the application's, but libinfinipath, which libfabric loads for a network of the
-/// past, catches them when it is loaded, to write files of backtraces where nobody wants them.
-void free_signals() {
-  for (const int number : {SIGINT, SIGILL, SIGABRT, SIGBUS, SIGSEGV, SIGTERM}) {
-    struct sigaction action {};
-    Dl_info library{};
-    sigaction(number, nullptr, &action);
-    if (dladdr(reinterpret_cast<void*>(action.sa_handler), &library) != 0 &&
-        library.dli_fname != nullptr &&
-        std::string_view(library.dli_fname).find("libinfinipath") != std::string_view::npos)
-      signal(number, SIG_DFL);
-  }
-}
+/// What ends at this machine has "@<identity>".
+bool is_wide(std::string_view offer) { return offer.find('@') == offer.npos; }
 
 }  // namespace
 
-Ofi::Ofi(const OfiOptions& options) {
-  [[maybe_unused]] static const bool is_set =
-      set_defaults();  // once, for readers of the environment may be about
-  providers_ = ofi::find_providers(options);
-  free_signals();
-}
-
+Ofi::Ofi(OfiOptions options) : options_(std::move(options)) {}
 Ofi::~Ofi() = default;
 
 std::vector<std::string> Ofi::offers() const {
-  std::vector<std::string> offers;
-  for (const auto& provider : providers_) offers.push_back(provider.offer);
+  if (!ofi::is_installed()) return {};
+  std::vector<std::string> offers{std::string(wide) + '@' + ofi::loopback_identity()};
+  if (!options_.bind.empty()) offers.emplace_back(wide);
   return offers;
 }
 
+bool Ofi::has_choices(std::string_view offer) const {
+  return offer.substr(0, offer.find('@')) == wide;
+}
+
+std::vector<std::string> Ofi::choices(std::string_view offer) {
+  std::vector<std::string> choices = providers().offers();
+  std::erase_if(choices, [&](const auto& choice) { return is_wide(choice) != is_wide(offer); });
+  return choices;
+}
+
 std::unique_ptr<Endpoint> Ofi::open(std::string_view offer, Side) {
-  std::string known;
-  for (const auto& provider : providers_) {
-    if (provider.offer == offer) return std::make_unique<ofi::OfiEndpoint>(provider);
-    known += (known.empty() ? "" : ", ") + provider.offer;
-  }
-  throw core::Error(core::Errc::unsupported, "ofi: expected one of the offers " + known +
-                                                 ", found '" + std::string(offer) + "'");
+  const ofi::Providers& found = providers();
+  const core::SignalsBlocked blocked;  // for threads that libfabric may begin
+  return found.open(offer);
+}
+
+const ofi::Providers& Ofi::providers() {
+  const std::scoped_lock lock(mutex_);
+  if (providers_ == nullptr) providers_ = ofi::find(options_);
+  return *providers_;
 }
 
 }  // namespace tremula::transport

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <utility>
+
+#include "transport/ofi/loopback_identity.hpp"
 
 namespace tremula::transport::ofi {
 
@@ -53,17 +53,6 @@ std::string ip_text(const fi_info& info) {
   if (address == nullptr) return {};
   const int family = info.addr_format == FI_SOCKADDR_IN ? AF_INET : AF_INET6;
   return inet_ntop(family, address, text.data(), text.size()) == nullptr ? "" : text.data();
-}
-
-/// Equal in two processes exactly if 127.0.0.1 is the same place for both: the boot of the machine,
-/// and "4026531840" of the namespace "net:[4026531840]"; "0" where there is no /proc.
-std::string loopback_identity() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  std::error_code ignored;
-  const auto link = std::filesystem::read_symlink("/proc/self/ns/net", ignored).string();
-  const auto open = link.find('['), close = link.find(']');
-  return boot + '.' + (close == std::string::npos ? "0" : link.substr(open + 1, close - open - 1));
 }
 
 /// Whether ranks on other machines can use it.

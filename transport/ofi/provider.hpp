@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "transport/ofi/fabric.hpp"
-#include "transport/ofi/ofi.hpp"
+#include "transport/ofi/options.hpp"
 
 namespace tremula::transport::ofi {
 

@@ -2,30 +2,25 @@
 #include "client/exchange/memory/copy_threads.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/thread.hpp"
 
 namespace tremula::client {
 
 using core::Index, index_calc::Stretch;
 
 CopyThreads::CopyThreads(int count, std::size_t least_bytes) : least_bytes_(least_bytes) {
-  // The application's signals are not for these threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   std::string refused;
   try {
-    for (int i = 1; i < count; ++i) threads_.emplace_back([this] { work(); });
+    for (int i = 1; i < count; ++i) threads_.push_back(core::start_thread([this] { work(); }));
   } catch (const std::system_error& e) {
     refused = e.what();
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (refused.empty()) return;
   const std::size_t started = threads_.size() + 1;
   end();

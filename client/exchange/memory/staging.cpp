@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/exchange/memory/staging.hpp"
 
-#include <signal.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 #include <mutex>
 #include <system_error>
 #include <utility>
+
+#include "core/thread.hpp"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // since Linux 5.14
@@ -22,11 +23,8 @@ Populating::Populating(std::span<std::byte> memory) {
   static constexpr std::size_t least = std::size_t{16} << 20, at_once = std::size_t{4} << 20,
                                page = 4096;
   if (memory.size() < least) return;
-  sigset_t all, before;  // the application's signals are not for this thread
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    thread_ = std::jthread([memory](const std::stop_token& stop) {
+    thread_ = core::start_thread<std::jthread>([memory](const std::stop_token& stop) {
       const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
       const std::size_t first = (page - begin % page) % page;
       for (std::size_t at = first; at + page <= memory.size() && !stop.stop_requested();
@@ -38,7 +36,6 @@ Populating::Populating(std::span<std::byte> memory) {
     });
   } catch (const std::system_error&) {  // no thread: the first steps touch the pages
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 StepStaging::StepStaging(const ExchangePlan& plan, transport::Endpoint& endpoint, std::size_t slots,

@@ -6,9 +6,17 @@
  * which is negative for an error; tremula_last_error() tells its text. Handles are not thread-safe:
  * one thread at a time. "Collective" means that every rank of the group makes the same calls in the
  * same order.
+ *
+ * A struct begins with its size as the application was compiled. Its function tremula_..._init,
+ * which is compiled into the application, sets it and all defaults; other languages set `size` to
+ * the bytes of their struct and the members as that function does. Later versions add members at
+ * the end, and a library reads and writes those alone that both sides know: an application runs with
+ * libraries of other versions than that of its headers. An array of structs goes with its stride,
+ * the bytes from one element to the next (in C the sizeof of an element).
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(_WIN32)
 #define TREMULA_API
@@ -23,6 +31,7 @@ extern "C" {
 typedef enum tremula_status {
   TREMULA_OK = 0,
   TREMULA_END_OF_STREAM = 1, /* tremula_in_begin_step: the producer has closed the stream */
+  TREMULA_NOT_READY = 2,     /* a begin_step_within: the time has passed; call it again */
   TREMULA_INVALID_ARGUMENT = -1,
   TREMULA_TIMED_OUT = -2,
   TREMULA_TRANSPORT = -3,
@@ -57,6 +66,7 @@ typedef struct tremula_session tremula_session;
 typedef struct tremula_layout tremula_layout;
 typedef struct tremula_out_stream tremula_out_stream;
 typedef struct tremula_in_stream tremula_in_stream;
+typedef struct tremula_description tremula_description;
 
 /* "0.1.0" */
 TREMULA_API const char* tremula_version(void);
@@ -74,7 +84,9 @@ TREMULA_API const char* tremula_last_error(void);
  * default. */
 TREMULA_API tremula_status tremula_session_open(const char* group, int rank, int size,
                                                 const char* options, tremula_session** session);
-/* Leaves the server. Streams must have been closed or freed before. NULL is allowed. Collective. */
+/* Leaves the server and frees the handle. With a stream that is neither closed nor freed it does
+ * neither: TREMULA_INVALID_ARGUMENT, and tremula_last_error names the streams. A handle of a stream
+ * that was closed may be freed later. NULL is allowed. Collective. */
 TREMULA_API tremula_status tremula_session_close(tremula_session* session);
 /* -1 for NULL. */
 TREMULA_API int tremula_session_rank(const tremula_session* session);
@@ -121,10 +133,9 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
 
 /* ---- updates ---- */
 
-/* How an array is changed on its way:  to = alpha * op(from) + beta * to.  tremula_update_init sets
- * all members for a plain copy; then change those that differ. */
+/* How an array is changed on its way:  to = alpha * op(from) + beta * to. */
 typedef struct tremula_update {
-  size_t size;                /* of this struct, as the application was compiled */
+  size_t size;
   const tremula_layout* from; /* layouts; not kept */
   const tremula_layout* to;
   tremula_type from_type; /* of the elements in memory; any conversion except complex to real */
@@ -140,12 +151,23 @@ typedef struct tremula_update {
   const int64_t* to_origin;   /* where it begins in `to`; NULL: 0 */
 } tremula_update;
 
-TREMULA_API void tremula_update_init(tremula_update* update, const tremula_layout* from,
-                                     const tremula_layout* to, tremula_type type);
+/* A plain copy of elements of one type: change what differs. */
+static inline tremula_update tremula_update_init(const tremula_layout* from,
+                                                 const tremula_layout* to, tremula_type type) {
+  tremula_update update;
+  memset(&update, 0, sizeof update);
+  update.size = sizeof update;
+  update.from = from;
+  update.to = to;
+  update.from_type = update.to_type = type;
+  update.alpha[0] = 1;
+  return update;
+}
 
 /* ---- relabeling inside one job ---- */
 
 /* Calculates which rank should take which part of the arrays `to`, so that the fewest bytes move.
+ *   updates        shape [count], `stride` bytes apart
  *   process        result, shape [ranks]: process[label] is the rank that takes the part which `to`
  *                  gives to rank `label`; process[label] == label where nothing is saved
  *   places         NULL or shape [ranks]: ranks with equal numbers, from 0 on, are near each other,
@@ -154,9 +176,9 @@ TREMULA_API void tremula_update_init(tremula_update* update, const tremula_layou
  *                  more bytes to move
  *   before, after  bytes that leave their place without and with the relabeling; each may be NULL
  * Local: needs no other rank, and gives equal results on ranks that pass equal arguments. */
-TREMULA_API tremula_status tremula_relabel(const tremula_update* updates, size_t count, int ranks,
-                                           const int* places, int exact, int* process,
-                                           int64_t* before, int64_t* after);
+TREMULA_API tremula_status tremula_relabel(const tremula_update* updates, size_t count,
+                                           size_t stride, int ranks, const int* places, int exact,
+                                           int* process, int64_t* before, int64_t* after);
 /* The layout whose labels have been taken by `process`; shape: [ranks]. */
 TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout,
                                                     const int* process, int ranks,
@@ -183,13 +205,23 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  * Collective, as are all calls below unless they say otherwise. */
 TREMULA_API tremula_status tremula_out_open(tremula_session* session, const char* stream,
                                             const char* options, tremula_out_stream** out);
-/* Declares a field. All fields are declared before the first step; `field` is 0, 1, ... */
+/* Declares a field. All fields of all streams of a session are declared before the first begin_step
+ * of any of them: from then on the other jobs know of them. `field` is 0, 1, ... */
 TREMULA_API tremula_status tremula_out_field(tremula_out_stream* out, const char* name,
                                              tremula_type type, const tremula_layout* layout,
                                              int* field);
 /* Starts a step. Blocks while queue_depth steps are under way, and before the first step until
- * wait_for_consumers groups have come. */
+ * wait_for_consumers groups have come. A consumer has come when it calls begin_step of any stream,
+ * or puts: jobs that put to each other may both put first. When a consumer is refused, because its
+ * fields do not fit, the call ends with the error that the consumer gets. */
 TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
+/* As tremula_out_begin_step, but waits at most `seconds` for consumers: TREMULA_OK, TREMULA_NOT_READY
+ * or an error. 0 does not wait. Calls that follow a TREMULA_NOT_READY continue it; when the stream
+ * has its consumers, they are no longer collective, and ranks may get different answers. */
+TREMULA_API tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds);
+/* is_ready: 1 if tremula_out_begin_step would not have to wait for a consumer, else 0. Never blocks;
+ * not collective. */
+TREMULA_API tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready);
 /* Hands one field of the step over. On return `data` may be changed (with queue_depth 0: when
  * tremula_out_end_step has returned). bytes: size of the local buffer. */
 TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data,
@@ -214,11 +246,34 @@ TREMULA_API tremula_status tremula_out_close(tremula_out_stream* out);
  * is allowed. */
 TREMULA_API void tremula_out_free(tremula_out_stream* out);
 
+/* ---- asking ---- */
+
+/* Asks what the producer of `stream` has declared, e.g. to declare the same fields. Waits at most
+ * `seconds` for a producer to offer the stream, as it does in its first step: 0 does not wait, a
+ * negative number is the session's timeout. TREMULA_TIMED_OUT: the text names what there is instead.
+ * Collective. The description and all that it gives are valid until it is freed. */
+TREMULA_API tremula_status tremula_describe(tremula_session* session, const char* stream,
+                                            double seconds, tremula_description** description);
+/* NULL is allowed. */
+TREMULA_API void tremula_description_free(tremula_description* description);
+/* The group that produces the stream; "" for NULL. */
+TREMULA_API const char* tremula_description_producer(const tremula_description* description);
+/* Ranks of that group, the queue_depth of the stream, the number of its fields; 0 for NULL. */
+TREMULA_API int tremula_description_ranks(const tremula_description* description);
+TREMULA_API int tremula_description_queue_depth(const tremula_description* description);
+TREMULA_API int tremula_description_fields(const tremula_description* description);
+/* Field `field`, from 0 on, as the producer has declared it; each out argument may be NULL. layout:
+ * of the producer, without ghost cells and leading dimension; not to be freed. */
+TREMULA_API tremula_status tremula_description_field(const tremula_description* description,
+                                                     int field, const char** name,
+                                                     tremula_type* type,
+                                                     const tremula_layout** layout);
+
 /* ---- consuming ---- */
 
 TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream,
                                            const char* options, tremula_in_stream** in);
-/* Asks for a field in a layout of this group. All fields are declared before the first step. A type
+/* Asks for a field in a layout of this group. Declared as fields of tremula_out_field are. A type
  * other than that of the producer converts the elements, as tremula_in_update does. */
 TREMULA_API tremula_status tremula_in_field(tremula_in_stream* in, const char* name,
                                             tremula_type type, const tremula_layout* layout,
@@ -232,7 +287,8 @@ TREMULA_API tremula_status tremula_in_update(tremula_in_stream* in, const char* 
  * bytes come from other hosts, i.e. from ranks whose sessions have another `host`.
  * label: from now on this rank takes, of every field, the part that its layout gives to rank
  * `label` (tremula_layout_local(layout, label, ...)); its own number where nothing is saved. Called
- * once, between the last tremula_in_field and the first step, and before buffers are allocated.
+ * once, between the last tremula_in_field and the first begin_step of any stream of the session, and
+ * before buffers are allocated.
  * options: NULL or YAML with the key
  *   method  exact (default), or greedy: quicker for many thousand hosts, may move more bytes
  * Collective; waits at most the session's timeout for a producer that offers the stream. */
@@ -240,6 +296,13 @@ TREMULA_API tremula_status tremula_in_relabel(tremula_in_stream* in, const char*
                                               int* label);
 /* Waits for the next step: TREMULA_OK, TREMULA_END_OF_STREAM or an error. */
 TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
+/* As tremula_in_begin_step, but waits at most `seconds` for the step: TREMULA_OK,
+ * TREMULA_END_OF_STREAM, TREMULA_NOT_READY or an error. 0 does not wait; then a stream is first
+ * linked when its producer waits for consumers. Collective until that; from then on ranks may get
+ * different answers. */
+TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds);
+/* is_ready: 1 if tremula_in_begin_step would return at once, else 0. Never blocks; not collective. */
+TREMULA_API tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready);
 /* Number of the step begun last: 0, 1, ... as the producer counts. */
 TREMULA_API tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step);
 /* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that
@@ -259,6 +322,7 @@ TREMULA_API void tremula_in_free(tremula_in_stream* in);
 
 /* Of this rank since the stream was opened. Exact. */
 typedef struct tremula_statistics {
+  size_t size;
   uint64_t steps;        /* complete */
   uint64_t packages;     /* sent or received */
   uint64_t bytes;        /* payload sent or received */
@@ -271,6 +335,14 @@ typedef struct tremula_statistics {
   double wire_seconds; /* producer: from the end of a step to the last of its messages sent */
   char transport[64];  /* of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
 } tremula_statistics;
+
+static inline tremula_statistics tremula_statistics_init(void) {
+  tremula_statistics statistics;
+  memset(&statistics, 0, sizeof statistics);
+  statistics.size = sizeof statistics;
+  return statistics;
+}
+
 TREMULA_API tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                                   tremula_statistics* statistics);
 TREMULA_API tremula_status tremula_in_statistics(const tremula_in_stream* in,
@@ -284,6 +356,7 @@ TREMULA_API tremula_status tremula_in_step_statistics(const tremula_in_stream* i
 
 /* Of this rank with one rank of the other side since their link was opened. */
 typedef struct tremula_peer_statistics {
+  size_t size;
   char group[256];
   int rank;
   uint64_t packages;
@@ -291,13 +364,25 @@ typedef struct tremula_peer_statistics {
   uint64_t copied_bytes;
   double copy_seconds;
   double wire_seconds;
-  char path[16]; /* in which data came across last: inlined, lent, rma, shared, staged, ring, "on demand" */
+  /* In which data came across last: inlined, lent, rma, shared, staged, ring, "on demand". */
+  char path[16];
 } tremula_peer_statistics;
-/* Fills at most `room` entries of `peers`; count: how many there are. Only links that are open. */
-TREMULA_API tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,
-                                             tremula_peer_statistics* peers, size_t* count);
-TREMULA_API tremula_status tremula_in_peers(const tremula_in_stream* in, size_t room,
-                                            tremula_peer_statistics* peers, size_t* count);
+
+static inline tremula_peer_statistics tremula_peer_statistics_init(void) {
+  tremula_peer_statistics peer;
+  memset(&peer, 0, sizeof peer);
+  peer.size = sizeof peer;
+  return peer;
+}
+
+/* Fills the first entries of `peers`, which has `room` of them, `stride` bytes apart, each set by
+ * tremula_peer_statistics_init; count: how many there are. Only links that are open. */
+TREMULA_API tremula_status tremula_out_peers(const tremula_out_stream* out,
+                                             tremula_peer_statistics* peers, size_t room,
+                                             size_t stride, size_t* count);
+TREMULA_API tremula_status tremula_in_peers(const tremula_in_stream* in,
+                                            tremula_peer_statistics* peers, size_t room,
+                                            size_t stride, size_t* count);
 
 #ifdef __cplusplus
 }

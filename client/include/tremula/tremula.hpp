@@ -3,6 +3,10 @@
 // Tremula for C++: thin, header-only, exceptions instead of statuses. tremula.h tells what each
 // call does, whether it blocks and whether it is collective. For sessions with an MPI communicator
 // include <tremula/tremula_mpi.h> first.
+#if __cplusplus <= 201703L
+#error \
+    "tremula.hpp needs C++20: compile with -std=c++20 (CMake: link tremula::tremula; pkg-config: tremula_cpp)"
+#else
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -184,8 +188,8 @@ struct Update {
                         std::to_string(values.size()));
       return values.empty() ? nullptr : values.data();
     };
-    tremula_update update;
-    tremula_update_init(&update, from != nullptr ? from->handle() : nullptr, to.handle(), to_type);
+    tremula_update update =
+        tremula_update_init(from != nullptr ? from->handle() : nullptr, to.handle(), to_type);
     update.from_type = from_type;
     update.alpha[0] = alpha.real();
     update.alpha[1] = alpha.imag();
@@ -232,7 +236,7 @@ inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
   for (const Redistributed& a : arrays)
     updates.push_back(a.update.handle(&a.from, a.to, a.from_type, a.to_type));
   Relabeling found{.process = std::vector<int>(size)};
-  detail::check(tremula_relabel(updates.data(), updates.size(), ranks,
+  detail::check(tremula_relabel(updates.data(), updates.size(), sizeof(tremula_update), ranks,
                                 places.empty() ? nullptr : places.data(), exact,
                                 found.process.data(), &found.before, &found.after));
   return found;
@@ -276,6 +280,23 @@ struct OutOptions {
 };
 
 using Statistics = tremula_statistics;
+using PeerStatistics = tremula_peer_statistics;
+
+namespace detail {
+
+/// What a function of tremula.h tells about all peers of a stream.
+template <auto GetPeers, class Stream>
+std::vector<PeerStatistics> peers_of(const Stream* stream) {
+  std::vector<PeerStatistics> peers;
+  std::size_t count = 0;
+  check(GetPeers(stream, nullptr, 0, sizeof(PeerStatistics), &count));
+  peers.assign(count, tremula_peer_statistics_init());
+  check(GetPeers(stream, peers.data(), peers.size(), sizeof(PeerStatistics), &count));
+  peers.resize(std::min(count, peers.size()));
+  return peers;
+}
+
+}  // namespace detail
 
 /// An array of T in memory that peers on the same machine copy out of and into directly
 /// (tremula_allocate). Zeroed, on a page boundary; move-only.
@@ -319,6 +340,8 @@ struct Request {
   std::uint64_t number = 0;
 };
 
+enum class StepStatus { ok, end_of_stream, not_ready };
+
 /// The producer's end of a stream.
 class OutStream {
 public:
@@ -332,6 +355,20 @@ public:
   void begin_step() {
     detail::check(tremula_out_begin_step(handle_.get()));
     is_open_ = in_step_ = true;
+  }
+  /// Waits at most `seconds`; 0: does not wait.
+  /// @return ok or not_ready
+  StepStatus begin_step(double seconds) {
+    if (detail::check(tremula_out_begin_step_within(handle_.get(), seconds)) == TREMULA_NOT_READY)
+      return StepStatus::not_ready;
+    is_open_ = in_step_ = true;
+    return StepStatus::ok;
+  }
+  /// begin_step would not have to wait. Never blocks.
+  bool is_ready() {
+    int is_ready = 0;
+    detail::check(tremula_out_is_ready(handle_.get(), &is_ready));
+    return is_ready != 0;
   }
   /// Outside begin_step and end_step this is a whole step, for a stream of one field. If it fails,
   /// the next call is the same step again.
@@ -372,9 +409,19 @@ public:
   }
   void close() { detail::check(tremula_out_close(handle_.get())); }
   Statistics statistics() const {
-    Statistics s{};
+    Statistics s = tremula_statistics_init();
     detail::check(tremula_out_statistics(handle_.get(), &s));
     return s;
+  }
+  /// Of the step ended last.
+  Statistics step_statistics() const {
+    Statistics s = tremula_statistics_init();
+    detail::check(tremula_out_step_statistics(handle_.get(), &s));
+    return s;
+  }
+  /// One entry for each rank of the other side over links that are open.
+  std::vector<PeerStatistics> peers() const {
+    return detail::peers_of<tremula_out_peers>(handle_.get());
   }
 
 private:
@@ -384,8 +431,6 @@ private:
   bool in_step_ = false;  // between begin_step and end_step
   bool is_open_ = false;  // in the library
 };
-
-enum class StepStatus { ok, end_of_stream };
 
 /// See tremula_in_relabel.
 struct RelabelOptions {
@@ -419,10 +464,16 @@ public:
     detail::check(tremula_in_relabel(handle_.get(), options.text().c_str(), &label));
     return label;
   }
-  StepStatus begin_step() {
-    return detail::check(tremula_in_begin_step(handle_.get())) == TREMULA_OK
-               ? StepStatus::ok
-               : StepStatus::end_of_stream;
+  StepStatus begin_step() { return status_of(tremula_in_begin_step(handle_.get())); }
+  /// Waits at most `seconds`; 0: does not wait.
+  StepStatus begin_step(double seconds) {
+    return status_of(tremula_in_begin_step_within(handle_.get(), seconds));
+  }
+  /// begin_step would return at once. Never blocks.
+  bool is_ready() {
+    int is_ready = 0;
+    detail::check(tremula_in_is_ready(handle_.get(), &is_ready));
+    return is_ready != 0;
   }
   std::uint64_t step() const {
     std::uint64_t number = 0;
@@ -436,15 +487,44 @@ public:
   void end_step() { detail::check(tremula_in_end_step(handle_.get())); }
   void close() { detail::check(tremula_in_close(handle_.get())); }
   Statistics statistics() const {
-    Statistics s{};
+    Statistics s = tremula_statistics_init();
     detail::check(tremula_in_statistics(handle_.get(), &s));
     return s;
+  }
+  /// Of the step ended last.
+  Statistics step_statistics() const {
+    Statistics s = tremula_statistics_init();
+    detail::check(tremula_in_step_statistics(handle_.get(), &s));
+    return s;
+  }
+  /// One entry for each rank of the other side over links that are open.
+  std::vector<PeerStatistics> peers() const {
+    return detail::peers_of<tremula_in_peers>(handle_.get());
   }
 
 private:
   friend class Session;
   explicit InStream(tremula_in_stream* handle) : handle_(handle) {}
+  static StepStatus status_of(tremula_status status) {
+    detail::check(status);
+    return status == TREMULA_OK          ? StepStatus::ok
+           : status == TREMULA_NOT_READY ? StepStatus::not_ready
+                                         : StepStatus::end_of_stream;
+  }
   std::unique_ptr<tremula_in_stream, detail::Free<tremula_in_free>> handle_;
+};
+
+/// What the producer of a stream has declared.
+struct Description {
+  struct Field {
+    std::string name;
+    tremula_type type;
+    Layout layout;  ///< without ghost cells and leading dimension
+  };
+  std::string producer;  ///< its group
+  int ranks = 0;         ///< of that group
+  int queue_depth = 0;
+  std::vector<Field> fields;
 };
 
 /// The membership of one rank in a group. Must outlive its streams.
@@ -482,8 +562,30 @@ public:
     return InStream(handle);
   }
 
+  /// What the producer of `stream` has declared. Collective.
+  /// @param seconds  to wait for a producer; 0: does not wait; negative: the session's timeout
+  Description describe(const std::string& stream, double seconds = -1) {
+    tremula_description* handle = nullptr;
+    detail::check(tremula_describe(handle_.get(), stream.c_str(), seconds, &handle));
+    const std::unique_ptr<tremula_description, detail::Free<tremula_description_free>> owner(
+        handle);
+    Description description{.producer = tremula_description_producer(handle),
+                            .ranks = tremula_description_ranks(handle),
+                            .queue_depth = tremula_description_queue_depth(handle),
+                            .fields = {}};
+    for (int f = 0; f < tremula_description_fields(handle); ++f) {
+      const char* name = nullptr;
+      tremula_type type{};
+      const tremula_layout* layout = nullptr;
+      detail::check(tremula_description_field(handle, f, &name, &type, &layout));
+      description.fields.push_back({name, type, Layout::parse(tremula_layout_text(layout))});
+    }
+    return description;
+  }
+
 private:
   std::unique_ptr<tremula_session, detail::Free<tremula_session_close>> handle_;
 };
 
 }  // namespace tremula
+#endif

@@ -21,12 +21,13 @@ typedef struct tremula_redistribution tremula_redistribution;
 
 /* Makes the plan of a redistribution, to be run again and again: `count` arrays in one round, with
  * one message between two ranks for all of them (a long message goes in chunks; between machines a
- * header of 24 bytes precedes it). Collective over comm; all ranks pass the same updates. The first
- * call over comm sets up what stays with comm until it is freed. Waits for the other ranks at most
- * twice the TREMULA_TIMEOUT; after TREMULA_TIMED_OUT no collective call over comm is correct any
- * more. One thread at a time for all redistributions over one communicator. */
+ * header of 24 bytes precedes it). The updates lie `stride` bytes apart. Collective over comm; all
+ * ranks pass the same updates. The first call over comm sets up what stays with comm until it is
+ * freed. Waits for the other ranks at most twice the TREMULA_TIMEOUT; after TREMULA_TIMED_OUT no
+ * collective call over comm is correct any more. One thread at a time for all redistributions over
+ * one communicator. */
 TREMULA_API tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,
-                                                       size_t count,
+                                                       size_t count, size_t stride,
                                                        tremula_redistribution** redistribution);
 /* Moves the elements. from[i], to[i]: buffers of this rank's parts of array i, as its layouts say;
  * they may not overlap. from_bytes, to_bytes: their sizes. Cells of `to` that hold no element are
@@ -44,6 +45,7 @@ TREMULA_API void tremula_redistribution_free(tremula_redistribution* redistribut
 
 /* Of this rank since the redistribution was made. Exact. */
 typedef struct tremula_redistribution_statistics {
+  size_t size;
   uint64_t runs;
   uint64_t messages_sent; /* every chunk of a long message counts, headers do not */
   uint64_t bytes_sent;
@@ -52,6 +54,14 @@ typedef struct tremula_redistribution_statistics {
   uint64_t copied_bytes; /* from memory to memory by this rank, without what MPI copies */
   double plan_seconds;
 } tremula_redistribution_statistics;
+
+static inline tremula_redistribution_statistics tremula_redistribution_statistics_init(void) {
+  tremula_redistribution_statistics statistics;
+  memset(&statistics, 0, sizeof statistics);
+  statistics.size = sizeof statistics;
+  return statistics;
+}
+
 TREMULA_API tremula_status tremula_redistribution_get_statistics(
     const tremula_redistribution* redistribution, tremula_redistribution_statistics* statistics);
 

@@ -2,6 +2,10 @@
 #pragma once
 // Tremula for C++, the part that needs MPI: moves arrays of one job from one layout to another,
 // without a server. tremula_mpi.h tells what each call does.
+#if __cplusplus <= 201703L
+#error \
+    "tremula_mpi.hpp needs C++20: compile with -std=c++20 (CMake: link tremula::tremula; pkg-config: tremula_cpp)"
+#else
 #include <cstddef>
 #include <memory>
 #include <ranges>
@@ -42,7 +46,8 @@ public:
       updates.push_back(a.update.handle(&a.from, a.to, a.from_type, a.to_type));
     if (count_ == 1) from_type_ = arrays[0].from_type, to_type_ = arrays[0].to_type;
     tremula_redistribution* handle = nullptr;
-    detail::check(tremula_redistribution_make(comm, updates.data(), updates.size(), &handle));
+    detail::check(tremula_redistribution_make(comm, updates.data(), updates.size(),
+                                              sizeof(tremula_update), &handle));
     handle_.reset(handle);
   }
   /// Moves one array.
@@ -77,7 +82,7 @@ public:
                                              targets.data(), target_bytes.data()));
   }
   tremula_redistribution_statistics statistics() const {
-    tremula_redistribution_statistics s{};
+    auto s = tremula_redistribution_statistics_init();
     detail::check(tremula_redistribution_get_statistics(handle_.get(), &s));
     return s;
   }
@@ -108,3 +113,4 @@ void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_lay
 }
 
 }  // namespace tremula
+#endif

@@ -5,8 +5,10 @@
  * p?gemr2d and p?tran? of ScaLAPACK, done by Tremula: arguments, descriptors and contexts are those
  * of ScaLAPACK. The library tremula_scalapack also has them under the names of ScaLAPACK
  * (Cpdgemr2d, pdgemr2d_, pdtran_, pztranu_, pztranc_ and so on): linked before ScaLAPACK, it takes
- * over the calls of an unchanged program. It contains no BLACS: the program links that of its
- * ScaLAPACK, with 4-byte integers.
+ * over the calls of an unchanged program; so it does for a program that was linked without it and
+ * runs with LD_PRELOAD=<prefix>/lib/libtremula_scalapack.so. With TREMULA_LOG=info one line on
+ * standard error tells which library was found. It contains no BLACS: the program links that of
+ * its ScaLAPACK, with 4-byte integers.
  *
  * All indices are 1-based. Descriptors are those of dense matrices (desc[0] == 1) with a source
  * process; a source of -1 (a copy on every row or column of the grid) is refused. Local arrays may

@@ -59,13 +59,15 @@ public:
   }
   Rank size() const { return static_cast<Rank>(endpoints_.size()); }
 
-  /// Collective.
-  NearRings rings(Rank me) {
-    return NearRings(me, size(), RedistributionPlan::longest_chunk_bytes(size()),
-                     [this, me](core::Bytes mine) {
-                       return ranks_.allgather(
-                           me, std::move(mine), core::Deadline::after(20), [] {}, [] {});
-                     });
+  /// Collective.  @param machine  ranks with equal ones are near
+  NearRings rings(Rank me, const std::string& machine = "here") {
+    return NearRings(
+        me, RedistributionPlan::longest_chunk_bytes,
+        [this, me](core::Bytes mine) {
+          return ranks_.allgather(
+              me, std::move(mine), core::Deadline::after(20), [] {}, [] {});
+        },
+        machine);
   }
 
   /// Calls action(rank, endpoint) on every rank at a time; what they threw, "" if nothing.

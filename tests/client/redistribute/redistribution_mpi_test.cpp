@@ -204,8 +204,7 @@ TEST(RedistributionByMpi, CountsACallThatOneRankRefuses) {
   const auto count = static_cast<std::size_t>(size);
   static std::vector<int> from(count), to(count);  // a run that fails may use them later
   for (int j = 0; j < size; ++j) from[static_cast<std::size_t>(j)] = me * size + j;
-  tremula_update update;
-  tremula_update_init(&update, rows.handle(), columns.handle(), TREMULA_I32);
+  auto update = tremula_update_init(rows.handle(), columns.handle(), TREMULA_I32);
   const auto call = [&](MPI_Comm comm, const int* source) {
     return tremula_redistribute(comm, &update, source, count * sizeof(int), to.data(),
                                 count * sizeof(int));

@@ -24,11 +24,13 @@ TEST(Redistribution, GivesWhatTheOracleSays) {
   for (int i = 0; i < 300; ++i) {
     Job job(static_cast<Rank>(random.in(1, 6)));
     const bool are_near = i % 2 == 1;
+    const auto machines = static_cast<Rank>(random.in(1, 3));
     const Case wanted(random, job.size());
     const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
-      Redistribution redistribution(wanted.updates, me, job.size(), {.validate = true});
+      NearRings rings = are_near ? job.rings(me, std::to_string(me % machines)) : NearRings();
+      Redistribution redistribution(wanted.updates, me, job.size(), {.validate = true},
+                                    rings.near_ranks());
       const auto from = wanted.from(me), expected = wanted.to_after(me);
-      NearRings rings = are_near ? job.rings(me) : NearRings();
       for (int round = 0; round < 2; ++round) {
         auto to = wanted.to_before(me);
         testing::run(redistribution, endpoint, rings, views(from), spans(to),
@@ -42,6 +44,31 @@ TEST(Redistribution, GivesWhatTheOracleSays) {
     for (std::size_t r = 0; r < failures.size(); ++r)
       ASSERT_EQ(failures[r], "") << "rank " << r << " of case " << i << "\n" << wanted.text();
   }
+}
+
+TEST(Redistribution, SizesItsRingsByTheRanksOfAMachine) {
+  const auto bytes_of = [](Rank ranks, Rank on_a_machine) {
+    Job job(ranks);
+    std::vector<std::size_t> bytes(static_cast<std::size_t>(ranks));
+    const auto failures = job.run([&](Rank me, transport::Endpoint&) {
+      NearRings rings = job.rings(me, std::to_string(me / on_a_machine));
+      bytes[static_cast<std::size_t>(me)] = rings.memory_bytes();
+      EXPECT_EQ(rings.near_ranks(), on_a_machine);
+      for (Rank peer = 0; peer < ranks; ++peer) {
+        const bool is_near = peer != me && peer / on_a_machine == me / on_a_machine;
+        EXPECT_EQ(rings.to(peer) != nullptr, is_near) << me << " to " << peer;
+        EXPECT_EQ(rings.from(peer) != nullptr, is_near) << peer << " to " << me;
+      }
+    });
+    EXPECT_EQ(failures, std::vector<std::string>(bytes.size()));
+    return bytes;
+  };
+  const auto two = bytes_of(2, 2);  // one ring of two slots of 1 MiB
+  EXPECT_GT(two[0], std::size_t{2} << 20);
+  EXPECT_LT(two[0], std::size_t{3} << 20);
+  EXPECT_EQ(bytes_of(12, 2), std::vector<std::size_t>(12, two[0]));
+  EXPECT_EQ(bytes_of(12, 3), std::vector<std::size_t>(12, bytes_of(3, 3)[0]));
+  EXPECT_EQ(bytes_of(4, 1), std::vector<std::size_t>(4, 0));
 }
 
 Layout parse(const char* text) { return Layout::parse(text); }

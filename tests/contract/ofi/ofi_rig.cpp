@@ -14,7 +14,7 @@ std::unique_ptr<transport::Transport> make_ofi() {
 
 std::unique_ptr<Rig> make_rig() {
   return std::make_unique<ThreadRig>(
-      9, make_ofi()->offers().front(), make_ofi,
+      9, first_way(*make_ofi()), make_ofi,
       [](Side survivor, Act act) { return start_victim(make_ofi, survivor, act); },
       /*is_readable=*/true);
 }

@@ -45,6 +45,12 @@ TEST(LayoutText, ReadsAndWritesTheShortestForm) {
       {"shape=9223372036854775807 grid=1", "shape=9223372036854775807 grid=1"},
       {"shape=0x9223372036854775807x2 grid=1x1x1", "shape=0x9223372036854775807x2 grid=1x1x1"},
       {"shape=0 grid=2 splits0=0", "shape=0 grid=2 splits0=0"},
+      {"shape=20 grid=3 splits0=0/10/10/20", "shape=20 grid=3 splits0=0/10/20 owners0=0/2"},
+      {"shape=20 grid=4 splits0=0/0/10/20/20", "shape=20 grid=4 splits0=0/10/20 owners0=1/2"},
+      {"shape=20 grid=3 splits0=0/10/20/20", "shape=20 grid=3 splits0=0/10/20"},
+      {"shape=9 grid=2 splits0=0/0/4/4/9 owners0=0/1/0/1",
+       "shape=9 grid=2 splits0=0/4/9 owners0=1/1"},
+      {"shape=0 grid=2 splits0=0/0/0 owners0=1/0", "shape=0 grid=2 splits0=0"},
   };
   for (const auto& row : rows) {
     EXPECT_EQ(to_string(Layout::parse(row.given)), row.shortest);
@@ -120,7 +126,8 @@ TEST(LayoutText, NamesPositionOfAMistakeInSplits) {
   expect_refused({
       {"shape=4 grid=2 splits=0/4", 15, "one of shape", "\"splits\""},
       {"shape=4 grid=2 splits0=1/4", 23, "bounds that begin with 0", "1"},
-      {"shape=4 grid=2 splits0=0/3/3/4", 27, "a bound above 3", "3"},
+      {"shape=4 grid=2 splits0=0/3/2/4", 27, "a bound of at least 3", "2"},
+      {"shape=4 grid=2 splits0=0/3/3/4", 23, "owners0=", "3 intervals"},
       {"shape=4 grid=2 splits0=0/3", 25, "a last bound of 4", "3"},
       {"shape=4 grid=2 splits0=0/4 block0=2", 27, "no block for dimension 0", "\"block0=2\""},
       {"shape=4x4 grid=2x1 splits0=0/4 block=2x2", 31, "no block for dimension 0", "\"block=2x2\""},

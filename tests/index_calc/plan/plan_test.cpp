@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <set>
 
 #include "core/error.hpp"
@@ -87,6 +88,65 @@ TEST(Plan, BothSidesDescribeTheSamePackage) {
       ASSERT_EQ(peers.size(), plan.size());
       for (Rank peer = 0; peer < 30; ++peer)
         ASSERT_EQ(plan.package_for(peer).has_value(), peers.contains(peer));
+    }
+  }
+}
+
+/// Bounds of which neighbours may be equal, as a user writes them.
+struct WrittenSplits {
+  std::vector<Index> bounds{0}, owner;
+  Index grid = 1;
+  bool is_in_order;  ///< no owners are written: interval i belongs to coordinate i
+  WrittenSplits(Random& random, Index extent) : is_in_order(random.one_in(2)) {
+    const Index intervals = random.in(1, 6);
+    grid = is_in_order ? random.in(intervals, 7) : random.in(1, 7);
+    for (Index i = 0; i < intervals; ++i) {
+      const Index last = bounds.back();
+      const Index end = random.one_in(2) ? last : random.in(last, extent);
+      bounds.push_back(i + 1 == intervals ? extent : end);
+      owner.push_back(is_in_order ? i : random.in(0, grid - 1));
+    }
+  }
+  std::string text() const {
+    std::string ends, names;
+    for (const Index bound : bounds) ends += (ends.empty() ? "" : "/") + std::to_string(bound);
+    for (const Index name : owner) names += (names.empty() ? "" : "/") + std::to_string(name);
+    return "shape=" + std::to_string(bounds.back()) + " grid=" + std::to_string(grid) +
+           " splits0=" + ends + (is_in_order ? "" : " owners0=" + names);
+  }
+};
+
+TEST(Plan, OfRanksWithoutAPartIsThatOfTheDefinition) {
+  Random random;
+  for (int round = 0; round < 2000; ++round) {
+    const Index extent = random.one_in(20) ? 0 : random.in(1, 30);
+    const WrittenSplits from(random, extent), to(random, extent);
+    SCOPED_TRACE(from.text() + "  to  " + to.text());
+    const Layout mine = Layout::parse(from.text()), theirs = Layout::parse(to.text());
+    // Element by element, from the bounds as they are written.
+    std::map<std::pair<Index, Index>, Index> shared;
+    std::map<Index, std::vector<Index>> numbers;  // of the elements of each coordinate of `from`
+    const auto owner_of = [](const WrittenSplits& s, Index i) {
+      std::size_t k = 0;
+      while (s.bounds[k + 1] <= i) ++k;
+      return s.owner[k];
+    };
+    for (Index i = 0; i < extent; ++i) {
+      ++shared[{owner_of(from, i), owner_of(to, i)}];
+      numbers[owner_of(from, i)].push_back(i);
+    }
+    for (Index me = 0; me < from.grid; ++me) {
+      const auto count = static_cast<Index>(numbers[me].size());
+      ASSERT_EQ(local_part(mine, static_cast<Rank>(me)).elements, count);
+      for (Index i = 0; i < count; ++i)
+        ASSERT_EQ(to_global(mine.dims[0], {me}, {i}).value,
+                  numbers[me][static_cast<std::size_t>(i)]);
+      const Plan plan = make_validated_plan(mine, theirs, static_cast<Rank>(me));
+      for (Index peer = 0; peer < to.grid; ++peer) {
+        const auto package = plan.package_for(static_cast<Rank>(peer));
+        const auto expected = shared.find({me, peer});
+        ASSERT_EQ(package ? package->elements : 0, expected == shared.end() ? 0 : expected->second);
+      }
     }
   }
 }

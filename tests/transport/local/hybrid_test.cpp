@@ -40,6 +40,10 @@ public:
   CountedLoopback(Network& network, int& calls) : loopback_(network), calls_(calls) {}
   std::string_view name() const noexcept override { return loopback_.name(); }
   std::vector<std::string> offers() const override { return {"loopback", "worse"}; }
+  bool has_choices(std::string_view offer) const override { return offer == "worse"; }
+  std::vector<std::string> choices(std::string_view offer) override {
+    return {std::string(offer) + ":a", std::string(offer) + ":b"};
+  }
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override {
     return std::make_unique<Counted>(loopback_.open(offer, side), calls_);
   }
@@ -88,6 +92,18 @@ TEST(HybridTransport, OffersBothWaysTheMixedOneFirst) {
             (std::vector<std::string>{"local+loopback", "local+worse", "loopback", "worse"}));
   EXPECT_FALSE(both.open("loopback", Side::producer)->is_near(0));
   EXPECT_THROW(both.open("local+elsewhere", Side::producer), core::Error);
+}
+
+TEST(HybridTransport, HasTheChoicesOfTheOtherTransport) {
+  Network network;
+  int calls = 0;
+  HybridTransport both(std::make_unique<CountedLoopback>(network, calls));
+  for (const char* without : {"loopback", "local+loopback"})
+    EXPECT_FALSE(both.has_choices(without)) << without;
+  for (const std::string offer : {"worse", "local+worse"}) {
+    EXPECT_TRUE(both.has_choices(offer)) << offer;
+    EXPECT_EQ(both.choices(offer), (std::vector<std::string>{offer + ":a", offer + ":b"}));
+  }
 }
 
 TEST(HybridTransport, SendsThroughMemoryExactlyWhereTheMachineIsTheSame) {

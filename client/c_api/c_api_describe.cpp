@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include "client/c_api/c_api.hpp"
+#include "client/stream/describe.hpp"
+
+struct tremula_description {
+  tremula::client::Description value;
+  std::vector<std::unique_ptr<tremula_layout>> layouts;  ///< parallel to value.fields
+};
+
+using namespace tremula;
+using client::expects_pointer, client::guarded;
+
+tremula_status tremula_describe(tremula_session* session, const char* stream, double seconds,
+                                tremula_description** description) {
+  return guarded([&] {
+    const auto entry = client::enter(session, "session");
+    expects_pointer(stream, "stream");
+    expects_pointer(description, "description");
+    client::Session& own = *session->session;
+    auto found = std::make_unique<tremula_description>();
+    found->value = client::describe(own, stream,
+                                    seconds < 0 ? own.deadline() : core::Deadline::after(seconds));
+    for (const proto::Field& field : found->value.fields)
+      found->layouts.emplace_back(new tremula_layout{field.layout});
+    *description = found.release();
+    return TREMULA_OK;
+  });
+}
+
+void tremula_description_free(tremula_description* description) { delete description; }
+
+const char* tremula_description_producer(const tremula_description* description) {
+  return description ? description->value.producer.c_str() : "";
+}
+int tremula_description_ranks(const tremula_description* description) {
+  return description ? description->value.ranks : 0;
+}
+int tremula_description_queue_depth(const tremula_description* description) {
+  return description ? description->value.queue_depth : 0;
+}
+int tremula_description_fields(const tremula_description* description) {
+  return description ? static_cast<int>(description->value.fields.size()) : 0;
+}
+
+tremula_status tremula_description_field(const tremula_description* description, int field,
+                                         const char** name, tremula_type* type,
+                                         const tremula_layout** layout) {
+  return guarded([&] {
+    expects_pointer(description, "description");
+    const auto& fields = description->value.fields;
+    core::expects(field >= 0 && static_cast<std::size_t>(field) < fields.size(), [&] {
+      return fmt::format("field: expected 0 to {}; found {}", fields.size() - 1, field);
+    });
+    const auto f = static_cast<std::size_t>(field);
+    if (name) *name = fields[f].name.c_str();
+    if (type) *type = static_cast<tremula_type>(fields[f].type);
+    if (layout) *layout = description->layouts[f].get();
+    return TREMULA_OK;
+  });
+}

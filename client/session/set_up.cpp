@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/session/set_up.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "client/session/agreement.hpp"
+#include "client/session/session.hpp"
+#include "proto/convert.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error;
+
+namespace {
+
+/// So often the server is asked why nothing comes.
+constexpr double turn_seconds = 0.4;
+/// What people are told of one call that waits.
+constexpr std::size_t most_warnings = 3;
+
+std::vector<std::string_view> lines_of(core::BytesView bytes) {
+  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::vector<std::string_view> lines;
+  for (std::size_t end = 0; (end = rest.find('\n')) != rest.npos; rest.remove_prefix(end + 1))
+    lines.push_back(rest.substr(0, end));
+  return lines;
+}
+
+/// As long as one turn may wait.
+double turn_until(const std::optional<core::Deadline>& until) {
+  return until ? std::min(turn_seconds, until->remaining()) : turn_seconds;
+}
+
+/// It concerns the stream alone, not the session.
+bool is_of_stream(const Error& error) {
+  return error.code() == Errc::refused || error.code() == Errc::mismatch ||
+         error.code() == Errc::invalid_argument || error.code() == Errc::unsupported;
+}
+
+}  // namespace
+
+struct SetUp::Wait {
+  const StreamEnd& own;
+  bool begins;
+  const std::function<bool()>& is_done;
+  std::optional<core::Deadline> until;
+  core::Deadline none_came, is_busy;  // the other side
+  bool is_present = false, has_left = false;
+  std::string found{};
+  bool has_come = false;
+  std::set<std::string> said{};
+};
+
+std::vector<std::string> SetUp::open_streams() const {
+  std::vector<std::string> names;
+  for (const StreamEnd* const end : ends_) names.push_back(end->name());
+  return names;
+}
+
+std::vector<StreamEnd*> SetUp::alike(bool with_consumers) const {
+  std::map<std::string, StreamEnd*, std::less<>> mine;
+  std::vector<StreamEnd*> in_order;
+  std::string keys;
+  for (StreamEnd* const end : ends_) {
+    if (!with_consumers && !end->is_producer()) continue;
+    const std::string key = end->key();
+    if (key.empty() || !mine.emplace(key, end).second) continue;
+    in_order.push_back(end);
+    keys += key + '\n';
+  }
+  if (session_.size() == 1) return in_order;
+  const auto view = std::as_bytes(std::span(keys));
+  const auto all = session_.group().allgather({view.begin(), view.end()}, session_.deadline());
+  if (std::ranges::all_of(all, [&](const auto& theirs) { return theirs == all[0]; }))
+    return in_order;
+  std::map<std::string_view, std::size_t> ranks_with;
+  for (const auto& theirs : all)
+    for (const auto key : lines_of(theirs)) ++ranks_with[key];
+  in_order.clear();
+  for (const auto key : lines_of(all[0]))
+    if (ranks_with[key] == all.size()) in_order.push_back(mine.find(key)->second);
+  return in_order;
+}
+
+void SetUp::introduce(bool with_consumers) {
+  const auto ends = alike(with_consumers);
+  if (ends.empty()) return;
+  for (StreamEnd* const end : ends) end->incarnation_ = ++last_incarnation_;
+  const auto tell = [&] {
+    wire::Introduced told;
+    for (StreamEnd* const end : ends) {
+      wire::Refused& refusal = *told.add_refusals();
+      try {
+        session_.control().call(end->introduction(), session_.deadline());
+      } catch (const Error& error) {
+        if (!is_of_stream(error)) {
+          std::for_each(ends.begin(), std::ranges::find(ends, end),
+                        [this](const StreamEnd* earlier) { take_back(*earlier); });
+          throw;
+        }
+        refusal = proto::encode(error);
+      }
+    }
+    return to_bytes(told);
+  };
+  wire::Introduced told;
+  try {
+    told = from_bytes<wire::Introduced>(session_.run_on_root(tell, session_.deadline()));
+  } catch (...) {
+    for (StreamEnd* const end : ends) end->incarnation_ = 0;
+    throw;
+  }
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const wire::Refused& refusal = told.refusals(static_cast<int>(i));
+    if (refusal.code() == 0) continue;
+    ends[i]->incarnation_ = 0;
+    ends[i]->refuse(proto::decode(refusal));
+  }
+}
+
+void SetUp::take_back(const StreamEnd& end) {
+  wire::ToServer message;
+  if (end.is_producer())
+    message.mutable_close_stream()->set_stream(end.name());
+  else
+    message.mutable_unsubscribe()->set_stream(end.name());
+  try {
+    session_.control().call(std::move(message), core::Deadline::after(1));
+  } catch (const Error& error) {  // perhaps the server has gone: the next one is not told
+    session_.log().debug("client", fmt::format("take_back error=\"{}\"", error.what()));
+  }
+}
+
+SetUp::Outcome SetUp::run(const StreamEnd& own, bool begins, const std::function<bool()>& is_done,
+                          std::optional<core::Deadline> until) {
+  while (until) {
+    const auto away = session_.run_on_root(
+        [&] {
+          const auto turn = core::Deadline::after(turn_until(until));
+          const bool is_served = session_.control().wait_for_server(turn);
+          return core::Bytes(is_served ? 0 : until->expired() ? 2 : 1);
+        },
+        session_.deadline());
+    if (away.empty()) break;
+    if (away.size() == 2) return {};
+  }
+  introduce(true);
+  Wait wait{.own = own,
+            .begins = begins,
+            .is_done = is_done,
+            .until = until,
+            .none_came = session_.deadline(),
+            .is_busy = session_.step_deadline()};
+  try {
+    for (;;) {
+      const auto turn = from_bytes<wire::SetUpTurn>(
+          session_.run_on_root([&] { return to_bytes(next_turn(wait)); }, session_.deadline()));
+      for (const wire::ToClient& event : turn.events()) carry_out(event);
+      if (turn.is_over()) return {turn.is_done(), turn.found(), turn.has_come()};
+    }
+  } catch (...) {
+    try {
+      if (wait.is_present && !wait.has_left)
+        session_.control().end_presence(core::Deadline::after(1));
+    } catch (const Error& error) {  // the first one counts
+      session_.log().debug("client", fmt::format("end_presence error=\"{}\"", error.what()));
+    }
+    throw;
+  }
+}
+
+wire::SetUpTurn SetUp::next_turn(Wait& wait) {
+  Control& control = session_.control();
+  wire::SetUpTurn turn;
+  if (!std::exchange(wait.is_present, true))
+    control.begin_presence(wait.begins ? wait.own.incarnation() : 0, session_.deadline());
+  std::optional<wire::ToClient> event;
+  bool is_leaving = !wait.has_left && wait.is_done();
+  if (!is_leaving && !wait.has_left) {
+    event = control.next_event(core::Deadline::after(turn_until(wait.until)));
+    is_leaving = !event && ((wait.until && wait.until->expired()) || is_late(wait));
+  }
+  if (is_leaving) {
+    control.end_presence(session_.deadline());
+    wait.has_left = true;
+  }
+  for (; event || (event = control.next_event(core::Deadline::after(0))); event.reset())
+    *turn.add_events() = std::move(*event);
+  // Nothing follows the end of presence; what came before it may be what was waited for.
+  turn.set_is_over(wait.has_left && turn.events().empty());
+  if (turn.is_over()) {
+    turn.set_is_done(wait.is_done());
+    turn.set_found(wait.found);
+    turn.set_has_come(wait.has_come);
+  }
+  return turn;
+}
+
+bool SetUp::is_late(Wait& wait) {
+  Control& control = session_.control();
+  const bool is_served = control.wait_for_server(core::Deadline::after(turn_until(wait.until)));
+  if (!is_served && (wait.until || !wait.none_came.expired())) return false;
+  wire::ToServer message;
+  message.mutable_explain()->set_incarnation(wait.own.incarnation());
+  const auto reply =
+      control.call(std::move(message), is_served ? session_.deadline() : core::Deadline::after(0));
+  const wire::Explained& explained = reply.explained();
+  wait.found = explained.text();
+  wait.has_come = explained.has_come();
+  if (explained.is_warning() && wait.said.size() < most_warnings &&
+      wait.said.insert(wait.found).second)
+    session_.log().warn("client",
+                        fmt::format("waiting stream={} for={} found=\"{}\"", wait.own.name(),
+                                    wait.own.is_producer() ? "consumer" : "producer", wait.found));
+  return (wait.has_come ? wait.is_busy : wait.none_came).expired();
+}
+
+void SetUp::carry_out(const wire::ToClient& event) {
+  const bool is_match = event.has_matched();
+  const std::uint64_t incarnation =
+      is_match ? event.matched().incarnation() : event.stream_refused().incarnation();
+  const auto end = std::ranges::find(ends_, incarnation, &StreamEnd::incarnation);
+  if (end == ends_.end()) {
+    if (is_match) join_without_end(event.matched());
+  } else if (is_match) {
+    (*end)->join(event.matched());
+  } else {
+    (*end)->refuse(proto::decode(event.stream_refused().refused()));
+  }
+}
+
+void SetUp::join_without_end(const wire::Matched& matched) {
+  std::string why;
+  try {
+    session_.run_collectively([&] {  // as open_link begins
+      throw Error(Errc::cancelled,
+                  fmt::format("stream '{}' was closed before it was linked", matched.stream()));
+    });
+  } catch (const Error& error) {
+    if (error.code() != Errc::cancelled) throw;
+    why = error.what();
+  }
+  session_.control().forget_link(matched.link());
+  if (session_.rank() != 0) return;
+  wire::ToServer message;
+  message.mutable_close_link()->set_link(matched.link());
+  message.mutable_close_link()->set_why(why);
+  session_.control().call(std::move(message), session_.deadline());
+}
+
+}  // namespace tremula::client

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How the streams of a session meet their other sides. Every collective call of a session that waits
+// for another group opens all links that both groups can open now, of whatever stream.
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/deadline.hpp"
+#include "core/error.hpp"
+#include "proto/control.pb.h"
+
+namespace tremula::client {
+
+class Session;
+
+/// One end of a stream on one rank, as the set-up sees it.
+class StreamEnd {
+public:
+  /// What the session calls the stream towards the server; 0 while the server does not know it.
+  std::uint64_t incarnation() const noexcept { return incarnation_; }
+  bool is_introduced() const noexcept { return incarnation_ != 0; }
+
+  /// Equal on two ranks if both have the same to tell the server. Empty if there is nothing to tell
+  /// now.
+  virtual std::string key() const = 0;
+  virtual bool is_producer() const noexcept = 0;
+  virtual const std::string& name() const noexcept = 0;
+  /// An Announce or a Subscribe.
+  virtual wire::ToServer introduction() const = 0;
+  /// Opens a link. Collective; what fails is kept, the same on all ranks, for a later call of the
+  /// stream.
+  /// @throws core::Error only if the group is of no use any more
+  virtual void join(const wire::Matched& matched) = 0;
+  /// Keeps an error that the server has told, for a later call of the stream.
+  virtual void refuse(const core::Error& error) = 0;
+
+protected:
+  ~StreamEnd() = default;
+  std::uint64_t incarnation_ = 0;
+
+private:
+  friend class SetUp;
+};
+
+/// The calls of one rank that open links. README.md of this folder tells why they cannot wait for
+/// each other in a circle.
+class SetUp {
+public:
+  explicit SetUp(Session& session) : session_(session) {}
+  SetUp(const SetUp&) = delete;
+
+  /// @param end  stays valid until it is removed
+  void add(StreamEnd& end) { ends_.push_back(&end); }
+  void remove(StreamEnd& end) noexcept { std::erase(ends_, &end); }
+
+  /// Names of the streams that are neither closed nor freed.
+  std::vector<std::string> open_streams() const;
+
+  /// Tells the server of all producing ends that all ranks have declared alike. Collective.
+  void introduce_producers() { introduce(false); }
+
+  struct Outcome {
+    bool is_done = false;
+    std::string found;  ///< if not: what the server knows instead, for people
+    bool has_come =
+        false;  ///< if not: the other side is known, but has opened no link for step_timeout
+  };
+  /// Tells the server of all ends that all ranks have declared alike, and opens links until is_done()
+  /// or, if the other side does not come, for the session's `timeout`, or if it has come and does
+  /// something else, for its `step_timeout`. Collective.
+  /// @param own      whose call it is
+  /// @param begins   the call begins a step of `own`
+  /// @param is_done  asked on rank 0
+  /// @param until    a moment, perhaps past, from which on the call does not wait, as rank 0 sees it,
+  ///                 for the server neither
+  Outcome run(const StreamEnd& own, bool begins, const std::function<bool()>& is_done,
+              std::optional<core::Deadline> until = std::nullopt);
+
+private:
+  struct Wait;
+  std::vector<StreamEnd*> alike(bool with_consumers) const;
+  void introduce(bool with_consumers);
+  void take_back(const StreamEnd& end);
+  wire::SetUpTurn next_turn(Wait& wait);
+  /// Asks the server what is known; says it once if people should hear of it.
+  /// @return whether the call has waited long enough
+  bool is_late(Wait& wait);
+  void carry_out(const wire::ToClient& event);
+  void join_without_end(const wire::Matched& matched);
+
+  Session& session_;
+  std::vector<StreamEnd*> ends_;
+  std::uint64_t last_incarnation_ = 0;  // the same on all ranks
+};
+
+}  // namespace tremula::client

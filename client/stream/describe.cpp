@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/stream/describe.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "client/stream/link.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error;
+
+namespace {
+
+/// What the server has told instead of a whole producer: Streams, or a Described.
+std::string shown(const wire::ToClient& found) {
+  const auto& names = found.streams().names();
+  const auto& producer = found.described();
+  return found.has_described()
+             ? fmt::format("group '{}', of which only {} of {} ranks are connected",
+                           producer.group(), producer.connected(), producer.size())
+         : names.empty() ? "no stream at this server"
+                         : fmt::format("only '{}'", fmt::join(names, "', '"));
+}
+
+}  // namespace
+
+Error no_producer(const std::string& stream, const std::string& found, double seconds) {
+  return Error(Errc::timed_out,
+               fmt::format("stream '{}': expected a producer to offer it within {:.3g} s; found "
+                           "{}; start the producer, check the name, or wait longer (timeout)",
+                           stream, seconds, found.empty() ? "none" : found));
+}
+
+wire::Described ask_for_producer(Session& session, const std::string& stream,
+                                 core::Deadline deadline) {
+  const double seconds = deadline.remaining();
+  wire::ToServer message;
+  message.mutable_describe()->set_stream(stream);
+  for (double pause = 0.005;; pause = std::min(2 * pause, 0.25)) {
+    const auto reply =
+        session.control().call(message, core::Deadline::after(std::max(1.0, deadline.remaining())));
+    const auto& producer = reply.described();
+    if (reply.has_described() && producer.connected() == producer.size()) return producer;
+    if (deadline.expired()) throw no_producer(stream, shown(reply), seconds);
+    session.waits_for([] { return false; },
+                      core::Deadline::after(std::min(pause, deadline.remaining() + 0.001)));
+  }
+}
+
+Description describe(Session& session, const std::string& stream, core::Deadline deadline) {
+  session.set_up().introduce_producers();  // two jobs may ask for what they get from each other
+  const auto told = from_bytes<wire::Described>(session.run_on_root(
+      [&] { return to_bytes(ask_for_producer(session, stream, deadline)); }, deadline));
+  return {.producer = told.group(),
+          .ranks = told.size(),
+          .queue_depth = told.queue_depth(),
+          .fields = proto::decode(told.fields())};
+}
+
+}  // namespace tremula::client

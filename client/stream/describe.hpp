@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What the server knows of a stream before a consumer subscribes.
+#include <string>
+#include <vector>
+
+#include "client/session/session.hpp"
+#include "proto/convert.hpp"
+
+namespace tremula::client {
+
+/// What the producer of a stream has announced.
+struct Description {
+  std::string producer;  ///< its group
+  core::Rank ranks = 0;  ///< of that group
+  int queue_depth = 0;
+  std::vector<proto::Field> fields;
+};
+
+/// Collective. Waits for a producer that offers `stream`, all ranks of which are connected.
+/// @throws core::Error timed_out, naming what there is instead
+Description describe(Session& session, const std::string& stream, core::Deadline deadline);
+
+/// The same on one rank.
+wire::Described ask_for_producer(Session& session, const std::string& stream,
+                                 core::Deadline deadline);
+/// @param found    instead of a producer, for people
+/// @param seconds  that were waited
+core::Error no_producer(const std::string& stream, const std::string& found, double seconds);
+
+}  // namespace tremula::client

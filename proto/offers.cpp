@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/offers.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tremula::proto {
+
+namespace {
+
+constexpr std::string_view memory = "local", hybrid = "local+", libfabric = "ofi";
+
+using Ways = std::vector<std::string_view>;
+bool has(const Ways& ways, std::string_view way) {
+  return std::ranges::find(ways, way) != ways.end();
+}
+
+/// "local" and the wires of one side, each once, best first.
+Ways ways_of(const Offering& side) {
+  Ways found;
+  const auto add = [&](std::string_view way) {
+    if (!has(found, way)) found.push_back(way);
+  };
+  for (const std::string_view offer : side.offers) {
+    std::string_view way = short_offer(offer);
+    if (way.starts_with(hybrid)) {
+      add(memory);
+      way.remove_prefix(hybrid.size());
+    }
+    add(way);
+  }
+  return found;
+}
+
+/// Ranks of other hosts cannot use it.
+bool is_on_loopback(const Offering& side, std::string_view way) {
+  return way.starts_with(libfabric) &&
+         std::ranges::none_of(side.offers, [&](std::string_view offer) {
+           if (offer.starts_with(hybrid)) offer.remove_prefix(hybrid.size());
+           return offer == way;
+         });
+}
+
+std::string joined(const std::vector<std::string>& texts, std::string_view between) {
+  return fmt::format("{}", fmt::join(texts, between));
+}
+
+/// "local, ofi:tcp;ofi_rxm (loopback alone)"
+std::string listed(const Offering& side) {
+  std::vector<std::string> texts;
+  for (const std::string_view way : ways_of(side))
+    texts.push_back(fmt::format("{}{}", way, is_on_loopback(side, way) ? " (loopback alone)" : ""));
+  return joined(texts, ", ");
+}
+
+/// Why a way that both sides have leads nowhere.
+std::string why_not(std::string_view way, const Offering& a, const Offering& b) {
+  if (way == memory && a.host != b.host)
+    return fmt::format("they are on different hosts, '{}' and '{}'", a.host, b.host);
+  if (way == memory)
+    return fmt::format("on host '{}' they are different users or in different containers", a.host);
+  if (!way.starts_with(libfabric)) return "they have different ompi-servers";
+  std::vector<std::string> bound;
+  for (const Offering* side : {&a, &b})
+    if (is_on_loopback(*side, way)) bound.push_back(side->name);
+  return fmt::format("{} on loopback alone",
+                     joined(bound, " and ") + (bound.size() > 1 ? " listen" : " listens"));
+}
+
+/// What a user sets so that there is a way.
+std::string remedy(const std::array<const Offering*, 2>& sides, const std::array<Ways, 2>& ways) {
+  std::vector<std::string> texts;
+  const auto is_common_wire = [&](std::string_view way) {
+    return way != memory && has(ways[0], way) && has(ways[1], way);
+  };
+  for (const Offering* side : sides)
+    if (std::ranges::any_of(ways[0], [&](std::string_view way) {
+          return is_common_wire(way) && is_on_loopback(*side, way);
+        }))
+      texts.push_back(fmt::format(
+          "set ofi_bind (TREMULA_OFI_BIND) of {} to the interface or address by which other "
+          "hosts reach '{}', e.g. eth0, or give it the server's address as other hosts do",
+          side->name, side->host));
+  if (!texts.empty()) return joined(texts, "; ");
+  if (std::ranges::any_of(ways[0], is_common_wire))
+    return "give both the same ompi-server (`mpirun --ompi-server`)";
+  const auto over_libfabric = [](std::string_view way) { return way.starts_with(libfabric); };
+  if (std::ranges::any_of(ways[0], over_libfabric) && std::ranges::any_of(ways[1], over_libfabric))
+    return "set ofi_provider (TREMULA_OFI_PROVIDER) of both to one that both have, e.g. "
+           "tcp;ofi_rxm";
+  return "set transport (TREMULA_TRANSPORT) of both to one that both have; auto takes what there "
+         "is";
+}
+
+}  // namespace
+
+std::string_view short_offer(std::string_view offer) { return offer.substr(0, offer.find('@')); }
+
+std::string short_offers(std::span<const std::string> offers) {
+  std::vector<std::string> shown;
+  for (const std::string_view offer : offers)
+    if (std::string text(short_offer(offer)); std::ranges::find(shown, text) == shown.end())
+      shown.push_back(std::move(text));
+  return joined(shown, ", ");
+}
+
+std::string why_none_matches(const Offering& one, const Offering& other) {
+  const std::array sides{&one, &other};
+  const std::array ways{ways_of(one), ways_of(other)};
+  std::vector<std::string> reasons;
+  for (std::size_t i = 0; i < sides.size(); ++i)
+    for (const std::string_view way : ways[i])
+      if (!has(ways[1 - i], way))
+        reasons.push_back(fmt::format("{}: {} alone has it", way, sides[i]->name));
+      else if (i == 0)
+        reasons.push_back(fmt::format("{}: {}", way, why_not(way, one, other)));
+  return fmt::format(
+      "{} offers the transports {}, {} offers {}, and none leads from one to the other ({}); {}",
+      one.name, listed(one), other.name, listed(other), joined(reasons, "; "), remedy(sides, ways));
+}
+
+}  // namespace tremula::proto

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of Rendezvous that tells a group why its stream is not linked.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/rendezvous.hpp"
+
+namespace tremula::server {
+
+namespace {
+
+// A text for people is bounded (WIRE_FORMAT.md): the first of many say enough.
+constexpr std::size_t most_names = 8, enough_bytes = 4000;
+
+std::string quoted(const std::set<std::string>& names) {
+  std::vector<std::string_view> first;
+  for (auto it = names.begin(); it != names.end() && first.size() < most_names; ++it)
+    first.push_back(*it);
+  const std::size_t more = names.size() - first.size();
+  return fmt::format("'{}'{}", fmt::join(first, "', '"),
+                     more == 0 ? "" : fmt::format(" and {} more", more));
+}
+
+void add(std::string& text, const std::string& more) {
+  if (!more.empty() && text.size() < enough_bytes) text += (text.empty() ? "" : "; ") + more;
+}
+
+}  // namespace
+
+void Rendezvous::explain(const Call& call, const wire::Explain& message) {
+  const bool is_of_ranks = message.agreement() != 0;
+  const Seat seat = is_of_ranks ? seat_of(call) : rank_0_of(call, "Explain");
+  const Group& group = *seat.group;
+  wire::Explained& explained = *reply(call).mutable_explained();
+  if (is_of_ranks) return explained.set_text(describe_missing(seat, message.agreement()));
+  for (const auto& [id, stream] : streams_)
+    if (stream.is_produced_by(group) && stream.incarnation == message.incarnation())
+      return explain_producer(stream, explained);
+  for (const Subscription& subscription : subscriptions_)
+    if (subscription.consumer == group.name && subscription.incarnation == message.incarnation())
+      return explain_consumer(subscription, explained);
+  for (const auto& [id, link] : links_)
+    if (link.consumer == group.name && link.incarnation == message.incarnation())
+      return explain_link(link, explained);
+}
+
+void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explained) const {
+  std::string text, waits;
+  std::set<std::string> others;
+  for (const Subscription& s : subscriptions_) {
+    if (s.stream != stream.name) {
+      if (s.consumer != stream.producer) others.insert(s.stream);
+      continue;
+    }
+    explained.set_has_come(true);
+    add(text,
+        fmt::format("group '{}' has subscribed, but is in no call that opens links", s.consumer));
+    add(waits, describe_waits(s.consumer));
+  }
+  add(text, waits);
+  const bool has_come = explained.has_come();
+  if (!has_come && !others.empty())
+    add(text, fmt::format("consumers of other streams only: {}", quoted(others)));
+  const std::string missing = describe_missing();
+  add(text, missing);
+  explained.set_text(text);
+  explained.set_is_warning(has_come ? !waits.empty() : !text.empty());
+}
+
+void Rendezvous::explain_consumer(const Subscription& subscription,
+                                  wire::Explained& explained) const {
+  std::string text, waits;
+  std::set<std::string> others;
+  for (const auto& [id, stream] : streams_) {
+    if (stream.closed || stream.producer == subscription.consumer) continue;
+    if (stream.name != subscription.stream) {
+      others.insert(stream.name);
+      continue;
+    }
+    explained.set_has_come(true);
+    add(text,
+        fmt::format("group '{}' offers it, but is in no call that opens links", stream.producer));
+    waits = describe_waits(stream.producer);
+    add(text, waits);
+  }
+  const bool has_come = explained.has_come();
+  if (!has_come)
+    add(text,
+        others.empty() ? "no stream of another group" : fmt::format("only {}", quoted(others)));
+  const std::string missing = describe_missing();
+  add(text, missing);
+  explained.set_text(text);
+  explained.set_is_warning(has_come ? !waits.empty() : !others.empty() || !missing.empty());
+}
+
+void Rendezvous::explain_link(const Link& link, wire::Explained& explained) const {
+  const std::string& producer = streams_.at(link.stream).producer;
+  for (const auto& [id, other] : links_) {
+    const Stream& stream = streams_.at(other.stream);
+    if (other.consumer != producer || stream.producer != link.consumer) continue;
+    const auto waits = other.consumed.total().waits_for();
+    if (waits.empty()) continue;
+    explained.set_text(
+        fmt::format("of group '{}' {} in stream '{}', so both wait for each other: let one of them "
+                    "put before it "
+                    "gets",
+                    producer, waits[0], stream.name));
+    explained.set_is_warning(true);
+  }
+}
+
+std::string Rendezvous::describe_waits(const std::string& group) const {
+  std::string text;
+  const auto tell = [&](const Stream& stream, const Account& account) {
+    const wire::StepStatus total = account.total();
+    for (const std::string& waits : total.waits_for())
+      add(text, fmt::format("of group '{}' {} in stream '{}'", group, waits, stream.name));
+  };
+  for (const auto& [id, stream] : streams_)
+    if (!stream.closed && stream.producer == group) tell(stream, stream.produced);
+  for (const auto& [id, link] : links_)
+    if (link.consumer == group) tell(streams_.at(link.stream), link.consumed);
+  return text;
+}
+
+std::string Rendezvous::describe_missing(const Seat& asking, std::uint64_t agreement) {
+  const Group& group = *asking.group;
+  std::string text;
+  std::size_t count = 0;
+  for (core::Rank rank = 0; rank < group.size; ++rank) {
+    const auto member = group.members.find(rank);
+    const bool is_joined = member != group.members.end();
+    if (rank == asking.rank || group.shares.contains(rank) || group.left.contains(rank) ||
+        (is_joined && member->second.agreement == agreement) || ++count > most_names)
+      continue;
+    add(text, is_joined ? fmt::format("rank {} on host {}, pid {}", rank, member->second.host,
+                                      member->second.pid)
+                        : fmt::format("rank {}, which has not joined the server", rank));
+  }
+  if (count > most_names) add(text, fmt::format("{} more", count - most_names));
+  return text;
+}
+
+std::string Rendezvous::describe_missing() const {
+  std::string text;
+  for (const auto& [name, group] : groups_.all())
+    if (group.left.empty() && static_cast<core::Rank>(group.members.size()) < group.size)
+      add(text, fmt::format("{} of {} ranks of group '{}' have come", group.members.size(),
+                            group.size, name));
+  return text;
+}
+
+}  // namespace tremula::server

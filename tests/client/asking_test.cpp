@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a consumer may ask before it declares anything, through the C++ header alone.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <complex>
+#include <numeric>
+#include <vector>
+
+#include "tests/client/public_jobs.hpp"
+
+namespace {
+
+using namespace tremula;
+using tremula::testing::Jobs;
+
+const std::vector<std::string> two(2, "here"), three(3, "here");
+
+// A consumer that knows nothing but the name of the stream takes all of its fields.
+TEST(Asking, DescribesFieldsThatAreThenDeclared) {
+  Jobs jobs;
+  const auto rows = Layout::block({.shape = {6, 5}, .grid = {2, 1}});
+  const auto line = Layout::parse("shape=7 grid=2 block=2");
+  jobs.start("model", two, [&](Session& session) {
+    auto out = session.out_stream("sea", {.queue_depth = 3});
+    const auto height = out.field<double>("height", rows);
+    const auto phase = out.field<std::complex<float>>("phase", line);
+    std::vector<double> heights(static_cast<std::size_t>(rows.local(session.rank()).allocated));
+    std::iota(heights.begin(), heights.end(), 15.0 * session.rank());
+    const std::vector<std::complex<float>> phases(
+        static_cast<std::size_t>(line.local(session.rank()).allocated), {2, 3});
+    out.begin_step();
+    out.put(height, heights);
+    out.put(phase, phases);
+    out.end_step();
+    out.close();
+  });
+  std::atomic<int> checked = 0;
+  jobs.start("viewer", three, [&](Session& session) {
+    const Description sea = session.describe("sea");
+    ASSERT_EQ(sea.fields.size(), 2u);
+    EXPECT_EQ(sea.producer, "model");
+    EXPECT_EQ(sea.ranks, 2);
+    EXPECT_EQ(sea.queue_depth, 3);
+    EXPECT_EQ(sea.fields[0].name, "height");
+    EXPECT_EQ(sea.fields[0].type, TREMULA_F64);
+    EXPECT_EQ(sea.fields[0].layout.text(), rows.text());
+    EXPECT_EQ(sea.fields[1].name, "phase");
+    EXPECT_EQ(sea.fields[1].type, TREMULA_C64);
+    EXPECT_EQ(sea.fields[1].layout.text(), line.text());
+
+    const auto mine = Layout::block({.shape = sea.fields[0].layout.shape(), .grid = {1, 3}});
+    auto in = session.in_stream("sea");
+    const auto height = in.field<double>(sea.fields[0].name, mine);
+    std::vector<double> part(static_cast<std::size_t>(mine.local(session.rank()).allocated));
+    ASSERT_EQ(in.begin_step(), StepStatus::ok);
+    in.get(height, part);
+    in.end_step();
+    const auto local = mine.local(session.rank());
+    for (Index i = 0; i < local.extents[0]; ++i)
+      for (Index j = 0; j < local.extents[1]; ++j)
+        EXPECT_EQ(part[static_cast<std::size_t>(i * local.strides[0] + j)],
+                  static_cast<double>(5 * i + mine.global_index(session.rank(), 1, j)));
+    EXPECT_EQ(in.begin_step(), StepStatus::end_of_stream);
+    in.close();
+    ++checked;
+  });
+  EXPECT_EQ(jobs.join(), "");
+  EXPECT_EQ(checked, 3);
+}
+
+TEST(Asking, NamesWhatThereIsInstead) {
+  Jobs jobs;
+  std::atomic<bool> is_announced = false, is_asked = false;
+  jobs.start("model", {"here"}, [&](Session& session) {
+    auto out = session.out_stream("sea", {.wait_for_consumers = 0});
+    const auto field = out.field<float>("f", Layout::parse("shape=1 grid=1"));
+    out.put(field, std::vector<float>{1});
+    is_announced = true;
+    while (!is_asked) std::this_thread::yield();
+    out.close();
+  });
+  jobs.start("viewer", two, [&](Session& session) {
+    while (!is_announced) std::this_thread::yield();
+    try {
+      session.describe("see", 0);
+      ADD_FAILURE() << "expected no stream of that name";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.status(), TREMULA_TIMED_OUT);
+      EXPECT_NE(std::string(e.what()).find("found only 'sea'"), std::string::npos) << e.what();
+    }
+    EXPECT_EQ(session.describe("sea", 0).fields.size(), 1u);
+    is_asked = true;
+  });
+  EXPECT_EQ(jobs.join(), "");
+}
+
+const auto one_number = Layout::parse("shape=6 grid=2");
+std::vector<std::int64_t> numbers(int rank, std::int64_t step) {
+  return {100 * step + 3 * rank, 100 * step + 3 * rank + 1, 100 * step + 3 * rank + 2};
+}
+
+/// Repeats a call until it gives anything but not_ready.
+template <class Begin>
+StepStatus begin(Begin&& begin_step, std::atomic<int>& not_ready) {
+  for (;;) {
+    const StepStatus status = begin_step();
+    if (status != StepStatus::not_ready) return status;
+    ++not_ready;
+    std::this_thread::yield();
+  }
+}
+
+TEST(Asking, AConsumerLooksForStepsWithoutWaiting) {
+  Jobs jobs;
+  std::atomic<bool> may_start = false, may_go_on = false;
+  std::atomic<int> not_linked = 0, not_here = 0, taken = 0;
+  jobs.start("model", two, [&](Session& session) {
+    while (!may_start) std::this_thread::yield();
+    auto out = session.out_stream("s");
+    const auto field = out.field<std::int64_t>("f", one_number);
+    out.put(field, numbers(session.rank(), 0));
+    while (!may_go_on) std::this_thread::yield();
+    out.put(field, numbers(session.rank(), 1));
+    out.close();
+  });
+  jobs.start("viewer", two, [&](Session& session) {
+    auto in = session.in_stream("s");
+    const auto field = in.field<std::int64_t>("f", one_number);
+    std::vector<std::int64_t> data(3);
+    // Nobody offers the stream: both ranks are told so.
+    EXPECT_FALSE(in.is_ready());
+    EXPECT_EQ(in.begin_step(0), StepStatus::not_ready);
+    EXPECT_EQ(in.begin_step(0.05), StepStatus::not_ready);
+    may_start = true;
+    EXPECT_EQ(begin([&] { return in.begin_step(0.01); }, not_linked), StepStatus::ok);
+    in.get(field, data);
+    EXPECT_EQ(data, numbers(session.rank(), 0));
+    in.end_step();
+    EXPECT_FALSE(in.is_ready());
+    EXPECT_EQ(in.begin_step(0), StepStatus::not_ready);
+    if (++taken == 2) may_go_on = true;
+    EXPECT_EQ(begin([&] { return in.begin_step(0); }, not_here), StepStatus::ok);
+    in.get(field, data);
+    EXPECT_EQ(data, numbers(session.rank(), 1));
+    in.end_step();
+    while (!in.is_ready()) std::this_thread::yield();
+    EXPECT_EQ(in.begin_step(0), StepStatus::end_of_stream);
+    EXPECT_EQ(in.begin_step(0), StepStatus::end_of_stream);
+    in.close();
+  });
+  EXPECT_EQ(jobs.join(), "");
+  EXPECT_EQ(taken, 2);
+}
+
+TEST(Asking, AProducerLooksForRoomWithoutWaiting) {
+  Jobs jobs;
+  std::atomic<bool> may_come = false, may_take = false;
+  std::atomic<int> asked = 0, no_consumer = 0, no_room = 0, refused = 0;
+  jobs.start("model", two, [&](Session& session) {
+    auto out = session.out_stream("s", {.queue_depth = 1});
+    const auto field = out.field<std::int64_t>("f", one_number);
+    EXPECT_FALSE(out.is_ready());
+    EXPECT_EQ(out.begin_step(0), StepStatus::not_ready);
+    EXPECT_EQ(out.begin_step(0.05), StepStatus::not_ready);
+    may_come = true;
+    EXPECT_EQ(begin([&] { return out.begin_step(0.01); }, no_consumer), StepStatus::ok);
+    out.put(field, numbers(session.rank(), 0));
+    out.end_step();
+    EXPECT_FALSE(out.is_ready());
+    EXPECT_EQ(out.begin_step(0), StepStatus::not_ready);
+    EXPECT_EQ(out.begin_step(0), StepStatus::not_ready);
+    refused += 2;
+    if (++asked == 2) may_take = true;
+    EXPECT_EQ(begin([&] { return out.begin_step(0); }, no_room), StepStatus::ok);
+    out.put(field, numbers(session.rank(), 1));
+    out.end_step();
+    out.close();
+  });
+  std::atomic<int> taken = 0;
+  jobs.start("viewer", two, [&](Session& session) {
+    while (!may_come) std::this_thread::yield();
+    auto in = session.in_stream("s");
+    const auto field = in.field<std::int64_t>("f", one_number);
+    std::vector<std::int64_t> data(3);
+    for (std::int64_t step = 0; in.begin_step() == StepStatus::ok; ++step, ++taken) {
+      while (!may_take) std::this_thread::yield();
+      in.get(field, data);
+      EXPECT_EQ(data, numbers(session.rank(), step));
+      in.end_step();
+    }
+    in.close();
+  });
+  EXPECT_EQ(jobs.join(), "");
+  EXPECT_EQ(taken, 4);
+  EXPECT_EQ(refused, 4);
+}
+
+TEST(Asking, AConsumerThatOnlyLooksLearnsOfALoss) {
+  Jobs jobs;
+  std::atomic<int> lost = 0, not_here = 0;
+  jobs.start("model", {"here"}, [&](Session& session) {
+    auto out = session.out_stream("s");
+    const auto field = out.field<float>("f", Layout::parse("shape=1 grid=1"));
+    out.put(field, std::vector<float>{1});
+  });  // leaves without closing
+  jobs.start("viewer", {"here"}, [&](Session& session) {
+    auto in = session.in_stream("s");
+    const auto field = in.field<float>("f", Layout::parse("shape=1 grid=1"));
+    std::vector<float> data(1);
+    try {
+      while (begin([&] { return in.begin_step(0); }, not_here) == StepStatus::ok) {
+        in.get(field, data);
+        in.end_step();
+      }
+      ADD_FAILURE() << "expected the loss of the producer, found the end of the stream";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.status(), TREMULA_PEER_LOST) << e.what();
+      ++lost;
+    }
+  });
+  EXPECT_EQ(jobs.join(), "");
+  EXPECT_EQ(lost, 1);
+}
+
+TEST(Asking, RefusesAFieldThatIsNotThere) {
+  EXPECT_EQ(tremula_description_field(nullptr, 0, nullptr, nullptr, nullptr),
+            TREMULA_INVALID_ARGUMENT);
+  EXPECT_EQ(tremula_description_fields(nullptr), 0);
+  EXPECT_STREQ(tremula_description_producer(nullptr), "");
+}
+
+}  // namespace

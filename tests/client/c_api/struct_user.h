@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TREMULA_STRUCT_USER_H
+#define TREMULA_STRUCT_USER_H
+/*
+ * What the programs struct_user and struct_user_mpi share. They are compiled once against the first
+ * headers and once against headers in which every struct has one more member, `added_later`
+ * (TREMULA_TEST_GROWN), and each runs with the library as it is and with one that knows that member.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tremula/tremula.h"
+
+static int library_is_grown;
+
+static void expect(int is_true, const char* what) {
+  if (is_true) return;
+  fprintf(stderr, "expected: %s; tremula_last_error: %s\n", what, tremula_last_error());
+  exit(1);
+}
+static void expect_ok(tremula_status status, const char* call) { expect(status >= 0, call); }
+
+/* A struct, and the memory behind it, which is nobody else's. */
+#define GUARDED(type, name)   \
+  struct {                    \
+    type value;               \
+    unsigned char behind[64]; \
+  } name
+
+static void set_guard(unsigned char* behind) { memset(behind, 0xa5, 64); }
+static void expect_guard(const unsigned char* behind) {
+  for (int i = 0; i < 64; ++i) expect(behind[i] == 0xa5, "untouched memory behind a struct");
+}
+
+/* The header's initialiser and a library that knows the member set 42; the application 43. */
+#ifdef TREMULA_TEST_GROWN
+#define SET_ADDED(value) ((value)->added_later = 43)
+#define EXPECT_ADDED(value)                                      \
+  expect((value)->added_later == (library_is_grown ? 42u : 43u), \
+         "a new member that a library which knows it writes, and no other")
+#else
+#define SET_ADDED(value) ((void)(value))
+#define EXPECT_ADDED(value) ((void)(value))
+#endif
+
+#endif

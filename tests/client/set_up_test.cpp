@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// How streams meet: what each side is told, and when. That jobs meet in any order is shown by
+// progress_test and tests/coupled.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+
+#include "proto/convert.hpp"
+#include "tests/client/world.hpp"
+
+namespace tremula::client {
+namespace {
+
+using index_calc::Layout;
+
+proto::Field field(Rank size, int extent = 12) {
+  return {.name = "f",
+          .type = core::ElementType::i64,
+          .layout = Layout::parse(fmt::format("shape={} grid={}", extent, size))};
+}
+constexpr OutConfig for_nobody{.queue_depth = 2, .wait_for_consumers = 0};
+
+void put(Session& s, OutStream& out) {
+  const std::vector<std::int64_t> part(12 / static_cast<std::size_t>(s.size()));
+  out.begin_step();
+  out.put(0, std::as_bytes(std::span(part)));
+  out.end_step();
+}
+void expect_has(const Error& error, const std::string& part) {
+  EXPECT_NE(std::string(error.what()).find(part), std::string::npos)
+      << "expected \"" << part << "\" in: " << error.what();
+}
+template <class Call>
+Error error_of(Call&& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e;
+  }
+  ADD_FAILURE() << "expected an error";
+  return {Errc::internal, ""};
+}
+
+/// Where several ranks wait in vain, each stays until all have seen it: one that goes is seen to go.
+class Together {
+public:
+  explicit Together(int ranks) : missing_(ranks) {}
+  void wait() {
+    --missing_;
+    while (missing_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+private:
+  std::atomic<int> missing_;
+};
+
+/// Long before any deadline: the errors say so.
+constexpr double long_time = 60;
+
+TEST(SetUp, TellsBothSidesOfAMismatchAtOnce) {
+  World world;
+  world.start(
+      "producer", 2,
+      [](Session& s) {
+        OutStream out(s, "s", {});
+        out.declare(field(2));
+        put(s, out);
+      },
+      long_time);
+  world.start(
+      "consumer", 3,
+      [](Session& s) {
+        InStream in(s, "s");
+        in.declare(field(3, 15));
+        in.begin_step();
+      },
+      long_time);
+  const auto errors = world.join();
+  EXPECT_EQ(errors.size(), 5u) << "every rank of both";
+  for (const auto& [who, e] : errors) {
+    EXPECT_EQ(e.code(), Errc::mismatch) << who;
+    expect_has(e, "consumer 'consumer' wants shape 15, producer 'producer' offers shape 12; make");
+  }
+}
+
+TEST(SetUp, KeepsTheErrorOfAStreamForItsOwnNextCall) {
+  World world;
+  world.start("producer", 1, [](Session& s) {
+    OutStream good(s, "good", {}), bad(s, "bad", for_nobody);
+    good.declare(field(1)), bad.declare(field(1));
+    put(s, good);
+    put(s, bad);  // needs no consumer: that one was refused harms nobody
+    good.close(), bad.close();
+  });
+  world.start("consumer", 2, [](Session& s) {
+    InStream bad(s, "bad"), good(s, "good");
+    bad.declare(field(2, 15)), good.declare(field(2));
+    EXPECT_TRUE(good.begin_step());
+    good.end_step();
+    EXPECT_EQ(error_of([&] { bad.begin_step(); }).code(), Errc::mismatch);
+    EXPECT_FALSE(good.begin_step());
+    good.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(SetUp, WantsAllFieldsBeforeTheFirstStepOfAnyStream) {
+  World world;
+  world.start("producer", 1, [](Session& s) {
+    OutStream first(s, "first", for_nobody), second(s, "second", for_nobody);
+    InStream in(s, "in");
+    first.declare(field(1)), second.declare(field(1)), in.declare(field(1));
+    put(s, first);
+    for (const Error& e :
+         {error_of([&] { second.declare(field(1)); }), error_of([&] { in.declare(field(1)); })}) {
+      EXPECT_EQ(e.code(), Errc::invalid_argument);
+      expect_has(e, "found 'f' after it: declare the fields of all streams first");
+    }
+    expect_has(error_of([&] { in.relabel(); }), "expected relabel before the first begin_step");
+    OutStream third(s, "third", for_nobody);
+    third.declare(field(1));  // nobody knows of it yet
+    put(s, third);
+    first.close(), second.close(), third.close(), in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(SetUp, LeavesAloneWhatNotAllRanksHaveDeclaredAlike) {
+  World world;
+  world.start("producer", 2, [](Session& s) {
+    OutStream first(s, "first", for_nobody), second(s, "second", for_nobody);
+    first.declare(field(2));
+    if (s.rank() == 0) second.declare(field(2));
+    put(s, first);
+    if (s.rank() == 1) second.declare(field(2));
+    put(s, second);
+    first.close(), second.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(SetUp, AStreamThatIsOpenedAndNeverUsedHarmsNobody) {
+  World world;
+  for (const bool is_closed : {true, false})
+    world.start(is_closed ? "closes" : "frees", 2, [=](Session& s) {
+      OutStream used(s, is_closed ? "used1" : "used2", for_nobody),
+          out(s, is_closed ? "out1" : "out2", for_nobody);
+      InStream in(s, "nobody has it");
+      used.declare(field(2)), out.declare(field(2)), in.declare(field(2));
+      put(s, used);
+      used.close();
+      if (!is_closed) return;
+      in.close();
+      out.close();
+    });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(SetUp, SaysOnceWithinTheWaitWhatTheServerKnowsInstead) {
+  World world;
+  world.log = core::LogLevel::warn;
+  testing::internal::CaptureStderr();
+  Together together(3);
+  world.start(
+      "producer", 2,
+      [&](Session& s) {
+        OutStream out(s, "s", {});
+        out.declare(field(2));
+        expect_has(error_of([&] { put(s, out); }),
+                   "0 came; found consumers of other streams only: 't'; start the consumer");
+        together.wait();
+      },
+      2);
+  world.start(
+      "consumer", 1,
+      [&](Session& s) {
+        InStream in(s, "t");
+        in.declare(field(1));
+        expect_has(error_of([&] { in.begin_step(); }),
+                   "within 2 s; found only 's'; start the producer");
+        together.wait();
+      },
+      2);
+  EXPECT_EQ(text_of(world.join()), "");
+  const std::string said = testing::internal::GetCapturedStderr();
+  const auto count = [&](const std::string& line) {
+    std::size_t times = 0;
+    for (auto at = said.find(line); at != said.npos; at = said.find(line, at + 1)) ++times;
+    return times;
+  };
+  EXPECT_EQ(count("waiting stream=t for=producer found=\"only 's'\""), 1u) << said;
+  EXPECT_EQ(count("waiting stream=s for=consumer found=\"consumers of other streams only: 't'\""),
+            1u)
+      << said;
+}
+
+TEST(SetUp, CountsTheRanksOfAGroupThatAreMissing) {
+  World world;
+  const core::Log log("half", core::LogLevel::off);
+  wire::Hello hello;
+  hello.set_protocol(proto::protocol_version);
+  hello.set_group("half");
+  hello.set_size(2);
+  hello.set_job("j");
+  hello.set_host("h");
+  hello.set_version("1");
+  Control rank_0({world.config(1).server, "test"}, hello, core::Deadline::after(5), log);
+  Together together(2);
+  world.start(
+      "producer", 1,
+      [&](Session& s) {
+        OutStream out(s, "s", {});
+        out.declare(field(1));
+        expect_has(error_of([&] { put(s, out); }), "1 of 2 ranks of group 'half' have come");
+        together.wait();
+      },
+      1);
+  world.start(
+      "consumer", 1,
+      [&](Session& s) {
+        InStream in(s, "t");
+        in.declare(field(1));
+        expect_has(error_of([&] { in.begin_step(); }), "1 of 2 ranks of group 'half' have come");
+        together.wait();
+      },
+      1);
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
+  World world;
+  world.step_timeout = 60;
+  world.step_timeout_of["consumer.0"] = 2;  // the producer is there: it is data that is missing
+  std::atomic<bool> is_linked = false, is_told = false;
+  world.start("first", 1, [&](Session& s) {
+    OutStream out(s, "x", {});
+    out.declare(field(1));
+    put(s, out);
+    while (!is_told) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    put(s, out);
+    out.close();
+  });
+  world.start("middle", 1, [&](Session& s) {
+    InStream in(s, "x");
+    OutStream out(s, "s", for_nobody);
+    in.declare(field(1)), out.declare(field(1));
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(in.begin_step());
+      is_linked = true;  // from now on it waits for data
+      in.end_step();
+    }
+    put(s, out);
+    in.close(), out.close();
+  });
+  world.start(
+      "consumer", 1,
+      [&](Session& s) {
+        while (!is_linked) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        InStream in(s, "s");
+        in.declare(field(1));
+        const Error e = error_of([&] { in.begin_step(); });
+        is_told = true;
+        expect_has(
+            e, "within 2 s; found group 'middle' offers it, but is in no call that opens links");
+        expect_has(e, "of group 'middle' 1 of 1 rank waits for first in stream 'x'");
+      },
+      0.5);
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(SetUp, SaysThatTwoJobsWaitForEachOther) {
+  World world;
+  world.log = core::LogLevel::warn;
+  world.step_timeout = 8;  // far longer than it takes to be told
+  testing::internal::CaptureStderr();
+  for (const bool is_a : {true, false})
+    world.start(is_a ? "a" : "b", 1, [=](Session& s) {
+      OutStream out(s, is_a ? "ab" : "ba", {});
+      InStream in(s, is_a ? "ba" : "ab");
+      out.declare(field(1)), in.declare(field(1));
+      EXPECT_NE(error_of([&] { in.begin_step(); }).code(), Errc::internal);
+    });
+  EXPECT_EQ(text_of(world.join()), "");
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(
+      said.find("waiting stream=ba for=b found=\"of group 'b' 1 of 1 rank waits for a in stream "
+                "'ab', so both wait for each other: let one of them put before it gets\""),
+      said.npos)
+      << said;
+}
+
+/// Ranks without MPI: they agree through the server first, and then over a transport.
+TEST(SetUp, NamesTheRanksThatDoNotComeToAnAgreement) {
+  const Server server;
+  SessionConfig config;
+  config.server = server.address();
+  config.timeout = 2;
+  config.transport = "local";
+  config.log = core::LogLevel::off;
+  const auto rank = [&](const std::string& group, Rank r, const auto& body) {
+    return std::async(std::launch::async, [&config, group, r, body] {
+      const auto session = Session::open(group, r, 3, config);
+      body(*session);
+    });
+  };
+  {
+    Together together(3);
+    std::vector<std::future<void>> ranks;
+    for (Rank r = 0; r < 3; ++r)
+      ranks.push_back(rank("g", r, [&together](Session& s) {
+        if (s.rank() == 2) return together.wait();
+        OutStream out(s, "s", for_nobody);
+        out.declare(field(3));
+        const Error e = error_of([&] { put(s, out); });
+        EXPECT_EQ(e.code(), Errc::timed_out) << e.what();
+        expect_has(e, "of group 'g' did not come: rank 2 on host ");
+        together.wait();
+      }));
+    for (auto& r : ranks) EXPECT_NO_THROW(r.get());
+  }
+  std::vector<std::future<void>> ranks;
+  for (const Rank r : {0, 2}) ranks.push_back(rank("h", r, [](Session&) {}));
+  std::string texts;  // the first rank that fails leaves, and the other is told that it has left
+  for (auto& r : ranks) texts += error_of([&] { r.get(); }).what();
+  EXPECT_NE(texts.find("of group 'h' did not come: rank 1, which has not joined the server"),
+            texts.npos)
+      << texts;
+}
+
+}  // namespace
+}  // namespace tremula::client

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# packages.sh SOURCE BUILD MPIEXEC: programs in C++ and Fortran find an installed Tremula by pkg-config, by CMake and by
+# the README's link line, and start; the pages that Tremula's own texts name are installed.
+set -euo pipefail
+source=$1 build=$2 mpiexec=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*" >&2; exit 1; }
+unset LD_LIBRARY_PATH
+prefix=$work/tremula
+libraries=$prefix/lib
+cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+configure() {  # configure FOLDER: what CMake says goes to configure.log
+  cmake -G Ninja -S "$1" -B "$1/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log" 2>&1
+}
+built() {  # built FOLDER: configures and builds
+  configure "$1" || { cat "$work/configure.log"; fail "$1 does not configure"; }
+  cmake --build "$1/build" || fail "$1 does not build"
+}
+
+echo "== the pages that --help and errors name"
+pages=$(cd "$source" && grep -rh --include='*.cpp' --include='*.hpp' -v -e '^ *//' -e '#include' -- cli client core index_calc proto server transport |
+  grep -oE '"[^"]*\.md\b' | grep -oE '[A-Za-z_/]+\.md' | sort -u)
+[ -n "$pages" ] || fail "expected texts that name pages"
+for page in $pages; do
+  [ -s "$prefix/$page" ] || fail "texts name $page, which is not in the installed prefix"
+done
+
+echo "== a C++ program, for a compiler whose default is C++17 or older"
+mkdir "$work/cpp"
+cat >"$work/cpp/program.cpp" <<'CPP'
+#include <cstdio>
+#include <tremula/tremula.hpp>
+int main() { std::puts(tremula::Layout::parse("shape=4 grid=2").text().c_str()); }
+CPP
+export PKG_CONFIG_PATH=$libraries/pkgconfig
+# shellcheck disable=SC2046
+c++ "$work/cpp/program.cpp" -o "$work/cpp/program" $(pkg-config --cflags --libs tremula_cpp) -Wl,-rpath,"$libraries" ||
+  fail "a C++ program does not build by pkg-config tremula_cpp"
+[ "$("$work/cpp/program")" = "shape=4 grid=2" ] || fail "the program by pkg-config does not run"
+cat >"$work/cpp/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(cpp LANGUAGES CXX)
+set(CMAKE_CXX_STANDARD 17)
+find_package(tremula REQUIRED)
+add_executable(program program.cpp)
+target_link_libraries(program PRIVATE tremula::tremula)
+CMAKE
+built "$work/cpp"
+"$work/cpp/build/program" || fail "the program by CMake does not run"
+
+echo "== a project in Fortran alone"
+mkdir "$work/fortran"
+cat >"$work/fortran/program.f90" <<'FORTRAN'
+program main
+  use, intrinsic :: iso_c_binding
+  use mpi
+  implicit none
+  interface
+    integer(c_int) function tremula_layout_parse(text, layout) bind(c)
+      import
+      character(kind=c_char), intent(in) :: text(*)
+      type(c_ptr), intent(out) :: layout
+    end function
+  end interface
+  type(c_ptr) :: layout
+  integer :: error
+  call mpi_init(error)
+  if (tremula_layout_parse('shape=4 grid=2'//c_null_char, layout) /= 0) error stop 'no layout'
+  call mpi_finalize(error)
+end program
+FORTRAN
+cat >"$work/fortran/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(fortran LANGUAGES Fortran)
+find_package(tremula REQUIRED COMPONENTS mpi)
+add_executable(program program.f90)
+target_link_libraries(program PRIVATE tremula::mpi)
+CMAKE
+built "$work/fortran"
+timeout 60 "$mpiexec" --oversubscribe --bind-to none -n 2 "$work/fortran/build/program" || fail "the Fortran program"
+
+echo "== no MPI: find_package says why"
+mkdir "$work/none"
+cat >"$work/none/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(none LANGUAGES NONE)
+find_package(tremula REQUIRED COMPONENTS mpi)
+CMAKE
+configure "$work/none" && fail "expected that no MPI is found without a language"
+tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component mpi: expected an MPI for C, C++ or Fortran" ||
+  { cat "$work/configure.log"; fail "find_package does not say why there is no component mpi"; }
+
+echo "== the README's link line for a program that calls ScaLAPACK"
+mpicc=mpicc mpif90=mpif90
+! command -v mpif90.openmpi >/dev/null || { mpicc=mpicc.openmpi; mpif90=mpif90.openmpi; }
+mkdir "$work/relink"
+cd "$work/relink"
+"$mpicc" -c -I"$prefix/include" "$source/tests/scalapack/relink.c" -o program.o
+# The distribution's ScaLAPACK may be there without the link for compilers.
+ln -s "$("$mpicc" -print-file-name=libscalapack-openmpi.so.2.2)" libscalapack-openmpi.so
+line=$(grep '^mpif90 program.o ' "$source/README.md") || fail "README.md has no link line that begins with mpif90 program.o"
+HOME=$work LIBRARY_PATH=$PWD bash -xc "$mpif90 ${line#mpif90 } -ltremula" || fail "the README's line does not link"
+timeout 120 "$mpiexec" --oversubscribe --bind-to none -n 4 ./a.out || fail "what the README's line makes does not run"

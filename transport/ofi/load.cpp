@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/ofi/load.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <string>
+
+#include "core/thread.hpp"
+
+namespace tremula::transport::ofi {
+
+using core::Errc, core::Error;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view module_name = "libtremula_ofi.so";
+
+/// The library or program that this function was linked into.
+fs::path own_file() {
+  Dl_info info{};
+  link_map* map = nullptr;
+  std::error_code ignored;
+  if (dladdr1(reinterpret_cast<void*>(&own_file), &info, reinterpret_cast<void**>(&map),
+              RTLD_DL_LINKMAP) == 0)
+    return {};
+  const bool is_program = map->l_name[0] == '\0';
+  return fs::canonical(is_program ? "/proc/self/exe" : map->l_name, ignored);
+}
+
+/// Beside libtremula.so; for programs that hold its code, in the folder of libraries beside theirs.
+/// Empty if it is in neither.
+fs::path module_file() {
+  const fs::path folder = own_file().parent_path();
+  for (const char* beside : {".", "../lib", TREMULA_LIBRARIES_FROM_PROGRAMS}) {
+    std::error_code ignored;
+    const fs::path file = folder / beside / module_name;
+    if (fs::exists(file, ignored)) return file;
+  }
+  return {};
+}
+
+/// Restores what was there when it was made: libraries that libfabric loads (libinfinipath) catch
+/// signals to write backtraces. A signal that comes to this thread meanwhile waits; one that another
+/// thread takes may meet the foreign handler.
+class SignalHandlersKept {
+public:
+  SignalHandlersKept() {
+    for (int number = 1; number < NSIG; ++number) sigaction(number, nullptr, &before_[at(number)]);
+  }
+  ~SignalHandlersKept() {
+    for (int number = 1; number < NSIG; ++number) {
+      struct sigaction now {};
+      const struct sigaction& before = before_[at(number)];
+      if (sigaction(number, nullptr, &now) == 0 && now.sa_handler != before.sa_handler)
+        sigaction(number, &before, nullptr);
+    }
+  }
+  SignalHandlersKept(const SignalHandlersKept&) = delete;
+  SignalHandlersKept& operator=(const SignalHandlersKept&) = delete;
+
+private:
+  static std::size_t at(int number) { return static_cast<std::size_t>(number); }
+  std::array<struct sigaction, NSIG> before_{};
+  core::SignalsBlocked blocked_;  // last: signals wait until the handlers are back
+};
+
+/// Defaults of variables that libfabric reads when it is first asked, and at no other time. What the
+/// user has set stays. They are in a list of their own, which takes the place of the environment for
+/// a moment: setenv would change the application's while another thread may read it.
+class DefaultsSet {
+public:
+  DefaultsSet() : before_(environ) {
+    for (char** variable = before_; variable != nullptr && *variable != nullptr; ++variable)
+      list_.push_back(*variable);
+    for (char* const variable : {rx_size.data(), buffer_bytes.data()})
+      if (!is_set(variable)) list_.push_back(variable);
+    list_.push_back(nullptr);
+    environ = list_.data();
+  }
+  ~DefaultsSet() { environ = before_; }
+  DefaultsSet(const DefaultsSet&) = delete;
+  DefaultsSet& operator=(const DefaultsSet&) = delete;
+
+private:
+  // An endpoint of tcp;ofi_rxm opens four times as fast, and takes 12 MiB instead of more than 70: a
+  // rank has one for each stream, and one for its group.
+  static inline std::array rx_size = std::to_array("FI_OFI_RXM_MSG_RX_SIZE=128");
+  static inline std::array buffer_bytes = std::to_array("FI_OFI_RXM_BUFFER_SIZE=4096");
+
+  static bool is_set(std::string_view variable) {
+    return std::getenv(std::string(variable.substr(0, variable.find('='))).c_str()) != nullptr;
+  }
+
+  char** before_;
+  std::vector<char*> list_;
+};
+
+const Module& load() {
+  const std::string file = module_file().string();
+  if (file.empty())
+    throw Error(Errc::unsupported, "ofi: expected " + std::string(module_name) +
+                                       " beside libtremula.so; found none "
+                                       "there; install it, or choose another transport");
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void* const entry = library == nullptr ? nullptr : dlsym(library, "tremula_ofi_module");
+  if (entry == nullptr)
+    throw Error(Errc::unsupported, std::string("ofi: expected to load libfabric; found: ") +
+                                       dlerror() +
+                                       "; install libfabric, or choose another "
+                                       "transport");
+  const Module& module = *reinterpret_cast<decltype(&tremula_ofi_module)>(entry)();
+  if (std::string_view(module.version) != TREMULA_VERSION)
+    throw Error(Errc::unsupported, "ofi: expected " + file +
+                                       " of Tremula " TREMULA_VERSION "; found it of " +
+                                       module.version + "; install both together");
+  return module;
+}
+
+}  // namespace
+
+bool is_installed() { return !module_file().empty(); }
+
+std::unique_ptr<Providers> find(const OfiOptions& options) {
+  static std::mutex one_at_a_time;  // each puts back what it has found in the process
+  const std::scoped_lock lock(one_at_a_time);
+  const SignalHandlersKept handlers;
+  const DefaultsSet defaults;
+  return load().find(options);
+}
+
+}  // namespace tremula::transport::ofi
