@@ -11,7 +11,7 @@
 namespace {
 
 using namespace tremula;
-using client::expects_pointer, client::guarded, client::make_layout;
+using client::enter, client::expects_pointer, client::guarded, client::make_layout;
 
 thread_local std::string last_error;
 
@@ -89,7 +89,8 @@ tremula_status tremula_session_open(const char* group, int rank, int size, const
     expects_pointer(group, "group");
     expects_pointer(session, "session");
     const auto config = client::load_session_config(text_or_empty(options));
-    *session = new tremula_session{client::Session::open(group, rank, size, config)};
+    *session = new tremula_session{client::Session::open(group, rank, size, config),
+                                   client::Gate(fmt::format("session of group '{}'", group))};
     return TREMULA_OK;
   });
 }
@@ -111,6 +112,8 @@ tremula_status tremula_deallocate(void* memory) {
 
 tremula_status tremula_session_close(tremula_session* session) {
   return guarded([&] {
+    if (session == nullptr || !session->gate.is_at_home()) return TREMULA_OK;
+    { const auto entry = session->gate.enter_to_free(); }
     delete session;
     return TREMULA_OK;
   });
@@ -204,12 +207,12 @@ tremula_status tremula_layout_global_index(const tremula_layout* layout, int ran
 tremula_status tremula_out_open(tremula_session* session, const char* stream, const char* options,
                                 tremula_out_stream** out) {
   return guarded([&] {
-    expects_pointer(session, "session");
+    const auto entry = enter(session, "session");
     expects_pointer(stream, "stream");
     expects_pointer(out, "out");
     const auto config = client::load_out_config(text_or_empty(options));
     *out = new tremula_out_stream{
-        std::make_unique<client::OutStream>(*session->session, stream, config)};
+        std::make_unique<client::OutStream>(*session->session, stream, config), session->gate};
     return TREMULA_OK;
   });
 }
@@ -217,7 +220,7 @@ tremula_status tremula_out_open(tremula_session* session, const char* stream, co
 tremula_status tremula_out_field(tremula_out_stream* out, const char* name, tremula_type type,
                                  const tremula_layout* layout, int* field) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     expects_pointer(field, "field");
     *field = out->stream->declare(make_field(name, type, layout));
     return TREMULA_OK;
@@ -226,7 +229,7 @@ tremula_status tremula_out_field(tremula_out_stream* out, const char* name, trem
 
 tremula_status tremula_out_begin_step(tremula_out_stream* out) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->begin_step();
     return TREMULA_OK;
   });
@@ -234,7 +237,7 @@ tremula_status tremula_out_begin_step(tremula_out_stream* out) {
 
 tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data, size_t bytes) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->put(field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
     return TREMULA_OK;
   });
@@ -243,7 +246,7 @@ tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* d
 tremula_status tremula_out_put_async(tremula_out_stream* out, int field, const void* data,
                                      size_t bytes, uint64_t* request) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     expects_pointer(request, "request");
     *request = out->stream->put_async(
         field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
@@ -253,7 +256,7 @@ tremula_status tremula_out_put_async(tremula_out_stream* out, int field, const v
 
 tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request, int* is_taken) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     expects_pointer(is_taken, "is_taken");
     *is_taken = out->stream->is_taken(request) ? 1 : 0;
     return TREMULA_OK;
@@ -262,7 +265,7 @@ tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request, int* 
 
 tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->wait_taken(request);
     return TREMULA_OK;
   });
@@ -270,7 +273,7 @@ tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request) {
 
 tremula_status tremula_out_end_step(tremula_out_stream* out) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->end_step();
     return TREMULA_OK;
   });
@@ -278,22 +281,22 @@ tremula_status tremula_out_end_step(tremula_out_stream* out) {
 
 tremula_status tremula_out_close(tremula_out_stream* out) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     out->stream->close();
     return TREMULA_OK;
   });
 }
 
-void tremula_out_free(tremula_out_stream* out) { delete out; }
+void tremula_out_free(tremula_out_stream* out) { client::free_stream(out); }
 
 tremula_status tremula_in_open(tremula_session* session, const char* stream, const char* options,
                                tremula_in_stream** in) {
   return guarded([&] {
-    expects_pointer(session, "session");
+    const auto entry = enter(session, "session");
     expects_pointer(stream, "stream");
     expects_pointer(in, "in");
     client::load_in_config(text_or_empty(options));
-    *in = new tremula_in_stream{std::make_unique<client::InStream>(*session->session, stream)};
+    *in = new tremula_in_stream{std::make_unique<client::InStream>(*session->session, stream), session->gate};
     return TREMULA_OK;
   });
 }
@@ -301,7 +304,7 @@ tremula_status tremula_in_open(tremula_session* session, const char* stream, con
 tremula_status tremula_in_field(tremula_in_stream* in, const char* name, tremula_type type,
                                 const tremula_layout* layout, int* field) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     expects_pointer(field, "field");
     *field = in->stream->declare(make_field(name, type, layout));
     return TREMULA_OK;
@@ -311,7 +314,7 @@ tremula_status tremula_in_field(tremula_in_stream* in, const char* name, tremula
 tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
                                  const tremula_update* update, int* field) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     expects_pointer(update, "update");
     expects_pointer(field, "field");
     auto wanted = make_field(name, update->to_type, update->to);
@@ -323,14 +326,14 @@ tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
 
 tremula_status tremula_in_begin_step(tremula_in_stream* in) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     return in->stream->begin_step() ? TREMULA_OK : TREMULA_END_OF_STREAM;
   });
 }
 
 tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     expects_pointer(step, "step");
     *step = in->stream->step();
     return TREMULA_OK;
@@ -339,7 +342,7 @@ tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step) {
 
 tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data, size_t bytes) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     in->stream->get(field, make_span(static_cast<std::byte*>(data), bytes, "data"));
     return TREMULA_OK;
   });
@@ -347,7 +350,7 @@ tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data, size
 
 tremula_status tremula_in_end_step(tremula_in_stream* in) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     in->stream->end_step();
     return TREMULA_OK;
   });
@@ -355,18 +358,18 @@ tremula_status tremula_in_end_step(tremula_in_stream* in) {
 
 tremula_status tremula_in_close(tremula_in_stream* in) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     in->stream->close();
     return TREMULA_OK;
   });
 }
 
-void tremula_in_free(tremula_in_stream* in) { delete in; }
+void tremula_in_free(tremula_in_stream* in) { client::free_stream(in); }
 
 tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                       tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     copy(out->stream->statistics(), statistics);
     return TREMULA_OK;
   });
@@ -374,7 +377,7 @@ tremula_status tremula_out_statistics(const tremula_out_stream* out,
 
 tremula_status tremula_in_statistics(const tremula_in_stream* in, tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     copy(in->stream->statistics(), statistics);
     return TREMULA_OK;
   });
@@ -383,7 +386,7 @@ tremula_status tremula_in_statistics(const tremula_in_stream* in, tremula_statis
 tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
                                            tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     copy(out->stream->step_statistics(), statistics);
     return TREMULA_OK;
   });
@@ -392,7 +395,7 @@ tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
 tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
                                           tremula_statistics* statistics) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     copy(in->stream->step_statistics(), statistics);
     return TREMULA_OK;
   });
@@ -401,7 +404,7 @@ tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
 tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,
                                  tremula_peer_statistics* peers, size_t* count) {
   return guarded([&] {
-    expects_pointer(out, "out");
+    const auto entry = enter(out, "out");
     return copy(out->stream->peer_statistics(), room, peers, count);
   });
 }
@@ -409,7 +412,7 @@ tremula_status tremula_out_peers(const tremula_out_stream* out, size_t room,
 tremula_status tremula_in_peers(const tremula_in_stream* in, size_t room,
                                 tremula_peer_statistics* peers, size_t* count) {
   return guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = enter(in, "in");
     return copy(in->stream->peer_statistics(), room, peers, count);
   });
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "client/c_api/gate.hpp"
 #include "client/exchange/plan/update.hpp"
 #include "client/session/session.hpp"
 #include "client/stream/in_stream.hpp"
@@ -15,6 +16,7 @@
 
 struct tremula_session {
   std::unique_ptr<tremula::client::Session> session;
+  tremula::client::Gate gate;  ///< of every call of the session and its streams
 };
 struct tremula_layout {
   tremula::index_calc::Layout layout;
@@ -24,9 +26,11 @@ struct tremula_layout {
 };
 struct tremula_out_stream {
   std::unique_ptr<tremula::client::OutStream> stream;
+  tremula::client::Gate& gate;  ///< of the session
 };
 struct tremula_in_stream {
   std::unique_ptr<tremula::client::InStream> stream;
+  tremula::client::Gate& gate;  ///< of the session
 };
 
 namespace tremula::client {
@@ -45,6 +49,8 @@ tremula_status guarded(Body&& body) noexcept {
     return fail(TREMULA_INTERNAL, "out of memory");
   } catch (const std::exception& e) {
     return fail(TREMULA_INTERNAL, e.what());
+  } catch (...) {
+    return fail(TREMULA_INTERNAL, "an exception of unknown type");
   }
 }
 
@@ -62,6 +68,22 @@ tremula_status make_layout(index_calc::Layout value, tremula_layout** out);
 
 inline void expects_pointer(const void* pointer, const char* name) {
   core::expects(pointer != nullptr, std::string(name) + ": expected a pointer; found NULL");
+}
+
+/// What every function with a handle does first; the call is inside as long as the result lives.
+/// @throws core::Error invalid_argument if there is no handle, and as Gate::enter
+template <class Handle>
+Gate::Entry enter(Handle* handle, const char* name) {
+  expects_pointer(handle, name);
+  return handle->gate.enter();
+}
+
+/// Frees the handle of a stream.
+template <class Handle>
+void free_stream(Handle* handle) noexcept {
+  if (handle == nullptr || !handle->gate.is_at_home()) return;
+  const auto entry = handle->gate.enter_to_free();
+  delete handle;
 }
 
 }  // namespace tremula::client

@@ -71,7 +71,9 @@ tremula_status tremula_session_open_mpi(const char* group, MPI_Comm comm, const 
   return client::guarded([&] {
     client::expects_pointer(group, "group");
     client::expects_pointer(session, "session");
-    *session = new tremula_session{open(group, comm, options ? options : "")};
+    *session = new tremula_session{
+        open(group, comm, options ? options : ""),
+        client::Gate(fmt::format("session of group '{}'", group), transport::mpi::expect_running)};
     return TREMULA_OK;
   });
 }

@@ -14,15 +14,23 @@ using namespace tremula;
 using client::Update, client::update_of, client::redistribute::Job,
     client::redistribute::Redistribution;
 
-/// A redistribution may outlive the communicator that it was made for.
-struct SharedJob {
-  explicit SharedJob(MPI_Comm comm) : job(std::make_shared<Job>(comm)) {}
-  std::shared_ptr<Job> job;
+/// The job of a communicator, and what every call over it passes.
+struct GatedJob {
+  explicit GatedJob(MPI_Comm comm) : job(comm) {}
+  Job job;
+  client::Gate gate{"redistributions over one communicator", transport::mpi::expect_running};
 };
 
-std::shared_ptr<Job> job_of(MPI_Comm comm) {
-  core::expects(transport::mpi::is_running() && comm != MPI_COMM_NULL,
-                "redistribution: expected a communicator of a running MPI; found none");
+/// A redistribution may outlive the communicator that it was made for.
+struct SharedJob {
+  explicit SharedJob(MPI_Comm comm) : job(std::make_shared<GatedJob>(comm)) {}
+  std::shared_ptr<GatedJob> job;
+};
+
+std::shared_ptr<GatedJob> job_of(MPI_Comm comm) {
+  transport::mpi::expect_running();
+  core::expects(comm != MPI_COMM_NULL,
+                "redistribution: expected a communicator; found MPI_COMM_NULL");
   return transport::mpi::companion<SharedJob>(comm).job;
 }
 
@@ -42,7 +50,7 @@ struct Buffers {
 }  // namespace
 
 struct tremula_redistribution {
-  std::shared_ptr<Job> job;
+  std::shared_ptr<GatedJob> job;
   std::unique_ptr<Redistribution> redistribution;
 };
 
@@ -51,9 +59,10 @@ tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* 
   return client::guarded([&] {
     client::expects_pointer(redistribution, "redistribution");
     auto job = job_of(comm);
+    const auto entry = job->gate.enter();
     std::vector<Update> all;
     for (std::size_t i = 0; i < count; ++i) all.push_back(update_of(updates + i));
-    auto made = job->make(all);
+    auto made = job->job.make(all);
     *redistribution = new tremula_redistribution{std::move(job), std::move(made)};
     return TREMULA_OK;
   });
@@ -64,7 +73,9 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
                                           void* const* to, const size_t* to_bytes) {
   return client::guarded([&] {
     client::expects_pointer(redistribution, "redistribution");
-    const Buffers buffers = redistribution->job->prepare([&] {
+    const auto entry = redistribution->job->gate.enter();
+    Job& job = redistribution->job->job;
+    const Buffers buffers = job.prepare([&] {
       const std::size_t count = redistribution->redistribution->plan().arrays().size();
       Buffers all;
       if (count == 0) return all;
@@ -75,12 +86,17 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
       for (std::size_t i = 0; i < count; ++i) all.add(from[i], from_bytes[i], to[i], to_bytes[i]);
       return all;
     });
-    redistribution->job->run(*redistribution->redistribution, buffers.from, buffers.to);
+    job.run(*redistribution->redistribution, buffers.from, buffers.to);
     return TREMULA_OK;
   });
 }
 
-void tremula_redistribution_free(tremula_redistribution* redistribution) { delete redistribution; }
+void tremula_redistribution_free(tremula_redistribution* redistribution) {
+  if (redistribution == nullptr || !redistribution->job->gate.is_at_home()) return;
+  const auto job = redistribution->job;  // whose gate this is inside
+  const auto entry = job->gate.enter_to_free();
+  delete redistribution;
+}
 
 tremula_status tremula_redistribution_get_statistics(
     const tremula_redistribution* redistribution, tremula_redistribution_statistics* statistics) {
@@ -102,16 +118,18 @@ tremula_status tremula_redistribution_get_statistics(
 tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update, const void* from,
                                     size_t from_bytes, void* to, size_t to_bytes) {
   return client::guarded([&] {
-    const auto job = job_of(comm);
+    const auto gated = job_of(comm);
+    const auto entry = gated->gate.enter();
+    Job& job = gated->job;
     Buffers buffers;
-    auto& redistribution = job->prepare([&]() -> Redistribution& {
+    auto& redistribution = job.prepare([&]() -> Redistribution& {
       buffers.add(from, from_bytes, to, to_bytes);
-      return job->kept(update_of(update));
+      return job.kept(update_of(update));
     });
     try {
-      job->run(redistribution, buffers.from, buffers.to);
-    } catch (const core::Error&) {
-      job->forget_last();
+      job.run(redistribution, buffers.from, buffers.to);
+    } catch (...) {
+      job.forget_last();
       throw;
     }
     return TREMULA_OK;

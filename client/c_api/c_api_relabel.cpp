@@ -35,7 +35,7 @@ void expects_ranks(int ranks) {
 
 tremula_status tremula_in_relabel(tremula_in_stream* in, const char* options, int* label) {
   return client::guarded([&] {
-    expects_pointer(in, "in");
+    const auto entry = client::enter(in, "in");
     expects_pointer(label, "label");
     *label = in->stream->relabel(client::load_relabel_config(options ? options : ""));
     return TREMULA_OK;

@@ -45,6 +45,17 @@ bool is_running() {
   return initialised != 0 && finalised == 0;
 }
 
+void expect_running() {
+  core::expects(is_running(), [] {
+    int is_over = 0;
+    MPI_Finalized(&is_over);
+    return std::string("expected a running MPI, found it ") +
+           (is_over != 0 ? "finalised: close streams and sessions, and end redistributions, before "
+                           "MPI_Finalize"
+                         : "not initialised: call MPI_Init before");
+  });
+}
+
 std::string error_text(int code) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
@@ -97,9 +108,7 @@ void watch_finalize() {
 bool has_finalize_begun() noexcept { return is_finalizing; }
 
 Comm duplicate(MPI_Comm comm, double timeout) {
-  core::expects(is_running(),
-                "expected MPI to be running, found it not initialised or already finalised: open "
-                "sessions between MPI_Init and MPI_Finalize");
+  expect_running();
   core::expects(comm != MPI_COMM_NULL,
                 "expected the communicator of this group's ranks, found MPI_COMM_NULL: only ranks "
                 "that belong to the communicator may pass it");

@@ -13,6 +13,8 @@ namespace tremula::transport::mpi {
 
 /// True between MPI_Init and MPI_Finalize.
 bool is_running();
+/// @throws core::Error invalid_argument if MPI is not running
+void expect_running();
 
 /// MPI's own text for a return code.
 std::string error_text(int code);

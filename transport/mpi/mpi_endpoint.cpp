@@ -58,7 +58,7 @@ public:
   void cancel() noexcept override {
     if (state_ == State::waiting && !is_send_)
       std::erase(endpoint_.lanes_[{peer_, tag_}].receives, this);
-    if (state_ == State::moving) take_chunks_back();
+    if (state_ == State::moving && is_running()) take_chunks_back();
   }
 
   void release() noexcept override {
@@ -315,6 +315,7 @@ void Endpoint::progress() {
 }
 
 void Endpoint::handle_mail() {
+  expect_running();
   while (const auto mail = post_->take()) handle(*mail);
 }
 
