@@ -29,7 +29,7 @@ std::vector<Rank> process_from(core::BytesView bytes) {
 std::vector<std::string> hosts_of(Session& session) {
   const auto mine = std::as_bytes(std::span(session.config().host));
   std::vector<std::string> hosts;
-  for (const auto& host : session.group().allgather({mine.begin(), mine.end()}, session.deadline()))
+  for (const auto& host : session.allgather({mine.begin(), mine.end()}, session.deadline()))
     hosts.emplace_back(reinterpret_cast<const char*>(host.data()), host.size());
   return hosts;
 }
@@ -61,6 +61,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
         "given away",
         name());
   });
+  session_.begin_call("relabel", name(), 0);
   fields_.check_alike();
   const auto hosts = hosts_of(session_);
   const auto deadline = session_.deadline();

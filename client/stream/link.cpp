@@ -15,7 +15,7 @@ namespace {
 std::vector<transport::Address> exchange_addresses(Session& session, std::uint64_t link,
                                                    transport::Side side,
                                                    const transport::Endpoint& endpoint) {
-  const auto mine = session.group().allgather(endpoint.address(), session.deadline());
+  const auto mine = session.allgather(endpoint.address(), session.deadline());
   const auto deadline =
       side == transport::Side::producer ? session.deadline() : session.step_deadline();
   const auto reply = session.run_on_root(

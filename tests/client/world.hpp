@@ -59,6 +59,7 @@ public:
   explicit World(std::size_t eager_bytes = 8192, Way way = Way::loopback)
       : way_(way), network_(eager_bytes) {}
   double step_timeout = 10;
+  bool check_lent = SessionConfig{}.check_lent;
   std::map<std::string, double> step_timeout_of;  ///< of single ranks, "group.rank"
   std::map<std::string, std::string> host_of;     ///< likewise
 
@@ -67,6 +68,7 @@ public:
     c.server = server_.address();
     c.timeout = timeout;
     c.step_timeout = step_timeout;
+    c.check_lent = check_lent;
     c.log = core::LogLevel::off;
     return c;
   }
@@ -106,6 +108,7 @@ public:
     return errors_;
   }
   ~World() { join(); }
+  transport::Network& network() { return network_; }
 
 private:
   Way way_;

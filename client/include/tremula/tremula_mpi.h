@@ -24,7 +24,9 @@ typedef struct tremula_redistribution tremula_redistribution;
  * header of 24 bytes precedes it). Collective over comm; all ranks pass the same updates. The first
  * call over comm sets up what stays with comm until it is freed. Waits for the other ranks at most
  * twice the TREMULA_TIMEOUT; after TREMULA_TIMED_OUT no collective call over comm is correct any
- * more. One thread at a time for all redistributions over one communicator. */
+ * more. One call at a time for all redistributions over one communicator: a second one at the same
+ * moment gets TREMULA_INVALID_ARGUMENT, and so do calls in a child made by fork and calls after
+ * MPI_Finalize. */
 TREMULA_API tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,
                                                        size_t count,
                                                        tremula_redistribution** redistribution);
