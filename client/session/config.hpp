@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
+#include <vector>
 
 #include "client/session/progress.hpp"
 #include "core/log.hpp"
@@ -19,6 +20,11 @@ struct SessionConfig {
   double step_timeout = 3600;  ///< seconds for the data of one step
   index_calc::Algorithm index_algorithm = index_calc::Algorithm::aspen;
   bool validate_plans = false;
+#ifdef NDEBUG
+  bool check_lent = false;  ///< notice that a lent array is changed before it is taken
+#else
+  bool check_lent = true;
+#endif
   int copy_threads = 1;  ///< that copy large packages, the rank's own included
   core::LogLevel log = core::LogLevel::warn;
   std::string ofi_provider;  ///< libfabric provider; empty = the best that both sides have
@@ -26,6 +32,10 @@ struct SessionConfig {
                              ///< which the server is reached
   std::string host;          ///< ranks with equal names are near each other; empty = gethostname
 };
+
+/// A line for each variable TREMULA_... of the environment that nothing of Tremula reads: it names
+/// the nearest one that there is.
+std::vector<std::string> unknown_variables();
 
 /// @param options  YAML mapping, may be empty
 /// @throws core::Error invalid_argument naming key, value, source and what was expected
