@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <concepts>
+#include <new>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -67,6 +68,22 @@ private:
   Errc code_;
   std::source_location where_;
 };
+
+/// The exception that is being handled, of whatever type, as an Error.
+/// @pre called inside a catch block
+inline Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(Errc::internal, "out of memory");
+  } catch (const std::exception& error) {
+    return Error(Errc::internal, error.what());
+  } catch (...) {
+    return Error(Errc::internal, "an exception of unknown type");
+  }
+}
 
 /// Checks a precondition of a public function. On in every build type.
 /// @throws Error invalid_argument if `ok` is false

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One line an event: `time level group.rank room event key=value ...` on standard error.
+#include <concepts>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,6 +35,15 @@ public:
   }
   void debug(std::string_view room, std::string_view text) const {
     write(LogLevel::debug, room, text);
+  }
+  /// For destructors and what else may not throw: a line that cannot be made is left out.
+  /// @param text  makes it
+  template <std::invocable Text>
+  void try_warn(std::string_view room, Text&& text) const noexcept {
+    try {
+      warn(room, text());
+    } catch (...) {  // out of memory: there is nobody to tell
+    }
   }
 
 private:

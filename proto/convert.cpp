@@ -314,12 +314,14 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
   return message;
 }
 
-std::uint64_t request_number(core::BytesView bytes) noexcept {
+std::uint64_t request_number(core::BytesView bytes) noexcept try {
   if (bytes.size() > max_message_bytes) return 0;
   wire::ToServer message;
   const google::protobuf::LogSilencer no_lines_on_standard_error;
   const bool is_whole = message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
   return is_whole ? message.request() : 0;
+} catch (const std::bad_alloc&) {
+  return 0;
 }
 
 wire::Refused encode(const core::Error& error) {

@@ -92,8 +92,9 @@ tremula_status tremula_session_open(const char* group, int rank, int size, const
     expects_pointer(group, "group");
     expects_pointer(session, "session");
     const auto config = client::load_session_config(text_or_empty(options));
-    *session = new tremula_session{client::Session::open(group, rank, size, config),
-                                   client::Gate(fmt::format("session of group '{}'", group))};
+    *session = new tremula_session{
+        client::Session::open(group, rank, size, config),
+        std::make_shared<client::Gate>(fmt::format("session of group '{}'", group))};
     return TREMULA_OK;
   });
 }
@@ -115,9 +116,9 @@ tremula_status tremula_deallocate(void* memory) {
 
 tremula_status tremula_session_close(tremula_session* session) {
   return guarded([&] {
-    if (session == nullptr || !session->gate.is_at_home()) return TREMULA_OK;
+    if (session == nullptr || !session->gate->is_at_home()) return TREMULA_OK;
     {
-      const auto entry = session->gate.enter_to_free();
+      const auto entry = session->gate->enter_to_free();
       const auto open = session->session->set_up().open_streams();
       core::expects(open.empty(), [&] {
         return fmt::format(

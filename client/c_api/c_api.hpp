@@ -17,7 +17,8 @@
 
 struct tremula_session {
   std::unique_ptr<tremula::client::Session> session;
-  tremula::client::Gate gate;  ///< of every call of the session and its streams
+  /// Of every call of the session and its streams, handles of which may outlive it.
+  std::shared_ptr<tremula::client::Gate> gate;
 };
 struct tremula_layout {
   tremula::index_calc::Layout layout;
@@ -27,11 +28,11 @@ struct tremula_layout {
 };
 struct tremula_out_stream {
   std::unique_ptr<tremula::client::OutStream> stream;
-  tremula::client::Gate& gate;  ///< of the session
+  std::shared_ptr<tremula::client::Gate> gate;  ///< of the session
 };
 struct tremula_in_stream {
   std::unique_ptr<tremula::client::InStream> stream;
-  tremula::client::Gate& gate;  ///< of the session
+  std::shared_ptr<tremula::client::Gate> gate;  ///< of the session
 };
 
 namespace tremula::client {
@@ -82,14 +83,15 @@ inline void expects_pointer(const void* pointer, const char* name) {
 template <class Handle>
 Gate::Entry enter(Handle* handle, const char* name) {
   expects_pointer(handle, name);
-  return handle->gate.enter();
+  return handle->gate->enter();
 }
 
 /// Frees the handle of a stream.
 template <class Handle>
 void free_stream(Handle* handle) noexcept {
-  if (handle == nullptr || !handle->gate.is_at_home()) return;
-  const auto entry = handle->gate.enter_to_free();
+  if (handle == nullptr || !handle->gate->is_at_home()) return;
+  const auto gate = handle->gate;  // whose entry this is inside
+  const auto entry = gate->enter_to_free();
   delete handle;
 }
 

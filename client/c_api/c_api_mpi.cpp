@@ -73,7 +73,8 @@ tremula_status tremula_session_open_mpi(const char* group, MPI_Comm comm, const 
     client::expects_pointer(session, "session");
     *session = new tremula_session{
         open(group, comm, options ? options : ""),
-        client::Gate(fmt::format("session of group '{}'", group), transport::mpi::expect_running)};
+        std::make_shared<client::Gate>(fmt::format("session of group '{}'", group),
+                                       transport::mpi::expect_running)};
     return TREMULA_OK;
   });
 }

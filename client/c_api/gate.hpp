@@ -20,7 +20,8 @@ public:
 
 private:
   int pid_;
-  const volatile char* mark_ = nullptr;  // a page that a child finds empty; null: not on this system
+  const volatile char* mark_ =
+      nullptr;  // a page that a child finds empty; null: not on this system
 };
 
 /// One of a session, with all its streams, or of a communicator, with all its redistributions.
@@ -28,7 +29,8 @@ class Gate {
 public:
   /// @param owner  for messages, e.g. "session of group 'ocean'"
   /// @param check  throws if what the owner needs is gone; called at every entry
-  explicit Gate(std::string owner, std::function<void()> check = [] {});
+  explicit Gate(
+      std::string owner, std::function<void()> check = [] {});
 
   /// Held as long as a call is inside.
   class Entry {

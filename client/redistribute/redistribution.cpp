@@ -26,11 +26,16 @@ constexpr transport::Tag head_tag = 1;
 constexpr std::size_t own_stretch_bytes = std::size_t{1} << 20;
 
 /// MPI cannot take back what it has begun: what it may still touch stays.
-void keep_for_ever(std::unique_ptr<std::vector<ChunkHead>> heads) {
+void keep_for_ever(std::unique_ptr<std::vector<ChunkHead>> heads) noexcept {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::unique_ptr<std::vector<ChunkHead>>>;
   const std::scoped_lock lock(mutex);
-  kept->push_back(std::move(heads));
+  try {
+    kept->emplace_back();
+    kept->back() = std::move(heads);
+  } catch (...) {  // no memory to note where it is
+    static_cast<void>(heads.release());
+  }
 }
 
 /// A buffer of the application: of which array and side.

@@ -29,10 +29,8 @@ std::optional<Error> error_of(Work&& work) {
   try {
     work();
     return std::nullopt;
-  } catch (const Error& e) {
-    return e;
-  } catch (const std::exception& e) {
-    return Error(Errc::internal, e.what());
+  } catch (...) {
+    return core::current_error();
   }
 }
 
@@ -56,6 +54,95 @@ core::Bytes decode_outcome(core::BytesView bytes) {
     throw Error(static_cast<Errc>(code),
                 std::string(reinterpret_cast<const char*>(payload.data()), payload.size()));
   return {payload.begin(), payload.end()};
+}
+
+/// What the bytes behind a head are.
+enum class Kind : std::uint8_t { told_by_root, part_of_all, of_another_call };
+
+template <class Value>
+void append(core::Bytes& bytes, const Value& value) {
+  const auto view = std::as_bytes(std::span(&value, 1));
+  bytes.insert(bytes.end(), view.begin(), view.end());
+}
+void append(core::Bytes& bytes, const std::string& text) {
+  append(bytes, static_cast<std::uint32_t>(text.size()));
+  const auto view = std::as_bytes(std::span(text));
+  bytes.insert(bytes.end(), view.begin(), view.end());
+}
+
+/// Kind, step, name and stream of a call; then what is told.
+core::Bytes headed(Kind kind, const CollectiveCall& call, core::BytesView payload) {
+  core::Bytes bytes;
+  bytes.reserve(32 + call.name.size() + call.stream.size() + payload.size());
+  append(bytes, kind);
+  append(bytes, call.step);
+  append(bytes, call.name);
+  append(bytes, call.stream);
+  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  return bytes;
+}
+
+struct Headed {
+  Kind kind{};
+  CollectiveCall call;
+  core::BytesView payload;
+};
+Headed split_head(core::BytesView bytes) {
+  const auto take = [&bytes](void* to, std::size_t count) {
+    core::expects(bytes.size() >= count, "a rank of the own group sent less than a head");
+    std::memcpy(to, bytes.data(), count);
+    bytes = bytes.subspan(count);
+  };
+  const auto take_text = [&] {
+    std::uint32_t size = 0;
+    take(&size, sizeof size);
+    core::expects(bytes.size() >= size, "a rank of the own group sent less than a head");
+    std::string text(size, '\0');
+    take(text.data(), size);
+    return text;
+  };
+  Headed head;
+  take(&head.kind, sizeof head.kind);
+  take(&head.call.step, sizeof head.call.step);
+  head.call.name = take_text();
+  head.call.stream = take_text();
+  head.payload = bytes;
+  return head;
+}
+
+std::string text_of(const CollectiveCall& call) {
+  return fmt::format("{} of stream '{}', step {}", call.name, call.stream, call.step);
+}
+
+[[noreturn]] void throw_other_call(const Circle& circle, core::Rank rank,
+                                   const CollectiveCall& call, const CollectiveCall& of_root) {
+  throw Error(Errc::mismatch,
+              fmt::format("group '{}': expected all ranks to make the same calls in the same "
+                          "order; found rank {} in {}, while rank 0 is in {}{}",
+                          circle.name, rank, text_of(call), text_of(of_root),
+                          call == of_root ? ", at another place" : ""));
+}
+
+bool is_compared(const Circle& circle) {
+  return circle.group.size() > 1 && !circle.call.name.empty();
+}
+
+/// Rank 0 begins every agreement with a broadcast that says what it is in. So the ranks take part in
+/// the same one whatever call they are in, and nothing is taken for something else.
+core::Bytes broadcast(const Circle& circle, core::Bytes bytes, core::Deadline deadline) {
+  auto& [group, name, call] = circle;
+  if (!is_compared(circle)) return group.broadcast(std::move(bytes), deadline);
+  if (group.rank() == 0) {
+    group.broadcast(headed(Kind::told_by_root, call, bytes), deadline);
+    return bytes;
+  }
+  const auto told = group.broadcast({}, deadline);
+  const Headed root = split_head(told);
+  if (root.kind == Kind::part_of_all)
+    group.allgather(headed(Kind::of_another_call, call, {}), deadline);
+  if (root.kind != Kind::told_by_root || root.call != call)
+    throw_other_call(circle, group.rank(), call, root.call);
+  return {root.payload.begin(), root.payload.end()};
 }
 
 }  // namespace
@@ -98,27 +185,47 @@ std::vector<core::Bytes> WatchedGroup::allgather(core::Bytes bytes, core::Deadli
   return watched([&] { return group_->allgather(std::move(bytes), deadline); });
 }
 
-core::Bytes run_on_root(transport::Group& group, const std::function<core::Bytes()>& work,
+std::vector<core::Bytes> allgather(const Circle& circle, core::Bytes bytes,
+                                   core::Deadline deadline) {
+  auto& [group, name, call] = circle;
+  if (!is_compared(circle)) return group.allgather(std::move(bytes), deadline);
+  const bool is_root = group.rank() == 0;
+  const auto told =
+      group.broadcast(is_root ? headed(Kind::part_of_all, call, {}) : core::Bytes{}, deadline);
+  const Headed root = is_root ? Headed{Kind::part_of_all, call, {}} : split_head(told);
+  if (root.kind == Kind::told_by_root) throw_other_call(circle, group.rank(), call, root.call);
+  const Kind kind = root.call == call ? Kind::part_of_all : Kind::of_another_call;
+  auto parts = group.allgather(headed(kind, call, bytes), deadline);
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    const Headed part = split_head(parts[rank]);
+    if (part.kind == Kind::of_another_call)
+      throw_other_call(circle, static_cast<core::Rank>(rank), part.call, root.call);
+    parts[rank] = core::Bytes(part.payload.begin(), part.payload.end());
+  }
+  return parts;
+}
+
+core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
                         core::Deadline deadline) {
   core::Bytes bytes, outcome;
-  if (group.rank() == 0) {
+  if (circle.group.rank() == 0) {
     const auto error = error_of([&] { bytes = work(); });
-    if (group.size() == 1) {
+    if (circle.group.size() == 1) {
       if (error) throw *error;
       return bytes;
     }
     outcome = encode_outcome(error, bytes);
   }
-  return decode_outcome(group.broadcast(std::move(outcome), patient(deadline)));
+  return decode_outcome(broadcast(circle, std::move(outcome), patient(deadline)));
 }
 
-void run_collectively(transport::Group& group, const std::string& name,
-                      const std::function<void()>& work, core::Deadline deadline) {
+void run_collectively(const Circle& circle, const std::function<void()>& work,
+                      core::Deadline deadline) {
   auto error = error_of(work);
-  if (error && group.size() > 1)
-    error = Error(error->code(),
-                  fmt::format("rank {} of group '{}': {}", group.rank(), name, error->what()));
-  for (const auto& of_rank : group.allgather(encode_outcome(error, {}), patient(deadline)))
+  if (error && circle.group.size() > 1)
+    error = Error(error->code(), fmt::format("rank {} of group '{}': {}", circle.group.rank(),
+                                             circle.name, error->what()));
+  for (const auto& of_rank : allgather(circle, encode_outcome(error, {}), patient(deadline)))
     decode_outcome(of_rank);
 }
 

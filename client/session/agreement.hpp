@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How the ranks of a group fail together: what goes wrong on one rank is thrown on all of them, so
-// that none waits for another that has given up.
+// that none waits for another that has given up. Ranks that make different calls are told which.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -51,16 +51,44 @@ private:
   std::uint64_t number_ = 0;  // of the agreement; the same on all ranks
 };
 
+/// The call in which a rank comes to an agreement: equal on all ranks that make the same calls in
+/// the same order. Without a name it is not compared.
+struct CollectiveCall {
+  std::string name, stream;
+  std::uint64_t step = 0;
+  friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
+};
+
+/// The ranks of a group, and the call in which this rank is.
+struct Circle {
+  transport::Group& group;
+  const std::string& name;  ///< of the group
+  const CollectiveCall& call;
+};
+
+/// Collective. Every rank gets the bytes of every rank. Shape of the result: [rank].
+/// @throws core::Error mismatch on every rank if any is in another call than rank 0
+std::vector<core::Bytes> allgather(const Circle& circle, core::Bytes bytes,
+                                   core::Deadline deadline);
+
 /// Collective. Runs `work` on rank 0 and gives everybody its bytes; where it throws, everybody
-/// throws that error.
+/// throws that error. Rank 0 waits for nobody.
 /// @param deadline  of work; the other ranks wait a little longer for its outcome
-core::Bytes run_on_root(transport::Group& group, const std::function<core::Bytes()>& work,
+/// @throws core::Error mismatch on a rank that is in another call than rank 0, which does not know
+/// it
+core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
                         core::Deadline deadline);
 
 /// Collective. Runs `work` on every rank; where any rank throws, every rank throws the error of the
 /// lowest such rank, which is named.
-/// @param name  of the group
-void run_collectively(transport::Group& group, const std::string& name,
-                      const std::function<void()>& work, core::Deadline deadline);
+/// @throws core::Error mismatch, as allgather
+void run_collectively(const Circle& circle, const std::function<void()>& work,
+                      core::Deadline deadline);
+
+/// The same without a call to compare: before there are streams.
+inline void run_collectively(transport::Group& group, const std::string& name,
+                             const std::function<void()>& work, core::Deadline deadline) {
+  run_collectively({group, name, CollectiveCall{}}, work, deadline);
+}
 
 }  // namespace tremula::client

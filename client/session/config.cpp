@@ -3,12 +3,16 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <numeric>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -118,21 +122,42 @@ void apply_file(const std::string& path, const Keys& keys) {
   }
 }
 
+constexpr std::string_view variable_prefix = "TREMULA_";
+
+std::string variable_of(const std::string& key) {
+  std::string variable = std::string(variable_prefix) + key;
+  std::transform(variable.begin(), variable.end(), variable.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return variable;
+}
+
 void apply_environment(const Keys& keys) {
   for (const auto& [name, key] : keys) {
-    std::string variable = "TREMULA_" + name;
-    std::transform(variable.begin(), variable.end(), variable.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    const std::string variable = variable_of(name);
     if (const char* value = std::getenv(variable.c_str()))
       key(value, variable + " in the environment");
   }
 }
 
+/// Letters to insert, drop or replace to make one text of the other (Levenshtein).
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j)
+      diagonal = std::exchange(
+          row[j + 1], std::min({diagonal + (a[i] != b[j] ? 1 : 0), row[j] + 1, row[j + 1] + 1}));
+  }
+  return row.back();
+}
+
 }  // namespace
 
-SessionConfig load_session_config(const std::string& options) {
-  SessionConfig c;
-  const Keys keys{
+namespace {
+/// All keys of a session; they write to `c`.
+Keys session_keys(SessionConfig& c) {
+  return {
       {"server",
        [&c](const std::string& text, const std::string& from) {
          c.server = text;
@@ -151,6 +176,7 @@ SessionConfig load_session_config(const std::string& options) {
        parsed("index_algorithm", c.index_algorithm,
               [](const std::string& t) { return index_calc::parse_algorithm(t); })},
       {"validate_plans", flag("validate_plans", c.validate_plans)},
+      {"check_lent", flag("check_lent", c.check_lent)},
       {"copy_threads", number("copy_threads", c.copy_threads, 1, 256)},
       {"log", parsed("log", c.log, [](const std::string& t) { return core::parse_log_level(t); })},
       {"ofi_provider",
@@ -163,10 +189,39 @@ SessionConfig load_session_config(const std::string& options) {
          c.host = text;
        }},
   };
+}
+}  // namespace
+
+SessionConfig load_session_config(const std::string& options) {
+  SessionConfig c;
+  const Keys keys = session_keys(c);
   if (const char* file = std::getenv("TREMULA_CONFIG")) apply_file(file, keys);
   apply_environment(keys);
   apply_text(options, "session options", keys);
   return c;
+}
+
+std::vector<std::string> unknown_variables() {
+  // What a session reads besides its keys, and what the server reads, whose keys stand elsewhere.
+  std::vector<std::string> known{"TREMULA_CONFIG", "TREMULA_JOB",       "TREMULA_BIND",
+                                 "TREMULA_PORT",   "TREMULA_PORT_FILE", "TREMULA_HEARTBEAT"};
+  SessionConfig unused;
+  for (const auto& [key, set] : session_keys(unused)) known.push_back(variable_of(key));
+  constexpr std::string_view of_tests = "TREMULA_TEST_";
+  std::vector<std::string> lines;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with(variable_prefix) || name.starts_with(of_tests)) continue;
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const auto nearest = std::ranges::min_element(
+        known, {}, [&](const std::string& other) { return distance(name, other); });
+    lines.push_back(
+        fmt::format("environment: expected a variable that Tremula reads; found {}, which is "
+                    "ignored: did you mean {}?",
+                    name, *nearest));
+  }
+  return lines;
 }
 
 namespace {
@@ -198,11 +253,7 @@ void load_in_config(const std::string& options) {
 RelabelConfig load_relabel_config(const std::string& options) {
   RelabelConfig c;
   apply_text(options, "relabel options",
-             {{"cost",
-               [](const std::string& text, const std::string& from) {
-                 if (text != "hosts") bad_value("cost", from, "hosts", text);
-               }},
-              {"method", [&c](const std::string& text, const std::string& from) {
+             {{"method", [&c](const std::string& text, const std::string& from) {
                  if (text != "exact" && text != "greedy")
                    bad_value("method", from, "exact or greedy", text);
                  c.method =

@@ -2,6 +2,7 @@
 #pragma once
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "client/session/progress.hpp"
 #include "core/log.hpp"
@@ -25,6 +26,11 @@ struct SessionConfig {
                        ///< lost; 0: four heartbeats of the server
   index_calc::Algorithm index_algorithm = index_calc::Algorithm::aspen;
   bool validate_plans = false;
+#ifdef NDEBUG
+  bool check_lent = false;  ///< notice that a lent array is changed before it is taken
+#else
+  bool check_lent = true;
+#endif
   int copy_threads = 1;  ///< that copy large packages, the rank's own included
   core::LogLevel log = core::LogLevel::warn;
   std::string ofi_provider;  ///< libfabric provider; empty = the best that both sides have
@@ -32,6 +38,10 @@ struct SessionConfig {
                              ///< which the server is reached
   std::string host;          ///< ranks with equal names are near each other; empty = gethostname
 };
+
+/// A line for each variable TREMULA_... of the environment that nothing of Tremula reads: it names
+/// the nearest one that there is.
+std::vector<std::string> unknown_variables();
 
 /// @param options  YAML mapping, may be empty
 /// @throws core::Error invalid_argument naming key, value, source and what was expected

@@ -120,8 +120,11 @@ Control::~Control() {
       message.mutable_goodbye();
       call(message, core::Deadline::after(1));
     }
-  } catch (const std::exception& e) {
-    log_.warn("client", fmt::format("goodbye server={} error=\"{}\"", server_.text, e.what()));
+  } catch (...) {
+    log_.try_warn("client", [this] {
+      return fmt::format("goodbye server={} error=\"{}\"", server_.text,
+                         core::current_error().what());
+    });
   }
   connection_->close(core::Deadline::after(1));
 }
@@ -345,9 +348,10 @@ std::string Control::server_outward_address() {
 std::optional<Control::LinkEnd> Control::link_end(std::uint64_t link) {
   if (!any_end_.load(std::memory_order_acquire)) return std::nullopt;
   const std::scoped_lock lock(mutex_);
-  if (own_group_lost_) return LinkEnd{.lost = true, .why = *own_group_lost_};
   const auto told = links_.find(link);
-  return told == links_.end() ? std::nullopt : told->second.end;
+  if (told != links_.end() && told->second.end) return told->second.end;  // the earlier reason
+  if (own_group_lost_) return LinkEnd{.lost = true, .why = *own_group_lost_};
+  return std::nullopt;
 }
 
 void Control::check_own_group() {

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <mutex>
 #include <random>
 #include <span>
 #include <sstream>
 
-#include "client/session/agreement.hpp"
 #include "client/session/endpoint_group.hpp"
 #include "client/session/server_group.hpp"
 #include "client/session/version.hpp"
@@ -96,6 +96,14 @@ Session::Session(std::string name, const SessionConfig& config)
   if (config_.host.empty()) config_.host = host_name();
 }
 
+void Session::make_log(core::Rank rank) {
+  log_ = std::make_unique<core::Log>(fmt::format("{}.{}", name_, rank), config_.log);
+  static std::once_flag once;  // there is one environment, whatever the number of sessions
+  std::call_once(once, [this] {
+    for (const std::string& line : unknown_variables()) log_->warn("client", line);
+  });
+}
+
 Session::Transports Session::network_transports(const SessionConfig& config) {
   Transports transports;
   const bool is_auto = config.transport == "auto";
@@ -136,7 +144,7 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
                     "session without; open it with tremula_mpi.h, or choose ofi",
                     group));
   std::unique_ptr<Session> session(new Session(group, config));
-  session->log_ = std::make_unique<core::Log>(fmt::format("{}.{}", group, rank), config.log);
+  session->make_log(rank);
   session->control_ = session->join(rank, size, job_from_environment());
   session->group_ = std::make_unique<WatchedGroup>(
       std::make_unique<ServerGroup>(*session->control_, rank, size), *session->control_, group);
@@ -158,8 +166,7 @@ std::unique_ptr<Session> Session::open(const std::string& group,
                                        std::unique_ptr<transport::Group> channel,
                                        const MakeTransports& make, const SessionConfig& config) {
   std::unique_ptr<Session> session(new Session(group, config));
-  session->log_ =
-      std::make_unique<core::Log>(fmt::format("{}.{}", group, channel->rank()), config.log);
+  session->make_log(channel->rank());
   session->group_ = std::move(channel);
   const core::Rank rank = session->rank(), size = session->size();
   const auto job = session->run_on_root(
@@ -289,7 +296,7 @@ std::vector<std::string> Session::choices(const std::string& offer) {
   run_collectively([&] { mine = transport_of(offer).choices(offer); });
   const std::string text = fmt::format("{}", fmt::join(mine, "\n"));
   const auto view = std::as_bytes(std::span(text));
-  const auto all = group_->allgather({view.begin(), view.end()}, deadline());
+  const auto all = allgather({view.begin(), view.end()}, deadline());
   std::vector<std::string> common;
   for (std::size_t r = 0; r < all.size(); ++r) {
     std::istringstream lines(
@@ -315,13 +322,17 @@ std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& o
   return transport_of(offer).open(choice, side);
 }
 
+std::vector<core::Bytes> Session::allgather(core::Bytes bytes, core::Deadline deadline) {
+  return client::allgather({*group_, name_, call_}, std::move(bytes), deadline);
+}
+
 core::Bytes Session::run_on_root(const std::function<core::Bytes()>& work,
                                  core::Deadline deadline) {
-  return client::run_on_root(*group_, work, deadline);
+  return client::run_on_root({*group_, name_, call_}, work, deadline);
 }
 
 void Session::run_collectively(const std::function<void()>& work, core::Deadline deadline) {
-  client::run_collectively(*group_, name_, work, deadline);
+  client::run_collectively({*group_, name_, call_}, work, deadline);
 }
 
 }  // namespace tremula::client

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/exchange/memory/copy_threads.hpp"
+#include "client/session/agreement.hpp"
 #include "client/session/config.hpp"
 #include "client/session/control.hpp"
 #include "client/session/progress.hpp"
@@ -93,13 +94,20 @@ public:
     return wait_for(moving_poll, deadline, [] {}).second;
   }
 
+  /// Every call of a stream in which ranks agree says first which one it is: ranks that are in
+  /// different ones are told.
+  void begin_call(std::string_view name, std::string_view stream, std::uint64_t step) {
+    call_.name = name, call_.stream = stream, call_.step = step;
+  }
   /// Collective; see agreement.hpp.
+  std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline);
   core::Bytes run_on_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
   void run_collectively(const std::function<void()>& work, core::Deadline deadline);
   void run_collectively(const std::function<void()>& work) { run_collectively(work, deadline()); }
 
 private:
   Session(std::string name, const SessionConfig& config);
+  void make_log(core::Rank rank);
   std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job);
   /// Replaces `ofi_bind` by an address, that by which the server is reached if nothing else is
   /// configured; empty: loopback. @pre this rank has joined
@@ -118,6 +126,7 @@ private:
   std::unique_ptr<Control> control_;
   Transports transports_;
   std::unique_ptr<transport::Group> group_;  // after what it may talk through
+  CollectiveCall call_;                      // the latest one
   std::vector<wire::Offer> offers_;
   index_calc::PlanCache plans_;
   CopyThreads copy_threads_;

@@ -77,7 +77,7 @@ std::vector<StreamEnd*> SetUp::alike(bool with_consumers) const {
   }
   if (session_.size() == 1) return in_order;
   const auto view = std::as_bytes(std::span(keys));
-  const auto all = session_.group().allgather({view.begin(), view.end()}, session_.deadline());
+  const auto all = session_.allgather({view.begin(), view.end()}, session_.deadline());
   if (std::ranges::all_of(all, [&](const auto& theirs) { return theirs == all[0]; }))
     return in_order;
   std::map<std::string_view, std::size_t> ranks_with;

@@ -88,8 +88,7 @@ void DeclaredFields::check_alike() const {
   // Layouts may be long: all ranks tell a number for them, and what they are only if it differs.
   const std::uint64_t number = hash();
   const auto bytes = std::as_bytes(std::span(&number, 1));
-  const auto numbers =
-      session_->group().allgather({bytes.begin(), bytes.end()}, session_->deadline());
+  const auto numbers = session_->allgather({bytes.begin(), bytes.end()}, session_->deadline());
   const auto other = std::ranges::find_if(numbers, [&](const auto& n) { return n != numbers[0]; });
   if (other == numbers.end()) return;
   constexpr std::size_t longest = 2000;
@@ -97,7 +96,7 @@ void DeclaredFields::check_alike() const {
   *mine.mutable_fields() = encoded_;
   const std::string text = text_of(mine).substr(0, longest);
   const auto view = std::as_bytes(std::span(text));
-  const auto texts = session_->group().allgather({view.begin(), view.end()}, session_->deadline());
+  const auto texts = session_->allgather({view.begin(), view.end()}, session_->deadline());
   const auto text_at = [&](std::size_t rank) {
     return std::string(reinterpret_cast<const char*>(texts[rank].data()), texts[rank].size());
   };

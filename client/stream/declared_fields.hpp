@@ -42,6 +42,8 @@ public:
   /// The same as messages to the server have them; made once.
   const proto::WireFields& encoded() const noexcept { return encoded_; }
   std::span<const Target> targets() const noexcept { return targets_; }
+  /// Where the application's array holds what this rank owns.
+  const index_calc::LocalPart& part(std::size_t i) const noexcept { return data_[i].part; }
   const proto::Field& operator[](std::size_t i) const noexcept { return fields_[i]; }
   std::size_t size() const noexcept { return fields_.size(); }
 

@@ -51,6 +51,7 @@ wire::Described ask_for_producer(Session& session, const std::string& stream,
 }
 
 Description describe(Session& session, const std::string& stream, core::Deadline deadline) {
+  session.begin_call("describe", stream, 0);
   session.set_up().introduce_producers();  // two jobs may ask for what they get from each other
   const auto told = from_bytes<wire::Described>(session.run_on_root(
       [&] { return to_bytes(ask_for_producer(session, stream, deadline)); }, deadline));

@@ -26,7 +26,10 @@ InStream::~InStream() {
   if (state_ == State::closed) return;
   end();
   if (exchange_ != nullptr) tell_server(Farewell::gave_up, "left without closing the stream");
-  forget_link();
+  try {
+    forget_link();
+  } catch (...) {  // out of memory: what the server still says of it is kept
+  }
 }
 
 void InStream::end() noexcept {
@@ -98,6 +101,7 @@ wire::ToServer InStream::introduction() const {
 }
 
 bool InStream::find_producer(std::optional<core::Deadline> until) {
+  session_.begin_call("begin_step", name(), 0);
   is_held_ = false;
   if (!is_introduced() && !refusal_) fields_.check_alike();
   if (!refusal_) {
@@ -132,11 +136,11 @@ void InStream::join(const wire::Matched& matched) {
     session_.run_collectively([&] {  // staging may not fit into memory
       sink = std::make_unique<Sink>(std::move(link_.plan), *link_.endpoint, link_.number,
                                     link_.queue_depth, session_.copy_threads());
+      needs_calls_ = std::ranges::any_of(sink->plan().messages, [&](const Message& m) {
+        return link_.endpoint->needs_calls(m.peer);
+      });
+      if (needs_calls_) session_.progress().start_thread();
     });
-    needs_calls_ = std::ranges::any_of(sink->plan().messages, [&](const Message& m) {
-      return link_.endpoint->needs_calls(m.peer);
-    });
-    if (needs_calls_) session_.progress().start_thread();
     const auto hold = session_.progress().hold();
     exchange_ = std::move(sink);
     state_ = State::between_steps;
@@ -203,11 +207,12 @@ bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
                              .second;
     finish();
     if (is_done && !is_lost) return true;
-  } catch (const Error& e) {
+  } catch (...) {
+    const Error e = core::current_error();
     finish();
     if (e.code() != Errc::transport && e.code() != Errc::peer_lost) {
       state_ = State::lost;  // what comes next cannot be trusted
-      throw;
+      throw e;
     }
     // Perhaps because the producer died: the server knows within a moment.
     const auto knows = [&] { return (end = control.link_end(link_.number)).has_value(); };
@@ -344,15 +349,17 @@ void InStream::close_link(Farewell farewell, const std::string& why) {
   session_.control().call(message, core::Deadline::after(std::min(5.0, session_.config().timeout)));
 }
 
-void InStream::tell_server(Farewell farewell, const std::string& what) noexcept {
+void InStream::tell_server(Farewell farewell, const char* what) noexcept {
   try {
     close_link(farewell,
                farewell == Farewell::of_all ? what
                : farewell == Farewell::gave_up
                    ? fmt::format("rank {} of group '{}' {}", session_.rank(), session_.name(), what)
                    : fmt::format("group '{}' {}", session_.name(), what));
-  } catch (const std::exception& e) {  // the producer's ranks know, or the server has gone
-    session_.log().warn("client", fmt::format("{} stream={} error=\"{}\"", what, name(), e.what()));
+  } catch (...) {  // the producer's ranks know, or the server has gone
+    session_.log().try_warn("client", [&] {
+      return fmt::format("{} stream={} error=\"{}\"", what, name(), core::current_error().what());
+    });
   }
 }
 
@@ -368,7 +375,7 @@ void InStream::close() {
   std::exception_ptr failure;
   try {
     if (state_ == State::between_steps) tell_producer();
-  } catch (const Error&) {
+  } catch (...) {
     failure = std::current_exception();
     state_ = State::lost;
   }

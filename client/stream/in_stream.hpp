@@ -80,7 +80,7 @@ private:
   /// How this rank, or rank 0 for all, leaves a link.
   enum class Farewell { of_all, finished, gave_up };
   void close_link(Farewell farewell, const std::string& why);
-  void tell_server(Farewell farewell, const std::string& what) noexcept;
+  void tell_server(Farewell farewell, const char* what) noexcept;
   /// Tells the server, now and then, how far this rank has come.
   void report(bool is_last = false);
   const std::string& name() const noexcept override { return fields_.stream(); }

@@ -42,7 +42,7 @@ wire::LinkChoice settle(Session& session, const wire::Matched& matched, transpor
 std::vector<transport::Address> exchange_addresses(Session& session, std::uint64_t link,
                                                    transport::Side side,
                                                    const transport::Endpoint& endpoint) {
-  const auto mine = session.group().allgather(endpoint.address(), session.deadline());
+  const auto mine = session.allgather(endpoint.address(), session.deadline());
   const auto deadline = deadline_of(session, side);
   const auto reply = session.run_on_root(
       [&] {

@@ -12,6 +12,11 @@ namespace tremula::client {
 
 using core::Errc, core::Error, core::expects;
 
+namespace {
+/// When a link fails, perhaps the consumer has died: the server knows within this time.
+constexpr double explained_within_seconds = 2;
+}  // namespace
+
 OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
     : session_(session), fields_(session, name), config_(config) {
   session_.progress().add(*this);
@@ -21,16 +26,18 @@ OutStream::OutStream(Session& session, const std::string& name, const OutConfig&
 OutStream::~OutStream() {
   if (state_ == State::closed) return;
   end();
-  for (const Open& open : links_) session_.control().forget_link(open.link.number);
-  if (!is_introduced() || session_.rank() != 0) return;
   try {
+    for (const Open& open : links_) session_.control().forget_link(open.link.number);
+    if (!is_introduced() || session_.rank() != 0) return;
     for (const Open& open : links_)
       close_link(open.link.number,
                  fmt::format("group '{}' gave stream '{}' up after {} steps without closing it",
                              session_.name(), name(), step_));
     withdraw();
-  } catch (const std::exception& e) {
-    session_.log().warn("client", fmt::format("gave_up stream={} error=\"{}\"", name(), e.what()));
+  } catch (...) {
+    session_.log().try_warn("client", [this] {
+      return fmt::format("gave_up stream={} error=\"{}\"", name(), core::current_error().what());
+    });
   }
 }
 
@@ -127,19 +134,37 @@ wire::Membership OutStream::membership() {
   return membership;
 }
 
+template <class Agree>
+auto OutStream::agreed(Agree&& agree) {
+  try {
+    return agree();
+  } catch (const Error& e) {
+    if (e.code() == Errc::mismatch)
+      for (Open& open : links_) give_up(open, fmt::format("failed: {}", e.what()));
+    if (e.code() != Errc::peer_lost) throw;
+    for (Open& open : links_) has_ended(open);  // perhaps the server has told why it came to that
+    if (!lost_.empty() && lost_ != e.what())
+      throw Error(e.code(),
+                  fmt::format("stream '{}', step {}: {}; {}", name(), step_, lost_, e.what()));
+    throw;
+  }
+}
+
 OutStream::Admission OutStream::admit(bool begins) {
   // Rank 0 may come to a step much later than the others: it is data that they wait for.
-  const auto agreed = session_.size() == 1
-                          ? membership()
-                          : from_bytes<wire::Membership>(session_.run_on_root(
-                                [&] { return to_bytes(membership()); }, session_.step_deadline()));
+  const auto told = agreed([&] {
+    return session_.size() == 1
+               ? membership()
+               : from_bytes<wire::Membership>(session_.run_on_root(
+                     [&] { return to_bytes(membership()); }, session_.step_deadline()));
+  });
   lost_.clear();
   const auto before = links_.size();
-  if (agreed.is_awaited())
+  if (told.is_awaited())
     session_.set_up().run(
         *this, begins, [] { return true; }, core::Deadline::after(0));
-  const auto links = static_cast<std::size_t>(agreed.links()) + links_.size() - before;
-  return {.lost = agreed.lost().empty() ? std::exchange(lost_, {}) : agreed.lost(),
+  const auto links = static_cast<std::size_t>(told.links()) + links_.size() - before;
+  return {.lost = told.lost().empty() ? std::exchange(lost_, {}) : told.lost(),
           .is_enough = links >= static_cast<std::size_t>(config_.wait_for_consumers)};
 }
 
@@ -154,13 +179,15 @@ void OutStream::join(const wire::Matched& matched) {
       open.exchange =
           std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
                                    open.first_step, open.link.queue_depth, session_.copy_threads());
+      const auto& messages = open.exchange->plan().messages;
+      const bool needs_thread = std::ranges::any_of(
+          messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
+      if (config_.progress == Progress::thread ||
+          (config_.progress == Progress::automatic && needs_thread))
+        session_.progress().start_thread();
+      const auto hold = session_.progress().hold();
+      links_.reserve(links_.size() + 1);
     });
-    const auto& messages = open.exchange->plan().messages;
-    const bool needs_thread = std::ranges::any_of(
-        messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
-    if (config_.progress == Progress::thread ||
-        (config_.progress == Progress::automatic && needs_thread))
-      session_.progress().start_thread();
     const auto hold = session_.progress().hold();
     links_.push_back(std::move(open));
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
@@ -211,6 +238,27 @@ void OutStream::drop_ended() {
       ++i;
 }
 
+void OutStream::keep_failure(Open& open) noexcept {
+  try {
+    open.failure = core::current_error().what();
+  } catch (...) {
+    open.failure = "out of memory";
+  }
+}
+
+void OutStream::give_up(Open& open, std::string_view did) noexcept {
+  open.is_given_up = true;
+  try {
+    open.failure = fmt::format("rank {} of group '{}' {}", session_.rank(), session_.name(), did);
+    close_link(open.link.number, open.failure, /*gave_up=*/true);
+  } catch (...) {
+    if (open.failure.empty()) open.failure = "out of memory";
+    session_.log().try_warn("client", [this] {
+      return fmt::format("give_up stream={} error=\"{}\"", name(), core::current_error().what());
+    });
+  }
+}
+
 Error OutStream::failed(const Open& open) const {
   return Error(Errc::transport,
                fmt::format("stream '{}', step {}: the link to consumer group '{}' failed: {}",
@@ -223,6 +271,7 @@ void OutStream::wait_for_links(Poll&& poll, const std::string& what) {
     wait_for_all(poll, what);
   } catch (...) {
     take_back();
+    lent_.forget();
     throw;
   }
 }
@@ -258,12 +307,17 @@ void OutStream::wait_for_all(Poll& poll, const std::string& what) {
                 },
                 session_.step_deadline(), check, [this] { return session_.progress().sleep(); })
                 .second;
-    } catch (const Error& e) {
-      open.failure = e.what();
+    } catch (...) {
+      keep_failure(open);
     }
     if (!open.failure.empty()) {  // perhaps the consumer died: the server knows within a moment
-      is_alive = !session_.waits_for([&] { return has_ended(open); }, core::Deadline::after(2));
-      if (is_alive) throw failed(open);
+      is_alive = !session_.waits_for([&] { return has_ended(open); },
+                                     core::Deadline::after(explained_within_seconds));
+      if (is_alive) {
+        const Error error = failed(open);
+        give_up(open, fmt::format("failed: {}", open.failure));
+        throw error;
+      }
     }
     wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
     if (is_reported) session_.control().report_waiting(name(), 0, "");
@@ -288,6 +342,7 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
     return fmt::format("stream '{}' is closed: open it again for further steps", name());
   });
   if (!is_admitted_) {
+    session_.begin_call("begin_step", name(), step_);
     drop_ended();
     if (state_ == State::declaring && !wait_for_consumers(until)) return false;
     const auto [lost, is_enough] = admit(true);
@@ -338,13 +393,26 @@ void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_
     try {
       if (const auto number = open.link.number_of[f])
         open.exchange->put(step_, *number, local, may_lend);
-    } catch (const Error& e) {
-      open.failure = e.what();  // the next wait judges it
-      session_.log().warn(
-          "client", fmt::format("put stream={} step={} error=\"{}\"", name(), step_, e.what()));
+    } catch (...) {
+      keep_failure(open);
     }
   }
   is_put_[f] = true;
+  if (session_.config().check_lent && (may_lend || config_.queue_depth == 0))
+    lent_.lend(step_, f, fields_.part(f), core::element_bytes(fields_[f].type), local);
+}
+
+void OutStream::check_lent(std::uint64_t step) {
+  const auto changed = lent_.take_back(step);
+  if (!changed) return;
+  throw Error(
+      Errc::invalid_argument,
+      fmt::format("stream '{}', step {}, field '{}': expected the array to stay as it was put "
+                  "until {}; found that the application has changed it before, so that consumers "
+                  "may have got other elements",
+                  name(), changed->step, fields_[changed->field].name,
+                  config_.queue_depth == 0 ? "end_step has returned, as queue_depth is 0"
+                                           : "is_taken or wait has said that it is taken"));
 }
 
 bool OutStream::is_taken(std::uint64_t step) {
@@ -353,18 +421,23 @@ bool OutStream::is_taken(std::uint64_t step) {
                        step_, step);
   });
   if (state_ == State::closed) return true;
-  drop_ended();
   const auto hold = session_.progress().hold();
   session_.progress().advance();
   bool is_all = true;
   for (Open& open : links_) {
     if (open.exchange->has_credited(step + 1)) continue;
+    if (has_ended(open)) {  // the next step drops the link, which may take a while
+      open.exchange->take_back();
+      continue;
+    }
     is_all = false;
     if (open.failure.empty()) continue;
-    // Perhaps the consumer died: the server knows within a moment, and the next call drops it.
-    if (!session_.waits_for([&] { return has_ended(open); }, core::Deadline::after(2)))
+    if (!open.explained_by)
+      open.explained_by = core::Deadline::after(explained_within_seconds);
+    else if (open.explained_by->expired())
       throw failed(open);
   }
+  if (is_all) check_lent(step);
   return is_all;
 }
 
@@ -376,6 +449,7 @@ void OutStream::wait_taken(std::uint64_t step) {
   if (state_ == State::closed) return;
   drop_ended();
   wait_for_links([&](Source& exchange) { return exchange.has_credited(step + 1); }, "take a step");
+  check_lent(step);
 }
 
 void OutStream::end_step() {
@@ -391,10 +465,8 @@ void OutStream::end_step() {
     if (!open.failure.empty() || step_ < open.first_step) continue;
     try {
       open.exchange->send(step_);
-    } catch (const Error& e) {
-      open.failure = e.what();  // the next wait judges it
-      session_.log().warn(
-          "client", fmt::format("send stream={} step={} error=\"{}\"", name(), step_, e.what()));
+    } catch (...) {
+      keep_failure(open);
     }
   }
   ++step_;
@@ -406,6 +478,7 @@ void OutStream::end_step() {
   of_last_step_ = now.since(before_step_);
   before_step_ = now;
   session_.progress().wake();
+  if (config_.queue_depth == 0) check_lent(step_ - 1);
 }
 
 void OutStream::take_back() noexcept {
@@ -413,16 +486,8 @@ void OutStream::take_back() noexcept {
   for (Open& open : links_) {
     if (open.exchange->has_credited(step_)) continue;
     open.exchange->take_back();
-    if (config_.queue_depth > 0 || !open.failure.empty()) continue;
-    try {
-      open.failure = fmt::format("rank {} of group '{}' took a step back before it was taken",
-                                 session_.rank(), session_.name());
-      open.is_given_up = true;
-      close_link(open.link.number, open.failure, /*gave_up=*/true);
-    } catch (const std::exception& e) {
-      session_.log().warn("client",
-                          fmt::format("take_back stream={} error=\"{}\"", name(), e.what()));
-    }
+    if (config_.queue_depth == 0 && open.failure.empty())
+      give_up(open, "took a step back before it was taken");
   }
 }
 
@@ -431,8 +496,8 @@ bool OutStream::advance() noexcept {
   for (Open& open : links_) {
     try {
       is_idle = (!open.failure.empty() || open.exchange->advance()) && is_idle;
-    } catch (const std::exception& e) {
-      open.failure = e.what();  // the next wait judges it
+    } catch (...) {
+      keep_failure(open);
     }
   }
   return !is_idle;
@@ -452,6 +517,9 @@ void OutStream::close() {
     state_ = State::closed;
     return;
   }
+  session_.begin_call("close", name(), step_);
+  if (session_.size() > 1)  // rank 0 learns of ranks that are not here for the same
+    agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
   std::string lost =
       admit(false).lost;  // a consumer that has just come learns that the stream ends
   // No rank says that the stream has ended before every rank has come to its end; while it waits

@@ -5,8 +5,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "client/exchange/memory/lent_arrays.hpp"
 #include "client/exchange/source.hpp"
 #include "client/exchange/statistics.hpp"
 #include "client/stream/declared_fields.hpp"
@@ -58,6 +60,8 @@ private:
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
     std::string failure;               // of a send
     bool is_given_up = false;          // by this side
+    /// Until then the server may still tell that the consumer has died, which explains the failure.
+    std::optional<core::Deadline> explained_by;
   };
 
   void hand_over(int field, std::span<const std::byte> local, bool may_lend);
@@ -69,6 +73,10 @@ private:
     std::string lost;        ///< why a consumer is gone; empty if none is
     bool is_enough = false;  ///< as many consumers are left as the stream needs
   };
+  /// Runs an agreement. A rank that is in another call than rank 0, which does not wait for it, has
+  /// the server tell that.
+  template <class Agree>
+  auto agreed(Agree&& agree);
   /// Opens the links that another group waits for.
   /// @param begins  a step, which consumers that come back can join at
   Admission admit(bool begins);
@@ -85,6 +93,11 @@ private:
   template <class Poll>
   void wait_for_all(Poll& poll, const std::string& what);
   core::Error failed(const Open& open) const;
+  /// Keeps the exception that is being handled; the next wait judges it.
+  static void keep_failure(Open& open) noexcept;
+  /// Nothing more is sent over the link: the server tells the consumer and the other ranks why.
+  /// @param did  what this rank did, e.g. "failed: out of memory"
+  void give_up(Open& open, std::string_view did) noexcept;
   /// From all consumers that have not taken everything. Without staging they lose the link by that.
   void take_back() noexcept;
   void close_link(std::uint64_t link, const std::string& why, bool gave_up = false);
@@ -94,6 +107,9 @@ private:
   void drop_ended();
   /// No consumer has queue_depth steps under way.
   bool has_room();
+  /// What was put up to `step` is the application's again.
+  /// @throws core::Error invalid_argument if it has changed something of it before (check_lent)
+  void check_lent(std::uint64_t step);
   /// Tells the server, now and then, how far this rank has come.
   void report(bool is_last = false);
   /// Moves all links: true while one has something under way. What fails is filed in its link.
@@ -110,6 +126,7 @@ private:
   bool is_admitted_ = false;            // to the step in turn, which has not begun
   std::vector<bool> is_put_;            // parallel to fields_
   std::vector<Open> links_;
+  LentArrays lent_;  // what check_lent asks for
   std::uint64_t step_ = 0;
   std::string lost_;  // why a consumer is gone, until rank 0 has told the group
   Statistics ended_;  // of links that are no more

@@ -52,7 +52,7 @@ std::vector<Rank> process_from(core::BytesView bytes) {
 std::vector<std::string> hosts_of(Session& session) {
   const auto mine = std::as_bytes(std::span(session.config().host));
   std::vector<std::string> hosts;
-  for (const auto& host : session.group().allgather({mine.begin(), mine.end()}, session.deadline()))
+  for (const auto& host : session.allgather({mine.begin(), mine.end()}, session.deadline()))
     hosts.emplace_back(reinterpret_cast<const char*>(host.data()), host.size());
   return hosts;
 }
@@ -104,6 +104,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
         "given away",
         name());
   });
+  session_.begin_call("relabel", name(), 0);
   fields_.check_alike();
   is_held_ = true;
   session_.set_up().introduce_producers();  // two jobs may relabel what they get from each other

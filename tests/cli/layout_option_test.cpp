@@ -52,7 +52,7 @@ TEST(LayoutOption, ShowsOfALongTextWhatSurroundsTheMistake) {
   for (int i = 1; i < 100; ++i) bounds += "/" + std::to_string(100 + i);
   const std::string text = complaint("shape=200 grid=100 splits0=" + bounds + "/150/200");
   EXPECT_EQ(text,
-            "--to, position 425: expected a bound above 199, found 150\n"
+            "--to, position 425: expected a bound of at least 199, found 150\n"
             "  .../189/190/191/192/193/194/195/196/197/198/199/150/200\n"
             "                                                  ^");
 }

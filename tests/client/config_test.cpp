@@ -7,6 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+#include <vector>
 
 #include "core/deadline.hpp"
 #include "core/error.hpp"
@@ -87,8 +91,7 @@ TEST(Config, KnowsTimesWithoutLimit) {
 
 TEST(Config, KnowsHowToRelabelAndTheHost) {
   EXPECT_EQ(load_relabel_config("").method, index_calc::Method::exact);
-  EXPECT_EQ(load_relabel_config("{cost: hosts, method: greedy}").method,
-            index_calc::Method::greedy);
+  EXPECT_EQ(load_relabel_config("{method: greedy}").method, index_calc::Method::greedy);
   EXPECT_EQ(load_session_config("").host, "");
   const Variable host("TREMULA_HOST", "rack 7");
   EXPECT_EQ(load_session_config("").host, "rack 7");
@@ -128,10 +131,44 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
              "expected 1 to 255 bytes of printable UTF-8 text; found 'a\nb'");
   EXPECT_HAS(error_of([] { load_relabel_config("{method: best}"); }),
              "expected exact or greedy; found 'best'");
-  EXPECT_HAS(error_of([] { load_relabel_config("{cost: volume}"); }), "expected hosts");
-  EXPECT_HAS(error_of([] { load_relabel_config("{places: 3}"); }), "cost, method");
+  EXPECT_HAS(error_of([] { load_relabel_config("{places: 3}"); }), "expected one of method");
   const Variable missing("TREMULA_CONFIG", "/nowhere/tremula.yaml");
   EXPECT_HAS(error_of([] { load_session_config(""); }), "/nowhere/tremula.yaml");
+}
+
+std::string lines_of(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const auto& line : lines) text += line + "\n";
+  return text;
+}
+
+TEST(Config, NamesAMisspelledVariableAndTheNearestOneThatThereIs) {
+  const std::string before = lines_of(unknown_variables());
+  {
+    const Variable wrong("TREMULA_TIMOUT", "3"), right("TREMULA_TIMEOUT", "3"),
+        of_tests("TREMULA_TEST_SOMETHING", "1");
+    EXPECT_EQ(lines_of(unknown_variables()),
+              before +
+                  "environment: expected a variable that Tremula reads; found TREMULA_TIMOUT, "
+                  "which is ignored: did you mean TREMULA_TIMEOUT?\n");
+  }
+  const Variable wrong("TREMULA_PROVIDER", "tcp");
+  EXPECT_HAS(lines_of(unknown_variables()), "did you mean TREMULA_OFI_PROVIDER?");
+}
+
+TEST(Config, KnowsEveryVariableOfTheReadme) {
+  std::ifstream file(TREMULA_SOURCE_DIR "/README.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::regex in_table("`(TREMULA_[A-Z_]+)`");
+  int seen = 0;
+  for (auto at = std::sregex_iterator(page.begin(), page.end(), in_table);
+       at != std::sregex_iterator(); ++at, ++seen) {
+    const std::string name = (*at)[1];
+    if (std::getenv(name.c_str()) != nullptr) continue;
+    const Variable variable(name.c_str(), "x");
+    EXPECT_EQ(lines_of(unknown_variables()).find("found " + name), std::string::npos) << name;
+  }
+  EXPECT_GT(seen, 15);
 }
 
 }  // namespace

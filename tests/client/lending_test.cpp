@@ -231,5 +231,114 @@ TEST(Lending, OneRankThatTakesItsPartBackCostsAllTheLinkAtOnce) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
+TEST(Lending, AskingWhetherAStepIsTakenNeverWaitsAlsoWhenTheLinkHasFailed) {
+  World world;
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", {});
+    out.declare(field("a", 1));
+    std::vector<std::int64_t> a(extent, 1);
+    const auto put = [&] {
+      out.begin_step();
+      const auto request = out.put_async(0, std::as_bytes(std::span(a)));
+      out.end_step();
+      return request;
+    };
+    out.wait_taken(put());
+    // A failure that the server knows nothing of: it might yet be told of a consumer that has died.
+    world.network().set_weather(
+        [](const auto&) { return transport::Network::Fault{.fail = true}; });
+    const auto request = put();
+    int answers = 0;
+    try {
+      while (!out.is_taken(request)) ++answers;
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::transport) << error.what();
+    }
+    EXPECT_GT(answers, 1) << "it said `not yet` until the failure was beyond doubt";
+  });
+  world.start("consumer", 1, [](Session& s) {
+    InStream in(s, "s");
+    in.declare(field("a", 1));
+    EXPECT_TRUE(in.begin_step());
+    in.end_step();
+    EXPECT_THROW(in.begin_step(), Error);
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+/// A world in which lent arrays are checked, whatever the build.
+struct Checked : World {
+  Checked() : World(0, World::Way::local) { check_lent = true; }
+};
+
+TEST(Lending, AnArrayThatIsChangedBeforeItIsTakenIsNoticed) {
+  Checked world;
+  std::atomic<bool> is_changed = false;
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", {});
+    out.declare(field("a", 1));
+    SharedArray array(extent);
+    const auto put = [&](int value) {
+      std::ranges::fill(array.values(), value);
+      out.begin_step();
+      const auto request = out.put_async(0, array.bytes());
+      out.end_step();
+      return request;
+    };
+    const auto first = put(1);
+    array.values()[extent / 2] = 9;
+    is_changed = true;
+    try {
+      out.wait_taken(first);
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find("stream 's', step 0, field 'a'"), std::string::npos)
+          << error.what();
+    }
+    out.wait_taken(put(2));  // the stream goes on
+    out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field("a", 1));
+    for (std::vector<std::int64_t> a(extent); in.begin_step(); in.end_step()) {
+      while (!is_changed) std::this_thread::yield();
+      in.get(0, std::as_writable_bytes(std::span(a)));
+    }
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Lending, AnArrayThatIsChangedBetweenPutAndEndStepIsNoticedWithoutAQueue) {
+  Checked world;
+  world.start("producer", 1, [](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 0});
+    out.declare(field("a", 1));
+    std::vector<std::int64_t> a(extent, 1);
+    out.begin_step();
+    out.put(0, std::as_bytes(std::span(a)));
+    a[7] = 2;
+    try {
+      out.end_step();
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("until end_step has returned"), std::string::npos)
+          << error.what();
+    }
+    out.close();
+  });
+  world.start("consumer", 1, [](Session& s) {
+    InStream in(s, "s");
+    in.declare(field("a", 1));
+    for (std::vector<std::int64_t> a(extent); in.begin_step(); in.end_step())
+      in.get(0, std::as_writable_bytes(std::span(a)));
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 }  // namespace
 }  // namespace tremula::client

@@ -43,7 +43,7 @@ TEST(SessionClose, NamesTheStreamsThatAreOpenAndLeavesThemUsable) {
   EXPECT_EQ(tremula_session_close(session), TREMULA_OK) << tremula_last_error();
 
   // The handles of closed streams outlive the session.
-  tremula_statistics statistics{};
+  tremula_statistics statistics = tremula_statistics_init();
   size_t count = 1;
   int is_taken = 0;
   EXPECT_EQ(tremula_out_statistics(out, &statistics), TREMULA_OK);

@@ -60,6 +60,7 @@ public:
       : way_(way), network_(eager_bytes) {}
   double step_timeout = 10;
   core::LogLevel log = core::LogLevel::off;
+  bool check_lent = SessionConfig{}.check_lent;
   std::map<std::string, double> step_timeout_of;  ///< of single ranks, "group.rank"
   std::map<std::string, std::string> host_of;     ///< likewise
 
@@ -68,6 +69,7 @@ public:
     c.server = server_.address();
     c.timeout = timeout;
     c.step_timeout = step_timeout;
+    c.check_lent = check_lent;
     c.log = log;
     return c;
   }
@@ -107,6 +109,7 @@ public:
     return errors_;
   }
   ~World() { join(); }
+  transport::Network& network() { return network_; }
 
 private:
   Way way_;

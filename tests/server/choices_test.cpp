@@ -28,6 +28,8 @@ protected:
   Choices() {
     play.join("ocean", 2, 1);
     play.join("viewer", 1, 11);
+    play.be_present(1);
+    play.be_present(11);
     play.tell(
         1,
         "request: 2 announce { stream: 's' queue_depth: 3 " + field + Play::offers({"ofi"}) + "}",
@@ -35,8 +37,8 @@ protected:
     const std::string matched = "matched { link: 1 stream: 's' offer: 'ofi' queue_depth: 3 ";
     play.tell(
         11, "request: 2 subscribe { stream: 's' " + wanted + Play::offers({"ofi"}) + "}",
-        {"11: request: 2 " + matched + "peer_group: 'ocean' peer_size: 2 " + field + matched_why +
-             "}",
+        {Play::done(11, 2),
+         "11: " + matched + "peer_group: 'ocean' peer_size: 2 " + field + matched_why + "}",
          "1: " + matched + "peer_group: 'viewer' peer_size: 1 " + wanted + matched_why + "}"});
   }
   Play play;

@@ -187,12 +187,12 @@ TEST(MatchingOfHosts, SaysWhyNoTransportLeadsAcrossAndWhichKeyDecides) {
     play.tell(11, Play::hello("viewer", 0, 1, "k", "b"), {Play::welcome(11)});
     const std::string field = Play::field("u", 10, "shape=8 grid=1");
     play.tell(1, announce("s", field, row.producer), {Play::done(1, 2)});
-    play.tell(11, subscribe("s", field, row.consumer),
-              {Play::refused(11, -8,
-                             "stream 's': producer 'ocean' offers the transports " + row.offered +
-                                 ", consumer 'viewer' offers " + row.wanted +
-                                 ", and none leads from one to the other " + row.why,
-                             2)});
+    const std::string text = "stream 's': producer 'ocean' offers the transports " + row.offered +
+                             ", consumer 'viewer' offers " + row.wanted +
+                             ", and none leads from one to the other " + row.why;
+    play.tell(
+        11, subscribe("s", field, row.consumer),
+        {Play::done(11, 2), Play::stream_refused(11, -8, text), Play::stream_refused(1, -8, text)});
   }
 }
 

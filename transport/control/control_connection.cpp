@@ -101,7 +101,10 @@ struct ControlConnection::Impl {
 
   void closed(const std::string& why) {
     timer.cancel();
-    if (!closing && handlers.on_closed) handlers.on_closed(why);
+    try {
+      if (!closing && handlers.on_closed) handlers.on_closed(why);
+    } catch (...) {  // out of memory: the next call of the connection's owner finds it closed
+    }
     done.set_value();
   }
 

@@ -106,7 +106,10 @@ private:
     return peers_[static_cast<std::size_t>(peer)];
   }
   LoopbackOperation& next() {
-    if (idle_.empty()) idle_.push_back(&operations_.emplace_back(network_, idle_));
+    if (idle_.empty()) {
+      idle_.reserve(operations_.size() + 1);  // so that no release allocates
+      idle_.push_back(&operations_.emplace_back(network_, idle_));
+    }
     auto& operation = *idle_.back();
     idle_.pop_back();
     return operation;

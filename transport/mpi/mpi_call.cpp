@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "core/deadline.hpp"
@@ -83,8 +84,8 @@ void free_at_finalize(MPI_Comm comm) noexcept {
   };
   int key = MPI_KEYVAL_INVALID;
   if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, free_it, &key, nullptr) != MPI_SUCCESS) return;
-  auto value = std::make_unique<MPI_Comm>(comm);
-  if (MPI_Comm_set_attr(MPI_COMM_SELF, key, value.get()) == MPI_SUCCESS)
+  std::unique_ptr<MPI_Comm> value(new (std::nothrow) MPI_Comm(comm));
+  if (value != nullptr && MPI_Comm_set_attr(MPI_COMM_SELF, key, value.get()) == MPI_SUCCESS)
     static_cast<void>(value.release());
   MPI_Comm_free_keyval(&key);
 }

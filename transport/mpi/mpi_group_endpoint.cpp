@@ -79,7 +79,10 @@ GroupEndpoint::~GroupEndpoint() {
 }
 
 GroupEndpoint::GroupOperation& GroupEndpoint::idle_operation() {
-  if (idle_.empty()) idle_.push_back(operations_.emplace_back(new GroupOperation(*this)).get());
+  if (idle_.empty()) {
+    idle_.reserve(operations_.size() + 1);  // so that no release allocates
+    idle_.push_back(operations_.emplace_back(new GroupOperation(*this)).get());
+  }
   GroupOperation* const operation = idle_.back();
   idle_.pop_back();
   return *operation;

@@ -89,7 +89,10 @@ Request OfiEndpoint::start(Kind kind, Rank peer, Tag tag, std::span<std::byte> b
                            const RegionKey& source) {
   core::expects(peer >= 0 && static_cast<std::size_t>(peer) < peers_.size(),
                 "ofi: the peer must be a rank of the connected group");
-  if (idle_.empty()) idle_.push_back(&operations_.emplace_back(*this));
+  if (idle_.empty()) {
+    idle_.reserve(operations_.size() + 1);  // so that no release allocates
+    idle_.push_back(&operations_.emplace_back(*this));
+  }
   auto& operation = *idle_.back();
   idle_.pop_back();
   operation.kind_ = kind;
@@ -255,11 +258,18 @@ void OfiEndpoint::give_up(OfiOperation& operation) noexcept {
         read_completions();
         std::this_thread::yield();
       }
-    } catch (const core::Error&) {
+    } catch (...) {
       // no completion can be had any more: close
     }
-    if (operation.state_ == State::cancelling)
-      close("the link was closed because " + describe(operation) + " was given up");
+    if (operation.state_ == State::cancelling) {
+      std::string reason;
+      try {
+        reason = "the link was closed because " + describe(operation) + " was given up";
+      } catch (...) {
+        reason = "out of memory";
+      }
+      close(std::move(reason));
+    }
   }
   operation.state_ = State::finished;
 }

@@ -95,6 +95,7 @@ ChunkPool::Chunk ChunkPool::take(transport::Endpoint& endpoint, std::size_t byte
     idle_.pop_back();
     if (chunk.buffer.bytes() >= bytes) return chunk;
   }
+  idle_.reserve(++made_);  // so that none is lost when it is given back
   Chunk chunk{core::Buffer(bytes), nullptr};
   chunk.region = endpoint.register_memory(chunk.buffer.span(), transport::Access::own);
   return chunk;

@@ -82,7 +82,7 @@ public:
     std::unique_ptr<transport::MemoryRegion> region;
   };
   Chunk take(transport::Endpoint& endpoint, std::size_t bytes);
-  void give_back(Chunk chunk) {
+  void give_back(Chunk chunk) noexcept {
     if (chunk.buffer.bytes() > 0) idle_.push_back(std::move(chunk));
   }
   /// Of what is not in use.
@@ -92,6 +92,7 @@ public:
 
 private:
   std::vector<Chunk> idle_;
+  std::size_t made_ = 0;  // chunks
 };
 
 }  // namespace tremula::client

@@ -92,7 +92,7 @@ public:
     if (slot >= lent_.size() || lent_[slot].step != way_.from[slot].step) return;
     for (const std::size_t field : lent_[slot].fields) try {
         if (const auto& loan = way_.from[slot].loans[field]) transport::local::take_back(*loan);
-      } catch (const core::Error&) {  // no memory for a copy: a peer may see what is written next
+      } catch (...) {  // no memory for a copy: a peer may see what is written next
       }
   }
 
@@ -165,7 +165,7 @@ public:
     delivery_.reset();
     try {
       if (loan_) transport::local::take_back(*loan_);
-    } catch (const core::Error&) {  // no memory for a copy: the source may still write
+    } catch (...) {  // no memory for a copy: the source may still write
     }
     loan_.reset();
   }

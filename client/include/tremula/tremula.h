@@ -3,9 +3,17 @@
 #define TREMULA_H
 /*
  * The C interface of Tremula. Handles are opaque. Every function that can fail returns a status,
- * which is negative for an error; tremula_last_error() tells its text. Handles are not thread-safe:
- * one thread at a time. "Collective" means that every rank of the group makes the same calls in the
- * same order.
+ * which is negative for an error; tremula_last_error() tells its text. "Collective" means that every
+ * rank of the group makes the same calls in the same order; a rank that is in another call than
+ * rank 0 gets TREMULA_MISMATCH, rank 0 that or TREMULA_PEER_LOST, with a text that names both calls.
+ *
+ * A session takes one call at a time, of all its streams together. A second thread that calls while
+ * the first is inside gets TREMULA_INVALID_ARGUMENT; what frees or closes a session or frees a
+ * stream waits instead. A thread that is to work beside another opens a session of its own.
+ * A session belongs to the process that opened it: in a child made by fork every call gets
+ * TREMULA_INVALID_ARGUMENT, except those that close a session or free a handle, which do nothing.
+ * After MPI_Finalize the calls of a session that was opened with a communicator get
+ * TREMULA_INVALID_ARGUMENT, with the same exceptions, which do their work.
  *
  * A struct begins with its size as the application was compiled. Its function tremula_..._init,
  * which is compiled into the application, sets it and all defaults; other languages set `size` to
@@ -231,8 +239,8 @@ TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, c
  * the consumer on this machine. request: for those two calls; the same for all fields of a step. */
 TREMULA_API tremula_status tremula_out_put_async(tremula_out_stream* out, int field,
                                                  const void* data, size_t bytes, uint64_t* request);
-/* Makes progress; is_taken: 1 when every consumer has taken the step of `request`, else 0. Called
- * after tremula_out_end_step of that step. Not collective. */
+/* Makes progress, and never waits; is_taken: 1 when every consumer has taken the step of `request`,
+ * else 0. Called after tremula_out_end_step of that step. Not collective. */
 TREMULA_API tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request,
                                             int* is_taken);
 /* Returns when every consumer has taken the step of `request`. Not collective. */

@@ -21,11 +21,12 @@ typedef struct tremula_redistribution tremula_redistribution;
 
 /* Makes the plan of a redistribution, to be run again and again: `count` arrays in one round, with
  * one message between two ranks for all of them (a long message goes in chunks; between machines a
- * header of 24 bytes precedes it). The updates lie `stride` bytes apart. Collective over comm; all
- * ranks pass the same updates. The first call over comm sets up what stays with comm until it is
- * freed. Waits for the other ranks at most twice the TREMULA_TIMEOUT; after TREMULA_TIMED_OUT no
- * collective call over comm is correct any more. One thread at a time for all redistributions over
- * one communicator. */
+ * header of 24 bytes precedes it). The updates lie `stride` bytes apart. Collective over comm; all ranks pass the same updates. The first
+ * call over comm sets up what stays with comm until it is freed. Waits for the other ranks at most
+ * twice the TREMULA_TIMEOUT; after TREMULA_TIMED_OUT no collective call over comm is correct any
+ * more. One call at a time for all redistributions over one communicator: a second one at the same
+ * moment gets TREMULA_INVALID_ARGUMENT, and so do calls in a child made by fork and calls after
+ * MPI_Finalize. */
 TREMULA_API tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* updates,
                                                        size_t count, size_t stride,
                                                        tremula_redistribution** redistribution);

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank alone finds no memory, or another exception than Tremula's own is thrown there: every
+// rank that depends on it is told, and by whom. Ranks are threads; an allocation fails in a thread
+// that asks for it.
+#include <cstdlib>
+#include <new>
+#include <optional>
+
+#include "tests/client/world.hpp"
+
+namespace {
+thread_local std::size_t fails_from_bytes = ~std::size_t{0};
+
+void* allocate(std::size_t bytes, std::size_t alignment) {
+  if (bytes >= fails_from_bytes) throw std::bad_alloc();
+  void* const memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // the pairs of this file do match
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace tremula::client {
+namespace {
+
+constexpr core::Index extent = 1 << 17;  // a part of one rank is far above the rest of a step
+
+/// Allocations of so many bytes fail in this thread.
+class NoMemory {
+public:
+  NoMemory(const NoMemory&) = delete;
+  explicit NoMemory(std::size_t from_bytes) { fails_from_bytes = from_bytes; }
+  ~NoMemory() { fails_from_bytes = ~std::size_t{0}; }
+};
+
+proto::Field field(Rank size) {
+  return {.name = "f",
+          .type = core::ElementType::i64,
+          .layout = index_calc::Layout::parse(fmt::format("shape={} grid={}", extent, size))};
+}
+
+Error error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    return e;
+  }
+  ADD_FAILURE() << "expected an error";
+  return {Errc::internal, ""};
+}
+#define EXPECT_HAS(text, part) \
+  EXPECT_NE(std::string(text).find(part), std::string::npos) << std::string(text)
+
+TEST(OutOfMemory, OfOneRankInACollectiveCallIsToldToAll) {
+  World world;
+  world.start("group", 3, [](Session& s) {
+    const auto memory = error_of([&] {
+      s.run_collectively([&] {
+        if (s.rank() == 1) throw std::bad_alloc();
+      });
+    });
+    EXPECT_EQ(memory.code(), Errc::internal);
+    EXPECT_HAS(memory.what(), "rank 1 of group 'group': out of memory");
+    const auto other = error_of([&] {
+      s.run_collectively([&] {
+        if (s.rank() == 2) throw 7;
+      });
+    });
+    EXPECT_HAS(other.what(), "rank 2 of group 'group': an exception of unknown type");
+    const auto root = error_of(
+        [&] { s.run_on_root([]() -> core::Bytes { throw std::bad_alloc(); }, s.deadline()); });
+    EXPECT_HAS(root.what(), "out of memory");
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(OutOfMemory, OfAConsumerRankInAGetIsToldToItAndWhenItLeavesToAll) {
+  World world;
+  world.step_timeout = 60;  // nobody waits so long
+  const auto begun = core::Deadline::Clock::now();
+  world.start("producer", 2, [](Session& s) {
+    OutStream out(s, "s", {});
+    out.declare(field(2));
+    const std::vector<std::int64_t> part(extent / 2);
+    const auto error = error_of([&] {
+      for (;;) {
+        out.begin_step();
+        out.put(0, std::as_bytes(std::span(part)));
+        out.end_step();
+      }
+    });
+    EXPECT_EQ(error.code(), Errc::peer_lost) << error.what();
+  });
+  world.start("consumer", 2, [](Session& s) {
+    InStream in(s, "s");
+    in.declare(field(2));
+    std::vector<std::int64_t> part(extent / 2);
+    std::optional<NoMemory> none;
+    if (s.rank() == 1) none.emplace(65536);
+    const auto error = error_of([&] {
+      for (; in.begin_step(); in.end_step()) in.get(0, std::as_writable_bytes(std::span(part)));
+    });
+    if (s.rank() == 1) {
+      EXPECT_HAS(error.what(), "out of memory");
+    } else {
+      EXPECT_HAS(error.what(), "rank 1 of group 'consumer'");
+    }
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_LT(core::Deadline::Clock::now() - begun, std::chrono::seconds(45));
+}
+
+TEST(OutOfMemory, OfAProducerRankInAPutIsToldToItsGroupAndToTheConsumer) {
+  World world;
+  world.step_timeout = 60;  // nobody waits so long
+  const auto begun = core::Deadline::Clock::now();
+  world.start("producer", 2, [](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1});
+    out.declare(field(2));
+    std::vector<std::int64_t> part(extent / 2);
+    const auto put = [&] {
+      out.begin_step();
+      {
+        std::optional<NoMemory> none;
+        if (s.rank() == 1) none.emplace(65536);
+        out.put(0, std::as_bytes(std::span(part)));
+      }
+      out.end_step();
+    };
+    const auto error = error_of([&] {
+      for (;;) put();
+    });
+    EXPECT_HAS(error.what(), "out of memory");
+    if (s.rank() == 0) {
+      EXPECT_HAS(error.what(), "rank 1 of group 'producer' failed");
+    }
+  });
+  world.start("consumer", 2, [](Session& s) {
+    InStream in(s, "s");
+    in.declare(field(2));
+    const auto error = error_of([&] {
+      while (in.begin_step()) in.end_step();
+    });
+    EXPECT_HAS(error.what(), "rank 1 of group 'producer' failed: out of memory");
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_LT(core::Deadline::Clock::now() - begun, std::chrono::seconds(45));
+}
+
+}  // namespace
+}  // namespace tremula::client

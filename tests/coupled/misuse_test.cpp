@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs that break the rules are told which one, and take nobody with them.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/coupled/actors.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class CoupledMisuse : public testing::TestWithParam<std::string> {
+protected:
+  void TearDown() override {
+    if (HasFailure()) ADD_FAILURE() << stage_.report();
+  }
+  Job& play(const Role& role, Launcher launcher, const Arguments& options) {
+    return stage_.start(
+        role, launcher,
+        join(Arguments{PROGRAMS "/coupled_misuse", "--group", role.name, "--session",
+                       "{transport: auto, timeout: 60, step_timeout: 300}"},
+             options));
+  }
+  Stage stage_;
+};
+
+TEST_P(CoupledMisuse, AfterMpiFinalizeEndsInErrorsOfOurs) {
+  if (GetParam() != "mpi") return;
+  stage_.start_server();
+  Job& job = play({"late", 2}, Launcher::mpirun, {"--play", "finalized"});
+  EXPECT_EQ(job.wait(Deadline::after(patience_seconds)), 0);
+}
+
+TEST_P(CoupledMisuse, OneStepMoreOnOneRankIsToldToAllThreeJobs) {
+  const Launcher launcher = GetParam() == "mpi" ? Launcher::mpirun : Launcher::plain;
+  for (const std::string longer : {"0", "1"}) {
+    Stage& stage = stage_;
+    stage.start_server();
+    Job& consumer = play({"consumer" + longer, 1}, Launcher::plain, {"--play", "consumer"});
+    Job& producer = play({"producer", 2}, launcher, {"--play", "one_more", "--longer", longer});
+    EXPECT_EQ(producer.wait(Deadline::after(patience_seconds)), 0);
+    EXPECT_EQ(consumer.wait(Deadline::after(patience_seconds)), 0);
+    const std::string told =
+        longer == "1" ? "rank 1 in begin_step of stream 's', step 3, while rank 0 is in close of"
+                      : "rank 1 in close of stream 's', step 3, while rank 0 is in begin_step of";
+    const std::string text = producer.output();
+    const auto first = text.find(told);
+    ASSERT_NE(first, std::string::npos) << text;
+    EXPECT_NE(text.find(told, first + 1), std::string::npos) << "on both ranks: " << text;
+    EXPECT_TRUE(has(consumer.output(), "stream 's', step ")) << consumer.output();
+    stage.stop_server(15);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Launchers, CoupledMisuse, testing::Values("mpi", "plain"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+
+}  // namespace tremula::coupled
