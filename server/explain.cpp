@@ -134,8 +134,11 @@ std::string Rendezvous::describe_missing(const Seat& asking, std::uint64_t agree
   for (core::Rank rank = 0; rank < group.size; ++rank) {
     const auto member = group.members.find(rank);
     const bool is_joined = member != group.members.end();
+    // An agreement may be two messages, each with a number.
+    const std::uint64_t theirs = is_joined ? member->second.agreement : 0;
+    const bool has_come = theirs != 0 && theirs + 1 >= agreement && theirs <= agreement + 1;
     if (rank == asking.rank || group.shares.contains(rank) || group.left.contains(rank) ||
-        (is_joined && member->second.agreement == agreement) || ++count > most_names)
+        has_come || ++count > most_names)
       continue;
     add(text, is_joined ? fmt::format("rank {} on host {}, pid {}", rank, member->second.host,
                                       member->second.pid)

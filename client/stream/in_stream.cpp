@@ -344,7 +344,7 @@ void InStream::close_link(Farewell farewell, const std::string& why) {
   auto& close = *message.mutable_close_link();
   close.set_link(link_.number);
   close.set_of_rank(farewell == Farewell::finished);
-  close.set_gave_up(farewell == Farewell::gave_up);
+  close.set_gave_up(farewell != Farewell::finished);
   close.set_why(why);
   session_.control().call(message, core::Deadline::after(std::min(5.0, session_.config().timeout)));
 }
