@@ -48,6 +48,13 @@ start_hosts() {
     on "$name" ip address add "10.1.0.$((last++))/24" dev eth0
     on "$name" ip link set eth0 up
   done
+  # The kernel tells of a carrier within a second; libfabric lists no interface before.
+  for name in a b; do
+    for _ in $(seq 100); do
+      on "$name" ip -brief link show eth0 | grep -q ' UP ' && break
+      sleep 0.1
+    done
+  done
 }
 stop_hosts() {
   for name in "${!host_of_process[@]}"; do
