@@ -83,11 +83,20 @@ public:
     for (char** variable = before_; variable != nullptr && *variable != nullptr; ++variable)
       list_.push_back(*variable);
     for (char* const variable : {rx_size.data(), buffer_bytes.data()})
-      if (!is_set(variable)) list_.push_back(variable);
+      if (is_new(name_of(variable))) list_.push_back(variable);
+    for (const char* const name : set_by_providers) is_new(name);
     list_.push_back(nullptr);
     environ = list_.data();
   }
-  ~DefaultsSet() { environ = before_; }
+  ~DefaultsSet() {
+    if (environ == list_.data()) {
+      environ = before_;
+      return;
+    }
+    // A provider has called setenv, which made a list out of ours and may have freed the one before:
+    // that list stays, without what is not the application's.
+    for (const std::string& name : added_) unsetenv(name.c_str());
+  }
   DefaultsSet(const DefaultsSet&) = delete;
   DefaultsSet& operator=(const DefaultsSet&) = delete;
 
@@ -96,13 +105,23 @@ private:
   // rank has one for each stream, and one for its group.
   static inline std::array rx_size = std::to_array("FI_OFI_RXM_MSG_RX_SIZE=128");
   static inline std::array buffer_bytes = std::to_array("FI_OFI_RXM_BUFFER_SIZE=4096");
+  // psm2 and verbs do so when they are asked whether there is such a network.
+  static constexpr std::array set_by_providers{"PSM2_MULTI_EP", "RDMAV_HUGEPAGES_SAFE",
+                                               "RDMAV_FORK_SAFE"};
 
-  static bool is_set(std::string_view variable) {
-    return std::getenv(std::string(variable.substr(0, variable.find('='))).c_str()) != nullptr;
+  static std::string name_of(std::string_view variable) {
+    return std::string(variable.substr(0, variable.find('=')));
+  }
+  /// Notes what the application has not.
+  bool is_new(const std::string& name) {
+    if (std::getenv(name.c_str()) != nullptr) return false;
+    added_.push_back(name);
+    return true;
   }
 
   char** before_;
   std::vector<char*> list_;
+  std::vector<std::string> added_;
 };
 
 const Module& load() {
