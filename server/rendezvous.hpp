@@ -74,6 +74,7 @@ private:
     bool is_answered = false;         // the producer has sent its choices or addresses
     std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
     double since = 0;
+    bool is_missed = false;  // its producer has come back, its consumer not yet
   };
   /// A link of a consumer that came back before its producer.
   struct AwaitedLink {

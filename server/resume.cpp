@@ -26,7 +26,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
         awaited_.try_emplace(
             link.link(), AwaitedLink{group.name, link.peer_group(), link.incarnation(), call.now});
       else if (Link& restored = links_.at(link.link()); restored.consumer == group.name)
-        restored.incarnation = link.incarnation();
+        restored.incarnation = link.incarnation(), restored.is_missed = false;
       continue;
     }
     const auto awaited = awaited_.find(link.link());
@@ -43,7 +43,8 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                      .fields = link.fields(),
                      .consumed = Account(link.peer_size(), call.now),
                      .is_answered = true,
-                     .since = call.now})
+                     .since = call.now,
+                     .is_missed = awaited == awaited_.end()})
             .second;
     if (!is_new)
       throw core::Error(core::Errc::refused,
@@ -92,8 +93,9 @@ void Rendezvous::check_come_back(double now) {
   for (const LinkId id : over) awaited_.erase(id);
   over.clear();
   for (const auto& [id, link] : links_) {
-    if (link.since >= then || groups_.find(link.consumer) != nullptr) continue;
+    if (!link.is_missed || link.since >= then) continue;
     tell_not_back(streams_.at(link.stream).producer, id, link.consumer, why);
+    streams_.at(link.stream).left.erase(link.consumer);  // a new job of that name is a new consumer
     over.push_back(id);
   }
   for (const LinkId id : over) drop_link(id);

@@ -182,6 +182,21 @@ TEST_F(Resume, LosesAConsumerThatDoesNotComeBack) {
   play.check_silence({});
 }
 
+TEST_F(Resume, LosesAConsumerInWhosePlaceANewJobOfItsNameComes) {
+  ocean_comes_back();
+  play.tell(11, Play::hello("viewer", 0, 1), {welcome(11)});  // has no link
+  live_until(30);
+  play.check_silence({});
+  live_until(30.5);
+  const std::string lost = fmt::format(
+      "group_lost {{ group: 'viewer' links: {} why: \"group 'viewer' has not come back to the "
+      "server, which was started again, within 30 s\" }}",
+      (std::uint64_t{3} << 32) + 5);
+  play.check_silence({"1: " + lost, "2: " + lost});
+  EXPECT_EQ(shown(), "s of ocean to");
+  play.check_silence({});
+}
+
 TEST_F(Resume, LosesAProducerThatDoesNotComeBack) {
   viewer_comes_back();
   live_until(30.5);
