@@ -191,4 +191,25 @@ private:
       connection_;  // last: its thread calls into the above; null while there is no server
 };
 
+/// As long as it exists, the server is told that this rank waits for `group` in `stream`.
+class Waiting {
+public:
+  Waiting(Control& control, const std::string& stream, const std::string& group)
+      : control_(control), stream_(stream) {
+    control_.report_waiting(stream_, 0, group);
+  }
+  ~Waiting() {
+    try {
+      control_.report_waiting(stream_, 0, "");
+    } catch (...) {  // out of memory: told a little longer
+    }
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+private:
+  Control& control_;
+  const std::string& stream_;
+};
+
 }  // namespace tremula::client

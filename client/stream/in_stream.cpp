@@ -35,6 +35,7 @@ InStream::~InStream() {
 void InStream::end() noexcept {
   session_.progress().remove(*this);
   session_.set_up().remove(*this);
+  session_.control().forget(name(), 0);
   if (exchange_ == nullptr && is_introduced() && session_.rank() == 0) withdraw();
 }
 
@@ -105,10 +106,9 @@ bool InStream::find_producer(std::optional<core::Deadline> until) {
   is_held_ = false;
   if (!is_introduced() && !refusal_) fields_.check_alike();
   if (!refusal_) {
-    session_.control().report_waiting(name(), 0, "a producer");
+    const Waiting waiting(session_.control(), name(), "a producer");
     const auto outcome = session_.set_up().run(
         *this, false, [&] { return exchange_ != nullptr || refusal_.has_value(); }, until);
-    session_.control().report_waiting(name(), 0, "");
     if (!outcome.is_done && until) return false;
     if (!outcome.is_done && outcome.has_come)
       throw Error(Errc::timed_out,

@@ -99,13 +99,13 @@ bool OutStream::wait_for_consumers(std::optional<core::Deadline> until) {
   if (!is_introduced() && refusal_) throw *std::exchange(refusal_, {});
   if (!is_introduced()) fields_.check_alike();
   const auto least = static_cast<std::size_t>(config_.wait_for_consumers);
-  session_.control().report_waiting(name(), 0, "a consumer");
+  std::optional<Waiting> waiting(std::in_place, session_.control(), name(), "a consumer");
   session_.control().send_counters();
   // A consumer that was refused earlier may have been put right: then it waits, and is linked now.
   const auto outcome = session_.set_up().run(
       *this, true, [&] { return links_.size() >= least || refusal_.has_value() || !lost_.empty(); },
       until);
-  session_.control().report_waiting(name(), 0, "");
+  waiting.reset();
   if (const auto refusal = std::exchange(refusal_, {})) {
     const auto missing = session_.run_on_root(
         [&] { return core::Bytes(links_.size() < least ? 1 : 0); }, session_.deadline());
@@ -160,9 +160,13 @@ OutStream::Admission OutStream::admit(bool begins) {
   });
   lost_.clear();
   const auto before = links_.size();
-  if (told.is_awaited())
+  if (told.is_awaited()) {
+    // The set-up has a limit of its own, which counts from when all ranks are here.
+    if (session_.size() > 1)
+      agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
     session_.set_up().run(
         *this, begins, [] { return true; }, core::Deadline::after(0));
+  }
   const auto links = static_cast<std::size_t>(told.links()) + links_.size() - before;
   return {.lost = told.lost().empty() ? std::exchange(lost_, {}) : told.lost(),
           .is_enough = links >= static_cast<std::size_t>(config_.wait_for_consumers)};
@@ -406,7 +410,7 @@ void OutStream::check_lent(std::uint64_t step) {
   const auto changed = lent_.take_back(step);
   if (!changed) return;
   throw Error(
-      Errc::invalid_argument,
+      Errc::mismatch,
       fmt::format("stream '{}', step {}, field '{}': expected the array to stay as it was put "
                   "until {}; found that the application has changed it before, so that consumers "
                   "may have got other elements",

@@ -108,7 +108,7 @@ private:
   /// No consumer has queue_depth steps under way.
   bool has_room();
   /// What was put up to `step` is the application's again.
-  /// @throws core::Error invalid_argument if it has changed something of it before (check_lent)
+  /// @throws core::Error mismatch if it has changed something of it before (check_lent)
   void check_lent(std::uint64_t step);
   /// Tells the server, now and then, how far this rank has come.
   void report(bool is_last = false);

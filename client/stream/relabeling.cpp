@@ -110,7 +110,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
   session_.set_up().introduce_producers();  // two jobs may relabel what they get from each other
   const auto hosts = hosts_of(session_);
   const auto deadline = session_.deadline();
-  session_.control().report_waiting(name(), 0, "a producer");
+  std::optional<Waiting> waiting(std::in_place, session_.control(), name(), "a producer");
   const auto process = process_from(session_.run_on_root(
       [&] {
         const auto producer = ask_for_producer(session_, name(), deadline);
@@ -124,7 +124,7 @@ Rank InStream::relabel(const RelabelConfig& config) {
         return bytes_of(found.process);
       },
       deadline));
-  session_.control().report_waiting(name(), 0, "");
+  waiting.reset();
   DeclaredFields relabeled = fields_;
   session_.run_collectively([&] { relabeled = fields_.relabeled(process); });
   fields_ = std::move(relabeled);

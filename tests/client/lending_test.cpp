@@ -293,7 +293,7 @@ TEST(Lending, AnArrayThatIsChangedBeforeItIsTakenIsNoticed) {
       out.wait_taken(first);
       ADD_FAILURE() << "expected an error";
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Errc::invalid_argument);
+      EXPECT_EQ(error.code(), Errc::mismatch);
       EXPECT_NE(std::string(error.what()).find("stream 's', step 0, field 'a'"), std::string::npos)
           << error.what();
     }

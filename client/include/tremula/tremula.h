@@ -225,10 +225,12 @@ TREMULA_API tremula_status tremula_out_field(tremula_out_stream* out, const char
 TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
 /* As tremula_out_begin_step, but waits at most `seconds` for consumers: TREMULA_OK, TREMULA_NOT_READY
  * or an error. 0 does not wait. Calls that follow a TREMULA_NOT_READY continue it; when the stream
- * has its consumers, they are no longer collective, and ranks may get different answers. */
+ * has its consumers, they are no longer collective, and ranks may get different answers. Two sides
+ * are linked while both are inside such a call: where both ask in turns, one of them should wait a
+ * moment in it, not 0. */
 TREMULA_API tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds);
-/* is_ready: 1 if tremula_out_begin_step would not have to wait for a consumer, else 0. Never blocks;
- * not collective. */
+/* is_ready: 1 if tremula_out_begin_step would not have to wait for a consumer, else 0; 0 before the
+ * stream has its consumers, which a begin_step must bring. Never blocks; not collective. */
 TREMULA_API tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready);
 /* Hands one field of the step over. On return `data` may be changed (with queue_depth 0: when
  * tremula_out_end_step has returned). bytes: size of the local buffer. */
@@ -309,7 +311,8 @@ TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
  * linked when its producer waits for consumers. Collective until that; from then on ranks may get
  * different answers. */
 TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds);
-/* is_ready: 1 if tremula_in_begin_step would return at once, else 0. Never blocks; not collective. */
+/* is_ready: 1 if tremula_in_begin_step would return at once, else 0; 0 before the stream is linked,
+ * which a begin_step must do. Never blocks; not collective. */
 TREMULA_API tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready);
 /* Number of the step begun last: 0, 1, ... as the producer counts. */
 TREMULA_API tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step);
