@@ -86,15 +86,15 @@ void plan_json_rank(const Redistribution& redistribution, const RankPlan& plan, 
       "{}    {{\"rank\": {}, \"plan_seconds\": {:.9f}, \"plan_bytes\": {}, \"packages\": [",
       is_first ? "" : ",\n", plan.rank, plan.seconds, plan.plan.memory_bytes()));
   std::string_view before = "\n      ";
-  Index queue_bytes = 0;
+  Index kept_bytes = 0;
   plan.plan.for_each_package([&](const Package& package) {
     const PackageFacts known = facts(redistribution, plan, package);
     print(before);
     print(package_json(package, known));
     before = ",\n      ";
-    queue_bytes += known.queue_bytes;
+    kept_bytes += known.kept_bytes;
   });
-  print(fmt::format("], \"queue_bytes\": {}}}", queue_bytes));
+  print(fmt::format("], \"queue_bytes\": {}}}", queue_bytes(redistribution, kept_bytes)));
 }
 
 std::string plan_json_end() { return "\n  ]\n}\n"; }

@@ -67,7 +67,7 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
   std::string out = fmt::format(
       "\n{} {} {} in {}\n", me, redistribution.side == Side::producer ? "sends" : "receives",
       amount_text(of.plan.elements(), redistribution), counted(packages, "package"));
-  Index queue_bytes = 0;
+  Index kept_bytes = 0;
   if (of.plan.size() > 0) {
     const std::size_t shown = std::min(of.plan.size(), most_rows);
     std::vector<Row> rows{{std::string(to_string(other(redistribution.side))), "elements", "bytes",
@@ -83,7 +83,7 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
       total.runs.longest = std::max(total.runs.longest, package.runs.longest);
       total.runs.shortest = std::min(total.runs.shortest, package.runs.shortest);
       direct += package.is_direct() ? 1 : 0;
-      queue_bytes += package.queue_bytes;
+      kept_bytes += package.kept_bytes;
     });
     Row last = row_of(total);
     last.front() = "total";
@@ -98,10 +98,10 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
   out += fmt::format("  plan by {} in {}, {} of memory\n", to_string(redistribution.algorithm),
                      plan_seconds_text(of.seconds),
                      bytes_text(static_cast<double>(of.plan.memory_bytes())));
-  out +=
-      fmt::format("  queue_depth {}: {} of memory for steps under way{}\n",
-                  redistribution.stream.queue_depth, bytes_text(static_cast<double>(queue_bytes)),
-                  redistribution.side == Side::producer ? ", for each consumer group" : "");
+  out += fmt::format("  queue_depth {}: {} of memory for steps under way{}\n",
+                     redistribution.stream.queue_depth,
+                     bytes_text(static_cast<double>(queue_bytes(redistribution, kept_bytes))),
+                     redistribution.side == Side::producer ? ", for each consumer group" : "");
   if (validated)
     out +=
         fmt::format("  validated: aspen, falls and classical agree on every segment of {}\n", me);

@@ -8,6 +8,7 @@
 
 #include "client/stream/link_plan.hpp"
 #include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
 
 namespace tremula::cli {
 
@@ -83,7 +84,11 @@ PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
           .bytes = bytes,
           .runs = runs,
           .path = path.name(),
-          .queue_bytes = is_kept ? bytes * stream.queue_depth : 0};
+          .kept_bytes = is_kept ? bytes : 0};
+}
+
+Index queue_bytes(const Redistribution& redistribution, Index kept_bytes) noexcept {
+  return index_calc::saturating_product(kept_bytes, redistribution.stream.queue_depth);
 }
 
 std::string shape_text(const Layout& layout) {

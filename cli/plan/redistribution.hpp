@@ -54,9 +54,11 @@ struct PackageFacts {
   bool is_direct() const noexcept { return runs.count == 1; }
   std::string_view packing() const noexcept { return is_direct() ? "direct" : "packed"; }
   std::string_view path{};  ///< by which the stream would send it
-  /// Memory of the engine's own that this side keeps for it, all steps under way together.
-  Index queue_bytes = 0;
+  Index kept_bytes = 0;     ///< of a step, which the engine keeps in memory of its own on this side
 };
+
+/// Of all steps under way together, where the engine keeps `kept_bytes` of each; saturated.
+Index queue_bytes(const Redistribution& redistribution, Index kept_bytes) noexcept;
 
 /// @throws core::Error mismatch if the shapes differ, invalid_argument if the bytes of the array
 /// exceed 63 bits
