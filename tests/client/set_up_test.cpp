@@ -291,25 +291,33 @@ TEST(SetUp, SaysThatTwoJobsWaitForEachOther) {
       << said;
 }
 
-/// Ranks without MPI: they agree through the server first, and then over a transport.
-TEST(SetUp, NamesTheRanksThatDoNotComeToAnAgreement) {
-  const Server server;
-  SessionConfig config;
-  config.server = server.address();
-  config.timeout = 2;
-  config.transport = "local";
-  config.log = core::LogLevel::off;
-  const auto rank = [&](const std::string& group, Rank r, const auto& body) {
-    return std::async(std::launch::async, [&config, group, r, body] {
-      const auto session = Session::open(group, r, 3, config);
+/// Ranks without MPI: they agree through the server first, and then over a transport. In a broadcast
+/// the first rank waits for nobody.
+class SetUpWithoutMpi : public ::testing::Test {
+protected:
+  SetUpWithoutMpi() {
+    config.server = server.address();
+    config.timeout = 2;
+    config.transport = "local";
+    config.log = core::LogLevel::off;
+  }
+  std::future<void> rank(const std::string& group, Rank r, Rank size,
+                         const std::function<void(Session&)>& body) const {
+    return std::async(std::launch::async, [this, group, r, size, body] {
+      const auto session = Session::open(group, r, size, config);
       body(*session);
     });
-  };
+  }
+  const Server server;
+  SessionConfig config;
+};
+
+TEST_F(SetUpWithoutMpi, NamesTheRanksThatDoNotComeToAnAgreement) {
   {
     Together together(3);
     std::vector<std::future<void>> ranks;
     for (Rank r = 0; r < 3; ++r)
-      ranks.push_back(rank("g", r, [&together](Session& s) {
+      ranks.push_back(rank("g", r, 3, [&together](Session& s) {
         if (s.rank() == 2) return together.wait();
         OutStream out(s, "s", for_nobody);
         out.declare(field(3));
@@ -321,12 +329,44 @@ TEST(SetUp, NamesTheRanksThatDoNotComeToAnAgreement) {
     for (auto& r : ranks) EXPECT_NO_THROW(r.get());
   }
   std::vector<std::future<void>> ranks;
-  for (const Rank r : {0, 2}) ranks.push_back(rank("h", r, [](Session&) {}));
+  for (const Rank r : {0, 2}) ranks.push_back(rank("h", r, 3, [](Session&) {}));
   std::string texts;  // the first rank that fails leaves, and the other is told that it has left
   for (auto& r : ranks) texts += error_of([&] { r.get(); }).what();
   EXPECT_NE(texts.find("of group 'h' did not come: rank 1, which has not joined the server"),
             texts.npos)
       << texts;
+}
+
+// Its ranks may be as far apart as step_timeout allows, longer than the timeout of a set-up.
+TEST_F(SetUpWithoutMpi, ALateConsumerWaitsForAllRanksOfAProducer) {
+  const double lag = config.timeout + 11;  // a rank is 10 s more patient with others
+  Together first_step(3);
+  std::vector<std::future<void>> ranks;
+  for (const Rank r : {0, 1})
+    ranks.push_back(rank("producer", r, 2, [&](Session& s) {
+      OutStream out(s, "s", for_nobody);
+      out.declare(field(2));
+      put(s, out);
+      first_step.wait();
+      const auto until = core::Deadline::after(lag);
+      while (!until.expired() && (s.rank() == 1 || !s.control().is_awaited()))
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      put(s, out);
+      out.close();
+    }));
+  first_step.wait();
+  config.timeout = long_time;
+  int steps = 0;
+  ranks.push_back(rank("consumer", 0, 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field(1));
+    std::vector<std::int64_t> part(12);
+    for (; in.begin_step(); in.end_step(), ++steps)
+      in.get(0, std::as_writable_bytes(std::span(part)));
+    in.close();
+  }));
+  for (auto& r : ranks) EXPECT_NO_THROW(r.get());
+  EXPECT_EQ(steps, 1);
 }
 
 }  // namespace

@@ -50,6 +50,19 @@ protected:
     play.at(seconds);
     for (const ConnectionId rank : {1u, 2u, 11u}) play.record_heard(rank);
   }
+  /// Within 30 s, of the link that ocean has told of.
+  void expect_loss_of_viewer() {
+    live_until(30);
+    play.check_silence({});
+    live_until(30.5);
+    const std::string lost = fmt::format(
+        "group_lost {{ group: 'viewer' links: {} why: \"group 'viewer' has not come back to the "
+        "server, which was started again, within 30 s\" }}",
+        (std::uint64_t{3} << 32) + 5);
+    play.check_silence({"1: " + lost, "2: " + lost});
+    EXPECT_EQ(shown(), "s of ocean to");
+    play.check_silence({});
+  }
   std::string shown() const {
     std::string text;
     const wire::Status status = play.status();
@@ -170,31 +183,13 @@ TEST_F(Resume, TellsTheOtherSideWhenALinkEndsAsBefore) {
 
 TEST_F(Resume, LosesAConsumerThatDoesNotComeBack) {
   ocean_comes_back();
-  live_until(30);
-  play.check_silence({});
-  live_until(30.5);
-  const std::string lost = fmt::format(
-      "group_lost {{ group: 'viewer' links: {} why: \"group 'viewer' has not come back to the "
-      "server, which was started again, within 30 s\" }}",
-      (std::uint64_t{3} << 32) + 5);
-  play.check_silence({"1: " + lost, "2: " + lost});
-  EXPECT_EQ(shown(), "s of ocean to");
-  play.check_silence({});
+  expect_loss_of_viewer();
 }
 
 TEST_F(Resume, LosesAConsumerInWhosePlaceANewJobOfItsNameComes) {
   ocean_comes_back();
   play.tell(11, Play::hello("viewer", 0, 1), {welcome(11)});  // has no link
-  live_until(30);
-  play.check_silence({});
-  live_until(30.5);
-  const std::string lost = fmt::format(
-      "group_lost {{ group: 'viewer' links: {} why: \"group 'viewer' has not come back to the "
-      "server, which was started again, within 30 s\" }}",
-      (std::uint64_t{3} << 32) + 5);
-  play.check_silence({"1: " + lost, "2: " + lost});
-  EXPECT_EQ(shown(), "s of ocean to");
-  play.check_silence({});
+  expect_loss_of_viewer();
 }
 
 TEST_F(Resume, LosesAProducerThatDoesNotComeBack) {
