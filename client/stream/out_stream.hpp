@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,10 +9,7 @@
 #include <vector>
 
 #include "client/exchange/memory/lent_arrays.hpp"
-#include "client/exchange/source.hpp"
-#include "client/exchange/statistics.hpp"
-#include "client/stream/declared_fields.hpp"
-#include "client/stream/link.hpp"
+#include "client/stream/consumer_links.hpp"
 
 namespace tremula::client {
 
@@ -54,16 +51,6 @@ public:
 
 private:
   enum class State { declaring, between_steps, in_step, closed };
-  struct Open {
-    Link link;
-    std::uint64_t first_step = 0;      // that goes over it
-    std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
-    std::string failure;               // of a send
-    bool is_given_up = false;          // by this side
-    /// Until then the server may still tell that the consumer has died, which explains the failure.
-    std::optional<core::Deadline> explained_by;
-  };
-
   void hand_over(int field, std::span<const std::byte> local, bool may_lend);
   void withdraw();
   /// Waits for the consumers that the stream needs.
@@ -86,27 +73,8 @@ private:
   wire::ToServer introduction() const override;
   void join(const wire::Matched& matched) override;
   void refuse(const core::Error& error) override;
-  /// Waits until `poll(exchange)` is true for every link that is alive; links that end are dropped.
-  /// If that fails, what was lent is the application's again all the same.
-  template <class Poll>
-  void wait_for_links(Poll&& poll, const std::string& what);
-  template <class Poll>
-  void wait_for_all(Poll& poll, const std::string& what);
-  core::Error failed(const Open& open) const;
-  /// Keeps the exception that is being handled; the next wait judges it.
-  static void keep_failure(Open& open) noexcept;
-  /// Nothing more is sent over the link: the server tells the consumer and the other ranks why.
-  /// @param did  what this rank did, e.g. "failed: out of memory"
-  void give_up(Open& open, std::string_view did) noexcept;
-  /// From all consumers that have not taken everything. Without staging they lose the link by that.
-  void take_back() noexcept;
-  void close_link(std::uint64_t link, const std::string& why, bool gave_up = false);
-  /// True when the link has ended; says why in lost_ if it was not in order.
-  bool has_ended(Open& open);
-  void drop(std::size_t i);
-  void drop_ended();
-  /// No consumer has queue_depth steps under way.
-  bool has_room();
+  /// As ConsumerLinks::wait; if it fails, the application has back what it lent.
+  void wait_for_links(const std::function<bool(Source&)>& poll, std::string_view what);
   /// What was put up to `step` is the application's again.
   /// @throws core::Error mismatch if it has changed something of it before (check_lent)
   void check_lent(std::uint64_t step);
@@ -116,6 +84,7 @@ private:
   bool advance() noexcept override;
   void list_waits(WaitWords& words) override;
   const std::string& name() const noexcept override { return fields_.stream(); }
+  std::uint64_t step() const noexcept { return links_.step(); }  ///< in turn
   void end() noexcept;  ///< no call of the session concerns the stream any more
 
   Session& session_;
@@ -125,13 +94,9 @@ private:
   std::optional<core::Error> refusal_;  // of the stream or, before the first step, of a consumer
   bool is_admitted_ = false;            // to the step in turn, which has not begun
   std::vector<bool> is_put_;            // parallel to fields_
-  std::vector<Open> links_;
+  ConsumerLinks links_;
   LentArrays lent_;  // what check_lent asks for
-  std::uint64_t step_ = 0;
-  std::string lost_;  // why a consumer is gone, until rank 0 has told the group
-  Statistics ended_;  // of links that are no more
   Statistics before_step_, of_last_step_;
-  double wait_seconds_ = 0;
   core::Deadline::Clock::time_point next_report_;
 };
 

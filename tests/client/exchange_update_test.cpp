@@ -3,7 +3,7 @@
 // exchange has. The oracle is the one of redistributions inside one job.
 #include <fmt/format.h>
 
-#include "client/stream/field_update.hpp"
+#include "client/stream/declared_fields.hpp"
 #include "core/error.hpp"
 #include "tests/client/coupling.hpp"
 #include "tests/client/redistribution_case.hpp"

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/stream/consumer_links.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "client/session/wait.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error;
+
+namespace {
+/// When a link fails, perhaps the consumer has died: the server knows within this time.
+constexpr double explained_within_seconds = 2;
+}  // namespace
+
+void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t first_step) {
+  try {
+    Open open;
+    open.link = open_link(session_, matched, fields_.all(), transport::Side::producer);
+    open.first_step = first_step;
+    ended_.plan_seconds += open.link.plan.seconds;
+    ended_.transport = open.link.transport;
+    session_.run_collectively([&] {  // staging may not fit into memory
+      open.exchange =
+          std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
+                                   open.first_step, open.link.queue_depth, session_.copy_threads());
+      const auto& messages = open.exchange->plan().messages;
+      const bool needs_thread = std::ranges::any_of(
+          messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
+      if (config_.progress == Progress::thread ||
+          (config_.progress == Progress::automatic && needs_thread))
+        session_.progress().start_thread();
+      const auto hold = session_.progress().hold();
+      links_.reserve(links_.size() + 1);
+    });
+    const auto hold = session_.progress().hold();
+    links_.push_back(std::move(open));
+  } catch (const Error& e) {  // on every rank; it costs the producer nothing else
+    lost_ =
+        fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), e.what());
+    session_.log().warn("client", lost_);
+    session_.control().forget_link(matched.link());
+    if (session_.rank() != 0) return;
+    try {
+      close_link(matched.link(), lost_);
+    } catch (const Error& gone) {
+      session_.log().warn(
+          "client", fmt::format("close_link link={} error=\"{}\"", matched.link(), gone.what()));
+    }
+  }
+}
+
+void ConsumerLinks::put(std::size_t field, std::span<const std::byte> local, bool may_lend) {
+  const auto hold = session_.progress().hold();
+  for (Open& open : links_) {
+    if (!takes_step(open)) continue;
+    try {
+      if (const auto number = open.link.number_of[field])
+        open.exchange->put(step_, *number, local, may_lend);
+    } catch (...) {
+      keep_failure(open);
+    }
+  }
+}
+
+void ConsumerLinks::send() {
+  const auto hold = session_.progress().hold();
+  for (Open& open : links_) {
+    if (!takes_step(open)) continue;
+    try {
+      open.exchange->send(step_);
+    } catch (...) {
+      keep_failure(open);
+    }
+  }
+  ++step_;
+}
+
+void ConsumerLinks::send_end() {
+  const auto hold = session_.progress().hold();
+  for (Open& open : links_) open.exchange->send_end(step_);
+}
+
+bool ConsumerLinks::has_room() {
+  const auto hold = session_.progress().hold();
+  return std::ranges::all_of(links_, [this](Open& open) {
+    return !open.failure.empty() || has_ended(open) || open.exchange->is_ready(step_);
+  });
+}
+
+bool ConsumerLinks::has_credited(std::uint64_t end) {
+  const auto hold = session_.progress().hold();
+  session_.progress().advance();
+  bool is_all = true;
+  for (Open& open : links_) {
+    if (open.exchange->has_credited(end)) continue;
+    if (has_ended(open)) {  // the next step drops the link, which may take a while
+      open.exchange->take_back();
+      continue;
+    }
+    is_all = false;
+    if (open.failure.empty()) continue;
+    if (!open.explained_by)
+      open.explained_by = core::Deadline::after(explained_within_seconds);
+    else if (open.explained_by->expired())
+      throw failed(open);
+  }
+  return is_all;
+}
+
+void ConsumerLinks::wait(const std::function<bool(Source&)>& poll, std::string_view what) {
+  try {
+    wait_for_all(poll, what);
+  } catch (...) {
+    take_back();
+    throw;
+  }
+}
+
+void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, std::string_view what) {
+  const auto hold = session_.progress().hold();
+  const auto all_moved = [this] {
+    std::uint64_t sum = 0;
+    for (const Open& open : links_) sum += open.exchange->moved();
+    return sum;
+  };
+  auto moved = all_moved();
+  for (std::size_t i = 0; i < links_.size();) {
+    Open& open = links_[i];
+    bool is_alive = true, is_reported = false, is_done = false;
+    const auto check = [&] {
+      is_alive = !has_ended(open);
+      if (!is_reported) session_.control().report_waiting(stream(), 0, open.link.peer_group);
+      is_reported = true;
+    };
+    const auto start = core::Deadline::Clock::now();
+    try {
+      if (open.failure.empty())
+        is_done =
+            wait_for(
+                [&] {
+                  session_.progress().advance();
+                  if (!is_alive || !open.failure.empty() || poll(*open.exchange))
+                    return Polled::done;
+                  const auto before = std::exchange(moved, all_moved());
+                  return before == moved ? Polled::nothing : Polled::moved;
+                },
+                session_.step_deadline(), check, [this] { return session_.progress().sleep(); })
+                .second;
+    } catch (...) {
+      keep_failure(open);
+    }
+    if (!open.failure.empty()) {  // perhaps the consumer died: the server knows within a moment
+      is_alive = !session_.waits_for([&] { return has_ended(open); },
+                                     core::Deadline::after(explained_within_seconds));
+      if (is_alive) {
+        const Error error = failed(open);
+        give_up(open, fmt::format("failed: {}", open.failure));
+        throw error;
+      }
+    }
+    wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
+    if (is_reported) session_.control().report_waiting(stream(), 0, "");
+    if (is_alive && !is_done)
+      throw Error(
+          Errc::timed_out,
+          fmt::format("stream '{}', step {}: waited {} s for consumer group '{}' to {}; is it "
+                      "stuck? step_timeout sets how long a step may take",
+                      stream(), step_, session_.config().step_timeout, open.link.peer_group, what));
+    if (is_alive && !open.exchange->has_left())
+      ++i;
+    else
+      drop(i);
+  }
+}
+
+void ConsumerLinks::take_back() noexcept {
+  const auto hold = session_.progress().hold();
+  for (Open& open : links_) {
+    if (open.exchange->has_credited(step_)) continue;
+    open.exchange->take_back();
+    if (config_.queue_depth == 0 && open.failure.empty())
+      give_up(open, "took a step back before it was taken");
+  }
+}
+
+Error ConsumerLinks::failed(const Open& open) const {
+  return Error(Errc::transport,
+               fmt::format("stream '{}', step {}: the link to consumer group '{}' failed: {}",
+                           stream(), step_, open.link.peer_group, open.failure));
+}
+
+void ConsumerLinks::keep_failure(Open& open) noexcept {
+  try {
+    open.failure = core::current_error().what();
+  } catch (...) {
+    open.failure = "out of memory";
+  }
+}
+
+void ConsumerLinks::give_up(Open& open, std::string_view did) noexcept {
+  open.is_given_up = true;
+  try {
+    open.failure = fmt::format("rank {} of group '{}' {}", session_.rank(), session_.name(), did);
+    close_link(open.link.number, open.failure, /*gave_up=*/true);
+  } catch (...) {
+    if (open.failure.empty()) open.failure = "out of memory";
+    session_.log().try_warn("client", [this] {
+      return fmt::format("give_up stream={} error=\"{}\"", stream(), core::current_error().what());
+    });
+  }
+}
+
+void ConsumerLinks::give_up(std::string_view did) noexcept {
+  for (Open& open : links_) give_up(open, did);
+}
+
+bool ConsumerLinks::has_ended(Open& open) {
+  if (open.exchange->has_left()) return true;
+  if (open.is_given_up) {
+    lost_ = fmt::format("consumer group '{}': {}", open.link.peer_group, open.failure);
+    return true;
+  }
+  const auto end = session_.control().link_end(open.link.number);
+  if (!end) return false;
+  if (end->lost) lost_ = end->why;
+  return true;
+}
+
+void ConsumerLinks::look_for_ends() {
+  for (Open& open : links_) has_ended(open);
+}
+
+void ConsumerLinks::drop(std::size_t i) {
+  session_.log().info("client",
+                      fmt::format("unlinked stream={} link={} peer={} steps={} {}", stream(),
+                                  links_[i].link.number, links_[i].link.peer_group, step_, lost_));
+  ended_.traffic += links_[i].exchange->traffic();
+  links_[i].exchange.reset();  // before its endpoint
+  session_.control().forget_link(links_[i].link.number);
+  links_.erase(links_.begin() + static_cast<std::ptrdiff_t>(i));
+  session_.plans().forget_idle();
+}
+
+void ConsumerLinks::drop_ended() {
+  const auto hold = session_.progress().hold();
+  advance();  // a consumer that took everything before it went needs nothing taken back
+  for (std::size_t i = 0; i < links_.size();)
+    if (has_ended(links_[i]))
+      drop(i);
+    else
+      ++i;
+}
+
+void ConsumerLinks::drop_all() {
+  const auto hold = session_.progress().hold();
+  while (!links_.empty()) drop(0);
+}
+
+void ConsumerLinks::forget() {
+  for (const Open& open : links_) session_.control().forget_link(open.link.number);
+}
+
+void ConsumerLinks::close(const std::string& why) {
+  for (const Open& open : links_) close_link(open.link.number, why);
+}
+
+void ConsumerLinks::close_link(std::uint64_t link, const std::string& why, bool gave_up) {
+  wire::ToServer message;
+  message.mutable_close_link()->set_link(link);
+  message.mutable_close_link()->set_why(why);
+  message.mutable_close_link()->set_gave_up(gave_up);
+  session_.control().call(message, core::Deadline::after(1));
+}
+
+bool ConsumerLinks::advance() noexcept {
+  bool is_idle = true;
+  for (Open& open : links_) {
+    try {
+      is_idle = (!open.failure.empty() || open.exchange->advance()) && is_idle;
+    } catch (...) {
+      keep_failure(open);
+    }
+  }
+  return !is_idle;
+}
+
+void ConsumerLinks::list_waits(WaitWords& words) {
+  for (Open& open : links_)
+    if (open.failure.empty()) open.exchange->list_waits(words);
+}
+
+Statistics ConsumerLinks::statistics() const {
+  Statistics s = ended_;
+  s.steps = step_;
+  s.wait_seconds = wait_seconds_;
+  for (const Open& open : links_) s.traffic += open.exchange->traffic();
+  return s;
+}
+
+std::vector<PeerStatistics> ConsumerLinks::peer_statistics() const {
+  std::vector<PeerStatistics> peers;
+  for (const Open& open : links_) {
+    const auto& messages = open.exchange->plan().messages;
+    for (std::size_t m = 0; m < messages.size(); ++m)
+      peers.push_back({open.link.peer_group, messages[m].peer, open.exchange->traffic(m),
+                       std::string(open.exchange->path(m))});
+  }
+  return peers;
+}
+
+}  // namespace tremula::client

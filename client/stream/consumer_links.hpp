@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/exchange/source.hpp"
+#include "client/exchange/statistics.hpp"
+#include "client/stream/declared_fields.hpp"
+#include "client/stream/link.hpp"
+
+namespace tremula::client {
+
+/// The links of a producer's stream on one rank, one for each consumer group that has joined, and
+/// what becomes of them: a link fails, ends, is given up, is dropped.
+class ConsumerLinks {
+public:
+  /// @param fields  of the stream; both must outlive this object
+  ConsumerLinks(Session& session, const DeclaredFields& fields, const OutConfig& config)
+      : session_(session), fields_(fields), config_(config) {}
+
+  /// Collective. What fails is kept in lost(), the same on all ranks.
+  /// @param first_step  that goes over it
+  void open(const wire::Matched& matched, std::uint64_t first_step);
+  std::size_t size() const noexcept { return links_.size(); }
+  /// The step in turn: of which is put, or will be next.
+  std::uint64_t step() const noexcept { return step_; }
+
+  /// Hands one field of the step to all links.
+  void put(std::size_t field, std::span<const std::byte> local, bool may_lend);
+  /// Tells all consumers of the step; the next one is in turn.
+  void send();
+  /// Tells all consumers that the step in turn does not exist, nor any after it.
+  void send_end();
+
+  /// A consumer that has not taken as many steps as the queue holds is no hindrance if it is lost.
+  bool has_room();
+  /// True when no link needs what was put before step `end`. Waits for nothing.
+  /// @throws core::Error transport if a link has failed, and no reason has come from the server
+  bool has_credited(std::uint64_t end);
+  /// Waits until `poll` is true for every link that is alive; links that end are dropped. If that
+  /// fails, what was lent is the application's again all the same.
+  /// @param what  the consumer is to do, e.g. "take a step"
+  /// @throws core::Error transport, timed_out
+  void wait(const std::function<bool(Source&)>& poll, std::string_view what);
+
+  /// Why a consumer is gone; empty if none is since take_lost().
+  const std::string& lost() const noexcept { return lost_; }
+  std::string take_lost() { return std::exchange(lost_, {}); }
+  /// Takes in what the server has told of links that have ended.
+  void look_for_ends();
+  void drop_ended();
+  void drop_all();
+  /// Nothing more is sent over any link: the server tells the consumers and the other ranks why.
+  /// @param did  what this rank did, e.g. "failed: out of memory"
+  void give_up(std::string_view did) noexcept;
+  /// The session need not listen for what becomes of them.
+  void forget();
+  /// Tells the server that all links end.
+  void close(const std::string& why);
+
+  /// Moves all links.  @return whether one has something under way; what fails is filed in its link
+  bool advance() noexcept;
+  void list_waits(WaitWords& words);
+
+  /// Of all links, also of those that are no more.
+  Statistics statistics() const;
+  /// Of all links that are open, each in the order of its schedule.
+  std::vector<PeerStatistics> peer_statistics() const;
+
+private:
+  struct Open {
+    Link link;
+    std::uint64_t first_step = 0;      // that goes over it
+    std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
+    std::string failure;               // of a send
+    bool is_given_up = false;          // by this side
+    /// Until then the server may still tell that the consumer has died, which explains the failure.
+    std::optional<core::Deadline> explained_by;
+  };
+
+  void wait_for_all(const std::function<bool(Source&)>& poll, std::string_view what);
+  core::Error failed(const Open& open) const;
+  /// Keeps the exception that is being handled; the next wait judges it.
+  static void keep_failure(Open& open) noexcept;
+  void give_up(Open& open, std::string_view did) noexcept;
+  /// From all consumers that have not taken everything. Without staging they lose the link by that.
+  void take_back() noexcept;
+  void close_link(std::uint64_t link, const std::string& why, bool gave_up = false);
+  /// True when the link has ended; says why in lost_ if it was not in order.
+  bool has_ended(Open& open);
+  void drop(std::size_t i);
+  bool takes_step(const Open& open) const noexcept {
+    return open.failure.empty() && step_ >= open.first_step;
+  }
+  const std::string& stream() const noexcept { return fields_.stream(); }
+
+  Session& session_;
+  const DeclaredFields& fields_;
+  OutConfig config_;
+  std::uint64_t step_ = 0;
+  std::vector<Open> links_;
+  std::string lost_;
+  Statistics ended_;  // of links that are no more
+  double wait_seconds_ = 0;
+};
+
+}  // namespace tremula::client
