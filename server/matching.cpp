@@ -53,6 +53,7 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                                            .announced = message.fields(),
                                            .offers = texts(message.offers()),
                                            .queue_depth = message.queue_depth(),
+                                           .is_proved = message.is_proved(),
                                            .produced = Account(group.size, now),
                                            .incarnation = message.incarnation(),
                                            .links = {}})
@@ -246,6 +247,7 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream, double 
   matched.set_offer(offer);
   matched.set_why(link.why);
   matched.set_queue_depth(stream.queue_depth);
+  matched.set_is_proved(stream.is_proved);
 
   wire::ToClient notice;
   matched.set_incarnation(subscription.incarnation);

@@ -89,6 +89,7 @@ private:
     proto::WireFields announced;      // the same, for those that ask
     std::vector<std::string> offers;  // best first
     int queue_depth;
+    bool is_proved;
     Account produced;
     std::uint64_t incarnation;  // as the producer calls it
     std::set<LinkId> links;

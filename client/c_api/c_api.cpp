@@ -42,6 +42,7 @@ void copy(const client::Statistics& from, tremula_statistics* to) {
   statistics.wait_seconds = from.wait_seconds;
   statistics.copy_seconds = from.traffic.copy_seconds;
   statistics.wire_seconds = from.traffic.wire_seconds;
+  statistics.proved_bytes = from.traffic.proved_bytes;
   from.transport.copy(statistics.transport, sizeof statistics.transport - 1);
   client::write_struct(statistics, to);
 }

@@ -27,12 +27,18 @@ inline constexpr transport::Tag answer = 2;  ///< sink to source
 /// header stands elsewhere, and one place is before the rest.
 inline constexpr std::size_t inlined_at = proto::part_place_bytes;
 
+/// A number of 64 bits for each part, behind all else that is told of a step.
+inline std::size_t hash_bytes(const ExchangePlan& plan, const Message& message) {
+  return plan.is_proved ? message.parts.size() * sizeof(std::uint64_t) : 0;
+}
+
 /// Room for what is told of a step: header, a place for each part at most, or one and inlined bytes.
 inline std::size_t told_bytes_at_most(const ExchangePlan& plan, const Message& message) {
   const std::size_t places =
       proto::package_header_bytes + message.parts.size() * proto::part_place_bytes;
   const bool is_short = !message.parts.empty() && message.payload_bytes() <= plan.inlined_bytes;
-  return is_short ? std::max(places, inlined_at + message.bytes) : places;
+  return (is_short ? std::max(places, inlined_at + message.bytes) : places) +
+         hash_bytes(plan, message);
 }
 
 /// @throws core::Error protocol if the bytes are no header of this link

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace tremula::client {
@@ -66,6 +67,7 @@ Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
       in.told_of.resize(message.parts.size());
       in.path_of.resize(message.parts.size());
       in.states.resize(message.parts.size());
+      if (plan_.is_proved) in.hashes.resize(message.parts.size());
       receive(slot, m);
     }
   }
@@ -96,7 +98,12 @@ bool Sink::has_arrived(std::size_t message) {
     in.is_told = true;
     in.used = 0;
     if (!take_header(message, bytes)) return true;
-    take_places(message, bytes);
+    const std::size_t hashes = hash_bytes(plan_, plan_.messages[message]);
+    if (bytes.size() < proto::package_header_bytes + hashes)
+      throw protocol_error(plan_.messages[message].peer, fmt::format("{} bytes of hashes", hashes),
+                           fmt::format("{} bytes", bytes.size() - proto::package_header_bytes));
+    std::memcpy(in.hashes.data(), bytes.last(hashes).data(), hashes);
+    take_places(message, bytes.first(bytes.size() - hashes));
   }
   Peer& peer = peers_[message];
   for (std::size_t path = 0; path < paths_.size(); ++path)
@@ -202,13 +209,37 @@ bool Sink::fetch_some(std::size_t field, MemoryView array) {
   for (const auto [m, p] : plan_.parts_of[field]) {
     Incoming& in = incoming()[m];
     if (in.states[p] == PartState::taken) continue;
-    if (in.has_arrived && fetch(m, p))
-      in.states[p] = PartState::taken;
-    else
+    if (!in.has_arrived || !fetch(m, p)) {
       is_all = false;
+      continue;
+    }
+    in.states[p] = PartState::taken;
+    prove(m, p);
   }
   if (is_all) target_.reset();
   return is_all;
+}
+
+void Sink::prove(std::size_t message, std::size_t part) {
+  const Message& m = plan_.messages[message];
+  const Part& p = m.parts[part];
+  const auto& hash = plan_.fields[p.field].hash;
+  if (hash == nullptr) return;
+  const std::uint64_t told = incoming()[message].hashes[part];
+  const std::uint64_t found = hash->of(p.package, arrays_.bytes[p.field]);
+  if (found == told) peers_[message].traffic.proved_bytes += p.bytes;
+  if (found == told || !not_proved_.empty()) return;
+  not_proved_ = fmt::format(
+      "expected the {} elements of producer rank {} with hash {:016x}, as it has put them; found "
+      "hash {:016x}: they were changed on the way by path '{}', or by the producer before they "
+      "were "
+      "taken; get the field again, or do not use the step",
+      p.package.elements, m.peer, told, found, paths_[peers_[message].last]->name());
+}
+
+void Sink::tell_mismatch() {
+  if (!not_proved_.empty()) throw core::Error(core::Errc::mismatch, std::exchange(not_proved_, {}));
+  mismatch_.tell();
 }
 
 std::size_t Sink::chosen(std::size_t message, std::size_t part) {
@@ -270,6 +301,7 @@ void Sink::give_up_fetching() noexcept {
 }
 
 void Sink::begin_again(std::size_t field) {
+  not_proved_.clear();
   for (const auto [m, p] : plan_.parts_of[field]) {
     PartState& state = incoming()[m].states[p];
     if (state != PartState::absent) state = PartState::offered;

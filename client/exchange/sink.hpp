@@ -34,8 +34,9 @@ public:
   /// `array`. Makes progress.
   /// @throws core::Error unsupported if the array is not in host memory
   bool fetch_some(std::size_t field, MemoryView array);
-  /// @throws core::Error mismatch if a value that was fetched did not fit its new type; once
-  void tell_mismatch() { mismatch_.tell(); }
+  /// @throws core::Error mismatch if a value that was fetched did not fit its new type, or a part is
+  /// not what its source has hashed; once
+  void tell_mismatch();
   /// After a failure: from now on nobody writes into an array that fetch_some was given.
   void give_up_fetching() noexcept;
   /// True when all of the step in turn is here or can be fetched. Makes progress.
@@ -80,6 +81,7 @@ private:
     std::vector<std::uint8_t> told_of;  // shape: [part]; of paths_: as the source has told
     std::vector<std::uint8_t> path_of;  // shape: [part]; of paths_: that it takes
     std::vector<PartState> states;      // shape: [part]
+    std::vector<std::uint64_t> hashes;  // shape: [part]; if the plan proves
     HeaderBytes credit;
     transport::Request credit_request;
   };
@@ -109,6 +111,8 @@ private:
   bool tell_wish(std::size_t message, const proto::PartPlace& wish);
   /// Brings the part further; true when all of it is in its array.
   bool fetch(std::size_t message, std::size_t part);
+  /// Whether the part is in its array as it was in the source's.
+  void prove(std::size_t message, std::size_t part);
   /// Of a part whose source waits to be asked.
   std::size_t chosen(std::size_t message, std::size_t part);
 
@@ -121,6 +125,7 @@ private:
   transport::local::Mappings mappings_;
   std::uint64_t moved_ = 0;
   Mismatch mismatch_;
+  std::string not_proved_;  // the first part that is not what its source has hashed
   ChunkPool chunks_;
   std::unique_ptr<StepStaging> staging_;
   core::Buffer told_;

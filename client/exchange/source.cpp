@@ -59,6 +59,7 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
       Told& told = slot.told.emplace_back();
       told.bytes = room.first(told_bytes_at_most(plan_, message));
       told.path_of.resize(message.parts.size());
+      if (plan_.is_proved) told.hashes.resize(message.parts.size());
       room = room.subspan(line_aligned(told.bytes.size()));
       if (message.payload_bytes() <= plan_.inlined_bytes && !message.parts.empty())
         peers_[m].way->inlined.push_back(told.bytes.subspan(inlined_at, message.bytes));
@@ -240,6 +241,8 @@ void Source::put(std::uint64_t step, std::size_t field, ConstMemoryView array, b
     Told& told = slots_[slot].told[m];
     told.path_of[p] = static_cast<std::uint8_t>(path);
     told.used |= 1u << path;
+    if (const auto& hash = plan_.fields[field].hash)
+      told.hashes[p] = hash->of(plan_.messages[m].parts[p].package, local);
     ++told.parts_put;
   }
 }
@@ -259,7 +262,10 @@ std::size_t Source::tell_places(std::size_t slot, std::size_t message) {
     bytes += size;
   }
   const Message& m = plan_.messages[message];
-  return !m.parts.empty() && paths_[told.path_of[0]]->is_inlined() ? inlined_at + m.bytes : bytes;
+  if (!m.parts.empty() && paths_[told.path_of[0]]->is_inlined()) bytes = inlined_at + m.bytes;
+  const auto hashes = std::as_bytes(std::span(told.hashes));
+  std::ranges::copy(hashes, told.bytes.subspan(bytes).begin());
+  return bytes + hashes.size();
 }
 
 void Source::send(std::uint64_t step) {

@@ -71,6 +71,7 @@ private:
     std::vector<std::uint8_t> path_of;  // shape: [part]; a position in paths_
     std::uint32_t used = 0;             // paths, a bit for each
     std::size_t parts_put = 0;
+    std::vector<std::uint64_t> hashes;  // shape: [part]; if the plan proves
     transport::Request request;
     std::optional<core::Deadline::Clock::time_point> sent_at;  // until it is known to be sent
   };

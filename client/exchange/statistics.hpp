@@ -22,6 +22,7 @@ struct Statistics {
     s.traffic.packages -= earlier.traffic.packages;
     s.traffic.bytes -= earlier.traffic.bytes;
     s.traffic.copied_bytes -= earlier.traffic.copied_bytes;
+    s.traffic.proved_bytes -= earlier.traffic.proved_bytes;
     s.traffic.copy_seconds -= earlier.traffic.copy_seconds;
     s.traffic.wire_seconds -= earlier.traffic.wire_seconds;
     s.plan_seconds -= earlier.plan_seconds;

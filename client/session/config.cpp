@@ -177,6 +177,7 @@ Keys session_keys(SessionConfig& c) {
               [](const std::string& t) { return index_calc::parse_algorithm(t); })},
       {"validate_plans", flag("validate_plans", c.validate_plans)},
       {"check_lent", flag("check_lent", c.check_lent)},
+      {"proof", flag("proof", c.proof)},
       {"copy_threads", number("copy_threads", c.copy_threads, 1, 256)},
       {"log", parsed("log", c.log, [](const std::string& t) { return core::parse_log_level(t); })},
       {"ofi_provider",

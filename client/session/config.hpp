@@ -26,6 +26,7 @@ struct SessionConfig {
                        ///< lost; 0: four heartbeats of the server
   index_calc::Algorithm index_algorithm = index_calc::Algorithm::aspen;
   bool validate_plans = false;
+  bool proof = false;  ///< as a producer: every step tells hashes, which consumers compare
 #ifdef NDEBUG
   bool check_lent = false;  ///< notice that a lent array is changed before it is taken
 #else

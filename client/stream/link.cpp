@@ -106,7 +106,7 @@ Link open_link(Session& session, const wire::Matched& matched,
                               matched.peer_size(), session.plans(),
                               {.algorithm = session.config().index_algorithm,
                                .validate = session.config().validate_plans},
-                              taken);
+                              taken, matched.is_proved());
   });
   const auto peers = exchange_addresses(session, link.number, side, *link.endpoint);
   session.run_collectively([&] { link.endpoint->connect(peers, session.deadline()); });

@@ -31,7 +31,7 @@ index_calc::Layout wanted_part(const proto::Field& offered, const proto::Field& 
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
                            transport::Side side, Rank me, Rank my_size, Rank peer_size,
                            index_calc::PlanCache& cache, const index_calc::PlanOptions& options,
-                           std::span<const Target> targets) {
+                           std::span<const Target> targets, bool is_proved) {
   core::expects(mine.size() == theirs.size(), "plan_exchange: both sides name the same fields");
   const bool is_producer = side == transport::Side::producer;
   std::vector<Rank> listeners;
@@ -68,6 +68,9 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     field.write_order = wanted.layout.storage_order;
     field.closest = kth_fastest(wanted.layout.storage_order, dimensions, std::size_t{0});
     field.element_bytes = core::element_bytes(offered.type);
+    if (is_proved && (is_producer || field.transformation.is_copy()))
+      field.hash = std::make_shared<index_calc::ContentHash>(is_producer ? from : wanted.layout, me,
+                                                             field.part, field.element_bytes);
     fields.push_back(std::move(field));
   }
   // Both sides know how many peers the other one has at most.
@@ -77,6 +80,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
   auto plan = plan_messages(std::move(fields), is_producer, me, my_size, peer_size, listeners,
                             {.near = std::min(near_chunk, far), .longest = far, .far = far});
   plan.inlined_bytes = inlined_bytes;
+  plan.is_proved = is_proved;
   plan.seconds = core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
   return plan;
 }

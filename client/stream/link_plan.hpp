@@ -26,11 +26,12 @@ index_calc::Layout wanted_part(const proto::Field& offered, const proto::Field& 
 /// every step and the end.
 /// @param mine, theirs  the link's fields in the same order on both sides
 /// @param targets       parallel to mine, for a consumer; empty: local_part of its layouts, and copies
+/// @param is_proved     the producer tells a hash of each part
 /// @param cache         of the session: the same layouts cost a look-up
 /// @throws core::Error mismatch if shapes differ
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
                            transport::Side side, Rank me, Rank my_size, Rank peer_size,
                            index_calc::PlanCache& cache, const index_calc::PlanOptions& options,
-                           std::span<const Target> targets = {});
+                           std::span<const Target> targets = {}, bool is_proved = false);
 
 }  // namespace tremula::client

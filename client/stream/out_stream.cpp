@@ -60,6 +60,7 @@ wire::ToServer OutStream::introduction() const {
   *announce.mutable_fields() = fields_.encoded();
   for (const auto& offer : session_.offers()) *announce.add_offers() = offer;
   announce.set_queue_depth(config_.queue_depth);
+  announce.set_is_proved(session_.config().proof);
   announce.set_incarnation(incarnation());
   return message;
 }

@@ -44,6 +44,8 @@ const std::array folders{
     Folder{"index_calc/overlap/", {"index_calc/layout/"}},
     Folder{"index_calc/plan/", {"index_calc/layout/", "index_calc/overlap/"}},
     Folder{"index_calc/pack/", {"index_calc/layout/", "index_calc/overlap/", "index_calc/plan/"}},
+    Folder{"index_calc/proof/",
+           {"index_calc/layout/", "index_calc/overlap/", "index_calc/plan/", "index_calc/pack/"}},
     Folder{"index_calc/relabel/",
            {"index_calc/layout/", "index_calc/overlap/", "index_calc/plan/"}},
     Folder{"client/include/", {}},

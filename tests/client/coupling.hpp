@@ -142,15 +142,18 @@ struct Coupling {
     for (auto& e : in_ends) e->connect(out_addresses, core::Deadline::after(1));
     for (Rank r = 0; r < m; ++r)
       outs.push_back(std::make_unique<Source>(
-          inlining(plan_exchange(from, to, Side::producer, r, m, n, plans, {})),
+          inlining(plan_exchange(from, to, Side::producer, r, m, n, plans, {}, {}, is_proved)),
           *out_ends[static_cast<std::size_t>(r)], 7, 0, queue_depth, threads, paths));
     for (Rank r = 0; r < n; ++r)
       ins.push_back(std::make_unique<Sink>(
-          inlining(plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r))),
+          inlining(
+              plan_exchange(to, from, Side::consumer, r, n, m, plans, {}, targets(r), is_proved)),
           *in_ends[static_cast<std::size_t>(r)], 7, queue_depth, threads, paths));
   }
   /// The arrays of most tests are so short that all of them would be inlined.
   static inline std::size_t inlined_bytes = 0;
+  /// The source tells hashes, which the sink compares.
+  static inline bool is_proved = false;
   /// That both ends choose from.
   static inline Paths paths = all_paths();
   static ExchangePlan inlining(ExchangePlan plan) {

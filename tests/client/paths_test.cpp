@@ -17,6 +17,7 @@ using proto::PartPlace;
 class Inverting final : public Path {
 public:
   static inline int parts_sent = 0;
+  static inline bool corrupts = false;  // one bit of each part
 
   std::string_view name() const noexcept override { return "inverting"; }
   PartPlace::Kind kind() const noexcept override { return PartPlace::Kind{1000}; }
@@ -68,6 +69,7 @@ private:
     bool advance() override {
       if (part == nullptr || !request.test()) return false;
       invert(bytes);
+      if (corrupts) bytes[bytes.size() / 2] ^= std::byte{8};
       unpack_part(way, *part, bytes);
       part = nullptr;
       return true;
@@ -95,7 +97,8 @@ private:
 };
 
 /// Three steps of two fields from 2x1 to 1x3 ranks; every element is checked.
-void bring_steps(int queue_depth, const IsNear& is_near, bool is_async, bool is_readable) {
+/// @return bytes that were proved
+std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async, bool is_readable) {
   const auto fields = [](const std::string& layout) {
     auto both = field(layout);
     both.push_back(both[0]);
@@ -130,23 +133,29 @@ void bring_steps(int queue_depth, const IsNear& is_near, bool is_async, bool is_
         std::vector<std::int64_t> got(want.size(), -1);
         k.ins[r]->begin_again(f);
         soon(k, [&] { return k.ins[r]->fetch_some(f, std::as_writable_bytes(std::span(got))); });
-        ASSERT_EQ(got, want) << "rank " << r << " field " << f << " step " << step;
+        EXPECT_EQ(got, want) << "rank " << r << " field " << f << " step " << step;
+        EXPECT_NO_THROW(k.ins[r]->tell_mismatch());
       }
       soon(k, [&] { return k.ins[r]->can_finish_step(); });
       k.ins[r]->finish_step();
     }
     for (auto& out : k.outs) soon(k, [&] { return out->is_credited(step + 1); });
   }
+  std::uint64_t proved_bytes = 0;
+  for (const auto& in : k.ins) proved_bytes += in->traffic().proved_bytes;
+  return proved_bytes;
 }
 
-void bring_steps_every_way() {
+std::uint64_t bring_steps_every_way() {
+  std::uint64_t proved_bytes = 0;
   for (const int queue_depth : {0, 1, 2})
     for (const bool is_near : {false, true})
       for (const bool is_async : {false, true}) {
         SCOPED_TRACE(fmt::format("depth {}, near {}, async {}", queue_depth, is_near, is_async));
-        bring_steps(
+        proved_bytes += bring_steps(
             queue_depth, [=](Rank, Rank) { return is_near; }, is_async, !is_near);
       }
+  return proved_bytes;
 }
 
 TEST(Paths, OneMoreNeedsNothingButItsPlaceInTheList) {
@@ -156,6 +165,51 @@ TEST(Paths, OneMoreNeedsNothingButItsPlaceInTheList) {
   Inverting::parts_sent = 0;
   bring_steps_every_way();
   EXPECT_EQ(Inverting::parts_sent, 12 * 3 * 2 * 6);
+}
+
+/// Hashes are told and compared as long as it lives.
+struct Proved {
+  Proved() { Coupling::is_proved = true; }
+  ~Proved() { Coupling::is_proved = Inverting::corrupts = false; }
+};
+
+TEST(Paths, WhatComesByEachIsProved) {
+  const Proved proved;
+  std::uint64_t proved_bytes = 0;
+  for (const std::size_t inlined_bytes : {std::size_t{0}, std::size_t{1} << 20}) {
+    Coupling::inlined_bytes = inlined_bytes;
+    proved_bytes += bring_steps_every_way();
+  }
+  Coupling::inlined_bytes = 0;
+  EXPECT_EQ(proved_bytes, 2u * 12 * 3 * 2 * 31 * 40 * 8) << "every byte of every step";
+}
+
+TEST(Paths, ABitThatChangesOnTheWayIsNoticed) {
+  const Proved proved;
+  Inverting::corrupts = true;
+  const WithPaths with({&inverting});
+  Network network;
+  Coupling k(network, field("shape=2x8 grid=2x1"), field("shape=2x8 grid=1x2"));
+  const std::vector<std::int64_t> row(8, 7);
+  for (auto& out : k.outs) {
+    soon(k, [&] { return out->is_ready(0); });
+    out->put(0, 0, std::as_bytes(std::span(row)), false);
+    out->send(0);
+  }
+  std::vector<std::int64_t> got(2 * 4);
+  soon(k, [&] { return k.ins[1]->is_complete(); });
+  soon(k, [&] { return k.ins[1]->fetch_some(0, std::as_writable_bytes(std::span(got))); });
+  try {
+    k.ins[1]->tell_mismatch();
+    FAIL() << "no error";
+  } catch (const core::Error& e) {
+    EXPECT_EQ(e.code(), core::Errc::mismatch);
+    const std::string text = e.what();
+    EXPECT_NE(text.find("expected the 4 elements of producer rank 1 with hash"), text.npos) << text;
+    EXPECT_NE(text.find("changed on the way by path 'inverting'"), text.npos) << text;
+  }
+  EXPECT_NO_THROW(k.ins[1]->tell_mismatch()) << "once";
+  EXPECT_EQ(k.ins[1]->traffic().proved_bytes, 0u);
 }
 
 TEST(Paths, EachCanBeTakenAway) {

@@ -61,6 +61,7 @@ public:
   double step_timeout = 10;
   core::LogLevel log = core::LogLevel::off;
   bool check_lent = SessionConfig{}.check_lent;
+  bool proof = false;
   std::map<std::string, double> step_timeout_of;  ///< of single ranks, "group.rank"
   std::map<std::string, std::string> host_of;     ///< likewise
 
@@ -70,6 +71,7 @@ public:
     c.timeout = timeout;
     c.step_timeout = step_timeout;
     c.check_lent = check_lent;
+    c.proof = proof;
     c.log = log;
     return c;
   }

@@ -13,6 +13,7 @@ struct Traffic {
   std::uint64_t packages = 0, bytes = 0;
   std::uint64_t copied_bytes = 0;  ///< by this rank's processor, from memory to memory
   std::uint64_t chunks = 0;        ///< that were sent, or put into a ring
+  std::uint64_t proved_bytes = 0;  ///< sink: that were compared with what the source has hashed
   double copy_seconds = 0;         ///< packing, unpacking, copying
   double wire_seconds = 0;         ///< source: from sending a message until it was sent
 
@@ -21,6 +22,7 @@ struct Traffic {
     bytes += other.bytes;
     copied_bytes += other.copied_bytes;
     chunks += other.chunks;
+    proved_bytes += other.proved_bytes;
     copy_seconds += other.copy_seconds;
     wire_seconds += other.wire_seconds;
     return *this;

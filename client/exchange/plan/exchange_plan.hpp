@@ -20,6 +20,7 @@
 #include "index_calc/pack/copy_list.hpp"
 #include "index_calc/pack/transform.hpp"
 #include "index_calc/plan/plan_cache.hpp"
+#include "index_calc/proof/content_hash.hpp"
 
 namespace tremula::client {
 
@@ -63,6 +64,8 @@ struct ExchangePlan {
     std::size_t element_bytes = 0;                ///< on the wire: of the source's type
     index_calc::Transformation transformation{};  ///< what the sink makes of it
     bool is_needed = true;                        ///< else nothing of it is moved; on both sides
+    /// Of what the rank's array holds. Null if nothing is proved, or the sink transforms it.
+    std::shared_ptr<const index_calc::ContentHash> hash{};
   };
   /// Where a field has a part.
   struct PartNumber {
@@ -72,6 +75,7 @@ struct ExchangePlan {
   std::vector<Message> messages;  ///< begins with the peer opposite this rank and goes round
   std::vector<std::vector<PartNumber>> parts_of;  ///< shape: [field]
   std::uint64_t fingerprint = 0;                  ///< equal on both sides
+  bool is_proved = false;                         ///< a step tells a hash of each part; both sides
   std::size_t payload_bytes = 0;                  ///< of one step
   std::size_t far_chunk_bytes = 0;                ///< of a chunk that is sent; same on both sides
   std::size_t inlined_bytes = 0;  ///< a message with no more payload carries it itself

@@ -341,10 +341,12 @@ typedef struct tremula_statistics {
                           * transport copies. Summed over all ranks of a side, divided by its bytes
                           * and added up over both sides: how often each byte is copied. */
   double plan_seconds;
-  double wait_seconds; /* blocked on the other side */
-  double copy_seconds; /* packing, unpacking, copying; parts of a few short runs are not timed */
-  double wire_seconds; /* producer: from the end of a step to the last of its messages sent */
-  char transport[64];  /* of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
+  double wait_seconds;   /* blocked on the other side */
+  double copy_seconds;   /* packing, unpacking, copying; parts of a few short runs are not timed */
+  double wire_seconds;   /* producer: from the end of a step to the last of its messages sent */
+  char transport[64];    /* of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
+  uint64_t proved_bytes; /* consumer: of the bytes that were got, those that are as the producer's
+                          * hashes tell (session key proof); others were converted or scaled */
 } tremula_statistics;
 
 static inline tremula_statistics tremula_statistics_init(void) {

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/proof/content_hash.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "core/error.hpp"
+#include "index_calc/layout/process_grid.hpp"
+#include "index_calc/pack/pack_walk.hpp"
+
+namespace tremula::index_calc {
+
+namespace {
+
+/// One to one in `word` for each `number`, and in `number` for each `word`: the finaliser of
+/// SplitMix64 (Steele, Lea, Flood 2014) of one that the other has shifted along.
+constexpr std::uint64_t mixed(std::uint64_t number, std::uint64_t word) {
+  std::uint64_t z = word + number * 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+template <class Element>
+std::uint64_t hash_of(std::uint64_t number, const std::byte* at) {
+  Element element;
+  std::memcpy(&element, at, sizeof element);
+  // The number is mixed once for itself, so that (number, word) pairs of equal sums differ.
+  const std::uint64_t seed = mixed(0, number);
+  if constexpr (sizeof(Element) <= 8)
+    return mixed(seed, static_cast<std::uint64_t>(element));
+  else
+    return mixed(mixed(seed, element[0]), element[1]);
+}
+
+}  // namespace
+
+ContentHash::ContentHash(const Layout& layout, Rank me, const LocalPart& part,
+                         std::size_t element_bytes)
+    : part_(part), element_bytes_(element_bytes) {
+  const auto coords = coords_of(layout, me);
+  if (!coords || part.elements == 0) return;
+  std::uint64_t weight = 1;
+  for (std::size_t d = layout.dims.size(); d-- > 0;) {
+    auto& number = number_[d];
+    number.resize(static_cast<std::size_t>(part.extent[d]));
+    for (std::size_t i = 0; i < number.size(); ++i)
+      number[i] =
+          weight *
+          static_cast<std::uint64_t>(
+              to_global(layout.dims[d], (*coords)[d], LocalIndex{static_cast<Index>(i)}).value);
+    weight *= static_cast<std::uint64_t>(extent(layout.dims[d]));
+  }
+}
+
+template <class Element>
+std::uint64_t ContentHash::hash(const Package& package, const std::byte* array) const {
+  // The dimension that lies closest in memory is walked innermost.
+  std::array<std::size_t, max_dimensions> order{};
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(package.dimensions);
+  std::iota(order.begin(), end, std::size_t{0});
+  std::stable_sort(order.begin(), end,
+                   [&](std::size_t a, std::size_t b) { return part_.stride[a] > part_.stride[b]; });
+  std::array<Axis, max_dimensions> axes{};
+  const auto bytes = static_cast<Index>(element_bytes_);
+  for (std::size_t k = 0; k < package.dimensions; ++k)  // from: bytes; to: local indices
+    axes[k] = Axis(package.along[order[k]], Place::mine,
+                   wrapping_product(part_.stride[order[k]], bytes), Place::mine, 1);
+  std::uint64_t sum = 0;
+  const auto walk = [&](const auto& deeper, std::size_t k, const std::byte* at,
+                        std::uint64_t before) -> void {
+    const auto& number = number_[order[k]];
+    const bool is_innermost = k + 1 == package.dimensions;
+    axes[k].for_each_bar([&](const Bar& bar) {
+      const std::byte* element = at + bar.from;
+      const std::uint64_t* own = number.data() + bar.to;
+      for (Index i = 0; i < bar.count; ++i, element += bar.from_step, own += bar.to_step)
+        if (is_innermost)
+          sum += hash_of<Element>(before + *own, element);
+        else
+          deeper(deeper, k + 1, element, before + *own);
+    });
+  };
+  walk(walk, 0, array + part_.first * bytes, 0);
+  return sum;
+}
+
+std::uint64_t ContentHash::of(const Package& package, core::BytesView array) const {
+  core::expects(static_cast<Index>(array.size() / element_bytes_) >= part_.allocated,
+                "ContentHash: the array has all elements of the part");
+  switch (element_bytes_) {
+    case 1:
+      return hash<std::uint8_t>(package, array.data());
+    case 2:
+      return hash<std::uint16_t>(package, array.data());
+    case 4:
+      return hash<std::uint32_t>(package, array.data());
+    case 8:
+      return hash<std::uint64_t>(package, array.data());
+    default:
+      return hash<std::array<std::uint64_t, 2>>(package, array.data());
+  }
+}
+
+std::uint64_t ContentHash::of(core::BytesView array) const {
+  if (part_.elements == 0) return 0;
+  std::array<Family, max_dimensions> whole{};
+  Package all{.dimensions = part_.dimensions, .elements = part_.elements};
+  for (std::size_t d = 0; d < part_.dimensions; ++d) {
+    whole[d] = {.first = {.length = part_.extent[d]}, .count = 1};
+    all.along[d] = {.period = std::span(&whole[d], 1), .repeat = 1};
+  }
+  return of(all, array);
+}
+
+}  // namespace tremula::index_calc

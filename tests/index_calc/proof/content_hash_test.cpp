@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arrays are dealt from the definition, every element carrying its own global number.
+#include "index_calc/proof/content_hash.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/index_calc/oracle.hpp"
+#include "tests/index_calc/random.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+using core::Bytes;
+using testing::Random, testing::World;
+
+/// What a rank has in memory, in elements of `width` bytes; what no element is in is noise.
+Bytes stored(const std::vector<Index>& numbers, std::size_t width, Random& random) {
+  Bytes bytes(numbers.size() * width);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    for (std::size_t k = 0; k < width; ++k) {
+      const Index value = numbers[i] < 0 ? random.in(0, 255) : numbers[i] >> (8 * (k % 2));
+      bytes[i * width + k] = static_cast<std::byte>(value + static_cast<Index>(k / 2));
+    }
+  return bytes;
+}
+
+std::uint64_t sum_of_ranks(const Layout& layout, std::size_t width, Random& random) {
+  std::uint64_t sum = 0;
+  for (const auto& [rank, numbers] : World(layout).buffers)
+    sum += ContentHash(layout, rank, local_part(layout, rank), width)
+               .of(stored(numbers, width, random));
+  return sum;
+}
+
+TEST(ContentHash, IsTheSameForEveryDistribution) {
+  Random random;
+  for (int turn = 0; turn < 60; ++turn) {
+    std::vector<Index> shape;
+    for (Index d = random.in(1, 4); d > 0; --d) shape.push_back(random.in(1, 9));
+    for (const std::size_t width : {1, 2, 4, 8, 16}) {
+      const Layout one = random.layout(shape, 3), other = random.layout(shape, 3);
+      SCOPED_TRACE(to_string(one) + " and " + to_string(other));
+      ASSERT_EQ(sum_of_ranks(one, width, random), sum_of_ranks(other, width, random));
+    }
+  }
+}
+
+TEST(ContentHash, OfAPackageIsTheSameOnBothSides) {
+  Random random;
+  for (int turn = 0; turn < 60; ++turn) {
+    std::vector<Index> shape;
+    for (Index d = random.in(1, 3); d > 0; --d) shape.push_back(random.in(1, 9));
+    const Layout mine = random.layout(shape, 3), theirs = random.layout(shape, 3);
+    SCOPED_TRACE(to_string(mine) + " and " + to_string(theirs));
+    const World here(mine), there(theirs);
+    for (const auto& [me, numbers] : here.buffers) {
+      const ContentHash hash(mine, me, local_part(mine, me), 8);
+      const Bytes array = stored(numbers, 8, random);
+      std::uint64_t sum = 0;
+      make_plan(mine, theirs, me).for_each_package([&](const Package& package) {
+        const auto plan = make_plan(theirs, mine, package.peer);
+        const ContentHash peers(theirs, package.peer, local_part(theirs, package.peer), 8);
+        ASSERT_EQ(
+            hash.of(package, array),
+            peers.of(*plan.package_for(me), stored(there.buffers.at(package.peer), 8, random)));
+        sum += hash.of(package, array);
+      });
+      ASSERT_EQ(sum, hash.of(array));
+    }
+  }
+}
+
+TEST(ContentHash, NoticesEachBitAndElementsThatHaveChangedPlaces) {
+  const Layout layout = Layout::parse("shape=5x7 grid=1x1");
+  const LocalPart part = local_part(layout, 0);
+  for (const std::size_t width : {1, 2, 4, 8, 16}) {
+    const ContentHash hash(layout, 0, part, width);
+    Random random;
+    std::vector<Index> numbers;
+    for (Index i = 0; i < part.allocated; ++i) numbers.push_back(i);
+    Bytes array = stored(numbers, width, random);
+    const auto before = hash.of(array);
+    for (std::size_t bit = 0; bit < array.size() * 8; ++bit) {
+      array[bit / 8] ^= std::byte{1} << (bit % 8);
+      ASSERT_NE(hash.of(array), before) << "bit " << bit;
+      array[bit / 8] ^= std::byte{1} << (bit % 8);
+    }
+    for (std::size_t a = 0; a < numbers.size(); ++a)
+      for (std::size_t b = 0; b < a; ++b) {
+        std::swap_ranges(&array[a * width], &array[a * width] + width, &array[b * width]);
+        ASSERT_NE(hash.of(array), before) << a << " and " << b;
+        std::swap_ranges(&array[a * width], &array[a * width] + width, &array[b * width]);
+      }
+    ASSERT_EQ(hash.of(array), before);
+  }
+}
+
+TEST(ContentHash, OfARankWithoutElementsIsNothing) {
+  const Layout layout = Layout::parse("shape=2 grid=3");
+  EXPECT_EQ(ContentHash(layout, 2, local_part(layout, 2), 8).of(Bytes()), 0u);
+}
+
+}  // namespace
+}  // namespace tremula::index_calc
