@@ -15,6 +15,34 @@ static void check(int ok, const char* what) {
   fprintf(stderr, "failed: %s\n  tremula_last_error: %s\n", what, tremula_last_error());
 }
 
+/* The same 10 x 7 array over two ranks by rows, and on one rank column by column. */
+static void check_hashes(void) {
+  static double rows[2][5 * 7], whole[70];
+  tremula_layout *two = NULL, *one = NULL;
+  uint64_t of_rank[2] = {0, 0}, of_all = 0;
+  for (int i = 0; i < 10; ++i)
+    for (int j = 0; j < 7; ++j) rows[i / 5][i % 5 * 7 + j] = whole[j * 10 + i] = 100 * i + j;
+  check(tremula_layout_parse("shape=10x7 grid=2x1", &two) == TREMULA_OK &&
+            tremula_layout_parse("shape=10x7 grid=1x1 store=column", &one) == TREMULA_OK,
+        "both layouts parse");
+  for (int r = 0; r < 2; ++r)
+    check(tremula_layout_hash(two, r, TREMULA_F64, rows[r], sizeof rows[r], &of_rank[r]) ==
+              TREMULA_OK,
+          "a part has a hash");
+  check(tremula_layout_hash(one, 0, TREMULA_F64, whole, sizeof whole, &of_all) == TREMULA_OK &&
+            of_all != 0 && of_rank[0] + of_rank[1] == of_all,
+        "the sum over the ranks is the same for both layouts");
+  whole[69] += 1;
+  check(tremula_layout_hash(one, 0, TREMULA_F64, whole, sizeof whole, &of_all) == TREMULA_OK &&
+            of_rank[0] + of_rank[1] != of_all,
+        "an element that differs changes it");
+  check(
+      tremula_layout_hash(one, 0, TREMULA_F64, whole, 69 * 8, &of_all) == TREMULA_INVALID_ARGUMENT,
+      "a buffer that is too short is refused");
+  tremula_layout_free(one);
+  tremula_layout_free(two);
+}
+
 int main(void) {
   tremula_layout* layout = NULL;
   int64_t shape[TREMULA_MAX_DIMENSIONS] = {0};
@@ -34,6 +62,7 @@ int main(void) {
   check(tremula_layout_local(layout, 1, extents, NULL, NULL, &allocated) == TREMULA_OK &&
             extents[0] == 4 && extents[1] == 7 && allocated == 28,
         "rank 1 holds four rows");
+  check_hashes();
   check(tremula_layout_global_index(layout, 1, 0, 3, &global) == TREMULA_OK && global == 9,
         "the last of them is row 9");
   tremula_layout_free(layout);

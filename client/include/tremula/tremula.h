@@ -138,6 +138,13 @@ TREMULA_API tremula_status tremula_layout_local(const tremula_layout* layout, in
 TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* layout, int rank,
                                                        int dimension, int64_t local,
                                                        int64_t* global);
+/* Of what `rank` owns of an array, in its local buffer `data` of `bytes` bytes. The sum over all
+ * ranks, modulo 2^64, is the same for every layout of the same array: whoever holds an array in
+ * another distribution can compare. One element that differs always changes it; it is no defence
+ * against somebody who chooses the elements. Costs a pass over the elements. */
+TREMULA_API tremula_status tremula_layout_hash(const tremula_layout* layout, int rank,
+                                               tremula_type type, const void* data, size_t bytes,
+                                               uint64_t* hash);
 
 /* ---- updates ---- */
 

@@ -152,6 +152,15 @@ public:
     detail::check(tremula_layout_global_index(handle_.get(), rank, dimension, local, &global));
     return global;
   }
+  /// Of what `rank` owns of an array, in its local buffer. The sum over all ranks is the same for
+  /// every layout of the same array.
+  template <class T>
+  std::uint64_t hash(int rank, std::span<const T> data) const {
+    std::uint64_t hash = 0;
+    detail::check(tremula_layout_hash(handle_.get(), rank, detail::type_of<T>(), data.data(),
+                                      data.size_bytes(), &hash));
+    return hash;
+  }
 
   /// The layout whose labels have been taken by `process`; shape: [rank of the job].
   Layout relabeled(const std::vector<int>& process) const {
