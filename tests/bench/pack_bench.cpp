@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // All packages of rank 0 packed, packed in pieces, unpacked and copied straight from the buffers of
-// the peers, each turn beside a memcpy of the same bytes. Times are medians; counter `of_memcpy` is
-// the part of memcpy's speed that is reached. Transformations count the bytes of `from`.
+// the peers, or hashed, each turn beside a memcpy of the same bytes. Times are medians; counter
+// `of_memcpy` is the part of memcpy's speed that is reached. Transformations count the bytes of
+// `from`.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -14,8 +15,9 @@
 
 #include "core/buffer.hpp"
 #include "index_calc/pack/pack.hpp"
-#include "index_calc/plan/runs.hpp"
 #include "index_calc/pack/transform.hpp"
+#include "index_calc/plan/runs.hpp"
+#include "index_calc/proof/content_hash.hpp"
 
 namespace {
 
@@ -51,6 +53,7 @@ public:
     plan_.emplace(make_plan(layout, other, 0));
     part_ = local_part(layout, 0);
     local_ = filled(part_.allocated, element_bytes);
+    hash_.emplace(layout, 0, part_, element_bytes);
     wire_ = filled(plan_->elements(), element_bytes);
     for (std::size_t i = 0; i < plan_->size(); ++i) {
       runs_ += runs((*plan_)[i], part_, order_).count;
@@ -98,6 +101,14 @@ public:
     });
   }
 
+  void hash() {
+    std::uint64_t sum = 0;
+    for_each_package([&](const Package& package, std::span<std::byte>) {
+      sum += hash_->of(package, local_.span());
+    });
+    benchmark::DoNotOptimize(sum);
+  }
+
   /// @pre fill_peers was called
   void copy_from_peers() {
     for (std::size_t i = 0; i < plan_->size(); ++i)
@@ -130,6 +141,7 @@ private:
   Order order_ = Order::row;
   std::optional<Plan> plan_;
   LocalPart part_;
+  std::optional<ContentHash> hash_;
   std::vector<LocalPart> peers_;
   Index runs_ = 0;
   Buffer local_, wire_;
@@ -145,6 +157,7 @@ constexpr Movement movements[] = {
     {"pack", &Case::pack},
     {"pack_in_pieces", &Case::pack_in_pieces},
     {"unpack", &Case::unpack},
+    {"hash", &Case::hash},
     {"copy_from_peer", &Case::copy_from_peers, true},
     {"copy_to_peer", &Case::copy_to_peers, true},
 };
