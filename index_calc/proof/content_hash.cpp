@@ -13,25 +13,25 @@ namespace tremula::index_calc {
 
 namespace {
 
-/// One to one in `word` for each `number`, and in `number` for each `word`: the finaliser of
-/// SplitMix64 (Steele, Lea, Flood 2014) of one that the other has shifted along.
-constexpr std::uint64_t mixed(std::uint64_t number, std::uint64_t word) {
-  std::uint64_t z = word + number * 0x9e3779b97f4a7c15u;
+/// What the row-major number of an element counts for: 2^64 divided by the golden ratio.
+constexpr std::uint64_t step = 0x9e3779b97f4a7c15u;
+
+/// One to one: the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+constexpr std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
 
+/// @param number  of the element, times `step`
 template <class Element>
 std::uint64_t hash_of(std::uint64_t number, const std::byte* at) {
   Element element;
   std::memcpy(&element, at, sizeof element);
-  // The number is mixed once for itself, so that (number, word) pairs of equal sums differ.
-  const std::uint64_t seed = mixed(0, number);
   if constexpr (sizeof(Element) <= 8)
-    return mixed(seed, static_cast<std::uint64_t>(element));
+    return mixed(number + element);
   else
-    return mixed(mixed(seed, element[0]), element[1]);
+    return mixed(mixed(number + element[0]) + element[1]);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ ContentHash::ContentHash(const Layout& layout, Rank me, const LocalPart& part,
     : part_(part), element_bytes_(element_bytes) {
   const auto coords = coords_of(layout, me);
   if (!coords || part.elements == 0) return;
-  std::uint64_t weight = 1;
+  std::uint64_t weight = step;
   for (std::size_t d = layout.dims.size(); d-- > 0;) {
     auto& number = number_[d];
     number.resize(static_cast<std::size_t>(part.extent[d]));

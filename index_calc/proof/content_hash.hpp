@@ -30,7 +30,8 @@ private:
 
   LocalPart part_;
   std::size_t element_bytes_;
-  /// What each owned index adds to the row-major number of an element, modulo 2^64.
+  /// What each owned index adds to the row-major number of an element, times a constant, modulo
+  /// 2^64.
   std::array<std::vector<std::uint64_t>, max_dimensions>
       number_;  // shape: [dimension][local index]
 };
