@@ -35,19 +35,27 @@ void add_serve(CLI::App& app) {
   add("--heartbeat", "heartbeat",
       "Seconds between two signs of life of a rank, lost after 4 silent ones unless the key "
       "'silence' of its session says otherwise (default 1)");
+  add("--hello", "hello",
+      "Seconds from a connection to its first message, after which it is closed (default 10)");
+  add("--connections-per-host", "connections_per_host",
+      "Sessions of one host (default: three quarters of what the limit of open files allows)");
+  add("--memory", "memory",
+      "MiB for messages under way and for what groups have at the server (default 2048)");
   command.add_option("--config", options->config_file,
-                     "YAML file with the same keys: bind, port, port_file, log, heartbeat");
+                     "YAML file with the same keys: bind, port, port_file, log, heartbeat, hello, "
+                     "connections_per_host, memory");
   command.footer(
       "Each option may also be given as TREMULA_BIND, TREMULA_PORT, TREMULA_PORT_FILE, "
       "TREMULA_LOG,\n"
-      "TREMULA_HEARTBEAT. Precedence: option, environment, file, default.");
+      "TREMULA_HEARTBEAT, TREMULA_HELLO, TREMULA_CONNECTIONS_PER_HOST, TREMULA_MEMORY. "
+      "Precedence: option, environment, file, default.");
   command.callback([options] {
     const auto environment = [](const char* name) { return std::getenv(name); };
     server::ConfigTexts given;
     for (const auto& [key, text] : options->texts)
       if (text) given[key] = *text;
     const server::Config config = server::load_config(given, environment, options->config_file);
-    server::serve(config, TREMULA_VERSION, core::Log("server", config.log));
+    server::serve(config, TREMULA_VERSION, core::Log("server", config.log, core::WhenFull::drop));
   });
 }
 

@@ -39,6 +39,20 @@ StatusClient::StatusClient(const transport::ServerName& server, core::Deadline d
     transport::try_server(server, connect, deadline);
 }
 
+void append_page(wire::Status& all, wire::Status page, bool goes_on) {
+  auto& streams = *page.mutable_streams();
+  if (goes_on && !streams.empty() && !all.streams().empty()) {
+    wire::StreamStatus& last = *all.mutable_streams()->rbegin();
+    if (last.name() == streams[0].name() && last.producer() == streams[0].producer()) {
+      last.mutable_consumers()->MergeFrom(streams[0].consumers());
+      last.mutable_waiting_consumers()->MergeFrom(streams[0].waiting_consumers());
+      streams.DeleteSubrange(0, 1);
+    }
+  }
+  all.mutable_groups()->MergeFrom(page.groups());
+  all.mutable_streams()->MergeFrom(streams);
+}
+
 void StatusClient::on_frame(core::BytesView payload) {
   wire::ToClient message = proto::parse_to_client(payload);
   const std::lock_guard lock(mutex_);
@@ -48,10 +62,23 @@ void StatusClient::on_frame(core::BytesView payload) {
 }
 
 wire::Status StatusClient::ask(core::Deadline deadline, bool with_ranks) {
+  wire::StatusRequest request;
+  request.set_ranks(with_ranks);
+  wire::ToClient page = ask_page(deadline, request);
+  wire::Status all = std::move(*page.mutable_status());
+  while (page.has_next_status()) {
+    *request.mutable_from() = page.next_status();
+    page = ask_page(deadline, request);
+    append_page(all, std::move(*page.mutable_status()), request.from().goes_on());
+  }
+  return all;
+}
+
+wire::ToClient StatusClient::ask_page(core::Deadline deadline, const wire::StatusRequest& request) {
   std::unique_lock lock(mutex_);
   wire::ToServer question;
   question.set_request(++request_);
-  question.mutable_status()->set_ranks(with_ranks);
+  *question.mutable_status() = request;
   reply_.reset();
   connection_->send(proto::serialise(question));
   const bool is_in_time =
@@ -69,7 +96,7 @@ wire::Status StatusClient::ask(core::Deadline deadline, bool with_ranks) {
   if (!reply_->has_status())
     throw Error(Errc::protocol,
                 fmt::format("server {}: expected its status, found another message", name_));
-  return std::move(*reply_->mutable_status());
+  return std::move(*reply_);
 }
 
 }  // namespace tremula::cli

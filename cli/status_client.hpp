@@ -13,6 +13,10 @@
 
 namespace tremula::cli {
 
+/// Adds the next page of a status.
+/// @param goes_on  it begins with further consumers of the last stream of `all`
+void append_page(wire::Status& all, wire::Status page, bool goes_on);
+
 /// Asks one server for its status, any number of times.
 class StatusClient {
 public:
@@ -20,12 +24,13 @@ public:
   /// @throws core::Error no_server naming the address, where it was given and, for a port file,
   /// that it is stale
   StatusClient(const transport::ServerName& server, core::Deadline deadline, bool waits);
-  /// Blocks.
+  /// Asks for all pages and joins them. Blocks.
   /// @param with_ranks  also the counters of every rank
   /// @throws core::Error no_server if the server goes away, timed_out, protocol
   wire::Status ask(core::Deadline deadline, bool with_ranks = false);
 
 private:
+  wire::ToClient ask_page(core::Deadline deadline, const wire::StatusRequest& request);
   void on_frame(core::BytesView payload);
 
   std::string name_;

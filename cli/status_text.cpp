@@ -79,6 +79,13 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
   for (const wire::LinkStatus& link : stream.consumers())
     append_fields(fields, link.fields(), link.consumer());
   if (fields.size() > 1) append_table(out, fields);
+  if (stream.fields_left_out() > 0)
+    line(fmt::format("{} more fields of {} are not shown", stream.fields_left_out(),
+                     stream.producer()));
+  for (const wire::LinkStatus& link : stream.consumers())
+    if (link.fields_left_out() > 0)
+      line(fmt::format("{} more fields of {} are not shown", link.fields_left_out(),
+                       link.consumer()));
   for (const wire::LinkStatus& link : stream.consumers())
     line(fmt::format("link {} to {} by {}: {}", link.link() & 0xffffffff, link.consumer(),
                      proto::short_offer(link.offer()), link.why()));  // without the server's number
@@ -88,11 +95,23 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
   if (stream.consumers().empty() && !stream.closed()) line("no group consumes it");
 }
 
+void append_load(std::string& out, const wire::ServerLoad& load) {
+  const auto bytes = [](std::uint64_t of) { return bytes_text(static_cast<double>(of)); };
+  out += fmt::format("{} of {} connections, {} sessions; memory {}", load.connections(),
+                     load.max_connections(), load.sessions(), bytes(load.memory_bytes()));
+  if (load.session_bytes() > 0) out += fmt::format(", {} a session", bytes(load.session_bytes()));
+  out += fmt::format(", {} for streams, {} for messages under way\n", bytes(load.held_bytes()),
+                     bytes(load.buffered_bytes()));
+  if (load.log_lines_dropped() > 0)
+    out += fmt::format("{} lines of the log were dropped\n", load.log_lines_dropped());
+}
+
 }  // namespace
 
 std::string status_text(const wire::Status& status) {
   std::string out = fmt::format("server {}, Tremula {}, up {}\n", status.listens_on(),
                                 status.version(), seconds_text(status.uptime_seconds()));
+  if (status.has_load()) append_load(out, status.load());
   if (status.groups().empty()) out += "\nno groups\n";
   if (!status.groups().empty()) {
     out += '\n';

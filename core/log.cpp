@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/log.hpp"
 
+#include <poll.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <deque>
+#include <mutex>
 #include <utility>
 
 #include "core/error.hpp"
@@ -26,16 +35,78 @@ spdlog::level::level_enum level_of(LogLevel level) {
   }
   return spdlog::level::info;
 }
+
+/// Writes to standard error what it takes without blocking: after poll() a pipe takes PIPE_BUF bytes
+/// whole. No thread: one that hangs in write() could not be ended.
+class DroppingSink final : public spdlog::sinks::base_sink<std::mutex> {
+public:
+  std::uint64_t dropped() const noexcept { return dropped_; }
+
+private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    std::string text(line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
+    text.back() = '\n';
+    flush_();
+    if (untold_ > 0 && kept_.empty())
+      keep("- " + std::to_string(std::exchange(untold_, 0)) +
+           " lines of this log were dropped, because nobody read them\n");
+    if (kept_bytes_ + text.size() <= Log::kept_bytes) {
+      keep(std::move(text));
+      flush_();
+    } else {
+      ++dropped_, ++untold_;
+    }
+  }
+
+  void keep(std::string text) {
+    kept_bytes_ += text.size();
+    kept_.push_back(std::move(text));
+  }
+
+  void flush_() override {
+    while (!kept_.empty() && is_writable()) {
+      std::string& line = kept_.front();
+      const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+      if (written < 0 && (errno == EINTR || errno == EAGAIN)) return;
+      const std::size_t done = written < 0 ? line.size() : static_cast<std::size_t>(written);
+      if (written < 0) ++dropped_, ++untold_;  // nobody can read it any more
+      kept_bytes_ -= done;
+      line.erase(0, done);
+      if (line.empty()) kept_.pop_front();
+    }
+  }
+
+  /// Also if a write fails at once.
+  static bool is_writable() {
+    pollfd standard_error{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    return ::poll(&standard_error, 1, 0) > 0;
+  }
+
+  std::deque<std::string> kept_;
+  std::size_t kept_bytes_ = 0;
+  std::atomic<std::uint64_t> dropped_ = 0;
+  std::uint64_t untold_ = 0;
+};
 }  // namespace
 
 struct Log::Impl {
-  explicit Impl(std::string name)
-      : logger(std::move(name), std::make_shared<spdlog::sinks::stderr_color_sink_mt>()) {}
+  Impl(std::string name, std::shared_ptr<DroppingSink> dropping_sink)
+      : dropping(std::move(dropping_sink)),
+        logger(std::move(name), dropping
+                                    ? spdlog::sink_ptr(dropping)
+                                    : std::make_shared<spdlog::sinks::stderr_color_sink_mt>()) {}
+  std::shared_ptr<DroppingSink> dropping;  // spdlog's logger shares its sinks; null: it waits
   spdlog::logger logger;
 };
 
-Log::Log(std::string name, LogLevel level) : impl_(std::make_unique<Impl>(std::move(name))) {
+Log::Log(std::string name, LogLevel level, WhenFull when_full)
+    : impl_(std::make_unique<Impl>(std::move(name), when_full == WhenFull::drop
+                                                        ? std::make_shared<DroppingSink>()
+                                                        : nullptr)) {
   impl_->logger.set_level(level_of(level));
+  if (impl_->dropping) impl_->logger.set_error_handler([](const std::string&) {});  // would block
   impl_->logger.set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %n %v");
 }
 Log::~Log() = default;
@@ -44,6 +115,14 @@ Log& Log::operator=(Log&&) noexcept = default;
 
 bool Log::is_on(LogLevel level) const noexcept {
   return level != LogLevel::off && impl_->logger.should_log(level_of(level));
+}
+
+void Log::flush() const {
+  if (impl_->dropping) impl_->dropping->flush();
+}
+
+std::uint64_t Log::dropped() const noexcept {
+  return impl_->dropping ? impl_->dropping->dropped() : 0;
 }
 
 void Log::write(LogLevel level, std::string_view room, std::string_view text) const {

@@ -2,6 +2,8 @@
 #pragma once
 // One line an event: `time level group.rank room event key=value ...` on standard error.
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,17 +12,30 @@ namespace tremula::core {
 
 enum class LogLevel { off, error, warn, info, debug };
 
+/// What a line does that standard error does not take at once, e.g. because nobody reads its pipe:
+/// `wait`, or be kept until a later write or flush, at most Log::kept_bytes of them; further ones
+/// are dropped, counted, and their number is told when there is room again.
+enum class WhenFull { wait, drop };
+
 /// A log with the name of its writer. Thread-safe. There is no global log: `main` or `Session`
 /// makes one and passes it down.
 class Log {
 public:
+  static constexpr std::size_t kept_bytes = std::size_t{1} << 20;
+
   /// @param name  "ocean.3" for rank 3 of group ocean, "server" for the server
-  Log(std::string name, LogLevel level);
+  /// @param when_full  `drop` never blocks the caller; lines longer than a pipe takes at once
+  /// (PIPE_BUF) are cut, and no colour is used. The program ignores SIGPIPE.
+  Log(std::string name, LogLevel level, WhenFull when_full = WhenFull::wait);
   ~Log();
   Log(Log&&) noexcept;
   Log& operator=(Log&&) noexcept;
 
   bool is_on(LogLevel level) const noexcept;
+  /// Writes lines that were kept, as far as there is room now. Never blocks.
+  void flush() const;
+  /// Lines that were dropped so far.
+  std::uint64_t dropped() const noexcept;
   /// @param room  the folder that writes the line, e.g. "client"
   /// @param text  "event key=value key=value"
   void write(LogLevel level, std::string_view room, std::string_view text) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The vocabulary in which convert*.cpp rejects foreign bytes. Internal to this room.
+// The vocabulary in which convert*.cpp and bounds.cpp reject foreign bytes. Internal to this room.
 #include <fmt/format.h>
 
 #include <concepts>
@@ -51,6 +51,10 @@ void check_range(const Part& part, T value, T least, T most) {
   if (value < least || value > most)
     reject(part, fmt::format("{} to {}", least, most), fmt::format("{}", value));
 }
+
+/// What a message to the server may take, by its kind: bytes and, before anything is allocated for
+/// them, parts. Bytes that are no message are left to the parser.
+void check_bounds(core::BytesView bytes);
 
 /// All of fields but what their layouts say.
 /// @param part  in front of "fields[0].name"

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <type_traits>
 
 #include "proto/check.hpp"
 
@@ -181,6 +182,7 @@ Message parse(core::BytesView bytes, std::string_view name) {
   if (bytes.size() > max_message_bytes)
     reject(name, fmt::format("at most {} bytes", max_message_bytes),
            fmt::format("{}", bytes.size()));
+  if constexpr (std::is_same_v<Message, wire::ToServer>) check_bounds(bytes);
   Message message;
   const google::protobuf::LogSilencer no_lines_on_standard_error;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
@@ -255,9 +257,11 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
       if (message.explain().agreement() == 0)
         check_number("Explain.incarnation", message.explain().incarnation());
       break;
+    case wire::ToServer::kStatus:
+      check_text("StatusRequest.from.name", message.status().from().name(), core::max_name_bytes);
+      break;
     case wire::ToServer::kPresence:
     case wire::ToServer::kGoodbye:
-    case wire::ToServer::kStatus:
     case wire::ToServer::BODY_NOT_SET:
       break;
   }
@@ -296,6 +300,7 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       check(message.group_lost());
       break;
     case wire::ToClient::kStatus:
+      check_text("next_status.name", message.next_status().name(), core::max_name_bytes);
       check(message.status());
       break;
     case wire::ToClient::kStreamRefused:
@@ -312,16 +317,6 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       break;
   }
   return message;
-}
-
-std::uint64_t request_number(core::BytesView bytes) noexcept try {
-  if (bytes.size() > max_message_bytes) return 0;
-  wire::ToServer message;
-  const google::protobuf::LogSilencer no_lines_on_standard_error;
-  const bool is_whole = message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
-  return is_whole ? message.request() : 0;
-} catch (const std::bad_alloc&) {
-  return 0;
 }
 
 wire::Refused encode(const core::Error& error) {

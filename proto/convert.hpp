@@ -21,13 +21,15 @@ namespace tremula::proto {
 
 inline constexpr std::uint32_t protocol_version = 1;                     ///< Hello.protocol
 inline constexpr std::size_t max_message_bytes = std::size_t{16} << 20;  ///< of one frame's payload
-inline constexpr std::size_t max_text_bytes = 16384;                     ///< texts for people
+inline constexpr std::size_t max_heartbeat_bytes = std::size_t{4} << 20;  ///< of a Heartbeat
+inline constexpr std::size_t max_text_bytes = 16384;                      ///< texts for people
 inline constexpr std::size_t max_layout_bytes = 1 << 20;  ///< text form of one layout
 inline constexpr std::size_t max_address_bytes = 4096;    ///< of one rank (transport::Address)
 inline constexpr std::size_t max_ranks_bytes = std::size_t{4}
-                                               << 20;  ///< of all RankStatus of a Status
-inline constexpr int max_fields = 65536;               ///< of one stream
-inline constexpr int max_offers = 64;                  ///< of one side
+                                               << 20;  ///< of all RankStatus of a page of a Status
+inline constexpr std::size_t max_shown_fields_bytes = max_ranks_bytes;  ///< as much of its fields
+inline constexpr int max_fields = 65536;                             ///< of one stream
+inline constexpr int max_offers = 64;                                ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
 
 using core::is_name, core::name_rule;

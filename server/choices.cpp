@@ -20,6 +20,7 @@ void Rendezvous::link_choices(const Call& call, const wire::LinkChoices& message
                 fmt::format("link {} was closed by the other side", message.link()));
   const bool is_consumer = link->consumer == group.name;
   if (!is_consumer) link->is_answered = true;
+  (is_consumer ? link->consumer_held : link->producer_held) = hold(group, message.SpaceUsedLong());
   (is_consumer ? link->consumer_choices : link->producer_choices)
       .assign(message.choices().begin(), message.choices().end());
   const auto& producers = link->producer_choices;

@@ -66,6 +66,19 @@ constexpr std::array keys{
         [](Config& c, const std::string& text) {
           c.heartbeat_seconds = number(text, 0.05, 60.0, "0.05 to 60 seconds");
         }},
+    Key{"hello",
+        [](Config& c, const std::string& text) {
+          c.hello_seconds = number(text, 0.1, 3600.0, "0.1 to 3600 seconds");
+        }},
+    Key{"connections_per_host",
+        [](Config& c, const std::string& text) {
+          c.connections_per_host =
+              number<std::size_t>(text, 1, 10'000'000, "1 to 10000000 connections");
+        }},
+    Key{"memory",
+        [](Config& c, const std::string& text) {
+          c.memory_mib = number<std::size_t>(text, 64, 1 << 20, "64 to 1048576 MiB");
+        }},
 };
 
 void set(Config& config, const Key& key, const std::string& text, const std::string& given_in) {

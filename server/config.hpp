@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Configuration of a server: command line > TREMULA_* environment > YAML file > default.
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -19,11 +20,15 @@ struct Config {
       port_file;  ///< gets the line "host:port" while the server listens
   core::LogLevel log = core::LogLevel::info;
   double heartbeat_seconds =
-      1;                     ///< how often every rank says that it lives; lost after 4 silent ones
-  std::uint32_t number = 0;  ///< of this server (no key: serve() draws it); see Rendezvous
+      1;                      ///< how often every rank says that it lives; lost after 4 silent ones
+  double hello_seconds = 10;  ///< that a connection may take until its first message has come
+  std::size_t connections_per_host = 0;  ///< sessions of one host; 0: three quarters of all
+  std::size_t memory_mib = 2048;  ///< half for messages under way, half for what groups have here
+  std::uint32_t number = 0;       ///< of this server (no key: serve() draws it); see Rendezvous
 };
 
-/// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, log, heartbeat.
+/// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, log, heartbeat, hello,
+/// connections_per_host, memory.
 using ConfigTexts = std::map<std::string, std::string>;
 /// nullptr for a variable that is not set, as std::getenv.
 using Environment = std::function<const char*(const char* name)>;

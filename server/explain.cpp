@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -129,22 +130,30 @@ std::string Rendezvous::describe_waits(const std::string& group) const {
 
 std::string Rendezvous::describe_missing(const Seat& asking, std::uint64_t agreement) {
   const Group& group = *asking.group;
-  std::string text;
-  std::size_t count = 0;
-  for (core::Rank rank = 0; rank < group.size; ++rank) {
+  const auto is_missing = [&](core::Rank rank) {
     const auto member = group.members.find(rank);
-    const bool is_joined = member != group.members.end();
     // An agreement may be two messages, each with a number.
-    const std::uint64_t theirs = is_joined ? member->second.agreement : 0;
+    const std::uint64_t theirs = member == group.members.end() ? 0 : member->second.agreement;
     const bool has_come = theirs != 0 && theirs + 1 >= agreement && theirs <= agreement + 1;
-    if (rank == asking.rank || group.shares.contains(rank) || group.left.contains(rank) ||
-        has_come || ++count > most_names)
-      continue;
-    add(text, is_joined ? fmt::format("rank {} on host {}, pid {}", rank, member->second.host,
-                                      member->second.pid)
-                        : fmt::format("rank {}, which has not joined the server", rank));
+    return rank != asking.rank && !group.shares.contains(rank) && !group.left.contains(rank) &&
+           !has_come;
+  };
+  // Ranks that have not joined are not walked through: a group may claim any number of them.
+  std::size_t count =
+      static_cast<std::size_t>(group.size) - group.members.size() - group.left.size();
+  for (const auto& [rank, member] : group.members) count += is_missing(rank) ? 1u : 0u;
+  std::string text;
+  std::size_t named = 0;
+  for (core::Rank rank = 0; named < std::min(count, most_names); ++rank) {
+    if (!is_missing(rank)) continue;
+    ++named;
+    const auto member = group.members.find(rank);
+    add(text, member != group.members.end()
+                  ? fmt::format("rank {} on host {}, pid {}", rank, member->second.host,
+                                member->second.pid)
+                  : fmt::format("rank {}, which has not joined the server", rank));
   }
-  if (count > most_names) add(text, fmt::format("{} more", count - most_names));
+  if (count > named) add(text, fmt::format("{} more", count - named));
   return text;
 }
 

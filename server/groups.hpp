@@ -4,6 +4,7 @@
 // any moment.
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include "core/types.hpp"
 #include "proto/control.pb.h"
 #include "server/output.hpp"
+#include "server/quotas.hpp"
 
 namespace tremula::server {
 
@@ -32,6 +34,7 @@ struct Member {
 struct PendingShare {
   std::uint64_t request = 0;
   std::string bytes;
+  Hold held;
 };
 
 struct Group {
@@ -46,6 +49,9 @@ struct Group {
   std::set<core::Rank> left;  ///< ranks that have said goodbye
   std::uint64_t rounds = 0;   ///< Share rounds that are complete
   std::map<core::Rank, PendingShare> shares;
+  std::size_t share_bytes = 0;  ///< of these, also if they are too many and were dropped
+  /// Bytes that its streams, links, subscriptions and shares take.
+  std::shared_ptr<std::size_t> held = std::make_shared<std::size_t>(0);
   /// All its ranks are in a call that opens links.
   bool is_present = false;
   /// The own stream whose next step that call begins; 0: none.

@@ -6,20 +6,21 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <utility>
+#include <vector>
 
 namespace tremula::server {
 
-Account::Account(core::Rank ranks, double now)
-    : entries_(static_cast<std::size_t>(ranks)), reported_(entries_.size(), now) {
-  for (core::Rank rank = 0; rank < ranks; ++rank)
-    entries_[static_cast<std::size_t>(rank)].set_rank(rank);
+namespace {
+constexpr std::size_t most_waits = 16;
 }
 
 void Account::record(core::Rank rank, const wire::Counters& counters, double now) {
-  reported_[static_cast<std::size_t>(rank)] = now;
-  wire::RankStatus& entry = entries_[static_cast<std::size_t>(rank)];
+  if (rank < 0 || rank >= ranks_) return;
+  Report& report = reports_[rank];
+  report.at = now;
+  wire::RankStatus& entry = report.entry;
+  entry.set_rank(rank);
   entry.set_steps(counters.steps());
   entry.set_packages(counters.packages());
   entry.set_bytes(counters.bytes());
@@ -32,21 +33,25 @@ void Account::record(core::Rank rank, const wire::Counters& counters, double now
 }
 
 void Account::list(wire::StepStatus& status, std::size_t& room) const {
-  for (const wire::RankStatus& entry : entries_) {
-    const std::size_t bytes = entry.ByteSizeLong() + 8;  // 8: its tag and length
+  for (const auto& [rank, report] : reports_) {
+    const std::size_t bytes = report.entry.ByteSizeLong() + 8;  // 8: its tag and length
     if (bytes > room) break;
     room -= bytes;
-    *status.add_ranks() = entry;
+    *status.add_ranks() = report.entry;
   }
-  status.set_ranks_left_out(static_cast<core::Rank>(entries_.size()) - status.ranks_size());
+  status.set_ranks_left_out(static_cast<core::Rank>(reports_.size()) - status.ranks_size());
 }
 
 wire::StepStatus Account::total() const {
-  std::uint64_t steps = std::numeric_limits<std::uint64_t>::max(), packages = 0, bytes = 0,
-                copied_bytes = 0;
+  const double silent = static_cast<double>(ranks_) - static_cast<double>(reports_.size());
+  std::uint64_t steps = silent > 0 ? 0 : std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t packages = 0, bytes = 0, copied_bytes = 0;
+  double reported_seconds = silent * opened_;
   double wait_seconds = 0, plan_seconds = 0, copy_seconds = 0, wire_seconds = 0;
   std::map<std::string, int> waiting;
-  for (const wire::RankStatus& entry : entries_) {
+  for (const auto& [rank, report] : reports_) {
+    const wire::RankStatus& entry = report.entry;
+    reported_seconds += report.at;
     steps = std::min(steps, entry.steps());
     packages += entry.packages();
     bytes += entry.bytes();
@@ -59,6 +64,7 @@ wire::StepStatus Account::total() const {
   }
   std::vector<std::pair<std::string, int>> most_first(waiting.begin(), waiting.end());
   std::ranges::stable_sort(most_first, std::greater{}, &std::pair<std::string, int>::second);
+  if (most_first.size() > most_waits) most_first.resize(most_waits);
 
   wire::StepStatus out;
   out.set_steps(steps);
@@ -69,11 +75,10 @@ wire::StepStatus Account::total() const {
   out.set_copied_bytes(copied_bytes);
   out.set_copy_seconds(copy_seconds);
   out.set_wire_seconds(wire_seconds);
-  out.set_reported_seconds(std::reduce(reported_.begin(), reported_.end()) /
-                           static_cast<double>(reported_.size()));
+  out.set_reported_seconds(reported_seconds / static_cast<double>(ranks_));
   for (const auto& [group, ranks] : most_first)
-    out.add_waits_for(fmt::format("{} of {} {} for {}", ranks, entries_.size(),
-                                  entries_.size() == 1 ? "rank waits" : "ranks wait", group));
+    out.add_waits_for(fmt::format("{} of {} {} for {}", ranks, ranks_,
+                                  ranks_ == 1 ? "rank waits" : "ranks wait", group));
   return out;
 }
 

@@ -4,38 +4,53 @@
 // go from rank to rank and do not wait for it.
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "core/types.hpp"
 #include "proto/control.pb.h"
+#include "server/quotas.hpp"
 
 namespace tremula::server {
 
-/// What one group has done in one stream: as producer, or as consumer over one link.
+/// What one group has done in one stream: as producer, or as consumer over one link. Takes memory
+/// for ranks that have reported alone.
 class Account {
 public:
   /// @param now  as of record()
-  explicit Account(core::Rank ranks, double now = 0);
+  explicit Account(core::Rank ranks, double now = 0) : ranks_(ranks), opened_(now) {}
 
-  /// Replaces the earlier report of the rank: counters are sums since the stream was opened.
+  /// Replaces the earlier report of the rank: counters are sums since the stream was opened. One of
+  /// a rank that the group does not have is left out.
   /// @param now  seconds since the server started
-  /// @pre 0 <= rank < ranks
   void record(core::Rank rank, const wire::Counters& counters, double now = 0);
+
+  bool has_report(core::Rank rank) const { return reports_.contains(rank); }
+  /// Counts the memory of the rank's report, which follows.
+  void keep(core::Rank rank, Hold held) {
+    if (rank < ranks_) reports_[rank].held = std::move(held);
+  }
 
   /// steps: the least of all ranks, i.e. complete on every rank; packages, bytes, copied_bytes: sum
   /// over ranks; seconds: the longest of all ranks; waits_for: one text for each group that ranks
-  /// wait for, most ranks first; reported_seconds: the mean of all ranks, so that what all of
+  /// wait for, most ranks first, at most 16; reported_seconds: the mean of all ranks, so that what all of
   /// them have moved between two such moments can be divided by the time between.
   wire::StepStatus total() const;
 
-  /// Adds the report of every rank; the last ones, for which `room` is too small, are counted.
+  /// Adds the report of every rank that has made one; the last ones, for which `room` is too small, are counted.
   /// @param room  bytes that it may add to the message; reduced by what it has added
   void list(wire::StepStatus& status, std::size_t& room) const;
 
 private:
-  std::vector<wire::RankStatus> entries_;  // [rank]
-  std::vector<double> reported_;           // [rank]
+  struct Report {
+    wire::RankStatus entry;
+    double at = 0;
+    Hold held{};
+  };
+  core::Rank ranks_;
+  double opened_;
+  std::map<core::Rank, Report> reports_;
 };
 
 /// Steps that a producer may have sent over a link: at most `queue_depth` more than the slowest

@@ -2,6 +2,8 @@
 #include "server/listener.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -12,13 +14,17 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <fstream>
+#include <new>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/name.hpp"
 #include "proto/convert.hpp"
+#include "server/quotas.hpp"
 #include "server/rendezvous.hpp"
 #include "transport/control/framed_socket.hpp"
 #include "transport/control/interfaces.hpp"
@@ -37,14 +43,43 @@ namespace {
 
 constexpr auto accept_pause = 100ms;  // while the process has no socket left
 constexpr auto stop_limit = 500ms;
+constexpr auto longest_tick = 500ms;
 constexpr std::size_t max_log_bytes = 1000;
+// Files that are no connections: the log, the port file, epoll, what libraries open.
+constexpr std::size_t kept_files = 48;
 
-/// `text` as one line: control characters of foreign text are replaced.
+/// `text` as one line: characters of foreign text that are not seen are replaced.
 std::string one_line(std::string text) {
   if (text.size() > max_log_bytes) text.replace(max_log_bytes, std::string::npos, "...");
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return text;
+  return core::printable(text);
+}
+
+/// As the configuration says.
+Limits limits_of(const Config& config) {
+  const std::size_t half = config.memory_mib << 19;
+  Limits limits;
+  limits.hello_seconds = config.hello_seconds;
+  limits.connections_per_host = config.connections_per_host;
+  limits.buffered_bytes = limits.held_bytes = half;
+  limits.unread_bytes = half / 8;
+  limits.group_bytes = half / 4;
+  return limits;
+}
+
+/// With as many connections as the limit of open files leaves.
+Limits with_connections(Limits limits) {
+  rlimit files{};
+  if (limits.connections != 0 || ::getrlimit(RLIMIT_NOFILE, &files) != 0) return limits;
+  limits.connections = std::max<std::size_t>(files.rlim_cur, kept_files + 2) - kept_files;
+  return limits;
+}
+
+/// Resident memory of this process; 0 if the system does not tell.
+std::size_t memory_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 tcp::acceptor open(asio::io_context& io, const Config& config) {
@@ -83,22 +118,31 @@ transport::HostPort reachable_address(const tcp::acceptor& acceptor) {
 struct Listener::Impl {
   struct Connection {
     std::shared_ptr<FramedSocket> socket;
+    Clock::time_point since = Clock::now();
     std::optional<Clock::time_point>
-        finished;  // has got its last answer; the other side is to close
+        finished{};  // has got its last answer; the other side is to close
+  };
+  /// What many messages have in common, as bytes.
+  struct Common {
+    const wire::ToClient* of = nullptr;
+    std::shared_ptr<const core::Bytes> bytes;
   };
 
   Impl(const Config& config, std::string version, const core::Log& l, Limits lim)
       : log(l),
-        limits(lim),
+        limits(with_connections(lim)),
+        quotas(limits),
         acceptor(open(io, config)),
         address(reachable_address(acceptor)),
         rendezvous({.version = std::move(version),
                     .listens_on = transport::to_string(address),
                     .heartbeat_seconds = config.heartbeat_seconds,
                     .number = config.number,
-                    .outward_address = is_outward() ? address.host : ""}),
-        tick_period(std::chrono::duration_cast<Clock::duration>(
-            std::chrono::duration<double>(config.heartbeat_seconds / 4))) {
+                    .outward_address = is_outward() ? address.host : "",
+                    .limits = limits}),
+        tick_period(std::min<Clock::duration>(
+            longest_tick, std::chrono::duration_cast<Clock::duration>(
+                              std::chrono::duration<double>(config.heartbeat_seconds / 4)))) {
     accept();
     tick();
   }
@@ -114,88 +158,189 @@ struct Listener::Impl {
     acceptor.async_accept([this](const error_code& error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) {
-        log.error("server", fmt::format("accept_failed text={}", error.message()));
+        report(LogLevel::error, fmt::format("accept_failed text={}", error.message()));
         accept_timer.expires_after(accept_pause);
         accept_timer.async_wait([this](const error_code& stopped) {
           if (!stopped) accept();
         });
         return;
       }
-      add(std::move(socket));
+      try {
+        add(std::move(socket));
+      } catch (const std::exception& no_memory) {
+        report(LogLevel::error, fmt::format("accept_failed text={}", no_memory.what()));
+      }
       accept();
     });
   }
 
   void add(tcp::socket socket) {
     error_code gone;
-    const tcp::endpoint peer = socket.remote_endpoint(gone);
+    const std::string host = socket.remote_endpoint(gone).address().to_string();
     const ConnectionId id = ++last_id;
-    log.debug("server", fmt::format("connected connection={} address={}", id,
-                                    peer.address().to_string(gone)));
     const auto socket_of_id = std::make_shared<FramedSocket>(
         std::move(socket),
         FramedSocket::Handlers{
             .on_frame = [this, id](core::Bytes payload) { on_frame(id, payload); },
-            .on_closed = [this, id](const std::string& why) { on_closed(id, why); }});
-    connections.emplace(id, Connection{socket_of_id, std::nullopt});
+            .on_closed = [this, id](const std::string& why) { on_closed(id, why); },
+            .on_refused = [this, id](const Error& too_long) { end_bad(id, 0, too_long); },
+            .on_buffered = [this, id](std::ptrdiff_t change) { on_buffered(id, change); }});
+    socket_of_id->limit_frames(limits.stranger_frame_bytes);
+    socket_of_id->pause_beyond(limits.pause_bytes);
+    connections.emplace(id, Connection{.socket = socket_of_id});
+    quotas.add(id, host, now());
+    report(id, LogLevel::debug, fmt::format("connected connection={} address={}", id, host));
+    if (const auto surplus = quotas.find_surplus()) {
+      report(*surplus, LogLevel::warn,
+             fmt::format("full connection={} host={} limit={}", *surplus, quotas.host(*surplus),
+                         limits.connections));
+      close(*surplus, "the server needed its place: it has said no Hello");
+    }
     socket_of_id->start();
+  }
+
+  /// Forgets it at once: what it has is free again.
+  void close(ConnectionId id, const std::string& why) {
+    quotas.remove(id);
+    connections.at(id).socket->close(why);
   }
 
   void on_frame(ConnectionId from, core::BytesView payload) {
     if (stopping || connections.at(from).finished) return;
     try {
-      deliver(rendezvous.receive(from, proto::parse_to_server(payload), now()));
+      const wire::ToServer message = proto::parse_to_server(payload);
+      quotas.record_spoken(from, now());
+      if (message.has_hello()) check_may_join(from, message.request());
+      if (connections.at(from).finished) return;
+      deliver(rendezvous.receive(from, message, now()), from);
     } catch (const Error& error) {
-      log.warn("server",
-               one_line(fmt::format("bad_frame connection={} text={}", from, error.what())));
-      wire::ToClient answer;
-      answer.set_request(proto::request_number(payload));
-      *answer.mutable_refused() = proto::encode(error);
-      send(from, answer);
-      finish(from);
-      deliver(
-          rendezvous.closed(from, fmt::format("it sent a bad message: {}", error.what()), now()));
+      end_bad(from, proto::request_number(payload), error);
     } catch (const std::exception& error) {
-      log.error("server",
-                one_line(fmt::format("failed connection={} text={}", from, error.what())));
       connections.at(from).socket->close(error.what());
+      report(from, LogLevel::error,
+             fmt::format("failed connection={} text={}", from, error.what()));
+    }
+  }
+
+  void check_may_join(ConnectionId from, std::uint64_t request) {
+    try {
+      quotas.check_may_join(from);
+    } catch (const Error& full) {
+      report(from, LogLevel::warn, fmt::format("refused connection={} text={}", from, full.what()));
+      refuse(from, request, full);
+      finish(from);
+    }
+  }
+
+  /// It has sent what is no message.
+  void end_bad(ConnectionId from, std::uint64_t request, const Error& error) {
+    if (stopping || connections.at(from).finished) return;
+    report(from, LogLevel::warn,
+           fmt::format("bad_frame connection={} host={} text={}", from, quotas.host(from),
+                       error.what()));
+    refuse(from, request, error);
+    finish(from);
+    deliver(rendezvous.closed(from, fmt::format("it sent a bad message: {}", error.what()), now()),
+            from);
+  }
+
+  void on_buffered(ConnectionId id, std::ptrdiff_t change) {
+    quotas.buffer(id, change);
+    if (change <= 0) return;
+    if (const auto heaviest = quotas.find_heaviest()) {
+      report(*heaviest, LogLevel::warn,
+             fmt::format("too_much_buffered connection={} host={}", *heaviest,
+                         quotas.host(*heaviest)));
+      close(*heaviest, "it had the most bytes of all connections under way, which were too many");
     }
   }
 
   void on_closed(ConnectionId id, const std::string& why) {
+    report(id, LogLevel::debug, fmt::format("disconnected connection={} why={}", id, why));
     connections.erase(id);
     if (stopping) {
       if (connections.empty()) io.stop();
-      return;
+    } else {
+      deliver(rendezvous.closed(id, why, now()), id);
     }
-    log.debug("server", one_line(fmt::format("disconnected connection={} why={}", id, why)));
-    deliver(rendezvous.closed(id, why, now()));
+    quotas.remove(id);
   }
 
-  void deliver(const Output& output) {
-    for (const std::string& event : output.events) log.info("server", one_line(event));
+  void deliver(const Output& output, ConnectionId cause = 0) {
+    for (const std::string& event : output.events) report(cause, LogLevel::info, event);
+    Common common;
     for (const Outgoing& out : output.messages) {
-      send(out.to, out.message);
+      if (out.message.has_welcome()) let_in(out.to);
+      if (out.common && out.common.get() != common.of)
+        common = {out.common.get(),
+                  std::make_shared<const core::Bytes>(proto::serialise(*out.common))};
+      send(out.to, out.message,
+           out.common ? FramedSocket::Tail{common.bytes, common.bytes->size() / out.sharers}
+                      : FramedSocket::Tail{});
       if (out.is_last) finish(out.to);
     }
   }
 
-  void send(ConnectionId to, const wire::ToClient& message) {
+  void let_in(ConnectionId id) {
+    const auto it = connections.find(id);
+    if (it == connections.end()) return;
+    quotas.join(id);
+    it->second.socket->limit_frames(proto::max_message_bytes);
+  }
+
+  void refuse(ConnectionId to, std::uint64_t request, const Error& error) {
+    wire::ToClient refusal;
+    refusal.set_request(request);
+    *refusal.mutable_refused() = proto::encode(error);
+    send(to, refusal);
+  }
+
+  void send(ConnectionId to, const wire::ToClient& message, FramedSocket::Tail tail = {}) {
     const auto it = connections.find(to);
     if (it == connections.end() || it->second.finished) return;
-    FramedSocket& socket = *it->second.socket;
+    const std::shared_ptr<FramedSocket> socket = it->second.socket;
     try {
-      socket.send(proto::serialise(message));
+      if (message.has_status()) {
+        wire::ToClient with_load = message;
+        *with_load.mutable_status()->mutable_load() = load();
+        socket->send(proto::serialise(with_load));
+      } else {
+        socket->send(proto::serialise(message), std::move(tail));
+      }
     } catch (const Error& too_long) {
-      if (message.request() == 0) return socket.close(too_long.what());
+      if (message.request() == 0) return socket->close(too_long.what());
       wire::ToClient refusal;
       refusal.set_request(message.request());
       *refusal.mutable_refused() = proto::encode(too_long);
-      socket.send(proto::serialise(refusal));
+      socket->send(proto::serialise(refusal));
+    } catch (const std::bad_alloc&) {
+      return socket->close("there is no memory for what it is sent");
     }
-    if (socket.queued_bytes() > limits.queued_bytes)
-      socket.close("it does not read what it is sent");
+    if (socket->queued_bytes() > limits.unread_bytes)
+      socket->close("it does not read what it is sent");
   }
+
+  wire::ServerLoad load() const {
+    wire::ServerLoad out;
+    const std::size_t resident = memory_bytes();
+    out.set_connections(quotas.connections());
+    out.set_max_connections(quotas.max_connections());
+    out.set_sessions(quotas.sessions());
+    out.set_memory_bytes(resident);
+    if (quotas.sessions() > 0 && resident > bytes_at_start)
+      out.set_session_bytes((resident - bytes_at_start) / quotas.sessions());
+    out.set_buffered_bytes(quotas.buffered_bytes());
+    out.set_held_bytes(rendezvous.held_bytes());
+    out.set_log_lines_dropped(log.dropped() + quotas.lines_left_out());
+    return out;
+  }
+
+  /// A line of the log that the host of a connection has caused, which may not cause too many.
+  void report(ConnectionId cause, LogLevel level, const std::string& event) {
+    if (log.is_on(level) && quotas.may_log(cause, now()))
+      log.write(level, "server", one_line(event));
+  }
+  void report(LogLevel level, const std::string& event) { report(0, level, event); }
 
   /// Sends what is queued and receives nothing more.
   void finish(ConnectionId id) {
@@ -214,9 +359,10 @@ struct Listener::Impl {
       const bool was_away = at - ticker.expiry() > 4 * tick_period;
       for (const auto& [id, connection] : connections) {
         rendezvous.record_heard(id, seconds(was_away ? at : connection.socket->last_heard()));
-        close_if_idle(id, connection, at);
+        if (!was_away) close_if_idle(id, connection, at);
       }
       deliver(rendezvous.check_silence(seconds(at)));
+      log.flush();
       tick();
     });
   }
@@ -224,13 +370,14 @@ struct Listener::Impl {
   void close_if_idle(ConnectionId id, const Connection& connection, Clock::time_point at) {
     FramedSocket& socket = *connection.socket;
     const std::chrono::duration<double> frame_limit(limits.frame_seconds),
-        stranger_limit(limits.stranger_seconds);
+        stranger_limit(quotas.has_spoken(id) ? limits.stranger_seconds : limits.hello_seconds);
+    const Clock::time_point heard = quotas.has_spoken(id) ? socket.last_heard() : connection.since;
     if (connection.finished && at - *connection.finished > frame_limit)
       socket.close("it does not close");
     else if (at - socket.frame_since().value_or(at) > frame_limit)
       socket.close("it left a message unfinished");
-    else if (at - socket.last_heard() > stranger_limit && !rendezvous.is_member(id))
-      socket.close("it said nothing");
+    else if (at - heard > stranger_limit && !rendezvous.is_member(id))
+      socket.close(quotas.has_spoken(id) ? "it said nothing" : "it has not said Hello");
   }
 
   void stop() {
@@ -249,6 +396,8 @@ struct Listener::Impl {
 
   const core::Log& log;
   Limits limits;
+  std::size_t bytes_at_start = memory_bytes();
+  Quotas quotas;
   asio::io_context io{1};
   tcp::acceptor acceptor;
   transport::HostPort address;
@@ -265,7 +414,7 @@ struct Listener::Impl {
 Listener::Listener(const Config& config, std::string version, const core::Log& log, Limits limits)
     : impl_(std::make_unique<Impl>(config, std::move(version), log, limits)) {}
 Listener::Listener(const Config& config, std::string version, const core::Log& log)
-    : Listener(config, std::move(version), log, Limits{}) {}
+    : Listener(config, std::move(version), log, limits_of(config)) {}
 Listener::~Listener() = default;
 
 transport::HostPort Listener::address() const { return impl_->address; }
@@ -279,7 +428,14 @@ void Listener::stop_on_signals() {
   });
 }
 
-void Listener::run() { impl_->io.run(); }
+void Listener::run() {
+  while (true) try {
+      impl_->io.run();
+      return;
+    } catch (const std::bad_alloc&) {  // of a handler that belongs to no connection
+      impl_->log.error("server", "out_of_memory");
+    }
+}
 
 void Listener::stop() {
   asio::post(impl_->io, [impl = impl_.get()] { impl->stop(); });

@@ -1,33 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <cstddef>
 #include <memory>
 #include <string>
 
 #include "core/log.hpp"
 #include "server/config.hpp"
+#include "server/quotas.hpp"
 #include "transport/control/address.hpp"
 
 namespace tremula::server {
 
 /// Connects the Rendezvous to sockets: one thread, any number of connections. An idle connection
-/// costs one socket and about a kilobyte.
+/// costs one socket and about a kilobyte. Each connection has one message served before any has
+/// another; what it may take is in Limits.
 class Listener {
 public:
-  /// Limits beyond which a connection is closed.
-  struct Limits {
-    double stranger_seconds = 120;  ///< without a byte on a connection that belongs to no group
-    double frame_seconds = 30;      ///< from the first byte of a frame to its last
-    std::size_t queued_bytes = std::size_t{256}
-                               << 20;  ///< queued because the other side does not read
-  };
-
   /// Opens the port: sessions may connect from now on, and are served while run() runs.
   /// @param log  must outlive the listener
   /// @throws core::Error invalid_argument naming the address and what to do: port in use, address
   /// not of this host,
   ///         port not allowed
   Listener(const Config& config, std::string version, const core::Log& log, Limits limits);
+  /// With the limits of the configuration.
   Listener(const Config& config, std::string version, const core::Log& log);
   ~Listener();
 

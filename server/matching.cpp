@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "core/error.hpp"
+#include "core/name.hpp"
 #include "proto/offers.hpp"
 #include "server/rendezvous.hpp"
 
@@ -31,6 +33,16 @@ proto::WireFields in_order_of(const proto::WireFields& wanted, const proto::Wire
   return out;
 }
 
+/// What a stream or subscription with these fields takes.
+std::size_t memory_bytes(std::span<const proto::Field> fields, const proto::WireFields& wire) {
+  constexpr std::size_t beside_fields = 2048;
+  std::size_t bytes = beside_fields + wire.SpaceUsedExcludingSelfLong();
+  for (const proto::Field& field : fields)
+    bytes += sizeof field + field.name.size() + index_calc::memory_bytes(field.layout) +
+             field.origin.size() * sizeof(core::Index);
+  return bytes;
+}
+
 }  // namespace
 
 Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Announce& message,
@@ -44,7 +56,9 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
   std::vector<proto::Field> fields = proto::decode(message.fields());
   proto::check_fits_group(fields, group.size, message.stream(), group.name);
 
+  Hold held = hold(group, memory_bytes(fields, message.fields()));
   const StreamId id = ++last_stream_;
+  newest_[message.stream()] = id;
   Stream& stream = streams_
                        .emplace(id, Stream{.id = id,
                                            .name = message.stream(),
@@ -56,6 +70,7 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                                            .is_proved = message.is_proved(),
                                            .produced = Account(group.size, now),
                                            .incarnation = message.incarnation(),
+                                           .held = std::move(held),
                                            .links = {}})
                        .first->second;
   log(fmt::format("stream_announced stream={} producer={} fields={}", stream.name, group.name,
@@ -98,8 +113,10 @@ void Rendezvous::add_subscription(const Group& group, const wire::Subscribe& mes
                             .incarnation = message.incarnation(),
                             .fields = proto::decode(message.fields()),
                             .wanted = message.fields(),
-                            .offers = texts(message.offers())};
+                            .offers = texts(message.offers()),
+                            .held = {}};
   proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
+  subscription.held = hold(group, memory_bytes(subscription.fields, subscription.wanted));
   if (open_stream(message.stream()) == nullptr)
     log(fmt::format("consumer_waits stream={} consumer={}", message.stream(), group.name));
   subscriptions_.push_back(std::move(subscription));
@@ -209,14 +226,16 @@ void Rendezvous::match_present(const Group& about, double now) {
       awaited.insert(consumer->is_present ? producer : consumer);
     return false;
   });
-  for (const Subscription& subscription : met)
-    match(subscription, *open_stream(subscription.stream), now);
+  for (Subscription& subscription : met) {
+    Stream& stream = *open_stream(subscription.stream);
+    match(std::move(subscription), stream, now);
+  }
   wire::ToClient notice;
   notice.mutable_awaited();
   for (const Group* const group : awaited) notify_rank_0(*group, notice);
 }
 
-void Rendezvous::match(const Subscription& subscription, Stream& stream, double now) {
+void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
   const Group& consumer = *groups_.find(subscription.consumer);
   const Group& producer = *groups_.find(stream.producer);
   const std::string offer = check_match(subscription, stream);
@@ -234,7 +253,8 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream, double 
                                 proto::short_offers(subscription.offers)),
                             .fields = subscription.wanted,
                             .consumed = Account(consumer.size, now),
-                            .since = now})
+                            .since = now,
+                            .held = std::move(subscription.held)})
           .first->second;
   stream.links.insert(id);
   stream.was_linked = true;
@@ -300,8 +320,9 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
     link->finished.insert(seat.rank);
     if (link->finished.size() < static_cast<std::size_t>(group.size)) return;
   }
-  const std::string why =
-      message.why().empty() ? fmt::format("group '{}' closed the link", group.name) : message.why();
+  const std::string why = message.why().empty()
+                              ? fmt::format("group '{}' closed the link", group.name)
+                              : core::printable(message.why());
   tell_link_closed(*link, group, why, message.gave_up());
   drop_link(message.link());
 }
@@ -328,7 +349,7 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
                      fmt::format("stream '{}' had just ended when group '{}' came", stream->name,
                                  links_.at(id).consumer));
   for (const LinkId id : unanswered) drop_link(id);
-  std::erase_if(streams_, [](const auto& entry) { return entry.second.is_over(); });
+  erase_streams([](const Stream& each) { return each.is_over(); });
 }
 
 void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
@@ -337,14 +358,28 @@ void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
   seat->group->members.at(seat->rank).agreement = message.agreement();
   for (const wire::Counters& counters : message.counters()) {
     if (counters.link() == 0) {
-      for (auto& [id, stream] : streams_)
-        if (stream.name == counters.stream() && stream.is_produced_by(*seat->group))
-          stream.produced.record(seat->rank, counters, call.now);
+      Stream* const stream = newest_stream(counters.stream());
+      if (stream != nullptr && stream->is_produced_by(*seat->group))
+        record(*seat, stream->produced, counters, call.now);
     } else if (const auto link = links_.find(counters.link());
                link != links_.end() && link->second.consumer == seat->group->name) {
-      link->second.consumed.record(seat->rank, counters, call.now);
+      record(*seat, link->second.consumed, counters, call.now);
     }
   }
+}
+
+void Rendezvous::record(const Seat& seat, Account& account, const wire::Counters& counters,
+                        double now) {
+  constexpr std::size_t bytes = 512;
+  if (!account.has_report(seat.rank)) {
+    try {
+      account.keep(seat.rank, hold(*seat.group, bytes));
+    } catch (const Error& error) {  // a Heartbeat has no answer
+      return log(fmt::format("counters_left_out group={} rank={} why={}", seat.group->name,
+                             seat.rank, error.what()));
+    }
+  }
+  account.record(seat.rank, counters, now);
 }
 
 wire::Streams Rendezvous::open_streams() const {
@@ -356,11 +391,26 @@ wire::Streams Rendezvous::open_streams() const {
   return streams;
 }
 
+Rendezvous::Stream* Rendezvous::newest_stream(const std::string& name) {
+  const auto it = newest_.find(name);
+  return it == newest_.end() ? nullptr : &streams_.at(it->second);
+}
+
 Rendezvous::Stream* Rendezvous::open_stream(const std::string& name) {
-  const auto it = std::ranges::find_if(streams_, [&](const auto& entry) {
-    return entry.second.name == name && !entry.second.closed;
-  });
-  return it == streams_.end() ? nullptr : &it->second;
+  Stream* const stream = newest_stream(name);  // the others of that name are closed
+  return stream == nullptr || stream->closed ? nullptr : stream;
+}
+
+void Rendezvous::erase_streams(const std::function<bool(const Stream&)>& is_over) {
+  for (auto stream = streams_.begin(); stream != streams_.end();)
+    stream = is_over(stream->second) ? erase_stream(stream) : std::next(stream);
+}
+
+std::map<Rendezvous::StreamId, Rendezvous::Stream>::iterator Rendezvous::erase_stream(
+    std::map<StreamId, Stream>::iterator stream) {
+  const auto newest = newest_.find(stream->second.name);
+  if (newest != newest_.end() && newest->second == stream->first) newest_.erase(newest);
+  return streams_.erase(stream);
 }
 
 Rendezvous::Link* Rendezvous::link_of(const Group& group, LinkId id) {
@@ -398,7 +448,7 @@ void Rendezvous::drop_link(LinkId id) {
   stream->second.left.insert(link->second.consumer);
   links_.erase(link);
   stream->second.links.erase(id);
-  if (stream->second.is_over()) streams_.erase(stream);
+  if (stream->second.is_over()) erase_stream(stream);
 }
 
 }  // namespace tremula::server

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the state machines of this room return for an event.
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,9 @@ struct Outgoing {
   ConnectionId to = 0;
   wire::ToClient message;
   bool is_last = false;  ///< close the connection after this message
+  /// What many messages have in common, merged behind this one; shared, because it may be large.
+  std::shared_ptr<const wire::ToClient> common = {};
+  std::size_t sharers = 1;  ///< messages that have it
 };
 
 struct Output {

@@ -56,16 +56,20 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
       return heartbeat(call, message.heartbeat());
     case wire::ToServer::kGoodbye:
       return goodbye(call);
-    case wire::ToServer::kStatus:
-      *reply(call).mutable_status() = status(call.now, message.status().ranks());
+    case wire::ToServer::kStatus: {
+      wire::ToClient page = status(call.now, message.status());
+      reply(call).MergeFrom(page);
       return;
+    }
     case wire::ToServer::BODY_NOT_SET:
       return;
   }
 }
 
 void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
-  if (groups_.seat(call.from) || orphans_.contains(call.from))
+  const bool waits = std::ranges::any_of(
+      waiting_hellos_, [&](const WaitingHello& waiting) { return waiting.call.from == call.from; });
+  if (waits || groups_.seat(call.from) || orphans_.contains(call.from))
     throw Error(Errc::refused, "Hello: expected once a connection, found a second one");
   if (hello.protocol() != proto::protocol_version)
     throw Error(Errc::refused, fmt::format("group '{}', rank {}: expected protocol {} of Tremula "
@@ -110,25 +114,35 @@ void Rendezvous::share(const Call& call, const wire::Share& message) {
                             "all ranks must make the same calls in the same order",
                             group.name, seat.rank, group.rounds + 1, message.round(),
                             group.shares.contains(seat.rank) ? " again" : ""));
-  group.shares[seat.rank] = {call.request, message.bytes()};
+  constexpr std::size_t tag_and_length = 8, most_bytes = proto::max_message_bytes - 64;
+  const std::size_t all_bytes = group.share_bytes + message.bytes().size() + tag_and_length;
+  if (all_bytes <= most_bytes) {
+    Hold held = hold(group, message.bytes().size() + sizeof(PendingShare));
+    group.shares[seat.rank] = {call.request, message.bytes(), std::move(held)};
+  } else {  // all will be refused when the last one has come
+    for (auto& [rank, share] : group.shares) share = {share.request, {}, {}};
+    group.shares[seat.rank] = {call.request, {}, {}};
+  }
+  group.share_bytes = all_bytes;
   if (static_cast<core::Rank>(group.shares.size()) < group.size) return;
 
   ++group.rounds;
   const auto shares = std::exchange(group.shares, {});
-  wire::ToClient answer;
-  for (const auto& [rank, share] : shares) answer.mutable_shared()->add_bytes(share.bytes);
-  const bool fits = answer.ByteSizeLong() + 16 <= proto::max_message_bytes;
+  const std::size_t bytes = std::exchange(group.share_bytes, 0);
+  const auto answer = std::make_shared<wire::ToClient>();
+  for (const auto& [rank, share] : shares) answer->mutable_shared()->add_bytes(share.bytes);
   for (const auto& [rank, share] : shares) {
     const Call to{group.members.at(rank).connection, share.request, call.now};
-    if (fits)
-      *reply(to).mutable_shared() = answer.shared();
-    else
-      refuse(
-          to,
-          Error(Errc::invalid_argument,
-                fmt::format(
-                    "group '{}': expected at most {} bytes from all ranks in one Share, found {}",
-                    group.name, proto::max_message_bytes, answer.ByteSizeLong())));
+    if (bytes <= most_bytes) {
+      reply(to);
+      output_.messages.back().common = answer;
+      output_.messages.back().sharers = shares.size();
+    } else {
+      refuse(to, Error(Errc::invalid_argument,
+                       fmt::format("group '{}': expected at most {} bytes from all ranks in one "
+                                   "Share, found {}; share less at once",
+                                   group.name, most_bytes, bytes)));
+    }
   }
 }
 
@@ -140,6 +154,7 @@ void Rendezvous::goodbye(const Call& call) {
   const Seat seat = seat_of(call);
   Group& group = *seat.group;
   reply(call).mutable_done();
+  group.share_bytes = 0;
   for (const auto& [rank, share] : std::exchange(group.shares, {}))
     refuse(
         {group.members.at(rank).connection, share.request, call.now},
@@ -212,7 +227,7 @@ void Rendezvous::end_group(const Group& group, double now) {
   for (const LinkId id : over) drop_link(id);
   for (auto& [id, stream] : streams_)
     if (stream.is_produced_by(group)) stream.producer_gone = stream.closed = true;
-  std::erase_if(streams_, [](const auto& entry) { return entry.second.is_over(); });
+  erase_streams([](const Stream& stream) { return stream.is_over(); });
   remove_group(group.name, now);
 }
 
@@ -246,7 +261,7 @@ void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::stri
     notify(*other, notice);
   }
   for (const LinkId id : over) drop_link(id);
-  std::erase_if(streams_, [&](const auto& entry) { return entry.second.is_produced_by(group); });
+  erase_streams([&](const Stream& stream) { return stream.is_produced_by(group); });
   remove_group(group.name, now);
 }
 
@@ -288,6 +303,24 @@ Seat Rendezvous::rank_0_of(const Call& call, std::string_view what) {
     throw Error(Errc::refused, fmt::format("{}: expected from rank 0 of group '{}', found rank {}",
                                            what, seat.group->name, seat.rank));
   return seat;
+}
+
+Hold Rendezvous::hold(const Group& group, std::size_t bytes) const {
+  const auto mib = [](std::size_t of) { return static_cast<double>(of) / (1 << 20); };
+  const Limits& limits = settings_.limits;
+  if (*group.held + bytes > limits.group_bytes)
+    throw Error(Errc::refused,
+                fmt::format("group '{}': expected its streams, links, subscriptions and shares to "
+                            "take at most {:g} MiB of the server, found {:.3g} MiB; use fewer of "
+                            "them or fewer fields, or give 'tremula serve' a larger --memory",
+                            group.name, mib(limits.group_bytes), mib(*group.held + bytes)));
+  if (*held_ + bytes > limits.held_bytes)
+    throw Error(Errc::refused,
+                fmt::format("group '{}': the server keeps {:.3g} MiB for streams, links, "
+                            "subscriptions and shares of all groups, expected at most {:g} MiB; "
+                            "end some, or give 'tremula serve' a larger --memory",
+                            group.name, mib(*held_ + bytes), mib(limits.held_bytes)));
+  return {group.held, held_, bytes};
 }
 
 wire::ToClient& Rendezvous::reply(const Call& call) {

@@ -4,7 +4,9 @@
 // are passed on, losses are reported. A pure state machine: events in, messages out; no sockets, no
 // threads, no clock. Time is an argument, in seconds since the server started.
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -16,6 +18,7 @@
 #include "server/groups.hpp"
 #include "server/ledger.hpp"
 #include "server/output.hpp"
+#include "server/quotas.hpp"
 
 namespace tremula::server {
 
@@ -27,6 +30,7 @@ public:
     double heartbeat_seconds = 1;
     std::uint32_t number = 0;          ///< of this server, another one each time it is started
     std::string outward_address = {};  ///< numeric, by which other hosts reach it; empty: loopback
+    Limits limits = {};                ///< group_bytes and held_bytes
   };
   /// A rank that has been silent for so many heartbeats is lost, unless its Hello says otherwise.
   static constexpr int silent_heartbeats = 4;
@@ -47,8 +51,10 @@ public:
   /// heartbeat.
   Output check_silence(double now);
 
-  /// @param with_ranks  adds the counters of every rank
-  wire::Status status(double now, bool with_ranks = false) const;
+  /// One page, as the body of an answer; `next_status` is set if there is another.
+  wire::ToClient status(double now, const wire::StatusRequest& request) const;
+  /// Bytes that streams, links, subscriptions and shares of all groups take.
+  std::size_t held_bytes() const { return *held_; }
   /// True for a connection that has said hello and belongs to a group.
   bool is_member(ConnectionId connection) const { return groups_.has_seat(connection); }
 
@@ -75,12 +81,15 @@ private:
     std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
     double since = 0;
     bool is_missed = false;  // its producer has come back, its consumer not yet
+    Hold held{};
+    Hold producer_held{}, consumer_held{};  // of the choices
   };
   /// A link of a consumer that came back before its producer.
   struct AwaitedLink {
     std::string consumer, producer;
     std::uint64_t incarnation;  // as the consumer calls the stream
     double since;
+    Hold held;
   };
   struct Stream {
     StreamId id;
@@ -92,6 +101,7 @@ private:
     bool is_proved;
     Account produced;
     std::uint64_t incarnation;  // as the producer calls it
+    Hold held;
     std::set<LinkId> links;
     std::set<std::string> left{};  // groups that had a link and left it
     bool was_linked = false;
@@ -109,6 +119,7 @@ private:
     std::vector<proto::Field> fields;
     proto::WireFields wanted;  // the same, for the producer
     std::vector<std::string> offers;
+    Hold held;
   };
   struct WaitingHello {
     Call call;
@@ -139,8 +150,18 @@ private:
   /// As rank_0_of, for messages that need all ranks of the group from now on.
   /// @throws core::Error peer_lost if a rank has said goodbye
   const Group& whole_group_of(const Call& call, std::string_view what);
+  /// Counts memory that the group makes the server keep.
+  /// @throws core::Error refused if the group, or all, would take more than they may
+  Hold hold(const Group& group, std::size_t bytes) const;
+  /// The stream that has been announced last under that name; null if it is over.
+  Stream* newest_stream(const std::string& name);
   /// Null if no group offers it.
   Stream* open_stream(const std::string& name);
+  /// Removes the streams for which `is_over` is true.
+  void erase_streams(const std::function<bool(const Stream&)>& is_over);
+  std::map<StreamId, Stream>::iterator erase_stream(std::map<StreamId, Stream>::iterator stream);
+  /// Counters for which the group has no memory left are left out.
+  void record(const Seat& seat, Account& account, const wire::Counters& counters, double now);
   /// The link, if the group is one of its ends; null if it was closed before.
   /// @throws core::Error refused if the group was never one of its ends
   Link* link_of(const Group& group, LinkId id);
@@ -167,7 +188,7 @@ private:
   /// Links the subscriptions of `about` and those to its streams where both groups are present; a
   /// group that alone is missing is told.
   void match_present(const Group& about, double now);
-  void match(const Subscription& subscription, Stream& stream, double now);
+  void match(Subscription subscription, Stream& stream, double now);
   /// What people should know of a stream that is not linked.
   void explain_producer(const Stream& stream, wire::Explained& explained) const;
   void explain_consumer(const Subscription& subscription, wire::Explained& explained) const;
@@ -203,7 +224,9 @@ private:
 
   Settings settings_;
   Groups groups_;
+  std::shared_ptr<std::size_t> held_ = std::make_shared<std::size_t>(0);  // see Hold
   std::map<StreamId, Stream> streams_;
+  std::unordered_map<std::string, StreamId> newest_;  // by the name of the stream
   std::map<LinkId, Link> links_;
   std::map<LinkId, AwaitedLink> awaited_;
   std::vector<Subscription> subscriptions_;

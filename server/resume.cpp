@@ -13,6 +13,10 @@
 
 namespace tremula::server {
 
+namespace {
+constexpr std::size_t link_bytes = 2048;  // without its fields
+}  // namespace
+
 void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   whole_group_of(call, "Resume");
   Group& group = *seat_of(call).group;
@@ -24,7 +28,8 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     if (stream == nullptr || !stream->is_produced_by(group)) {  // it consumes that stream
       if (!links_.contains(link.link()))
         awaited_.try_emplace(
-            link.link(), AwaitedLink{group.name, link.peer_group(), link.incarnation(), call.now});
+            link.link(), AwaitedLink{group.name, link.peer_group(), link.incarnation(), call.now,
+                                     hold(group, link_bytes)});
       else if (Link& restored = links_.at(link.link()); restored.consumer == group.name)
         restored.incarnation = link.incarnation(), restored.is_missed = false;
       continue;
@@ -44,7 +49,8 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                      .consumed = Account(link.peer_size(), call.now),
                      .is_answered = true,
                      .since = call.now,
-                     .is_missed = awaited == awaited_.end()})
+                     .is_missed = awaited == awaited_.end(),
+                     .held = hold(group, link_bytes + link.SpaceUsedLong())})
             .second;
     if (!is_new)
       throw core::Error(core::Errc::refused,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -74,6 +75,7 @@ std::string welcome_text(const Listener& listener, const std::string& bind) {
 
 void serve(const Config& given, const std::string& version, const core::Log& log) {
   raise_open_file_limit();
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the log may go
   Config config = given;
   config.number = random_number();
   Listener listener(config, version, log);

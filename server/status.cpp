@@ -1,56 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Rendezvous for `tremula status`.
+// The part of Rendezvous for `tremula status`. An answer is a page: it takes bounded time and fits a
+// frame, however much there is.
+#include <algorithm>
+
 #include "server/rendezvous.hpp"
 
 namespace tremula::server {
 
-wire::Status Rendezvous::status(double now, bool with_ranks) const {
-  wire::Status out;
-  std::size_t room = proto::max_ranks_bytes;
+namespace {
+
+/// What may still be added to the page.
+struct Room {
+  std::size_t rows;
+  std::size_t ranks = proto::max_ranks_bytes;
+  std::size_t fields = proto::max_shown_fields_bytes;
+  bool is_begun = false;
+
+  /// False if the next item belongs on another page.
+  bool take(std::size_t bytes, const proto::WireFields* shown = nullptr) {
+    std::size_t fields_bytes = 0;
+    if (shown != nullptr)
+      for (const wire::Field& field : *shown) fields_bytes += field.ByteSizeLong() + 8;
+    const bool are_fields_begun = fields < proto::max_shown_fields_bytes;
+    if ((is_begun && bytes > rows) || (are_fields_begun && fields_bytes > fields) ||
+        ranks < proto::max_ranks_bytes / 2)
+      return false;
+    rows -= std::min(rows, bytes + 8);  // 8: tag and length
+    is_begun = true;
+    return true;
+  }
+  /// The first fields for which there is room. @return how many are left out
+  int add(proto::WireFields& to, const proto::WireFields& all) {
+    for (const wire::Field& field : all) {
+      const std::size_t bytes = field.ByteSizeLong() + 8;
+      if (bytes > fields) break;
+      fields -= bytes;
+      *to.Add() = field;
+    }
+    return all.size() - to.size();
+  }
+};
+
+wire::GroupStatus row_of(const Group& group, double now) {
+  wire::GroupStatus row;
+  row.set_name(group.name);
+  row.set_size(group.size);
+  row.set_connected(static_cast<core::Rank>(group.members.size()));
+  row.set_host(group.host);
+  row.set_pid(group.pid);
+  row.set_age_seconds(now - group.since);
+  return row;
+}
+
+}  // namespace
+
+wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request) const {
+  using Place = wire::StatusPlace;
+  wire::ToClient answer;
+  wire::Status& out = *answer.mutable_status();
+  Room room{.rows = settings_.limits.page_bytes};
+  Place from = request.from();  // of what is added next; where a page ends, the next one begins
+  from.set_goes_on(false);
+  const auto is_full = [&](std::size_t bytes, const proto::WireFields* fields = nullptr) {
+    if (room.take(bytes, fields)) return false;
+    *answer.mutable_next_status() = from;
+    return true;
+  };
   out.set_version(settings_.version);
   out.set_listens_on(settings_.listens_on);
   out.set_uptime_seconds(now);
-  for (const auto& [name, group] : groups_.all()) {
-    wire::GroupStatus& row = *out.add_groups();
-    row.set_name(name);
-    row.set_size(group.size);
-    row.set_connected(static_cast<core::Rank>(group.members.size()));
-    row.set_host(group.host);
-    row.set_pid(group.pid);
-    row.set_age_seconds(now - group.since);
+
+  if (from.part() == Place::groups) {
+    const auto& groups = groups_.all();
+    for (auto group = groups.lower_bound(from.name()); group != groups.end(); ++group) {
+      wire::GroupStatus row = row_of(group->second, now);
+      from.set_name(group->first);
+      if (is_full(row.ByteSizeLong())) return answer;
+      *out.add_groups() = std::move(row);
+    }
+    from.Clear();
+    from.set_part(Place::streams);
   }
-  for (const auto& [id, stream] : streams_) {
-    wire::StreamStatus& row = *out.add_streams();
-    row.set_name(stream.name);
-    row.set_producer(stream.producer);
-    row.set_queue_depth(stream.queue_depth);
-    *row.mutable_fields() = stream.announced;
-    *row.mutable_produced() = stream.produced.total();
-    if (with_ranks) stream.produced.list(*row.mutable_produced(), room);
-    row.set_closed(stream.closed);
-    for (const LinkId link_id : stream.links) {
-      const Link& link = links_.at(link_id);
-      wire::LinkStatus& consumer = *row.add_consumers();
-      consumer.set_link(link_id);
-      consumer.set_consumer(link.consumer);
-      consumer.set_offer(link.offer);
-      consumer.set_why(link.why);
-      *consumer.mutable_fields() = link.fields;
-      *consumer.mutable_consumed() = link.consumed.total();
-      if (with_ranks) link.consumed.list(*consumer.mutable_consumed(), room);
-      consumer.set_credit(credit(consumer.consumed(), stream.queue_depth));
+
+  if (from.part() == Place::streams) {
+    for (auto it = streams_.lower_bound(from.stream()); it != streams_.end(); ++it) {
+      const auto& [id, stream] = *it;
+      if (id != from.stream()) from.set_after(0);
+      from.set_stream(id);
+      if (is_full(stream.name.size() + stream.producer.size(), &stream.announced)) return answer;
+      wire::StreamStatus& row = *out.add_streams();
+      row.set_name(stream.name);
+      row.set_producer(stream.producer);
+      row.set_queue_depth(stream.queue_depth);
+      row.set_fields_left_out(room.add(*row.mutable_fields(), stream.announced));
+      *row.mutable_produced() = stream.produced.total();
+      if (request.ranks()) stream.produced.list(*row.mutable_produced(), room.ranks);
+      row.set_closed(stream.closed);
+      from.set_goes_on(true);
+      for (auto link_id = stream.links.upper_bound(from.after()); link_id != stream.links.end();
+           ++link_id) {
+        const Link& link = links_.at(*link_id);
+        if (is_full(link.consumer.size() + link.offer.size() + link.why.size(), &link.fields))
+          return answer;
+        wire::LinkStatus& consumer = *row.add_consumers();
+        consumer.set_link(*link_id);
+        consumer.set_consumer(link.consumer);
+        consumer.set_offer(link.offer);
+        consumer.set_why(link.why);
+        consumer.set_fields_left_out(room.add(*consumer.mutable_fields(), link.fields));
+        *consumer.mutable_consumed() = link.consumed.total();
+        if (request.ranks()) link.consumed.list(*consumer.mutable_consumed(), room.ranks);
+        consumer.set_credit(credit(consumer.consumed(), stream.queue_depth));
+        from.set_after(*link_id);
+      }
+      from.set_goes_on(false);
+    }
+    from.Clear();
+    from.set_part(Place::not_offered);
+  }
+
+  std::map<std::string_view, std::vector<std::string_view>> not_offered;
+  for (const Subscription& subscription : subscriptions_)
+    if (subscription.stream >= from.name())
+      not_offered[subscription.stream].push_back(subscription.consumer);
+  for (const auto& [name, consumers] : not_offered) {
+    if (name != from.name()) from.set_after(0);
+    from.set_name(std::string(name));
+    wire::StreamStatus* row = nullptr;
+    from.set_goes_on(from.after() > 0);
+    for (std::size_t i = from.after(); i < consumers.size(); ++i) {
+      if (is_full(name.size() + consumers[i].size())) return answer;
+      if (row == nullptr) {
+        row = out.add_streams();
+        row->set_name(std::string(name));
+      }
+      row->add_waiting_consumers(std::string(consumers[i]));
+      from.set_after(i + 1);
+      from.set_goes_on(true);
     }
   }
-  std::map<std::string, wire::StreamStatus*> not_offered;  // streams that consumers wait for
-  for (const Subscription& subscription : subscriptions_) {
-    wire::StreamStatus*& row = not_offered[subscription.stream];
-    if (row == nullptr) {
-      row = out.add_streams();
-      row->set_name(subscription.stream);
-    }
-    row->add_waiting_consumers(subscription.consumer);
-  }
-  return out;
+  return answer;
 }
 
 }  // namespace tremula::server

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/log.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <functional>
 #include <regex>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -69,6 +74,66 @@ TEST(Log, KeepsLinesOfSeveralThreadsWhole) {
   });
   EXPECT_EQ(lines.size(), 400u);
   for (const auto& line : lines) ASSERT_TRUE(line.ends_with("core " + text)) << line;
+}
+
+/// Standard error is a pipe meanwhile, which nobody reads but read().
+class PipedError {
+public:
+  PipedError() : kept_(::dup(STDERR_FILENO)) {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    reader_ = ends[0];
+    ::dup2(ends[1], STDERR_FILENO);
+    ::close(ends[1]);
+    ::fcntl(reader_, F_SETFL, O_NONBLOCK);
+  }
+  ~PipedError() {
+    ::dup2(kept_, STDERR_FILENO);
+    ::close(kept_);
+    close_reader();
+  }
+  /// All that is in the pipe.
+  std::string read() {
+    std::string out;
+    char some[4096];
+    for (ssize_t n = 0; (n = ::read(reader_, some, sizeof some)) > 0;)
+      out.append(some, static_cast<std::size_t>(n));
+    return out;
+  }
+  void close_reader() {
+    if (reader_ >= 0) ::close(std::exchange(reader_, -1));
+  }
+
+private:
+  int kept_, reader_ = -1;
+};
+
+TEST(Log, DropsAndCountsWhatNobodyReads) {
+  PipedError error;
+  const Log log("server", LogLevel::info, WhenFull::drop);
+  constexpr int count = 20'000;  // of 300 bytes: beyond a pipe and what is kept
+  for (int n = 0; n < count; ++n) log.info("core", std::to_string(n) + ' ' + std::string(300, 'x'));
+  const std::uint64_t dropped = log.dropped();
+  EXPECT_GT(dropped, 0u);
+  std::string text;
+  for (std::string some; !(some = error.read()).empty(); log.flush()) text += some;
+  log.info("core", "last");
+  text += error.read();
+  const auto lines = std::ranges::count(text, '\n');
+  EXPECT_EQ(static_cast<std::uint64_t>(lines), count - dropped + 2);
+  const std::string told = "- " + std::to_string(dropped) + " lines of this log were dropped";
+  EXPECT_NE(text.find(told), std::string::npos);
+  EXPECT_LT(text.find(told), text.find("core last\n"));
+}
+
+TEST(Log, OutlivesAClosedPipe) {
+  PipedError error;
+  error.close_reader();
+  const auto former = std::signal(SIGPIPE, SIG_IGN);
+  const Log log("server", LogLevel::info, WhenFull::drop);
+  for (int n = 0; n < 10; ++n) log.info("core", "nobody");
+  EXPECT_GE(log.dropped(), 10u);
+  std::signal(SIGPIPE, former);
 }
 
 TEST(LogLevel, HasANameAndOtherTextIsRefused) {

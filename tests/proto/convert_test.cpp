@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 
 namespace tremula::proto {
@@ -417,6 +418,64 @@ TEST(Convert, CutsLongErrorsBetweenCharacters) {
   wire::ToClient of;
   *of.mutable_refused() = refused;
   EXPECT_NO_THROW(parse_to_client(serialise(of)));
+}
+
+std::string refusal_of(const std::string& payload) {
+  try {
+    parse_to_server(std::as_bytes(std::span(payload)));
+    return "";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::protocol);
+    return error.what();
+  }
+}
+
+TEST(Convert, BoundsAMessageByItsKindBeforeItIsParsed) {
+  wire::ToServer message;
+  message.set_request(1);
+  message.mutable_unsubscribe()->set_stream(std::string(70'000, 's'));
+  EXPECT_EQ(refusal_of(message.SerializeAsString()),
+            "Unsubscribe: expected at most 65536 bytes, found 70010");
+  message.Clear();
+  for (int i = 0; i < 100'000; ++i) {
+    wire::Counters& counters = *message.mutable_heartbeat()->add_counters();
+    counters.set_stream("s");
+  }
+  EXPECT_EQ(refusal_of(message.SerializeAsString()),
+            "Heartbeat: expected at most 131072 parts, i.e. fields that are set, found more");
+  message.Clear();
+  message.mutable_heartbeat()->add_counters()->set_stream(std::string(5 << 20, 's'));
+  EXPECT_EQ(refusal_of(message.SerializeAsString())
+                .find("Heartbeat: expected at most 4194304 bytes, found "),
+            0u);
+  message.Clear();
+  message.set_request(1);
+  for (int i = 0; i < 1'100'000; ++i) message.mutable_link_addresses()->add_addresses();
+  EXPECT_EQ(refusal_of(message.SerializeAsString()),
+            "LinkAddresses: expected at most 1048576 parts, i.e. fields that are set, found more");
+  // At depth, and numbers of one byte each that take eight.
+  message.Clear();
+  message.set_request(1);
+  wire::Announce& stream = *message.mutable_resume()->add_streams();
+  for (int i = 0; i < 600'000; ++i) stream.add_fields()->set_element_type(1);
+  EXPECT_EQ(refusal_of(message.SerializeAsString()).find("Resume: expected at most "), 0u);
+  message.Clear();
+  message.set_request(1);
+  wire::Field& field = *message.mutable_announce()->add_fields();
+  for (int i = 0; i < 1'100'000; ++i) field.add_origin(0);
+  EXPECT_EQ(refusal_of(message.SerializeAsString()).find("Announce: expected at most "), 0u);
+  // The last body counts, but each must be in its bounds.
+  std::string two = message.SerializeAsString();
+  two += std::string("\x5a\x00", 2);  // Goodbye
+  EXPECT_EQ(refusal_of(two).find("Announce: expected at most "), 0u);
+}
+
+TEST(Convert, ReadsTheRequestNumberOfARefusedMessage) {
+  wire::ToServer message;
+  message.set_request(77);
+  for (int i = 0; i < 1'100'000; ++i) message.mutable_link_addresses()->add_addresses();
+  const std::string payload = message.SerializeAsString();
+  EXPECT_EQ(request_number(std::as_bytes(std::span(payload))), 77u);
 }
 
 TEST(IsName, KnowsPrintableText) {

@@ -122,6 +122,19 @@ TEST_F(ConfigFile, NamesKeyAndPlaceOfABadValue) {
               }),
               std::string("heartbeat (from --heartbeat): expected 0.05 to 60 seconds, found '") +
                   text + "'");
+  EXPECT_EQ(error_of([&] {
+              load({{"hello", "0"}});
+            }),
+            "hello (from --hello): expected 0.1 to 3600 seconds, found '0'");
+  EXPECT_EQ(error_of([&] {
+              load({}, {{"TREMULA_MEMORY", "-1"}});
+            }),
+            "memory (from TREMULA_MEMORY): expected 64 to 1048576 MiB, found '-1'");
+  EXPECT_EQ(error_of([&] {
+              load({{"connections_per_host", "0"}});
+            }),
+            "connections_per_host (from --connections-per-host): expected 1 to 10000000 "
+            "connections, found '0'");
   write("bind: 127.0.0.1\n\nport: many\n");
   EXPECT_EQ(error_of([&] { load(); }), "port (from " + file + ", line 3): " + port + "'many'");
 }
@@ -130,7 +143,9 @@ TEST_F(ConfigFile, NamesAnUnknownKeyAndItsLine) {
   write("port: 1\nprot: 2\n");
   EXPECT_EQ(
       error_of([&] { load(); }),
-      file + ", line 2: unknown key 'prot'; expected one of bind, port, port_file, log, heartbeat");
+      file +
+          ", line 2: unknown key 'prot'; expected one of bind, port, port_file, log, heartbeat, "
+          "hello, connections_per_host, memory");
 }
 
 TEST_F(ConfigFile, NamesTheLineThatIsNoConfig) {
@@ -146,7 +161,7 @@ TEST_F(ConfigFile, NamesTheLineThatIsNoConfig) {
       {"bind: 127.0.0.1\nport: {1\n", ", line 3: expected YAML, found: "},
       {"[a]: 1\n",
        ", line 1: unknown key '(not a name)'; expected one of bind, port, port_file, log, "
-       "heartbeat"},
+       "heartbeat, hello, connections_per_host, memory"},
   };
   for (const auto& row : rows) {
     write(row.text);

@@ -108,25 +108,34 @@ TEST(Account, SaysWhoWaitsForWhomMostRanksFirst) {
   EXPECT_EQ(waits(single), std::vector<std::string>{"1 of 1 rank waits for ocean"});
 }
 
-TEST(Account, ListsEveryRankAsFarAsThereIsRoom) {
-  Account account(3);
+TEST(Account, ListsEveryRankThatHasReportedAsFarAsThereIsRoom) {
+  Account account(4);
+  account.record(2, said(6, 10, 100));
   account.record(1, said(5, 10, 100, 0.5, 0.25, "viewer"));
+  account.record(0, said(0, 0, 0));
   wire::StepStatus all, some;
   std::size_t room = 1000;
   account.list(all, room);
-  ASSERT_EQ(all.ranks_size(), 3);
+  ASSERT_EQ(all.ranks_size(), 3);  // rank 3 has said nothing
   EXPECT_EQ(all.ranks_left_out(), 0);
-  EXPECT_EQ(all.ranks(0).ShortDebugString(), "");  // rank 0 has said nothing
+  EXPECT_EQ(all.ranks(0).ShortDebugString(), "");
   EXPECT_EQ(all.ranks(1).ShortDebugString(),
             "rank: 1 steps: 5 packages: 10 bytes: 100 wait_seconds: 0.5 plan_seconds: 0.25 "
             "waits_for: \"viewer\"");
-  EXPECT_EQ(all.ranks(2).ShortDebugString(), "rank: 2");
+  EXPECT_EQ(all.ranks(2).ShortDebugString(), "rank: 2 steps: 6 packages: 10 bytes: 100");
   EXPECT_LE(all.ByteSizeLong(), 1000 - room);
 
   account.list(some, room = all.ranks(0).ByteSizeLong() + all.ranks(1).ByteSizeLong() + 16);
   EXPECT_EQ(some.ranks_size(), 2);
   EXPECT_EQ(some.ranks_left_out(), 1);
   EXPECT_EQ(room, 0u);
+}
+
+TEST(Account, LeavesOutARankThatTheGroupDoesNotHave) {
+  Account account(2);
+  account.record(2, said(1, 1, 1));
+  account.record(-1, said(1, 1, 1));
+  EXPECT_EQ(account.total().bytes(), 0u);
 }
 
 TEST(Credit, IsConsumedStepsAndTheQueue) {

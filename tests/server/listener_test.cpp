@@ -8,10 +8,17 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <condition_variable>
+#include <csignal>
+#include <fstream>
+#include <memory>
 #include <mutex>
+#include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,7 +36,7 @@ using core::Deadline, core::Errc, core::Error;
 /// A server in a thread of its own.
 class Running {
 public:
-  explicit Running(double heartbeat_seconds = 10, Listener::Limits limits = {})
+  explicit Running(double heartbeat_seconds = 10, const Limits& limits = {})
       : listener_(config(heartbeat_seconds), "0.1", log_, limits),
         thread_([this] { listener_.run(); }) {}
   ~Running() { stop(); }
@@ -55,9 +62,9 @@ private:
 /// One connection; answers and notices as Protobuf text, in the order in which they came.
 class Client {
 public:
-  explicit Client(const Running& server)
-      : connection_(
-            std::make_unique<transport::ControlConnection>(server.address(), handlers(), soon())) {}
+  explicit Client(const Running& server) : Client(server.address()) {}
+  explicit Client(const transport::HostPort& server)
+      : connection_(std::make_unique<transport::ControlConnection>(server, handlers(), soon())) {}
 
   void tell(const std::string& text) {
     wire::ToServer message;
@@ -253,6 +260,7 @@ TEST(Listener, LosesASilentRankAndKeepsTheOthers) {
 TEST(Listener, GivesUpStrangersThatSayNothing) {
   Running server(0.1, {.stranger_seconds = 0.1});
   Client stranger(server), member(server);
+  stranger.tell("request: 1 status {}");
   member.tell(hello("g", 0, 1));
   member.beat(0.02);
   EXPECT_TRUE(stranger.is_closed_soon());
@@ -260,18 +268,20 @@ TEST(Listener, GivesUpStrangersThatSayNothing) {
   EXPECT_EQ(member.answer(1), "request: 2 done { }");
 }
 
-int raw_connection(const Running& server) {
+int raw_connection(const transport::HostPort& server) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(server.address().port);
+  address.sin_port = htons(server.port);
   if (fd < 0 || ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
     return -1;
   const timeval limit{10, 0};
   ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   return fd;
 }
+
+int raw_connection(const Running& server) { return raw_connection(server.address()); }
 
 TEST(Listener, GivesUpFramesThatNeverEnd) {
   Running server(0.1, {.frame_seconds = 0.2});
@@ -288,27 +298,257 @@ TEST(Listener, GivesUpFramesThatNeverEnd) {
   ::close(fd);
 }
 
-TEST(Listener, GivesUpWhoDoesNotRead) {
-  Running server(1, {.queued_bytes = 1 << 20});
+std::string frame(const std::string& payload) {
+  std::string out;
+  for (int i = 0; i < 4; ++i) out += static_cast<char>(payload.size() >> (8 * i) & 0xff);
+  return out + payload;
+}
+std::string frame_of(const std::string& text) {
+  wire::ToServer message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return frame(message.SerializeAsString());
+}
+bool send_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+wire::ServerLoad load_of(const Running& server) {
+  Client client(server);
+  client.tell("request: 1 status {}");
+  wire::ToClient answer;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(client.answer(0), &answer));
+  return answer.status().load();
+}
+bool is_true_soon(const auto& condition) {
+  const Deadline deadline = Deadline::after(30);
+  while (!deadline.expired()) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+TEST(Listener, ServesOneThatDoesNotReadNoFurther) {
+  Running server(0.5, {.stranger_seconds = 1, .pause_bytes = 64 << 10});
+  Client other(server);
+  other.tell(hello("other", 0, 1));
   const int fd = raw_connection(server);
   ASSERT_GE(fd, 0);
-  // The answer, a refusal for want of Hello, is ten times as long as the request.
-  wire::ToServer message;
-  message.set_request(1);
-  message.mutable_unsubscribe()->set_stream("s");
-  const std::string payload = message.SerializeAsString();
   std::string many;
-  for (int i = 0; i < 10'000; ++i)
-    many += std::string{static_cast<char>(payload.size()), '\0', '\0', '\0'} + payload;
-  bool is_given_up = false;
-  const Deadline deadline = Deadline::after(20);
-  while (!is_given_up && !deadline.expired())
-    is_given_up = ::send(fd, many.data(), many.size(), MSG_NOSIGNAL) < 0;
-  EXPECT_TRUE(is_given_up);
+  for (int i = 0; i < 100'000; ++i) many += frame_of("request: 1 unsubscribe { stream: 's' }");
+  // The answers, refusals for want of Hello, are ten times as long: 100 MB of them would wait.
+  std::thread sender([&] {
+    while (send_all(fd, many)) {
+    }
+  });
+  EXPECT_TRUE(is_true_soon([&] { return load_of(server).buffered_bytes() > (32 << 10); }));
+  EXPECT_LT(load_of(server).buffered_bytes(), 200u << 10);
+  sender.join();  // it has been closed, because it reads nothing
   ::close(fd);
-  Client other(server);
-  other.tell("request: 1 status {}");
-  EXPECT_NE(other.answer(0).find("status"), std::string::npos);
+  EXPECT_TRUE(is_true_soon([&] { return load_of(server).buffered_bytes() < (32 << 10); }));
+}
+
+TEST(Listener, ServesOneMessageOfEachConnectionInTurn) {
+  const core::Log log("server", core::LogLevel::off);
+  Config config;
+  config.port = 0;
+  Listener listener(config, "0.1", log);
+  // All that both send is there before the server begins.
+  constexpr std::uint64_t count = 2000;
+  const int loud = raw_connection(listener.address());
+  ASSERT_GE(loud, 0);
+  std::string many =
+      frame_of(hello("loud", 0, 1)) +
+      frame_of(
+          "request: 2 announce { stream: 's' incarnation: 1 fields { name: 'u' element_type: "
+          "10 layout: 'shape=8 grid=1' } offers { transport: 't' offer: 'tcp' } }");
+  for (std::uint64_t i = 1; i <= count; ++i)
+    many += frame_of(fmt::format("heartbeat {{ counters {{ stream: 's' steps: {} }} }}", i));
+  ASSERT_TRUE(send_all(loud, many));
+  const int other = raw_connection(listener.address());
+  ASSERT_TRUE(send_all(other, frame_of("request: 1 status {}")));
+  std::thread server([&] { listener.run(); });
+  std::array<unsigned char, 4> prefix{};
+  ASSERT_EQ(::recv(other, prefix.data(), prefix.size(), MSG_WAITALL), 4);
+  std::string payload(prefix[0] + 256u * prefix[1], '\0');
+  ASSERT_EQ(::recv(other, payload.data(), payload.size(), MSG_WAITALL),
+            static_cast<ssize_t>(payload.size()));
+  listener.stop();
+  server.join();
+  const wire::Status status = proto::parse_to_client(std::as_bytes(std::span(payload))).status();
+  const std::uint64_t steps = status.streams().empty() ? 0 : status.streams(0).produced().steps();
+  EXPECT_LT(steps, count / 10);
+  ::close(loud);
+  ::close(other);
+}
+
+TEST(Listener, TakesNoLongFrameFromAStranger) {
+  Running server;
+  Client stranger(server);
+  stranger.send_raw(std::string(70'000, 'x'));
+  EXPECT_EQ(stranger.answer(0),
+            "refused { code: -7 text: \"control frame: expected at most 65536 bytes from this "
+            "connection at this moment, found 70000\" }");
+  EXPECT_TRUE(stranger.is_closed_soon());
+}
+
+TEST(Listener, ClosesTheConnectionWithTheMostUnfinishedBytes) {
+  constexpr std::size_t megabyte = 1 << 20;
+  Running server(10, {.buffered_bytes = 10 * megabyte});
+  Client good(server);
+  good.tell(hello("good", 0, 1));
+  EXPECT_EQ(good.answer(0), welcome());
+  std::vector<int> bad;
+  for (int i = 0; i < 20; ++i) {
+    bad.push_back(raw_connection(server));
+    ASSERT_GE(bad.back(), 0);
+    // 16 MiB are announced, 1 MiB comes.
+    send_all(bad.back(), frame_of(hello(fmt::format("bad{}", i), 0, 1)) +
+                             std::string("\0\0\0\1", 4) + std::string(megabyte, 'x'));
+    EXPECT_LE(load_of(server).buffered_bytes(), 10 * megabyte);
+  }
+  EXPECT_TRUE(is_true_soon([&] { return load_of(server).sessions() < 13; }));
+  good.tell("request: 2 unsubscribe { stream: 's' }");
+  EXPECT_EQ(good.answer(1), "request: 2 done { }");
+  for (const int fd : bad) ::close(fd);
+}
+
+TEST(Listener, ClosesConnectionsThatHaveNotSaidHello) {
+  Running server(0.2, {.hello_seconds = 0.5});
+  const int silent = raw_connection(server), slow = raw_connection(server);
+  Client member(server);
+  member.tell(hello("g", 0, 1));
+  member.beat(0.05);
+  EXPECT_EQ(::send(slow, "\x10\0\0\0", 4, MSG_NOSIGNAL), 4);
+  char byte = 0;
+  EXPECT_EQ(::recv(silent, &byte, 1, 0), 0);
+  EXPECT_EQ(::recv(slow, &byte, 1, 0), 0);
+  member.tell("request: 2 unsubscribe { stream: 's' }");
+  EXPECT_EQ(member.answer(1), "request: 2 done { }");
+  ::close(silent);
+  ::close(slow);
+}
+
+TEST(Listener, IdleStrangersTakeNobodysPlace) {
+  constexpr std::size_t places = 32;
+  Running server(10, {.connections = places});
+  std::vector<int> idle;
+  std::vector<std::unique_ptr<Client>> members;
+  for (int i = 0; i < 10; ++i) {
+    for (int k = 0; k < 40; ++k) idle.push_back(raw_connection(server));
+    members.push_back(std::make_unique<Client>(server));
+    members.back()->tell(hello(fmt::format("g{}", i), 0, 1));
+    EXPECT_EQ(members.back()->answer(0), welcome());
+  }
+  const wire::ServerLoad load = load_of(server);
+  EXPECT_EQ(load.sessions(), 10u);
+  EXPECT_EQ(load.max_connections(), places);
+  EXPECT_LE(load.connections(), places);
+  for (const auto& member : members) {
+    member->tell("request: 2 unsubscribe { stream: 's' }");
+    EXPECT_EQ(member->answer(1), "request: 2 done { }");
+  }
+  for (const int fd : idle) ::close(fd);
+}
+
+TEST(Listener, RefusesSessionsBeyondThoseOfAHost) {
+  Running server(10, {.connections_per_host = 2});
+  Client first(server), second(server), third(server);
+  first.tell(hello("g", 0, 3));
+  second.tell(hello("g", 1, 3));
+  EXPECT_EQ(first.answer(0), welcome());
+  EXPECT_EQ(second.answer(0), welcome());
+  third.tell(hello("g", 2, 3));
+  EXPECT_EQ(third.answer(0),
+            "request: 1 refused { code: -7 text: \"host 127.0.0.1 has 2 sessions at the server, "
+            "expected at most 2; give \\'tremula serve\\' a larger --connections-per-host, or "
+            "end some\" }");
+  EXPECT_TRUE(third.is_closed_soon());
+}
+
+/// Runs a server in a process of its own with so little memory. Its exit status is that of `check`,
+/// which runs in this process; the server must be there afterwards.
+TEST(Listener, WithoutMemoryEndsTheConnectionThatWantsIt) {
+  int port_pipe[2] = {-1, -1};
+  ASSERT_EQ(::pipe(port_pipe), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const core::Log log("server", core::LogLevel::off);
+    Config config;
+    config.port = 0;
+    Listener listener(config, "0.1", log);
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    statm >> pages;
+    const rlim_t bytes = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (100 << 20);
+    const rlimit limit{bytes, bytes};
+    ::setrlimit(RLIMIT_AS, &limit);
+    const std::uint16_t port = listener.address().port;
+    if (::write(port_pipe[1], &port, sizeof port) != sizeof port) ::_exit(3);
+    listener.run();
+    ::_exit(0);
+  }
+  std::uint16_t port = 0;
+  ASSERT_EQ(::read(port_pipe[0], &port, sizeof port), static_cast<ssize_t>(sizeof port));
+  const transport::HostPort address{"127.0.0.1", port};
+  Client good(address);
+  good.tell(hello("good", 0, 1));
+  EXPECT_EQ(good.answer(0), welcome("1"));
+  good.beat(0.2);
+  std::vector<int> bad;
+  for (int i = 0; i < 30; ++i) {  // of 15 MB each
+    bad.push_back(raw_connection(address));
+    ASSERT_GE(bad.back(), 0);
+    send_all(bad.back(), frame_of(hello(fmt::format("bad{}", i), 0, 1)) +
+                             std::string("\0\0\0\1", 4) + std::string(15'000'000, 'x'));
+  }
+  good.tell("request: 2 unsubscribe { stream: 's' }");
+  EXPECT_EQ(good.answer(1), "request: 2 done { }");
+  EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "the server has ended";
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  for (const int fd : bad) ::close(fd);
+  for (const int fd : port_pipe) ::close(fd);
+}
+
+TEST(Listener, TellsAStatusThatNoFrameHolds) {
+  Running server;
+  Client client(server);
+  client.tell(hello("g", 0, 1));
+  std::string bounds = "0", owners = "0";
+  for (int i = 1; i <= 80'000; ++i) bounds += fmt::format("/{}", 2 * i);
+  for (int i = 1; i < 80'000; ++i) owners += "/0";
+  for (int i = 0; i < 30; ++i)
+    client.tell(fmt::format(
+        "request: 2 announce {{ stream: 's{}' incarnation: 1 fields {{ name: 'u' element_type: 10 "
+        "layout: 'shape=160000 grid=1 splits0={} owners0={}' }} offers {{ transport: 't' offer: "
+        "'tcp' }} }}",
+        i, bounds, owners));
+  EXPECT_EQ(client.answer(30), "request: 2 done { }");
+  std::set<std::string> streams;
+  std::size_t bytes = 0;
+  wire::ToServer request;
+  request.set_request(3);
+  request.mutable_status();
+  for (std::size_t answer = 31;; ++answer) {
+    client.send_raw(request.SerializeAsString());
+    wire::ToClient page;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(client.answer(answer), &page));
+    bytes += page.ByteSizeLong();
+    for (const auto& stream : page.status().streams()) {
+      EXPECT_EQ(stream.fields_size(), 1);
+      streams.insert(stream.name());
+    }
+    if (!page.has_next_status()) break;
+    *request.mutable_status()->mutable_from() = page.next_status();
+  }
+  EXPECT_EQ(streams.size(), 30u);
+  EXPECT_GT(bytes, proto::max_message_bytes);
 }
 
 TEST(Listener, StopsInOrderWithConnectionsOpen) {

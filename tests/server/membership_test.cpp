@@ -92,7 +92,8 @@ TEST(Membership, BoundsAShare) {
   const std::string half(9 << 20, 'x');
   play.tell(1, "request: 2 share { round: 1 bytes: '" + half + "' }", {});
   const std::string text =
-      "group 'g': expected at most 16777216 bytes from all ranks in one Share, found 18874383";
+      "group 'g': expected at most 16777152 bytes from all ranks in one Share, found 18874384; "
+      "share less at once";
   play.tell(2, "request: 3 share { round: 1 bytes: '" + half + "' }",
             {Play::refused(1, -1, text, 2), Play::refused(2, -1, text, 3)});
 }

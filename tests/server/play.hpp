@@ -22,17 +22,29 @@ public:
   using Where = std::source_location;
 
   /// @param number  of the server
-  explicit Play(std::uint32_t number = 0)
-      : rendezvous_(
-            {.version = "0.1", .listens_on = "here:1", .heartbeat_seconds = 1, .number = number}) {}
+  explicit Play(std::uint32_t number = 0, const Limits& limits = {})
+      : rendezvous_({.version = "0.1",
+                     .listens_on = "here:1",
+                     .heartbeat_seconds = 1,
+                     .number = number,
+                     .limits = limits}) {}
 
   void at(double seconds) { now_ = seconds; }
 
   void tell(ConnectionId from, const std::string& message, const Answers& expected,
             Where where = Where::current()) {
-    wire::ToServer parsed;
-    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(message, &parsed)) << message;
-    compare(message, rendezvous_.receive(from, parsed, now_), expected, where);
+    compare(message, receive(from, message), expected, where);
+  }
+  Output receive(ConnectionId from, const std::string& message) {
+    return receive(from, parsed(message));
+  }
+  Output receive(ConnectionId from, const wire::ToServer& message) {
+    return rendezvous_.receive(from, message, now_);
+  }
+  static wire::ToServer parsed(const std::string& message) {
+    wire::ToServer out;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(message, &out)) << message;
+    return out;
   }
   void close(ConnectionId connection, const Answers& expected, Where where = Where::current()) {
     compare(fmt::format("close {}", connection), rendezvous_.closed(connection, "reset", now_),
@@ -48,9 +60,16 @@ public:
     compare("check_silence", rendezvous_.check_silence(now_), expected, where);
   }
   void record_heard(ConnectionId from) { rendezvous_.record_heard(from, now_); }
+  /// The first page.
   wire::Status status(bool with_ranks = false) const {
-    return rendezvous_.status(now_, with_ranks);
+    wire::StatusRequest request;
+    request.set_ranks(with_ranks);
+    return page(request).status();
   }
+  wire::ToClient page(const wire::StatusRequest& request) const {
+    return rendezvous_.status(now_, request);
+  }
+  std::size_t held_bytes() const { return rendezvous_.held_bytes(); }
   bool is_member(ConnectionId connection) { return rendezvous_.is_member(connection); }
 
   /// Ranks 0 .. size-1 of a group say hello over the connections first, first + 1, ...
@@ -122,9 +141,12 @@ private:
   static void compare(const std::string& event, const Output& output, const Answers& expected,
                       const Where& where) {
     Answers found, wanted;
-    for (const Outgoing& out : output.messages)
-      found.push_back(fmt::format("{}{}: {}", out.to, out.is_last ? " last" : "",
-                                  out.message.ShortDebugString()));
+    for (const Outgoing& out : output.messages) {
+      wire::ToClient message = out.message;
+      if (out.common) message.MergeFrom(*out.common);
+      found.push_back(
+          fmt::format("{}{}: {}", out.to, out.is_last ? " last" : "", message.ShortDebugString()));
+    }
     for (const std::string& answer : expected) wanted.push_back(normal(answer));
     EXPECT_EQ(found, wanted) << "after: " << event.substr(0, 500) << "\nat " << where.file_name()
                              << ':' << where.line();

@@ -3,6 +3,9 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "play.hpp"
 
 namespace tremula::server {
@@ -148,6 +151,89 @@ TEST_F(Status, CountsTheRanksThatAreThere) {
   EXPECT_EQ(play.status().groups(0).name(), "a pair");
   EXPECT_EQ(play.status().groups(0).connected(), 1);
   EXPECT_EQ(play.status().groups(0).size(), 2);
+}
+
+TEST(StatusPages, TellEverythingOnceHoweverMuchThereIs) {
+  constexpr int groups = 40, streams = 10, consumers = 30;
+  Play play(0, {.page_bytes = 10'000});
+  const std::string long_name(240, 'n');
+  const auto name = [&](const char* kind, int i) {
+    return fmt::format("{}{:04}{}", kind, i, long_name);
+  };
+  const std::string fields = Play::field("u", 10, "shape=8 grid=1") + Play::offers({"tcp"});
+  std::set<std::string> all_groups, all_links, all_waiting;
+  for (int i = 0; i < groups; ++i) {
+    play.join(name("g", i), 1, 1 + static_cast<ConnectionId>(i));
+    all_groups.insert(name("g", i));
+  }
+  play.receive(1, "request: 9 presence { is_present: true }");
+  for (int s = 0; s < streams; ++s)
+    play.receive(1, fmt::format("request: 2 announce {{ stream: '{}' incarnation: 1 {} }}",
+                                name("s", s), fields));
+  for (int c = 1; c <= consumers; ++c) {
+    const auto from = 1 + static_cast<ConnectionId>(c);
+    play.receive(from, "request: 9 presence { is_present: true }");
+    for (int s = 0; s <= streams; ++s) {  // the last one is offered by nobody
+      play.receive(from, fmt::format("request: 2 subscribe {{ stream: '{}' incarnation: {} {} }}",
+                                     name("s", s), s + 1, fields));
+      (s < streams ? all_links : all_waiting).insert(name("s", s) + name("g", c));
+    }
+  }
+  std::set<std::string> told_groups, told_links, told_waiting;
+  int pages = 0, items = 0;
+  wire::StatusRequest request;
+  while (true) {
+    const wire::ToClient page = play.page(request);
+    ++pages;
+    EXPECT_LT(page.ByteSizeLong(), 20'000u);
+    for (const auto& group : page.status().groups()) ++items, told_groups.insert(group.name());
+    for (const auto& stream : page.status().streams()) {
+      for (const auto& link : stream.consumers())
+        ++items, told_links.insert(stream.name() + link.consumer());
+      for (const auto& consumer : stream.waiting_consumers())
+        ++items, told_waiting.insert(stream.name() + consumer);
+    }
+    if (!page.has_next_status()) break;
+    *request.mutable_from() = page.next_status();
+  }
+  EXPECT_GT(pages, 10);
+  EXPECT_EQ(told_groups, all_groups);
+  EXPECT_EQ(told_links, all_links);
+  EXPECT_EQ(told_waiting, all_waiting);
+  EXPECT_EQ(items, groups + streams * consumers + consumers);
+}
+
+TEST(StatusPages, ShowAsManyFieldsAsAFrameHolds) {
+  Play play;
+  play.join("g", 1, 1);
+  std::string bounds = "0";
+  std::string owners = "0";
+  for (int i = 1; i <= 80'000; ++i) bounds += fmt::format("/{}", 2 * i);
+  for (int i = 1; i < 80'000; ++i) owners += "/0";
+  const std::string layout =
+      fmt::format("shape=160000 grid=1 splits0={} owners0={}", bounds, owners);
+  const auto announce = [&](const std::string& stream, int count) {
+    std::string fields;
+    for (int i = 0; i < count; ++i) fields += Play::field(fmt::format("u{}", i), 10, layout);
+    return play.receive(1, fmt::format("request: 2 announce {{ stream: '{}' incarnation: 1 {}{} }}",
+                                       stream, fields, Play::offers({"tcp"})));
+  };
+  const std::size_t bytes = layout.size();
+  ASSERT_LT(bytes, proto::max_layout_bytes);
+  const int fit = static_cast<int>(proto::max_shown_fields_bytes / (bytes + 30));
+  announce("a", fit + 2);
+  announce("b", fit);
+  wire::StatusRequest request;
+  wire::ToClient page = play.page(request);
+  ASSERT_EQ(page.status().streams_size(), 1);
+  EXPECT_EQ(page.status().streams(0).fields_size(), fit);
+  EXPECT_EQ(page.status().streams(0).fields_left_out(), 2);
+  *request.mutable_from() = page.next_status();
+  page = play.page(request);
+  EXPECT_FALSE(page.has_next_status());
+  ASSERT_EQ(page.status().streams_size(), 1);
+  EXPECT_EQ(page.status().streams(0).fields_size(), fit);
+  EXPECT_EQ(page.status().streams(0).fields_left_out(), 0);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
+#include <new>
 #include <utility>
 
 #include "core/error.hpp"
@@ -23,7 +24,8 @@ namespace {
 // minutes.
 constexpr int unacknowledged_milliseconds = 20'000;
 // Memory for a frame grows with the bytes that arrive, not with the length that the peer states.
-constexpr std::size_t first_read_bytes = 64 << 10;
+constexpr std::size_t first_read_bytes = 4 << 10;
+constexpr std::size_t write_bytes = 64 << 10;  // at once
 }  // namespace
 
 FramedSocket::FramedSocket(Socket socket, Handlers handlers)
@@ -35,68 +37,120 @@ FramedSocket::FramedSocket(Socket socket, Handlers handlers)
                sizeof unacknowledged_milliseconds);
 }
 
+template <class Action>
+void FramedSocket::guard(Action&& action) {
+  try {
+    action();
+  } catch (const std::bad_alloc&) {
+    close("there is no memory for its messages");
+  }
+}
+
+void FramedSocket::count(std::size_t less, std::size_t more) {
+  if (less == more) return;
+  counted_ = counted_ - less + more;
+  if (handlers_.on_buffered)
+    handlers_.on_buffered(static_cast<std::ptrdiff_t>(more) - static_cast<std::ptrdiff_t>(less));
+}
+
 void FramedSocket::start() { read_prefix(0); }
 
 void FramedSocket::read_prefix(std::size_t have) {
+  paused_ = queued_bytes_ > pause_bytes_;
+  if (paused_) return;
   socket_.async_read_some(
       asio::buffer(prefix_.data() + have, prefix_.size() - have),
       [self = shared_from_this(), have](const error_code& error, std::size_t got) {
         if (self->closed_) return;
         if (error) return self->close_after(error);
-        self->last_heard_ = Clock::now();
-        if (!self->frame_since_) self->frame_since_ = self->last_heard_;
-        if (have + got < frame_prefix_bytes) return self->read_prefix(have + got);
-        std::size_t bytes = 0;
-        try {
-          bytes = frame_payload_bytes(self->prefix_);
-        } catch (const core::Error& bad_length) {
-          return self->close(bad_length.what());
-        }
-        self->payload_.clear();
-        self->read_payload(0, bytes);
+        self->guard([&] {
+          self->last_heard_ = Clock::now();
+          if (!self->frame_since_) self->frame_since_ = self->last_heard_;
+          if (have + got < frame_prefix_bytes) return self->read_prefix(have + got);
+          try {
+            const std::size_t bytes = frame_payload_bytes(self->prefix_, self->most_payload_bytes_);
+            self->payload_.clear();
+            return self->read_payload(0, bytes);
+          } catch (const core::Error& too_long) {
+            if (!self->handlers_.on_refused) return self->close(too_long.what());
+            self->handlers_.on_refused(too_long);
+          }
+          self->read_and_forget();
+        });
       });
 }
 
 void FramedSocket::read_payload(std::size_t have, std::size_t bytes) {
   if (have == bytes) {
     frame_since_.reset();
+    count(payload_.size(), 0);
     payload_.resize(bytes);
     handlers_.on_frame(std::exchange(payload_, {}));
     if (!closed_) read_prefix(0);
     return;
   }
-  if (have == payload_.size())
+  if (have == payload_.size()) {
     payload_.resize(std::min(bytes, std::max(first_read_bytes, 2 * have)));
+    count(have, payload_.size());
+    if (closed_) return;
+  }
   socket_.async_read_some(
       asio::buffer(payload_.data() + have, payload_.size() - have),
       [self = shared_from_this(), have, bytes](const error_code& error, std::size_t got) {
         if (self->closed_) return;
         if (error) return self->close_after(error);
         self->last_heard_ = Clock::now();
-        self->read_payload(have + got, bytes);
+        self->guard([&] { self->read_payload(have + got, bytes); });
       });
 }
 
-void FramedSocket::send(core::Bytes payload) {
+void FramedSocket::read_and_forget() {
+  if (closed_) return;
+  payload_.resize(first_read_bytes);
+  socket_.async_read_some(asio::buffer(payload_),
+                          [self = shared_from_this()](const error_code& error, std::size_t) {
+                            if (self->closed_) return;
+                            if (error) return self->close_after(error);
+                            self->guard([&] { self->read_and_forget(); });
+                          });
+}
+
+void FramedSocket::send(core::Bytes payload, Tail tail) {
   if (closed_ || finishing_) return;
-  const FramePrefix prefix = frame_prefix(payload.size());
-  queued_bytes_ += frame_prefix_bytes + payload.size();
-  queue_.push_back({prefix, std::move(payload)});
-  if (queue_.size() == 1) write_next();
+  const std::size_t tail_bytes = tail.bytes ? tail.bytes->size() : 0;
+  const FramePrefix prefix = frame_prefix(payload.size() + tail_bytes);
+  const Frame& frame = queue_.emplace_back(Frame{prefix, std::move(payload), std::move(tail)});
+  queued_bytes_ += frame.bytes();
+  const bool is_first = queue_.size() == 1;
+  count(0, frame.counted());
+  if (is_first && !closed_) write_next();
 }
 
 void FramedSocket::write_next() {
   const Frame& frame = queue_.front();
   const std::array buffers{asio::const_buffer(frame.prefix.data(), frame.prefix.size()),
-                           asio::const_buffer(frame.payload.data(), frame.payload.size())};
-  asio::async_write(socket_, buffers,
+                           asio::const_buffer(frame.payload.data(), frame.payload.size()),
+                           asio::const_buffer(frame.tail.bytes ? frame.tail.bytes->data() : nullptr,
+                                              frame.tail_bytes())};
+  const auto progress = [this](const error_code& error, std::size_t done) -> std::size_t {
+    if (paused_ && done > 0) last_heard_ = Clock::now();  // it reads
+    return error ? 0 : write_bytes;
+  };
+  asio::async_write(socket_, buffers, progress,
                     [self = shared_from_this()](const error_code& error, std::size_t written) {
                       if (self->closed_) return;
                       if (error) return self->close_after(error);
-                      self->queued_bytes_ -= written;
-                      self->queue_.pop_front();
-                      if (!self->queue_.empty()) return self->write_next();
-                      if (self->finishing_) self->finish();
+                      self->guard([&] {
+                        self->queued_bytes_ -= written;
+                        const std::size_t counted = self->queue_.front().counted();
+                        self->queue_.pop_front();
+                        self->count(counted, 0);
+                        if (self->closed_) return;
+                        if (self->paused_ && self->queued_bytes_ <= self->pause_bytes_)
+                          self->read_prefix(0);
+                        if (!self->queue_.empty()) return self->write_next();
+                        if (self->finishing_) self->finish();
+                      });
                     });
 }
 
@@ -117,6 +171,7 @@ void FramedSocket::close(const std::string& why) {
   closed_ = true;
   error_code ignored;
   socket_.close(ignored);
+  count(counted_, 0);
   asio::post(socket_.get_executor(),
              [self = shared_from_this(), why] { self->handlers_.on_closed(why); });
 }

@@ -2,12 +2,16 @@
 #pragma once
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
+#include <cstddef>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "core/error.hpp"
 #include "core/types.hpp"
 #include "transport/control/frame.hpp"
 
@@ -27,6 +31,17 @@ public:
     std::function<void(core::Bytes payload)> on_frame;
     /// Called once when the connection has ended, for any reason; it is closed by then.
     std::function<void(const std::string& why)> on_closed;
+    /// The other side has announced a frame that is longer than it may be. What follows is read and
+    /// forgotten until it closes. Empty: the connection is closed.
+    std::function<void(const core::Error& too_long)> on_refused = {};
+    /// So many bytes more, or less, are held: of a frame that is arriving, or queued. May close this
+    /// socket and others. May be empty.
+    std::function<void(std::ptrdiff_t change)> on_buffered = {};
+  };
+  /// The end of a payload that many connections get.
+  struct Tail {
+    std::shared_ptr<const core::Bytes> bytes;
+    std::size_t counted = 0;  ///< of its bytes, those that on_buffered tells
   };
 
   /// Sets TCP_NODELAY, SO_KEEPALIVE and TCP_USER_TIMEOUT.
@@ -34,8 +49,14 @@ public:
 
   /// Begins to read.
   void start();
-  /// Queues one frame.  @throws core::Error invalid_argument if the payload is too long for a frame
-  void send(core::Bytes payload);
+  /// Frames that are longer are refused from now on, but for one that is arriving already.
+  void limit_frames(std::size_t payload_bytes) { most_payload_bytes_ = payload_bytes; }
+  /// Reads nothing more while more than so many bytes are queued.
+  void pause_beyond(std::size_t queued_bytes) { pause_bytes_ = queued_bytes; }
+  /// Queues one frame: the payload, and behind it the tail.
+  /// @throws core::Error invalid_argument if they are too long for a frame
+  void send(core::Bytes payload, Tail tail);
+  void send(core::Bytes payload) { send(std::move(payload), Tail{}); }
   /// Sends what is queued, tells the other side that nothing follows, and closes when it closes
   /// too.
   void finish();
@@ -45,7 +66,8 @@ public:
   bool is_open() const { return !closed_; }
   /// Bytes not sent yet.
   std::size_t queued_bytes() const { return queued_bytes_; }
-  /// When bytes last arrived; before the first ones, when the object was made.
+  /// When bytes last arrived or, while nothing is read, were taken by the network; before the first
+  /// ones, when the object was made.
   Clock::time_point last_heard() const { return last_heard_; }
   /// When the frame that is arriving began; empty between two frames.
   std::optional<Clock::time_point> frame_since() const { return frame_since_; }
@@ -54,9 +76,18 @@ private:
   struct Frame {
     FramePrefix prefix;
     core::Bytes payload;
+    Tail tail;
+    std::size_t bytes() const { return prefix.size() + payload.size() + tail_bytes(); }
+    std::size_t tail_bytes() const { return tail.bytes ? tail.bytes->size() : 0; }
+    std::size_t counted() const { return prefix.size() + payload.size() + tail.counted; }
   };
+  /// Runs what a handler does; without memory for it, the connection is closed.
+  template <class Action>
+  void guard(Action&& action);
+  void count(std::size_t less, std::size_t more);
   void read_prefix(std::size_t have);
   void read_payload(std::size_t have, std::size_t bytes);
+  void read_and_forget();
   void write_next();
   void close_after(const boost::system::error_code& error);
 
@@ -66,8 +97,12 @@ private:
   core::Bytes payload_;
   std::deque<Frame> queue_;  // front is being written
   std::size_t queued_bytes_ = 0;
+  std::size_t counted_ = 0;  // that on_buffered was told of
+  std::size_t most_payload_bytes_ = max_frame_payload_bytes;
+  std::size_t pause_bytes_ = std::numeric_limits<std::size_t>::max();
   Clock::time_point last_heard_ = Clock::now();
   std::optional<Clock::time_point> frame_since_;
+  bool paused_ = false;
   bool finishing_ = false;
   bool closed_ = false;
 };

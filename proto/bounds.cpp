@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a message to the server may cost before anything is allocated for it. Bytes alone say
+// little: two of them make an empty submessage of a hundred.
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+
+#include <array>
+
+#include "proto/check.hpp"
+
+namespace tremula::proto {
+
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+using Message = wire::ToServer;
+
+constexpr std::int64_t all_parts = 1 << 20;
+constexpr std::size_t small = 64 << 10;
+
+struct Bound {
+  Message::BodyCase body;
+  std::size_t bytes;
+  std::int64_t parts;  // fields that are set, at any depth
+};
+/// Of messages that may be large; all others are small.
+constexpr std::array large{
+    Bound{Message::kHeartbeat, max_heartbeat_bytes, all_parts / 8},
+    Bound{Message::kAnnounce, max_message_bytes, all_parts},
+    Bound{Message::kSubscribe, max_message_bytes, all_parts},
+    Bound{Message::kResume, max_message_bytes, all_parts},
+    Bound{Message::kLinkAddresses, max_message_bytes, all_parts},
+    Bound{Message::kShare, max_message_bytes, all_parts},
+};
+
+Bound bound_of(int body) {
+  for (const Bound& bound : large)
+    if (bound.body == body) return bound;
+  return {static_cast<Message::BodyCase>(body), small, all_parts};
+}
+
+/// Counts `left` down for each field that is set, at any depth. Ends early when none is left, or
+/// where the bytes are no message.
+/// @pre the submessages of the type do not nest without end
+void count_parts(std::int64_t& left, CodedInputStream& in, const Descriptor& type) {
+  while (const std::uint32_t tag = in.ReadTag()) {
+    if (--left < 0) return;
+    const FieldDescriptor* const field =
+        type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    const bool is_long =
+        WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+    std::uint32_t bytes = 0;
+    if (field != nullptr && is_long && field->type() == FieldDescriptor::TYPE_MESSAGE) {
+      if (!in.ReadVarint32(&bytes)) return;
+      const auto outer = in.PushLimit(static_cast<int>(bytes));
+      count_parts(left, in, *field->message_type());
+      if (left < 0 || in.BytesUntilLimit() != 0) return;
+      in.PopLimit(outer);
+    } else if (field != nullptr && is_long && field->is_packable()) {  // numbers of 1 byte or more
+      if (!in.ReadVarint32(&bytes) || (left -= bytes) < 0 || !in.Skip(static_cast<int>(bytes)))
+        return;
+    } else if (!WireFormatLite::SkipField(&in, tag)) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void check_bounds(core::BytesView bytes) {
+  CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                      static_cast<int>(bytes.size()));
+  while (const std::uint32_t tag = in.ReadTag()) {
+    const int number = WireFormatLite::GetTagFieldNumber(tag);
+    const FieldDescriptor* const field = Message::descriptor()->FindFieldByNumber(number);
+    if (field == nullptr || field->type() != FieldDescriptor::TYPE_MESSAGE ||
+        WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+      if (!WireFormatLite::SkipField(&in, tag)) return;
+      continue;
+    }
+    const Bound bound = bound_of(number);
+    const std::string& name = field->message_type()->name();
+    if (bytes.size() > bound.bytes)
+      reject(name, fmt::format("at most {} bytes", bound.bytes), fmt::format("{}", bytes.size()));
+    std::uint32_t body_bytes = 0;
+    if (!in.ReadVarint32(&body_bytes)) return;
+    const auto outer = in.PushLimit(static_cast<int>(body_bytes));
+    std::int64_t left = bound.parts;
+    count_parts(left, in, *field->message_type());
+    if (left < 0)
+      reject(name, fmt::format("at most {} parts, i.e. fields that are set", bound.parts), "more");
+    if (in.BytesUntilLimit() != 0) return;
+    in.PopLimit(outer);
+  }
+}
+
+std::uint64_t request_number(core::BytesView bytes) noexcept {
+  if (bytes.size() > max_message_bytes) return 0;
+  CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                      static_cast<int>(bytes.size()));
+  std::uint64_t request = 0;
+  while (const std::uint32_t tag = in.ReadTag()) {
+    const bool is_request = tag == Message::kRequestFieldNumber << 3;  // a varint
+    const bool is_whole =
+        is_request ? in.ReadVarint64(&request) : WireFormatLite::SkipField(&in, tag);
+    if (!is_whole) return 0;
+  }
+  return in.ConsumedEntireMessage() ? request : 0;
+}
+
+}  // namespace tremula::proto

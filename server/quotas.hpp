@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What connections and groups may take of the server. Pure: no sockets, no clock; time is an
+// argument, in seconds since any moment. The table of limits is in README.md.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "server/output.hpp"
+
+namespace tremula::server {
+
+/// Limits beyond which a connection is refused something or closed. A stranger is a connection that
+/// belongs to no group.
+struct Limits {
+  double hello_seconds = 10;             ///< from the connection to its first message
+  double stranger_seconds = 120;         ///< between two messages of a stranger
+  double frame_seconds = 30;             ///< from the first byte of a frame to its last
+  std::size_t connections = 0;           ///< 0: as many as the limit of open files leaves
+  std::size_t connections_per_host = 0;  ///< that belong to groups; 0: three quarters of all
+  std::size_t stranger_frame_bytes = std::size_t{64} << 10;
+  /// Of answers that have not been read: its next message waits; and it is closed.
+  std::size_t pause_bytes = std::size_t{1} << 20, unread_bytes = std::size_t{128} << 20;
+  /// Of frames that have not come, or have not been read, as a whole, of all connections: the one
+  /// with the most is closed.
+  std::size_t buffered_bytes = std::size_t{1} << 30;
+  /// Of streams, links, subscriptions and shares, of one group and of all: what would exceed it is
+  /// refused.
+  std::size_t group_bytes = std::size_t{256} << 20, held_bytes = std::size_t{1} << 30;
+  /// Of the rows of one page of a status.
+  std::size_t page_bytes = std::size_t{1} << 20;
+};
+
+/// Memory that a group makes the server keep, counted as long as this object lives.
+class Hold {
+public:
+  Hold() = default;
+  Hold(std::shared_ptr<std::size_t> of_group, std::shared_ptr<std::size_t> of_all,
+       std::size_t bytes)
+      : of_group_(std::move(of_group)), of_all_(std::move(of_all)), bytes_(bytes) {
+    *of_group_ += bytes_, *of_all_ += bytes_;
+  }
+  Hold(Hold&& other) noexcept { swap(other); }
+  Hold& operator=(Hold&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Hold() {
+    if (of_group_) *of_group_ -= bytes_, *of_all_ -= bytes_;
+  }
+
+private:
+  void swap(Hold& other) noexcept {
+    std::swap(of_group_, other.of_group_);
+    std::swap(of_all_, other.of_all_);
+    std::swap(bytes_, other.bytes_);
+  }
+  // Shared, because what is held may outlive the group: a link to a producer that has left.
+  std::shared_ptr<std::size_t> of_group_, of_all_;
+  std::size_t bytes_ = 0;
+};
+
+/// The connections of a server, and which of them has to go when there are too many or they make
+/// the server buffer too much.
+class Quotas {
+public:
+  /// @pre limits.connections > 1
+  explicit Quotas(const Limits& limits);
+
+  /// @param host  numeric address of the other side
+  void add(ConnectionId id, const std::string& host, double now);
+  void remove(ConnectionId id);
+  /// A whole message has come.
+  void record_spoken(ConnectionId id, double now);
+  /// Whether it has ever sent a message; true for one that is gone.
+  bool has_spoken(ConnectionId id) const {
+    const auto it = all_.find(id);
+    return it == all_.end() || it->second.has_spoken;
+  }
+  /// @throws core::Error refused if the server, or the host, has as many sessions as it may
+  void check_may_join(ConnectionId id) const;
+  /// It belongs to a group from now on.
+  void join(ConnectionId id);
+  /// It buffers so many bytes more, or less.
+  void buffer(ConnectionId id, std::ptrdiff_t change);
+  /// It has caused a line of the log: false for lines that are too many for its host, at most
+  /// `log_burst` at once and `log_rate` a second in the long run.
+  bool may_log(ConnectionId id, double now);
+
+  /// Too many connections: the stranger whose last message is the oldest, of the host that has the
+  /// most strangers.
+  std::optional<ConnectionId> find_surplus() const;
+  /// Too much is buffered: the connection with the most.
+  std::optional<ConnectionId> find_heaviest() const;
+
+  const std::string& host(ConnectionId id) const { return all_.at(id).host; }
+  std::size_t connections() const { return all_.size(); }
+  std::size_t max_connections() const { return limits_.connections; }
+  std::size_t sessions() const { return sessions_; }
+  std::size_t buffered_bytes() const { return buffered_; }
+  std::uint64_t lines_left_out() const { return lines_left_out_; }
+
+  static constexpr double log_burst = 2000, log_rate = 100;
+
+private:
+  struct Connection {
+    std::string host;
+    double last_heard;
+    bool has_spoken = false, is_session = false;
+    std::size_t buffered = 0;
+  };
+  struct Host {
+    std::size_t strangers = 0, sessions = 0;
+    double lines = log_burst, since = 0;  // that it may cause, as of then
+  };
+  std::size_t max_sessions() const;
+
+  Limits limits_;
+  std::unordered_map<ConnectionId, Connection> all_;
+  std::map<std::string, Host> hosts_;
+  std::size_t sessions_ = 0, buffered_ = 0;
+  std::uint64_t lines_left_out_ = 0;
+};
+
+}  // namespace tremula::server
