@@ -20,6 +20,7 @@
 #include "core/error.hpp"
 #include "proto/convert.hpp"
 #include "server/rendezvous.hpp"
+#include "transport/control/authentication.hpp"
 #include "transport/control/framed_socket.hpp"
 #include "transport/control/interfaces.hpp"
 
@@ -49,6 +50,14 @@ std::string one_line(std::string text) {
 
 tcp::acceptor open(asio::io_context& io, const Config& config) {
   const tcp::endpoint endpoint(asio::ip::make_address(config.bind), config.port);
+  if (!endpoint.address().is_loopback() && !config.key &&
+      config.key_source.file != core::no_key_file)
+    throw Error(Errc::invalid_argument,
+                fmt::format("cannot listen on {} without a key: a process of another host proves "
+                            "that it knows it; give --key-file PATH, which is made if it is "
+                            "missing, and let the jobs have TREMULA_KEY_FILE=PATH; or --key-file "
+                            "none where everybody who reaches the port may join",
+                            transport::to_string({config.bind, config.port})));
   tcp::acceptor acceptor(io);
   error_code error;
   acceptor.open(endpoint.protocol(), error);
@@ -84,12 +93,16 @@ struct Listener::Impl {
   struct Connection {
     std::shared_ptr<FramedSocket> socket;
     std::optional<Clock::time_point>
-        finished;  // has got its last answer; the other side is to close
+        finished{};  // has got its last answer; the other side is to close
+    std::optional<transport::ServerExchange>
+        exchange{};  // until it has proved that it knows the key
+    Clock::time_point since = Clock::now();
   };
 
   Impl(const Config& config, std::string version, const core::Log& l, Limits lim)
       : log(l),
         limits(lim),
+        key(config.key),
         acceptor(open(io, config)),
         address(reachable_address(acceptor)),
         rendezvous({.version = std::move(version),
@@ -137,12 +150,44 @@ struct Listener::Impl {
         FramedSocket::Handlers{
             .on_frame = [this, id](core::Bytes payload) { on_frame(id, payload); },
             .on_closed = [this, id](const std::string& why) { on_closed(id, why); }});
-    connections.emplace(id, Connection{socket_of_id, std::nullopt});
+    Connection& connection =
+        connections.emplace(id, Connection{.socket = socket_of_id}).first->second;
+    if (key) {
+      connection.exchange.emplace(*key);
+      socket_of_id->limit_frames(transport::max_unproved_payload_bytes);
+    }
     socket_of_id->start();
   }
 
+  /// A payload of a connection that has proved nothing yet.
+  void authenticate(ConnectionId from, core::BytesView payload) {
+    Connection& connection = connections.at(from);
+    FramedSocket& socket = *connection.socket;
+    try {
+      transport::ExchangeTurn turn = connection.exchange->receive(payload);
+      if (!turn.reply.empty()) socket.send(std::move(turn.reply));
+      if (turn.failure) return refuse(from, turn.failure->what());
+      if (!turn.is_done) return;
+      connection.exchange.reset();
+      socket.limit_frames(transport::max_frame_payload_bytes);
+    } catch (const std::exception& error) {
+      socket.close(error.what());
+    }
+  }
+
+  void refuse(ConnectionId from, const char* why) {
+    log.warn("server", fmt::format("refused connection={} why=\"{}\"", from, why));
+    finish(from);
+  }
+
   void on_frame(ConnectionId from, core::BytesView payload) {
-    if (stopping || connections.at(from).finished) return;
+    Connection& connection = connections.at(from);
+    if (stopping || connection.finished) return;
+    if (connection.exchange) return authenticate(from, payload);
+    if (!key && transport::is_of_exchange(payload)) {
+      connection.socket->send(transport::refusal_without_key());
+      return refuse(from, "it asks for a server that has a key");
+    }
     try {
       deliver(rendezvous.receive(from, proto::parse_to_server(payload), now()));
     } catch (const Error& error) {
@@ -224,9 +269,11 @@ struct Listener::Impl {
   void close_if_idle(ConnectionId id, const Connection& connection, Clock::time_point at) {
     FramedSocket& socket = *connection.socket;
     const std::chrono::duration<double> frame_limit(limits.frame_seconds),
-        stranger_limit(limits.stranger_seconds);
+        stranger_limit(limits.stranger_seconds), exchange_limit(limits.exchange_seconds);
     if (connection.finished && at - *connection.finished > frame_limit)
       socket.close("it does not close");
+    else if (connection.exchange && at - connection.since > exchange_limit)
+      socket.close("it did not prove in time that it knows the key");
     else if (at - socket.frame_since().value_or(at) > frame_limit)
       socket.close("it left a message unfinished");
     else if (at - socket.last_heard() > stranger_limit && !rendezvous.is_member(id))
@@ -249,6 +296,7 @@ struct Listener::Impl {
 
   const core::Log& log;
   Limits limits;
+  std::optional<core::Key> key;
   asio::io_context io{1};
   tcp::acceptor acceptor;
   transport::HostPort address;

@@ -7,6 +7,7 @@
 #include "core/log.hpp"
 #include "server/config.hpp"
 #include "transport/control/address.hpp"
+#include "transport/control/authentication.hpp"
 
 namespace tremula::server {
 
@@ -17,7 +18,8 @@ public:
   /// Limits beyond which a connection is closed.
   struct Limits {
     double stranger_seconds = 120;  ///< without a byte on a connection that belongs to no group
-    double frame_seconds = 30;      ///< from the first byte of a frame to its last
+    double exchange_seconds = transport::exchange_seconds;  ///< until it has proved the key
+    double frame_seconds = 30;  ///< from the first byte of a frame to its last
     std::size_t queued_bytes = std::size_t{256}
                                << 20;  ///< queued because the other side does not read
   };
@@ -25,8 +27,7 @@ public:
   /// Opens the port: sessions may connect from now on, and are served while run() runs.
   /// @param log  must outlive the listener
   /// @throws core::Error invalid_argument naming the address and what to do: port in use, address
-  /// not of this host,
-  ///         port not allowed
+  /// not of this host, port not allowed, not loopback and no key
   Listener(const Config& config, std::string version, const core::Log& log, Limits limits);
   Listener(const Config& config, std::string version, const core::Log& log);
   ~Listener();

@@ -18,7 +18,7 @@ FramePrefix frame_prefix(std::size_t payload_bytes) {
   return prefix;
 }
 
-std::size_t frame_payload_bytes(const FramePrefix& prefix) {
+std::size_t frame_payload_bytes(const FramePrefix& prefix, std::size_t most) {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < prefix.size(); ++i)
     bytes |= std::to_integer<std::size_t>(prefix[i]) << (8 * i);
@@ -27,6 +27,11 @@ std::size_t frame_payload_bytes(const FramePrefix& prefix) {
                       fmt::format("control frame: expected a length of at most {} bytes, found {}; "
                                   "the other side does not speak this protocol",
                                   max_frame_payload_bytes, bytes));
+  if (bytes > most)
+    throw core::Error(core::Errc::refused,
+                      fmt::format("control frame: expected at most {} bytes from this connection "
+                                  "at this moment, found {}",
+                                  most, bytes));
   return bytes;
 }
 

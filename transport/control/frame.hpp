@@ -14,8 +14,10 @@ using FramePrefix = std::array<std::byte, frame_prefix_bytes>;
 
 /// @throws core::Error invalid_argument if the payload is too long for a frame
 FramePrefix frame_prefix(std::size_t payload_bytes);
+/// @param most  that this frame may have
 /// @return bytes of the payload that follows
-/// @throws core::Error protocol if they are more than a frame may have
-std::size_t frame_payload_bytes(const FramePrefix& prefix);
+/// @throws core::Error protocol if they are more than that
+std::size_t frame_payload_bytes(const FramePrefix& prefix,
+                                std::size_t most = max_frame_payload_bytes);
 
 }  // namespace tremula::transport

@@ -48,7 +48,7 @@ void FramedSocket::read_prefix(std::size_t have) {
         if (have + got < frame_prefix_bytes) return self->read_prefix(have + got);
         std::size_t bytes = 0;
         try {
-          bytes = frame_payload_bytes(self->prefix_);
+          bytes = frame_payload_bytes(self->prefix_, self->most_payload_bytes_);
         } catch (const core::Error& bad_length) {
           return self->close(bad_length.what());
         }

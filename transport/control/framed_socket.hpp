@@ -32,6 +32,8 @@ public:
   /// Sets TCP_NODELAY, SO_KEEPALIVE and TCP_USER_TIMEOUT.
   FramedSocket(Socket socket, Handlers handlers);
 
+  /// Frames that are longer are refused from now on, but for one that is arriving already.
+  void limit_frames(std::size_t payload_bytes) { most_payload_bytes_ = payload_bytes; }
   /// Begins to read.
   void start();
   /// Queues one frame.  @throws core::Error invalid_argument if the payload is too long for a frame
@@ -64,6 +66,7 @@ private:
   Handlers handlers_;
   FramePrefix prefix_{};
   core::Bytes payload_;
+  std::size_t most_payload_bytes_ = max_frame_payload_bytes;
   std::deque<Frame> queue_;  // front is being written
   std::size_t queued_bytes_ = 0;
   Clock::time_point last_heard_ = Clock::now();
