@@ -82,6 +82,7 @@ start() {
   local name=$1 host=$2
   shift 2
   mkdir -p "$work/$name.tmp"
+  rm -f "$work/$name.log"  # of an earlier one, which might be read as this one's
   TMPDIR=$work/$name.tmp timeout 300 nsenter --target "${init[$host]}" --net --pid --uts --mount -- "$@" \
     >"$work/$name.log" 2>&1 &
   job[$name]=$!
