@@ -255,7 +255,9 @@ TEST(ControlConnection, EndsAtAServerThatDoesNotKnowTheKey) {
   Bytes proof = opening;
   proof[8] = std::byte{4};
   server.write(framed(proof));
-  EXPECT_NE(record.closed(1)[0].find("cannot prove it"), std::string::npos);
+  EXPECT_EQ(record.closed(1).size(), 1u);
+  ASSERT_TRUE(connection.refusal());
+  EXPECT_NE(std::string(connection.refusal()->what()).find("cannot prove it"), std::string::npos);
   EXPECT_EQ(connection.refusal()->code(), Errc::refused);
   EXPECT_EQ(server.read(1), "");
   server.drop();
