@@ -11,9 +11,10 @@ namespace tremula::cli {
 /// @param server       --server: "host:port" or "file:PATH"
 /// @param port_file    --port-file
 /// @param environment  TREMULA_SERVER, as --server; nullptr if it is not set
+/// @param key          where its key is
 /// @return the first of the three that is given, else localhost:7423
 transport::ServerName find_server(const std::optional<std::string>& server,
                                   const std::optional<std::string>& port_file,
-                                  const char* environment);
+                                  const char* environment, const core::KeySource& key = {});
 
 }  // namespace tremula::cli

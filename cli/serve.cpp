@@ -31,6 +31,9 @@ void add_serve(CLI::App& app) {
       "127.0.0.1)");
   add("--port", "port", "Port; 0 = any free one (default 7423)");
   add("--port-file", "port_file", "Write host:port into this file while the server listens");
+  add("--key-file", "key_file",
+      "File with the key that jobs prove to know, made if it is missing; needed with --bind beyond "
+      "this host; none = no key (default: PORT_FILE.key where there is a port file)");
   add("--log", "log", "off, error, warn, info or debug, on standard error (default info)");
   add("--heartbeat", "heartbeat",
       "Seconds between two signs of life of a rank, lost after 4 silent ones unless the key "
@@ -41,13 +44,14 @@ void add_serve(CLI::App& app) {
       "Sessions of one host (default: three quarters of what the limit of open files allows)");
   add("--memory", "memory",
       "MiB for messages under way and for what groups have at the server (default 2048)");
-  command.add_option("--config", options->config_file,
-                     "YAML file with the same keys: bind, port, port_file, log, heartbeat, hello, "
-                     "connections_per_host, memory");
+  command.add_option(
+      "--config", options->config_file,
+      "YAML file with the same keys: bind, port, port_file, key_file, log, heartbeat, "
+      "hello, connections_per_host, memory");
   command.footer(
-      "Each option may also be given as TREMULA_BIND, TREMULA_PORT, TREMULA_PORT_FILE, "
-      "TREMULA_LOG,\n"
-      "TREMULA_HEARTBEAT, TREMULA_HELLO, TREMULA_CONNECTIONS_PER_HOST, TREMULA_MEMORY. "
+      "Each option may also be given as TREMULA_BIND, TREMULA_PORT, TREMULA_PORT_FILE,\n"
+      "TREMULA_KEY_FILE, TREMULA_LOG, TREMULA_HEARTBEAT, TREMULA_HELLO,\n"
+      "TREMULA_CONNECTIONS_PER_HOST, TREMULA_MEMORY; TREMULA_KEY is a key itself.\n"
       "Precedence: option, environment, file, default.");
   command.callback([options] {
     const auto environment = [](const char* name) { return std::getenv(name); };

@@ -23,7 +23,7 @@ namespace tremula::cli {
 namespace {
 
 struct Options {
-  std::optional<std::string> server, port_file, timeout;
+  std::optional<std::string> server, port_file, key_file, timeout;
   std::string stream;  ///< empty: all
   bool json = false, ranks = false;
   double watch_seconds = 0;  ///< 0: not given
@@ -41,6 +41,12 @@ std::string timeout_complaint(const std::string& text) {
   return text == "none" || seconds(text).empty()
              ? ""
              : fmt::format("expected seconds from 0.001 to 1e8, or none; found {}", text);
+}
+
+core::KeySource key_of(const Options& options) {
+  const char* const file = std::getenv("TREMULA_KEY_FILE");
+  return core::key_source(options.key_file.value_or(file != nullptr ? file : ""),
+                          std::getenv("TREMULA_KEY"));
 }
 
 /// Leaves that stream, and the groups that have to do with it.
@@ -73,7 +79,8 @@ wire::Status only(const wire::Status& status, const std::string& name) {
 void show_status(const Options& options, bool is_watching) {
   if (is_watching) block_watch_signals();
   const double seconds = timeout_of(options);
-  StatusClient client(find_server(options.server, options.port_file, std::getenv("TREMULA_SERVER")),
+  StatusClient client(find_server(options.server, options.port_file, std::getenv("TREMULA_SERVER"),
+                                  key_of(options)),
                       core::Deadline::after(seconds), options.timeout.has_value());
   if (is_watching)
     return watch(client, options.watch_seconds > 0 ? options.watch_seconds : 1, seconds);
@@ -96,6 +103,10 @@ void add_status(CLI::App& app) {
   command
       .add_option("--port-file", options->port_file, "File that the server wrote its address into")
       ->excludes(server);
+  command.add_option(
+      "--key-file", options->key_file,
+      "File with the key of the server (default: TREMULA_KEY_FILE, else PORT_FILE.key "
+      "where the server is named by its port file)");
   CLI::Option* json =
       command.add_flag("--json", options->json, "Print JSON, with the counters of every rank");
   CLI::Option* ranks =

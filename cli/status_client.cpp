@@ -15,7 +15,8 @@ using core::Errc, core::Error;
 
 StatusClient::StatusClient(const transport::ServerName& server, core::Deadline deadline,
                            bool waits) {
-  const auto connect = [this](const transport::HostPort& address, core::Deadline until) {
+  const auto connect = [this](const transport::HostPort& address,
+                              const std::optional<core::Key>& key, core::Deadline until) {
     name_ = transport::to_string(address);
     connection_ = std::make_unique<transport::ControlConnection>(
         address,
@@ -28,7 +29,7 @@ StatusClient::StatusClient(const transport::ServerName& server, core::Deadline d
                   changed_.notify_all();
                 },
             .on_timer = {}},
-        until);
+        until, key);
   };
   const auto tell = [](const std::string& found) {
     fmt::print(stderr, "tremula: waits for a server: {}\n", found);
@@ -89,6 +90,9 @@ wire::ToClient StatusClient::ask_page(core::Deadline deadline, const wire::Statu
         fmt::format("server {}: expected its status in time, found no answer; is it stopped, "
                     "or no Tremula server?",
                     name_));
+  if (!reply_ && connection_->refusal())
+    throw Error(connection_->refusal()->code(),
+                fmt::format("server {}: {}", name_, connection_->refusal()->what()));
   if (!reply_)
     throw Error(Errc::no_server,
                 fmt::format("server {} has gone away: {}", name_, closed_.value_or("")));

@@ -61,6 +61,11 @@ constexpr std::array keys{
           if (text.empty()) expect("the path of a file", text);
           c.port_file = text;
         }},
+    Key{"key_file",
+        [](Config& c, const std::string& text) {
+          if (text.empty()) expect("the path of a file, or none", text);
+          c.key_source.file = text;
+        }},
     Key{"log", [](Config& c, const std::string& text) { c.log = core::parse_log_level(text); }},
     Key{"heartbeat",
         [](Config& c, const std::string& text) {
@@ -150,6 +155,7 @@ Config load_config(const ConfigTexts& arguments, const Environment& environment,
     if (const auto it = arguments.find(std::string(key.name)); it != arguments.end())
       set(config, key, it->second, option(key));
   }
+  config.key_source = core::key_source(config.key_source.file, environment("TREMULA_KEY"));
   return config;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "core/key.hpp"
 #include "core/log.hpp"
 
 namespace tremula::server {
@@ -18,23 +19,27 @@ struct Config {
   std::uint16_t port = 7423;       ///< 0 = any free one
   std::optional<std::filesystem::path>
       port_file;  ///< gets the line "host:port" while the server listens
+  /// serve() makes the file if it is missing. Not set: the file beside the port file, if there is
+  /// one. `none`: every process that reaches the port may join
+  core::KeySource key_source{};
   core::LogLevel log = core::LogLevel::info;
   double heartbeat_seconds =
       1;                      ///< how often every rank says that it lives; lost after 4 silent ones
   double hello_seconds = 10;  ///< that a connection may take until its first message has come
   std::size_t connections_per_host = 0;  ///< sessions of one host; 0: three quarters of all
   std::size_t memory_mib = 2048;  ///< half for messages under way, half for what groups have here
-  std::uint32_t number = 0;       ///< of this server (no key: serve() draws it); see Rendezvous
+  std::uint32_t number = 0;  ///< of this server (not to be set: serve() draws it); see Rendezvous
+  std::optional<core::Key> key{};  ///< that connections prove to know (serve() finds it)
 };
 
-/// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, log, heartbeat, hello,
-/// connections_per_host, memory.
+/// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, key_file, log,
+/// heartbeat, hello, connections_per_host, memory.
 using ConfigTexts = std::map<std::string, std::string>;
 /// nullptr for a variable that is not set, as std::getenv.
 using Environment = std::function<const char*(const char* name)>;
 
 /// @param arguments    from the command line; only the keys that were given
-/// @param environment  asked for TREMULA_<KEY>
+/// @param environment  asked for TREMULA_<KEY>, and for TREMULA_KEY: a key itself
 /// @param file         a YAML mapping of the same keys
 /// @throws core::Error invalid_argument naming the key, where it was given, what was expected and
 /// what was found;

@@ -26,6 +26,7 @@
 #include "proto/convert.hpp"
 #include "server/quotas.hpp"
 #include "server/rendezvous.hpp"
+#include "transport/control/authentication.hpp"
 #include "transport/control/framed_socket.hpp"
 #include "transport/control/interfaces.hpp"
 
@@ -84,6 +85,14 @@ std::size_t memory_bytes() {
 
 tcp::acceptor open(asio::io_context& io, const Config& config) {
   const tcp::endpoint endpoint(asio::ip::make_address(config.bind), config.port);
+  if (!endpoint.address().is_loopback() && !config.key &&
+      config.key_source.file != core::no_key_file)
+    throw Error(Errc::invalid_argument,
+                fmt::format("cannot listen on {} without a key: a process of another host proves "
+                            "that it knows it; give --key-file PATH, which is made if it is "
+                            "missing, and let the jobs have TREMULA_KEY_FILE=PATH; or --key-file "
+                            "none where everybody who reaches the port may join",
+                            transport::to_string({config.bind, config.port})));
   tcp::acceptor acceptor(io);
   error_code error;
   acceptor.open(endpoint.protocol(), error);
@@ -121,6 +130,8 @@ struct Listener::Impl {
     Clock::time_point since = Clock::now();
     std::optional<Clock::time_point>
         finished{};  // has got its last answer; the other side is to close
+    std::optional<transport::ServerExchange>
+        exchange{};  // until it has proved that it knows the key
   };
   /// What many messages have in common, as bytes.
   struct Common {
@@ -132,6 +143,7 @@ struct Listener::Impl {
       : log(l),
         limits(with_connections(lim)),
         quotas(limits),
+        key(config.key),
         acceptor(open(io, config)),
         address(reachable_address(acceptor)),
         rendezvous({.version = std::move(version),
@@ -185,9 +197,14 @@ struct Listener::Impl {
             .on_closed = [this, id](const std::string& why) { on_closed(id, why); },
             .on_refused = [this, id](const Error& too_long) { end_bad(id, 0, too_long); },
             .on_buffered = [this, id](std::ptrdiff_t change) { on_buffered(id, change); }});
+    Connection& connection =
+        connections.emplace(id, Connection{.socket = socket_of_id}).first->second;
     socket_of_id->limit_frames(limits.stranger_frame_bytes);
     socket_of_id->pause_beyond(limits.pause_bytes);
-    connections.emplace(id, Connection{.socket = socket_of_id});
+    if (key) {
+      connection.exchange.emplace(*key);
+      socket_of_id->limit_frames(transport::max_unproved_payload_bytes);
+    }
     quotas.add(id, host, now());
     report(id, LogLevel::debug, fmt::format("connected connection={} address={}", id, host));
     if (const auto surplus = quotas.find_surplus()) {
@@ -205,8 +222,36 @@ struct Listener::Impl {
     connections.at(id).socket->close(why);
   }
 
+  /// A payload of a connection that has proved nothing yet.
+  void authenticate(ConnectionId from, core::BytesView payload) {
+    Connection& connection = connections.at(from);
+    FramedSocket& socket = *connection.socket;
+    try {
+      transport::ExchangeTurn turn = connection.exchange->receive(payload);
+      if (!turn.reply.empty()) socket.send(std::move(turn.reply));
+      if (turn.failure) return end_stranger(from, turn.failure->what());
+      if (!turn.is_done) return;
+      connection.exchange.reset();
+      socket.limit_frames(limits.stranger_frame_bytes);
+    } catch (const std::exception& error) {
+      socket.close(error.what());
+    }
+  }
+
+  void end_stranger(ConnectionId from, const char* why) {
+    report(from, LogLevel::warn,
+           fmt::format("refused connection={} host={} why=\"{}\"", from, quotas.host(from), why));
+    finish(from);
+  }
+
   void on_frame(ConnectionId from, core::BytesView payload) {
-    if (stopping || connections.at(from).finished) return;
+    Connection& connection = connections.at(from);
+    if (stopping || connection.finished) return;
+    if (connection.exchange) return authenticate(from, payload);
+    if (!key && transport::is_of_exchange(payload)) {
+      connection.socket->send(transport::refusal_without_key());
+      return end_stranger(from, "it asks for a server that has a key");
+    }
     try {
       const wire::ToServer message = proto::parse_to_server(payload);
       quotas.record_spoken(from, now());
@@ -235,6 +280,7 @@ struct Listener::Impl {
   /// It has sent what is no message.
   void end_bad(ConnectionId from, std::uint64_t request, const Error& error) {
     if (stopping || connections.at(from).finished) return;
+    if (connections.at(from).exchange) return close(from, error.what());
     report(from, LogLevel::warn,
            fmt::format("bad_frame connection={} host={} text={}", from, quotas.host(from),
                        error.what()));
@@ -370,10 +416,13 @@ struct Listener::Impl {
   void close_if_idle(ConnectionId id, const Connection& connection, Clock::time_point at) {
     FramedSocket& socket = *connection.socket;
     const std::chrono::duration<double> frame_limit(limits.frame_seconds),
-        stranger_limit(quotas.has_spoken(id) ? limits.stranger_seconds : limits.hello_seconds);
+        stranger_limit(quotas.has_spoken(id) ? limits.stranger_seconds : limits.hello_seconds),
+        exchange_limit(limits.exchange_seconds);
     const Clock::time_point heard = quotas.has_spoken(id) ? socket.last_heard() : connection.since;
     if (connection.finished && at - *connection.finished > frame_limit)
       socket.close("it does not close");
+    else if (connection.exchange && at - connection.since > exchange_limit)
+      socket.close("it did not prove in time that it knows the key");
     else if (at - socket.frame_since().value_or(at) > frame_limit)
       socket.close("it left a message unfinished");
     else if (at - heard > stranger_limit && !rendezvous.is_member(id))
@@ -398,6 +447,7 @@ struct Listener::Impl {
   Limits limits;
   std::size_t bytes_at_start = memory_bytes();
   Quotas quotas;
+  std::optional<core::Key> key;
   asio::io_context io{1};
   tcp::acceptor acceptor;
   transport::HostPort address;

@@ -13,14 +13,16 @@
 #include <utility>
 
 #include "server/output.hpp"
+#include "transport/control/authentication.hpp"
 
 namespace tremula::server {
 
 /// Limits beyond which a connection is refused something or closed. A stranger is a connection that
 /// belongs to no group.
 struct Limits {
-  double hello_seconds = 10;             ///< from the connection to its first message
-  double stranger_seconds = 120;         ///< between two messages of a stranger
+  double hello_seconds = 10;      ///< from the connection to its first message
+  double stranger_seconds = 120;  ///< between two messages of a stranger
+  double exchange_seconds = transport::exchange_seconds;  ///< until it has proved the key
   double frame_seconds = 30;             ///< from the first byte of a frame to its last
   std::size_t connections = 0;           ///< 0: as many as the limit of open files leaves
   std::size_t connections_per_host = 0;  ///< that belong to groups; 0: three quarters of all

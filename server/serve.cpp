@@ -14,6 +14,7 @@
 #include "core/error.hpp"
 #include "server/listener.hpp"
 #include "transport/control/interfaces.hpp"
+#include "transport/control/reach_server.hpp"
 
 namespace tremula::server {
 
@@ -42,6 +43,28 @@ private:
   transport::HostPort address_;
 };
 
+/// The key that the config names, made if it is missing; and, beside the port file, a copy for those
+/// that find the server by it.
+std::optional<core::Key> key_of(const Config& config, const core::Log& log) {
+  const core::KeySource& source = config.key_source;
+  std::filesystem::path beside;
+  if (config.port_file) beside = transport::key_file_beside(*config.port_file);
+  std::filesystem::path file = source.file;
+  if (file.empty() && !source.key) file = beside;
+  std::optional<core::Key> key = source.key;
+  if (!file.empty() && file != core::no_key_file) {
+    if (core::make_key_file(file))
+      log.info("server", fmt::format("made_key_file path={}", file.string()));
+    key = core::read_key_file(file);
+  }
+  if (beside.empty() || file == beside) return key;
+  if (key)
+    core::write_key_file(beside, *key);
+  else
+    std::filesystem::remove(beside);  // of an earlier server
+  return key;
+}
+
 /// Raises the limit of open files: every connection takes one.
 void raise_open_file_limit() {
   rlimit limit{};
@@ -57,13 +80,22 @@ std::uint32_t random_number() {
 }
 
 /// Whose jobs may come, and what they set.
-std::string welcome_text(const Listener& listener, const std::string& bind) {
-  const bool is_everywhere = bind == "0.0.0.0" || bind == "::";
-  if (!listener.is_outward())
-    return is_everywhere ? "those of this host, which has no interface but loopback"
-                         : "those of this host alone; for others start it with --bind 0.0.0.0";
-  std::string text = fmt::format("those of this host and, with TREMULA_SERVER={}, of other hosts",
-                                 transport::to_string(listener.address()));
+std::string welcome_text(const Listener& listener, const Config& config) {
+  const bool is_everywhere = config.bind == "0.0.0.0" || config.bind == "::";
+  const std::string& file = config.key_source.file;
+  std::string key;
+  if (config.key)
+    key = file.empty() ? "the server's key" : fmt::format("TREMULA_KEY_FILE={}", file);
+  if (!listener.is_outward()) {
+    const std::string with_key = key.empty() ? "" : fmt::format(", with {}", key);
+    return is_everywhere
+               ? fmt::format("those of this host{}, which has no interface but loopback", with_key)
+               : fmt::format("those of this host alone{}; for others start it with --bind 0.0.0.0",
+                             with_key);
+  }
+  std::string text =
+      fmt::format("those of this host and of others, with TREMULA_SERVER={}{}",
+                  transport::to_string(listener.address()), key.empty() ? "" : " and " + key);
   auto all = transport::interfaces();
   std::erase_if(all, [](const transport::Interface& one) { return one.is_loopback; });
   if (is_everywhere && all.size() > 1)
@@ -78,14 +110,15 @@ void serve(const Config& given, const std::string& version, const core::Log& log
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the log may go
   Config config = given;
   config.number = random_number();
+  config.key = key_of(config, log);
   Listener listener(config, version, log);
   listener.stop_on_signals();
   std::optional<PortFile> port_file;
   if (config.port_file) port_file.emplace(*config.port_file, listener.address());
   log.info("server", fmt::format("listening address={} version={} jobs=\"{}\"",
                                  transport::to_string(listener.address()), version,
-                                 welcome_text(listener, config.bind)));
-  if (listener.is_outward())
+                                 welcome_text(listener, config)));
+  if (listener.is_outward() && !config.key)
     log.warn(
         "server",
         "listens beyond this host, for everybody who can reach the port: nobody is asked for a "

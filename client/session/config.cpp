@@ -163,6 +163,11 @@ Keys session_keys(SessionConfig& c) {
          c.server = text;
          c.server_from = from;
        }},
+      {"key_file",
+       [&c](const std::string& text, const std::string& from) {
+         if (text.empty()) bad_value("key_file", from, "the path of a file, or none", text);
+         c.key.file = text;
+       }},
       {"transport",
        [&c](const std::string& text, const std::string& from) {
          if (text != "auto" && text != "local" && text != "ofi" && text != "mpi")
@@ -199,13 +204,15 @@ SessionConfig load_session_config(const std::string& options) {
   if (const char* file = std::getenv("TREMULA_CONFIG")) apply_file(file, keys);
   apply_environment(keys);
   apply_text(options, "session options", keys);
+  c.key = core::key_source(c.key.file, std::getenv("TREMULA_KEY"));
   return c;
 }
 
 std::vector<std::string> unknown_variables() {
   // What a session reads besides its keys, and what the server reads, whose keys stand elsewhere.
-  std::vector<std::string> known{"TREMULA_CONFIG", "TREMULA_JOB",       "TREMULA_BIND",
-                                 "TREMULA_PORT",   "TREMULA_PORT_FILE", "TREMULA_HEARTBEAT"};
+  std::vector<std::string> known{"TREMULA_CONFIG",   "TREMULA_JOB",  "TREMULA_KEY",
+                                 "TREMULA_BIND",     "TREMULA_PORT", "TREMULA_PORT_FILE",
+                                 "TREMULA_HEARTBEAT"};
   SessionConfig unused;
   for (const auto& [key, set] : session_keys(unused)) known.push_back(variable_of(key));
   constexpr std::string_view of_tests = "TREMULA_TEST_";

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/session/progress.hpp"
+#include "core/key.hpp"
 #include "core/log.hpp"
 #include "index_calc/overlap/overlap.hpp"
 #include "index_calc/relabel/relabel.hpp"
@@ -19,7 +20,8 @@ inline constexpr double no_limit = std::numeric_limits<double>::infinity();
 struct SessionConfig {
   std::string server = "localhost:7423";  ///< "host:port", or "file:PATH" of the server's port file
   std::string server_from = "default";    ///< where `server` was set, for messages
-  std::string transport = "auto";         ///< auto, local, ofi or mpi
+  core::KeySource key{};  ///< what this rank and the server prove to each other that they know
+  std::string transport = "auto";  ///< auto, local, ofi or mpi
   double timeout = 60;         ///< seconds for every set-up wait: server, rendezvous, connections
   double step_timeout = 3600;  ///< seconds for the data of one step
   double silence = 0;  ///< seconds that this rank may be silent before the server counts it as

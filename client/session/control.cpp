@@ -39,8 +39,10 @@ Control::Control(const transport::ServerName& server, const wire::Hello& hello,
   try {
     transport::wait_for_server(
         server_,
-        [&](const transport::HostPort& address, core::Deadline until) {
-          join(address, core::Deadline::after(std::min(connect_seconds, until.remaining())), until);
+        [&](const transport::HostPort& address, const std::optional<core::Key>& key,
+            core::Deadline until) {
+          join(address, key, core::Deadline::after(std::min(connect_seconds, until.remaining())),
+               until);
         },
         deadline,
         [&](const std::string& found) {
@@ -56,8 +58,8 @@ Control::Control(const transport::ServerName& server, const wire::Hello& hello,
   }
 }
 
-void Control::join(const transport::HostPort& address, core::Deadline connected,
-                   core::Deadline answered) {
+void Control::join(const transport::HostPort& address, const std::optional<core::Key>& key,
+                   core::Deadline connected, core::Deadline answered) {
   if (connection_) connection_->close(core::Deadline::after(1));  // of a server that is gone
   connection_.reset();
   {
@@ -70,15 +72,20 @@ void Control::join(const transport::HostPort& address, core::Deadline connected,
           .on_frame = [this](core::Bytes frame) { on_frame(frame); },
           .on_closed = [this](const std::string& why) { on_closed(why); },
           .on_timer = [this] { send_counters(); }},
-      connected);
+      connected, key);
   std::unique_lock lock(mutex_);
   connection_ = std::move(connection);
   wire::ToServer message;
   const auto answer = [&] {
     const auto reply = ask(lock, message, answered, false);
-    if (!reply)
+    if (!reply) {
+      const auto refusal = connection_->refusal();
+      if (refusal)
+        throw Error(refusal->code(),
+                    fmt::format("server {}: {}", transport::to_string(address), refusal->what()));
       throw Error(Errc::no_server, fmt::format("server {}: the connection was closed ({})",
                                                transport::to_string(address), away_why_));
+    }
     if (reply->has_refused()) throw proto::decode(reply->refused());
     return *reply;
   };
@@ -141,8 +148,9 @@ void Control::come_back() {
     try {
       transport::try_server(
           server_,
-          [&](const transport::HostPort& address, core::Deadline until) {
-            join(address, until, core::Deadline::after(answer_seconds));
+          [&](const transport::HostPort& address, const std::optional<core::Key>& key,
+              core::Deadline until) {
+            join(address, key, until, core::Deadline::after(answer_seconds));
           },
           core::Deadline::after(reconnect_seconds));
       log_.warn("client", fmt::format("server_back server={}", server_.text));

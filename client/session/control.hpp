@@ -110,7 +110,8 @@ public:
 
 private:
   /// Connects, says hello and, after an earlier server, what the group has.
-  void join(const transport::HostPort& address, core::Deadline connected, core::Deadline answered);
+  void join(const transport::HostPort& address, const std::optional<core::Key>& key,
+            core::Deadline connected, core::Deadline answered);
   /// Sends one message over the present connection. Moves nothing: any thread may wait so.
   /// @return nothing if the connection ends before the answer comes
   std::optional<wire::ToClient> ask(std::unique_lock<std::mutex>& lock, wire::ToServer message,

@@ -40,8 +40,8 @@ bool soon(const auto& condition) {
 /// A rank that tells the server messages and waits for each answer.
 class Rank {
 public:
-  explicit Rank(const transport::HostPort& server)
-      : connection_(server,
+  explicit Rank(const std::string& port_file)
+      : connection_(transport::read_port_file(port_file),
                     {.on_frame =
                          [this](const core::Bytes&) {
                            const std::lock_guard lock(mutex_);
@@ -50,7 +50,7 @@ public:
                          },
                      .on_closed = {},
                      .on_timer = {}},
-                    Deadline::after(10)) {}
+                    Deadline::after(10), core::read_key_file(port_file + ".key")) {}
   void tell(const std::string& text) {
     wire::ToServer message;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
@@ -70,6 +70,11 @@ private:
   transport::ControlConnection connection_;
 };
 
+std::string contents(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 class Tremula : public testing::Test {
 protected:
   Tremula() { fs::create_directories(folder); }
@@ -84,9 +89,8 @@ protected:
   /// And a producer and a consumer that are linked.
   void link() {
     serve();
-    const auto address = transport::read_port_file(port_file);
-    ocean = std::make_unique<Rank>(address);
-    viewer = std::make_unique<Rank>(address);
+    ocean = std::make_unique<Rank>(port_file);
+    viewer = std::make_unique<Rank>(port_file);
     const std::string what =
         "stream: 's' fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' } offers { "
         "transport: 't' offer: 'tcp' } incarnation: 1";
@@ -163,7 +167,7 @@ TEST_F(Tremula, ServesAndShowsStatusAsJson) {
             {"status", "--json", "--port-file", port_file}, "TREMULA_SERVER=nonsense"},
         {{"status", "--json", "--server", "file:" + port_file}, "TREMULA_SERVER=nonsense"},
         {{"status", "--json"}, "TREMULA_SERVER=file:" + port_file},
-        {{"status", "--json"},
+        {{"status", "--json", "--key-file", port_file + ".key"},
          "TREMULA_SERVER=" + transport::to_string(transport::read_port_file(port_file))}})
     asking.emplace_back(arguments, std::vector{variable});
   for (Process& process : asking) {
@@ -191,7 +195,7 @@ TEST_F(Tremula, ShowsStatusAsText) {
 
 TEST_F(Tremula, ShowsOneStream) {
   link();
-  Rank other(transport::read_port_file(port_file));
+  Rank other(port_file);
   other.tell(
       "request: 1 hello { protocol: 1 group: 'other' size: 1 job: 'j' host: 'h' version: 'v' }");
   other.tell(
@@ -217,6 +221,86 @@ TEST_F(Tremula, ShowsOneStream) {
   EXPECT_EQ(outcomes[2].errors,
             "tremula: stream 'a third': expected one that this server knows, found 'another', "
             "'s'; check the name, or start its producer\n");
+}
+
+TEST_F(Tremula, LetsNobodyInWhoCannotReadTheKeyBesideThePortFile) {
+  server = std::make_unique<Process>(
+      std::vector<std::string>{"serve", "--port", "0", "--port-file", port_file, "--log", "debug"});
+  ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
+  const std::string key_file = port_file + ".key";
+  EXPECT_EQ(fs::status(key_file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  const std::string address = transport::to_string(transport::read_port_file(port_file));
+  const std::string stranger_key = folder / "stranger.key";
+  core::make_key_file(stranger_key);
+  Process without({"status", "--server", address}),
+      wrong({"status", "--server", address, "--key-file", stranger_key}),
+      by_file({"status", "--port-file", port_file}),
+      by_option({"status", "--server", address, "--key-file", key_file}),
+      by_variable({"status", "--server", address}, {"TREMULA_KEY_FILE=" + key_file}),
+      itself({"status", "--server", address}, {"TREMULA_KEY=" + contents(key_file)});
+  EXPECT_EQ(without.wait(), 1);
+  EXPECT_EQ(without.errors(),
+            "tremula: server " + address +
+                ": the server asks for a key, and this process has none; let key_file "
+                "(TREMULA_KEY_FILE, --key-file) name the key file of the server, or name the "
+                "server by its port file, beside which its key lies\n");
+  EXPECT_EQ(wrong.wait(), 1);
+  EXPECT_NE(wrong.errors().find("the server has another key than this process"), std::string::npos)
+      << wrong.errors();
+  for (Process* one : {&by_file, &by_option, &by_variable, &itself})
+    EXPECT_EQ(one->wait(), 0) << one->errors();
+
+  // A key that others can read is none.
+  fs::permissions(key_file, fs::perms::others_read, fs::perm_options::add);
+  Process open({"status", "--port-file", port_file});
+  EXPECT_EQ(open.wait(), 1);
+  EXPECT_NE(open.errors().find("found mode 0604; chmod 600 it"), std::string::npos)
+      << open.errors();
+
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  const std::string key = contents(key_file).substr(0, 64), other = contents(stranger_key);
+  EXPECT_NE(server->errors().find("refused connection="), std::string::npos) << server->errors();
+  for (const std::string& said : {server->errors(), server->output(), without.errors(),
+                                  wrong.errors(), open.errors(), by_file.output()}) {
+    EXPECT_EQ(said.find(key.substr(0, 16)), std::string::npos) << said;
+    EXPECT_EQ(said.find(other.substr(0, 16)), std::string::npos) << said;
+  }
+}
+
+TEST_F(Tremula, KeepsTheKeyOfAnEarlierServer) {
+  serve();
+  const std::string key = contents(port_file + ".key");
+  EXPECT_EQ(key.size(), 65u);
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  serve();
+  EXPECT_EQ(contents(port_file + ".key"), key);
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+
+  // One that has a key of its own lays that beside its port file; one that has none, none.
+  const std::string named = folder / "named.key";
+  server = std::make_unique<Process>(std::vector<std::string>{"serve", "--port", "0", "--port-file",
+                                                              port_file, "--key-file", named});
+  ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
+  EXPECT_NE(contents(named), key);
+  Process status({"status", "--port-file", port_file});
+  EXPECT_EQ(status.wait(), 0) << status.errors();
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  server = std::make_unique<Process>(std::vector<std::string>{"serve", "--port", "0", "--port-file",
+                                                              port_file, "--key-file", "none"});
+  ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
+  Process plain({"status", "--port-file", port_file});
+  EXPECT_EQ(plain.wait(), 0) << plain.errors();
+}
+
+TEST_F(Tremula, SaysWhatAServerForOtherHostsNeeds) {
+  Process open({"serve", "--port", "0", "--bind", "0.0.0.0"});
+  EXPECT_EQ(open.wait(), 1);
+  EXPECT_NE(open.errors().find("cannot listen on 0.0.0.0:0 without a key"), std::string::npos)
+      << open.errors();
 }
 
 TEST_F(Tremula, WaitsForAServerWhenItIsToldTo) {
@@ -262,7 +346,7 @@ TEST_F(Tremula, WaitsForTheFirstStreamToWatch) {
   serve();
   Process watch({"status", "--watch", "0.05", "--port-file", port_file});
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  Rank late(transport::read_port_file(port_file));
+  Rank late(port_file);
   late.tell("request: 1 hello { protocol: 1 group: 'g' size: 1 job: 'j' host: 'h' version: 'v' }");
   late.tell(
       "request: 2 announce { stream: 's' queue_depth: 2 fields { name: 'u' element_type: 10 "
@@ -355,10 +439,10 @@ TEST_F(Tremula, TakesItsConfigFromAFile) {
   std::ofstream(config) << "prot: 0\n";
   Process wrong({"serve", "--config", config});
   EXPECT_EQ(wrong.wait(), 1);
-  EXPECT_EQ(
-      wrong.errors(),
-      "tremula: config file '" + config +
-          "', line 1: unknown key 'prot'; expected one of bind, port, port_file, log, heartbeat\n");
+  EXPECT_EQ(wrong.errors(),
+            "tremula: config file '" + config +
+                "', line 1: unknown key 'prot'; expected one of bind, port, port_file, key_file, "
+                "log, heartbeat\n");
 }
 
 }  // namespace

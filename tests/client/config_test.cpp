@@ -74,6 +74,23 @@ TEST(Config, ArgumentBeatsEnvironmentBeatsFileBeatsDefault) {
   EXPECT_EQ(config.log, core::LogLevel::debug);
 }
 
+TEST(Config, TakesAKeyFromAFileOrTheEnvironmentAndShowsNone) {
+  EXPECT_FALSE(load_session_config("").key.key);
+  {
+    const Variable file("TREMULA_KEY_FILE", "e");
+    EXPECT_EQ(load_session_config("").key.file, "e");
+    EXPECT_EQ(load_session_config("{key_file: a}").key.file, "a");
+  }
+  const Variable key("TREMULA_KEY", "0123456789abcdef");
+  EXPECT_TRUE(load_session_config("").key.key);
+  EXPECT_HAS(error_of([] { load_session_config("{key_file: a}"); }), "found both");
+  // A key among the options would be shown with them.
+  EXPECT_HAS(error_of([] { load_session_config("{key: 0123456789abcdef}"); }), "unknown key 'key'");
+  const Variable bad("TREMULA_KEY", "hush");
+  const auto text = error_of([] { load_session_config(""); });
+  EXPECT_EQ(text.find("hush"), std::string::npos) << text;
+}
+
 TEST(Config, KnowsTimesWithoutLimit) {
   EXPECT_EQ(load_session_config("").silence, 0);
   const Variable timeout("TREMULA_TIMEOUT", "none"), silence("TREMULA_SILENCE", "30");

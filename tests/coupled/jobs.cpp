@@ -202,6 +202,9 @@ Process& Stage::start_server(const Arguments& more) {
   const fs::path port_file = directory_ / "server.port";
   Arguments command{TREMULA_PROGRAM, "serve", "--bind",      "127.0.0.1",
                     "--port",        "0",     "--port-file", port_file.string()};
+  // Jobs find it by its address alone.
+  if (std::ranges::find(more, "--key-file") == more.end())
+    command.insert(command.end(), {"--key-file", "none"});
   command.insert(command.end(), more.begin(), more.end());
   auto& server = start_service("server", command, port_file);
   std::istringstream(contents(port_file)) >> server_;

@@ -73,7 +73,7 @@ trap finish EXIT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 PATH=$(dirname "$mpiexec"):$PATH
-unset TREMULA_SERVER TREMULA_OFI_BIND TREMULA_TRANSPORT
+unset TREMULA_SERVER TREMULA_OFI_BIND TREMULA_TRANSPORT TREMULA_KEY TREMULA_KEY_FILE
 
 # start NAME HOST COMMAND...: in the background; its output goes to NAME.log. Each mpirun has a TMPDIR of its own: two
 # that share one may both fail to make the same folder in it.
@@ -82,6 +82,7 @@ start() {
   local name=$1 host=$2
   shift 2
   mkdir -p "$work/$name.tmp"
+  rm -f "$work/$name.log"  # of an earlier one, which might be read as this one's
   TMPDIR=$work/$name.tmp timeout 300 nsenter --target "${init[$host]}" --net --pid --uts --mount -- "$@" \
     >"$work/$name.log" 2>&1 &
   job[$name]=$!
@@ -106,8 +107,8 @@ await_words() {  # of a job that finds no server
     sleep 0.1
   done
 }
-start_server() {
-  start serve a "$bin/tremula" serve --bind 0.0.0.0
+start_server() {  # start_server KEY_FILE
+  start serve a "$bin/tremula" serve --bind 0.0.0.0 --key-file "$1"
   await_server
 }
 
@@ -118,17 +119,22 @@ command_of() {  # command_of PROGRAM: host and command
     sed -n "s|^\(.*$1.*\) # on host \([AB]\)\$|\2 \1|p" |
     sed -e "s|~/tremula/bin|$bin|; s|build/quick_start/|$bin/|; s|^A|a|; s|^B|b|"
 }
+key=$(sed -n '/^## Two hosts$/,/^## /p' "$readme" | sed -n 's|^\(export .*=~/tremula.key\) *# on both$|\1|p')
+[ -n "$key" ] || fail "expected the README, Two hosts, to export the name of a key file"
 for program in serve producer consumer; do
   [ "$(command_of $program | wc -l)" = 1 ] || fail "expected one command of README, Two hosts, to run '$program'"
 done
 for order in "${orders[@]}"; do
   echo "== README: $order"
   start_hosts
+  rm -rf "$work/home"
+  mkdir -p "$work/home/a" "$work/home/b"  # which they do not share
   for program in $order; do
     read -r host command < <(command_of "$program")
-    start "$program" "$host" bash -c "$command"
+    start "$program" "$host" env HOME="$work/home/$host" bash -c "$key; $command"
     if [ "$program" = serve ]; then
       await_server
+      cp -p "$work/home/a/tremula.key" "$work/home/b/"
     elif [[ $order == *"$program"*serve* ]]; then
       await_words "$program"
     fi
@@ -143,11 +149,12 @@ for order in "${orders[@]}"; do
 done
 
 # ---- every element ----
+export TREMULA_KEY_FILE=$work/tremula.key
 walk=(--seed "${TREMULA_TEST_SEED:-7}" --scenarios 12 --transport auto)
 
 echo "== every element, the producer beside the server with nothing set"
 start_hosts
-start_server
+start_server "$TREMULA_KEY_FILE"
 start producer a env TREMULA_LOG=info "$mpiexec" -n 2 "$bin/coupled_producer" "${walk[@]}" --peers 3
 start consumer b env TREMULA_LOG=info TREMULA_SERVER=10.1.0.1:7423 "$mpiexec" -n 3 "$bin/coupled_consumer" "${walk[@]}" --peers 2
 expect_success producer consumer
@@ -158,7 +165,7 @@ stop_hosts
 
 echo "== every element, both jobs with ranks on both hosts, without MPI"
 start_hosts
-start_server
+start_server "$TREMULA_KEY_FILE"
 rank_of() {  # rank_of JOB RANK SIZE HOST PEERS
   start "$1.$2" "$4" env TREMULA_SERVER=10.1.0.1:7423 RANK="$2" WORLD_SIZE="$3" TREMULA_JOB="$1" \
     "$bin/coupled_$1" "${walk[@]}" --peers "$5"
@@ -194,5 +201,28 @@ for rank in 0 1; do
   expect_refusal "split.$rank" "expected a transport that all its 2 ranks have; found that rank 0 offers" \
     "rank 0 and rank 1 listen on loopback alone" "set ofi_bind (TREMULA_OFI_BIND) of rank 0"
 done
+start stranger b env -u TREMULA_KEY_FILE "$bin/tremula" status --server 10.1.0.1:7423
+expect_refusal stranger "server 10.1.0.1:7423: the server asks for a key, and this process has none" TREMULA_KEY_FILE
+start stranger b env -u TREMULA_KEY_FILE TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_consumer"
+expect_refusal stranger "the server asks for a key, and this process has none" TREMULA_KEY_FILE
+start stranger b env -u TREMULA_KEY_FILE TREMULA_KEY="the key of another server" TREMULA_SERVER=10.1.0.1:7423 \
+  "$bin/quick_start_consumer"
+expect_refusal stranger "the server has another key than this process"
+grep -qr "the key of another server" "$work"/*.log && fail "a key is shown"
+grep -qrF "$(cat "$TREMULA_KEY_FILE")" "$work"/*.log && fail "the key is shown"
+start open a env -u TREMULA_KEY_FILE "$bin/tremula" serve --bind 0.0.0.0 --port 0
+expect_refusal open "cannot listen on 0.0.0.0:0 without a key" "--key-file PATH"
+stop_hosts
+
+echo "== without a key, when the server is told so"
+unset TREMULA_KEY_FILE
+start_hosts
+start_server none
+grep -q "nobody is asked for a key" "$work/serve.log" || fail "the server does not warn"
+start producer a env TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_producer"
+start consumer b env TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_consumer"
+expect_success producer consumer
+start mistaken b env TREMULA_KEY="a key that nobody made" TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_consumer"
+expect_refusal mistaken "found one that was started without --key-file"
 stop_hosts
 echo "== two hosts work"

@@ -86,6 +86,21 @@ TEST_F(ConfigFile, GivesWayToTheEnvironmentAndThatToArguments) {
   EXPECT_EQ(config.heartbeat_seconds, 60);
 }
 
+TEST_F(ConfigFile, TakesAKeyFromAFileOrTheEnvironment) {
+  EXPECT_FALSE(load().key_source.key);
+  EXPECT_EQ(load({{"key_file", "a"}}, {{"TREMULA_KEY_FILE", "e"}}).key_source.file, "a");
+  EXPECT_EQ(load({}, {{"TREMULA_KEY_FILE", "e"}}).key_source.file, "e");
+  EXPECT_TRUE(load({}, {{"TREMULA_KEY", "0123456789abcdef"}}).key_source.key);
+  EXPECT_EQ(error_of([&] {
+              load({{"key_file", "a"}}, {{"TREMULA_KEY", "0123456789abcdef"}});
+            }),
+            "key_file: expected it or TREMULA_KEY in the environment, found both; unset one");
+  EXPECT_EQ(error_of([&] {
+              load({{"key_file", ""}});
+            }),
+            "key_file (from --key-file): expected the path of a file, or none, found ''");
+}
+
 TEST_F(ConfigFile, MayBeEmpty) {
   write("# nothing\n");
   EXPECT_EQ(load().port, 7423);
@@ -144,8 +159,8 @@ TEST_F(ConfigFile, NamesAnUnknownKeyAndItsLine) {
   EXPECT_EQ(
       error_of([&] { load(); }),
       file +
-          ", line 2: unknown key 'prot'; expected one of bind, port, port_file, log, heartbeat, "
-          "hello, connections_per_host, memory");
+          ", line 2: unknown key 'prot'; expected one of bind, port, port_file, key_file, log, "
+          "heartbeat, hello, connections_per_host, memory");
 }
 
 TEST_F(ConfigFile, NamesTheLineThatIsNoConfig) {
@@ -160,8 +175,8 @@ TEST_F(ConfigFile, NamesTheLineThatIsNoConfig) {
       {"just text\n", ", line 1: expected lines of 'key: value', found something else"},
       {"bind: 127.0.0.1\nport: {1\n", ", line 3: expected YAML, found: "},
       {"[a]: 1\n",
-       ", line 1: unknown key '(not a name)'; expected one of bind, port, port_file, log, "
-       "heartbeat, hello, connections_per_host, memory"},
+       ", line 1: unknown key '(not a name)'; expected one of bind, port, port_file, key_file, "
+       "log, heartbeat, hello, connections_per_host, memory"},
   };
   for (const auto& row : rows) {
     write(row.text);

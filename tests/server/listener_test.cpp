@@ -17,6 +17,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -24,8 +25,11 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/key.hpp"
 #include "proto/convert.hpp"
+#include "transport/control/authentication.hpp"
 #include "transport/control/control_connection.hpp"
+#include "transport/control/frame.hpp"
 #include "transport/control/interfaces.hpp"
 
 namespace tremula::server {
@@ -36,8 +40,9 @@ using core::Deadline, core::Errc, core::Error;
 /// A server in a thread of its own.
 class Running {
 public:
-  explicit Running(double heartbeat_seconds = 10, const Limits& limits = {})
-      : listener_(config(heartbeat_seconds), "0.1", log_, limits),
+  explicit Running(double heartbeat_seconds = 10, const Limits& limits = {},
+                   const std::optional<core::Key>& key = std::nullopt)
+      : listener_(config(heartbeat_seconds, key), "0.1", log_, limits),
         thread_([this] { listener_.run(); }) {}
   ~Running() { stop(); }
   void stop() {
@@ -48,8 +53,9 @@ public:
   transport::HostPort address() const { return listener_.address(); }
 
 private:
-  static Config config(double heartbeat_seconds) {
+  static Config config(double heartbeat_seconds, const std::optional<core::Key>& key) {
     Config out;
+    out.key = key;
     out.port = 0;
     out.heartbeat_seconds = heartbeat_seconds;
     return out;
@@ -62,9 +68,12 @@ private:
 /// One connection; answers and notices as Protobuf text, in the order in which they came.
 class Client {
 public:
-  explicit Client(const Running& server) : Client(server.address()) {}
-  explicit Client(const transport::HostPort& server)
-      : connection_(std::make_unique<transport::ControlConnection>(server, handlers(), soon())) {}
+  explicit Client(const Running& server, const std::optional<core::Key>& key = std::nullopt)
+      : Client(server.address(), key) {}
+  explicit Client(const transport::HostPort& server,
+                  const std::optional<core::Key>& key = std::nullopt)
+      : connection_(
+            std::make_unique<transport::ControlConnection>(server, handlers(), soon(), key)) {}
 
   void tell(const std::string& text) {
     wire::ToServer message;
@@ -88,6 +97,12 @@ public:
   bool is_closed_soon() {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return closed_; });
+  }
+  /// Why the keys do not let it in; empty if nothing says so.
+  std::string refusal() {
+    EXPECT_TRUE(is_closed_soon());
+    const auto refusal = connection_->refusal();
+    return refusal ? refusal->what() : "";
   }
   void beat(double seconds) { connection_->repeat_timer(seconds); }
   void close() { connection_->close(soon()); }
@@ -282,6 +297,175 @@ int raw_connection(const transport::HostPort& server) {
 }
 
 int raw_connection(const Running& server) { return raw_connection(server.address()); }
+const core::Key& key() {
+  static const core::Key one("the key of this server", "test");
+  return one;
+}
+
+/// A connection of bytes, for what no client of ours sends.
+class Stranger {
+public:
+  explicit Stranger(const Running& server) : fd_(raw_connection(server)) { EXPECT_GE(fd_, 0); }
+  ~Stranger() { ::close(fd_); }
+  void send(core::BytesView payload) {
+    const auto prefix = transport::frame_prefix(payload.size());
+    send_raw({reinterpret_cast<const char*>(prefix.data()), prefix.size()});
+    send_raw({reinterpret_cast<const char*>(payload.data()), payload.size()});
+  }
+  void send_raw(const std::string& bytes) { ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  /// The server has closed, and sent nothing before.
+  bool is_closed_soon() {
+    char byte = 0;
+    return ::recv(fd_, &byte, 1, 0) == 0;
+  }
+  /// The next payload; empty if there is none.
+  core::Bytes receive() {
+    transport::FramePrefix prefix{};
+    if (::recv(fd_, prefix.data(), prefix.size(), MSG_WAITALL) != std::ssize(prefix)) return {};
+    core::Bytes payload(transport::frame_payload_bytes(prefix));
+    ::recv(fd_, payload.data(), payload.size(), MSG_WAITALL);
+    return payload;
+  }
+
+private:
+  int fd_;
+};
+
+/// That server serves those who have its key, and no other group is known to it.
+void expect_alone(const Running& server, const std::string& name) {
+  Client friendly(server, key());
+  friendly.tell("request: 1 status {}");
+  const std::string status = friendly.answer(0);
+  EXPECT_NE(status.find("status"), std::string::npos) << status;
+  EXPECT_EQ(status.find("name: \"" + name + "\""), std::string::npos) << status;
+}
+
+TEST(ListenerWithAKey, ServesThoseThatHaveIt) {
+  Running server(10, {}, key());
+  Client ocean(server, key());
+  ocean.tell(hello("ocean", 0, 1));
+  EXPECT_EQ(ocean.answer(0), welcome());
+  ocean.tell("request: 2 unsubscribe { stream: '" + std::string(250, 's') + "' }");
+  EXPECT_EQ(ocean.answer(1), "request: 2 done { }");
+  // Frames may be long again.
+  ocean.send_raw(std::string(100'000, '\xff'));
+  EXPECT_EQ(ocean.answer(2).find("refused { code: -4"), 0u) << ocean.answer(2);
+}
+
+TEST(ListenerWithAKey, GivesNoSeatToAStranger) {
+  Running server(10, {}, key());
+  Client none(server), other(server, core::Key("the key of another server", "test"));
+  for (Client* client : {&none, &other}) client->tell(hello("ocean", 0, 1));
+  EXPECT_NE(none.refusal().find("the server asks for a key, and this process has none"),
+            std::string::npos)
+      << none.refusal();
+  EXPECT_NE(other.refusal().find("the server has another key than this process"), std::string::npos)
+      << other.refusal();
+  EXPECT_TRUE(none.answers(0).empty());
+  EXPECT_TRUE(other.answers(0).empty());
+  expect_alone(server, "ocean");
+}
+
+TEST(ListenerWithAKey, LetsNoMessageOfAStrangerReachTheDecoder) {
+  Running server(10, {}, key());
+  // Bytes that are no message: the decoder would answer by a message of its own.
+  Stranger stranger(server);
+  const core::Bytes bad(3, std::byte{0xff});
+  stranger.send(bad);
+  const core::Bytes answer = stranger.receive();
+  EXPECT_TRUE(transport::is_of_exchange(answer));
+  EXPECT_EQ(transport::error_of_refusal(answer).code(), Errc::refused);
+  EXPECT_TRUE(stranger.is_closed_soon());
+  // Nor one behind an opening.
+  Stranger other(server);
+  other.send(transport::ClientExchange(key()).opening());
+  EXPECT_FALSE(other.receive().empty());
+  wire::ToServer message;
+  google::protobuf::TextFormat::ParseFromString(hello("ocean", 0, 1), &message);
+  other.send(proto::serialise(message));
+  EXPECT_TRUE(transport::is_of_exchange(other.receive()));
+  EXPECT_TRUE(other.is_closed_soon());
+  expect_alone(server, "ocean");
+}
+
+TEST(ListenerWithAKey, RefusesAProofOfAnotherSession) {
+  Running server(10, {}, key());
+  Stranger member(server), stranger(server);
+  transport::ClientExchange exchange(key());
+  const core::Bytes opening = exchange.opening();
+  member.send(opening);
+  const core::Bytes proof = exchange.receive(member.receive()).reply;
+  stranger.send(opening);  // the same in both
+  EXPECT_FALSE(stranger.receive().empty());
+  stranger.send(proof);
+  EXPECT_EQ(transport::error_of_refusal(stranger.receive()).code(), Errc::refused);
+  EXPECT_TRUE(stranger.is_closed_soon());
+  member.send(proof);
+  EXPECT_TRUE(exchange.receive(member.receive()).is_done);
+}
+
+TEST(ListenerWithAKey, GivesUpAnExchangeThatDoesNotEnd) {
+  Running server(0.1, {.exchange_seconds = 0.2}, key());
+  Client member(server, key());
+  member.tell("request: 1 status {}");
+  EXPECT_EQ(member.answers(1).size(), 1u);
+  Stranger silent(server), half(server), slow(server);
+  half.send(transport::ClientExchange(key()).opening());
+  EXPECT_FALSE(half.receive().empty());
+  // Signs of life prove nothing.
+  std::thread dripping([&] {
+    slow.send_raw(std::string("\x29\0\0\0", 4));
+    for (int i = 0; i < 40; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      slow.send_raw("x");
+    }
+  });
+  EXPECT_TRUE(silent.is_closed_soon());
+  EXPECT_TRUE(half.is_closed_soon());
+  EXPECT_TRUE(slow.is_closed_soon());
+  dripping.join();
+  member.tell("request: 2 status {}");  // one that has proved the key may take its time
+  EXPECT_EQ(member.answers(2).size(), 2u);
+}
+
+TEST(ListenerWithAKey, TakesInNoLongFrameOfAStranger) {
+  Running server(10, {}, key());
+  for (const std::string& prefix : {std::string("\x01\x04\0\0", 4), std::string("\0\0\0\x01", 4),
+                                    std::string("\xff\xff\xff\xff", 4)}) {
+    Stranger stranger(server);
+    stranger.send_raw(prefix);
+    EXPECT_TRUE(stranger.is_closed_soon());
+  }
+  expect_alone(server, "ocean");
+}
+
+TEST(Listener, WithoutAKeyIsRefusedByThoseThatHaveOne) {
+  Running server;
+  Client client(server, key());
+  client.tell(hello("ocean", 0, 1));
+  EXPECT_NE(client.refusal().find("found one that was started without --key-file"),
+            std::string::npos)
+      << client.refusal();
+  Client plain(server);
+  plain.tell(hello("ocean", 0, 1));
+  EXPECT_EQ(plain.answer(0), welcome());
+}
+
+TEST(Listener, ListensBeyondThisHostWithAKeyOrWhenItIsToldTo) {
+  const core::Log log("server", core::LogLevel::off);
+  Config config;
+  config.port = 0;
+  for (const char* bind : {"0.0.0.0", "::", "192.0.2.1"}) {
+    config.bind = bind;
+    const std::string text = error_of([&] { Listener(config, "0.1", log); });
+    for (const char* part :
+         {"without a key", "--key-file PATH", "TREMULA_KEY_FILE=PATH", "--key-file none"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+  config.bind = "0.0.0.0";
+  config.key = key();
+  const Listener with_key(config, "0.1", log);
+}
 
 TEST(Listener, GivesUpFramesThatNeverEnd) {
   Running server(0.1, {.frame_seconds = 0.2});
@@ -595,6 +779,7 @@ TEST(Listener, SaysWhyItCannotListen) {
                         "--port (0 = any free one) or stop that program",
                         config.port));
   config.port = 0;
+  config.key = key();
   config.bind = "192.0.2.1";  // reserved for documentation, no host has it
   EXPECT_EQ(error_of([&] { Listener(config, "0.1", log); }),
             "cannot listen on 192.0.2.1:0: Cannot assign requested address; --bind must be an "
@@ -607,6 +792,7 @@ TEST(Listener, NamesTheAddressForOtherHostsWhenItListensOnAllAddresses) {
   Config config;
   config.port = 0;
   config.bind = "0.0.0.0";
+  config.key_source.file = "none";
   const auto outward = transport::outward_interface(transport::interfaces());
   const Listener everywhere(config, "0.1", log);
   EXPECT_EQ(everywhere.address().host, outward ? outward->address : "127.0.0.1");

@@ -9,12 +9,15 @@
 #include <boost/asio/steady_timer.hpp>
 #include <exception>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/thread.hpp"
+#include "transport/control/authentication.hpp"
 #include "transport/control/framed_socket.hpp"
 #include "transport/control/resolve.hpp"
 
@@ -74,20 +77,63 @@ std::string outward(asio::ip::address address) {
 struct ControlConnection::Impl {
   explicit Impl(Handlers h) : handlers(std::move(h)) {}
 
-  void open(const HostPort& server, core::Deadline deadline) {
+  void open(const HostPort& server, core::Deadline deadline, const std::optional<core::Key>& key) {
     tcp::socket connected = connect(io, server, deadline);
     error_code gone;
     outward_address = outward(connected.local_endpoint(gone).address());
     socket = std::make_shared<FramedSocket>(
         std::move(connected),
-        FramedSocket::Handlers{.on_frame =
-                                   [this](core::Bytes payload) {
-                                     guarded([&] { handlers.on_frame(std::move(payload)); });
-                                   },
-                               .on_closed = [this](const std::string& why) { closed(why); }});
+        FramedSocket::Handlers{
+            .on_frame =
+                [this](core::Bytes payload) { guarded([&] { on_frame(std::move(payload)); }); },
+            .on_closed = [this](const std::string& why) { closed(why); }});
+    if (key) begin_exchange(*key);
     socket->start();
     io.restart();
     thread = core::start_thread([this] { io.run(); });
+  }
+
+  void begin_exchange(const core::Key& key) {
+    exchange.emplace(key);
+    socket->limit_frames(max_unproved_payload_bytes);
+    socket->send(exchange->opening());
+    exchange_timer.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+        core::Deadline::Seconds(exchange_seconds)));
+    exchange_timer.async_wait([this](const error_code& error) {
+      if (!error) socket->close("the server did not answer in the exchange of the key in time");
+    });
+  }
+
+  void on_frame(core::Bytes payload) {
+    if (exchange) return prove(payload);
+    if (is_of_exchange(payload)) return refuse(error_of_refusal(payload));
+    handlers.on_frame(std::move(payload));
+  }
+
+  void prove(core::BytesView payload) {
+    ExchangeTurn turn = exchange->receive(payload);
+    if (turn.failure) return refuse(*turn.failure);
+    if (!turn.reply.empty()) socket->send(std::move(turn.reply));
+    if (!turn.is_done) return;
+    exchange.reset();
+    exchange_timer.cancel();
+    socket->limit_frames(max_frame_payload_bytes);
+    for (core::Bytes& one : std::exchange(unsent, {})) socket->send(std::move(one));
+  }
+
+  void refuse(const core::Error& why) {
+    {
+      const std::scoped_lock lock(refusal_mutex);
+      refusal = why;
+    }
+    socket->close(why.what());
+  }
+
+  void send(core::Bytes payload) {
+    if (exchange)
+      unsent.push_back(std::move(payload));
+    else
+      socket->send(std::move(payload));
   }
 
   template <class Call>
@@ -101,6 +147,7 @@ struct ControlConnection::Impl {
 
   void closed(const std::string& why) {
     timer.cancel();
+    exchange_timer.cancel();
     try {
       if (!closing && handlers.on_closed) handlers.on_closed(why);
     } catch (...) {  // out of memory: the next call of the connection's owner finds it closed
@@ -124,15 +171,20 @@ struct ControlConnection::Impl {
   Handlers handlers;
   std::string outward_address;
   std::shared_ptr<FramedSocket> socket;
+  std::optional<ClientExchange> exchange;  // until the server has proved that it knows the key
+  asio::steady_timer exchange_timer{io};
+  std::vector<core::Bytes> unsent;  // what waits for that
+  std::mutex refusal_mutex;
+  std::optional<core::Error> refusal;
   std::promise<void> done;  // the socket is closed
   bool closing = false;     // by close(): on_closed is not called
   std::thread thread;
 };
 
 ControlConnection::ControlConnection(const HostPort& server, Handlers handlers,
-                                     core::Deadline deadline)
+                                     core::Deadline deadline, const std::optional<core::Key>& key)
     : impl_(std::make_unique<Impl>(std::move(handlers))) {
-  impl_->open(server, deadline);
+  impl_->open(server, deadline, key);
 }
 
 ControlConnection::~ControlConnection() { close(core::Deadline::after(1)); }
@@ -141,10 +193,15 @@ const std::string& ControlConnection::outward_address() const noexcept {
   return impl_->outward_address;
 }
 
+std::optional<core::Error> ControlConnection::refusal() const {
+  const std::scoped_lock lock(impl_->refusal_mutex);
+  return impl_->refusal;
+}
+
 void ControlConnection::send(core::Bytes payload) {
   frame_prefix(payload.size());  // throws here, on the caller's thread
   asio::post(impl_->io, [impl = impl_.get(), payload = std::move(payload)]() mutable {
-    impl->socket->send(std::move(payload));
+    impl->send(std::move(payload));
   });
 }
 

@@ -3,9 +3,12 @@
 // The connection of a session to the server.
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/deadline.hpp"
+#include "core/error.hpp"
+#include "core/key.hpp"
 #include "core/types.hpp"
 #include "transport/control/address.hpp"
 
@@ -26,10 +29,13 @@ public:
     std::function<void()> on_timer;  ///< see repeat_timer; may be empty
   };
 
-  /// Connects. Blocks until connected or `deadline`.
+  /// Connects. Blocks until connected or `deadline`. With a key, nothing that is sent leaves and no
+  /// frame is handed on before both ends have proved that they know it (authentication.hpp); if one
+  /// does not, the connection ends, and refusal() tells why.
   /// @throws core::Error no_server naming the address and what to do: refused, unknown host, no
   /// answer in time
-  ControlConnection(const HostPort& server, Handlers handlers, core::Deadline deadline);
+  ControlConnection(const HostPort& server, Handlers handlers, core::Deadline deadline,
+                    const std::optional<core::Key>& key = std::nullopt);
   /// As close(), for a second at most.
   ~ControlConnection();
   ControlConnection(const ControlConnection&) = delete;
@@ -37,6 +43,10 @@ public:
 
   /// Numeric address of this end; empty if it is loopback.
   const std::string& outward_address() const noexcept;
+
+  /// Why the keys of the two ends do not let them speak to each other: a reason for which another
+  /// attempt would fail, too. Set before on_closed is called. Any thread.
+  std::optional<core::Error> refusal() const;
 
   /// Queues one frame; after the connection was closed it does nothing. Never blocks. Any thread.
   /// @throws core::Error invalid_argument if the payload is too long for a frame (frame.hpp)

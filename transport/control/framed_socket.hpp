@@ -95,6 +95,7 @@ private:
   Handlers handlers_;
   FramePrefix prefix_{};
   core::Bytes payload_;
+  std::size_t most_payload_bytes_ = max_frame_payload_bytes;
   std::deque<Frame> queue_;  // front is being written
   std::size_t queued_bytes_ = 0;
   std::size_t counted_ = 0;  // that on_buffered was told of

@@ -19,7 +19,23 @@ constexpr std::string_view file_prefix = "file:";
 constexpr double first_pause = 0.02, longest_pause = 1;  // seconds between two attempts
 constexpr double told_after = 1;
 
+/// @param port_file  empty: none
+std::optional<core::Key> key_of(const ServerName& server, const std::string& port_file) {
+  if (server.key.key) return server.key.key;
+  if (server.key.file == core::no_key_file) return std::nullopt;
+  if (!server.key.file.empty()) return core::read_key_file(server.key.file);
+  // It is there before the port file, or not at all.
+  std::error_code unknown;
+  if (port_file.empty() || !std::filesystem::exists(key_file_beside(port_file), unknown))
+    return std::nullopt;
+  return core::read_key_file(key_file_beside(port_file));
+}
+
 }  // namespace
+
+std::filesystem::path key_file_beside(const std::filesystem::path& port_file) {
+  return port_file.string() + ".key";
+}
 
 void try_server(const ServerName& server, const Attempt& attempt, Deadline deadline) {
   const bool is_file = server.text.starts_with(file_prefix);
@@ -33,8 +49,9 @@ void try_server(const ServerName& server, const Attempt& attempt, Deadline deadl
   } catch (const Error& e) {
     throw with_origin(e);
   }
+  const std::optional<core::Key> key = key_of(server, file);
   try {
-    attempt(address, deadline);
+    attempt(address, key, deadline);
   } catch (const Error& e) {
     if (e.code() != Errc::no_server) throw;
     if (!is_file) throw with_origin(e);

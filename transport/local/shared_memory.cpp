@@ -118,7 +118,9 @@ Pages::~Pages() {
 SharedFile::SharedFile(std::size_t bytes)
     : file_(memfd_create("tremula", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (!file_) throw system_error("expected a file descriptor (ulimit -n)");
-  if (ftruncate(file_.get(), static_cast<off_t>(head_bytes + bytes)) != 0 ||
+  // As it is, /proc lets no other user come to the file; its mode says so, too.
+  if (fchmod(file_.get(), S_IRUSR | S_IWUSR) != 0 ||
+      ftruncate(file_.get(), static_cast<off_t>(head_bytes + bytes)) != 0 ||
       fcntl(file_.get(), F_ADD_SEALS, seals) != 0)
     throw system_error(fmt::format("expected {} bytes", bytes));
   place_ = {.process = static_cast<std::uint64_t>(getpid()),
@@ -176,6 +178,8 @@ Mapping::Mapping(const MemoryPlace& place, bool is_writable)
   if ((fcntl(file.get(), F_GET_SEALS) & seals) != seals || fstat(file.get(), &found) != 0 ||
       static_cast<std::size_t>(found.st_size) < head_bytes)
     throw unusable("another file");
+  // A privileged process can open the memory of all users.
+  if (found.st_uid != geteuid()) throw unusable(fmt::format("memory of user {}", found.st_uid));
   pages_ = Pages(file, static_cast<std::size_t>(found.st_size), is_writable);
   if (head_of(pages_).region != region_) throw unusable("other memory");
   device_ = found.st_dev;

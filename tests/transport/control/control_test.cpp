@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/key.hpp"
+#include "transport/control/authentication.hpp"
 #include "transport/control/control_connection.hpp"
 #include "transport/control/frame.hpp"
 
@@ -70,6 +72,10 @@ public:
     }
     out.resize(have);
     return out;
+  }
+  bool has_bytes_within(double seconds) {
+    pollfd entry{peer_, POLLIN, 0};
+    return ::poll(&entry, 1, static_cast<int>(1000 * seconds)) == 1;
   }
   /// A connection whose other side is there waits a second for it when it closes.
   void drop() {
@@ -178,6 +184,106 @@ TEST(ControlConnection, CarriesALongFrameBothWays) {
   const auto frames = record.frames(1);
   ASSERT_EQ(frames.size(), 1u);
   EXPECT_TRUE(frames[0] == payload);
+  server.drop();
+}
+
+/// A frame as it goes over the wire.
+std::string framed(const Bytes& payload) {
+  const FramePrefix prefix = frame_prefix(payload.size());
+  return text_of({prefix.begin(), prefix.end()}) + text_of(payload);
+}
+
+const core::Key& key() {
+  static const core::Key one("the key of this test", "test");
+  return one;
+}
+
+TEST(ControlConnection, SendsNothingBeforeTheServerHasProvedItsKey) {
+  PlainServer server;
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon(), key());
+  connection.send(bytes_of("first"));
+  server.accept();
+  ServerExchange exchange(key());
+  const std::string opening = server.read(4 + 41);
+  const auto challenge = exchange.receive(bytes_of(opening.substr(4)));
+  ASSERT_FALSE(challenge.failure) << challenge.failure->what();
+  server.write(framed(challenge.reply));
+  const auto proved = exchange.receive(bytes_of(server.read(4 + 41).substr(4)));
+  ASSERT_TRUE(proved.is_done);
+  connection.send(bytes_of("second"));
+  // All that has come so far is the exchange: the two frames follow the proof.
+  EXPECT_FALSE(server.has_bytes_within(0.2));
+  server.write(framed(proved.reply));
+  EXPECT_EQ(server.read(9), framed(bytes_of("first")));
+  EXPECT_EQ(server.read(10), framed(bytes_of("second")));
+  server.write(framed(Bytes(5000)));
+  EXPECT_EQ(record.frames(1)[0].size(), 5000u);
+  EXPECT_FALSE(connection.refusal());
+  server.drop();
+}
+
+TEST(ControlConnection, EndsAtAServerThatDoesNotKnowTheKey) {
+  const core::Key other("another key than that", "test");
+  for (const std::string& answer :
+       {framed(refusal_without_key()), framed(bytes_of("an answer of Protobuf")),
+        framed(ServerExchange(key()).receive(bytes_of("no opening")).reply)}) {
+    PlainServer server;
+    Record record;
+    ControlConnection connection(server.address(), record.handlers(), soon(), key());
+    connection.send(bytes_of("what no stranger reads"));
+    server.accept();
+    server.read(4 + 41);
+    server.write(answer);
+    EXPECT_EQ(record.closed(1).size(), 1u);
+    ASSERT_TRUE(connection.refusal());
+    EXPECT_EQ(server.read(1), "") << "it sends nothing to a stranger";
+    EXPECT_TRUE(record.frames(0).empty());
+    server.drop();
+  }
+  // One that goes through the exchange with another key.
+  PlainServer server;
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon(), key());
+  connection.send(bytes_of("what no stranger reads"));
+  server.accept();
+  server.read(4 + 41);
+  ServerExchange stranger(other);
+  const auto opening = ClientExchange(other).opening();
+  server.write(framed(stranger.receive(opening).reply));
+  server.read(4 + 41);
+  Bytes proof = opening;
+  proof[8] = std::byte{4};
+  server.write(framed(proof));
+  EXPECT_EQ(record.closed(1).size(), 1u);
+  ASSERT_TRUE(connection.refusal());
+  EXPECT_NE(std::string(connection.refusal()->what()).find("cannot prove it"), std::string::npos);
+  EXPECT_EQ(connection.refusal()->code(), Errc::refused);
+  EXPECT_EQ(server.read(1), "");
+  server.drop();
+}
+
+TEST(ControlConnection, TakesInNoLongFrameBeforeTheServerHasProvedItsKey) {
+  PlainServer server;
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon(), key());
+  server.accept();
+  server.write(std::string("\x01\x04\0\0", 4));  // 1025
+  EXPECT_NE(record.closed(1)[0].find(
+                "expected at most 1024 bytes from this connection at this moment, found 1025"),
+            std::string::npos);
+  server.drop();
+}
+
+TEST(ControlConnection, SaysThatTheServerAsksForAKey) {
+  PlainServer server;
+  Record record;
+  ControlConnection connection(server.address(), record.handlers(), soon());
+  server.accept();
+  server.write(framed(ServerExchange(key()).receive(bytes_of("hello")).reply));
+  EXPECT_NE(record.closed(1)[0].find("the server asks for a key"), std::string::npos);
+  EXPECT_EQ(connection.refusal()->code(), Errc::refused);
+  EXPECT_TRUE(record.frames(0).empty());
   server.drop();
 }
 

@@ -15,11 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using core::Deadline, core::Errc, core::Error;
+using Key = std::optional<core::Key>;
 
 class ReachServer : public testing::Test {
 protected:
   ~ReachServer() override { fs::remove(file); }
-  static void refuse(const HostPort& address, Deadline) {
+  static void refuse(const HostPort& address, const Key&, Deadline) {
     throw Error(Errc::no_server, "no server at " + to_string(address));
   }
   static std::string error_of(const auto& call, Errc code) {
@@ -66,7 +67,7 @@ TEST_F(ReachServer, LeavesOtherErrorsAsTheyAre) {
       [&] {
         wait_for_server(
             {"a:1", "there"},
-            [&](const HostPort&, Deadline) {
+            [&](const HostPort&, const Key&, Deadline) {
               ++attempts;
               throw Error(Errc::refused, "not you");
             },
@@ -81,11 +82,11 @@ TEST_F(ReachServer, WaitsForTheFileThenForTheServerAndTellsOnce) {
   std::vector<std::string> told;
   std::vector<std::string> tried;
   std::ofstream(file) << "old:1\n";
-  const auto attempt = [&](const HostPort& address, Deadline deadline) {
+  const auto attempt = [&](const HostPort& address, const Key& key, Deadline deadline) {
     tried.push_back(to_string(address));
     if (address.host == "new") return;
     if (!told.empty()) fs::rename(file.string() + ".new", file);
-    refuse(address, deadline);
+    refuse(address, key, deadline);
   };
   std::ofstream(file.string() + ".new") << "new:2\n";
   wait_for_server(by_file, attempt, Deadline::after(60),
@@ -95,11 +96,45 @@ TEST_F(ReachServer, WaitsForTheFileThenForTheServerAndTellsOnce) {
   EXPECT_NE(told[0].find("is stale: no server at old:1"), std::string::npos) << told[0];
 }
 
+TEST_F(ReachServer, TakesTheKeyThatIsNamedElseTheOneBesideThePortFile) {
+  std::string found;
+  const auto attempt = [&](const HostPort&, const Key& key, Deadline) {
+    found =
+        key ? std::string(reinterpret_cast<const char*>(key->bytes().data()), key->bytes().size())
+            : "none";
+  };
+  const auto key_for = [&](const ServerName& server) {
+    found = "no attempt";
+    try_server(server, attempt, Deadline::after(1));
+    return found;
+  };
+  std::ofstream(file) << "a:1\n";
+  EXPECT_EQ(key_for(by_file), "none");
+  const fs::path beside = key_file_beside(file), named = file.string() + ".named";
+  core::write_key_file(beside, core::Key("the key beside it", "test"));
+  EXPECT_EQ(key_for(by_file), "the key beside it");
+  EXPECT_EQ(key_for({"a:1", "there"}), "none");
+
+  ServerName server{by_file.text, "there", {std::nullopt, named}};
+  error_of([&] { try_server(server, attempt, Deadline::after(1)); }, Errc::no_server);
+  core::write_key_file(named, core::Key("the key that is named", "test"));
+  EXPECT_EQ(key_for(server), "the key that is named");
+  server.key = core::key_source("", "the key of a variable");
+  EXPECT_EQ(key_for(server), "the key of a variable");
+  server.key = core::key_source("none", nullptr);
+  EXPECT_EQ(key_for(server), "none");
+
+  fs::permissions(beside, fs::perms::group_read, fs::perm_options::add);
+  error_of([&] { key_for(by_file); }, Errc::invalid_argument);
+  fs::remove(beside);
+  fs::remove(named);
+}
+
 TEST_F(ReachServer, GivesUpAtTheDeadline) {
   int attempts = 0;
-  const auto attempt = [&](const HostPort& address, Deadline deadline) {
+  const auto attempt = [&](const HostPort& address, const Key& key, Deadline deadline) {
     ++attempts;
-    refuse(address, deadline);
+    refuse(address, key, deadline);
   };
   EXPECT_EQ(error_of(
                 [&] {

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,11 +38,13 @@ int in_child(const std::function<int()>& body) {
 /// A child that holds memory until it is killed, and where that memory is.
 class Owner {
 public:
-  Owner() {
+  /// @param user  whose process it is; 0: this one's
+  explicit Owner(uid_t user = 0) {
     std::array<int, 2> pipe_ends{};
     if (pipe(pipe_ends.data()) != 0) throw std::runtime_error("pipe");
     child_ = fork();
     if (child_ == 0) {
+      if (user != 0 && setuid(user) != 0) _exit(1);
       SharedMemory memory(10000);
       std::memset(memory.bytes().data(), 7, 10000);
       const MemoryPlace mine = memory.place();
@@ -182,6 +185,20 @@ TEST(SharedMemory, IsClosedToOtherUsers) {
               return error_of(owner.place) == Errc::transport ? 0 : 2;
             }),
             0);
+}
+
+TEST(SharedMemory, OfAnotherUserIsNotMappedByRootEither) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, which may open the memory of all users";
+  const Owner stranger(65534), own;
+  EXPECT_EQ(error_of(stranger.place), Errc::transport);
+  EXPECT_EQ(error_of(own.place), Errc{});
+}
+
+TEST(SharedMemory, HasTheModeOfAPrivateFile) {
+  const SharedFile file(10);
+  struct stat found {};
+  ASSERT_EQ(fstat(file.file().get(), &found), 0);
+  EXPECT_EQ(found.st_mode & 07777u, 0600u);
 }
 
 TEST(SharedMemory, NamesTheSameHostInEveryProcessOfIt) {

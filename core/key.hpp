@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A secret that the processes of one user share, and the file that holds it.
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/types.hpp"
+
+namespace tremula::core {
+
+/// Fills `out` with random bytes of the system that nobody can foretell.
+void fill_with_secret_bytes(std::span<std::byte> out);
+
+/// Its bytes are overwritten when it ends. Nothing prints it, and no error shows it.
+class Key {
+public:
+  static constexpr std::size_t least_bytes = 16, most_bytes = 1024;
+
+  /// White space at the end is no part of it.
+  /// @param from  where it was given, for the error
+  /// @throws Error invalid_argument if it is too short or too long
+  explicit Key(std::string_view text, const std::string& from);
+  ~Key();
+  Key(const Key&) = default;
+  Key& operator=(Key other) noexcept {
+    bytes_.swap(other.bytes_);  // the other one wipes them
+    return *this;
+  }
+
+  BytesView bytes() const noexcept { return bytes_; }
+
+private:
+  std::vector<std::byte> bytes_;
+};
+
+/// @throws Error no_server if there is no such file: the server makes it. invalid_argument if others
+/// than this user can read it, or if it holds no key
+Key read_key_file(const std::filesystem::path& path);
+/// Replaces the file in one step by one that its owner alone can read.
+/// @throws Error invalid_argument with the system's text
+void write_key_file(const std::filesystem::path& path, const Key& key);
+/// Makes the file with a random key in it, readable by its owner alone, if it is missing.
+/// @return true if it was missing
+/// @throws Error invalid_argument with the system's text
+bool make_key_file(const std::filesystem::path& path);
+
+/// Where a process is told to find its key. At most one of the two is set.
+struct KeySource {
+  std::optional<Key> key;  ///< TREMULA_KEY
+  std::string file{};      ///< key_file; `none`: no key; empty: not set
+};
+inline constexpr std::string_view no_key_file = "none";
+
+/// @param file      key_file as given, if it was
+/// @param variable  TREMULA_KEY, nullptr if it is not set
+/// @throws Error invalid_argument if both are given, or TREMULA_KEY is no key
+KeySource key_source(const std::string& file, const char* variable);
+
+}  // namespace tremula::core

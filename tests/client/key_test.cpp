@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server with a key as an application meets it.
+#include "core/key.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <string>
+
+#include "tests/coupled/jobs.hpp"
+#include "tremula/tremula.h"
+
+namespace tremula {
+namespace {
+
+class ServerWithAKey : public testing::Test {
+protected:
+  ServerWithAKey() { start(); }
+  void start() { stage.start_server({"--key-file", key_file}); }
+  /// What opening the seat 0 of that group of one comes to.
+  int open(const std::string& group, const std::string& options) {
+    const std::string all = "{server: '" + stage.server() + "', transport: local" +
+                            (options.empty() ? "" : ", " + options) + "}";
+    tremula_session* session = nullptr;
+    const int status = tremula_session_open(group.c_str(), 0, 1, all.c_str(), &session);
+    if (status == TREMULA_OK) {
+      EXPECT_EQ(tremula_session_close(session), TREMULA_OK) << tremula_last_error();
+    }
+    return status;
+  }
+  void expect_refusal(int status, const std::string& why) {
+    EXPECT_EQ(status, TREMULA_REFUSED);
+    EXPECT_NE(std::string(tremula_last_error()).find(why), std::string::npos)
+        << tremula_last_error();
+    EXPECT_NE(std::string(tremula_last_error()).find(stage.server()), std::string::npos)
+        << tremula_last_error();
+  }
+  coupled::Stage stage;
+  const std::string key_file = stage.directory() / "job.key";
+};
+
+TEST_F(ServerWithAKey, GivesASeatToASessionThatHasIt) {
+  EXPECT_EQ(open("g", "key_file: '" + key_file + "'"), TREMULA_OK) << tremula_last_error();
+}
+
+// Each ends at once, long before `timeout`: another attempt would fail, too.
+TEST_F(ServerWithAKey, GivesNoneToOneThatHasNot) {
+  expect_refusal(open("g", "timeout: none"), "asks for a key, and this process has none");
+  expect_refusal(open("g", "timeout: none, key_file: none"), "asks for a key");
+  const std::string other = stage.directory() / "other.key";
+  core::make_key_file(other);
+  expect_refusal(open("g", "timeout: none, key_file: '" + other + "'"), "has another key");
+}
+
+TEST_F(ServerWithAKey, IsWaitedForWhereItHasNotMadeTheFileYet) {
+  stage.stop_server(SIGTERM);
+  std::filesystem::remove(key_file);
+  EXPECT_EQ(open("g", "timeout: 0.3, key_file: '" + key_file + "'"), TREMULA_NO_SERVER);
+  EXPECT_NE(std::string(tremula_last_error()).find("key file '" + key_file + "'"),
+            std::string::npos)
+      << tremula_last_error();
+}
+
+TEST_F(ServerWithAKey, TakesASessionInAgainAfterItWasStartedAgain) {
+  const std::string all = "{server: 'file:" + (stage.directory() / "server.port").string() +
+                          "', transport: local, key_file: '" + key_file + "'}";
+  tremula_session* session = nullptr;
+  ASSERT_EQ(tremula_session_open("g", 0, 1, all.c_str(), &session), TREMULA_OK)
+      << tremula_last_error();
+  stage.stop_server(SIGKILL);
+  start();
+  // It waits for the server, which takes it in again.
+  tremula_out_stream* out = nullptr;
+  EXPECT_EQ(tremula_out_open(session, "s", "{wait_for_consumers: 0}", &out), TREMULA_OK)
+      << tremula_last_error();
+  tremula_layout* layout = nullptr;
+  ASSERT_EQ(tremula_layout_parse("shape=4 grid=1", &layout), TREMULA_OK);
+  int field = -1;
+  const std::array<double, 4> data{};
+  EXPECT_EQ(tremula_out_field(out, "f", TREMULA_F64, layout, &field), TREMULA_OK);
+  EXPECT_EQ(tremula_out_begin_step(out), TREMULA_OK) << tremula_last_error();
+  EXPECT_EQ(tremula_out_put(out, field, data.data(), sizeof data), TREMULA_OK);
+  EXPECT_EQ(tremula_out_end_step(out), TREMULA_OK) << tremula_last_error();
+  EXPECT_EQ(tremula_out_close(out), TREMULA_OK) << tremula_last_error();
+  EXPECT_EQ(tremula_session_close(session), TREMULA_OK) << tremula_last_error();
+  tremula_out_free(out);
+  tremula_layout_free(layout);
+}
+
+}  // namespace
+}  // namespace tremula

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exchange of the key without sockets: what each attack of a stranger comes to.
+#include "transport/control/authentication.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tremula::transport {
+namespace {
+
+using core::Bytes, core::Errc, core::Key;
+
+const Key& key() {
+  static const Key one("0123456789abcdef0123456789abcdef", "test");
+  return one;
+}
+const Key& other_key() {
+  static const Key one("0123456789abcdef0123456789abcdeF", "test");
+  return one;
+}
+
+/// All payloads of one exchange that succeeds, in their order: opening, challenge, two proofs.
+struct Heard {
+  Bytes opening, challenge, client_proof, server_proof;
+};
+Heard listen_in() {
+  ClientExchange client(key());
+  ServerExchange server(key());
+  Heard heard;
+  heard.opening = client.opening();
+  heard.challenge = server.receive(heard.opening).reply;
+  heard.client_proof = client.receive(heard.challenge).reply;
+  const auto last = server.receive(heard.client_proof);
+  EXPECT_TRUE(last.is_done);
+  heard.server_proof = last.reply;
+  EXPECT_TRUE(client.receive(heard.server_proof).is_done);
+  return heard;
+}
+
+void expect_failure(const ExchangeTurn& turn, Errc code, const std::string& text) {
+  EXPECT_FALSE(turn.is_done);
+  ASSERT_TRUE(turn.failure);
+  EXPECT_EQ(turn.failure->code(), code) << turn.failure->what();
+  EXPECT_NE(std::string(turn.failure->what()).find(text), std::string::npos)
+      << turn.failure->what();
+}
+
+TEST(Authentication, BothEndsProveThatTheyKnowTheKey) {
+  const Heard heard = listen_in();
+  for (const Bytes* one :
+       {&heard.opening, &heard.challenge, &heard.client_proof, &heard.server_proof}) {
+    EXPECT_TRUE(is_of_exchange(*one));
+    EXPECT_LE(one->size(), max_unproved_payload_bytes);
+    const std::string text(reinterpret_cast<const char*>(one->data()), one->size());
+    EXPECT_EQ(text.find("0123456789"), std::string::npos) << "the key itself is never sent";
+  }
+  EXPECT_NE(heard.client_proof, heard.server_proof);
+}
+
+TEST(Authentication, EveryExchangeIsAnotherOne) {
+  const Heard one = listen_in(), other = listen_in();
+  EXPECT_NE(one.opening, other.opening);
+  EXPECT_NE(one.challenge, other.challenge);
+  EXPECT_NE(one.client_proof, other.client_proof);
+  EXPECT_NE(one.server_proof, other.server_proof);
+}
+
+TEST(Authentication, AClientWithAnotherKeyIsRefusedAndToldSo) {
+  ClientExchange client(other_key());
+  ServerExchange server(key());
+  const auto proof = client.receive(server.receive(client.opening()).reply).reply;
+  const auto answer = server.receive(proof);
+  expect_failure(answer, Errc::refused, "another key");
+  expect_failure(client.receive(answer.reply), Errc::refused, "another key");
+}
+
+TEST(Authentication, AClientWithoutAKeyIsRefusedAndToldWhatItLacks) {
+  ServerExchange server(key());
+  const Bytes hello{std::byte{0x0a}, std::byte{0x00}};  // Protobuf
+  const auto answer = server.receive(hello);
+  expect_failure(answer, Errc::refused, "no key");
+  ASSERT_TRUE(is_of_exchange(answer.reply));
+  const core::Error error = error_of_refusal(answer.reply);
+  EXPECT_EQ(error.code(), Errc::refused);
+  EXPECT_NE(std::string(error.what()).find("TREMULA_KEY_FILE"), std::string::npos);
+}
+
+TEST(Authentication, AServerWithoutAKeyIsRefused) {
+  ClientExchange client(key());
+  expect_failure(client.receive(refusal_without_key()), Errc::refused, "without --key-file");
+}
+
+TEST(Authentication, AServerThatDoesNotKnowTheKeyIsRefused) {
+  // It takes whatever the client answers, and proves what it can.
+  ClientExchange client(key()), forger(other_key());
+  ServerExchange ignorant(other_key());
+  client.receive(ignorant.receive(client.opening()).reply);
+  ServerExchange again(other_key());
+  const auto forged =
+      again.receive(forger.receive(again.receive(forger.opening()).reply).reply).reply;
+  expect_failure(client.receive(forged), Errc::refused, "cannot prove it");
+}
+
+TEST(Authentication, AChallengeThatIsReplayedProvesNothing) {
+  const Heard heard = listen_in();
+  ClientExchange client(key());
+  EXPECT_FALSE(client.receive(heard.challenge).failure);  // it looks like any other one
+  expect_failure(client.receive(heard.server_proof), Errc::refused, "cannot prove it");
+}
+
+TEST(Authentication, AProofOfAnotherSessionProvesNothing) {
+  const Heard heard = listen_in();
+  ServerExchange server(key());
+  EXPECT_FALSE(server.receive(heard.opening).failure);
+  expect_failure(server.receive(heard.client_proof), Errc::refused, "another key");
+}
+
+TEST(Authentication, AClientsProofIsNoServersProof) {
+  // A stranger that hands the client's own proof back to it.
+  ClientExchange client(key());
+  ServerExchange server(key());
+  Bytes mine = client.receive(server.receive(client.opening()).reply).reply;
+  mine[8] = std::byte{4};  // the kind of a server's proof
+  expect_failure(client.receive(mine), Errc::refused, "cannot prove it");
+}
+
+TEST(Authentication, AMessageOutOfTurnEndsTheExchange) {
+  const Heard heard = listen_in();
+  for (const Bytes* first : {&heard.challenge, &heard.client_proof, &heard.server_proof}) {
+    ServerExchange server(key());
+    expect_failure(server.receive(*first), Errc::protocol, "did not open");
+  }
+  for (const Bytes* second : {&heard.opening, &heard.challenge, &heard.server_proof}) {
+    ServerExchange server(key());
+    server.receive(heard.opening);
+    expect_failure(server.receive(*second), Errc::protocol, "did not answer the challenge");
+  }
+  for (const Bytes* first : {&heard.opening, &heard.client_proof, &heard.server_proof}) {
+    ClientExchange client(key());
+    expect_failure(client.receive(*first), Errc::protocol, "expected a Tremula server");
+  }
+}
+
+TEST(Authentication, NoChangedByteIsTaken) {
+  for (const std::size_t length : {0u, 1u, 8u, 9u, 40u, 42u, 1000u}) {
+    ServerExchange server(key());
+    ClientExchange client(key());
+    EXPECT_TRUE(server.receive(Bytes(length)).failure) << length;
+    EXPECT_TRUE(client.receive(Bytes(length)).failure) << length;
+  }
+  for (std::size_t at = 0; at < 41; ++at)
+    for (int bit = 0; bit < 8; ++bit) {
+      ClientExchange client(key());
+      ServerExchange server(key());
+      Bytes proof = client.receive(server.receive(client.opening()).reply).reply;
+      ASSERT_EQ(proof.size(), 41u);
+      proof[at] ^= std::byte(1 << bit);
+      EXPECT_TRUE(server.receive(proof).failure) << at;
+    }
+}
+
+TEST(Authentication, RandomPayloadsNeverProveAnything) {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  const auto seed = given ? std::strtoul(given, nullptr, 10) : std::random_device()();
+  SCOPED_TRACE(testing::Message() << "TREMULA_TEST_SEED=" << seed);
+  std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
+  const Heard heard = listen_in();
+  const std::vector<Bytes> seeds{heard.opening, heard.challenge, heard.client_proof,
+                                 heard.server_proof, refusal_without_key()};
+  for (int round = 0; round < 20000; ++round) {
+    ClientExchange client(key());
+    ServerExchange server(key());
+    for (int turn = 0; turn < 3; ++turn) {
+      Bytes payload = seeds[random() % seeds.size()];
+      if (random() % 2) payload.resize(random() % 60);
+      if (random() % 2 && !payload.empty())
+        payload[random() % payload.size()] = std::byte(random() % 256);
+      const auto to_client = client.receive(payload), to_server = server.receive(payload);
+      ASSERT_FALSE(to_client.is_done || to_server.is_done);
+      if (to_client.failure && to_server.failure) break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tremula::transport

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/control/authentication.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+namespace tremula::transport {
+
+using core::Bytes, core::BytesView, core::Errc, core::Error;
+
+namespace {
+
+// A payload: magic, kind, body. No Protobuf message begins with a zero byte.
+constexpr std::array magic{std::byte{0},   std::byte{'t'}, std::byte{'r'}, std::byte{'m'},
+                           std::byte{'l'}, std::byte{'a'}, std::byte{'.'}, std::byte{'1'}};
+constexpr std::size_t head_bytes = magic.size() + 1;
+constexpr std::size_t proof_bytes = 32;  // of HMAC-SHA256
+using Proof = std::array<std::byte, proof_bytes>;
+
+enum class Kind : unsigned char {
+  opening = 1,       // client: its nonce
+  challenge = 2,     // server: its nonce
+  client_proof = 3,  // client: a hash of both nonces under the key
+  server_proof = 4,  // server: another one
+  refusal = 5,       // server: why
+};
+enum class Why : unsigned char { needs_key = 1, other_key = 2, has_no_key = 3, malformed = 4 };
+
+Bytes payload_of(Kind kind, BytesView body) {
+  Bytes out(magic.begin(), magic.end());
+  out.push_back(std::byte(kind));
+  out.insert(out.end(), body.begin(), body.end());
+  return out;
+}
+Bytes refusal(Why why) {
+  const std::array body{std::byte(why)};
+  return payload_of(Kind::refusal, body);
+}
+
+/// The body, if the payload is of that kind and has a body of that length.
+std::optional<BytesView> body_of(BytesView payload, Kind kind, std::size_t bytes) noexcept {
+  if (!is_of_exchange(payload) || payload.size() != head_bytes + bytes ||
+      payload[magic.size()] != std::byte(kind))
+    return std::nullopt;
+  return payload.subspan(head_bytes);
+}
+
+std::optional<Nonce> nonce_in(BytesView payload, Kind kind) noexcept {
+  Nonce nonce;
+  const auto body = body_of(payload, kind, nonce.size());
+  if (!body) return std::nullopt;
+  std::ranges::copy(*body, nonce.begin());
+  return nonce;
+}
+
+/// The label keeps the proof of one end from being that of the other.
+Proof proof(const core::Key& key, std::string_view label, const Nonce& client,
+            const Nonce& server) {
+  Bytes text;
+  const auto add = [&](BytesView bytes) { text.insert(text.end(), bytes.begin(), bytes.end()); };
+  add(std::as_bytes(std::span(label)));
+  add(client);
+  add(server);
+  Proof out{};
+  unsigned bytes = 0;
+  const auto* begin = reinterpret_cast<const unsigned char*>(text.data());
+  if (HMAC(EVP_sha256(), key.bytes().data(), static_cast<int>(key.bytes().size()), begin,
+           text.size(), reinterpret_cast<unsigned char*>(out.data()), &bytes) == nullptr ||
+      bytes != out.size())
+    throw Error(Errc::internal, "OpenSSL: expected HMAC-SHA256, found none");
+  return out;
+}
+Proof client_proof(const core::Key& key, const Nonce& client, const Nonce& server) {
+  return proof(key, "tremula control 1: client", client, server);
+}
+Proof server_proof(const core::Key& key, const Nonce& client, const Nonce& server) {
+  return proof(key, "tremula control 1: server", client, server);
+}
+
+bool is_same(BytesView found, const Proof& expected) noexcept {
+  return CRYPTO_memcmp(found.data(), expected.data(), expected.size()) == 0;
+}
+
+constexpr std::string_view where_key =
+    "let key_file (TREMULA_KEY_FILE, --key-file) name the key file of the server, or name the "
+    "server by its port file, beside which its key lies";
+
+Error server_knows_no_key(std::string_view found) {
+  return Error(Errc::refused, "expected a server that knows the key of this process, found " +
+                                  std::string(found) + "; " + std::string(where_key));
+}
+
+ExchangeTurn failed(Bytes reply, Error error) {
+  return {.reply = std::move(reply), .is_done = false, .failure = std::move(error)};
+}
+
+}  // namespace
+
+Nonce random_nonce() {
+  Nonce nonce;
+  core::fill_with_secret_bytes(nonce);
+  return nonce;
+}
+
+bool is_of_exchange(BytesView payload) noexcept {
+  return payload.size() > magic.size() && std::ranges::equal(payload.first(magic.size()), magic);
+}
+
+Error error_of_refusal(BytesView payload) {
+  const auto body = body_of(payload, Kind::refusal, 1);
+  switch (body ? Why{std::to_integer<unsigned char>(body->front())} : Why::malformed) {
+    case Why::needs_key:
+      return Error(Errc::refused, "the server asks for a key, and this process has none; " +
+                                      std::string(where_key));
+    case Why::other_key:
+      return Error(Errc::refused,
+                   "the server has another key than this process; " + std::string(where_key));
+    case Why::has_no_key:
+      return server_knows_no_key("one that was started without --key-file");
+    case Why::malformed:
+      break;
+  }
+  return Error(Errc::protocol,
+               "expected a Tremula server of this version, found other bytes in the exchange of "
+               "the key");
+}
+
+Bytes refusal_without_key() { return refusal(Why::has_no_key); }
+
+Bytes ClientExchange::opening() const { return payload_of(Kind::opening, own_); }
+
+ExchangeTurn ClientExchange::receive(BytesView payload) {
+  if (!theirs_) {
+    theirs_ = nonce_in(payload, Kind::challenge);
+    if (!theirs_) return failed({}, error_of_refusal(payload));
+    return {.reply = payload_of(Kind::client_proof, client_proof(key_, own_, *theirs_))};
+  }
+  const auto body = body_of(payload, Kind::server_proof, proof_bytes);
+  if (!body) return failed({}, error_of_refusal(payload));
+  if (!is_same(*body, server_proof(key_, own_, *theirs_)))
+    return failed({}, server_knows_no_key("one that cannot prove it"));
+  return {.reply = {}, .is_done = true};
+}
+
+ExchangeTurn ServerExchange::receive(BytesView payload) {
+  const auto refuse = [](Why why, const char* found) {
+    return failed(refusal(why),
+                  Error(why == Why::malformed ? Errc::protocol : Errc::refused, found));
+  };
+  if (!is_of_exchange(payload)) return refuse(Why::needs_key, "it has no key");
+  if (!theirs_) {
+    theirs_ = nonce_in(payload, Kind::opening);
+    if (!theirs_) return refuse(Why::malformed, "it did not open the exchange of the key");
+    return {.reply = payload_of(Kind::challenge, own_)};
+  }
+  const auto body = body_of(payload, Kind::client_proof, proof_bytes);
+  if (!body) return refuse(Why::malformed, "it did not answer the challenge");
+  if (!is_same(*body, client_proof(key_, *theirs_, own_)))
+    return refuse(Why::other_key, "it has another key");
+  return {.reply = payload_of(Kind::server_proof, server_proof(key_, *theirs_, own_)),
+          .is_done = true};
+}
+
+}  // namespace tremula::transport

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// How both ends of a control connection prove that they know the same key. Bytes in, bytes out: no
+// sockets, no clock. The README of this folder tells what each message proves.
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/key.hpp"
+#include "core/types.hpp"
+
+namespace tremula::transport {
+
+/// The longest payload that an end takes in as long as the other has proved nothing. A Hello fits,
+/// so that a session without a key is told what it lacks.
+inline constexpr std::size_t max_unproved_payload_bytes = 1024;
+/// The exchange ends within this time, or the connection does.
+inline constexpr double exchange_seconds = 10;
+
+using Nonce = std::array<std::byte, 32>;
+Nonce random_nonce();
+
+/// True of payloads of the exchange, and of no control message.
+bool is_of_exchange(core::BytesView payload) noexcept;
+
+/// What an end does about a payload of the other.
+struct ExchangeTurn {
+  core::Bytes reply{};   ///< to send; empty: nothing
+  bool is_done = false;  ///< the other end knows the key: control messages follow
+  /// The exchange has failed; the connection ends after the reply. `refused`: the keys differ or one
+  /// is missing, and another attempt would fail, too. `protocol`: no such exchange
+  std::optional<core::Error> failure{};
+};
+
+/// The end of a session. Without a key, one whose server wants none has no exchange at all.
+class ClientExchange {
+public:
+  explicit ClientExchange(const core::Key& key, const Nonce& nonce = random_nonce())
+      : key_(key), own_(nonce) {}
+
+  /// The first payload of the connection.
+  core::Bytes opening() const;
+  /// @pre not done and not failed
+  ExchangeTurn receive(core::BytesView payload);
+
+private:
+  core::Key key_;
+  Nonce own_;
+  std::optional<Nonce> theirs_;  // the challenge has come
+};
+
+/// The end of the server.
+class ServerExchange {
+public:
+  explicit ServerExchange(const core::Key& key, const Nonce& nonce = random_nonce())
+      : key_(key), own_(nonce) {}
+  /// @pre not done and not failed
+  ExchangeTurn receive(core::BytesView payload);
+
+private:
+  core::Key key_;
+  Nonce own_;
+  std::optional<Nonce> theirs_;  // the opening has come
+};
+
+/// The answer of a server without a key to an opening.
+core::Bytes refusal_without_key();
+/// Why a server that wants a key has ended the connection of a session without one.
+core::Error error_of_refusal(core::BytesView payload);
+
+}  // namespace tremula::transport
