@@ -145,6 +145,7 @@ void Control::come_back() {
     if (has_left()) return;
     lock.unlock();
     std::optional<std::string> refused;
+    bool is_lost = false;  // the server that it comes back to has given this rank up
     try {
       transport::try_server(
           server_,
@@ -157,6 +158,7 @@ void Control::come_back() {
       pause = first_pause;
     } catch (const Error& e) {
       if (e.code() != Errc::no_server && e.code() != Errc::timed_out) refused = e.what();
+      is_lost = e.code() == Errc::peer_lost;
     } catch (const std::exception& e) {
       refused = e.what();
     }
@@ -166,6 +168,10 @@ void Control::come_back() {
       log_.warn("client",
                 fmt::format("server_refuses server={} why=\"{}\"", server_.text, *refused));
       refused_ = refused;
+      if (is_lost) {  // and has told the other side so: what a call waits for does not come
+        own_group_lost_ = refused;
+        any_end_.store(true, std::memory_order_release);
+      }
       is_ = Server::away;
       changed_.notify_all();
       return;

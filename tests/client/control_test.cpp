@@ -228,6 +228,22 @@ TEST_F(ControlAndServer, IsNotTakenInAgainUnderANameThatAnotherJobHolds) {
       << text;
 }
 
+TEST_F(ControlAndServer, LearnsThatItsOwnServerHasCountedItAsLost) {
+  server.reset();
+  server.emplace(1, address.port);  // refuses it, as one that saw its connection break
+  std::optional<Control::LinkEnd> end;
+  const auto until = Deadline::after(patience_seconds);
+  while (!end && !until.expired()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    end = control->link_end(7);
+  }
+  ASSERT_TRUE(end) << "a call that waits for data waits on";
+  EXPECT_TRUE(end->lost);
+  EXPECT_NE(end->why.find("was counted as lost when its connection to this server broke"),
+            std::string::npos)
+      << end->why;
+}
+
 TEST_F(ControlAndServer, EndsWhileThereIsNoServer) {
   server.reset();
   control.reset();

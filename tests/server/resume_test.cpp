@@ -218,6 +218,17 @@ TEST_F(Resume, IsNotForALinkThatTheServerItselfHasLost) {
                            "this server broke; start its job again")});
 }
 
+TEST_F(Resume, RefusesALinkWithFieldsThatAStatusCouldNotShow) {
+  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+  const auto resume = [](const std::string& theirs) {
+    return "request: 2 resume { " + stream + link("viewer", 1, theirs) + " }";
+  };
+  play.tell(1,
+            resume("fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' origin: [4, 4] }"),
+            {Play::refused(1, -4, "fields[0].origin: expected none or 1 numbers, found 2", 2)});
+  EXPECT_EQ(play.status().streams_size(), 0) << "all of it is refused";
+}
+
 TEST_F(Resume, RefusesAStreamThatAnotherGroupHasAnnouncedMeanwhile) {
   play.tell(31, Play::hello("new", 0, 2), {welcome(31)});
   play.tell(

@@ -25,10 +25,10 @@ HostPort parse_host_port(std::string_view text) {
   if (colon == std::string_view::npos) reject("it has no port");
   std::string_view host = text.substr(0, colon);
   const std::string_view digits = text.substr(colon + 1);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
-    host = host.substr(1, host.size() - 2);
-  else if (host.find_first_of("[]:") != std::string_view::npos)
-    reject("an IPv6 address goes into brackets");
+  const bool is_bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (is_bracketed) host = host.substr(1, host.size() - 2);
+  if (host.find_first_of(is_bracketed ? "[]" : "[]:") != std::string_view::npos)
+    reject("an IPv6 address goes into brackets, once");
   if (host.empty()) reject("it has no host");
   if (host.find_first_of(" \t\r\n/") != std::string_view::npos) reject("that is no host name");
   int port = 0;

@@ -57,6 +57,7 @@ TEST(Address, RejectsWhatIsNone) {
               {":7423", "it has no host"},
               {"[]:7423", "an IPv6 address goes into brackets"},
               {"::1:7423", "an IPv6 address goes into brackets"},
+              {"[[::1]]:7423", "an IPv6 address goes into brackets"},
               {"host:", "the port is no number from 1 to 65535"},
               {"host:0", "the port is no number from 1 to 65535"},
               {"host:65536", "the port is no number from 1 to 65535"},

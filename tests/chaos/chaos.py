@@ -1,0 +1,366 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real jobs, a real server, and faults by a seeded schedule; after every fault, that nothing hangs, no element is
+wrong, no step is lost, comes twice or by halves, and nothing is left behind.
+
+    chaos.py PROGRAMS [--seconds 300] [--seed 1]
+
+A round: a producer, a consumer that is spared ("steady"), one that is not ("victim", behind a proxy to the server), a
+number of faults that the producer and the steady one must survive, and an end: in order, or by a fault of the
+producer. Transport, ranks, layouts, types, queue depth and memory change with every round.
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from jobs import Failure, Group, Proxy, Round, require, until
+
+
+class World:
+    def __init__(self, options):
+        self.programs, self.seed, self.transports = options.programs, options.seed, options.transports
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tremula-chaos-"))
+        self.dice = random.Random(self.seed)
+        self.faults = collections.defaultdict(list)  # by name: how long it took until all had ended or went on
+        self.jobs = self.port = 0
+        self.all_ranks = []
+        self.shared_before = set(os.listdir("/dev/shm"))
+        self.server = None
+        self.start_server()
+
+    # ---- the server ----
+
+    def start_server(self):
+        port_file = self.folder / "port"
+        port_file.unlink(missing_ok=True)
+        log = open(self.folder / "server.out", "ab")
+        command = ["setpriv", "--pdeathsig", "KILL", str(self.programs / "tremula"), "serve", "--port", str(self.port),
+                   "--port-file", str(port_file)]
+        self.server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                       start_new_session=True)
+        log.close()
+        until(lambda: port_file.exists() or self.server.poll() is not None, "the server does not come up")
+        require(self.server.poll() is None, "the server does not come up")
+        self.port = int(port_file.read_text().strip().rpartition(":")[2])
+
+    def stop_server(self):
+        self.server.kill()
+        self.server.wait()
+
+    def server_descriptors(self):
+        return len(os.listdir(f"/proc/{self.server.pid}/fd"))
+
+    # ---- a round ----
+
+    def play(self, faults, end):
+        """One round. faults, end: names of methods below."""
+        self.round = Round(self.dice, self.jobs, self.transports)
+        self.note(f"round: {self.round.producers} ranks to {self.round.consumers}, {self.round.transport}")
+        self.proxy = Proxy(self)
+        self.server_before = self.server_descriptors()
+        direct = f"127.0.0.1:{self.port}"
+        self.producer = Group(self, "producer", "out", self.round.producers, self.round, direct)
+        self.steady = Group(self, "steady", "in", self.round.consumers, self.round, direct)
+        until(lambda: self.steady.expect_no_error() or self.steady.goes_on([0] * self.round.consumers),
+              "the first consumer gets no step")
+        self.victim = self.new_victim()
+        self.all_go_on()
+        self.open_before = self.open_descriptors()
+        for fault in faults:
+            self.meet(fault)
+            self.all_go_on()
+            self.check_descriptors()
+        self.meet(end)
+        self.proxy.close()
+        self.check_nothing_is_left()
+
+    def meet(self, fault):
+        self.note(fault)
+        began = time.monotonic()
+        getattr(self, fault)()
+        self.faults[fault].append(time.monotonic() - began)
+
+    @staticmethod
+    def note(text):
+        print(f"{time.monotonic() - STARTED:6.1f} s  {text}", flush=True)
+
+    def new_victim(self):
+        return Group(self, "victim", "in", self.round.consumers, self.round, self.proxy.address)
+
+    def all_go_on(self):
+        """Every rank of all three groups ends three steps more."""
+        groups = [self.producer, self.steady, self.victim]
+        marks = [group.marks() for group in groups]
+
+        def go_on():
+            for group in groups:
+                group.expect_no_error()
+            return all(group.goes_on(mark) for group, mark in zip(groups, marks))
+        until(go_on, "the jobs do not go on")
+
+    def all_are_back(self):
+        """The server knows every rank again."""
+        def is_so():
+            status = subprocess.run([str(self.programs / "tremula"), "status", "--json", "--server",
+                                     f"127.0.0.1:{self.port}"], capture_output=True)
+            require(status.returncode == 0, f"tremula status: {status.stderr.decode()}")
+            groups = {g["name"]: g["connected"] for g in json.loads(status.stdout)["groups"]}
+            return all(groups.get(g.name) == len(g.ranks) for g in (self.producer, self.steady, self.victim))
+        until(is_so, "the server that was started again does not learn of the jobs")
+
+    def open_descriptors(self):
+        return {rank.name: rank.descriptors() for rank in self.producer.ranks + self.steady.ranks}
+
+    def check_descriptors(self):
+        """With the same groups as before there are no more of them. A connection may take a moment to close."""
+        def are_few():
+            now = self.open_descriptors()
+            return all(now[name] <= before for name, before in self.open_before.items())
+        until(are_few, f"descriptors are left open: {self.open_before} became {self.open_descriptors()}")
+
+    def check_nothing_is_left(self):
+        for group in (self.producer, self.steady, self.victim):
+            group.expect_end()
+            group.judge_steps()
+        until(lambda: self.server_descriptors() <= self.server_before,
+              f"the server keeps descriptors: {self.server_before} became {self.server_descriptors()}")
+        numbers = {str(rank.process.pid) for rank in self.all_ranks}
+        left = [name for name in set(os.listdir("/dev/shm")) - self.shared_before
+                if name.replace("_", ":").split(":")[0] in numbers]
+        require(not left, f"shared memory is left: {left}")
+
+    def victim_is_lost(self):
+        """All its ranks end, it says what was before, and another one takes its place."""
+        self.victim.expect_end()
+        self.victim.judge_steps()
+        self.victim = self.new_victim()
+
+    # ---- faults that the producer and the steady consumer survive ----
+
+    def kill_consumer(self):
+        self.dice.choice(self.victim.ranks).signal(signal.SIGKILL)
+        self.victim_is_lost()
+
+    def kill_whole_consumer(self):
+        for rank in self.victim.ranks:
+            rank.signal(signal.SIGKILL)
+        self.victim_is_lost()
+
+    def throw_in_consumer(self):
+        self.dice.choice(self.victim.ranks).tell("throw")
+        self.victim_is_lost()
+
+    def tell_end(self, group):
+        """All ranks of the group leave after the same step, which none of them has reached.  @return its number"""
+        for rank in self.producer.ranks:
+            rank.signal(signal.SIGSTOP)
+        last = max(max(rank.look().steps) for rank in self.producer.ranks + group.ranks) + 20
+        for rank in group.ranks:
+            rank.tell(f"end {last + 1}")
+        for rank in self.producer.ranks:
+            rank.signal(signal.SIGCONT)
+        return last
+
+    def consumer_leaves(self):
+        last = self.tell_end(self.victim)
+        self.victim.expect_end()
+        for rank in self.victim.ranks:
+            require(rank.error is None and rank.steps[-1] == last, f"{rank.name} left early: {rank.error}")
+        self.victim_is_lost()
+
+    def stop(self, group):
+        rank = self.dice.choice(group.ranks)
+        rank.signal(signal.SIGSTOP)
+        time.sleep(self.dice.uniform(0.5, 2))
+        rank.signal(signal.SIGCONT)
+
+    def stop_producer(self):
+        self.stop(self.producer)
+
+    def stop_consumer(self):
+        self.stop(self.steady)
+
+    def suspend_consumer(self):
+        """For longer than it may be silent: all others go on without it, and its group ends."""
+        name = "suspended"
+        suspended = Group(self, name, "in", self.round.consumers, self.round, f"127.0.0.1:{self.port}", silence=3)
+        until(lambda: suspended.goes_on([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
+        self.dice.choice(suspended.ranks).signal(signal.SIGSTOP)
+        time.sleep(3.5)
+        self.all_go_on()
+        for rank in suspended.ranks:
+            rank.signal(signal.SIGCONT)
+        suspended.expect_end()
+        suspended.judge_steps()
+        for rank in suspended.ranks:
+            require(rank.error is not None, f"{rank.name} was not told that its group is lost")
+
+    def slow_consumer(self):
+        """The queue fills, and all wait: nothing is dropped."""
+        self.dice.choice(self.victim.ranks).tell(f"sleep {self.dice.uniform(0.5, 1.5):.2f}")
+
+    def restart_server(self):
+        self.stop_server()
+        time.sleep(self.dice.uniform(0, 1))
+        self.start_server()
+        self.all_are_back()
+
+    def kill_consumer_without_server(self):
+        """Nobody but the data path can say that it is gone."""
+        self.stop_server()
+        self.dice.choice(self.victim.ranks).signal(signal.SIGKILL)
+        time.sleep(self.dice.uniform(0, 1))
+        self.start_server()
+        self.victim_is_lost()
+        self.all_are_back()
+
+    def stranger_on_port(self):
+        """Another program has the server's port for a while."""
+        self.stop_server()
+        with socket.socket() as stranger:
+            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            stranger.bind(("127.0.0.1", self.port))
+            stranger.listen()
+            stranger.settimeout(0.1)
+            end = time.monotonic() + self.dice.uniform(0.5, 1)
+            while time.monotonic() < end:
+                try:
+                    caller, _ = stranger.accept()
+                    caller.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    caller.close()
+                except OSError:
+                    pass
+        self.start_server()
+        self.all_are_back()
+
+    def cut_connection(self):
+        """A session whose connection is cut goes on, or its group ends with errors."""
+        self.proxy.is_cut = True
+        time.sleep(self.dice.uniform(0.1, 1))
+        self.proxy.is_cut = False
+        marks = self.victim.marks()
+        until(lambda: self.victim.goes_on(marks, 30) or self.victim.is_over(), "a group neither goes on nor ends")
+        if self.victim.is_over():
+            self.victim_is_lost()
+
+    def silent_connection(self):
+        self.proxy.is_silent = True
+        time.sleep(self.dice.uniform(0.5, 2))
+        self.proxy.is_silent = False
+
+    # ---- ends of a round ----
+
+    def end_in_order(self):
+        """Each consumer has taken every step from its first one on."""
+        last = self.tell_end(self.producer)
+        for group in (self.producer, self.steady, self.victim):
+            group.expect_end()
+            for rank in group.ranks:
+                require(rank.error is None, f"{rank.name}: {rank.error}")
+                require(rank.steps[-1] == last, f"{rank.name}: expected step {last}, found {rank.steps[-1]}")
+        for rank in self.steady.ranks:
+            require(rank.steps[0] == 0, f"{rank.name} began with step {rank.steps[0]}")
+
+    def consumers_are_told(self):
+        for group in (self.producer, self.steady, self.victim):
+            group.expect_end()
+        for rank in self.steady.ranks + self.victim.ranks:
+            require(rank.error is not None and "producer" in rank.error,
+                    f"{rank.name}: expected an error that names the producer, found: {rank.error}")
+
+    def kill_producer(self):
+        self.dice.choice(self.producer.ranks).signal(signal.SIGKILL)
+        self.consumers_are_told()
+
+    def trouble_mid_step(self, order):
+        """No consumer rank takes the step that a producer rank has not ended, if it needs something of it."""
+        rank = self.dice.randrange(len(self.producer.ranks))
+        culprit = self.producer.ranks[rank]
+        culprit.is_killed = order == "die"
+        culprit.tell(order)
+        self.consumers_are_told()
+        require(len(culprit.look().troubles) == 1, f"{culprit.name} met no trouble")
+        for consumer in self.steady.ranks + self.victim.ranks:
+            if rank in consumer.needs:
+                require(consumer.steps[-1] < culprit.troubles[0],
+                        f"{consumer.name} took step {consumer.steps[-1]}; {culprit.name} did not end step "
+                        f"{culprit.troubles[0]}")
+
+    def kill_producer_mid_step(self):
+        self.trouble_mid_step("die")
+
+    def throw_in_producer(self):
+        self.trouble_mid_step("throw")
+
+    # ---- the whole ----
+
+    def close(self):
+        for rank in self.all_ranks:
+            if not rank.has_ended():
+                rank.process.kill()
+            rank.process.wait()
+        self.server.kill()
+        self.server.wait()
+
+    def report(self, seconds):
+        steps = sum(len(rank.steps) for rank in self.all_ranks if rank.side == "in")
+        faults = "".join(f"  {name:24} {len(times):4}   {max(times):5.1f}\n"
+                         for name, times in sorted(self.faults.items()))
+        return (f"\nseed {self.seed}: {seconds:.0f} s, {self.jobs} jobs of {len(self.all_ranks)} ranks\n"
+                f"  fault                  times   longest, s\n{faults}"
+                f"steps verified, every element: {steps}")
+
+
+FAULTS = ["kill_consumer", "slow_consumer", "restart_server", "throw_in_consumer", "stop_producer", "cut_connection",
+          "consumer_leaves", "stranger_on_port", "kill_whole_consumer", "silent_connection", "stop_consumer",
+          "suspend_consumer"]
+ENDS = ["kill_producer_mid_step", "end_in_order", "throw_in_producer", "kill_producer"]
+TRANSPORTS = ["auto", "local", "ofi"]
+STARTED = time.monotonic()
+
+
+def deal(dice, items):
+    """All of them in one order after the other, so that a short run has each kind once."""
+    while True:
+        yield from dice.sample(items, len(items))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("programs", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--faults", nargs="+", default=FAULTS, metavar="FAULT",
+                        help="instead of all: " + " ".join(FAULTS))
+    parser.add_argument("--transports", nargs="+", default=TRANSPORTS, metavar="TRANSPORT")
+    options = parser.parse_args()
+
+    world = World(options)
+    faults, ends = deal(world.dice, options.faults), deal(world.dice, ENDS)
+    try:
+        while time.monotonic() - STARTED < options.seconds:
+            world.play([next(faults) for _ in range(3)], next(ends))
+    except Failure as failure:
+        print(f"\nFAILED: {failure}\nseed {options.seed}, folder {world.folder}")
+        for rank in world.all_ranks[-12:]:
+            print(f"---- {rank.name}, {'ended' if rank.has_ended() else 'runs'}, step "
+                  f"{rank.steps[-1] if rank.steps else 'none'}: {rank.error}")
+        return 1
+    finally:
+        world.close()
+    print(world.report(time.monotonic() - STARTED))
+    shutil.rmtree(world.folder)
+    return 0
+
+
+sys.exit(main())

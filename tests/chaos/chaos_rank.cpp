@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank of a job that chaos.py starts, troubles and judges. It tells a line each on standard output:
+//
+//     joined | needs R...     ranks of the producer that own something of what this rank gets
+//     step N                  ended, or taken with every element right
+//     trouble N WORD          does what it was told in the middle of step N
+//     wrong TEXT              an element, or the order of steps
+//     error TEXT | closed | over
+//
+// and obeys lines on standard input, in the middle of its next step: `sleep SECONDS`, `throw`, `die`; or
+// before a step: `end N` closes the stream before step N.
+//
+//     --side out|in --group G --session YAML --seed S --number K --peers RANKS
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "tests/coupled/jobs.hpp"
+#include "tests/coupled/stacks.hpp"
+#include "tests/coupled/walk.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+template <class... Words>
+void tell(const Words&... words) {
+  std::ostringstream line;
+  ((line << words << ' '), ...);
+  std::cout << line.str() + '\n' << std::flush;
+}
+
+class Orders {
+public:
+  /// Reads what has come.
+  void look() {
+    char more[256];
+    for (pollfd in{STDIN_FILENO, POLLIN, 0}; poll(&in, 1, 0) > 0;) {
+      const auto got = read(STDIN_FILENO, more, sizeof more);
+      if (got <= 0) break;
+      text_.append(more, static_cast<std::size_t>(got));
+    }
+    for (std::size_t end; (end = text_.find('\n')) != std::string::npos; text_.erase(0, end + 1)) {
+      std::istringstream line(text_.substr(0, end));
+      std::string word;
+      double number = 0;
+      line >> word >> number;
+      if (word == "end")
+        end_ = static_cast<std::uint64_t>(number);
+      else
+        trouble_ = word, seconds_ = number;
+    }
+  }
+  bool is_end(std::uint64_t step) const { return step >= end_; }
+  /// In the middle of a step.
+  void obey(std::uint64_t step) {
+    if (trouble_.empty()) return;
+    const std::string word = std::exchange(trouble_, {});
+    tell("trouble", step, word);
+    if (word == "sleep")
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds_));
+    else if (word == "throw")
+      throw std::logic_error("thrown in the middle of a step");
+    else
+      raise(SIGKILL);
+  }
+
+private:
+  std::string text_, trouble_;
+  double seconds_ = 0;
+  std::uint64_t end_ = std::numeric_limits<std::uint64_t>::max();
+};
+
+class Rank {
+public:
+  Rank(const Options& options, tremula_session* session)
+      : session_(session),
+        produces_(options.text("side") == "out"),
+        rank_(tremula_session_rank(session)),
+        peers_(static_cast<int>(options.number("peers", 1))) {
+    const int size = tremula_session_size(session);
+    scenario_ = make_scenario(static_cast<std::uint64_t>(options.number("seed", 0)),
+                              static_cast<int>(options.number("number", 0)),
+                              produces_ ? size : peers_, produces_ ? peers_ : size);
+  }
+
+  void play() {
+    for (const auto& field : scenario_.fields)
+      fields_.emplace_back(field.type, produces_ ? field.producer : field.consumer, rank_,
+                           produces_ ? scenario_.producer_allocates : scenario_.consumer_allocates);
+    if (produces_)
+      produce();
+    else
+      consume();
+    tell("closed");
+  }
+
+private:
+  void produce() {
+    tremula_out_stream* handle = nullptr;
+    expect_ok(
+        tremula_out_open(session_, "chaos",
+                         ("{queue_depth: " + std::to_string(scenario_.queue_depth) + "}").c_str(),
+                         &handle),
+        "open");
+    const OutStream out(handle);
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      expect_ok(tremula_out_field(handle, scenario_.fields[f].name.c_str(), fields_[f].type,
+                                  fields_[f].layout.get(), &fields_[f].number),
+                "declare");
+    std::uint64_t request = 0;
+    for (std::uint64_t step = 0;; ++step) {
+      orders_.look();
+      if (orders_.is_end(step)) break;
+      expect_ok(tremula_out_begin_step(handle), "begin_step");
+      for (std::size_t f = 0; f < fields_.size(); ++f) {
+        LocalField& local = fields_[f];
+        local.fill(step, f);
+        expect_ok(
+            scenario_.is_async
+                ? tremula_out_put_async(handle, local.number, local.buffer.data(),
+                                        local.buffer.size(), &request)
+                : tremula_out_put(handle, local.number, local.buffer.data(), local.buffer.size()),
+            "put");
+      }
+      orders_.obey(step);
+      expect_ok(tremula_out_end_step(handle), "end_step");
+      if (scenario_.is_async) expect_ok(tremula_out_wait(handle, request), "wait");
+      for (LocalField& local : fields_) local.spoil();
+      tell("step", step);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    expect_ok(tremula_out_close(handle), "close");
+  }
+
+  void consume() {
+    tell_needs();
+    tremula_in_stream* handle = nullptr;
+    expect_ok(tremula_in_open(session_, "chaos", nullptr, &handle), "open");
+    const InStream in(handle);
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      expect_ok(tremula_in_field(handle, scenario_.fields[f].name.c_str(), fields_[f].type,
+                                 fields_[f].layout.get(), &fields_[f].number),
+                "declare");
+    for (std::uint64_t next = 0;;) {
+      orders_.look();
+      if (next > 0 && orders_.is_end(next)) break;
+      if (expect_ok(tremula_in_begin_step(handle), "begin_step") == TREMULA_END_OF_STREAM) {
+        tell("end_of_stream");
+        break;
+      }
+      std::uint64_t step = 0;
+      expect_ok(tremula_in_step(handle, &step), "step");
+      if (next > 0 && step != next) tell("wrong step", step, "after", next - 1);
+      next = step + 1;
+      orders_.obey(step);
+      for (std::size_t f = 0; f < fields_.size(); ++f) {
+        LocalField& local = fields_[f];
+        local.spoil();
+        const std::vector<std::byte> untouched(local.buffer.begin(), local.buffer.end());
+        expect_ok(tremula_in_get(handle, local.number, local.buffer.data(), local.buffer.size()),
+                  "get");
+        try {
+          local.verify(untouched, step, f);
+        } catch (const std::exception& error) {
+          tell("wrong", error.what());
+        }
+      }
+      expect_ok(tremula_in_end_step(handle), "end_step");
+      tell("step", step);
+    }
+    expect_ok(tremula_in_close(handle), "close");
+  }
+
+  void tell_needs() const {
+    std::ostringstream needs;
+    for (int r = 0; r < peers_; ++r) {
+      bool needs_it = false;
+      for (std::size_t f = 0; f < fields_.size() && !needs_it; ++f) {
+        std::set<std::int64_t> theirs;
+        for (const Cell& cell : part_of(scenario_.fields[f].producer, r).cells)
+          theirs.insert(cell.global);
+        needs_it = std::ranges::any_of(fields_[f].part.cells,
+                                       [&](const Cell& c) { return theirs.contains(c.global); });
+      }
+      if (needs_it) needs << r << ' ';
+    }
+    tell("needs", needs.str());
+  }
+
+  tremula_session* session_;
+  bool produces_;
+  int rank_, peers_;
+  Scenario scenario_;
+  std::vector<LocalField> fields_;
+  Orders orders_;
+};
+
+}  // namespace
+
+}  // namespace tremula::coupled
+
+int main(int argc, char** argv) {
+  using namespace tremula::coupled;
+  die_with_parent();
+  answer_with_stacks();
+  const Options options(argc, argv);
+  try {
+    tremula_session* handle = nullptr;
+    expect_ok(tremula_session_open(options.text("group").c_str(), -1, -1,
+                                   options.text("session").c_str(), &handle),
+              "session");
+    const Session session(handle);
+    tell("joined");
+    Rank(options, handle).play();
+  } catch (const std::exception& error) {
+    tell("error", error.what());
+  }
+  tell("over");
+}

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the chaos suite starts: ranks, groups of them, and a way to the server that can be cut."""
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+PATIENCE = 60  # seconds for what ought to come, however busy the machine is
+SILENCE = 30  # seconds that a rank may be silent; longer than any pause made here
+TIMED_OUT = -2  # TREMULA_TIMED_OUT
+
+
+class Failure(Exception):
+    """A sentence of the suite that is not true."""
+
+
+def require(holds, text):
+    if not holds:
+        raise Failure(text)
+
+
+def until(is_so, text):
+    """Waits until it is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        require(time.monotonic() < deadline, f"{text}, after {PATIENCE} s")
+        time.sleep(0.02)
+
+
+class Rank:
+    """A process, and what it has told (chaos_rank.cpp)."""
+
+    def __init__(self, name, side, command, environment, file):
+        self.name, self.side = name, side
+        self.file = file
+        with open(file, "wb") as out:
+            self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=out,
+                                            stderr=subprocess.STDOUT, start_new_session=True)
+        self.is_killed = False
+        self.steps, self.needs, self.troubles = [], set(), []
+        self.error = self.wrong = None
+        self.words = set()
+        self.position = 0
+
+    def look(self):
+        """Reads what it has told since."""
+        with open(self.file, "rb") as told:
+            told.seek(self.position)
+            text = told.read()
+        whole = text[:text.rfind(b"\n") + 1]
+        self.position += len(whole)
+        for line in whole.decode(errors="replace").splitlines():
+            word, _, rest = line.partition(" ")
+            rest = rest.strip()
+            if word == "step":
+                self.steps.append(int(rest))
+            elif word == "needs":
+                self.needs = {int(r) for r in rest.split()}
+            elif word == "trouble":
+                self.troubles.append(int(rest.split()[0]))
+            elif word == "error":
+                self.error = rest
+            elif word == "wrong":
+                self.wrong = rest
+            else:
+                self.words.add(word)
+        require(self.wrong is None, f"{self.name}: {self.wrong}")
+        return self
+
+    def tell(self, order):
+        try:
+            self.process.stdin.write((order + "\n").encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has just ended
+
+    def signal(self, number):
+        self.is_killed |= number == signal.SIGKILL
+        self.process.send_signal(number)
+
+    def has_ended(self):
+        return self.process.poll() is not None
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def judge_end(self):
+        """In order, or with an error that it told; by no signal that was not sent here."""
+        code = self.process.returncode
+        require(code == 0 or (code == -signal.SIGKILL and self.is_killed), f"{self.name} ended with {code}")
+        require(self.is_killed or "over" in self.words, f"{self.name} ended without a word")
+        require(self.error is None or f"status {TIMED_OUT}:" not in self.error,
+                f"{self.name} was not told, but gave up by itself: {self.error}")
+
+
+class Group:
+    """The ranks of one job."""
+
+    def __init__(self, world, name, side, ranks, round_, server, silence=SILENCE):
+        world.jobs += 1
+        self.name, self.side = name, side
+        session = (f"{{transport: {round_.transport}, timeout: {PATIENCE / 2:g}, step_timeout: {PATIENCE / 2:g}, "
+                   f"silence: {silence}}}")
+        command = [str(world.programs / "chaos_rank"), "--side", side, "--group", name, "--session", session,
+                   "--seed", str(world.seed), "--number", str(round_.number),
+                   "--peers", str(round_.consumers if side == "out" else round_.producers)]
+        self.ranks = []
+        for rank in range(ranks):
+            environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), TREMULA_SERVER=server,
+                               TREMULA_JOB=f"chaos-{os.getpid()}-{world.jobs}")
+            self.ranks.append(Rank(f"rank {rank} of {name} (job {world.jobs})", side, command, environment,
+                                   world.folder / f"{world.jobs}-{name}.{rank}"))
+        world.all_ranks += self.ranks
+
+    def look(self):
+        for rank in self.ranks:
+            rank.look()
+        return self
+
+    def is_over(self):
+        return all(rank.has_ended() for rank in self.ranks)
+
+    def expect_end(self):
+        until(self.is_over, f"{self.name} has not ended")
+        for rank in self.look().ranks:
+            rank.judge_end()
+
+    def marks(self):
+        return [len(rank.look().steps) for rank in self.ranks]
+
+    def goes_on(self, marks, steps=3):
+        return all(len(rank.look().steps) >= mark + steps for rank, mark in zip(self.ranks, marks))
+
+    def expect_no_error(self):
+        for rank in self.look().ranks:
+            require(rank.error is None and not rank.has_ended(), f"{rank.name} ended: {rank.error}")
+
+    def judge_steps(self):
+        """Each step once, in order."""
+        for rank in self.look().ranks:
+            first = rank.steps[0] if rank.steps else 0
+            require(rank.steps == list(range(first, first + len(rank.steps))),
+                    f"{rank.name}: expected consecutive steps, found {rank.steps}")
+
+
+class Proxy:
+    """The way of one group to the server, which can be cut, or silent."""
+
+    def __init__(self, world):
+        self.world = world
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.pairs, self.is_cut, self.is_silent, self.is_closed = {}, False, False, False
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(self.listener, selectors.EVENT_READ)
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.is_closed:
+            if self.is_cut:
+                for end in list(self.pairs):
+                    self.drop(end)
+            if self.is_silent:
+                time.sleep(0.02)
+                continue
+            for key, _ in self.selector.select(0.02):
+                if key.fileobj is self.listener:
+                    self.accept()
+                elif key.fileobj in self.pairs:
+                    self.forward(key.fileobj)
+        for end in list(self.pairs):
+            self.drop(end)
+        self.listener.close()
+        self.selector.close()
+
+    def accept(self):
+        near, _ = self.listener.accept()
+        try:
+            require(not self.is_cut, "cut")
+            far = socket.create_connection(("127.0.0.1", self.world.port))
+        except (OSError, Failure):
+            near.close()
+            return
+        self.pairs.update({near: far, far: near})
+        for end in (near, far):
+            self.selector.register(end, selectors.EVENT_READ)
+
+    def forward(self, end):
+        try:
+            data = end.recv(1 << 16)
+            if data:
+                self.pairs[end].sendall(data)
+                return
+        except OSError:
+            pass
+        self.drop(end)
+
+    def drop(self, end):
+        other = self.pairs.pop(end, None)
+        if other is None:
+            return
+        self.pairs.pop(other, None)
+        for one in (end, other):
+            self.selector.unregister(one)
+            one.close()
+
+    def close(self):
+        self.is_closed = True
+        self.thread.join()
+
+
+class Round:
+    """What the jobs of one round are."""
+
+    def __init__(self, dice, number, transports):
+        self.number = number
+        self.producers, self.consumers = dice.randint(1, 3), dice.randint(1, 3)
+        self.transport = dice.choice(transports)

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text form of a layout.
+#include "index_calc/layout/layout.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+using namespace tremula;
+using index_calc::Layout;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Layout layout;
+  try {
+    layout = Layout::parse(fuzz::text(data, size));
+  } catch (const core::Error&) {
+    return 0;
+  }
+  const std::string text = index_calc::to_string(layout);
+  fuzz::require(Layout::parse(text) == layout, "the text of a layout is read back");
+  fuzz::require(index_calc::to_string(Layout::parse(text)) == text, "one text for one layout");
+  index_calc::validate(layout);
+  index_calc::fingerprint(layout);
+  try {
+    for (core::Rank rank = 0; rank < std::min(3, index_calc::rank_count(layout)); ++rank) {
+      const auto part = index_calc::local_part(layout, rank);
+      fuzz::require(part.elements >= 0 && part.elements <= std::max<core::Index>(part.allocated, 0),
+                    "a rank's part fits its buffer");
+    }
+  } catch (const core::Error&) {  // `leading` is too small for this rank, or the buffer too large
+  }
+  return 0;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// A peer on this host that writes what it likes into the lane that is its own and into the counters of
+// the lane that it reads, while this side sends, receives and gives up.
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include "tests/fuzz/fuzz.hpp"
+#include "transport/local/endpoint.hpp"
+
+using namespace tremula;
+using namespace tremula::transport;
+using namespace tremula::transport::local;
+
+namespace {
+
+constexpr std::size_t most_events = 200, longest_message = 20'000;
+
+/// An inbox of one lane, as new but for the bytes of earlier large messages: to make one takes longer
+/// than a play.
+struct OneLane {
+  Lane& renewed() {
+    std::ranges::fill(memory.bytes().first(memory.bytes().size() - data_bytes), std::byte{0});
+    return Inbox::make(memory.bytes(), std::array<std::uint64_t, 1>{1}).lane(0);
+  }
+  SharedMemory memory{Inbox::bytes_for(1)};
+};
+
+class Play {
+public:
+  Play(core::BytesView bytes, OneLane& mine, OneLane& its, LocalEndpoint& endpoint)
+      : in_(bytes), mine_shared_(mine), its_shared_(its), endpoint_(endpoint) {}
+
+  void play() {
+    for (std::size_t events = 0; events < most_events && in_.has_more(); ++events) {
+      switch (in_.below(8)) {
+        case 0:
+          start(true);
+          break;
+        case 1:
+          start(false);
+          break;
+        case 2:
+          if (!mine_.empty()) {
+            auto& operation = *mine_[in_.byte() % mine_.size()].operation;
+            if (!operation.has_ended()) peer_.give_up(operation);
+          }
+          break;
+        case 3:
+          write_command();
+          break;
+        case 4: {  // any word anywhere in the ring of commands
+          auto& line = my_lane_.commands[in_.number() % my_lane_.commands.size()];
+          line.word = in_.number();
+          line.tag = static_cast<Tag>(in_.below(4));
+          break;
+        }
+        case 5:
+          my_lane_.data_written = in_.number() * 64;
+          break;
+        case 6: {
+          std::atomic<std::uint64_t>* const counters[] = {
+              &its_lane_.lines_read, &its_lane_.eager_lines_freed, &its_lane_.data_read};
+          *counters[in_.below(3)] = in_.number() * 64;
+          break;
+        }
+        default:
+          peer_.progress();
+      }
+    }
+    peer_.progress();
+    for (auto& [operation, memory] : mine_)
+      if (!operation->has_ended()) peer_.give_up(*operation);
+  }
+
+private:
+  struct Mine {
+    LocalOperation* operation;
+    core::Bytes memory;  // exactly as large as was posted
+  };
+
+  void start(bool is_send) {
+    if (mine_.size() >= 32) return;
+    auto& operation = pool_.operation(endpoint_);
+    auto& made =
+        mine_.emplace_back(Mine{&operation, core::Bytes(in_.number() * 96 % longest_message)});
+    operation.is_send = is_send;
+    operation.peer = &peer_;
+    operation.tag = static_cast<Tag>(in_.below(4));
+    operation.data = made.memory.data();
+    operation.room = made.memory.size();
+    operation.bytes = 0;
+    if (is_send)
+      peer_.send(operation);
+    else
+      peer_.receive(operation);
+  }
+
+  /// As an honest peer writes it, whatever it says.
+  void write_command() {
+    const auto kind = static_cast<Kind>(in_.below(9));
+    const auto tag = static_cast<Tag>(in_.below(4));
+    if (kind == Kind::eager) {
+      const core::Bytes payload(in_.number() * 16 % (eager_bytes + 1));
+      its_commands_.write(kind, tag, payload);
+    } else {
+      const std::uint64_t operation = in_.number(), number = in_.number();
+      its_commands_.write(kind, tag, Body{{operation, number}, in_.number() * 64});
+    }
+  }
+
+  fuzz::Choices in_;
+  OneLane &mine_shared_, &its_shared_;
+  Lane &my_lane_ = mine_shared_.renewed(), &its_lane_ = its_shared_.renewed();
+  CommandWriter its_commands_{Inbox(mine_shared_.memory.bytes()), 0};
+  LocalEndpoint& endpoint_;
+  Pool pool_;
+  Peer peer_{0, Mapping(its_shared_.memory.place(), true), 0, my_lane_, pool_};
+  std::deque<Mine> mine_;
+};
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static LocalEndpoint endpoint(Side::consumer);  // that the operations belong to
+  static OneLane mine, its;
+  Play(fuzz::view(data, size), mine, its, endpoint).play();
+  return 0;
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The header in front of what goes from rank to rank.
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "proto/package_header.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+using namespace tremula;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto bytes = fuzz::view(data, size);
+  proto::PackageHeader header;
+  try {
+    header = proto::decode_package_header(bytes);
+  } catch (const core::Error&) {
+    return 0;
+  }
+  fuzz::require(std::ranges::equal(proto::encode(header), bytes.first(proto::package_header_bytes)),
+                "a header that is accepted has one encoding");
+  return 0;
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions that tell the server whatever they like in whatever order, come, fall silent and go. The
+// bytes choose. Every message passes proto on its way, and the server says nothing that a session
+// would reject.
+#include <array>
+#include <optional>
+
+#include "proto/convert.hpp"
+#include "server/rendezvous.hpp"
+#include "tests/fuzz/fuzz.hpp"
+
+using namespace tremula;
+using fuzz::Choices;
+
+namespace {
+
+constexpr int most_events = 300, connections = 8;
+constexpr std::uint32_t server_number = 7;
+
+class Sessions {
+public:
+  explicit Sessions(core::BytesView bytes) : in_(bytes) {}
+
+  void play() {
+    for (int events = 0; events < most_events && in_.has_more(); ++events) {
+      auto& connection = connection_[static_cast<std::size_t>(in_.below(connections))];
+      if (connection == 0) connection = ++last_;
+      switch (in_.below(16)) {
+        case 0:
+          deliver(server_.closed(std::exchange(connection, 0), "reset", now_));
+          break;
+        case 1:
+          now_ += std::array{0.1, 1.0, 5.0, 31.0}[static_cast<std::size_t>(in_.below(4))];
+          deliver(server_.check_silence(now_));
+          break;
+        case 2:
+          server_.record_heard(connection, now_);
+          break;
+        default:
+          tell(connection, in_.flag() ? early_message() : late_message());
+      }
+    }
+    wire::ToClient last;
+    *last.mutable_status() = server_.status(now_, true);
+    accept(last);
+  }
+
+private:
+  void tell(server::ConnectionId from, wire::ToServer message) {
+    message.set_request(in_.below(64) == 0 ? 0 : 1 + in_.byte());
+    wire::ToServer parsed;
+    try {
+      parsed = proto::parse_to_server(proto::serialise(message));
+    } catch (const core::Error&) {
+      return;
+    }
+    deliver(server_.receive(from, parsed, now_));
+  }
+
+  void deliver(const server::Output& output) {
+    for (const server::Outgoing& out : output.messages) {
+      accept(out.message);
+      if (out.message.has_matched()) link_ = out.message.matched().link();
+      if (!out.is_last) continue;
+      for (auto& connection : connection_)
+        if (connection == out.to) connection = 0;
+      deliver(server_.closed(out.to, "finished", now_));
+    }
+  }
+
+  static void accept(const wire::ToClient& message) {
+    try {
+      proto::parse_to_client(proto::serialise(message));
+    } catch (const core::Error& error) {
+      fuzz::require(false, std::string("a session accepts what the server says; ") + error.what() +
+                               "; " + message.ShortDebugString());
+    }
+  }
+
+  // ---- parts of messages ----
+
+  std::string name(char kind) {
+    return in_.below(32) == 0 ? std::string(in_.byte(), '\x01')
+                              : kind + std::to_string(in_.below(3));
+  }
+  std::string words() { return std::string(in_.below(16) == 0 ? 16384 : 4, 'w'); }
+  double seconds() {
+    return std::array{0.0, 0.5, 1e9, -1.0}[static_cast<std::size_t>(in_.below(4))];
+  }
+  std::uint64_t link() {
+    return in_.flag() ? link_ : (std::uint64_t{server_number} << 32) + in_.number();
+  }
+  std::uint64_t incarnation() { return static_cast<std::uint64_t>(in_.below(4)); }
+  void add_fields(proto::WireFields& fields) {
+    static const std::vector<std::string> layouts{
+        "shape=8 grid=1",           "shape=8 grid=2 block=2",
+        "shape=4x2 grid=2x1",       "shape=9 grid=3",
+        "shape=8 grid=1 members=1", "shape=2 grid=1",
+        "shape=0 grid=1",           "nonsense"};
+    for (int count = in_.below(3); count >= 0; --count) {
+      auto& field = *fields.Add();
+      field.set_name(name('f'));
+      field.set_element_type(in_.below(16) == 0 ? in_.byte() : 1 + in_.below(2));
+      field.set_layout(in_.of(layouts));
+      for (int d = in_.below(4) == 0 ? in_.below(3) : 0; d > 0; --d)
+        field.add_origin(static_cast<std::int64_t>(in_.number()));
+    }
+  }
+  template <class Offers>
+  void add_offers(Offers& offers) {
+    static const std::vector<std::string> texts{"local@h", "local+ofi:tcp@h", "ofi:tcp",
+                                                "mpi",     "choice:ofi",      "other"};
+    for (int count = in_.below(3); count >= 0; --count) {
+      auto& offer = *offers.Add();
+      offer.set_transport("t");
+      offer.set_offer(in_.of(texts));
+    }
+  }
+  void fill(wire::Announce& m) {
+    m.set_stream(name('s'));
+    add_fields(*m.mutable_fields());
+    add_offers(*m.mutable_offers());
+    m.set_queue_depth(in_.below(4));
+    m.set_incarnation(incarnation());
+  }
+  void fill(wire::Subscribe& m) {
+    m.set_stream(name('s'));
+    add_fields(*m.mutable_fields());
+    add_offers(*m.mutable_offers());
+    m.set_incarnation(incarnation());
+  }
+  void fill(wire::Matched& m) {
+    m.set_link(link());
+    m.set_stream(name('s'));
+    m.set_peer_group(name('g'));
+    m.set_peer_size(1 + in_.below(3));
+    add_fields(*m.mutable_fields());
+    m.set_offer("local@h");
+    m.set_queue_depth(in_.below(4));
+    m.set_incarnation(1 + incarnation());
+  }
+  void fill(wire::Counters& m) {
+    m.set_stream(name('s'));
+    m.set_link(in_.flag() ? 0 : link());
+    m.set_steps(in_.number());
+    m.set_packages(in_.number());
+    m.set_bytes(in_.number());
+    m.set_wait_seconds(seconds());
+    m.set_copied_bytes(in_.number());
+    if (in_.flag()) m.set_waits_for(name('g'));
+  }
+
+  /// Of a session that comes to stay.
+  wire::ToServer early_message() {
+    wire::ToServer m;
+    switch (in_.below(5)) {
+      case 0: {
+        auto& hello = *m.mutable_hello();
+        hello.set_protocol(in_.below(32) == 0 ? 2 : proto::protocol_version);
+        hello.set_group(name('g'));
+        hello.set_size(1 + in_.below(2));
+        hello.set_rank(in_.below(2));
+        hello.set_job(name('j'));
+        hello.set_host(name('h'));
+        hello.set_pid(in_.byte());
+        hello.set_version("0.1");
+        hello.set_silence_seconds(seconds());
+        hello.set_left_server(static_cast<std::uint64_t>(in_.below(9)));
+        break;
+      }
+      case 1:
+        fill(*m.mutable_announce());
+        break;
+      case 2:
+        fill(*m.mutable_subscribe());
+        break;
+      case 3:
+        m.mutable_presence()->set_is_present(in_.below(4) != 0);
+        m.mutable_presence()->set_incarnation(incarnation());
+        break;
+      default: {
+        auto& resume = *m.mutable_resume();
+        for (int count = in_.below(3); count > 0; --count) fill(*resume.add_streams());
+        for (int count = in_.below(3); count > 0; --count) fill(*resume.add_links());
+        for (int count = in_.below(3); count > 0; --count) fill(*resume.add_subscriptions());
+        resume.mutable_presence()->set_is_present(in_.flag());
+      }
+    }
+    return m;
+  }
+
+  wire::ToServer late_message() {
+    wire::ToServer m;
+    switch (in_.below(12)) {
+      case 0:
+        m.mutable_unsubscribe()->set_stream(name('s'));
+        break;
+      case 1:
+        m.mutable_link_addresses()->set_link(link());
+        for (int count = in_.below(4); count > 0; --count)
+          m.mutable_link_addresses()->add_addresses(words());
+        break;
+      case 2: {
+        m.mutable_share()->set_round(in_.number());
+        m.mutable_share()->set_bytes(words());
+        break;
+      }
+      case 3: {
+        auto& close = *m.mutable_close_link();
+        close.set_link(link());
+        close.set_why(words());
+        close.set_of_rank(in_.flag());
+        close.set_gave_up(in_.flag());
+        break;
+      }
+      case 4:
+        m.mutable_close_stream()->set_stream(name('s'));
+        break;
+      case 5:
+        for (int count = in_.below(4); count > 0; --count)
+          fill(*m.mutable_heartbeat()->add_counters());
+        m.mutable_heartbeat()->set_agreement(in_.number());
+        break;
+      case 6:
+        m.mutable_goodbye();
+        break;
+      case 7:
+        m.mutable_status()->set_ranks(in_.flag());
+        break;
+      case 8:
+        m.mutable_describe()->set_stream(name('s'));
+        break;
+      case 9:
+        m.mutable_explain()->set_incarnation(incarnation());
+        m.mutable_explain()->set_agreement(in_.flag() ? in_.number() : 0);
+        break;
+      case 10:
+        m.mutable_link_choices()->set_link(link());
+        for (int count = in_.below(3); count >= 0; --count)
+          m.mutable_link_choices()->add_choices(name('c'));
+        break;
+      default:
+        m.mutable_presence()->set_is_present(in_.flag());
+    }
+    return m;
+  }
+
+  Choices in_;
+  server::Rendezvous server_{{.version = "0.1", .listens_on = "here:1", .number = server_number}};
+  std::array<server::ConnectionId, connections> connection_{};  // 0: none yet
+  server::ConnectionId last_ = 0;
+  std::uint64_t link_ = 1;  // matched last
+  double now_ = 0;
+};
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Sessions(fuzz::view(data, size)).play();
+  return 0;
+}

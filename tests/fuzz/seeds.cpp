@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes real encodings into FOLDER/<target>/, from which libFuzzer starts: those of today's format.
+#include <google/protobuf/text_format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "proto/convert.hpp"
+#include "proto/package_header.hpp"
+#include "proto/part_place.hpp"
+#include "transport/control/frame.hpp"
+
+using namespace tremula;
+
+namespace {
+
+class Seeds {
+public:
+  Seeds(const std::filesystem::path& folder, const std::string& target) : folder_(folder / target) {
+    std::filesystem::create_directories(folder_);
+  }
+  void add(core::BytesView bytes) {
+    std::ofstream out(folder_ / ("seed" + std::to_string(count_++)), std::ios::binary);
+    out.write(reinterpret_cast<const char*>(bytes.data()),
+              static_cast<std::streamsize>(bytes.size()));
+  }
+  void add(const std::string& text) { add(std::as_bytes(std::span(text))); }
+
+private:
+  std::filesystem::path folder_;
+  int count_ = 0;
+};
+
+template <class Message>
+core::Bytes encoding(const std::string& text) {
+  Message message;
+  if (!google::protobuf::TextFormat::ParseFromString(text, &message))
+    throw std::runtime_error("expected a message, found " + text);
+  return proto::serialise(message);
+}
+
+const std::string field = "fields { name: 'f' element_type: 10 layout: 'shape=8x9 grid=2x1' } ";
+const std::string offer = "offers { transport: 'ofi' offer: 'ofi:tcp;ofi_rxm' } ";
+const std::string announce = "stream: 's' " + field + offer + "queue_depth: 2 incarnation: 1 ";
+const std::string subscribe = "stream: 's' " + field + offer + "incarnation: 1 ";
+const std::string matched = "link: 4294967297 stream: 's' peer_group: 'g' peer_size: 2 " + field +
+                            "offer: 'ofi:tcp' why: 'both' queue_depth: 2 incarnation: 1 ";
+const std::string counters =
+    "counters { stream: 's' link: 1 steps: 3 packages: 6 bytes: 1000 wait_seconds: 0.5 } ";
+
+const std::vector<std::string> to_server{
+    "hello { protocol: 1 group: 'g' rank: 0 size: 2 job: 'j' host: 'h' pid: 9 version: '0.1' }",
+    "announce { " + announce + "}",
+    "subscribe { " + subscribe + "}",
+    "unsubscribe { stream: 's' }",
+    "link_addresses { link: 1 addresses: 'abc' addresses: 'def' }",
+    "share { round: 1 bytes: 'xyz' }",
+    "close_link { link: 1 why: 'end' of_rank: true }",
+    "close_stream { stream: 's' }",
+    "heartbeat { " + counters + "agreement: 2 }",
+    "goodbye {}",
+    "status { ranks: true }",
+    "describe { stream: 's' }",
+    "presence { is_present: true incarnation: 1 }",
+    "explain { incarnation: 1 }",
+    "link_choices { link: 1 choices: 'ofi:tcp' choices: 'ofi:shm' }",
+    "resume { streams { " + announce + "} links { " + matched + "} subscriptions { " + subscribe +
+        "} presence { is_present: true } }"};
+const std::vector<std::string> to_client{
+    "request: 1 refused { code: 3 text: 'expected a, found b' }",
+    "request: 1 done {}",
+    "request: 1 welcome { version: '0.1' heartbeat_seconds: 1 outward_address: '10.0.0.1' }",
+    "matched { " + matched + "}",
+    "request: 1 streams { names: 's' names: 't' }",
+    "link_addresses { link: 1 addresses: 'abc' }",
+    "request: 1 shared { bytes: 'a' bytes: 'b' }",
+    "link_closed { link: 1 why: 'end' lost: true }",
+    "group_lost { group: 'g' rank: 1 links: 1 why: 'died' }",
+    "request: 1 status { version: '0.1' listens_on: 'a:1' groups { name: 'g' size: 2 } streams { "
+    "name: 's' producer: 'g' " +
+        field + "consumers { link: 1 consumer: 'c' " + field +
+        "consumed { steps: 3 ranks { rank: 0 steps: 3 waits_for: 'g' } } } } }",
+    "request: 1 described { group: 'g' size: 2 connected: 2 " + field +
+        "hosts: 'h' host_of_rank: 0 host_of_rank: 0 queue_depth: 2 }",
+    "stream_refused { incarnation: 1 refused { code: 3 text: 'no' } }",
+    "awaited {}",
+    "request: 1 explained { text: 'it sleeps' has_come: true }",
+    "link_choice { link: 1 choice: 'ofi:tcp' why: 'both' }"};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "expected a folder\n";
+    return 2;
+  }
+  const std::filesystem::path folder = argv[1];
+
+  Seeds sent(folder, "to_server"), told(folder, "to_client"), frames(folder, "frames");
+  core::Bytes stream{std::byte{3}};
+  for (const std::string& text : to_server) {
+    const core::Bytes payload = encoding<wire::ToServer>("request: 1 " + text);
+    sent.add(payload);
+    const auto prefix = transport::frame_prefix(payload.size());
+    stream.insert(stream.end(), prefix.begin(), prefix.end());
+    stream.insert(stream.end(), payload.begin(), payload.end());
+  }
+  frames.add(stream);
+  frames.add(std::string("\0\xff\xff\xff\xff", 5));
+  for (const std::string& text : to_client) told.add(encoding<wire::ToClient>(text));
+
+  Seeds headers(folder, "package_header"), places(folder, "part_place");
+  for (const auto kind :
+       {proto::PackageKind::step, proto::PackageKind::end_of_stream, proto::PackageKind::credit,
+        proto::PackageKind::leaving, proto::PackageKind::wish})
+    headers.add(proto::encode(proto::PackageHeader{.kind = kind, .link = 1, .step = 2}));
+  for (int kind = 0; kind <= static_cast<int>(proto::PartPlace::Kind::inlined); ++kind) {
+    std::array<std::byte, proto::part_place_bytes> bytes{};
+    proto::encode({.kind = static_cast<proto::PartPlace::Kind>(kind), .part = 3, .count = 2},
+                  bytes);
+    places.add(bytes);
+  }
+
+  Seeds layouts(folder, "layout_text");
+  for (const char* text :
+       {"shape=10000x10000 grid=4x4 block=30x50 source=1x0 cut=2x0 ranks=column store=column",
+        "shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45 ghost=1x1",
+        "shape=9 grid=3 splits0=0/5/5/9 members=0-1/7 leading=12", "shape=4x4x4 grid=1x2x2"})
+    layouts.add(std::string(text));
+  Seeds addresses(folder, "server_address");
+  for (const char* text : {"localhost:7423", "10.0.0.1:1", "[::1]:65535"})
+    addresses.add(std::string(text));
+  Seeds options(folder, "session_config");
+  for (const char* text :
+       {"{server: \"localhost:7423\", transport: auto, timeout: 4.5, step_timeout: none}",
+        "silence: 3\nindex_algorithm: falls\nvalidate_plans: yes\ncopy_threads: 2\nlog: info",
+        "{queue_depth: 2, wait_for_consumers: 1, progress: thread}", "{method: greedy}",
+        "{ofi_provider: tcp, ofi_bind: lo, host: h, check_lent: true}"})
+    options.add(std::string(text));
+  Seeds file(folder, "server_config");
+  file.add(std::string("bind: 127.0.0.1\nport: 7423\nport_file: 'a'\nlog: info\nheartbeat: 0.5\n"));
+}
