@@ -71,7 +71,7 @@ PackageHeader decode_package_header(core::BytesView bytes) {
   if (const auto found = take<std::uint16_t>(bytes, at::version); found != version)
     reject("version", fmt::format("{}", version), fmt::format("{}", found));
   const auto kind = take<std::uint16_t>(bytes, at::kind);
-  if (kind < 1 || kind > 5) reject("kind", "1 to 5", fmt::format("{}", kind));
+  if (kind < 1 || kind > 6) reject("kind", "1 to 6", fmt::format("{}", kind));
   const PackageHeader header{.kind = static_cast<PackageKind>(kind),
                              .link = take<std::uint64_t>(bytes, at::link),
                              .step = take<std::uint64_t>(bytes, at::step),

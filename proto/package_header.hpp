@@ -17,12 +17,14 @@ enum class PackageKind : std::uint16_t {
   credit = 3,         ///< sink to source: `step` was consumed, its place in the queue is free
   leaving = 4,        ///< sink to source: wants no step from `step` on
   wish = 5,           ///< sink to source: a part of `step`, on the path of the place in the payload
+  sign_of_life = 6,   ///< both ways: the sender is there; `step` is for how long it may be silent
 };
 
 struct PackageHeader {
   PackageKind kind = PackageKind::step;
   std::uint64_t link = 0;           ///< Matched.link
-  std::uint64_t step = 0;           ///< 0, 1, 2, ... counted by the producer
+  std::uint64_t step = 0;           ///< 0, 1, 2, ... counted by the producer; of a sign of life:
+                                    ///< milliseconds, 0 for ever
   std::uint64_t payload_bytes = 0;  ///< that follow the header; 0 unless kind is step or wish
   std::uint64_t fingerprint = 0;    ///< of the plan, equal on both sides; 0 where there is none
   friend bool operator==(const PackageHeader&, const PackageHeader&) = default;

@@ -174,6 +174,12 @@ public:
   /// True if this process and that of `peer` can map each other's memory (local/shared_memory.hpp).
   /// @pre connected
   virtual bool is_near(Rank) const noexcept { return false; }
+  /// Where `peer` is reached, for people: "10.1.0.2:41233". Empty if there is nothing to tell.
+  /// @pre connected
+  virtual std::string address_text(Rank) const { return {}; }
+  /// False where sending to a peer that has died may harm this process: then nothing is sent that
+  /// need not be.
+  virtual bool survives_lost_peers() const noexcept { return true; }
   /// True if `peer`'s process is known to have ended: it touches no memory any more. @pre is_near
   virtual bool has_ended(Rank) const noexcept { return false; }
 };

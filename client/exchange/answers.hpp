@@ -4,6 +4,7 @@
 //
 //   source -> sink   step: the paths of its parts, with what is inlined; or the end of the stream
 //   sink -> source   answers: credit, wish for a part, leaving
+//   both ways        signs of life (signs_of_life.hpp)
 #include <algorithm>
 #include <array>
 
@@ -21,6 +22,7 @@ using AnswerBytes = std::array<std::byte, proto::package_header_bytes + proto::p
 namespace tags {
 inline constexpr transport::Tag step = 1;    ///< source to sink
 inline constexpr transport::Tag answer = 2;  ///< sink to source
+inline constexpr transport::Tag sign = 3;    ///< both ways
 }  // namespace tags
 
 /// Where the bytes of an inlined message begin in what is told of a step, counted as in the plan: its

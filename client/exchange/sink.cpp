@@ -357,6 +357,14 @@ bool Sink::is_told() {
   return is_all;
 }
 
+bool Sink::is_owed(std::size_t message) const noexcept {
+  const Incoming& in = slots_[slot()][message];
+  return !in.has_arrived || std::ranges::find(in.states, PartState::moving) != in.states.end() ||
+         std::ranges::any_of(slots_, [message](const auto& incoming) {
+           return !incoming[message].credit_request.is_finished();
+         });
+}
+
 void Sink::list_waits(WaitWords& words) {
   for (Peer& peer : peers_)
     for (const auto& end : peer.ends)

@@ -60,6 +60,9 @@ public:
   /// Appends what changes when advance() can go on, where that is in memory that processes share.
   void list_waits(WaitWords& words);
 
+  /// True while something of the peer of message `message` is missing, or it has not taken an answer.
+  bool is_owed(std::size_t message) const noexcept;
+
   const ExchangePlan& plan() const noexcept { return plan_; }
   /// Bytes that went to or came from peers that had to be waited for, chunk by chunk.
   std::uint64_t moved() const noexcept { return moved_; }

@@ -269,6 +269,7 @@ std::size_t Source::tell_places(std::size_t slot, std::size_t message) {
 }
 
 void Source::send(std::uint64_t step) {
+  told_steps_ = step + 1;
   mappings_.forget_abandoned();
   const std::size_t slot = slot_of(step);
   if (slots_[slot].step != step) begin(slot, step);
@@ -296,6 +297,7 @@ void Source::send(std::uint64_t step) {
 }
 
 void Source::send_end(std::uint64_t step) {
+  told_steps_ = step + 1;
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
     if (peers_[m].has_left) continue;
     Told& told = slots_[slot_of(step)].told[m];

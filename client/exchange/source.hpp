@@ -47,6 +47,11 @@ public:
   void take_back() noexcept;
   /// Makes progress.  @return whether nothing that was sent is on its way any more
   bool advance();
+  /// True while an answer of the peer of message `message` is missing.
+  bool is_owed(std::size_t message) const noexcept {
+    return !peers_[message].has_left && peers_[message].credited < told_steps_;
+  }
+  bool has_left(std::size_t message) const noexcept { return peers_[message].has_left; }
   /// True when every peer, and there is one, has told that it wants no further steps.
   bool has_left() const noexcept;
 
@@ -106,6 +111,7 @@ private:
   ExchangePlan plan_;
   transport::Endpoint& endpoint_;
   std::uint64_t link_;
+  std::uint64_t told_steps_ = 0;  // every step before it was told, the end counted as a step
   CopyThreads& threads_;
   Paths paths_;
   bool is_queued_;  // queue_depth > 0

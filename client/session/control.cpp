@@ -271,6 +271,11 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
   }
 }
 
+bool Control::is_served() {
+  const std::scoped_lock lock(mutex_);
+  return is_ == Server::here;
+}
+
 bool Control::wait_for_server(core::Deadline deadline) {
   std::unique_lock lock(mutex_);
   wait(lock, deadline, [&] { return is_ == Server::here || own_group_lost_ || refused_; });

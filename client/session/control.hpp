@@ -80,6 +80,9 @@ public:
   /// @throws core::Error peer_lost, no_server (none takes this rank in again)
   bool wait_for_server(core::Deadline deadline);
 
+  /// Whether there is a server now.
+  bool is_served();
+
   /// Why a link has ended: closed in order by the other side, or lost.
   struct LinkEnd {
     bool lost = false;

@@ -14,6 +14,8 @@ namespace {
 /// Between two turns the core belongs to the application: longer, the longer nothing was begun.
 constexpr auto shortest_nap = std::chrono::microseconds(20);
 constexpr auto longest_nap = std::chrono::microseconds(1000);
+/// Where nothing is under way: links have signs of life to tell.
+constexpr auto idle_nap = std::chrono::milliseconds(100);
 }  // namespace
 
 ProgressEngine::~ProgressEngine() {
@@ -72,8 +74,8 @@ void ProgressEngine::run() {
   auto nap = shortest_nap;
   while (!is_over_) {
     if (!is_awake_) {
-      changed_.wait(lock, [this] { return is_awake_ || is_over_; });
-      continue;
+      changed_.wait_for(lock, idle_nap, [this] { return is_awake_ || is_over_; });
+      if (is_over_) return;
     }
     if (std::exchange(is_new_, false)) nap = shortest_nap;
     is_awake_ = advance();

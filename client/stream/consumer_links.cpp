@@ -19,7 +19,10 @@ constexpr double explained_within_seconds = 2;
 void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t first_step) {
   try {
     Open open;
-    open.link = open_link(session_, matched, fields_.all(), transport::Side::producer);
+    open.link = open_link(session_, matched, fields_.all(),
+                          {.side = transport::Side::producer,
+                           .most_seconds = links_.empty() ? no_limit : patience_,
+                           .answers_between_calls = config_.progress != Progress::calls});
     open.first_step = first_step;
     ended_.plan_seconds += open.link.plan.seconds;
     ended_.transport = open.link.transport;
@@ -38,7 +41,9 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t first_step)
     });
     const auto hold = session_.progress().hold();
     links_.push_back(std::move(open));
+    patience_ = usual_patience;
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
+    if (!links_.empty()) patience_ = std::max(patience_ / 2, least_patience);
     lost_ =
         fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), e.what());
     session_.log().warn("client", lost_);
@@ -81,13 +86,18 @@ void ConsumerLinks::send() {
 
 void ConsumerLinks::send_end() {
   const auto hold = session_.progress().hold();
-  for (Open& open : links_) open.exchange->send_end(step_);
+  for (Open& open : links_) {
+    open.exchange->send_end(step_);
+    open.link.signs->fall_silent();
+  }
 }
 
 bool ConsumerLinks::has_room() {
   const auto hold = session_.progress().hold();
   return std::ranges::all_of(links_, [this](Open& open) {
-    return !open.failure.empty() || has_ended(open) || open.exchange->is_ready(step_);
+    if (!open.failure.empty() || has_ended(open) || open.exchange->is_ready(step_)) return true;
+    judge(open);
+    return !open.failure.empty();
   });
 }
 
@@ -102,11 +112,14 @@ bool ConsumerLinks::has_credited(std::uint64_t end) {
       continue;
     }
     is_all = false;
+    judge(open);
     if (open.failure.empty()) continue;
     if (!open.explained_by)
       open.explained_by = core::Deadline::after(explained_within_seconds);
-    else if (open.explained_by->expired())
-      throw failed(open);
+    else if (open.explained_by->expired()) {
+      if (!is_enough_without_one()) throw failed(open);
+      go_on_without(open, fmt::format("failed: {}", open.failure));
+    }
   }
   return is_all;
 }
@@ -133,6 +146,7 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, std::
     bool is_alive = true, is_reported = false, is_done = false;
     const auto check = [&] {
       is_alive = !has_ended(open);
+      if (is_alive) judge(open);
       if (!is_reported) session_.control().report_waiting(stream(), 0, open.link.peer_group);
       is_reported = true;
     };
@@ -158,23 +172,40 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, std::
                                      core::Deadline::after(explained_within_seconds));
       if (is_alive) {
         const Error error = failed(open);
-        give_up(open, fmt::format("failed: {}", open.failure));
-        throw error;
+        const auto did = fmt::format("failed: {}", open.failure);
+        if (!is_enough_without_one()) {
+          give_up(open, did);
+          throw error;
+        }
+        go_on_without(open, did);
+        is_alive = false;
       }
     }
     wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
     if (is_reported) session_.control().report_waiting(stream(), 0, "");
-    if (is_alive && !is_done)
-      throw Error(
-          Errc::timed_out,
-          fmt::format("stream '{}', step {}: waited {} s for consumer group '{}' to {}; is it "
-                      "stuck? step_timeout sets how long a step may take",
-                      stream(), step_, session_.config().step_timeout, open.link.peer_group, what));
+    if (is_alive && !is_done) {
+      const auto did = fmt::format(
+          "waited {} s for consumer group '{}' to {}; is it stuck? step_timeout sets how "
+          "long a step may take",
+          session_.config().step_timeout, open.link.peer_group, what);
+      if (!is_enough_without_one())
+        throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: {}", stream(), step_, did));
+      go_on_without(open, did);
+      is_alive = false;
+    }
     if (is_alive && !open.exchange->has_left())
       ++i;
     else
       drop(i);
   }
+}
+
+void ConsumerLinks::judge(Open& open) {
+  if (!open.failure.empty()) return;
+  if (std::exchange(open.moved, open.exchange->moved()) != open.exchange->moved())
+    open.link.signs->heard_all();
+  open.failure =
+      complaint(session_, open.link, [&](std::size_t m) { return open.exchange->is_owed(m); });
 }
 
 void ConsumerLinks::take_back() noexcept {
@@ -214,6 +245,14 @@ void ConsumerLinks::give_up(Open& open, std::string_view did) noexcept {
   }
 }
 
+void ConsumerLinks::go_on_without(Open& open, std::string_view did) {
+  give_up(open, did);
+  has_ended(open);  // says why in lost_
+  session_.log().warn("client", fmt::format("stream '{}', step {}: goes on without consumer group "
+                                            "'{}': {}",
+                                            stream(), step_, open.link.peer_group, open.failure));
+}
+
 void ConsumerLinks::give_up(std::string_view did) noexcept {
   for (Open& open : links_) give_up(open, did);
 }
@@ -239,7 +278,8 @@ void ConsumerLinks::drop(std::size_t i) {
                       fmt::format("unlinked stream={} link={} peer={} steps={} {}", stream(),
                                   links_[i].link.number, links_[i].link.peer_group, step_, lost_));
   ended_.traffic += links_[i].exchange->traffic();
-  links_[i].exchange.reset();  // before its endpoint
+  links_[i].exchange.reset();  // before their endpoint
+  links_[i].link.signs.reset();
   session_.control().forget_link(links_[i].link.number);
   links_.erase(links_.begin() + static_cast<std::ptrdiff_t>(i));
   session_.plans().forget_idle();
@@ -280,7 +320,11 @@ bool ConsumerLinks::advance() noexcept {
   bool is_idle = true;
   for (Open& open : links_) {
     try {
-      is_idle = (!open.failure.empty() || open.exchange->advance()) && is_idle;
+      if (!open.failure.empty()) continue;
+      is_idle = open.exchange->advance() && is_idle;
+      for (std::size_t m = 0; m < open.link.signs->size(); ++m)
+        if (open.exchange->has_left(m)) open.link.signs->end(m);
+      open.link.signs->advance();
     } catch (...) {
       keep_failure(open);
     }

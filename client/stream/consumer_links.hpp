@@ -23,7 +23,7 @@ class ConsumerLinks {
 public:
   /// @param fields  of the stream; both must outlive this object
   ConsumerLinks(Session& session, const DeclaredFields& fields, const OutConfig& config)
-      : session_(session), fields_(fields), config_(config) {}
+      : session_(session), fields_(fields), config_(config), patience_(usual_patience) {}
 
   /// Collective. What fails is kept in lost(), the same on all ranks.
   /// @param first_step  that goes over it
@@ -75,21 +75,33 @@ public:
   std::vector<PeerStatistics> peer_statistics() const;
 
 private:
+  /// Seconds that those who take steps wait for another consumer to be linked; half as long after each
+  /// one that could not be.
+  static constexpr double usual_patience = 10, least_patience = 0.5;
   struct Open {
     Link link;
     std::uint64_t first_step = 0;      // that goes over it
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
     std::string failure;               // of a send
     bool is_given_up = false;          // by this side
+    std::uint64_t moved = 0;           // bytes, when the peers were judged last
     /// Until then the server may still tell that the consumer has died, which explains the failure.
     std::optional<core::Deadline> explained_by;
   };
 
   void wait_for_all(const std::function<bool(Source&)>& poll, std::string_view what);
   core::Error failed(const Open& open) const;
+  /// The stream has the consumers that it needs without this one.
+  bool is_enough_without_one() const noexcept {
+    return links_.size() > static_cast<std::size_t>(config_.wait_for_consumers);
+  }
+  /// Judges the peers of a link that owe something; what is wrong is filed in it.
+  void judge(Open& open);
   /// Keeps the exception that is being handled; the next wait judges it.
   static void keep_failure(Open& open) noexcept;
   void give_up(Open& open, std::string_view did) noexcept;
+  /// Gives up one link, and says so: the stream has other consumers.
+  void go_on_without(Open& open, std::string_view did);
   /// From all consumers that have not taken everything. Without staging they lose the link by that.
   void take_back() noexcept;
   void close_link(std::uint64_t link, const std::string& why, bool gave_up = false);
@@ -109,6 +121,7 @@ private:
   std::string lost_;
   Statistics ended_;  // of links that are no more
   double wait_seconds_ = 0;
+  double patience_;  // for a consumer that comes while others take steps
 };
 
 }  // namespace tremula::client

@@ -60,6 +60,7 @@ bool InStream::advance() noexcept {
   if (exchange_ == nullptr || failure_ || state_ == State::lost) return false;
   try {
     const bool is_idle = exchange_->advance();
+    link_.signs->advance();
     // A producer may close while this rank waits for something else of that producer.
     if (state_ == State::between_steps && exchange_->poll() == Sink::State::end) leave();
     return !is_idle || needs_calls_;
@@ -128,8 +129,8 @@ void InStream::refuse(const Error& error) {
 
 void InStream::join(const wire::Matched& matched) {
   try {
-    link_ =
-        open_link(session_, matched, fields_.all(), transport::Side::consumer, fields_.targets());
+    link_ = open_link(session_, matched, fields_.all(), {.side = transport::Side::consumer},
+                      fields_.targets());
     statistics_.plan_seconds = link_.plan.seconds;
     statistics_.transport = link_.transport;
     std::unique_ptr<Sink> sink;
@@ -145,6 +146,7 @@ void InStream::join(const wire::Matched& matched) {
     exchange_ = std::move(sink);
     state_ = State::between_steps;
   } catch (const Error& e) {
+    link_.signs.reset();  // before its endpoint
     link_ = {};
     link_.number = matched.link();
     if (session_.rank() == 0) tell_server(Farewell::of_all, e.what());
@@ -169,6 +171,10 @@ void InStream::warn_of_circle() {
                                               link_.peer_group, known.text()));
 }
 
+std::string InStream::complaint_of_producer() {
+  return complaint(session_, link_, [this](std::size_t m) { return exchange_->is_owed(m); });
+}
+
 template <class Poll>
 bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
                                  std::optional<core::Deadline> until) {
@@ -178,7 +184,11 @@ bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
   std::optional<Control::LinkEnd> end;
   core::Deadline grace = core::Deadline::after(0);
   const auto long_wait = core::Deadline::after(circle_seconds);
+  auto moved = exchange_->moved();
   const auto check = [&] {
+    if (std::exchange(moved, exchange_->moved()) != exchange_->moved()) link_.signs->heard_all();
+    if (const auto wrong = end ? std::string() : complaint_of_producer(); !wrong.empty())
+      throw Error(Errc::peer_lost, wrong);
     if (session_.rank() == 0 && long_wait.expired() && !std::exchange(is_warned_, true))
       warn_of_circle();
     if (!is_reported) control.report_waiting(name(), link_.number, link_.peer_group);
@@ -199,6 +209,7 @@ bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
     const bool is_done = wait_for(
                              [&] {
                                session_.progress().advance(this);
+                               link_.signs->advance();
                                if (failure_) std::rethrow_exception(std::exchange(failure_, {}));
                                return is_lost ? Polled::done : polled(poll());
                              },
@@ -217,6 +228,10 @@ bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
     // Perhaps because the producer died: the server knows within a moment.
     const auto knows = [&] { return (end = control.link_end(link_.number)).has_value(); };
     session_.waits_for(knows, core::Deadline::after(2));
+    if (!end) {  // the others hear of this cause, and not of what this rank does next
+      const auto did = fmt::format("lost the stream: {}", e.what());
+      tell_server(Farewell::gave_up, did.c_str());
+    }
     throw_lost(end ? end->why : fmt::format("producer group '{}': {}", link_.peer_group, e.what()));
   }
   if (is_lost) throw_lost(end->why);
@@ -259,9 +274,10 @@ bool InStream::is_ready() {
   if (state_ != State::between_steps) return state_ != State::declaring || refusal_;
   const auto hold = session_.progress().hold();
   session_.progress().advance(this);
+  link_.signs->advance();
   if (failure_ || session_.control().link_end(link_.number)) return true;
   try {
-    return has_step();
+    return has_step() || !complaint_of_producer().empty();
   } catch (...) {  // begin_step tells it
     failure_ = std::current_exception();
     return true;
@@ -275,6 +291,7 @@ void InStream::list_waits(WaitWords& words) {
 void InStream::leave() {
   if (has_left_ || !exchange_->is_told()) return;
   exchange_->leave();
+  link_.signs->end_all();
   has_left_ = true;
 }
 
@@ -389,6 +406,7 @@ void InStream::close() {
   }
   end();
   exchange_.reset();
+  link_.signs.reset();
   link_.endpoint.reset();
   forget_link();
   session_.plans().forget_idle();

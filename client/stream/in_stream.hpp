@@ -73,6 +73,8 @@ private:
   bool has_step() { return exchange_->poll() == Sink::State::end || exchange_->is_complete(); }
   /// Says once if the producer waits for this group, too.
   void warn_of_circle();
+  /// What is wrong with a rank of the producer that owes something; empty: nothing.
+  std::string complaint_of_producer();
   [[noreturn]] void throw_lost(const std::string& why);
   /// Tells the producer that this rank has seen the end, or wants no more; once.
   void leave();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -12,20 +13,26 @@ namespace tremula::client {
 
 namespace {
 
+/// A consumer lets the producer say first what is wrong with a link that nobody proves.
+constexpr double patience_seconds = 5;
+/// For which a rank may be silent on the way of data, unless its session says otherwise.
+constexpr double usual_silence = 10;
+
 /// A producer answers when it comes to its next step, a consumer at once.
-core::Deadline deadline_of(Session& session, transport::Side side) {
-  return side == transport::Side::producer ? session.deadline() : session.step_deadline();
+core::Deadline answer_deadline(Session& session, const LinkTerms& terms) {
+  return terms.side == transport::Side::producer
+             ? core::Deadline::after(std::min(session.config().timeout, terms.most_seconds))
+             : session.step_deadline();
 }
 
 /// What the link is opened by: the offer, or what both sides have of its choices, found by the
 /// server.
-wire::LinkChoice settle(Session& session, const wire::Matched& matched, transport::Side side) {
+wire::LinkChoice settle(Session& session, const wire::Matched& matched, core::Deadline deadline) {
   wire::LinkChoice settled;
   settled.set_choice(matched.offer());
   settled.set_why(matched.why());
   if (!session.has_choices(matched.offer())) return settled;
   const auto mine = session.choices(matched.offer());
-  const auto deadline = deadline_of(session, side);
   return from_bytes<wire::LinkChoice>(session.run_on_root(
       [&] {
         wire::ToServer message;
@@ -40,10 +47,9 @@ wire::LinkChoice settle(Session& session, const wire::Matched& matched, transpor
 
 /// Every rank's address to the server, every peer's address back.
 std::vector<transport::Address> exchange_addresses(Session& session, std::uint64_t link,
-                                                   transport::Side side,
-                                                   const transport::Endpoint& endpoint) {
+                                                   const transport::Endpoint& endpoint,
+                                                   core::Deadline deadline) {
   const auto mine = session.allgather(endpoint.address(), session.deadline());
-  const auto deadline = deadline_of(session, side);
   const auto reply = session.run_on_root(
       [&] {
         wire::ToServer message;
@@ -74,16 +80,66 @@ std::size_t queue_bytes(const Link& link, transport::Side side) {
   return bytes * static_cast<std::size_t>(link.queue_depth);
 }
 
+/// Waits until every pair of the plan is proved.
+/// @throws core::Error timed_out naming the first peer that is not; what the server has told of the
+///         link meanwhile
+void prove(Session& session, Link& link, const LinkTerms& terms, core::Deadline deadline) {
+  const double silence = session.config().silence > 0 ? session.config().silence : usual_silence;
+  link.signs = std::make_unique<SignsOfLife>(link.plan, *link.endpoint, link.number,
+                                             terms.answers_between_calls ? silence : no_limit);
+  std::optional<Control::LinkEnd> end;
+  const auto start = core::Deadline::Clock::now();
+  session.waits_for(
+      [&] {
+        link.endpoint->progress();
+        link.signs->advance();
+        return !link.signs->unproved() || (end = session.control().link_end(link.number));
+      },
+      deadline);
+  const auto missing = link.signs->unproved();
+  if (!missing) return;
+  if (end) throw core::Error(end->lost ? core::Errc::peer_lost : core::Errc::cancelled, end->why);
+  const std::string at = link.endpoint->address_text(*missing);
+  const core::Deadline::Seconds waited = core::Deadline::Clock::now() - start;
+  throw core::Error(
+      core::Errc::timed_out,
+      fmt::format("stream '{}': expected a first sign of life of rank {} of group '{}'{} over {}; "
+                  "found none within {:.3g} s; is its process stopped, or its port closed by a "
+                  "firewall?",
+                  link.stream, *missing, link.peer_group, at.empty() ? "" : " at " + at,
+                  link.transport, waited.count()));
+}
+
+/// The other ranks of both groups need not wait for what this one knows already.
+void tell_failure(Session& session, std::uint64_t link, const core::Error& error) noexcept {
+  try {
+    if (session.control().link_end(link)) return;  // they know
+    wire::ToServer message;
+    auto& close = *message.mutable_close_link();
+    close.set_link(link);
+    close.set_gave_up(true);
+    close.set_why(
+        fmt::format("rank {} of group '{}': {}", session.rank(), session.name(), error.what()));
+    session.control().call(std::move(message), core::Deadline::after(1));
+  } catch (const std::exception& gone) {  // their own deadlines end it
+    session.log().try_warn("client", [&] {
+      return fmt::format("close_link link={} error=\"{}\"", link, gone.what());
+    });
+  }
+}
+
 }  // namespace
 
 Link open_link(Session& session, const wire::Matched& matched,
-               std::span<const proto::Field> declared, transport::Side side,
+               std::span<const proto::Field> declared, const LinkTerms& terms,
                std::span<const Target> targets) {
+  const transport::Side side = terms.side;
+  const auto answered = answer_deadline(session, terms);
   Link link;
   link.number = matched.link();
   link.stream = matched.stream();
   link.peer_group = matched.peer_group();
-  const auto settled = settle(session, matched, side);
+  const auto settled = settle(session, matched, answered);
   link.offer = settled.choice();
   link.transport = proto::short_offer(link.offer);
   link.queue_depth = matched.queue_depth();
@@ -108,8 +164,19 @@ Link open_link(Session& session, const wire::Matched& matched,
                                .validate = session.config().validate_plans},
                               taken, matched.is_proved());
   });
-  const auto peers = exchange_addresses(session, link.number, side, *link.endpoint);
-  session.run_collectively([&] { link.endpoint->connect(peers, session.deadline()); });
+  const auto peers = exchange_addresses(session, link.number, *link.endpoint, answered);
+  session.run_collectively([&] {
+    const auto until = side == transport::Side::producer
+                           ? answered
+                           : core::Deadline::after(session.config().timeout + patience_seconds);
+    try {
+      link.endpoint->connect(peers, until);
+      prove(session, link, terms, until);
+    } catch (const core::Error& error) {
+      tell_failure(session, link.number, error);
+      throw;
+    }
+  });
   session.log().info(
       "client",
       fmt::format("linked stream={} link={} peer={} transport={} ({}) packages={} bytes={} "
@@ -123,6 +190,16 @@ Link open_link(Session& session, const wire::Matched& matched,
                                    "rank, beside the arrays",
                                    link.stream, link.number, link.queue_depth, kept));
   return link;
+}
+
+std::string complaint(Session& session, const Link& link,
+                      const std::function<bool(std::size_t)>& is_owed) {
+  for (std::size_t m = 0; m < link.signs->size(); ++m) {
+    if (!is_owed(m) || link.signs->complaint(m, false).empty()) continue;
+    const auto found = link.signs->complaint(m, session.control().is_served());
+    if (!found.empty()) return found;
+  }
+  return {};
 }
 
 }  // namespace tremula::client

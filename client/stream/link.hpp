@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The two halves of a stream between one producer group and one consumer group meet.
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "client/exchange/signs_of_life.hpp"
 #include "client/session/agreement.hpp"
 #include "client/session/session.hpp"
 #include "client/stream/link_plan.hpp"
@@ -25,15 +27,29 @@ struct Link {
   std::vector<std::optional<std::size_t>> number_of;
   std::unique_ptr<transport::Endpoint> endpoint;
   ExchangePlan plan;
+  std::unique_ptr<SignsOfLife> signs;  ///< use the endpoint: end before it
 };
 
-/// Exchanges addresses with the other side through the server, connects, and plans. Collective over
-/// both groups.
+/// How a rank takes part in a link.
+struct LinkTerms {
+  transport::Side side = transport::Side::producer;
+  double most_seconds = no_limit;  ///< that a producer gives the link, within the session's timeout
+  bool answers_between_calls = true;  ///< else its peers do not judge its silence
+};
+
+/// Exchanges addresses with the other side through the server, plans, connects, and proves that every
+/// pair of ranks of the plan reach each other. Collective over both groups.
 /// @param declared  the fields of this rank's stream
 /// @param targets   || declared, of a consumer
-/// @throws core::Error on every rank if any rank of this group fails
+/// @throws core::Error on every rank if any rank of either group fails: the first cause that the
+///         server was told of
 Link open_link(Session& session, const wire::Matched& matched,
-               std::span<const proto::Field> declared, transport::Side side,
+               std::span<const proto::Field> declared, const LinkTerms& terms,
                std::span<const Target> targets = {});
+
+/// What is wrong with a peer that owes this rank something: see SignsOfLife::complaint. Empty: nothing.
+/// @param is_owed  by the peer of a message
+std::string complaint(Session& session, const Link& link,
+                      const std::function<bool(std::size_t)>& is_owed);
 
 }  // namespace tremula::client

@@ -19,6 +19,11 @@ OutStream::~OutStream() {
   if (state_ == State::closed) return;
   end();
   try {
+    // Each rank for itself: an exception may have ended the stream on this one alone.
+    if (session_.rank() != 0 || state_ == State::in_step)
+      links_.give_up(fmt::format("gave stream '{}' up {} without closing it", name(),
+                                 state_ == State::in_step ? fmt::format("in step {}", step())
+                                                          : fmt::format("after {} steps", step())));
     links_.forget();
     if (!is_introduced() || session_.rank() != 0) return;
     links_.close(fmt::format("group '{}' gave stream '{}' up after {} steps without closing it",
@@ -301,6 +306,7 @@ void OutStream::close() {
   links_.send_end();
   wait_for_links([&](Source& exchange) { return exchange.is_credited(step() + 1); },
                  "take the end");
+  const bool is_enough = links_.size() >= static_cast<std::size_t>(config_.wait_for_consumers);
   links_.drop_all();
   state_ = State::closed;
   report(true);
@@ -312,7 +318,7 @@ void OutStream::close() {
   try {
     session_.run_collectively(
         [&] {
-          if (!lost.empty() && config_.wait_for_consumers > 0) throw Error(Errc::peer_lost, lost);
+          if (!lost.empty() && !is_enough) throw Error(Errc::peer_lost, lost);
         },
         session_.step_deadline());
   } catch (const Error& e) {

@@ -59,6 +59,7 @@ public:
   explicit World(std::size_t eager_bytes = 8192, Way way = Way::loopback)
       : way_(way), network_(eager_bytes) {}
   double step_timeout = 10;
+  double silence = 0;
   core::LogLevel log = core::LogLevel::off;
   bool check_lent = SessionConfig{}.check_lent;
   bool proof = false;
@@ -70,6 +71,7 @@ public:
     c.server = server_.address();
     c.timeout = timeout;
     c.step_timeout = step_timeout;
+    c.silence = silence;
     c.check_lent = check_lent;
     c.proof = proof;
     c.log = log;

@@ -130,6 +130,10 @@ public:
     return is_near(peer) ? near_.needs_calls(peer) : far_->needs_calls(peer);
   }
   bool has_ended(Rank peer) const noexcept override { return near_.has_ended(peer); }
+  std::string address_text(Rank peer) const override {
+    return is_near(peer) ? near_.address_text(peer) : far_->address_text(peer);
+  }
+  bool survives_lost_peers() const noexcept override { return far_->survives_lost_peers(); }
 
 private:
   friend class HybridOperation;

@@ -52,6 +52,7 @@ public:
   /// half a second just then, and cancel() is called, MPI may write to them later.
   Request receive(core::Rank peer, Tag tag, std::span<std::byte> bytes) override;
   void progress() override;
+  bool survives_lost_peers() const noexcept override { return false; }
 
 private:
   class Transfer;

@@ -30,6 +30,7 @@ public:
   Request send(core::Rank peer, Tag tag, core::BytesView bytes) override;
   Request receive(core::Rank peer, Tag tag, std::span<std::byte> bytes) override;
   void progress() override;
+  bool survives_lost_peers() const noexcept override { return false; }
   /// The communicator is kept until MPI_Finalize, so that late messages do no harm.
   void give_up() noexcept override { has_given_up_ = true; }
 

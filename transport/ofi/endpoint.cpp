@@ -64,7 +64,8 @@ OfiEndpoint::OfiEndpoint(const Provider& provider)
 OfiEndpoint::~OfiEndpoint() { end_registrations(); }
 
 void OfiEndpoint::connect(std::span<const Address> peers, Deadline) {
-  for (const fi_addr_t address : port_->add(peers)) peers_.push_back({.address = address});
+  for (const fi_addr_t address : port_->add(peers))
+    peers_.push_back({.address = address, .text = port_->text_of(address)});
 }
 
 Request OfiEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
@@ -299,7 +300,9 @@ void OfiEndpoint::close(std::string reason) {
 
 std::string OfiEndpoint::describe(const OfiOperation& operation) const {
   const auto bytes = std::to_string(operation.room_) + " bytes ";
-  const auto rest = "rank " + std::to_string(operation.peer_) + " over " + provider_;
+  const auto at = address_text(operation.peer_);
+  const auto rest = "rank " + std::to_string(operation.peer_) + (at.empty() ? "" : " at " + at) +
+                    " over " + provider_;
   switch (operation.kind_) {
     case Kind::send:
       return "ofi: send of " + bytes + "to " + rest;

@@ -80,6 +80,9 @@ public:
   std::size_t shortest_read() const noexcept override;
   void give_up() noexcept override;
   void progress() override;
+  std::string address_text(Rank peer) const override {
+    return peers_[static_cast<std::size_t>(peer)].text;
+  }
 
 private:
   friend class OfiOperation;
@@ -95,6 +98,7 @@ private:
   };
   struct Peer {
     fi_addr_t address = FI_ADDR_UNSPEC;
+    std::string text{};             ///< of the address
     int lost_by = 0;                ///< error of libfabric that tells that the peer is gone
     std::array<Queue, 3> queues{};  ///< index = Kind
   };

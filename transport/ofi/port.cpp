@@ -72,4 +72,17 @@ std::vector<fi_addr_t> Port::add(std::span<const Address> peers) {
   return added;
 }
 
+// libfabric writes e.g. "fi_sockaddr_in://10.1.0.2:41233".
+std::string Port::text_of(fi_addr_t peer) const {
+  std::array<char, 512> name{}, text{};
+  std::size_t bytes = name.size();
+  if (fi_av_lookup(addresses_.get(), peer, name.data(), &bytes) != 0 || bytes > name.size())
+    return {};
+  bytes = text.size() - 1;
+  fi_av_straddr(addresses_.get(), name.data(), text.data(), &bytes);
+  const std::string_view found(text.data());
+  const auto scheme = found.find("://");
+  return std::string(scheme == found.npos ? found : found.substr(scheme + 3));
+}
+
 }  // namespace tremula::transport::ofi

@@ -35,6 +35,8 @@ public:
   /// @return what libfabric numbers them by, index = rank
   /// @throws core::Error transport if one is no address of this provider
   std::vector<fi_addr_t> add(std::span<const Address> peers);
+  /// Where a peer is, for people: host and port. Empty if libfabric does not say.
+  std::string text_of(fi_addr_t peer) const;
 
 private:
   std::string provider_;

@@ -162,6 +162,7 @@ public:
         throw protocol_error(
             way_.message.peer, fmt::format("{} bytes of payload", way_.message.payload_bytes()),
             fmt::format("{}", step.here * cut_.each + request.bytes() - message_header_bytes));
+      way_.moved += request.bytes();
     }
     return true;
   }

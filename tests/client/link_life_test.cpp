@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a stranger or a dead path does to a running stream: a link that fails ends alone, and no
+// deadline of an hour is waited for. All limits are far beyond what a test takes.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+
+#include "client/exchange/signs_of_life.hpp"
+#include "client/stream/link_plan.hpp"
+#include "proto/convert.hpp"
+#include "tests/client/world.hpp"
+
+namespace tremula::client {
+namespace {
+
+using index_calc::Layout;
+using transport::Network;
+
+constexpr double far_too_long = 1000;
+constexpr core::Index extent = 24;
+
+proto::Field field(Rank size) {
+  return {.name = "f",
+          .type = core::ElementType::i64,
+          .layout = Layout::parse(fmt::format("shape={} grid={}", extent, size))};
+}
+/// Element i of a step is 100 * i + step.
+std::vector<std::int64_t> part(Session& s, std::uint64_t step) {
+  const core::Index each = extent / s.size();
+  std::vector<std::int64_t> data(static_cast<std::size_t>(each));
+  for (core::Index i = 0; i < each; ++i)
+    data[static_cast<std::size_t>(i)] =
+        100 * (s.rank() * each + i) + static_cast<std::int64_t>(step);
+  return data;
+}
+void put(Session& s, OutStream& out) {
+  out.begin_step();
+  const auto data = part(s, out.statistics().steps);
+  out.put(0, std::as_bytes(std::span(data)));
+  out.end_step();
+}
+/// @return steps taken, of which every element is right
+std::uint64_t take_all(Session& s, InStream& in) {
+  std::uint64_t count = 0;
+  std::vector<std::int64_t> data(static_cast<std::size_t>(extent / s.size()));
+  for (; in.begin_step(); ++count) {
+    in.get(0, std::as_writable_bytes(std::span(data)));
+    EXPECT_EQ(data, part(s, in.step()));
+    in.end_step();
+  }
+  return count;
+}
+
+/// A consumer of one rank that speaks to the server itself, and answers the producer as far as a test
+/// wants.
+class Stranger {
+public:
+  Stranger(const World& world, Network& network, const std::string& group, Rank producers)
+      : network_(network),
+        log_(group, core::LogLevel::off),
+        producers_(producers),
+        loopback_(network),
+        endpoint_(loopback_.open("loopback", transport::Side::consumer)) {
+    wire::Hello hello;
+    hello.set_protocol(proto::protocol_version);
+    hello.set_group(group);
+    hello.set_size(1);
+    hello.set_job(group);
+    hello.set_host("h");
+    hello.set_version("1");
+    hello.set_silence_seconds(no_limit);
+    control_ = std::make_unique<Control>(transport::ServerName{world.config(1).server, "test"},
+                                         hello, soon(), log_);
+  }
+  void subscribe() {
+    wire::ToServer message;
+    auto& subscribe = *message.mutable_subscribe();
+    subscribe.set_stream("s");
+    *subscribe.add_fields() = proto::encode(field(1));
+    auto& offer = *subscribe.add_offers();
+    offer.set_transport("loopback");
+    offer.set_offer("loopback");
+    subscribe.set_incarnation(1);
+    control_->call(message, soon());
+    control_->begin_presence(0, soon());
+    const auto event = control_->next_event(soon());
+    ASSERT_TRUE(event && event->has_matched());
+    link_ = event->matched().link();
+  }
+  void tell_address() {
+    wire::ToServer message;
+    message.mutable_link_addresses()->set_link(link_);
+    const auto address = endpoint_->address();
+    message.mutable_link_addresses()->add_addresses(address.data(), address.size());
+    control_->call(message, soon());
+  }
+  /// Connects, and proves the link.
+  void prove(double may_be_silent) {
+    std::vector<transport::Address> theirs;
+    const auto told = control_->take_addresses(link_, soon());
+    for (const std::string& address : told.addresses()) {
+      const auto view = std::as_bytes(std::span(address));
+      theirs.emplace_back(view.begin(), view.end());
+    }
+    endpoint_->connect(theirs, soon());
+    const std::vector<proto::Field> mine{field(1)}, of_them{field(producers_)};
+    plan_ = plan_exchange(mine, of_them, transport::Side::consumer, 0, 1, producers_, plans_, {});
+    signs_ = std::make_unique<SignsOfLife>(plan_, *endpoint_, link_, may_be_silent);
+    wait_for([&] { return signs_->advance(), !signs_->unproved(); }, soon(), [] {});
+    EXPECT_FALSE(signs_->unproved());
+  }
+  /// Whatever is sent to it fails.
+  void lose() { network_.lose(endpoint_->address()); }
+  /// Why the producer wants nothing more of it.
+  std::string await_end() {
+    std::optional<Control::LinkEnd> end;
+    wait_for([&] { return (end = control_->link_end(link_)).has_value(); },
+             core::Deadline::after(120), [] {});
+    return end ? end->why : "no end";
+  }
+
+private:
+  static core::Deadline soon() { return core::Deadline::after(60); }
+
+  Network& network_;
+  core::Log log_;
+  Rank producers_;
+  transport::Loopback loopback_;
+  std::unique_ptr<Control> control_;
+  std::unique_ptr<transport::Endpoint> endpoint_;
+  index_calc::PlanCache plans_;
+  ExchangePlan plan_;
+  std::unique_ptr<SignsOfLife> signs_;
+  std::uint64_t link_ = 0;
+};
+
+/// A stream of two producer ranks with a healthy consumer of three. Strangers come while it runs; it
+/// ends when they have been sent away, and the healthy consumer has every step.
+class LinkLife : public ::testing::Test {
+protected:
+  LinkLife() { world.step_timeout = far_too_long; }
+  void run(const std::function<void()>& strangers) {
+    std::atomic<bool> is_linked = false, is_over = false;
+    std::uint64_t put_steps = 0;
+    world.start(
+        "producer", 2,
+        [&](Session& s) {
+          OutStream out(s, "s", {});
+          out.declare(field(2));
+          const auto is_enough = [&] {  // as rank 0 sees it
+            const std::byte mine{is_over.load()};
+            return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
+          };
+          for (int more = 5; more > 0; more -= is_enough()) put(s, out);
+          out.close();
+          if (s.rank() == 0) put_steps = out.statistics().steps;
+        },
+        far_too_long);
+    std::atomic<std::uint64_t> taken = 0;
+    world.start(
+        "healthy", 3,
+        [&](Session& s) {
+          InStream in(s, "s");
+          in.declare(field(3));
+          EXPECT_TRUE(in.begin_step());
+          is_linked = true;
+          in.end_step();
+          taken += 1 + take_all(s, in);
+          in.close();
+        },
+        far_too_long);
+    while (!is_linked) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    strangers();
+    is_over = true;
+    EXPECT_EQ(text_of(world.join()), "");
+    EXPECT_EQ(taken, 3 * put_steps);
+  }
+  World world;
+};
+
+TEST_F(LinkLife, AConsumerThatCannotBeReachedIsDroppedAlone) {
+  run([&] {
+    for (const std::string name : {"unreachable1", "unreachable2"}) {
+      Stranger stranger(world, world.network(), name, 2);
+      stranger.subscribe();
+      stranger.lose();
+      stranger.tell_address();
+      const auto why = stranger.await_end();
+      EXPECT_NE(why.find("of group 'producer': loopback: the peer of this receive is gone"),
+                std::string::npos)
+          << why;
+    }
+  });
+}
+
+TEST_F(LinkLife, AConsumerThatNeverAnswersStallsTheOthersForSecondsAlone) {
+  run([&] {
+    Stranger silent(world, world.network(), "silent", 2);
+    silent.subscribe();
+    const auto why = silent.await_end();
+    EXPECT_NE(why.find("expected the other side's addresses in time"), std::string::npos) << why;
+    Stranger mute(world, world.network(), "mute", 2);
+    mute.subscribe();
+    mute.tell_address();  // and nothing is ever sent from there
+    const auto unproved = mute.await_end();
+    EXPECT_NE(unproved.find("expected a first sign of life of rank 0 of group 'mute'"),
+              std::string::npos)
+        << unproved;
+  });
+}
+
+TEST_F(LinkLife, AConsumerWhoseDataPathFailsIsDroppedAlone) {
+  run([&] {
+    Stranger stranger(world, world.network(), "stranger", 2);
+    stranger.subscribe();
+    stranger.tell_address();
+    stranger.prove(no_limit);
+    stranger.lose();
+    const auto why = stranger.await_end();
+    EXPECT_NE(why.find("of group 'producer' failed: "), std::string::npos) << why;
+  });
+}
+
+TEST_F(LinkLife, AConsumerThatFallsSilentIsDroppedAlone) {
+  run([&] {
+    Stranger stranger(world, world.network(), "stranger", 2);
+    stranger.subscribe();
+    stranger.tell_address();
+    stranger.prove(0.5);  // and says nothing any more, while the server hears of it
+    const auto why = stranger.await_end();
+    EXPECT_NE(why.find("expected a sign of life of rank 0"), std::string::npos) << why;
+    EXPECT_NE(why.find("while the server says that it lives"), std::string::npos) << why;
+  });
+}
+
+TEST_F(LinkLife, AConsumerThatTakesNoStepIsDroppedAloneAfterStepTimeout) {
+  world.step_timeout_of["producer.0"] = world.step_timeout_of["producer.1"] = 3;
+  run([&] {
+    Stranger stranger(world, world.network(), "stranger", 2);
+    stranger.subscribe();
+    stranger.tell_address();
+    stranger.prove(no_limit);
+    const auto why = stranger.await_end();
+    EXPECT_NE(why.find("waited 3 s for consumer group 'stranger'"), std::string::npos) << why;
+  });
+}
+
+/// What the two sides of a stream end with when the network loses everything from some step on.
+TEST(DataPath, ThatLosesEverythingIsNoticedByBothSidesThoughTheServerVouches) {
+  World world;
+  world.step_timeout = far_too_long;
+  world.silence = 2;
+  world.start(
+      "producer", 2,
+      [&](Session& s) {
+        OutStream out(s, "s", {});
+        out.declare(field(2));
+        for (int i = 0; i < 3; ++i) put(s, out);
+        if (s.rank() == 0)
+          world.network().set_weather([](const auto&) { return Network::Fault{.drop = true}; });
+        for (;;) put(s, out);
+      },
+      far_too_long);
+  world.start(
+      "consumer", 1,
+      [](Session& s) {
+        InStream in(s, "s");
+        in.declare(field(1));
+        take_all(s, in);
+      },
+      far_too_long);
+  const auto errors = world.join();
+  EXPECT_EQ(errors.size(), 3u);
+  for (const auto& [who, e] : errors) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("expected a sign of life of rank"), std::string::npos) << who << text;
+  }
+}
+
+TEST(DataPath, IsNotJudgedWhileTheProducerComputes) {
+  for (const Progress progress : {Progress::calls, Progress::automatic}) {
+    World world;
+    world.step_timeout = far_too_long;
+    world.silence = 1;
+    world.start(
+        "producer", 1,
+        [&](Session& s) {
+          OutStream out(s, "s", {.progress = progress});
+          out.declare(field(1));
+          put(s, out);
+          std::this_thread::sleep_for(std::chrono::seconds(5));  // it may be silent for 3
+          put(s, out);
+          out.close();
+        },
+        far_too_long);
+    world.start(
+        "consumer", 1,
+        [](Session& s) {
+          InStream in(s, "s");
+          in.declare(field(1));
+          EXPECT_EQ(take_all(s, in), 2u);
+          in.close();
+        },
+        far_too_long);
+    EXPECT_EQ(text_of(world.join()), "");
+  }
+}
+
+}  // namespace
+}  // namespace tremula::client
