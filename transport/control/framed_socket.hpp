@@ -99,7 +99,6 @@ private:
   std::deque<Frame> queue_;  // front is being written
   std::size_t queued_bytes_ = 0;
   std::size_t counted_ = 0;  // that on_buffered was told of
-  std::size_t most_payload_bytes_ = max_frame_payload_bytes;
   std::size_t pause_bytes_ = std::numeric_limits<std::size_t>::max();
   Clock::time_point last_heard_ = Clock::now();
   std::optional<Clock::time_point> frame_since_;
