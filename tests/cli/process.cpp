@@ -97,6 +97,11 @@ std::string Process::output() {
   return output_;
 }
 
+void Process::close_errors() {
+  ::close(errors_fd_);
+  errors_fd_ = -1;
+}
+
 std::string Process::errors() {
   drain(errors_fd_, errors_, false);
   return errors_;

@@ -25,6 +25,8 @@ public:
   /// output.
   std::string output();
   std::string errors();
+  /// Nobody reads its standard error any more.
+  void close_errors();
 
 private:
   void drain(int& fd, std::string& into, bool until_end);

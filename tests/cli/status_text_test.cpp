@@ -111,5 +111,27 @@ TEST(StatusText, ShowsRanksWhereItHasThem) {
       "  2 more ranks of ocean are not shown\n");
 }
 
+TEST(StatusText, TellsWhatTheServerTakes) {
+  const std::string text = status_text(status(
+      "listens_on: 'h:1' version: '0.1.0' uptime_seconds: 65 load { connections: 10 "
+      "max_connections: 100 sessions: 9 memory_bytes: 20000000 session_bytes: 1900 buffered_bytes: "
+      "300 held_bytes: 5000 log_lines_dropped: 3 }"));
+  EXPECT_NE(
+      text.find(
+          "\n10 of 100 connections, 9 sessions; memory 20.0 MB, 1.90 kB a session, 5.00 kB for "
+          "streams, 300 B for messages under way\n3 lines of the log were dropped\n"),
+      std::string::npos)
+      << text;
+}
+
+TEST(StatusText, CountsFieldsThatAreNotShown) {
+  const std::string text = status_text(
+      status("streams { name: 's' producer: 'a' fields_left_out: 7 consumers { consumer: 'b' "
+             "fields_left_out: 5 } }"));
+  EXPECT_NE(text.find("  7 more fields of a are not shown\n  5 more fields of b are not shown\n"),
+            std::string::npos)
+      << text;
+}
+
 }  // namespace
 }  // namespace tremula::cli
