@@ -6,7 +6,10 @@
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "tests/coupled/jobs.hpp"
@@ -52,6 +55,32 @@ TEST_F(ServerWithAKey, GivesNoneToOneThatHasNot) {
   const std::string other = stage.directory() / "other.key";
   core::make_key_file(other);
   expect_refusal(open("g", "timeout: none, key_file: '" + other + "'"), "has another key");
+}
+
+TEST_F(ServerWithAKey, ShowsAKeyNeitherInALogNorInAnError) {
+  auto& server = stage.start_server({"--key-file", key_file, "--log", "debug"});
+  std::ifstream file(key_file);
+  const std::string key(std::istreambuf_iterator<char>(file), {}), wrong = "what nobody is to read";
+  testing::internal::CaptureStderr();
+  setenv("TREMULA_KEY", key.c_str(), 1);
+  EXPECT_EQ(open("g", "log: debug"), TREMULA_OK) << tremula_last_error();
+  setenv("TREMULA_KEY", wrong.c_str(), 1);
+  EXPECT_EQ(open("g", "log: debug"), TREMULA_REFUSED);
+  std::string said = tremula_last_error();
+  EXPECT_EQ(open("g", "log: debug, key_file: '" + key_file + "'"), TREMULA_INVALID_ARGUMENT);
+  said += tremula_last_error();
+  setenv("TREMULA_KEY", "too short", 1);
+  EXPECT_EQ(open("g", "log: debug"), TREMULA_INVALID_ARGUMENT);
+  said += tremula_last_error();
+  unsetenv("TREMULA_KEY");
+  EXPECT_EQ(open("g", "log: debug, key_file: '" + key_file + "'"), TREMULA_OK)
+      << tremula_last_error();
+  stage.stop_server(SIGTERM);
+  said += testing::internal::GetCapturedStderr() + server.output();
+  EXPECT_NE(said.find("listening address="), std::string::npos) << said;
+  EXPECT_NE(said.find("it has another key"), std::string::npos) << said;
+  for (const std::string& secret : {key.substr(0, 16), wrong, std::string("too short;")})
+    EXPECT_EQ(said.find(secret), std::string::npos) << said;
 }
 
 TEST_F(ServerWithAKey, IsWaitedForWhereItHasNotMadeTheFileYet) {
