@@ -3,8 +3,6 @@
 // of the first pieces; the rest comes at once.
 #include <sys/socket.h>
 
-#include <boost/asio/io_context.hpp>
-
 #include "core/error.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "transport/control/framed_socket.hpp"
