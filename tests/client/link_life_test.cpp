@@ -246,6 +246,56 @@ TEST_F(LinkLife, AConsumerThatTakesNoStepIsDroppedAloneAfterStepTimeout) {
   });
 }
 
+// The rank that has thrown lives on, and so does its session: nothing but the stream tells of it.
+TEST(InAStep, AnExceptionOnOneRankEndsItForAllOthers) {
+  World world;
+  world.step_timeout = far_too_long;
+  std::atomic<int> told = 0;
+  world.start(
+      "producer", 2,
+      [&](Session& s) {
+        try {
+          OutStream out(s, "s", {});
+          out.declare(field(2));
+          for (int i = 0; i < 3; ++i) put(s, out);
+          if (s.rank() == 1) {
+            out.begin_step();
+            throw Error(Errc::internal, "bad luck");
+          }
+          for (;;) put(s, out);
+        } catch (const Error& e) {
+          if (s.rank() == 0) {
+            EXPECT_EQ(e.code(), Errc::peer_lost);
+            EXPECT_NE(std::string(e.what()).find("rank 1 of group 'producer' gave stream 's' up in "
+                                                 "step 3 without closing it"),
+                      std::string::npos)
+                << e.what();
+            ++told;
+          }
+        }
+        wait_for([&] { return told == 3; }, core::Deadline::after(120), [] {});
+      },
+      far_too_long);
+  world.start(
+      "consumer", 2,
+      [&](Session& s) {
+        InStream in(s, "s");
+        in.declare(field(2));
+        try {
+          take_all(s, in);
+        } catch (const Error& e) {
+          EXPECT_EQ(e.code(), Errc::peer_lost);
+          EXPECT_NE(std::string(e.what()).find("gave stream 's' up in step 3"), std::string::npos)
+              << e.what();
+          ++told;
+        }
+        wait_for([&] { return told == 3; }, core::Deadline::after(120), [] {});
+      },
+      far_too_long);
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_EQ(told, 3);
+}
+
 /// What the two sides of a stream end with when the network loses everything from some step on.
 TEST(DataPath, ThatLosesEverythingIsNoticedByBothSidesThoughTheServerVouches) {
   World world;
