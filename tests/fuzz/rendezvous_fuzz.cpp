@@ -41,7 +41,9 @@ public:
       }
     }
     wire::ToClient last;
-    *last.mutable_status() = server_.status(now_, true);
+    wire::StatusRequest request;
+    request.set_ranks(true);
+    last = server_.status(now_, request);
     accept(last);
   }
 
