@@ -41,7 +41,8 @@ Process::Process(const std::vector<std::string>& arguments,
     const winsize size{.ws_row = 24, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
     pid_ = ::forkpty(&output_fd_, nullptr, nullptr, &size);
   } else {
-    if (::pipe(out.data()) != 0 || ::pipe(err.data()) != 0) throw std::runtime_error("pipe");
+    if (::pipe2(out.data(), O_CLOEXEC) != 0 || ::pipe2(err.data(), O_CLOEXEC) != 0)
+      throw std::runtime_error("pipe");
     pid_ = ::fork();
   }
   if (pid_ < 0) throw std::runtime_error("fork");

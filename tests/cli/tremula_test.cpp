@@ -176,7 +176,7 @@ TEST_F(Tremula, ServesAndShowsStatusAsJson) {
     ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(process.output(), &status).ok())
         << process.output();
     for (const char* part : {"\"name\": \"ocean\"", "\"connected\": 1,", "\"bytes\": 192,",
-                             "\"copied_bytes\": 64,", "\"offer\": \"tcp\"", "\"credit\": 2\n",
+                             "\"copied_bytes\": 64,", "\"offer\": \"tcp\"", "\"credit\": 2,",
                              "\"element_type\": \"f64\"", "\"wait_seconds\": 0,"})
       EXPECT_NE(process.output().find(part), std::string::npos) << part << " in\n"
                                                                 << process.output();
@@ -442,7 +442,7 @@ TEST_F(Tremula, TakesItsConfigFromAFile) {
   EXPECT_EQ(wrong.errors(),
             "tremula: config file '" + config +
                 "', line 1: unknown key 'prot'; expected one of bind, port, port_file, key_file, "
-                "log, heartbeat\n");
+                "log, heartbeat, hello, connections_per_host, memory\n");
 }
 
 }  // namespace

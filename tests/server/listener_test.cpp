@@ -570,6 +570,23 @@ TEST(Listener, ServesOneMessageOfEachConnectionInTurn) {
   ::close(other);
 }
 
+TEST(Listener, SharesLongBytesOnceForAllRanks) {
+  constexpr int ranks = 8;
+  Running server;
+  const std::string bytes(500'000, 'x');
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int rank = 0; rank < ranks; ++rank) {
+    clients.push_back(std::make_unique<Client>(server));
+    clients.back()->tell(hello("g", rank, ranks));
+    clients.back()->tell("request: 2 share { round: 1 bytes: '" + bytes + "' }");
+  }
+  std::string expected = "request: 2 shared {";
+  for (int rank = 0; rank < ranks; ++rank) expected += " bytes: \"" + bytes + '"';
+  for (const auto& client : clients) EXPECT_TRUE(client->answer(1) == expected + " }");
+  EXPECT_TRUE(is_true_soon([&] { return load_of(server).buffered_bytes() == 0; }));
+  EXPECT_EQ(load_of(server).held_bytes(), 0u);
+}
+
 TEST(Listener, TakesNoLongFrameFromAStranger) {
   Running server;
   Client stranger(server);
