@@ -64,6 +64,10 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
 void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,
                       std::string_view group);
 
+/// Bytes of the elements of all ranks that a step brings to a consumer, at least 1; 2^63 - 1 if there
+/// are more.  @pre check_compatible(wanted, offered, ...)
+std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> offered);
+
 /// The payload of one frame.  @throws core::Error invalid_argument if it would exceed
 /// max_message_bytes
 core::Bytes serialise(const wire::ToServer& message);

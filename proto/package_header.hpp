@@ -17,6 +17,7 @@ enum class PackageKind : std::uint16_t {
   credit = 3,         ///< sink to source: `step` was consumed, its place in the queue is free
   leaving = 4,        ///< sink to source: wants no step from `step` on
   wish = 5,           ///< sink to source: a part of `step`, on the path of the place in the payload
+  claim = 6,          ///< sink to source: asks for a step, having taken `step` of them
 };
 
 struct PackageHeader {
@@ -25,6 +26,7 @@ struct PackageHeader {
   std::uint64_t step = 0;           ///< 0, 1, 2, ... counted by the producer
   std::uint64_t payload_bytes = 0;  ///< that follow the header; 0 unless kind is step or wish
   std::uint64_t fingerprint = 0;    ///< of the plan, equal on both sides; 0 where there is none
+  std::uint64_t dropped = 0;        ///< steps before this one that do not go over the link
   friend bool operator==(const PackageHeader&, const PackageHeader&) = default;
 };
 

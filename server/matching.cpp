@@ -53,6 +53,8 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                                            .announced = message.fields(),
                                            .offers = texts(message.offers()),
                                            .queue_depth = message.queue_depth(),
+                                           .when_full = message.when_full(),
+                                           .queue_bytes = message.queue_bytes(),
                                            .produced = Account(group.size, now),
                                            .incarnation = message.incarnation(),
                                            .links = {}})
@@ -97,7 +99,8 @@ void Rendezvous::add_subscription(const Group& group, const wire::Subscribe& mes
                             .incarnation = message.incarnation(),
                             .fields = proto::decode(message.fields()),
                             .wanted = message.fields(),
-                            .offers = texts(message.offers())};
+                            .offers = texts(message.offers()),
+                            .wants_latest = message.wants_latest()};
   proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
   if (open_stream(message.stream()) == nullptr)
     log(fmt::format("consumer_waits stream={} consumer={}", message.stream(), group.name));
@@ -215,6 +218,14 @@ void Rendezvous::match_present(const Group& about, double now) {
   for (const Group* const group : awaited) notify_rank_0(*group, notice);
 }
 
+int Rendezvous::queue_depth(const Subscription& subscription, const Stream& stream) {
+  // One that the consumer takes, and the newest, which a newer one replaces.
+  if (subscription.wants_latest) return 2;
+  if (stream.queue_bytes == 0 || stream.queue_depth == 0) return stream.queue_depth;
+  const auto steps = stream.queue_bytes / proto::step_bytes(subscription.fields, stream.fields);
+  return static_cast<int>(std::clamp<std::int64_t>(steps, 1, stream.queue_depth));
+}
+
 void Rendezvous::match(const Subscription& subscription, Stream& stream, double now) {
   const Group& consumer = *groups_.find(subscription.consumer);
   const Group& producer = *groups_.find(stream.producer);
@@ -232,6 +243,9 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream, double 
                                 proto::short_offers(stream.offers),
                                 proto::short_offers(subscription.offers)),
                             .fields = subscription.wanted,
+                            .queue_depth = queue_depth(subscription, stream),
+                            .when_full = subscription.wants_latest ? wire::WHEN_FULL_DROP_OLDEST
+                                                                   : stream.when_full,
                             .consumed = Account(consumer.size, now),
                             .since = now})
           .first->second;
@@ -245,7 +259,8 @@ void Rendezvous::match(const Subscription& subscription, Stream& stream, double 
   matched.set_stream(stream.name);
   matched.set_offer(offer);
   matched.set_why(link.why);
-  matched.set_queue_depth(stream.queue_depth);
+  matched.set_queue_depth(link.queue_depth);
+  matched.set_when_full(link.when_full);
 
   wire::ToClient notice;
   matched.set_incarnation(subscription.incarnation);

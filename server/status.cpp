@@ -24,6 +24,8 @@ wire::Status Rendezvous::status(double now, bool with_ranks) const {
     row.set_name(stream.name);
     row.set_producer(stream.producer);
     row.set_queue_depth(stream.queue_depth);
+    row.set_when_full(stream.when_full);
+    row.set_queue_bytes(stream.queue_bytes);
     *row.mutable_fields() = stream.announced;
     *row.mutable_produced() = stream.produced.total();
     if (with_ranks) stream.produced.list(*row.mutable_produced(), room);
@@ -38,7 +40,9 @@ wire::Status Rendezvous::status(double now, bool with_ranks) const {
       *consumer.mutable_fields() = link.fields;
       *consumer.mutable_consumed() = link.consumed.total();
       if (with_ranks) link.consumed.list(*consumer.mutable_consumed(), room);
-      consumer.set_credit(credit(consumer.consumed(), stream.queue_depth));
+      consumer.set_credit(credit(consumer.consumed(), link.queue_depth));
+      consumer.set_queue_depth(link.queue_depth);
+      consumer.set_when_full(link.when_full);
     }
   }
   std::map<std::string, wire::StreamStatus*> not_offered;  // streams that consumers wait for

@@ -115,7 +115,7 @@ void bring_steps(int queue_depth, const IsNear& is_near, bool is_async, bool is_
     std::vector<std::vector<std::int64_t>> given;
     given.reserve(4);
     for (std::size_t r = 0; r < k.outs.size(); ++r) {
-      soon(k, [&] { return k.outs[r]->is_ready(step); });
+      soon(k, [&] { return k.outs[r]->is_ready(); });
       for (std::size_t f = 0; f < 2; ++f) {
         given.push_back(part_of(from[f].layout, static_cast<Rank>(r), value(f)));
         k.outs[r]->put(step, f, std::as_bytes(std::span(given.back())), is_async);
