@@ -90,11 +90,12 @@ TEST(StatusText, ShowsWhatWasDroppedAndTheMostThatWasQueued) {
              "  consumers { consumer: 'last' queue_depth: 2 when_full: WHEN_FULL_DROP_OLDEST "
              "    consumed { steps: 7 dropped: 2 } } "
              "  consumers { consumer: 'all' queue_depth: 4 consumed { steps: 9 } } }"));
-  EXPECT_NE(text.find("  queue depth 4 in at most 5 kB, at most 3 steps (4.5 kB) were under way to "
-                      "one consumer\n"
-                      "  drop_newest, queue depth 3 for viewer: 4 dropped\n"
-                      "  drop_oldest, queue depth 2 for last: 2 dropped\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("  queue depth 4 in at most 5.00 kB, at most 3 steps (4.50 kB) were under way to "
+                "one consumer\n"
+                "  drop_newest, queue depth 3 for viewer: 4 dropped\n"
+                "  drop_oldest, queue depth 2 for last: 2 dropped\n"),
+      std::string::npos)
       << text;
   EXPECT_EQ(text.find("for all"), std::string::npos) << text;
 }

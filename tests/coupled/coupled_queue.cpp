@@ -3,6 +3,8 @@
 // --consumers K: one rank of a stream whose steps may be dropped. It naps at random, consumer ranks
 // each at a pace of their own, checks every element, which carries its step and its own global number,
 // and writes at the end "saw STEPS dropped COUNT", a consumer with the number of each step.
+#include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <random>
 #include <thread>

@@ -4,7 +4,9 @@
 // count exactly what was dropped.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <random>
 #include <sstream>
 
