@@ -5,6 +5,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <cctype>
 #include <iterator>
 
 #include "core/element_type.hpp"
@@ -57,6 +58,14 @@ void append(std::string& out, const Message& message, const FieldDescriptor& fie
       out += field.name() == "element_type"
                  ? quoted(core::to_string(static_cast<core::ElementType>(number)))
                  : fmt::format("{}", number);
+      return;
+    }
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      // WHEN_FULL_DROP_NEWEST of the type WhenFull is "drop_newest" in the options.
+      std::string name(of.GetEnum(message, &field)->name());
+      name.erase(0, std::string_view("WHEN_FULL_").size());
+      for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      out += quoted(name);
       return;
     }
     case FieldDescriptor::CPPTYPE_INT64:

@@ -57,6 +57,23 @@ void append_fields(std::vector<Row>& rows,
          field.layout()});
 }
 
+std::string queued(const wire::StepStatus& of) {
+  if (of.queued_steps() == 0) return "";
+  return fmt::format(", at most {} steps ({}) were under way to one consumer", of.queued_steps(),
+                     bytes_text(static_cast<double>(of.queued_bytes())));
+}
+
+std::string_view when_full(wire::WhenFull policy) {
+  switch (policy) {
+    case wire::WHEN_FULL_DROP_NEWEST:
+      return "drop_newest";
+    case wire::WHEN_FULL_DROP_OLDEST:
+      return "drop_oldest";
+    default:
+      return "block";
+  }
+}
+
 void append_stream(std::string& out, const wire::StreamStatus& stream) {
   const auto line = [&](const std::string& text) { out += "  " + text + '\n'; };
   out += fmt::format("\nstream {}{}\n", stream.name(),
@@ -73,7 +90,16 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
     append_rows(rows, {link.consumer(), "consumer", fmt::format("{}", link.credit())},
                 link.consumed());
   append_table(out, rows);
-  line(fmt::format("queue depth {}", stream.queue_depth()));
+  line(fmt::format(
+      "queue depth {}{}{}", stream.queue_depth(),
+      stream.queue_bytes() > 0
+          ? fmt::format(" in at most {}", bytes_text(static_cast<double>(stream.queue_bytes())))
+          : "",
+      queued(stream.produced())));
+  for (const wire::LinkStatus& link : stream.consumers())
+    if (link.when_full() != wire::WHEN_FULL_BLOCK)
+      line(fmt::format("{}, queue depth {} for {}: {} dropped", when_full(link.when_full()),
+                       link.queue_depth(), link.consumer(), link.consumed().dropped()));
   std::vector<Row> fields{{"field", "in", "type", "layout"}};
   append_fields(fields, stream.fields(), stream.producer());
   for (const wire::LinkStatus& link : stream.consumers())

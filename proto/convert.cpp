@@ -59,12 +59,19 @@ void check(const wire::Hello& m) {
     reject("Hello.silence_seconds", "0, or 0.01 or more", fmt::format("{}", m.silence_seconds()));
 }
 
+void check_when_full(std::string_view part, wire::WhenFull policy, int queue_depth) {
+  const int most = queue_depth == 0 ? wire::WHEN_FULL_BLOCK : wire::WhenFull_MAX;
+  check_range(part, static_cast<int>(policy), 0, most);
+}
+
 void check(const wire::Announce& m) {
   check_name("Announce.stream", m.stream());
   check_range("Announce.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Announce.", m.fields());
   check_offers("Announce", m.offers());
   check_range("Announce.queue_depth", m.queue_depth(), 0, 1 << 20);
+  check_range("Announce.queue_bytes", m.queue_bytes(), std::int64_t{0}, std::int64_t{1} << 60);
+  check_when_full("Announce.when_full", m.when_full(), m.queue_depth());
   check_number("Announce.incarnation", m.incarnation());
 }
 
@@ -115,6 +122,7 @@ void check(const wire::Matched& m) {
   check_name("Matched.offer", m.offer());
   check_text("Matched.why", m.why());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
+  check_when_full("Matched.when_full", m.when_full(), m.queue_depth());
   check_number("Matched.incarnation", m.incarnation());
 }
 

@@ -28,8 +28,8 @@ inline constexpr std::size_t max_address_bytes = 4096;    ///< of one rank (tran
 inline constexpr std::size_t max_ranks_bytes = std::size_t{4}
                                                << 20;  ///< of all RankStatus of a page of a Status
 inline constexpr std::size_t max_shown_fields_bytes = max_ranks_bytes;  ///< as much of its fields
-inline constexpr int max_fields = 65536;                             ///< of one stream
-inline constexpr int max_offers = 64;                                ///< of one side
+inline constexpr int max_fields = 65536;                                ///< of one stream
+inline constexpr int max_offers = 64;                                   ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
 
 using core::is_name, core::name_rule;
@@ -65,6 +65,10 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
 /// @throws core::Error mismatch naming stream, field, group and what to do
 void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,
                       std::string_view group);
+
+/// Bytes of the elements of all ranks that a step brings to a consumer, at least 1; 2^63 - 1 if there
+/// are more.  @pre check_compatible(wanted, offered, ...)
+std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> offered);
 
 /// The payload of one frame.  @throws core::Error invalid_argument if it would exceed
 /// max_message_bytes

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "index_calc/layout/blocks.hpp"
 #include "proto/check.hpp"
 #include "proto/convert.hpp"
 
@@ -157,6 +158,20 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
               stream, want.name, consumer, shape_of(want), fmt::join(want.origin, "x"), producer,
               shape_of(*have)));
   }
+}
+
+std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> offered) {
+  std::map<std::string_view, core::ElementType> types;
+  for (const Field& field : offered) types.emplace(field.name, field.type);
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  std::int64_t bytes = 0;
+  for (const Field& want : wanted) {
+    auto of_field = static_cast<std::int64_t>(core::element_bytes(types.at(want.name)));
+    for (const core::Index extent : index_calc::shape(want.layout))
+      of_field = index_calc::saturating_product(of_field, extent);
+    bytes = of_field > most - bytes ? most : bytes + of_field;
+  }
+  return std::max<std::int64_t>(bytes, 1);
 }
 
 void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,

@@ -18,7 +18,7 @@ constexpr std::uint16_t version = 1;
 
 namespace at {  // byte offsets, as drawn in WIRE_FORMAT.md
 constexpr std::size_t magic = 0, version = 4, kind = 6, link = 8, step = 16, payload_bytes = 24,
-                      fingerprint = 32, reserved = 40;
+                      fingerprint = 32, dropped = 40, reserved = 48;
 }
 
 template <std::unsigned_integral T>
@@ -53,6 +53,7 @@ void encode(const PackageHeader& header, std::span<std::byte, package_header_byt
   put(out, at::step, header.step);
   put(out, at::payload_bytes, header.payload_bytes);
   put(out, at::fingerprint, header.fingerprint);
+  put(out, at::dropped, header.dropped);
   std::ranges::fill(out.subspan<at::reserved>(), std::byte{0});
 }
 
@@ -71,18 +72,23 @@ PackageHeader decode_package_header(core::BytesView bytes) {
   if (const auto found = take<std::uint16_t>(bytes, at::version); found != version)
     reject("version", fmt::format("{}", version), fmt::format("{}", found));
   const auto kind = take<std::uint16_t>(bytes, at::kind);
-  if (kind < 1 || kind > 6) reject("kind", "1 to 6", fmt::format("{}", kind));
+  if (kind < 1 || kind > 7) reject("kind", "1 to 7", fmt::format("{}", kind));
   const PackageHeader header{.kind = static_cast<PackageKind>(kind),
                              .link = take<std::uint64_t>(bytes, at::link),
                              .step = take<std::uint64_t>(bytes, at::step),
                              .payload_bytes = take<std::uint64_t>(bytes, at::payload_bytes),
-                             .fingerprint = take<std::uint64_t>(bytes, at::fingerprint)};
+                             .fingerprint = take<std::uint64_t>(bytes, at::fingerprint),
+                             .dropped = take<std::uint64_t>(bytes, at::dropped)};
   if (header.link == 0) reject("link", "a number above 0", "0");
   const bool may_have_payload =
       header.kind == PackageKind::step || header.kind == PackageKind::wish;
   if (!may_have_payload && header.payload_bytes != 0)
     reject("payload bytes", fmt::format("0 with kind {}", kind),
            fmt::format("{}", header.payload_bytes));
+  const bool may_have_dropped =
+      header.kind == PackageKind::step || header.kind == PackageKind::end_of_stream;
+  if (!may_have_dropped && header.dropped != 0)
+    reject("dropped steps", fmt::format("0 with kind {}", kind), fmt::format("{}", header.dropped));
   if (header.payload_bytes > std::numeric_limits<std::int64_t>::max())
     reject("payload bytes", "less than 2^63", fmt::format("{}", header.payload_bytes));
   for (std::size_t i = at::reserved; i < package_header_bytes; ++i)

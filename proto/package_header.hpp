@@ -18,6 +18,7 @@ enum class PackageKind : std::uint16_t {
   leaving = 4,        ///< sink to source: wants no step from `step` on
   wish = 5,           ///< sink to source: a part of `step`, on the path of the place in the payload
   sign_of_life = 6,   ///< both ways: the sender is there; `step` is for how long it may be silent
+  claim = 7,          ///< sink to source: asks for a step, having taken `step` of them
 };
 
 struct PackageHeader {
@@ -27,6 +28,7 @@ struct PackageHeader {
                                     ///< milliseconds, 0 for ever
   std::uint64_t payload_bytes = 0;  ///< that follow the header; 0 unless kind is step or wish
   std::uint64_t fingerprint = 0;    ///< of the plan, equal on both sides; 0 where there is none
+  std::uint64_t dropped = 0;        ///< steps before this one that do not go over the link
   friend bool operator==(const PackageHeader&, const PackageHeader&) = default;
 };
 

@@ -30,6 +30,9 @@ void Account::record(core::Rank rank, const wire::Counters& counters, double now
   entry.set_copy_seconds(counters.copy_seconds());
   entry.set_wire_seconds(counters.wire_seconds());
   entry.set_waits_for(counters.waits_for());
+  entry.set_dropped(counters.dropped());
+  entry.set_queued_steps(counters.queued_steps());
+  entry.set_queued_bytes(counters.queued_bytes());
 }
 
 void Account::list(wire::StepStatus& status, std::size_t& room) const {
@@ -45,7 +48,8 @@ void Account::list(wire::StepStatus& status, std::size_t& room) const {
 wire::StepStatus Account::total() const {
   const double silent = static_cast<double>(ranks_) - static_cast<double>(reports_.size());
   std::uint64_t steps = silent > 0 ? 0 : std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t packages = 0, bytes = 0, copied_bytes = 0;
+  std::uint64_t packages = 0, bytes = 0, copied_bytes = 0, dropped = 0, queued_steps = 0,
+                queued_bytes = 0;
   double reported_seconds = silent * opened_;
   double wait_seconds = 0, plan_seconds = 0, copy_seconds = 0, wire_seconds = 0;
   std::map<std::string, int> waiting;
@@ -56,6 +60,9 @@ wire::StepStatus Account::total() const {
     packages += entry.packages();
     bytes += entry.bytes();
     copied_bytes += entry.copied_bytes();
+    dropped = std::max(dropped, entry.dropped());
+    queued_steps = std::max(queued_steps, entry.queued_steps());
+    queued_bytes += entry.queued_bytes();
     wait_seconds = std::max(wait_seconds, entry.wait_seconds());
     plan_seconds = std::max(plan_seconds, entry.plan_seconds());
     copy_seconds = std::max(copy_seconds, entry.copy_seconds());
@@ -73,6 +80,9 @@ wire::StepStatus Account::total() const {
   out.set_wait_seconds(wait_seconds);
   out.set_plan_seconds(plan_seconds);
   out.set_copied_bytes(copied_bytes);
+  out.set_dropped(dropped);
+  out.set_queued_steps(queued_steps);
+  out.set_queued_bytes(queued_bytes);
   out.set_copy_seconds(copy_seconds);
   out.set_wire_seconds(wire_seconds);
   out.set_reported_seconds(reported_seconds / static_cast<double>(ranks_));

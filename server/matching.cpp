@@ -68,6 +68,8 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                                            .offers = texts(message.offers()),
                                            .queue_depth = message.queue_depth(),
                                            .is_proved = message.is_proved(),
+                                           .when_full = message.when_full(),
+                                           .queue_bytes = message.queue_bytes(),
                                            .produced = Account(group.size, now),
                                            .incarnation = message.incarnation(),
                                            .held = std::move(held),
@@ -114,7 +116,8 @@ void Rendezvous::add_subscription(const Group& group, const wire::Subscribe& mes
                             .fields = proto::decode(message.fields()),
                             .wanted = message.fields(),
                             .offers = texts(message.offers()),
-                            .held = {}};
+                            .held = {},
+                            .wants_latest = message.wants_latest()};
   proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
   subscription.held = hold(group, memory_bytes(subscription.fields, subscription.wanted));
   if (open_stream(message.stream()) == nullptr)
@@ -235,6 +238,14 @@ void Rendezvous::match_present(const Group& about, double now) {
   for (const Group* const group : awaited) notify_rank_0(*group, notice);
 }
 
+int Rendezvous::queue_depth(const Subscription& subscription, const Stream& stream) {
+  // One that the consumer takes, and the newest, which a newer one replaces.
+  if (subscription.wants_latest) return 2;
+  if (stream.queue_bytes == 0 || stream.queue_depth == 0) return stream.queue_depth;
+  const auto steps = stream.queue_bytes / proto::step_bytes(subscription.fields, stream.fields);
+  return static_cast<int>(std::clamp<std::int64_t>(steps, 1, stream.queue_depth));
+}
+
 void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
   const Group& consumer = *groups_.find(subscription.consumer);
   const Group& producer = *groups_.find(stream.producer);
@@ -252,6 +263,9 @@ void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
                                 proto::short_offers(stream.offers),
                                 proto::short_offers(subscription.offers)),
                             .fields = subscription.wanted,
+                            .queue_depth = queue_depth(subscription, stream),
+                            .when_full = subscription.wants_latest ? wire::WHEN_FULL_DROP_OLDEST
+                                                                   : stream.when_full,
                             .consumed = Account(consumer.size, now),
                             .since = now,
                             .held = std::move(subscription.held)})
@@ -266,7 +280,8 @@ void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
   matched.set_stream(stream.name);
   matched.set_offer(offer);
   matched.set_why(link.why);
-  matched.set_queue_depth(stream.queue_depth);
+  matched.set_queue_depth(link.queue_depth);
+  matched.set_when_full(link.when_full);
   matched.set_is_proved(stream.is_proved);
 
   wire::ToClient notice;

@@ -75,6 +75,8 @@ private:
     std::uint64_t incarnation;  // as the consumer calls the stream
     std::string offer, why;
     proto::WireFields fields;  // of the consumer
+    int queue_depth = 0;
+    wire::WhenFull when_full = wire::WHEN_FULL_BLOCK;
     Account consumed;
     std::vector<std::string> producer_choices{}, consumer_choices{};  // none until they have come
     bool is_answered = false;         // the producer has sent its choices or addresses
@@ -99,6 +101,8 @@ private:
     std::vector<std::string> offers;  // best first
     int queue_depth;
     bool is_proved;
+    wire::WhenFull when_full;
+    std::int64_t queue_bytes;
     Account produced;
     std::uint64_t incarnation;  // as the producer calls it
     Hold held;
@@ -120,6 +124,7 @@ private:
     proto::WireFields wanted;  // the same, for the producer
     std::vector<std::string> offers;
     Hold held;
+    bool wants_latest;
   };
   struct WaitingHello {
     Call call;
@@ -183,6 +188,8 @@ private:
   /// The transport that both have.
   /// @throws core::Error if they cannot be linked
   std::string check_match(const Subscription& subscription, const Stream& stream);
+  /// Of a link between them.
+  static int queue_depth(const Subscription& subscription, const Stream& stream);
   /// Ends the subscription for both sides at once if they cannot be linked.
   bool is_refused(const Subscription& subscription, const Stream& stream);
   /// Links the subscriptions of `about` and those to its streams where both groups are present; a

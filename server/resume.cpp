@@ -48,6 +48,8 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                      .offer = link.offer(),
                      .why = link.why(),
                      .fields = link.fields(),
+                     .queue_depth = link.queue_depth(),
+                     .when_full = link.when_full(),
                      .consumed = Account(link.peer_size(), call.now),
                      .is_answered = true,
                      .since = call.now,

@@ -92,6 +92,8 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       row.set_name(stream.name);
       row.set_producer(stream.producer);
       row.set_queue_depth(stream.queue_depth);
+      row.set_when_full(stream.when_full);
+      row.set_queue_bytes(stream.queue_bytes);
       row.set_fields_left_out(room.add(*row.mutable_fields(), stream.announced));
       *row.mutable_produced() = stream.produced.total();
       if (request.ranks()) stream.produced.list(*row.mutable_produced(), room.ranks);
@@ -110,7 +112,9 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
         consumer.set_fields_left_out(room.add(*consumer.mutable_fields(), link.fields));
         *consumer.mutable_consumed() = link.consumed.total();
         if (request.ranks()) link.consumed.list(*consumer.mutable_consumed(), room.ranks);
-        consumer.set_credit(credit(consumer.consumed(), stream.queue_depth));
+        consumer.set_credit(credit(consumer.consumed(), link.queue_depth));
+        consumer.set_queue_depth(link.queue_depth);
+        consumer.set_when_full(link.when_full);
         from.set_after(*link_id);
       }
       from.set_goes_on(false);

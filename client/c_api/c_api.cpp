@@ -44,6 +44,9 @@ void copy(const client::Statistics& from, tremula_statistics* to) {
   statistics.wire_seconds = from.traffic.wire_seconds;
   statistics.proved_bytes = from.traffic.proved_bytes;
   from.transport.copy(statistics.transport, sizeof statistics.transport - 1);
+  statistics.dropped = from.dropped;
+  statistics.queued_steps = from.queued_steps;
+  statistics.queued_bytes = from.queued_bytes;
   client::write_struct(statistics, to);
 }
 
@@ -243,9 +246,9 @@ tremula_status tremula_in_open(tremula_session* session, const char* stream, con
     const auto entry = enter(session, "session");
     expects_pointer(stream, "stream");
     expects_pointer(in, "in");
-    client::load_in_config(text_or_empty(options));
-    *in = new tremula_in_stream{std::make_unique<client::InStream>(*session->session, stream),
-                                session->gate};
+    const auto config = client::load_in_config(text_or_empty(options));
+    *in = new tremula_in_stream{
+        std::make_unique<client::InStream>(*session->session, stream, config), session->gate};
     return TREMULA_OK;
   });
 }

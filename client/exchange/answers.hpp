@@ -3,12 +3,13 @@
 // What both ends of an exchange tell each other beside the bytes of the paths.
 //
 //   source -> sink   step: the paths of its parts, with what is inlined; or the end of the stream
-//   sink -> source   answers: credit, wish for a part, leaving
+//   sink -> source   answers: credit, wish for a part, claim of a step, leaving
 //   both ways        signs of life (signs_of_life.hpp)
 #include <algorithm>
 #include <array>
 
 #include "client/exchange/path/paths.hpp"
+#include "client/exchange/queue.hpp"
 #include "proto/package_header.hpp"
 
 namespace tremula::client {

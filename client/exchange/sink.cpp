@@ -11,16 +11,16 @@ namespace tremula::client {
 
 using proto::PackageKind, proto::PartPlace;
 
-Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, int queue_depth,
+Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, Queue queue,
            CopyThreads& threads, Paths paths)
     : plan_(std::move(plan)),
       endpoint_(endpoint),
       link_(link),
       threads_(threads),
       paths_(paths),
-      is_queued_(queue_depth > 0),
+      queue_(queue),
       arrays_(plan_.fields.size()),
-      slots_(static_cast<std::size_t>(std::max(queue_depth, 1))),
+      slots_(static_cast<std::size_t>(queue.keeps() ? 1 : std::max(queue.depth, 1))),
       peers_(plan_.messages.size()) {
   std::vector<bool> is_near;
   std::size_t bytes = 0;
@@ -38,7 +38,7 @@ Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
             .message = plan_.messages[m],
             .endpoint = endpoint_,
             .is_near = is_near[m],
-            .is_queued = is_queued_,
+            .is_queued = queue_.depth > 0,
             .staging = staging_.get(),
             .number = m,
             .chunks = chunks_,
@@ -53,7 +53,7 @@ Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
     peer.usual = peer.last = position(
         choose(paths_, {.is_source = true,
                         .is_near = is_near[m],
-                        .is_queued = is_queued_,
+                        .is_queued = queue_.depth > 0,
                         .is_short = plan_.messages[m].payload_bytes() <= plan_.inlined_bytes}));
   }
   auto room = told_.span();
@@ -129,9 +129,13 @@ bool Sink::take_header(std::size_t message, core::BytesView bytes) {
                          fmt::format("plan {:016x}", header.fingerprint));
   }
   // A late consumer learns the number of its first step.
-  if (turn_ == 0 && begun_ == 0) step_ = header.step;
-  if (header.step != step_)
-    throw protocol_error(peer, fmt::format("step {}", step_), fmt::format("step {}", header.step));
+  if (turn_ == 0 && begun_ == 0) step_ = header.step, dropped_ = header.dropped;
+  if (const auto more = header.dropped - dropped_;
+      begun_ == 0 && header.dropped > dropped_ && header.step == step_ + more)
+    step_ = header.step, dropped_ = header.dropped;
+  if (header.step != step_ || header.dropped != dropped_)
+    throw protocol_error(peer, fmt::format("step {}, {} dropped before it", step_, dropped_),
+                         fmt::format("step {}, {} dropped", header.step, header.dropped));
   arrays_.step = step_;
   ++begun_;
   if (ended_ != 0 && ended_ != begun_)
@@ -203,7 +207,7 @@ bool Sink::fetch_some(std::size_t field, MemoryView array) {
   const auto local = host_bytes(array);
   take_arrived();
   arrays_.set(field, local);
-  if (!is_queued_ && target_ == nullptr)
+  if (queue_.depth == 0 && target_ == nullptr)
     target_ = endpoint_.register_memory(local, transport::Access::own);
   bool is_all = true;
   for (const auto [m, p] : plan_.parts_of[field]) {
@@ -249,7 +253,7 @@ std::size_t Sink::chosen(std::size_t message, std::size_t part) {
   const auto local = arrays_.bytes[plan_.messages[message].parts[part].field];
   PartFacts facts{.is_source = false,
                   .is_near = peer.way->is_near,
-                  .is_queued = is_queued_,
+                  .is_queued = queue_.depth > 0,
                   .is_copy = f.transformation.is_copy()};
   facts.is_mapped = facts.is_near && facts.is_copy && transport::local::lend(local).has_value();
   facts.told = paths_[told];
@@ -338,6 +342,17 @@ void Sink::finish_step() {
       if (end != nullptr) end->forget_mappings();
 }
 
+void Sink::claim() {
+  if (!queue_.keeps() || is_ended()) return;
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    Peer& peer = peers_[m];
+    if (peer.claimed > turn_ || !peer.claim_request.test()) continue;
+    peer.claim = proto::encode({.kind = PackageKind::claim, .link = link_, .step = turn_});
+    peer.claim_request = endpoint_.send(plan_.messages[m].peer, tags::answer, peer.claim);
+    peer.claimed = turn_ + 1;
+  }
+}
+
 void Sink::leave() {
   for (std::size_t m = 0; m < plan_.messages.size(); ++m)
     tell(m, is_ended() ? PackageKind::credit : PackageKind::leaving, step_);
@@ -352,6 +367,7 @@ bool Sink::advance() {
 bool Sink::is_told() {
   endpoint_.progress();
   bool is_all = true;
+  for (Peer& peer : peers_) is_all = peer.claim_request.test() && is_all;
   for (auto& slot : slots_)
     for (auto& in : slot) is_all = in.credit_request.test() && is_all;
   return is_all;

@@ -16,7 +16,7 @@ class Sink {
 public:
   /// @param endpoint  connected; must outlive this object, and so must `threads`
   /// @param paths     that the source may choose from
-  Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, int queue_depth,
+  Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, Queue queue,
        CopyThreads& threads, Paths paths = all_paths());
 
   /// What is known of the step in turn.
@@ -26,6 +26,10 @@ public:
   State poll();
   /// Number of the step in turn, as the source counts.  @pre poll() was State::step
   std::uint64_t step() const noexcept { return step_; }
+  /// Asks for the step in turn where the source keeps steps until they are claimed; once.
+  void claim();
+  /// Steps of the link before the one in turn, or before the end, that did not come.
+  std::uint64_t dropped() const noexcept { return dropped_; }
   /// Steps finished.
   std::uint64_t steps() const noexcept { return turn_; }
   /// Forgets what was fetched of `field` in this step: a new array follows.
@@ -92,6 +96,9 @@ private:
     Traffic traffic;
     AnswerBytes wish;
     transport::Request wish_request;
+    HeaderBytes claim;
+    transport::Request claim_request;
+    std::uint64_t claimed = 0;  // turns before this one are
     std::unique_ptr<Way> way;
     std::vector<std::unique_ptr<SinkEnd>> ends;  // parallel to paths_; made when needed first
     std::size_t usual = 0, last = 0;  // of paths_: if nothing is lent; that was taken last
@@ -124,7 +131,7 @@ private:
   std::uint64_t link_;
   CopyThreads& threads_;
   Paths paths_;
-  bool is_queued_;  // queue_depth > 0
+  Queue queue_;
   transport::local::Mappings mappings_;
   std::uint64_t moved_ = 0;
   Mismatch mismatch_;
@@ -137,7 +144,7 @@ private:
   SinkArrays arrays_;
   std::vector<std::vector<Incoming>> slots_;  // shape: [slot][message]
   std::uint64_t turn_ = 0;                    // steps finished
-  std::uint64_t step_ = 0;
+  std::uint64_t step_ = 0, dropped_ = 0;
   std::size_t begun_ = 0, arrived_ = 0, ended_ = 0;  // messages of the step in turn
   std::vector<Peer> peers_;  // parallel to plan_.messages; last: its ends use the above
 };

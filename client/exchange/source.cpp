@@ -11,15 +11,16 @@ namespace tremula::client {
 using proto::PackageKind, proto::PartPlace;
 
 Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
-               std::uint64_t first_step, int queue_depth, CopyThreads& threads, Paths paths)
+               std::uint64_t first_step, Queue queue, CopyThreads& threads, Paths paths)
     : plan_(std::move(plan)),
       endpoint_(endpoint),
       link_(link),
       threads_(threads),
       paths_(paths),
-      is_queued_(queue_depth > 0),
+      queue_(queue),
+      first_step_(first_step),
       readable_(plan_.fields.size()),
-      slots_(static_cast<std::size_t>(std::max(queue_depth, 1))),
+      slots_(static_cast<std::size_t>(std::max(queue.depth, 1))),
       peers_(plan_.messages.size()) {
   std::vector<bool> is_near;
   std::size_t bytes = 0;
@@ -27,6 +28,7 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
     is_near.push_back(endpoint_.is_near(message.peer));
     (is_near.back() ? is_any_near_ : is_any_far_) = true;
     bytes += line_aligned(told_bytes_at_most(plan_, message));
+    step_bytes_ += message.parts_bytes;
   }
   staging_ = std::make_unique<StepStaging>(plan_, endpoint_, slots_.size(), is_near);
   arrays_.assign(slots_.size(), SourceArrays(plan_.fields.size()));
@@ -34,13 +36,13 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
   told_region_ = endpoint_.register_memory(told_.span(), transport::Access::own);
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Peer& peer = peers_[m];
-    peer.credited = first_step;
     peer.request = endpoint_.receive(plan_.messages[m].peer, tags::answer, peer.answer);
     peer.way = std::make_unique<Way>(Way{.plan = plan_,
                                          .message = plan_.messages[m],
                                          .endpoint = endpoint_,
                                          .is_near = is_near[m],
-                                         .is_queued = is_queued_,
+                                         .is_queued = is_queued(),
+                                         .is_kept = queue_.keeps(),
                                          .staging = staging_.get(),
                                          .number = m,
                                          .chunks = chunks_,
@@ -53,7 +55,9 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
     peer.usual = peer.last = chosen(facts(m));
   }
   auto room = told_.span();
-  for (Slot& slot : slots_) {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    idle_.push_back(i);
     for (std::size_t m = 0; m < peers_.size(); ++m) {
       const Message& message = plan_.messages[m];
       Told& told = slot.told.emplace_back();
@@ -72,7 +76,7 @@ Source::~Source() { take_back(); }
 PartFacts Source::facts(std::size_t message) const {
   return {.is_source = true,
           .is_near = peers_[message].way->is_near,
-          .is_queued = is_queued_,
+          .is_queued = is_queued(),
           .is_short = plan_.messages[message].payload_bytes() <= plan_.inlined_bytes};
 }
 
@@ -87,19 +91,18 @@ SourceEnd& Source::end(Peer& peer, std::size_t path) {
 }
 
 void Source::take_back() noexcept {
-  for (std::size_t slot = 0; slot < slots_.size(); ++slot)
+  for (std::uint64_t turn = first_; turn < turns(); ++turn)
     for (std::size_t m = 0; m < peers_.size(); ++m) {
-      if (!is_untaken(slot, m)) continue;
+      if (!is_untaken(turn, m)) continue;
       for (const auto& end : peers_[m].ends)
-        if (end != nullptr) end->take_back(slot);
+        if (end != nullptr) end->take_back(slot_at(turn));
     }
   for (Readable& field : readable_) field.forget();
 }
 
-bool Source::is_untaken(std::size_t slot, std::size_t message) const {
+bool Source::is_untaken(std::uint64_t turn, std::size_t message) const {
   const Peer& peer = peers_[message];
-  return slots_[slot].step != ~std::uint64_t{0} && !peer.has_left &&
-         peer.credited <= slots_[slot].step &&
+  return !peer.has_left && peer.credited <= turn &&
          !(peer.way->is_near && endpoint_.has_ended(plan_.messages[message].peer));
 }
 
@@ -119,13 +122,20 @@ void Source::take_answers() {
       }
       if (header.kind == PackageKind::wish) {
         serve(m, header, said);
-      } else if (header.kind == PackageKind::credit && header.step == peer.credited) {
+      } else if (header.kind == PackageKind::claim && queue_.keeps() &&
+                 header.step == peer.claimed && peer.claimed <= peer.credited) {
+        ++peer.claimed;
+      } else if (header.kind == PackageKind::credit && peer.credited < peer.told &&
+                 header.step == slots_[slot_at(peer.credited)].step) {
         for (auto& end : peer.ends)
-          if (end != nullptr) end->credit(slot_of(peer.credited));
+          if (end != nullptr) end->credit(slot_at(peer.credited));
         ++peer.credited;
       } else {
         throw protocol_error(
-            rank, fmt::format("the credit of step {}", peer.credited),
+            rank,
+            peer.credited < peer.told
+                ? fmt::format("the credit of step {}", slots_[slot_at(peer.credited)].step)
+                : "no answer, as nothing is on its way",
             fmt::format("kind {} of step {}", static_cast<int>(header.kind), header.step));
       }
       peer.request = endpoint_.receive(rank, tags::answer, peer.answer);
@@ -138,15 +148,19 @@ void Source::take_answers() {
 void Source::serve(std::size_t message, const proto::PackageHeader& header, core::BytesView said) {
   Peer& peer = peers_[message];
   const auto wish = proto::decode_part_place(said.subspan(proto::package_header_bytes));
-  const std::size_t slot = slot_of(header.step);
+  if (peer.credited == peer.told)
+    throw protocol_error(plan_.messages[message].peer, "no wish, as nothing is on its way",
+                         fmt::format("that for part {} of step {}", wish.part, header.step));
+  const std::size_t slot = slot_at(peer.credited);
   const Told& told = slots_[slot].told[message];
-  const bool is_known = header.step == peer.credited && slots_[slot].step == header.step &&
-                        wish.part < told.path_of.size() && told.parts_put == told.path_of.size() &&
+  const bool is_known = slots_[slot].step == header.step && wish.part < told.path_of.size() &&
+                        told.parts_put == told.path_of.size() &&
                         paths_[told.path_of[wish.part]]->is_asked();
   if (!is_known)
-    throw protocol_error(plan_.messages[message].peer,
-                         fmt::format("a credit, or the wish for a part of step {}", peer.credited),
-                         fmt::format("the wish for part {} of step {}", wish.part, header.step));
+    throw protocol_error(
+        plan_.messages[message].peer,
+        fmt::format("a credit, or the wish for a part of step {}", slots_[slot].step),
+        fmt::format("the wish for part {} of step {}", wish.part, header.step));
   const Path& path = find_path(paths_, wish.kind);
   const bool is_told = &path == paths_[told.path_of[wish.part]];
   const bool may_be = !path.is_near_only() || peer.way->is_near;
@@ -186,25 +200,85 @@ bool Source::advance() {
   take_answers();
   bool is_all = true;
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) is_all = is_free(slot) && is_all;
-  return is_all;
+  retire();
+  if (!queue_.keeps()) return is_all;
+  tell_peers();
+  return is_all && is_all_credited(~std::uint64_t{0});
 }
 
-bool Source::is_ready(std::uint64_t step) {
+void Source::retire() {
+  const auto is_needed = [this] {
+    return std::ranges::any_of(
+        peers_, [this](const Peer& p) { return !p.has_left && p.credited <= first_; });
+  };
+  for (; !order_.empty() && !is_needed() && is_free(order_.front()); ++first_) {
+    idle_.push_back(order_.front());
+    order_.pop_front();
+  }
+}
+
+bool Source::is_ready() {
   advance();  // a send that has failed is never credited: all of them are asked
-  for (const Peer& peer : peers_)
-    if (!peer.has_left && step >= peer.credited + slots_.size()) return false;
-  return is_free(slot_of(step));
+  return !takes_ || putting_ || !idle_.empty();
+}
+
+Source::Known Source::freeze() noexcept {
+  is_frozen_ = true;
+  Known known{.done = first_};
+  for (const Peer& peer : peers_) known.told = std::max(known.told, peer.told);
+  return known;
+}
+
+void Source::admit(const Known& of_all) {
+  is_frozen_ = false;
+  takes_ = turns() - of_all.done < slots_.size();
+  const std::uint64_t kept = turns() - std::min(turns(), of_all.told);
+  const auto most_kept = std::max<std::uint64_t>(slots_.size() - 1, 1);  // 1: which is being taken
+  if (!queue_.keeps() || kept == 0 || (takes_ && kept < most_kept)) return;
+  withdraw(of_all.told);
+  takes_ = true;
+}
+
+void Source::withdraw(std::uint64_t turn) {
+  ++dropped_;
+  if (turn < first_) {  // no peer of this rank needs it
+    --first_;
+    return;
+  }
+  const auto at = order_.begin() + static_cast<std::ptrdiff_t>(turn - first_);
+  idle_.push_back(*at);
+  order_.erase(at);
 }
 
 bool Source::is_credited(std::uint64_t step) {
-  if (!advance() || !has_credited(step)) return false;
+  if (!advance() || !is_all_credited(step)) return false;
   for (Readable& field : readable_) field.end_step();
   return true;
 }
 
+bool Source::is_all_credited(std::uint64_t step) const noexcept {
+  return std::ranges::all_of(peers_, [&](const Peer& p) {
+    return p.has_left || p.credited >= turns() || slots_[slot_at(p.credited)].step >= step;
+  });
+}
+
 bool Source::has_credited(std::uint64_t step) const noexcept {
-  return std::all_of(peers_.begin(), peers_.end(),
-                     [&](const Peer& p) { return p.has_left || p.credited >= step; });
+  return queue_.keeps() || is_all_credited(step);
+}
+
+std::size_t Source::slot_for(std::uint64_t step) {
+  if (!putting_) {
+    core::expects(!idle_.empty(), "a step is put when there is room for it");
+    putting_ = idle_.front();
+    idle_.pop_front();
+  }
+  if (slots_[*putting_].step != step) begin(*putting_, step);
+  return *putting_;
+}
+
+void Source::line_up() {
+  order_.push_back(*std::exchange(putting_, std::nullopt));
+  most_steps_ = std::max<std::uint64_t>(most_steps_, order_.size());
 }
 
 void Source::begin(std::size_t slot, std::uint64_t step) {
@@ -214,16 +288,15 @@ void Source::begin(std::size_t slot, std::uint64_t step) {
 
 void Source::put(std::uint64_t step, std::size_t field, ConstMemoryView array, bool may_lend) {
   const auto local = host_bytes(array);
-  const std::size_t slot = slot_of(step);
-  if (slots_[slot].step != step) begin(slot, step);
+  const std::size_t slot = slot_for(step);
   SourceArrays& arrays = arrays_[slot];
   arrays.set(field, local);
-  const bool lends = !is_queued_ || may_lend;
+  const bool lends = !is_queued() || (may_lend && !queue_.keeps());
   auto& loan = arrays.loans[field];
   loan.reset();
   arrays.regions[field] = nullptr;
-  if (lends && (is_any_near_ || !is_queued_)) loan = transport::local::lend(local);
-  if (!is_queued_ && is_any_far_)
+  if (lends && (is_any_near_ || !is_queued())) loan = transport::local::lend(local);
+  if (!is_queued() && is_any_far_)
     arrays.regions[field] = readable_[field].offer(endpoint_, local, loan);
   for (const auto [m, p] : plan_.parts_of[field]) {
     Peer& peer = peers_[m];
@@ -269,43 +342,61 @@ std::size_t Source::tell_places(std::size_t slot, std::size_t message) {
 }
 
 void Source::send(std::uint64_t step) {
-  told_steps_ = step + 1;
   mappings_.forget_abandoned();
-  const std::size_t slot = slot_of(step);
-  if (slots_[slot].step != step) begin(slot, step);
-  for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
+  const std::size_t slot = slot_for(step);
+  for (std::size_t m = 0; m < plan_.messages.size(); ++m)
+    core::expects(
+        peers_[m].has_left || slots_[slot].told[m].parts_put == plan_.messages[m].parts.size(),
+        "a step is sent when every field of it was put");
+  line_up();
+  tell_peers();
+}
+
+void Source::tell_peers() {
+  if (is_frozen_) return;
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
     Peer& peer = peers_[m];
-    if (peer.has_left) continue;
-    const Message& message = plan_.messages[m];
-    Told& told = slots_[slot].told[m];
-    core::expects(told.parts_put == message.parts.size(),
-                  "a step is sent when every field of it was put");
-    const std::size_t bytes = tell_places(slot, m);
-    proto::encode({.kind = PackageKind::step,
-                   .link = link_,
-                   .step = step,
-                   .payload_bytes = bytes - proto::package_header_bytes,
-                   .fingerprint = plan_.fingerprint},
-                  told.bytes.first<proto::package_header_bytes>());
-    told.sent_at = core::Deadline::Clock::now();
-    told.request = endpoint_.send(message.peer, tags::step, told.bytes.first(bytes));
-    for (std::size_t path = 0; path < paths_.size(); ++path)
-      if (told.used & (1u << path)) end(peer, path).flush(slot);
-    if (!message.parts.empty()) ++peer.traffic.packages;
-    peer.traffic.bytes += message.parts_bytes;
+    const auto limit = queue_.keeps() ? std::min(turns(), peer.claimed) : turns();
+    for (; !peer.has_left && peer.told < limit; ++peer.told) tell(m, peer.told);
   }
 }
 
+void Source::tell(std::size_t m, std::uint64_t turn) {
+  Peer& peer = peers_[m];
+  const Message& message = plan_.messages[m];
+  const std::size_t slot = slot_at(turn);
+  const std::uint64_t step = slots_[slot].step;
+  Told& told = slots_[slot].told[m];
+  const std::size_t bytes = tell_places(slot, m);
+  proto::encode({.kind = PackageKind::step,
+                 .link = link_,
+                 .step = step,
+                 .payload_bytes = bytes - proto::package_header_bytes,
+                 .fingerprint = plan_.fingerprint,
+                 .dropped = step - first_step_ - turn},
+                told.bytes.first<proto::package_header_bytes>());
+  told.sent_at = core::Deadline::Clock::now();
+  told.request = endpoint_.send(message.peer, tags::step, told.bytes.first(bytes));
+  for (std::size_t path = 0; path < paths_.size(); ++path)
+    if (told.used & (1u << path)) end(peer, path).flush(slot);
+  if (!message.parts.empty()) ++peer.traffic.packages;
+  peer.traffic.bytes += message.parts_bytes;
+}
+
 void Source::send_end(std::uint64_t step) {
-  told_steps_ = step + 1;
+  const std::size_t slot = slot_for(step);
+  line_up();
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
-    if (peers_[m].has_left) continue;
-    Told& told = slots_[slot_of(step)].told[m];
+    Peer& peer = peers_[m];
+    if (peer.has_left) continue;
+    peer.told = turns();
+    Told& told = slots_[slot].told[m];
     proto::encode({.kind = PackageKind::end_of_stream,
                    .link = link_,
                    .step = step,
                    .payload_bytes = 0,
-                   .fingerprint = 0},
+                   .fingerprint = 0,
+                   .dropped = step - first_step_ - (turns() - 1)},
                   told.bytes.first<proto::package_header_bytes>());
     told.request = endpoint_.send(plan_.messages[m].peer, tags::step,
                                   told.bytes.first(proto::package_header_bytes));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -13,34 +14,65 @@ namespace tremula::client {
 
 /// The source end of an exchange: the steps of one link on one rank. Nothing in it blocks.
 ///
-/// Sends step s when every peer has credited step s - queue_depth. All memory is sized by the plan and
-/// made when it is needed first; no later step allocates memory for data.
+/// Steps that are put get a turn each, 0, 1, ..., and hold a slot until every peer has credited them:
+///
+///     turns      first_                                         turns()
+///                  | told, not credited | kept, not yet told  |    idle slots
+///     a peer:   credited              told <= claimed
+///
+/// Without Queue::keeps every step is told at once. With it, a peer is told the step of its turn when
+/// it has claimed it, and what no peer of any rank was told can be withdrawn: the turns after it move
+/// down by one. All ranks of the source withdraw, and leave out, the same steps (freeze, admit), so
+/// that all ranks of the sink see the same ones.
+///
+/// All memory is sized by the plan and made when it is needed first; no later step allocates memory
+/// for data.
 class Source {
 public:
   /// @param endpoint  connected; must outlive this object, and so must `threads`
   /// @param paths     to choose from
   Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
-         std::uint64_t first_step, int queue_depth, CopyThreads& threads,
-         Paths paths = all_paths());
+         std::uint64_t first_step, Queue queue, CopyThreads& threads, Paths paths = all_paths());
   ~Source();
   Source(const Source&) = delete;
 
-  /// True when `step` may be put: its room is free and every peer has credited step - queue_depth.
-  /// Makes progress.
-  bool is_ready(std::uint64_t step);
-  /// Takes one field of `step`.  @pre is_ready(step) was true
+  /// True when the next step may be put, or is left out: a slot is idle. Makes progress.
+  bool is_ready();
+  /// What one rank knows of the queue.
+  struct Known {
+    std::uint64_t told = 0;  ///< a peer was told of all turns before it
+    std::uint64_t done = 0;  ///< all turns before it hold no slot any more
+  };
+  bool drops() const noexcept { return queue_.when_full != WhenFull::block; }
+  /// From now on no peer is told of anything, until admit() or thaw().
+  Known freeze() noexcept;
+  /// Decides, as every rank does, what becomes of the step that is put next: takes_step().
+  /// @param of_all  the most of `told` and the least of `done` of any rank
+  void admit(const Known& of_all);
+  void thaw() noexcept { is_frozen_ = false; }
+  bool takes_step() const noexcept { return takes_; }
+  /// Instead of put and send.  @pre !takes_step()
+  void leave_out() noexcept { ++dropped_; }
+  /// Steps left out or withdrawn.
+  std::uint64_t dropped() const noexcept { return dropped_; }
+  /// The most steps that ever held a slot, and their bytes on this rank.
+  std::uint64_t most_steps() const noexcept { return most_steps_; }
+  std::uint64_t most_bytes() const noexcept { return most_steps_ * step_bytes_; }
+  /// Memory of a step that was put stays as it is until it is credited.
+  bool is_queued() const noexcept { return queue_.depth > 0; }
+  /// Takes one field of `step`.  @pre is_ready() was true
   /// @param may_lend  `array` stays as it is until is_credited(step + 1). With queue_depth 0 it does,
-  ///                  whatever is said here.
+  ///                  whatever is said here; what is kept is always copied.
   /// @throws core::Error unsupported if the array is not in host memory
   void put(std::uint64_t step, std::size_t field, ConstMemoryView array, bool may_lend);
   /// Tells every peer of `step`.  @pre every field of it was put
   void send(std::uint64_t step);
-  /// Tells every peer that `step` does not exist, nor any after it.  @pre is_ready(step) was true
+  /// Tells every peer that `step` does not exist, nor any after it.  @pre is_credited(step)
   void send_end(std::uint64_t step);
   /// True when every peer has credited all steps before `step`, and nothing is on its way. Makes
   /// progress, and serves what peers ask for.
   bool is_credited(std::uint64_t step);
-  /// True when every peer has credited all steps before `step`, as far as is known.
+  /// True when no peer needs an array that was put before `step`, as far as is known.
   bool has_credited(std::uint64_t step) const noexcept;
   /// What is lent is the application's again, though peers may not have taken it: where they map
   /// it, they keep what it holds now. With queue_depth 0 the exchange is of no use afterwards.
@@ -49,7 +81,7 @@ public:
   bool advance();
   /// True while an answer of the peer of message `message` is missing.
   bool is_owed(std::size_t message) const noexcept {
-    return !peers_[message].has_left && peers_[message].credited < told_steps_;
+    return !peers_[message].has_left && peers_[message].credited < peers_[message].told;
   }
   bool has_left(std::size_t message) const noexcept { return peers_[message].has_left; }
   /// True when every peer, and there is one, has told that it wants no further steps.
@@ -85,7 +117,7 @@ private:
     std::vector<Told> told;                  // parallel to plan_.messages
   };
   struct Peer {
-    std::uint64_t credited = 0;  // steps before this one are credited
+    std::uint64_t credited = 0, told = 0, claimed = 0;  // turns before this one are
     bool has_left = false;
     std::size_t usual = 0, last = 0;  // of paths_: if nothing is lent; that was taken last
     Traffic traffic;
@@ -95,7 +127,19 @@ private:
     std::vector<std::unique_ptr<SourceEnd>> ends;  // parallel to paths_; made when needed first
   };
 
-  std::size_t slot_of(std::uint64_t step) const { return step % slots_.size(); }
+  std::uint64_t turns() const noexcept { return first_ + order_.size(); }
+  std::size_t slot_at(std::uint64_t turn) const { return order_[turn - first_]; }
+  /// The slot that `step` is put into.
+  std::size_t slot_for(std::uint64_t step);
+  /// The step in the slot has the next turn.
+  void line_up();
+  void withdraw(std::uint64_t turn);
+  /// Slots that nobody needs any longer are idle again.
+  void retire();
+  /// Tells every peer of what it may be told of.
+  void tell_peers();
+  void tell(std::size_t message, std::uint64_t turn);
+  bool is_all_credited(std::uint64_t step) const noexcept;
   SourceEnd& end(Peer& peer, std::size_t path);
   PartFacts facts(std::size_t message) const;
   std::size_t chosen(const PartFacts& facts) const;
@@ -104,17 +148,17 @@ private:
   void take_answers();
   void serve(std::size_t message, const proto::PackageHeader& header, core::BytesView said);
   /// The peer may still touch what was lent in the slot.
-  bool is_untaken(std::size_t slot, std::size_t message) const;
+  bool is_untaken(std::uint64_t turn, std::size_t message) const;
   /// True when nothing of the slot is on its way any more.
   bool is_free(std::size_t slot);
 
   ExchangePlan plan_;
   transport::Endpoint& endpoint_;
   std::uint64_t link_;
-  std::uint64_t told_steps_ = 0;  // every step before it was told, the end counted as a step
   CopyThreads& threads_;
   Paths paths_;
-  bool is_queued_;  // queue_depth > 0
+  Queue queue_;
+  std::uint64_t first_step_;
   bool is_any_near_ = false, is_any_far_ = false;
   std::uint64_t moved_ = 0;
   ChunkPool chunks_;
@@ -125,6 +169,11 @@ private:
   std::vector<Readable> readable_;    // parallel to plan_.fields
   std::vector<SourceArrays> arrays_;  // shape: [slot]
   std::vector<Slot> slots_;
+  std::deque<std::size_t> order_, idle_;  // slots: of turns from first_ on; free ones
+  std::optional<std::size_t> putting_;    // slot of the step that is not sent yet
+  std::uint64_t first_ = 0;               // turn
+  std::uint64_t dropped_ = 0, most_steps_ = 0, step_bytes_ = 0;
+  bool takes_ = true, is_frozen_ = false;
   std::vector<Peer> peers_;  // parallel to plan_.messages; last: its ends use the above
 };
 

@@ -12,13 +12,16 @@ struct Statistics {
   std::uint64_t steps = 0;  ///< complete
   Traffic traffic;          ///< with all peers
   double plan_seconds = 0;
-  double wait_seconds = 0;  ///< blocked on the other side
-  std::string transport;    ///< of the link opened last
+  double wait_seconds = 0;    ///< blocked on the other side
+  std::string transport;      ///< of the link opened last
+  std::uint64_t dropped = 0;  ///< steps that did not go over a link, summed over links
+  std::uint64_t queued_steps = 0, queued_bytes = 0;  ///< the most ever, of one link of a producer
 
   /// What has come since `earlier`.
   Statistics since(const Statistics& earlier) const {
     Statistics s = *this;
     s.steps -= earlier.steps;
+    s.dropped -= earlier.dropped;
     s.traffic.packages -= earlier.traffic.packages;
     s.traffic.bytes -= earlier.traffic.bytes;
     s.traffic.copied_bytes -= earlier.traffic.copied_bytes;

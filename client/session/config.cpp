@@ -244,18 +244,40 @@ Progress parse_progress(const std::string& text) {
 
 OutConfig load_out_config(const std::string& options) {
   OutConfig c;
+  const auto when_full = [&c](const std::string& text, const std::string& from) {
+    if (text == "block")
+      c.when_full = WhenFull::block;
+    else if (text == "drop_newest")
+      c.when_full = WhenFull::drop_newest;
+    else if (text == "drop_oldest")
+      c.when_full = WhenFull::drop_oldest;
+    else
+      bad_value("when_full", from, "block, drop_oldest or drop_newest", text);
+  };
   apply_text(
       options, "stream options",
       {{"queue_depth", number("queue_depth", c.queue_depth, 0, 1024)},
+       {"queue_bytes",
+        number("queue_bytes", c.queue_bytes, std::int64_t{0}, std::int64_t{1} << 60)},
+       {"when_full", when_full},
        {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0, 1000000)},
        {"progress", parsed("progress", c.progress, parse_progress)}});
+  core::expects(c.when_full == WhenFull::block || c.queue_depth > 0,
+                "when_full (from stream options): expected queue_depth of at least 1 where steps "
+                "are dropped; found 0, with which every step waits until it is taken: choose a "
+                "queue_depth, or when_full: block");
   return c;
 }
 
-void load_in_config(const std::string& options) {
-  if (!options.empty())
-    throw Error(Errc::invalid_argument,
-                fmt::format("stream options: a consumer has none; found '{}'; pass NULL", options));
+InConfig load_in_config(const std::string& options) {
+  InConfig c;
+  apply_text(options, "stream options",
+             {{"steps", [&c](const std::string& text, const std::string& from) {
+                 if (text != "every" && text != "latest")
+                   bad_value("steps", from, "every or latest", text);
+                 c.wants_latest = text == "latest";
+               }}});
+  return c;
 }
 
 RelabelConfig load_relabel_config(const std::string& options) {

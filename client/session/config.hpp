@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "client/exchange/queue.hpp"
 #include "client/session/progress.hpp"
 #include "core/key.hpp"
 #include "core/log.hpp"
@@ -52,7 +53,9 @@ SessionConfig load_session_config(const std::string& options);
 
 /// What a producer chooses for one stream.
 struct OutConfig {
-  int queue_depth = 2;         ///< steps that may be under way to a consumer; 0: none
+  int queue_depth = 2;           ///< steps that may be under way to a consumer; 0: none
+  std::int64_t queue_bytes = 0;  ///< of all ranks, that may be under way to a consumer; 0: no limit
+  WhenFull when_full = WhenFull::block;
   int wait_for_consumers = 1;  ///< consumer groups that the stream needs
   Progress progress = Progress::automatic;
 };
@@ -60,8 +63,14 @@ struct OutConfig {
 /// @throws core::Error invalid_argument as above
 OutConfig load_out_config(const std::string& options);
 
-/// A consumer chooses nothing yet: every key is an error.
-void load_in_config(const std::string& options);
+/// What a consumer chooses for one stream.
+struct InConfig {
+  bool wants_latest =
+      false;  ///< of the steps that are complete when it begins one; else every step
+};
+
+/// @throws core::Error invalid_argument as above
+InConfig load_in_config(const std::string& options);
 
 /// How the labels of a consumer's layouts are given away; what counts is bytes between hosts.
 struct RelabelConfig {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "client/session/wait.hpp"
 
@@ -14,9 +15,17 @@ using core::Errc, core::Error;
 namespace {
 /// When a link fails, perhaps the consumer has died: the server knows within this time.
 constexpr double explained_within_seconds = 2;
+
+void add(Statistics& statistics, const Source& exchange) {
+  statistics.traffic += exchange.traffic();
+  statistics.dropped += exchange.dropped();
+  statistics.queued_steps = std::max(statistics.queued_steps, exchange.most_steps());
+  statistics.queued_bytes = std::max(statistics.queued_bytes, exchange.most_bytes());
+}
 }  // namespace
 
 void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t first_step) {
+  drops_ = drops_ || matched.when_full() != wire::WHEN_FULL_BLOCK;
   try {
     Open open;
     open.link = open_link(session_, matched, fields_.all(),
@@ -29,12 +38,13 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t first_step)
     session_.run_collectively([&] {  // staging may not fit into memory
       open.exchange =
           std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
-                                   open.first_step, open.link.queue_depth, session_.copy_threads());
+                                   open.first_step, open.link.queue, session_.copy_threads());
       const auto& messages = open.exchange->plan().messages;
       const bool needs_thread = std::ranges::any_of(
           messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
       if (config_.progress == Progress::thread ||
-          (config_.progress == Progress::automatic && needs_thread))
+          (config_.progress == Progress::automatic &&
+           (needs_thread || open.link.queue.keeps())))  // claims come at any time
         session_.progress().start_thread();
       const auto hold = session_.progress().hold();
       links_.reserve(links_.size() + 1);
@@ -58,6 +68,44 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t first_step)
   }
 }
 
+core::Bytes ConsumerLinks::freeze() {
+  const auto hold = session_.progress().hold();
+  session_.progress().advance();
+  wire::Queues known;
+  for (Open& open : links_) {
+    if (!open.failure.empty() || !open.exchange->drops()) continue;
+    const auto [told, done] = open.exchange->freeze();
+    auto& link = *known.add_links();
+    link.set_link(open.link.number);
+    link.set_told(told);
+    link.set_done(done);
+  }
+  return to_bytes(known);
+}
+
+void ConsumerLinks::admit(std::span<const core::Bytes> known) {
+  std::map<std::uint64_t, Source::Known> of_all;
+  for (const core::Bytes& bytes : known) {
+    const auto of_rank = from_bytes<wire::Queues>(bytes);
+    for (const auto& link : of_rank.links()) {
+      const auto [at, is_new] =
+          of_all.try_emplace(link.link(), Source::Known{link.told(), link.done()});
+      at->second.told = std::max(at->second.told, link.told());
+      at->second.done = std::min(at->second.done, link.done());
+    }
+  }
+  const auto hold = session_.progress().hold();
+  for (Open& open : links_)
+    if (const auto all = of_all.find(open.link.number);
+        all != of_all.end() && open.exchange->drops())
+      open.exchange->admit(all->second);
+}
+
+void ConsumerLinks::thaw() noexcept {
+  const auto hold = session_.progress().hold();
+  for (Open& open : links_) open.exchange->thaw();
+}
+
 void ConsumerLinks::put(std::size_t field, std::span<const std::byte> local, bool may_lend) {
   const auto hold = session_.progress().hold();
   for (Open& open : links_) {
@@ -74,6 +122,7 @@ void ConsumerLinks::put(std::size_t field, std::span<const std::byte> local, boo
 void ConsumerLinks::send() {
   const auto hold = session_.progress().hold();
   for (Open& open : links_) {
+    if (!open.exchange->takes_step()) open.exchange->leave_out();
     if (!takes_step(open)) continue;
     try {
       open.exchange->send(step_);
@@ -95,7 +144,7 @@ void ConsumerLinks::send_end() {
 bool ConsumerLinks::has_room() {
   const auto hold = session_.progress().hold();
   return std::ranges::all_of(links_, [this](Open& open) {
-    if (!open.failure.empty() || has_ended(open) || open.exchange->is_ready(step_)) return true;
+    if (!open.failure.empty() || has_ended(open) || open.exchange->is_ready()) return true;
     judge(open);
     return !open.failure.empty();
   });
@@ -213,7 +262,7 @@ void ConsumerLinks::take_back() noexcept {
   for (Open& open : links_) {
     if (open.exchange->has_credited(step_)) continue;
     open.exchange->take_back();
-    if (config_.queue_depth == 0 && open.failure.empty())
+    if (!open.exchange->is_queued() && open.failure.empty())
       give_up(open, "took a step back before it was taken");
   }
 }
@@ -277,7 +326,7 @@ void ConsumerLinks::drop(std::size_t i) {
   session_.log().info("client",
                       fmt::format("unlinked stream={} link={} peer={} steps={} {}", stream(),
                                   links_[i].link.number, links_[i].link.peer_group, step_, lost_));
-  ended_.traffic += links_[i].exchange->traffic();
+  add(ended_, *links_[i].exchange);
   links_[i].exchange.reset();  // before their endpoint
   links_[i].link.signs.reset();
   session_.control().forget_link(links_[i].link.number);
@@ -341,7 +390,7 @@ Statistics ConsumerLinks::statistics() const {
   Statistics s = ended_;
   s.steps = step_;
   s.wait_seconds = wait_seconds_;
-  for (const Open& open : links_) s.traffic += open.exchange->traffic();
+  for (const Open& open : links_) add(s, *open.exchange);
   return s;
 }
 

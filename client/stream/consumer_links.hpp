@@ -32,6 +32,16 @@ public:
   /// The step in turn: of which is put, or will be next.
   std::uint64_t step() const noexcept { return step_; }
 
+  /// Steps may be dropped over a link: all ranks agree about every step. The same on all ranks.
+  bool drops() const noexcept { return drops_; }
+  /// What this rank knows of the queues of such links. From now on nothing more is told over them.
+  core::Bytes freeze();
+  /// Decides over which of them the step in turn goes, as all ranks do.
+  /// @param known  of all ranks
+  void admit(std::span<const core::Bytes> known);
+  /// Instead of admit(), when the ranks did not agree.
+  void thaw() noexcept;
+
   /// Hands one field of the step to all links.
   void put(std::size_t field, std::span<const std::byte> local, bool may_lend);
   /// Tells all consumers of the step; the next one is in turn.
@@ -109,7 +119,7 @@ private:
   bool has_ended(Open& open);
   void drop(std::size_t i);
   bool takes_step(const Open& open) const noexcept {
-    return open.failure.empty() && step_ >= open.first_step;
+    return open.failure.empty() && step_ >= open.first_step && open.exchange->takes_step();
   }
   const std::string& stream() const noexcept { return fields_.stream(); }
 
@@ -118,6 +128,7 @@ private:
   OutConfig config_;
   std::uint64_t step_ = 0;
   std::vector<Open> links_;
+  bool drops_ = false;
   std::string lost_;
   Statistics ended_;  // of links that are no more
   double wait_seconds_ = 0;

@@ -16,8 +16,8 @@ using core::Errc, core::Error, core::expects;
 /// What both sides wait for is known to the server by then: two heartbeats.
 constexpr double circle_seconds = 2.5;
 
-InStream::InStream(Session& session, const std::string& name)
-    : session_(session), fields_(session, name) {
+InStream::InStream(Session& session, const std::string& name, const InConfig& config)
+    : session_(session), fields_(session, name), config_(config) {
   session_.progress().add(*this);
   session_.set_up().add(*this);
 }
@@ -99,6 +99,7 @@ wire::ToServer InStream::introduction() const {
   *subscribe.mutable_fields() = fields_.encoded();
   for (const auto& offer : session_.offers()) *subscribe.add_offers() = offer;
   subscribe.set_incarnation(incarnation());
+  subscribe.set_wants_latest(config_.wants_latest);
   return message;
 }
 
@@ -136,7 +137,7 @@ void InStream::join(const wire::Matched& matched) {
     std::unique_ptr<Sink> sink;
     session_.run_collectively([&] {  // staging may not fit into memory
       sink = std::make_unique<Sink>(std::move(link_.plan), *link_.endpoint, link_.number,
-                                    link_.queue_depth, session_.copy_threads());
+                                    link_.queue, session_.copy_threads());
       needs_calls_ = std::ranges::any_of(sink->plan().messages, [&](const Message& m) {
         return link_.endpoint->needs_calls(m.peer);
       });
@@ -261,8 +262,10 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
   if (exchange_->poll() != Sink::State::end) {
     state_ = State::in_step;
     step_ = exchange_->step();
+    statistics_.dropped = exchange_->dropped();
     return true;
   }
+  statistics_.dropped = exchange_->dropped();
   tell_producer();
   state_ = State::ended;
   report(true);
@@ -442,6 +445,7 @@ void InStream::report(bool is_last) {
   counters.set_plan_seconds(statistics_.plan_seconds);
   counters.set_copied_bytes(statistics_.traffic.copied_bytes);
   counters.set_copy_seconds(statistics_.traffic.copy_seconds);
+  counters.set_dropped(statistics_.dropped);
   session_.control().report(counters);
 }
 

@@ -19,7 +19,7 @@ namespace tremula::client {
 /// own pace.
 class InStream final : private Moving, private StreamEnd {
 public:
-  InStream(Session& session, const std::string& name);
+  InStream(Session& session, const std::string& name, const InConfig& config = {});
   ~InStream();
 
   /// @return the field's index
@@ -69,8 +69,11 @@ private:
   template <class Poll>
   bool wait_for_producer(Poll&& poll, const std::string& what,
                          std::optional<core::Deadline> until = std::nullopt);
-  /// The step in turn is here, or the end.
-  bool has_step() { return exchange_->poll() == Sink::State::end || exchange_->is_complete(); }
+  /// Asks for the step in turn. True if it is here, or the end.
+  bool has_step() {
+    exchange_->claim();
+    return exchange_->poll() == Sink::State::end || exchange_->is_complete();
+  }
   /// Says once if the producer waits for this group, too.
   void warn_of_circle();
   /// What is wrong with a rank of the producer that owes something; empty: nothing.
@@ -89,6 +92,7 @@ private:
 
   Session& session_;
   DeclaredFields fields_;
+  InConfig config_;
   State state_ = State::declaring;
   bool is_relabeled_ = false;
   bool is_held_ = false;  // relabel has failed: nobody is told before begin_step is called

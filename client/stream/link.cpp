@@ -77,7 +77,8 @@ std::size_t queue_bytes(const Link& link, transport::Side side) {
     if (message.payload_bytes() > link.plan.inlined_bytes &&
         (side == transport::Side::producer || !link.endpoint->is_near(message.peer)))
       bytes += message.parts_bytes;
-  return bytes * static_cast<std::size_t>(link.queue_depth);
+  const bool is_one = side == transport::Side::consumer && link.queue.keeps();
+  return bytes * static_cast<std::size_t>(is_one ? 1 : link.queue.depth);
 }
 
 /// Waits until every pair of the plan is proved.
@@ -142,7 +143,7 @@ Link open_link(Session& session, const wire::Matched& matched,
   const auto settled = settle(session, matched, answered);
   link.offer = settled.choice();
   link.transport = proto::short_offer(link.offer);
-  link.queue_depth = matched.queue_depth();
+  link.queue = Queue(matched.queue_depth(), static_cast<WhenFull>(matched.when_full()));
   std::vector<Target> taken;  // parallel to link.mine
   session.run_collectively([&] {
     link.endpoint = session.open_endpoint(matched.offer(), link.offer, side);
@@ -188,7 +189,7 @@ Link open_link(Session& session, const wire::Matched& matched,
     session.log().info("client",
                        fmt::format("queue stream={} link={} queue_depth={} memory_bytes={} on this "
                                    "rank, beside the arrays",
-                                   link.stream, link.number, link.queue_depth, kept));
+                                   link.stream, link.number, link.queue.depth, kept));
   return link;
 }
 

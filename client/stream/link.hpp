@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "client/exchange/queue.hpp"
 #include "client/exchange/signs_of_life.hpp"
 #include "client/session/agreement.hpp"
 #include "client/session/session.hpp"
@@ -21,7 +22,7 @@ struct Link {
   std::string peer_group;
   std::string offer;      ///< what both sides agreed on, e.g. "local+ofi:tcp;ofi_rxm"
   std::string transport;  ///< the same for people: "ofi:tcp;ofi_rxm"
-  int queue_depth = 1;
+  Queue queue = 1;
   std::vector<proto::Field> mine, theirs;  ///< the link's fields in the consumer's order
   /// Of each field that the stream declared, its number among the link's; none if the link lacks it.
   std::vector<std::optional<std::size_t>> number_of;

@@ -66,6 +66,8 @@ wire::ToServer OutStream::introduction() const {
   for (const auto& offer : session_.offers()) *announce.add_offers() = offer;
   announce.set_queue_depth(config_.queue_depth);
   announce.set_is_proved(session_.config().proof);
+  announce.set_when_full(static_cast<wire::WhenFull>(config_.when_full));
+  announce.set_queue_bytes(config_.queue_bytes);
   announce.set_incarnation(incarnation());
   return message;
 }
@@ -160,6 +162,21 @@ OutStream::Admission OutStream::admit(bool begins) {
           .is_enough = links >= static_cast<std::size_t>(config_.wait_for_consumers)};
 }
 
+void OutStream::admit_step() {
+  if (!links_.drops()) return;
+  const auto mine = links_.freeze();
+  try {
+    const auto all = agreed([&] {
+      return session_.size() == 1 ? std::vector<core::Bytes>{mine}
+                                  : session_.allgather(mine, session_.step_deadline());
+    });
+    links_.admit(all);
+  } catch (...) {
+    links_.thaw();
+    throw;
+  }
+}
+
 void OutStream::join(const wire::Matched& matched) {
   links_.open(matched, state_ == State::in_step ? step() + 1 : step());
 }
@@ -192,11 +209,11 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
     if (!lost.empty() && !is_enough)
       throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step(), lost));
     state_ = State::between_steps;
+    admit_step();
   }
   is_admitted_ = until && !session_.waits_for([this] { return links_.has_room(); }, *until);
   if (is_admitted_) return false;
-  wait_for_links([&](Source& exchange) { return exchange.is_ready(step()); },
-                 "take an earlier step");
+  wait_for_links([&](Source& exchange) { return exchange.is_ready(); }, "take an earlier step");
   is_put_.assign(fields_.size(), false);
   state_ = State::in_step;
   return true;
@@ -275,7 +292,9 @@ void OutStream::end_step() {
   links_.send();
   state_ = State::between_steps;
   if (config_.queue_depth == 0)
-    wait_for_links([&](Source& exchange) { return exchange.is_credited(step()); }, "take the step");
+    wait_for_links(
+        [&](Source& exchange) { return exchange.is_queued() || exchange.is_credited(step()); },
+        "take the step");
   report();
   const Statistics now = statistics();
   of_last_step_ = now.since(before_step_);
@@ -369,6 +388,9 @@ void OutStream::report(bool is_last) {
   counters.set_copied_bytes(s.traffic.copied_bytes);
   counters.set_copy_seconds(s.traffic.copy_seconds);
   counters.set_wire_seconds(s.traffic.wire_seconds);
+  counters.set_dropped(s.dropped);
+  counters.set_queued_steps(s.queued_steps);
+  counters.set_queued_bytes(s.queued_bytes);
   session_.control().report(counters);
 }
 

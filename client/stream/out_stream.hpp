@@ -67,6 +67,8 @@ private:
   /// Opens the links that another group waits for.
   /// @param begins  a step, which consumers that come back can join at
   Admission admit(bool begins);
+  /// Decides over which links the step in turn goes, where steps are dropped.
+  void admit_step();
   wire::Membership membership();
   std::string key() const override;
   bool is_producer() const noexcept override { return true; }

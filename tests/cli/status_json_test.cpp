@@ -41,6 +41,8 @@ TEST(StatusJson, GivesNumbersAsNumbersAndTypesByName) {
                       "\"pid\": -5", "\"element_type\": \"f64\"", "\"origin\": [3, 4]",
                       "\"waiting_consumers\": [\"v\", \"w\"]", "\"closed\": true",
                       "\"name\": \"a \\\"b\\\" \\\\\""});
+  expect_parts(json_of("streams { when_full: WHEN_FULL_DROP_OLDEST } streams {}"),
+               {"\"when_full\": \"drop_oldest\"", "\"when_full\": \"block\""});
 }
 
 }  // namespace

@@ -81,6 +81,25 @@ TEST(StatusText, ShowsEverything) {
       "  no group offers it; viewer, other waits for it\n");
 }
 
+TEST(StatusText, ShowsWhatWasDroppedAndTheMostThatWasQueued) {
+  const std::string text = status_text(
+      status("streams { name: 's' producer: 'ocean' queue_depth: 4 queue_bytes: 5000 "
+             "  produced { steps: 9 dropped: 6 queued_steps: 3 queued_bytes: 4500 } "
+             "  consumers { consumer: 'viewer' queue_depth: 3 when_full: WHEN_FULL_DROP_NEWEST "
+             "    consumed { steps: 3 dropped: 4 } } "
+             "  consumers { consumer: 'last' queue_depth: 2 when_full: WHEN_FULL_DROP_OLDEST "
+             "    consumed { steps: 7 dropped: 2 } } "
+             "  consumers { consumer: 'all' queue_depth: 4 consumed { steps: 9 } } }"));
+  EXPECT_NE(
+      text.find("  queue depth 4 in at most 5.00 kB, at most 3 steps (4.50 kB) were under way to "
+                "one consumer\n"
+                "  drop_newest, queue depth 3 for viewer: 4 dropped\n"
+                "  drop_oldest, queue depth 2 for last: 2 dropped\n"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("for all"), std::string::npos) << text;
+}
+
 TEST(StatusText, ShowsRanksWhereItHasThem) {
   const std::string text = status_text(
       status("streams { name: 's' producer: 'ocean' queue_depth: 2 "

@@ -144,6 +144,20 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
   EXPECT_HAS(error_of([] { load_out_config("{progress: magic}"); }),
              "expected auto, calls or thread, found 'magic'");
   EXPECT_HAS(error_of([] { load_in_config("{queue_depth: 1}"); }), "queue_depth");
+  EXPECT_FALSE(load_in_config("").wants_latest);
+  EXPECT_TRUE(load_in_config("{steps: latest}").wants_latest);
+  EXPECT_HAS(error_of([] { load_in_config("{steps: some}"); }),
+             "expected every or latest; found 'some'");
+  EXPECT_EQ(load_out_config("{}").when_full, WhenFull::block);
+  EXPECT_EQ(load_out_config("{}").queue_bytes, 0);
+  EXPECT_EQ(load_out_config("{when_full: drop_newest}").when_full, WhenFull::drop_newest);
+  EXPECT_EQ(load_out_config("{when_full: drop_oldest, queue_bytes: 5000000000}").queue_bytes,
+            5000000000);
+  EXPECT_HAS(error_of([] { load_out_config("{when_full: explode}"); }),
+             "expected block, drop_oldest or drop_newest; found 'explode'");
+  EXPECT_HAS(error_of([] { load_out_config("{queue_bytes: -1}"); }), "queue_bytes");
+  EXPECT_HAS(error_of([] { load_out_config("{when_full: drop_oldest, queue_depth: 0}"); }),
+             "expected queue_depth of at least 1");
   EXPECT_HAS(error_of([] { load_session_config("{host: \"a\\nb\"}"); }),
              "expected 1 to 255 bytes of printable UTF-8 text; found 'a\nb'");
   EXPECT_HAS(error_of([] { load_relabel_config("{method: best}"); }),

@@ -14,16 +14,16 @@ TEST(Exchange, KeepsAtMostQueueDepthStepsUnderWay) {
   Coupling k(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));
   const std::vector<std::int64_t> data(16);
   for (std::uint64_t step = 0; step < queue_depth; ++step) {
-    ASSERT_TRUE(k.outs[0]->is_ready(step));
+    ASSERT_TRUE(k.outs[0]->is_ready());
     k.outs[0]->put(step, 0, std::as_bytes(std::span(data)), false);
     k.outs[0]->send(step);
   }
-  for (int i = 0; i < 100; ++i) ASSERT_FALSE(k.outs[0]->is_ready(queue_depth));
+  for (int i = 0; i < 100; ++i) ASSERT_FALSE(k.outs[0]->is_ready());
   soon([&] { return k.ins[0]->can_finish_step(); });
-  ASSERT_FALSE(k.outs[0]->is_ready(queue_depth))
+  ASSERT_FALSE(k.outs[0]->is_ready())
       << "a step that has arrived but is not consumed holds its place";
   k.ins[0]->finish_step();
-  soon([&] { return k.outs[0]->is_ready(queue_depth); });
+  soon([&] { return k.outs[0]->is_ready(); });
 }
 
 TEST(Exchange, TellsRanksWithoutElementsOfEveryStepAndOfTheEnd) {
@@ -32,7 +32,7 @@ TEST(Exchange, TellsRanksWithoutElementsOfEveryStepAndOfTheEnd) {
   Coupling k(network, field("shape=1x4 grid=1x2"), field("shape=1x4 grid=3x1"));
   for (auto& out : k.outs) {
     const std::vector<std::int64_t> data(2);
-    ASSERT_TRUE(out->is_ready(0));
+    ASSERT_TRUE(out->is_ready());
     out->put(0, 0, std::as_bytes(std::span(data)), false);
     out->send(0);
   }
@@ -51,7 +51,7 @@ TEST(Exchange, StopsWhenTheConsumerLeaves) {
   Coupling k(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));
   soon([&] { return k.ins[0]->is_told(); });
   k.ins[0]->leave();
-  soon([&] { return k.outs[0]->is_ready(99) && k.outs[0]->has_left(); });
+  soon([&] { return k.outs[0]->is_ready() && k.outs[0]->has_left(); });
 }
 
 /// What the consumer says when the weather does `fault` to the second package. (The first one tells

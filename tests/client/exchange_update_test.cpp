@@ -84,7 +84,7 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
   for (std::uint64_t step = 0; step < 2; ++step) {
     std::vector<std::unique_ptr<Array>> given;
     for (std::size_t r = 0; r < k.outs.size(); ++r) {
-      soon(k, [&] { return k.outs[r]->is_ready(step); });
+      soon(k, [&] { return k.outs[r]->is_ready(); });
       const auto parts = wanted.from(static_cast<Rank>(r));
       for (std::size_t f = 0; f < fields; ++f) {
         given.push_back(std::make_unique<Array>(parts[f], way.out_is_shared));

@@ -123,7 +123,7 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
       };
       const bool may_lend = way.is_async || way.queue_depth == 0;
       for (std::size_t r = 0; r < k.outs.size(); ++r) {
-        soon(k, [&] { return k.outs[r]->is_ready(step); });
+        soon(k, [&] { return k.outs[r]->is_ready(); });
         for (std::size_t f = 0; f < 2; ++f) {
           const auto part = part_of(from[f].layout, static_cast<Rank>(r), value(f));
           given.push_back(std::make_unique<Array>(part.size(), way.out));
@@ -157,7 +157,7 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
     }
     std::uint64_t sent = 0, received = 0, copied = 0;
     for (auto& out : k.outs) {
-      soon(k, [&] { return out->is_ready(steps); });
+      soon(k, [&] { return out->is_ready(); });
       out->send_end(steps);
       sent += out->traffic().bytes;
       copied += out->traffic().copied_bytes;
@@ -201,7 +201,7 @@ TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
       constexpr std::uint64_t steps = 5;
       for (std::uint64_t step = 0; step < steps; ++step) {
         for (std::size_t r = 0; r < k.outs.size(); ++r) {
-          soon(k, [&] { return k.outs[r]->is_ready(step); });
+          soon(k, [&] { return k.outs[r]->is_ready(); });
           const auto before = network.counters().messages_sent;
           for (std::size_t i = 0; i < 2; ++i) {
             const std::size_t f = is_reversed ? 1 - i : i;
@@ -230,7 +230,7 @@ TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
         }
       }
       for (auto& out : k.outs) {
-        soon(k, [&] { return out->is_ready(steps); });
+        soon(k, [&] { return out->is_ready(); });
         out->send_end(steps);
       }
       for (auto& in : k.ins) {
@@ -280,7 +280,7 @@ void one_step(Coupling& k, std::uint64_t step, const Layout& from, const Layout&
     const auto part = part_of(from, static_cast<Rank>(r), value);
     if (!given[r]) given[r] = std::make_unique<Array>(part.size(), memory);
     std::ranges::copy(part, given[r]->values().begin());
-    soon(k, [&] { return k.outs[r]->is_ready(step); });
+    soon(k, [&] { return k.outs[r]->is_ready(); });
     k.outs[r]->put(step, 0, given[r]->bytes(), false);
     k.outs[r]->send(step);
   }

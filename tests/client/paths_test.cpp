@@ -118,7 +118,7 @@ std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async,
     std::vector<std::vector<std::int64_t>> given;
     given.reserve(4);
     for (std::size_t r = 0; r < k.outs.size(); ++r) {
-      soon(k, [&] { return k.outs[r]->is_ready(step); });
+      soon(k, [&] { return k.outs[r]->is_ready(); });
       for (std::size_t f = 0; f < 2; ++f) {
         given.push_back(part_of(from[f].layout, static_cast<Rank>(r), value(f)));
         k.outs[r]->put(step, f, std::as_bytes(std::span(given.back())), is_async);
@@ -192,7 +192,7 @@ TEST(Paths, ABitThatChangesOnTheWayIsNoticed) {
   Coupling k(network, field("shape=2x8 grid=2x1"), field("shape=2x8 grid=1x2"));
   const std::vector<std::int64_t> row(8, 7);
   for (auto& out : k.outs) {
-    soon(k, [&] { return out->is_ready(0); });
+    soon(k, [&] { return out->is_ready(); });
     out->put(0, 0, std::as_bytes(std::span(row)), false);
     out->send(0);
   }

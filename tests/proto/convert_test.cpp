@@ -178,6 +178,11 @@ TEST(Convert, NamesThePartOfAnAnnounce) {
        "Announce.offers.offer: " + rule},
       {"request: 1 announce { stream: 's' queue_depth: -1 " + fields + offers + "}",
        "Announce.queue_depth: expected 0 to 1048576, found -1"},
+      {"request: 1 announce { stream: 's' queue_bytes: -1 " + fields + offers + "}",
+       "Announce.queue_bytes: expected 0 to 1152921504606846976, found -1"},
+      {"request: 1 announce { stream: 's' when_full: WHEN_FULL_DROP_OLDEST " + fields + offers +
+           "}",
+       "Announce.when_full: expected 0 to 0, found 2"},
       {"request: 1 announce { stream: 's' queue_depth: 1048577 " + fields + offers + "}",
        "Announce.queue_depth: expected 0 to 1048576, found 1048577"},
       {"request: 1 announce { stream: 's' " + fields + offers + "}",

@@ -23,8 +23,9 @@ Raw drawn() {
                                  7,    0,    0,    0,    0,    0,    0,    0,     // step
                                  0,    0,    0,    0,    2,    0,    0,    0,     // 8 GiB follow
                                  0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0xf1,  // fingerprint
-                                 0,    0,    0,    0,    0,    0,    0,    0,    0, 0, 0, 0,
-                                 0,    0,    0,    0,    0,    0,    0,    0,    0, 0, 0, 0};
+                                 3,    0,    0,    0,    0,    0,    0,    0,     // dropped
+                                 0,    0,    0,    0,    0,    0,    0,    0,     //
+                                 0,    0,    0,    0,    0,    0,    0,    0};
   Raw out;
   static_assert(sizeof bytes == package_header_bytes);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::byte{bytes[i]};
@@ -34,7 +35,8 @@ const PackageHeader drawn_header{.kind = PackageKind::step,
                                  .link = 0x0877665544332211,
                                  .step = 7,
                                  .payload_bytes = std::uint64_t{1} << 33,
-                                 .fingerprint = 0xf123456789abcdef};
+                                 .fingerprint = 0xf123456789abcdef,
+                                 .dropped = 3};
 
 TEST(PackageHeader, IsWrittenAsDrawn) { EXPECT_EQ(encode(drawn_header), drawn()); }
 TEST(PackageHeader, IsReadAsDrawn) { EXPECT_EQ(decode_package_header(drawn()), drawn_header); }
@@ -57,8 +59,10 @@ TEST(PackageHeader, RoundTrips) {
                          .link = (random() >> random() % 64) | 1,
                          .step = random() >> random() % 64,
                          .payload_bytes = random() >> (1 + random() % 63),
-                         .fingerprint = random()};
+                         .fingerprint = random(),
+                         .dropped = random()};
     if (header.kind != PackageKind::step) header.payload_bytes = 0;
+    if (header.kind > PackageKind::end_of_stream) header.dropped = 0;
     ASSERT_EQ(decode_package_header(encode(header)), header);
   }
 }
@@ -98,16 +102,17 @@ TEST(PackageHeader, NamesThePartThatIsWrong) {
       {with(3, 0), "package header, magic: expected 0x4c4d5254, found 0x004d5254"},
       {with(4, 2), "package header, version: expected 1, found 2"},
       {with(5, 1), "package header, version: expected 1, found 257"},
-      {with(6, 0), "package header, kind: expected 1 to 6, found 0"},
-      {with(6, 7), "package header, kind: expected 1 to 6, found 7"},
-      {with(7, 1), "package header, kind: expected 1 to 6, found 257"},
+      {with(6, 0), "package header, kind: expected 1 to 7, found 0"},
+      {with(6, 8), "package header, kind: expected 1 to 7, found 8"},
+      {with(7, 1), "package header, kind: expected 1 to 7, found 257"},
       {no_link(), "package header, link: expected a number above 0, found 0"},
       {with(6, 2), "package header, payload bytes: expected 0 with kind 2, found 8589934592"},
       {with(6, 3), "package header, payload bytes: expected 0 with kind 3, found 8589934592"},
+      {with(6, 5), "package header, dropped steps: expected 0 with kind 5, found 3"},
       {with(6, 4), "package header, payload bytes: expected 0 with kind 4, found 8589934592"},
       {with(31, 0x80),
        "package header, payload bytes: expected less than 2^63, found 9223372045444710400"},
-      {with(40, 1), "package header, reserved bytes: expected 0 at byte 40, found 1"},
+      {with(48, 1), "package header, reserved bytes: expected 0 at byte 48, found 1"},
       {with(63, 255), "package header, reserved bytes: expected 0 at byte 63, found 255"},
   };
   for (const auto& row : rows) {

@@ -60,6 +60,38 @@ protected:
 
 TEST_F(Matching, AnswersASubscriptionAndTellsTheProducer) { link(); }
 
+// 8 x 6 elements of 4 and of 8 bytes: 576 bytes a step.
+TEST_F(Matching, TellsBothSidesTheQueueOfTheirLink) {
+  const auto with_queue = [](std::string matched, const std::string& queue) {
+    return matched.replace(matched.find("queue_depth: 3 "), 15, queue + " ");
+  };
+  const struct {
+    std::string announced, subscribed, queue;
+  } rows[] = {
+      {"queue_bytes: 1727", "", "queue_depth: 2"},
+      {"queue_bytes: 1728", "", "queue_depth: 3"},
+      {"queue_bytes: 1", "", "queue_depth: 1"},
+      {"queue_bytes: 1000000", "", "queue_depth: 3"},
+      {"when_full: WHEN_FULL_DROP_NEWEST", "", "queue_depth: 3 when_full: WHEN_FULL_DROP_NEWEST"},
+      {"queue_bytes: 1", "wants_latest: true", "queue_depth: 2 when_full: WHEN_FULL_DROP_OLDEST"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.announced);
+    Play play;
+    play.join("ocean", 2, 1);
+    play.join("viewer", 3, 11);
+    play.be_present(1);
+    play.be_present(11);
+    const auto with = [](std::string message, const std::string& more) {
+      return message.insert(message.rfind('}'), " " + more);
+    };
+    play.tell(1, with(announce("s"), row.announced), {Play::done(1, 2)});
+    play.tell(
+        11, with(subscribe("s"), row.subscribed),
+        {Play::done(11, 2), with_queue(to_viewer, row.queue), with_queue(to_ocean, row.queue)});
+  }
+}
+
 TEST_F(Matching, LetsAConsumerWaitForTheStream) {
   play.tell(11, subscribe("s"), {Play::done(11, 2)});
   play.tell(1, announce("other", Play::field("u", 10, "shape=8 grid=2")), {Play::done(1, 2)});

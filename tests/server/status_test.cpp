@@ -85,8 +85,21 @@ TEST_F(Status, ShowsGroupsStreamsLayoutsAndCounters) {
               why + "\" " + wanted +
               "consumed { steps: 5 packages: 10 bytes: 130 reported_seconds: 5 waits_for: '1 of 1 "
               "rank "
-              "waits for ocean' } credit: 8 } }"),
+              "waits for ocean' } credit: 8 queue_depth: 3 } }"),
       "");
+}
+
+TEST_F(Status, ShowsTheMostThatAnyRankHasDroppedAndQueued) {
+  play.tell(1, "heartbeat { counters { stream: 's' dropped: 4 queued_steps: 2 queued_bytes: 7 } }",
+            {});
+  play.tell(2, "heartbeat { counters { stream: 's' dropped: 5 queued_steps: 3 queued_bytes: 9 } }",
+            {});
+  play.tell(11, "heartbeat { counters { stream: 's' link: 1 dropped: 3 } }", {});
+  const wire::StreamStatus stream = play.status().streams(0);
+  EXPECT_EQ(stream.produced().dropped(), 5u);
+  EXPECT_EQ(stream.produced().queued_steps(), 3u);
+  EXPECT_EQ(stream.produced().queued_bytes(), 16u);
+  EXPECT_EQ(stream.consumers(0).consumed().dropped(), 3u);
 }
 
 TEST_F(Status, ShowsEveryRankWhenItIsAsked) {

@@ -71,6 +71,7 @@ struct Way {
   transport::Endpoint& endpoint;
   bool is_near = false;    ///< the two processes can map each other's memory
   bool is_queued = false;  ///< a step may outlive the call that puts it
+  bool is_kept = false;    ///< nothing of a step moves before flush
   StepStaging* staging = nullptr;
   /// Room behind what is told of a step, for the bytes of a short message. Shape: [slot]
   std::vector<std::span<std::byte>> inlined{};

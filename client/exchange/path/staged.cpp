@@ -40,10 +40,10 @@ public:
     if (is_in_one_chunk) {
       pack_part(way_, slot, p, packed.subspan(p.offset, p.bytes));
     } else {
-      pack_chunk_by_chunk(slot, p, is_next);
+      pack_chunk_by_chunk(slot, p, is_next && !way_.is_kept);
     }
     step.is_packed[part] = true;
-    if (!is_next) return;
+    if (!is_next || way_.is_kept) return;
     while (step.packed_parts < parts.size() && step.is_packed[step.packed_parts])
       ++step.packed_parts;
     if (step.packed_parts == 0) return;

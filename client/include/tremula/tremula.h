@@ -209,6 +209,21 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       then only notes where the data is; the data must not change until
  *                       tremula_out_end_step returns, which it does when every consumer has taken
  *                       the step.
+ *   queue_bytes         bytes of all ranks together that may be under way to a consumer: its queue has
+ *                       as many steps as fit, at least 1 and at most queue_depth. Default 0: only
+ *                       queue_depth counts
+ *   when_full           what becomes of a step when queue_depth steps are under way to a consumer:
+ *                       block (default)  begin_step waits;
+ *                       drop_newest      the step is left out for that consumer;
+ *                       drop_oldest      the oldest step that no rank of that consumer has asked for
+ *                                        yet is withdrawn; if all are asked for, as drop_newest.
+ *                                        One of the queue_depth steps is that which the consumer is
+ *                                        taking; the others, at least 1, are kept until it begins
+ *                                        them (a thread of the session answers it, unless
+ *                                        `progress` is calls).
+ *                       It is decided when the step begins, by all ranks together, for each consumer:
+ *                       all its ranks get the same steps, and see by the numbers which were dropped.
+ *                       What is kept at the end is delivered by close.
  *   wait_for_consumers  consumer groups that the stream needs, default 1. The first step waits for
  *                       them. When one is lost later and fewer remain, begin_step fails once with
  *                       TREMULA_PEER_LOST on every rank, and the stream may go on without it.
@@ -288,6 +303,11 @@ TREMULA_API tremula_status tremula_description_field(const tremula_description* 
 
 /* ---- consuming ---- */
 
+/* options: NULL or YAML with the key
+ *   steps  every (default): all steps, but for those that the producer's when_full drops;
+ *          latest: each begin_step gives the newest step that is complete when the first rank of the
+ *          group calls it, or the next one. The producer never waits for this consumer: it keeps
+ *          the newest step for it, and the one that is being taken, whatever its queue_depth is. */
 TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream,
                                            const char* options, tremula_in_stream** in);
 /* Asks for a field in a layout of this group. Declared as fields of tremula_out_field are. A type
@@ -348,12 +368,18 @@ typedef struct tremula_statistics {
                           * transport copies. Summed over all ranks of a side, divided by its bytes
                           * and added up over both sides: how often each byte is copied. */
   double plan_seconds;
-  double wait_seconds;   /* blocked on the other side */
-  double copy_seconds;   /* packing, unpacking, copying; parts of a few short runs are not timed */
-  double wire_seconds;   /* producer: from the end of a step to the last of its messages sent */
-  char transport[64];    /* of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
-  uint64_t proved_bytes; /* consumer: of the bytes that were got, those that are as the producer's
-                          * hashes tell (session key proof); others were converted or scaled */
+  double wait_seconds; /* blocked on the other side */
+  double copy_seconds; /* packing, unpacking, copying; parts of a few short runs are not timed */
+  double wire_seconds; /* producer: from the end of a step to the last of its messages sent */
+  char transport[64];  /* of the link opened last, e.g. "ofi:tcp;ofi_rxm" */
+  /* Consumer: of the bytes that were got, those that are as the producer's hashes tell (session key
+   * proof); others were converted or scaled. */
+  uint64_t proved_bytes;
+  /* Steps that did not go over a link, as its when_full says. Producer: summed over its links, known
+   * when the next step is begun. Consumer: those before the step begun last, or before the end. */
+  uint64_t dropped;
+  uint64_t queued_steps; /* producer: the most that were ever under way to one consumer */
+  uint64_t queued_bytes; /* producer: the same, of this rank */
 } tremula_statistics;
 
 static inline tremula_statistics tremula_statistics_init(void) {

@@ -276,16 +276,34 @@ struct SessionOptions {
   }
 };
 
+/// What becomes of a step when queue_depth steps are under way to a consumer: see tremula.h.
+enum class WhenFull { block, drop_oldest, drop_newest };
+
 struct OutOptions {
   int queue_depth = 2;         ///< steps that may be under way to a consumer; 0: see tremula.h
   int wait_for_consumers = 1;  ///< the first step waits for that many consumer groups
   std::string more = {};       ///< further keys as YAML, e.g. "progress: thread"
+  WhenFull when_full = WhenFull::block;
+  std::int64_t queue_bytes = 0;  ///< of all ranks, under way to a consumer; 0: see queue_depth
 
   std::string text() const {
+    const char* const policy = when_full == WhenFull::block         ? "block"
+                               : when_full == WhenFull::drop_oldest ? "drop_oldest"
+                                                                    : "drop_newest";
     return "{queue_depth: " + std::to_string(queue_depth) +
            ", wait_for_consumers: " + std::to_string(wait_for_consumers) +
+           ", when_full: " + policy + ", queue_bytes: " + std::to_string(queue_bytes) +
            (more.empty() ? "" : ", " + more) + "}";
   }
+};
+
+/// Which steps a consumer gets: see tremula.h.
+enum class Steps { every, latest };
+
+struct InOptions {
+  Steps steps = Steps::every;
+
+  std::string text() const { return steps == Steps::latest ? "{steps: latest}" : "{}"; }
 };
 
 using Statistics = tremula_statistics;
@@ -565,9 +583,9 @@ public:
     detail::check(tremula_out_open(handle_.get(), name.c_str(), options.text().c_str(), &handle));
     return OutStream(handle);
   }
-  InStream in_stream(const std::string& name) {
+  InStream in_stream(const std::string& name, const InOptions& options = {}) {
     tremula_in_stream* handle = nullptr;
-    detail::check(tremula_in_open(handle_.get(), name.c_str(), nullptr, &handle));
+    detail::check(tremula_in_open(handle_.get(), name.c_str(), options.text().c_str(), &handle));
     return InStream(handle);
   }
 

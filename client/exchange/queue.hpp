@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+
+namespace tremula::client {
+
+/// What becomes of a step for which a link has no room. The numbers are those of wire::WhenFull.
+enum class WhenFull : std::uint8_t {
+  block = 0,        ///< it waits
+  drop_newest = 1,  ///< it is left out
+  drop_oldest = 2,  ///< an earlier one that no peer has claimed is withdrawn for it
+};
+
+/// The steps of a link that may be under way.
+struct Queue {
+  // NOLINTNEXTLINE(google-explicit-constructor): a depth says it all where nothing is dropped
+  Queue(int steps, WhenFull policy = WhenFull::block) : depth(steps), when_full(policy) {}
+  int depth;
+  WhenFull when_full;
+  /// A source keeps a step until the peers claim it, one at a time.
+  bool keeps() const noexcept { return when_full == WhenFull::drop_oldest; }
+};
+
+}  // namespace tremula::client

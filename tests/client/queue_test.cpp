@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of steps for which a consumer's queue has no room. Every element carries its step and
+// its own global number.
+#include <atomic>
+#include <random>
+#include <span>
+
+#include "tests/client/world.hpp"
+
+namespace tremula::client {
+namespace {
+
+using Steps = std::vector<std::uint64_t>;
+
+constexpr core::Index extent = 5040;  // longer than what is inlined; a multiple of all blocks
+
+/// The part of one rank, in blocks of a size of its own.
+class Part {
+public:
+  explicit Part(const Session& session)
+      : layout_(index_calc::Layout::parse(
+            fmt::format("shape={} grid={} block={}", extent, session.size(), 7 * session.size()))),
+        rank_(session.rank()),
+        values_(static_cast<std::size_t>(index_calc::local_part(layout_, rank_).allocated)) {}
+  proto::Field field() const {
+    return {.name = "f", .type = core::ElementType::i64, .layout = layout_, .origin = {}};
+  }
+  std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(values_)); }
+  void fill(std::uint64_t step) {
+    for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = element(step, i);
+  }
+  void expect(std::uint64_t step) {
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      ASSERT_EQ(values_[i], element(step, i)) << "step " << step << ", local element " << i;
+  }
+
+private:
+  std::int64_t element(std::uint64_t step, std::size_t i) const {
+    const auto at = index_calc::to_global(layout_.dims[0], core::GridCoord{rank_},
+                                          {static_cast<core::Index>(i)});
+    return static_cast<std::int64_t>(step) * 1000000 + at.value;
+  }
+  index_calc::Layout layout_;
+  Rank rank_;
+  std::vector<std::int64_t> values_;
+};
+
+class Producer {
+public:
+  Producer(Session& session, const OutConfig& config)
+      : out(session, "s", config), is_queued_(config.queue_depth > 0), part_(session) {
+    out.declare(part_.field());
+  }
+  void put_to(std::uint64_t end) {
+    for (; step_ < end; ++step_) {
+      out.begin_step();
+      part_.fill(step_);
+      out.put(0, part_.bytes());
+      if (is_queued_) part_.fill(999);  // it is ours again
+      out.end_step();
+      part_.fill(999);
+    }
+  }
+  OutStream out;
+
+private:
+  bool is_queued_;
+  Part part_;
+  std::uint64_t step_ = 0;
+};
+
+class Consumer {
+public:
+  Consumer(Session& session, const InConfig& config) : in(session, "s", config), part_(session) {
+    in.declare(part_.field());
+  }
+  bool begin() {
+    if (!in.begin_step()) return false;
+    steps.push_back(in.step());
+    return true;
+  }
+  void take() {
+    in.get(0, part_.bytes());
+    part_.expect(in.step());
+    in.end_step();
+  }
+  InStream in;
+  Steps steps;
+
+private:
+  Part part_;
+};
+
+/// Something that happened, for the threads of a test.
+class Event {
+public:
+  void set() { count_.fetch_add(1); }
+  void wait(int count = 1) const {
+    while (count_.load() < count) std::this_thread::yield();
+  }
+
+private:
+  std::atomic<int> count_ = 0;
+};
+
+TEST(Queue, DropNewestLeavesOutWhatHasNoRoomOnAnyRank) {
+  World world;
+  Event is_held, is_full;
+  world.start("producer", 2, [&](Session& s) {
+    Producer p(s, {.queue_depth = 2, .when_full = WhenFull::drop_newest});
+    p.put_to(10);  // consumer rank 1 holds step 0, so that nothing but step 1 has room
+    is_full.set();
+    EXPECT_EQ(p.out.statistics().dropped, 8u);
+    p.out.wait_taken(9);
+    p.put_to(11);
+    p.out.close();
+    const auto statistics = p.out.statistics();
+    EXPECT_EQ(statistics.steps, 11u);
+    EXPECT_EQ(statistics.dropped, 8u);
+    EXPECT_EQ(statistics.queued_steps, 2u);
+    EXPECT_EQ(statistics.queued_bytes, 2u * extent * 8 / 2);
+  });
+  world.start("consumer", 3, [&](Session& s) {
+    Consumer c(s, {});
+    while (c.begin()) {
+      if (s.rank() == 1) is_full.wait(2);
+      EXPECT_EQ(c.in.statistics().dropped, c.in.step() == 10 ? 8u : 0u);
+      c.take();
+    }
+    EXPECT_EQ(c.steps, (Steps{0, 1, 10}));
+    EXPECT_EQ(c.in.statistics().steps, 3u);
+    EXPECT_EQ(c.in.statistics().dropped, 8u);
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Queue, DropOldestKeepsTheNewestAndWhatARankOfTheConsumerHasBegun) {
+  World world;
+  Event is_begun, is_full, is_second_begun, is_full_again;
+  world.start("producer", 3, [&](Session& s) {
+    Producer p(s, {.queue_depth = 3, .when_full = WhenFull::drop_oldest});
+    p.put_to(1);
+    while (!p.out.is_ready()) std::this_thread::yield();
+    is_begun.wait(2);
+    p.put_to(10);  // 0 is being taken; 8 and 9 are kept
+    EXPECT_EQ(p.out.statistics().dropped, 7u);
+    is_full.set();
+    is_second_begun.wait();
+    p.put_to(20);  // rank 1 has 0 yet, and rank 0 has 8, which rank 1 must get, too
+    EXPECT_EQ(p.out.statistics().dropped, 7u + 10u);
+    is_full_again.set();
+    p.out.close();
+    EXPECT_EQ(p.out.statistics().dropped, 17u);
+    EXPECT_EQ(p.out.statistics().queued_steps, 3u);
+  });
+  world.start("consumer", 2, [&](Session& s) {
+    Consumer c(s, {});
+    EXPECT_TRUE(c.begin());
+    is_begun.set();
+    if (s.rank() == 0) {
+      is_full.wait(3);
+      c.take();
+      EXPECT_TRUE(c.begin());
+      is_second_begun.set();
+    }
+    is_full_again.wait(3);
+    c.take();
+    while (c.begin()) c.take();
+    EXPECT_EQ(c.steps, (Steps{0, 8, 19}));
+    EXPECT_EQ(c.in.statistics().dropped, 17u);
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Queue, DropOldestOfOneStepKeepsTheNewestUntilItIsAskedFor) {
+  World world;
+  Event is_begun, is_full;
+  world.start("producer", 1, [&](Session& s) {
+    Producer p(s, {.queue_depth = 1, .when_full = WhenFull::drop_oldest});
+    p.put_to(1);
+    is_begun.wait();
+    p.put_to(5);  // 0 is being taken: the newest has no room
+    EXPECT_EQ(p.out.statistics().dropped, 4u);
+    is_full.set();
+    p.out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    Consumer c(s, {});
+    EXPECT_TRUE(c.begin());
+    is_begun.set();
+    is_full.wait();
+    c.take();
+    EXPECT_FALSE(c.begin());
+    EXPECT_EQ(c.in.statistics().dropped, 4u) << "those before the end, too";
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// One that wants every step, of a blocking producer, is held up by none of the others.
+TEST(Queue, AConsumerOfTheLatestStepNeverHoldsUpTheProducerNorTheOthers) {
+  for (const int queue_depth : {0, 2}) {
+    SCOPED_TRACE(queue_depth);
+    World world;
+    Event is_begun, has_all;
+    world.start("producer", 2, [&](Session& s) {
+      Producer p(s, {.queue_depth = queue_depth, .wait_for_consumers = 2});
+      p.put_to(1);
+      is_begun.wait(2);
+      p.put_to(50);
+      has_all.wait();  // of the other: it does not need the end for that
+      p.out.close();
+      EXPECT_EQ(p.out.statistics().dropped, 48u);
+    });
+    world.start("every", 1, [&](Session& s) {
+      Consumer c(s, {});
+      for (std::uint64_t step = 0; c.begin(); ++step) {
+        EXPECT_EQ(c.in.step(), step);
+        c.take();
+        if (step == 49) has_all.set();
+      }
+      EXPECT_EQ(c.steps.size(), 50u);
+      EXPECT_EQ(c.in.statistics().dropped, 0u);
+      c.in.close();
+    });
+    world.start("latest", 2, [&](Session& s) {
+      Consumer c(s, {.wants_latest = true});
+      EXPECT_TRUE(c.begin());
+      is_begun.set();
+      has_all.wait();
+      c.take();
+      EXPECT_TRUE(c.begin());
+      c.take();
+      EXPECT_FALSE(c.begin());
+      EXPECT_EQ(c.steps, (Steps{0, 49}));
+      EXPECT_EQ(c.in.statistics().dropped, 48u);
+      c.in.close();
+    });
+    EXPECT_EQ(text_of(world.join()), "");
+  }
+}
+
+// The next step is asked for when it is begun, not when the one before has ended: what is computed
+// between two steps does not make the next one old.
+TEST(Queue, TheLatestStepIsTheLatestWhenItIsBegun) {
+  World world;
+  Event has_ended, is_full;
+  world.start("producer", 1, [&](Session& s) {
+    Producer p(s, {});
+    p.put_to(1);
+    has_ended.wait();
+    p.out.wait_taken(0);
+    p.put_to(20);
+    is_full.set();
+    p.out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    Consumer c(s, {.wants_latest = true});
+    EXPECT_TRUE(c.begin());
+    c.take();
+    has_ended.set();
+    is_full.wait();
+    EXPECT_TRUE(c.begin());
+    EXPECT_EQ(c.in.step(), 19u);
+    c.take();
+    EXPECT_FALSE(c.begin());
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// A step that is kept is told by whatever call of the session waits, not by the next step: else two
+// jobs that drop would wait for each other.
+TEST(Queue, AStepThatIsKeptComesWhileTheProducerWaitsForAnotherStream) {
+  World world;
+  for (const bool is_a : {true, false})
+    world.start(is_a ? "a" : "b", 2, [=](Session& s) {
+      Part part(s);
+      OutStream out(
+          s, is_a ? "forth" : "back",
+          {.queue_depth = 3, .when_full = WhenFull::drop_oldest, .progress = Progress::calls});
+      InStream in(s, is_a ? "back" : "forth");
+      out.declare(part.field());
+      in.declare(part.field());
+      const auto put = [&](std::uint64_t step) {
+        out.begin_step();
+        part.fill(step);
+        out.put(0, part.bytes());
+        out.end_step();
+      };
+      for (std::uint64_t step = 0; step < 50; ++step) {
+        put(step);  // both first
+        ASSERT_TRUE(in.begin_step());
+        in.get(0, part.bytes());
+        part.expect(step);
+        in.end_step();
+      }
+      EXPECT_EQ(out.statistics().dropped, 0u);
+      out.close();
+      EXPECT_FALSE(in.begin_step());
+      in.close();
+    });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Queue, BytesBoundItsSteps) {
+  World world;
+  Event is_begun, is_full;
+  world.start("producer", 2, [&](Session& s) {
+    Producer p(s, {.queue_depth = 100,
+                   .queue_bytes = 4 * extent * 8 - 1,
+                   .when_full = WhenFull::drop_newest});
+    p.put_to(10);
+    is_full.set();
+    p.out.close();
+    EXPECT_EQ(p.out.statistics().queued_steps, 3u);
+    EXPECT_EQ(p.out.statistics().queued_bytes, 3u * extent * 8 / 2);
+    EXPECT_EQ(p.out.statistics().dropped, 7u);
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    Consumer c(s, {});
+    EXPECT_TRUE(c.begin());
+    is_full.wait(2);
+    c.take();
+    while (c.begin()) c.take();
+    EXPECT_EQ(c.steps, (Steps{0, 1, 2}));
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+/// What all ranks of a group have seen.
+class Seen {
+public:
+  void add(const std::string& group, const Steps& steps, std::uint64_t dropped) {
+    const std::scoped_lock lock(mutex_);
+    all_[group].emplace_back(steps, dropped);
+  }
+  /// @return steps that the group did not get
+  std::uint64_t check(const std::string& group, std::uint64_t steps) {
+    const auto& ranks = all_[group];
+    if (ranks.empty()) return 0;
+    for (const auto& [seen, dropped] : ranks) {
+      EXPECT_EQ(seen, ranks[0].first) << group << ": its ranks saw different steps";
+      EXPECT_EQ(seen.size() + dropped, steps) << group;
+      EXPECT_TRUE(std::ranges::is_sorted(seen, std::less_equal{})) << group;
+    }
+    return ranks[0].second;
+  }
+
+private:
+  std::mutex mutex_;
+  std::map<std::string, std::vector<std::pair<Steps, std::uint64_t>>> all_;
+};
+
+// Whatever the pace of every rank, ranks of one consumer see the same steps, whole.
+TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  const auto seed = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  SCOPED_TRACE(fmt::format("TREMULA_TEST_SEED={}", seed));
+  constexpr std::uint64_t steps = 300;
+  for (const auto way : {World::Way::loopback, World::Way::local})
+    for (const auto when_full : {WhenFull::drop_oldest, WhenFull::drop_newest}) {
+      SCOPED_TRACE(static_cast<int>(when_full));
+      World world(8192, way);
+      world.step_timeout = 60;
+      Seen seen;
+      std::atomic<std::uint64_t> dropped = 0;
+      const auto nap = [](std::mt19937_64& random, int most) {
+        if (random() % 4 == 0)
+          std::this_thread::sleep_for(
+              std::chrono::microseconds(random() % static_cast<unsigned>(most)));
+      };
+      world.start("producer", 2, [&](Session& s) {
+        std::mt19937_64 random(seed + static_cast<unsigned>(s.rank()));
+        Producer p(s, {.queue_depth = 3, .when_full = when_full, .wait_for_consumers = 3});
+        for (std::uint64_t step = 1; step <= steps; ++step) {
+          p.put_to(step);
+          nap(random, 500);
+        }
+        p.out.close();
+        if (s.rank() == 0)
+          dropped = p.out.statistics().dropped;
+        else
+          EXPECT_GE(p.out.statistics().steps, steps);
+      });
+      for (const auto& [group, size] :
+           {std::pair{"quick", 1}, std::pair{"slow", 3}, std::pair{"latest", 2}})
+        world.start(group, size, [&, group = std::string(group)](Session& s) {
+          std::mt19937_64 random(seed + 100 * group.size() + static_cast<unsigned>(s.rank()));
+          Consumer c(s, {.wants_latest = group == "latest"});
+          while (c.begin()) {
+            c.take();
+            if (group != "quick") nap(random, s.rank() == 1 ? 10000 : 5000);
+          }
+          seen.add(group, c.steps, c.in.statistics().dropped);
+          c.in.close();
+        });
+      EXPECT_EQ(text_of(world.join()), "");
+      const auto quick = seen.check("quick", steps), slow = seen.check("slow", steps),
+                 latest = seen.check("latest", steps);
+      EXPECT_EQ(dropped.load(), quick + slow + latest) << "both sides count alike";
+      EXPECT_GT(slow, 0u);
+      EXPECT_GT(latest, 0u);
+    }
+}
+
+}  // namespace
+}  // namespace tremula::client

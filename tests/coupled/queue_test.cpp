@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// One producer job and consumer jobs of different pace and policy: every step that comes is whole
+// (coupled_queue checks every element), all ranks of a consumer see the same steps, and both sides
+// count exactly what was dropped.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <sstream>
+
+#include "tests/coupled/jobs.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+constexpr std::uint64_t steps = 400;
+
+struct Seen {
+  std::vector<std::uint64_t> steps;
+  std::uint64_t dropped = 0;
+  friend bool operator==(const Seen&, const Seen&) = default;
+};
+
+/// What each rank has written.
+std::vector<Seen> seen_by(const Job& job) {
+  std::vector<Seen> all;
+  std::istringstream lines(job.output());
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word;
+    if (!(words >> word) || word != "saw") continue;
+    Seen& seen = all.emplace_back();
+    while (words >> word && word != "dropped") seen.steps.push_back(std::stoull(word));
+    words >> seen.dropped;
+  }
+  return all;
+}
+
+struct QueueCase {
+  std::string when_full, transport;
+  std::string name() const { return when_full + "_" + transport; }
+};
+void PrintTo(const QueueCase& of, std::ostream* out) { *out << of.name(); }
+
+class CoupledQueue : public testing::TestWithParam<QueueCase> {};
+
+TEST_P(CoupledQueue, GivesAllRanksOfAConsumerTheSameWholeStepsAndCountsTheOthers) {
+  const auto& [when_full, transport] = GetParam();
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  const std::string seed =
+      given != nullptr ? given : std::to_string(std::random_device{}() % 1000000);
+  SCOPED_TRACE("replay with TREMULA_TEST_SEED=" + seed);
+  Stage stage;
+  stage.start_server();
+  const auto start = [&](const Role& role, const std::string& part, const std::string& options,
+                         const std::string& nap) -> Job& {
+    return stage.start(role, Launcher::plain,
+                       {std::string(PROGRAMS) + "/coupled_queue", "--group", role.name, "--role",
+                        part, "--steps", std::to_string(steps), "--options", options, "--transport",
+                        transport, "--nap", nap, "--seed", seed},
+                       {{"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"}});
+  };
+  Job& producer =
+      start({"producer", 2}, "producer",
+            "{queue_depth: 3, wait_for_consumers: 3, when_full: " + when_full + "}", "500");
+  Job& quick = start({"quick", 1}, "consumer", "{}", "0");
+  Job& slow = start({"slow", 3}, "consumer", "{}", when_full == "block" ? "0" : "5000");
+  Job& latest = start({"latest", 2}, "consumer", "{steps: latest}", "5000");
+  const auto deadline = core::Deadline::after(300);
+  for (Job* job : {&producer, &quick, &slow, &latest})
+    ASSERT_EQ(job->wait(deadline), 0) << job->name() << stage.report();
+  std::uint64_t dropped = 0;
+  for (const auto& [job, ranks] :
+       {std::pair{&quick, 1u}, std::pair{&slow, 3u}, std::pair{&latest, 2u}}) {
+    const auto seen = seen_by(*job);
+    ASSERT_EQ(seen.size(), ranks) << job->output();
+    for (const Seen& rank : seen) {
+      EXPECT_EQ(rank, seen[0]) << "ranks of " << job->name() << " saw different steps";
+      EXPECT_EQ(rank.steps.size() + rank.dropped, steps) << job->name();
+      EXPECT_TRUE(std::is_sorted(rank.steps.begin(), rank.steps.end(), std::less_equal<>{}));
+    }
+    dropped += seen[0].dropped;
+    if (job == &latest) {
+      EXPECT_GT(seen[0].dropped, 0u);
+    }
+    if (job != &latest && when_full == "block") {
+      EXPECT_EQ(seen[0].dropped, 0u);
+    }
+    if (job == &slow && when_full != "block") {
+      EXPECT_GT(seen[0].dropped, 0u);
+    }
+  }
+  const auto told = seen_by(producer);
+  ASSERT_EQ(told.size(), 2u);
+  for (const Seen& rank : told) EXPECT_EQ(rank.dropped, dropped);
+}
+
+std::vector<QueueCase> cases() {
+  std::vector<QueueCase> all;
+  for (const char* const transport : {"local", "ofi"})
+    for (const char* const policy : {"block", "drop_oldest", "drop_newest"})
+      all.push_back({policy, transport});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledQueue, testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name(); });
+
+}  // namespace
+
+}  // namespace tremula::coupled
