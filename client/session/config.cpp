@@ -210,9 +210,11 @@ SessionConfig load_session_config(const std::string& options) {
 
 std::vector<std::string> unknown_variables() {
   // What a session reads besides its keys, and what the server reads, whose keys stand elsewhere.
-  std::vector<std::string> known{"TREMULA_CONFIG",   "TREMULA_JOB",  "TREMULA_KEY",
-                                 "TREMULA_BIND",     "TREMULA_PORT", "TREMULA_PORT_FILE",
-                                 "TREMULA_HEARTBEAT"};
+  std::vector<std::string> known{
+      "TREMULA_CONFIG",    "TREMULA_JOB",   "TREMULA_KEY",
+      "TREMULA_BIND",      "TREMULA_PORT",  "TREMULA_PORT_FILE",
+      "TREMULA_HEARTBEAT", "TREMULA_HELLO", "TREMULA_CONNECTIONS_PER_HOST",
+      "TREMULA_MEMORY"};
   SessionConfig unused;
   for (const auto& [key, set] : session_keys(unused)) known.push_back(variable_of(key));
   constexpr std::string_view of_tests = "TREMULA_TEST_";
