@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/log.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -36,10 +37,13 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::info;
 }
 
-/// Writes to standard error what it takes without blocking: after poll() a pipe takes PIPE_BUF bytes
-/// whole. No thread: one that hangs in write() could not be ended.
+/// Writes to standard error what it takes without blocking. No thread: one that hangs in write()
+/// could not be ended.
 class DroppingSink final : public spdlog::sinks::base_sink<std::mutex> {
 public:
+  ~DroppingSink() override {
+    if (own_ >= 0) ::close(own_);
+  }
   std::uint64_t dropped() const noexcept { return dropped_; }
 
 private:
@@ -68,7 +72,7 @@ private:
   void flush_() override {
     while (!kept_.empty() && is_writable()) {
       std::string& line = kept_.front();
-      const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+      const ssize_t written = ::write(file(), line.data(), line.size());
       if (written < 0 && (errno == EINTR || errno == EAGAIN)) return;
       const std::size_t done = written < 0 ? line.size() : static_cast<std::size_t>(written);
       if (written < 0) ++dropped_, ++untold_;  // nobody can read it any more
@@ -79,11 +83,16 @@ private:
   }
 
   /// Also if a write fails at once.
-  static bool is_writable() {
-    pollfd standard_error{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  bool is_writable() const {
+    pollfd standard_error{.fd = file(), .events = POLLOUT, .revents = 0};
     return ::poll(&standard_error, 1, 0) > 0;
   }
+  int file() const noexcept { return own_ >= 0 ? own_ : STDERR_FILENO; }
 
+  /// Standard error once more, not blocking: a terminal is writable when it takes a single byte. The
+  /// flags of the one that other processes share stay as they are. -1: a socket; poll() must do.
+  const int own_ =
+      ::open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   std::deque<std::string> kept_;
   std::size_t kept_bytes_ = 0;
   std::atomic<std::uint64_t> dropped_ = 0;

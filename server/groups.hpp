@@ -52,6 +52,7 @@ struct Group {
   std::size_t share_bytes = 0;  ///< of these, also if they are too many and were dropped
   /// Bytes that its streams, links, subscriptions and shares take.
   std::shared_ptr<std::size_t> held = std::make_shared<std::size_t>(0);
+  bool lacks_counters = false;  ///< there was no room for those of some rank
   /// All its ranks are in a call that opens links.
   bool is_present = false;
   /// The own stream whose next step that call begins; 0: none.

@@ -239,6 +239,7 @@ struct Listener::Impl {
   }
 
   void end_stranger(ConnectionId from, const char* why) {
+    if (!connections.at(from).socket->is_open()) return;  // its answer was a byte too much
     report(from, LogLevel::warn,
            fmt::format("refused connection={} host={} why=\"{}\"", from, quotas.host(from), why));
     finish(from);
@@ -403,13 +404,13 @@ struct Listener::Impl {
       const Clock::time_point at = Clock::now();
       // After the server itself was stopped or swapped out, it cannot tell which ranks were silent.
       const bool was_away = at - ticker.expiry() > 4 * tick_period;
+      tick();
       for (const auto& [id, connection] : connections) {
         rendezvous.record_heard(id, seconds(was_away ? at : connection.socket->last_heard()));
         if (!was_away) close_if_idle(id, connection, at);
       }
       deliver(rendezvous.check_silence(seconds(at)));
       log.flush();
-      tick();
     });
   }
 
@@ -484,6 +485,8 @@ void Listener::run() {
       return;
     } catch (const std::bad_alloc&) {  // of a handler that belongs to no connection
       impl_->log.error("server", "out_of_memory");
+    } catch (const std::exception& error) {
+      impl_->log.error("server", one_line(fmt::format("failed text={}", error.what())));
     }
 }
 

@@ -387,12 +387,18 @@ void Rendezvous::record(const Seat& seat, Account& account, const wire::Counters
                         double now) {
   constexpr std::size_t bytes = 512;
   if (!account.has_report(seat.rank)) {
-    try {
-      account.keep(seat.rank, hold(*seat.group, bytes));
-    } catch (const Error& error) {  // a Heartbeat has no answer
-      return log(fmt::format("counters_left_out group={} rank={} why={}", seat.group->name,
-                             seat.rank, error.what()));
+    // What only a status needs leaves room for what a job cannot do without.
+    Group& group = *seat.group;
+    const Limits& limits = settings_.limits;
+    if (*group.held + bytes > limits.group_bytes / 2 || *held_ + bytes > limits.held_bytes / 2) {
+      if (!std::exchange(group.lacks_counters, true))
+        log(
+            fmt::format("counters_left_out group={} rank={} why=\"half of the server's memory for "
+                        "groups is taken; a larger --memory has room for them\"",
+                        group.name, seat.rank));
+      return;
     }
+    account.keep(seat.rank, hold(group, bytes));
   }
   account.record(seat.rank, counters, now);
 }

@@ -43,26 +43,32 @@ private:
   transport::HostPort address_;
 };
 
-/// The key that the config names, made if it is missing; and, beside the port file, a copy for those
-/// that find the server by it.
+/// The key that the config names, made if it is missing. Without one, that beside the port file.
 std::optional<core::Key> key_of(const Config& config, const core::Log& log) {
   const core::KeySource& source = config.key_source;
-  std::filesystem::path beside;
-  if (config.port_file) beside = transport::key_file_beside(*config.port_file);
   std::filesystem::path file = source.file;
-  if (file.empty() && !source.key) file = beside;
+  if (file.empty() && !source.key && config.port_file)
+    file = transport::key_file_beside(*config.port_file);
   std::optional<core::Key> key = source.key;
   if (!file.empty() && file != core::no_key_file) {
     if (core::make_key_file(file))
       log.info("server", fmt::format("made_key_file path={}", file.string()));
     key = core::read_key_file(file);
   }
-  if (beside.empty() || file == beside) return key;
-  if (key)
-    core::write_key_file(beside, *key);
+  return key;
+}
+
+/// For those that find the server by its port file. Called when the port is this server's: the file
+/// may be that of another one until then.
+void lay_key_beside_port_file(const Config& config) {
+  if (!config.port_file) return;
+  const std::filesystem::path beside = transport::key_file_beside(*config.port_file);
+  const core::KeySource& source = config.key_source;
+  if ((source.file.empty() && !source.key) || source.file == beside) return;  // it is the key
+  if (config.key)
+    core::write_key_file(beside, *config.key);
   else
     std::filesystem::remove(beside);  // of an earlier server
-  return key;
 }
 
 /// Raises the limit of open files: every connection takes one.
@@ -113,6 +119,7 @@ void serve(const Config& given, const std::string& version, const core::Log& log
   config.key = key_of(config, log);
   Listener listener(config, version, log);
   listener.stop_on_signals();
+  lay_key_beside_port_file(config);
   std::optional<PortFile> port_file;
   if (config.port_file) port_file.emplace(*config.port_file, listener.address());
   log.info("server", fmt::format("listening address={} version={} jobs=\"{}\"",

@@ -37,6 +37,7 @@ class World:
         self.shared_before = set(os.listdir("/dev/shm"))
         self.server = None
         self.start_server()
+        os.environ["TREMULA_KEY_FILE"] = str(self.folder / "port.key")  # of all jobs, and of the next server
 
     # ---- the server ----
 

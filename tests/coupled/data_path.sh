@@ -68,7 +68,7 @@ mend_cable() {
 
 start_server() {
   rm -f "$work/server.log"
-  nsenter --target "${host[a]}" --net -- "$bin/tremula" serve --bind 0.0.0.0 >"$work/server.log" 2>&1 &
+  nsenter --target "${host[a]}" --net -- "$bin/tremula" serve --bind 0.0.0.0 --key-file none >"$work/server.log" 2>&1 &
   job[server]=$!
   await 30 "a server" grep -q listening "$work/server.log"
 }

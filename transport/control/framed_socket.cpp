@@ -56,7 +56,7 @@ void FramedSocket::count(std::size_t less, std::size_t more) {
 void FramedSocket::start() { read_prefix(0); }
 
 void FramedSocket::read_prefix(std::size_t have) {
-  paused_ = queued_bytes_ > pause_bytes_;
+  paused_ = have == 0 && queued_bytes_ > pause_bytes_;
   if (paused_) return;
   socket_.async_read_some(
       asio::buffer(prefix_.data() + have, prefix_.size() - have),
