@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 #include <utility>
 
 namespace tremula::client {
@@ -102,7 +102,7 @@ bool Sink::has_arrived(std::size_t message) {
     if (bytes.size() < proto::package_header_bytes + hashes)
       throw protocol_error(plan_.messages[message].peer, fmt::format("{} bytes of hashes", hashes),
                            fmt::format("{} bytes", bytes.size() - proto::package_header_bytes));
-    std::memcpy(in.hashes.data(), bytes.last(hashes).data(), hashes);
+    std::ranges::copy(bytes.last(hashes), std::as_writable_bytes(std::span(in.hashes)).begin());
     take_places(message, bytes.first(bytes.size() - hashes));
   }
   Peer& peer = peers_[message];

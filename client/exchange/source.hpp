@@ -81,7 +81,7 @@ public:
   bool advance();
   /// True while an answer of the peer of message `message` is missing.
   bool is_owed(std::size_t message) const noexcept {
-    return !peers_[message].has_left && peers_[message].credited < peers_[message].told;
+    return !peers_[message].has_left && peers_[message].credited < turns();
   }
   bool has_left(std::size_t message) const noexcept { return peers_[message].has_left; }
   /// True when every peer, and there is one, has told that it wants no further steps.

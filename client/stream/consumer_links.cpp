@@ -144,7 +144,10 @@ void ConsumerLinks::send_end() {
 bool ConsumerLinks::has_room() {
   const auto hold = session_.progress().hold();
   return std::ranges::all_of(links_, [this](Open& open) {
-    if (!open.failure.empty() || has_ended(open) || open.exchange->is_ready()) return true;
+    // When a step begins, a link that drops makes room or leaves the step out.
+    if (!open.failure.empty() || has_ended(open) || open.exchange->drops() ||
+        open.exchange->is_ready())
+      return true;
     judge(open);
     return !open.failure.empty();
   });
@@ -251,8 +254,8 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, std::
 
 void ConsumerLinks::judge(Open& open) {
   if (!open.failure.empty()) return;
-  if (std::exchange(open.moved, open.exchange->moved()) != open.exchange->moved())
-    open.link.signs->heard_all();
+  const std::uint64_t sent = open.exchange->traffic().chunks;
+  if (std::exchange(open.sent, sent) != sent) open.link.signs->heard_all();
   open.failure =
       complaint(session_, open.link, [&](std::size_t m) { return open.exchange->is_owed(m); });
 }
@@ -303,6 +306,7 @@ void ConsumerLinks::go_on_without(Open& open, std::string_view did) {
 }
 
 void ConsumerLinks::give_up(std::string_view did) noexcept {
+  const auto hold = session_.progress().hold();
   for (Open& open : links_) give_up(open, did);
 }
 
@@ -319,6 +323,7 @@ bool ConsumerLinks::has_ended(Open& open) {
 }
 
 void ConsumerLinks::look_for_ends() {
+  const auto hold = session_.progress().hold();
   for (Open& open : links_) has_ended(open);
 }
 

@@ -94,7 +94,7 @@ private:
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
     std::string failure;               // of a send
     bool is_given_up = false;          // by this side
-    std::uint64_t moved = 0;           // bytes, when the peers were judged last
+    std::uint64_t sent = 0;            // chunks, when the peers were judged last
     /// Until then the server may still tell that the consumer has died, which explains the failure.
     std::optional<core::Deadline> explained_by;
   };

@@ -164,6 +164,8 @@ OutStream::Admission OutStream::admit(bool begins) {
 
 void OutStream::admit_step() {
   if (!links_.drops()) return;
+  if (session_.size() > 1)  // no rank is frozen while another one is in another call
+    agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
   const auto mine = links_.freeze();
   try {
     const auto all = agreed([&] {

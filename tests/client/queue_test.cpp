@@ -145,6 +145,7 @@ TEST(Queue, DropOldestKeepsTheNewestAndWhatARankOfTheConsumerHasBegun) {
     is_begun.wait(2);
     p.put_to(10);  // 0 is being taken; 8 and 9 are kept
     EXPECT_EQ(p.out.statistics().dropped, 7u);
+    EXPECT_TRUE(p.out.is_ready()) << "the next step waits for nobody";
     is_full.set();
     is_second_begun.wait();
     p.put_to(20);  // rank 1 has 0 yet, and rank 0 has 8, which rank 1 must get, too

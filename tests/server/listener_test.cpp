@@ -671,6 +671,8 @@ TEST(Listener, RefusesSessionsBeyondThoseOfAHost) {
   EXPECT_TRUE(third.is_closed_soon());
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // they end a process without memory
 /// Runs a server in a process of its own with so little memory. Its exit status is that of `check`,
 /// which runs in this process; the server must be there afterwards.
 TEST(Listener, WithoutMemoryEndsTheConnectionThatWantsIt) {
@@ -716,6 +718,7 @@ TEST(Listener, WithoutMemoryEndsTheConnectionThatWantsIt) {
   for (const int fd : bad) ::close(fd);
   for (const int fd : port_pipe) ::close(fd);
 }
+#endif
 
 TEST(Listener, TellsAStatusThatNoFrameHolds) {
   Running server;
