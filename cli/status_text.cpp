@@ -96,6 +96,11 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
           ? fmt::format(" in at most {}", bytes_text(static_cast<double>(stream.queue_bytes())))
           : "",
       queued(stream.produced())));
+  if (stream.is_state() || stream.keep_steps() > 0)
+    line(fmt::format("{}keeps the newest {} of {}", stream.is_state() ? "a state; " : "",
+                     stream.keep_steps(), stream.is_state() ? "versions" : "steps"));
+  for (const wire::LinkStatus& link : stream.consumers())
+    if (link.shares()) line(fmt::format("{} shares the steps", link.consumer()));
   for (const wire::LinkStatus& link : stream.consumers())
     if (link.when_full() != wire::WHEN_FULL_BLOCK)
       line(fmt::format("{}, queue depth {} for {}: {} dropped", when_full(link.when_full()),

@@ -64,6 +64,12 @@ void check_when_full(std::string_view part, wire::WhenFull policy, int queue_dep
   check_range(part, static_cast<int>(policy), 0, most);
 }
 
+/// Consumers that share the steps begin with the next one: an earlier one may be another's.
+void check_start(std::string_view part, wire::Start start, bool shares) {
+  const int most = shares ? wire::START_NEXT : wire::Start_MAX;
+  check_range(part, static_cast<int>(start), 0, most);
+}
+
 void check(const wire::Announce& m) {
   check_name("Announce.stream", m.stream());
   check_range("Announce.fields, count", m.fields_size(), 1, max_fields);
@@ -72,6 +78,7 @@ void check(const wire::Announce& m) {
   check_range("Announce.queue_depth", m.queue_depth(), 0, 1 << 20);
   check_range("Announce.queue_bytes", m.queue_bytes(), std::int64_t{0}, std::int64_t{1} << 60);
   check_when_full("Announce.when_full", m.when_full(), m.queue_depth());
+  check_range("Announce.keep_steps", m.keep_steps(), m.is_state() ? 1 : 0, max_kept_steps);
   check_number("Announce.incarnation", m.incarnation());
 }
 
@@ -80,6 +87,7 @@ void check(const wire::Subscribe& m) {
   check_range("Subscribe.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Subscribe.", m.fields());
   check_offers("Subscribe", m.offers());
+  check_start("Subscribe.start", m.start(), m.shares());
   check_number("Subscribe.incarnation", m.incarnation());
 }
 
@@ -123,6 +131,8 @@ void check(const wire::Matched& m) {
   check_text("Matched.why", m.why());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
   check_when_full("Matched.when_full", m.when_full(), m.queue_depth());
+  check_range("Matched.keep_steps", m.keep_steps(), 0, max_kept_steps);
+  check_start("Matched.start", m.start(), m.shares());
   check_number("Matched.incarnation", m.incarnation());
 }
 

@@ -28,6 +28,7 @@ inline constexpr std::size_t max_address_bytes = 4096;    ///< of one rank (tran
 inline constexpr std::size_t max_ranks_bytes = std::size_t{4}
                                                << 20;  ///< of all RankStatus of a page of a Status
 inline constexpr std::size_t max_shown_fields_bytes = max_ranks_bytes;  ///< as much of its fields
+inline constexpr int max_kept_steps = 1024;                             ///< of one stream
 inline constexpr int max_fields = 65536;                                ///< of one stream
 inline constexpr int max_offers = 64;                                   ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;

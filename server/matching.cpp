@@ -70,6 +70,8 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                                            .is_proved = message.is_proved(),
                                            .when_full = message.when_full(),
                                            .queue_bytes = message.queue_bytes(),
+                                           .keep_steps = message.keep_steps(),
+                                           .is_state = message.is_state(),
                                            .produced = Account(group.size, now),
                                            .incarnation = message.incarnation(),
                                            .held = std::move(held),
@@ -117,7 +119,9 @@ void Rendezvous::add_subscription(const Group& group, const wire::Subscribe& mes
                             .wanted = message.fields(),
                             .offers = texts(message.offers()),
                             .held = {},
-                            .wants_latest = message.wants_latest()};
+                            .wants_latest = message.wants_latest(),
+                            .start = message.start(),
+                            .shares = message.shares()};
   proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
   subscription.held = hold(group, memory_bytes(subscription.fields, subscription.wanted));
   if (open_stream(message.stream()) == nullptr)
@@ -247,6 +251,10 @@ int Rendezvous::queue_depth(const Subscription& subscription, const Stream& stre
 }
 
 void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
+  if (stream.is_state) {
+    subscription.wants_latest = true;
+    subscription.start = wire::START_LATEST;
+  }
   const Group& consumer = *groups_.find(subscription.consumer);
   const Group& producer = *groups_.find(stream.producer);
   const std::string offer = check_match(subscription, stream);
@@ -265,7 +273,9 @@ void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
                             .fields = subscription.wanted,
                             .queue_depth = queue_depth(subscription, stream),
                             .when_full = subscription.wants_latest ? wire::WHEN_FULL_DROP_OLDEST
+                                         : subscription.shares     ? wire::WHEN_FULL_BLOCK
                                                                    : stream.when_full,
+                            .shares = subscription.shares,
                             .consumed = Account(consumer.size, now),
                             .since = now,
                             .held = std::move(subscription.held)})
@@ -282,6 +292,9 @@ void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
   matched.set_why(link.why);
   matched.set_queue_depth(link.queue_depth);
   matched.set_when_full(link.when_full);
+  matched.set_shares(link.shares);
+  matched.set_start(subscription.start);
+  matched.set_keep_steps(stream.keep_steps);
   matched.set_is_proved(stream.is_proved);
 
   wire::ToClient notice;

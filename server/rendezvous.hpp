@@ -77,6 +77,7 @@ private:
     proto::WireFields fields;  // of the consumer
     int queue_depth = 0;
     wire::WhenFull when_full = wire::WHEN_FULL_BLOCK;
+    bool shares = false;
     Account consumed;
     std::vector<std::string> producer_choices{}, consumer_choices{};  // none until they have come
     bool is_answered = false;         // the producer has sent its choices or addresses
@@ -103,6 +104,8 @@ private:
     bool is_proved;
     wire::WhenFull when_full;
     std::int64_t queue_bytes;
+    int keep_steps;
+    bool is_state;
     Account produced;
     std::uint64_t incarnation;  // as the producer calls it
     Hold held;
@@ -125,6 +128,8 @@ private:
     std::vector<std::string> offers;
     Hold held;
     bool wants_latest;
+    wire::Start start;
+    bool shares;
   };
   struct WaitingHello {
     Call call;

@@ -50,6 +50,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                      .fields = link.fields(),
                      .queue_depth = link.queue_depth(),
                      .when_full = link.when_full(),
+                     .shares = link.shares(),
                      .consumed = Account(link.peer_size(), call.now),
                      .is_answered = true,
                      .since = call.now,

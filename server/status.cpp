@@ -94,6 +94,8 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       row.set_queue_depth(stream.queue_depth);
       row.set_when_full(stream.when_full);
       row.set_queue_bytes(stream.queue_bytes);
+      row.set_keep_steps(stream.keep_steps);
+      row.set_is_state(stream.is_state);
       row.set_fields_left_out(room.add(*row.mutable_fields(), stream.announced));
       *row.mutable_produced() = stream.produced.total();
       if (request.ranks()) stream.produced.list(*row.mutable_produced(), room.ranks);
@@ -115,6 +117,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
         consumer.set_credit(credit(consumer.consumed(), link.queue_depth));
         consumer.set_queue_depth(link.queue_depth);
         consumer.set_when_full(link.when_full);
+        consumer.set_shares(link.shares);
         from.set_after(*link_id);
       }
       from.set_goes_on(false);

@@ -177,6 +177,14 @@ tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double sec
   });
 }
 
+tremula_status tremula_out_serve(tremula_out_stream* out, double seconds) {
+  return guarded([&] {
+    const auto entry = enter(out, "out");
+    out->stream->serve(core::Deadline::after(seconds));
+    return TREMULA_OK;
+  });
+}
+
 tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready) {
   return guarded([&] {
     const auto entry = enter(out, "out");

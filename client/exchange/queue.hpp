@@ -14,9 +14,11 @@ enum class WhenFull : std::uint8_t {
 /// The steps of a link that may be under way.
 struct Queue {
   // NOLINTNEXTLINE(google-explicit-constructor): a depth says it all where nothing is dropped
-  Queue(int steps, WhenFull policy = WhenFull::block) : depth(steps), when_full(policy) {}
+  Queue(int steps, WhenFull policy = WhenFull::block, bool is_one_of_many = false)
+      : depth(steps), when_full(policy), is_shared(is_one_of_many) {}
   int depth;
   WhenFull when_full;
+  bool is_shared;  ///< each step goes over one of the links that are
   /// A source keeps a step until the peers claim it, one at a time.
   bool keeps() const noexcept { return when_full == WhenFull::drop_oldest; }
 };

@@ -28,8 +28,8 @@ public:
   std::uint64_t step() const noexcept { return step_; }
   /// Asks for the step in turn where the source keeps steps until they are claimed; once.
   void claim();
-  /// Steps of the link before the one in turn, or before the end, that did not come.
-  std::uint64_t dropped() const noexcept { return dropped_; }
+  /// Steps of the link before the one in turn, or before the end, that went over no link.
+  std::uint64_t dropped() const noexcept { return queue_.is_shared ? 0 : dropped_; }
   /// Steps finished.
   std::uint64_t steps() const noexcept { return turn_; }
   /// Forgets what was fetched of `field` in this step: a new array follows.

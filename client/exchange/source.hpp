@@ -38,22 +38,38 @@ public:
 
   /// True when the next step may be put, or is left out: a slot is idle. Makes progress.
   bool is_ready();
+  /// The same, whatever becomes of the step.
+  bool has_idle_slot() {
+    advance();
+    return !idle_.empty();
+  }
   /// What one rank knows of the queue.
   struct Known {
     std::uint64_t told = 0;  ///< a peer was told of all turns before it
     std::uint64_t done = 0;  ///< all turns before it hold no slot any more
   };
   bool drops() const noexcept { return queue_.when_full != WhenFull::block; }
+  bool is_shared() const noexcept { return queue_.is_shared; }
+  /// All ranks of the source agree about every step.
+  bool is_agreed() const noexcept { return drops() || is_shared(); }
   /// From now on no peer is told of anything, until admit() or thaw().
   Known freeze() noexcept;
   /// Decides, as every rank does, what becomes of the step that is put next: takes_step().
   /// @param of_all  the most of `told` and the least of `done` of any rank
   void admit(const Known& of_all);
+  /// The same where the steps are shared.
+  /// @param takes_step  this link does
+  void deal(bool takes_step) noexcept { is_frozen_ = false, takes_ = takes_step; }
+  /// Steps under way, by what is known of all ranks; as many as there can be: there is no room.
+  std::uint64_t load(const Known& of_all) const noexcept { return turns() - of_all.done; }
+  std::uint64_t most_load() const noexcept { return slots_.size(); }
+  /// Steps that went over the link.
+  std::uint64_t turns() const noexcept { return first_ + order_.size(); }
   void thaw() noexcept { is_frozen_ = false; }
   bool takes_step() const noexcept { return takes_; }
   /// Instead of put and send.  @pre !takes_step()
-  void leave_out() noexcept { ++dropped_; }
-  /// Steps left out or withdrawn.
+  void leave_out() noexcept { dropped_ += is_shared() ? 0 : 1; }
+  /// Steps left out or withdrawn; not those that went over another link that shares them.
   std::uint64_t dropped() const noexcept { return dropped_; }
   /// The most steps that ever held a slot, and their bytes on this rank.
   std::uint64_t most_steps() const noexcept { return most_steps_; }
@@ -127,7 +143,6 @@ private:
     std::vector<std::unique_ptr<SourceEnd>> ends;  // parallel to paths_; made when needed first
   };
 
-  std::uint64_t turns() const noexcept { return first_ + order_.size(); }
   std::size_t slot_at(std::uint64_t turn) const { return order_[turn - first_]; }
   /// The slot that `step` is put into.
   std::size_t slot_for(std::uint64_t step);

@@ -263,7 +263,14 @@ OutConfig load_out_config(const std::string& options) {
         number("queue_bytes", c.queue_bytes, std::int64_t{0}, std::int64_t{1} << 60)},
        {"when_full", when_full},
        {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0, 1000000)},
-       {"progress", parsed("progress", c.progress, parse_progress)}});
+       {"progress", parsed("progress", c.progress, parse_progress)},
+       {"kind",
+        [&c](const std::string& text, const std::string& from) {
+          if (text != "steps" && text != "state") bad_value("kind", from, "steps or state", text);
+          c.is_state = text == "state";
+        }},
+       {"keep_steps", number("keep_steps", c.keep_steps, 0, 1024)}});
+  if (c.is_state) c.keep_steps = std::max(c.keep_steps, 1);
   core::expects(c.when_full == WhenFull::block || c.queue_depth > 0,
                 "when_full (from stream options): expected queue_depth of at least 1 where steps "
                 "are dropped; found 0, with which every step waits until it is taken: choose a "
@@ -273,12 +280,31 @@ OutConfig load_out_config(const std::string& options) {
 
 InConfig load_in_config(const std::string& options) {
   InConfig c;
-  apply_text(options, "stream options",
-             {{"steps", [&c](const std::string& text, const std::string& from) {
-                 if (text != "every" && text != "latest")
-                   bad_value("steps", from, "every or latest", text);
-                 c.wants_latest = text == "latest";
-               }}});
+  const auto steps = [&c](const std::string& text, const std::string& from) {
+    if (text == "every")
+      c.steps = Steps::every;
+    else if (text == "latest")
+      c.steps = Steps::latest;
+    else if (text == "share")
+      c.steps = Steps::share;
+    else
+      bad_value("steps", from, "every, latest or share", text);
+  };
+  const auto start = [&c](const std::string& text, const std::string& from) {
+    if (text == "next")
+      c.start = Start::next;
+    else if (text == "latest")
+      c.start = Start::latest;
+    else if (text == "oldest")
+      c.start = Start::oldest;
+    else
+      bad_value("start", from, "next, latest or oldest", text);
+  };
+  apply_text(options, "stream options", {{"steps", steps}, {"start", start}});
+  core::expects(c.steps != Steps::share || c.start == Start::next,
+                "start (from stream options): expected next where consumers share the steps; found "
+                "another one, whose steps may have gone to another consumer already: leave start "
+                "out, or choose other steps");
   return c;
 }
 

@@ -58,15 +58,27 @@ struct OutConfig {
   WhenFull when_full = WhenFull::block;
   int wait_for_consumers = 1;  ///< consumer groups that the stream needs
   Progress progress = Progress::automatic;
+  bool is_state = false;  ///< its steps are versions, of which consumers get the newest
+  int keep_steps = 0;     ///< newest ones, copied for consumers that come later
 };
 
 /// @throws core::Error invalid_argument as above
 OutConfig load_out_config(const std::string& options);
 
+/// Which steps a consumer gets.
+enum class Steps : std::uint8_t {
+  every,
+  latest,  ///< of those that are complete when it begins one
+  share,   ///< each step goes to one of the consumer groups that share them
+};
+
+/// With which step a consumer begins that comes late. The numbers are those of wire::Start.
+enum class Start : std::uint8_t { next = 0, latest = 1, oldest = 2 };
+
 /// What a consumer chooses for one stream.
 struct InConfig {
-  bool wants_latest =
-      false;  ///< of the steps that are complete when it begins one; else every step
+  Steps steps = Steps::every;
+  Start start = Start::next;  ///< else of those that the producer has kept
 };
 
 /// @throws core::Error invalid_argument as above

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "client/session/wait.hpp"
 
@@ -22,23 +23,34 @@ void add(Statistics& statistics, const Source& exchange) {
   statistics.queued_steps = std::max(statistics.queued_steps, exchange.most_steps());
   statistics.queued_bytes = std::max(statistics.queued_bytes, exchange.most_bytes());
 }
+
+/// Steps that were kept and go over a new link.
+std::uint64_t kept_count(const KeptSteps& kept, const wire::Matched& matched, std::uint64_t next) {
+  const auto all = kept.count_before(next);
+  if (matched.start() == wire::START_NEXT) return 0;
+  if (matched.start() == wire::START_LATEST) return std::min<std::uint64_t>(all, 1);
+  // Where steps are dropped all ranks send the same: what has room at once.
+  const auto depth = static_cast<std::uint64_t>(matched.queue_depth());
+  return matched.when_full() == wire::WHEN_FULL_BLOCK ? all : std::min(all, depth);
+}
 }  // namespace
 
-void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t first_step) {
-  drops_ = drops_ || matched.when_full() != wire::WHEN_FULL_BLOCK;
+void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
+  is_agreed_ = is_agreed_ || matched.when_full() != wire::WHEN_FULL_BLOCK || matched.shares();
   try {
     Open open;
     open.link = open_link(session_, matched, fields_.all(),
                           {.side = transport::Side::producer,
                            .most_seconds = links_.empty() ? no_limit : patience_,
                            .answers_between_calls = config_.progress != Progress::calls});
-    open.first_step = first_step;
+    open.first_step = next;
+    open.next_kept = next - kept_count(kept_, matched, next);
     ended_.plan_seconds += open.link.plan.seconds;
     ended_.transport = open.link.transport;
     session_.run_collectively([&] {  // staging may not fit into memory
       open.exchange =
           std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
-                                   open.first_step, open.link.queue, session_.copy_threads());
+                                   open.next_kept, open.link.queue, session_.copy_threads());
       const auto& messages = open.exchange->plan().messages;
       const bool needs_thread = std::ranges::any_of(
           messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
@@ -52,6 +64,11 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t first_step)
     const auto hold = session_.progress().hold();
     links_.push_back(std::move(open));
     patience_ = usual_patience;
+    try {
+      feed(links_.back());
+    } catch (...) {
+      keep_failure(links_.back());
+    }
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
     if (!links_.empty()) patience_ = std::max(patience_ / 2, least_patience);
     lost_ =
@@ -73,7 +90,7 @@ core::Bytes ConsumerLinks::freeze() {
   session_.progress().advance();
   wire::Queues known;
   for (Open& open : links_) {
-    if (!open.failure.empty() || !open.exchange->drops()) continue;
+    if (!open.failure.empty() || !open.exchange->is_agreed()) continue;
     const auto [told, done] = open.exchange->freeze();
     auto& link = *known.add_links();
     link.set_link(open.link.number);
@@ -83,22 +100,47 @@ core::Bytes ConsumerLinks::freeze() {
   return to_bytes(known);
 }
 
-void ConsumerLinks::admit(std::span<const core::Bytes> known) {
-  std::map<std::uint64_t, Source::Known> of_all;
+bool ConsumerLinks::admit(std::span<const core::Bytes> known) {
+  struct OfAll {
+    Source::Known known;
+    std::size_t ranks = 0;
+  };
+  std::map<std::uint64_t, OfAll> of_all;
   for (const core::Bytes& bytes : known) {
     const auto of_rank = from_bytes<wire::Queues>(bytes);
     for (const auto& link : of_rank.links()) {
       const auto [at, is_new] =
-          of_all.try_emplace(link.link(), Source::Known{link.told(), link.done()});
-      at->second.told = std::max(at->second.told, link.told());
-      at->second.done = std::min(at->second.done, link.done());
+          of_all.try_emplace(link.link(), OfAll{{.told = link.told(), .done = link.done()}});
+      OfAll& all = at->second;
+      all.known.told = std::max(all.known.told, link.told());
+      all.known.done = std::min(all.known.done, link.done());
+      ++all.ranks;
     }
   }
   const auto hold = session_.progress().hold();
+  std::vector<Open*> sharing;  // that no rank knows to have failed
   for (Open& open : links_)
     if (const auto all = of_all.find(open.link.number);
-        all != of_all.end() && open.exchange->drops())
-      open.exchange->admit(all->second);
+        all != of_all.end() && all->second.ranks == known.size() && open.exchange->is_shared())
+      sharing.push_back(&open);
+  const auto order = [&](const Open* open) {
+    const Source& exchange = *open->exchange;
+    return std::tuple(exchange.load(of_all.at(open->link.number).known), exchange.turns(),
+                      open->link.number);
+  };
+  const auto chosen = std::ranges::min_element(sharing, {}, order);
+  if (chosen != sharing.end() && std::get<0>(order(*chosen)) >= (*chosen)->exchange->most_load()) {
+    thaw();
+    return false;
+  }
+  for (Open& open : links_) {
+    if (open.exchange->is_shared())
+      open.exchange->deal(chosen != sharing.end() && *chosen == &open);
+    else if (const auto all = of_all.find(open.link.number);
+             all != of_all.end() && open.exchange->drops())
+      open.exchange->admit(all->second.known);
+  }
+  return true;
 }
 
 void ConsumerLinks::thaw() noexcept {
@@ -106,8 +148,20 @@ void ConsumerLinks::thaw() noexcept {
   for (Open& open : links_) open.exchange->thaw();
 }
 
+bool ConsumerLinks::feed(Open& open) {
+  const auto end = std::min(open.first_step, step_);
+  for (; open.next_kept < end && open.exchange->has_idle_slot(); ++open.next_kept) {
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      if (const auto number = open.link.number_of[f])
+        open.exchange->put(open.next_kept, *number, kept_.get(open.next_kept, f), false);
+    open.exchange->send(open.next_kept);
+  }
+  return open.next_kept == open.first_step;
+}
+
 void ConsumerLinks::put(std::size_t field, std::span<const std::byte> local, bool may_lend) {
   const auto hold = session_.progress().hold();
+  kept_.put(step_, field, local);
   for (Open& open : links_) {
     if (!takes_step(open)) continue;
     try {
@@ -131,6 +185,13 @@ void ConsumerLinks::send() {
     }
   }
   ++step_;
+  for (Open& open : links_) {  // that were opened while the step was put
+    try {
+      if (open.failure.empty()) feed(open);
+    } catch (...) {
+      keep_failure(open);
+    }
+  }
 }
 
 void ConsumerLinks::send_end() {
@@ -143,14 +204,30 @@ void ConsumerLinks::send_end() {
 
 bool ConsumerLinks::has_room() {
   const auto hold = session_.progress().hold();
-  return std::ranges::all_of(links_, [this](Open& open) {
-    // When a step begins, a link that drops makes room or leaves the step out.
-    if (!open.failure.empty() || has_ended(open) || open.exchange->drops() ||
-        open.exchange->is_ready())
-      return true;
+  return std::ranges::all_of(links_,
+                             [this](Open& open) {
+                               // When a step begins, a link that drops makes room or leaves the step out.
+                               if (!open.failure.empty() || has_ended(open) ||
+                                   open.exchange->is_agreed() ||
+                                   (feed(open) && open.exchange->is_ready()))
+                                 return true;
+                               judge(open);
+                               return !open.failure.empty();
+                             }) &&
+         has_shared_room();
+}
+
+bool ConsumerLinks::has_shared_room() {
+  const auto hold = session_.progress().hold();
+  bool is_any = false;
+  for (Open& open : links_) {
+    if (!open.exchange->is_shared()) continue;
+    is_any = true;
+    if (!open.failure.empty() || has_ended(open)) return true;  // it is not chosen any more
+    if (open.exchange->has_idle_slot()) return true;
     judge(open);
-    return !open.failure.empty();
-  });
+  }
+  return !is_any;
 }
 
 bool ConsumerLinks::has_credited(std::uint64_t end) {
@@ -209,7 +286,7 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, std::
             wait_for(
                 [&] {
                   session_.progress().advance();
-                  if (!is_alive || !open.failure.empty() || poll(*open.exchange))
+                  if (!is_alive || !open.failure.empty() || (feed(open) && poll(*open.exchange)))
                     return Polled::done;
                   const auto before = std::exchange(moved, all_moved());
                   return before == moved ? Polled::nothing : Polled::moved;
@@ -376,6 +453,7 @@ bool ConsumerLinks::advance() noexcept {
     try {
       if (!open.failure.empty()) continue;
       is_idle = open.exchange->advance() && is_idle;
+      feed(open);
       for (std::size_t m = 0; m < open.link.signs->size(); ++m)
         if (open.exchange->has_left(m)) open.link.signs->end(m);
       open.link.signs->advance();

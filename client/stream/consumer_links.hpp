@@ -13,6 +13,7 @@
 #include "client/exchange/source.hpp"
 #include "client/exchange/statistics.hpp"
 #include "client/stream/declared_fields.hpp"
+#include "client/stream/kept_steps.hpp"
 #include "client/stream/link.hpp"
 
 namespace tremula::client {
@@ -23,22 +24,29 @@ class ConsumerLinks {
 public:
   /// @param fields  of the stream; both must outlive this object
   ConsumerLinks(Session& session, const DeclaredFields& fields, const OutConfig& config)
-      : session_(session), fields_(fields), config_(config), patience_(usual_patience) {}
+      : session_(session),
+        fields_(fields),
+        config_(config),
+        kept_(config.keep_steps),
+        patience_(usual_patience) {}
 
   /// Collective. What fails is kept in lost(), the same on all ranks.
-  /// @param first_step  that goes over it
-  void open(const wire::Matched& matched, std::uint64_t first_step);
+  /// @param next  the step that is begun next; kept ones may go over the link before
+  void open(const wire::Matched& matched, std::uint64_t next);
   std::size_t size() const noexcept { return links_.size(); }
   /// The step in turn: of which is put, or will be next.
   std::uint64_t step() const noexcept { return step_; }
 
-  /// Steps may be dropped over a link: all ranks agree about every step. The same on all ranks.
-  bool drops() const noexcept { return drops_; }
+  /// Steps may be dropped over a link, or are shared: all ranks agree about every step. The same on all
+  /// ranks.
+  bool is_agreed() const noexcept { return is_agreed_; }
   /// What this rank knows of the queues of such links. From now on nothing more is told over them.
   core::Bytes freeze();
-  /// Decides over which of them the step in turn goes, as all ranks do.
+  /// Decides over which of them the step in turn goes, as all ranks do. Of the links that share the
+  /// steps it is the one with the fewest steps under way; of several, that which has got the fewest.
   /// @param known  of all ranks
-  void admit(std::span<const core::Bytes> known);
+  /// @return false if none of these has room on all ranks: nothing is decided
+  bool admit(std::span<const core::Bytes> known);
   /// Instead of admit(), when the ranks did not agree.
   void thaw() noexcept;
 
@@ -49,6 +57,8 @@ public:
   /// Tells all consumers that the step in turn does not exist, nor any after it.
   void send_end();
 
+  /// False while no link that shares the steps has room on this rank.
+  bool has_shared_room();
   /// A consumer that has not taken as many steps as the queue holds is no hindrance if it is lost.
   bool has_room();
   /// True when no link needs what was put before step `end`. Waits for nothing.
@@ -90,7 +100,8 @@ private:
   static constexpr double usual_patience = 10, least_patience = 0.5;
   struct Open {
     Link link;
-    std::uint64_t first_step = 0;      // that goes over it
+    std::uint64_t first_step = 0;      // that goes over it when it is put
+    std::uint64_t next_kept = 0;       // that goes over it, up to first_step
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
     std::string failure;               // of a send
     bool is_given_up = false;          // by this side
@@ -118,6 +129,9 @@ private:
   /// True when the link has ended; says why in lost_ if it was not in order.
   bool has_ended(Open& open);
   void drop(std::size_t i);
+  /// Sends what was kept and goes over the link, as far as there is room.
+  /// @return whether that is all of it
+  bool feed(Open& open);
   bool takes_step(const Open& open) const noexcept {
     return open.failure.empty() && step_ >= open.first_step && open.exchange->takes_step();
   }
@@ -127,8 +141,9 @@ private:
   const DeclaredFields& fields_;
   OutConfig config_;
   std::uint64_t step_ = 0;
+  KeptSteps kept_;  // may be lent to links
   std::vector<Open> links_;
-  bool drops_ = false;
+  bool is_agreed_ = false;
   std::string lost_;
   Statistics ended_;  // of links that are no more
   double wait_seconds_ = 0;

@@ -99,7 +99,9 @@ wire::ToServer InStream::introduction() const {
   *subscribe.mutable_fields() = fields_.encoded();
   for (const auto& offer : session_.offers()) *subscribe.add_offers() = offer;
   subscribe.set_incarnation(incarnation());
-  subscribe.set_wants_latest(config_.wants_latest);
+  subscribe.set_wants_latest(config_.steps == Steps::latest);
+  subscribe.set_shares(config_.steps == Steps::share);
+  subscribe.set_start(static_cast<wire::Start>(config_.start));
   return message;
 }
 
@@ -146,6 +148,13 @@ void InStream::join(const wire::Matched& matched) {
     const auto hold = session_.progress().hold();
     exchange_ = std::move(sink);
     state_ = State::between_steps;
+    if (config_.start != Start::next && matched.keep_steps() == 0)
+      session_.log().warn(
+          "client",
+          fmt::format("stream '{}': expected producer group '{}' to keep steps, as start "
+                      "asks for one of them; found that it keeps none, so that this group "
+                      "begins with the next one: set keep_steps there",
+                      name(), link_.peer_group));
   } catch (const Error& e) {
     link_.signs.reset();  // before its endpoint
     link_ = {};

@@ -143,7 +143,8 @@ Link open_link(Session& session, const wire::Matched& matched,
   const auto settled = settle(session, matched, answered);
   link.offer = settled.choice();
   link.transport = proto::short_offer(link.offer);
-  link.queue = Queue(matched.queue_depth(), static_cast<WhenFull>(matched.when_full()));
+  link.queue =
+      Queue(matched.queue_depth(), static_cast<WhenFull>(matched.when_full()), matched.shares());
   std::vector<Target> taken;  // parallel to link.mine
   session.run_collectively([&] {
     link.endpoint = session.open_endpoint(matched.offer(), link.offer, side);

@@ -9,6 +9,9 @@ namespace tremula::client {
 
 using core::Errc, core::Error, core::expects;
 
+/// After which ranks that have no room over any of the links that share the steps ask each other again.
+constexpr double share_turn_seconds = 0.02;
+
 OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
     : session_(session), fields_(session, name), config_(config), links_(session, fields_, config) {
   session_.progress().add(*this);
@@ -68,6 +71,8 @@ wire::ToServer OutStream::introduction() const {
   announce.set_is_proved(session_.config().proof);
   announce.set_when_full(static_cast<wire::WhenFull>(config_.when_full));
   announce.set_queue_bytes(config_.queue_bytes);
+  announce.set_keep_steps(config_.keep_steps);
+  announce.set_is_state(config_.is_state);
   announce.set_incarnation(incarnation());
   return message;
 }
@@ -162,20 +167,38 @@ OutStream::Admission OutStream::admit(bool begins) {
           .is_enough = links >= static_cast<std::size_t>(config_.wait_for_consumers)};
 }
 
-void OutStream::admit_step() {
-  if (!links_.drops()) return;
-  if (session_.size() > 1)  // no rank is frozen while another one is in another call
-    agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
-  const auto mine = links_.freeze();
-  try {
-    const auto all = agreed([&] {
-      return session_.size() == 1 ? std::vector<core::Bytes>{mine}
-                                  : session_.allgather(mine, session_.step_deadline());
-    });
-    links_.admit(all);
-  } catch (...) {
-    links_.thaw();
-    throw;
+bool OutStream::admit_step(std::optional<core::Deadline> until) {
+  if (!links_.is_agreed()) return true;
+  const auto limit = session_.step_deadline();
+  for (;;) {
+    if (session_.size() > 1)  // no rank is frozen while another one is in another call
+      agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
+    const auto mine = links_.freeze();
+    try {
+      const auto all = agreed([&] {
+        return session_.size() == 1 ? std::vector<core::Bytes>{mine}
+                                    : session_.allgather(mine, session_.step_deadline());
+      });
+      if (links_.admit(all)) return true;
+    } catch (...) {
+      links_.thaw();
+      throw;
+    }
+    // All ranks came to this: each looks for room, and they ask each other again.
+    const auto turn = core::Deadline::after(share_turn_seconds);
+    session_.waits_for([this] { return links_.has_shared_room(); }, turn);
+    const auto told = session_.run_on_root(
+        [&] {
+          return core::Bytes(until && until->expired() ? 1 : limit.expired() ? 2 : 0);
+        },
+        session_.deadline());
+    if (told.size() == 1) return false;
+    if (told.size() == 2)
+      throw Error(Errc::timed_out,
+                  fmt::format("stream '{}', step {}: waited {} s for one of the consumer groups "
+                              "that share the steps to take an earlier one; are they stuck? "
+                              "step_timeout sets how long a step may take",
+                              name(), step(), session_.config().step_timeout));
   }
 }
 
@@ -211,7 +234,7 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
     if (!lost.empty() && !is_enough)
       throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step(), lost));
     state_ = State::between_steps;
-    admit_step();
+    if (!admit_step(until)) return false;
   }
   is_admitted_ = until && !session_.waits_for([this] { return links_.has_room(); }, *until);
   if (is_admitted_) return false;
@@ -219,6 +242,19 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
   is_put_.assign(fields_.size(), false);
   state_ = State::in_step;
   return true;
+}
+
+void OutStream::serve(core::Deadline until) {
+  expects(state_ == State::declaring || state_ == State::between_steps, [&] {
+    return fmt::format("stream '{}': expected serve between two steps; found it {}", name(),
+                       state_ == State::closed ? "closed" : "after begin_step");
+  });
+  session_.begin_call("serve", name(), step());
+  links_.drop_ended();
+  if (!is_introduced() && refusal_) throw *std::exchange(refusal_, {});
+  if (!is_introduced()) fields_.check_alike();
+  session_.set_up().run(
+      *this, true, [] { return false; }, until);
 }
 
 bool OutStream::is_ready() {

@@ -25,11 +25,13 @@ public:
   int declare(proto::Field field);
   void begin_step() { begin_step_until(std::nullopt); }
   /// Collective; a call that follows one that gave false is of a rank for itself, once
-  /// wait_for_consumers groups have come.
+  /// wait_for_consumers groups have come, unless consumers share the steps.
   /// @param until  a moment, perhaps past, from which on the call does not wait
   /// @return whether the step was begun; false: consumers are missing, or queue_depth steps are
   /// under way
   bool begin_step_until(std::optional<core::Deadline> until);
+  /// Links consumers that come until then, and sends them what is kept. Collective.
+  void serve(core::Deadline until);
   /// Whether begin_step would not have to wait for a consumer. Never blocks, and needs no other
   /// rank.
   bool is_ready();
@@ -67,8 +69,9 @@ private:
   /// Opens the links that another group waits for.
   /// @param begins  a step, which consumers that come back can join at
   Admission admit(bool begins);
-  /// Decides over which links the step in turn goes, where steps are dropped.
-  void admit_step();
+  /// Decides over which links the step in turn goes, where steps are dropped or shared.
+  /// @return false if there is no room by `until`
+  bool admit_step(std::optional<core::Deadline> until);
   wire::Membership membership();
   std::string key() const override;
   bool is_producer() const noexcept override { return true; }

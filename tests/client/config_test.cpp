@@ -144,10 +144,22 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
   EXPECT_HAS(error_of([] { load_out_config("{progress: magic}"); }),
              "expected auto, calls or thread, found 'magic'");
   EXPECT_HAS(error_of([] { load_in_config("{queue_depth: 1}"); }), "queue_depth");
-  EXPECT_FALSE(load_in_config("").wants_latest);
-  EXPECT_TRUE(load_in_config("{steps: latest}").wants_latest);
+  EXPECT_EQ(load_in_config("").steps, Steps::every);
+  EXPECT_EQ(load_in_config("{steps: latest}").steps, Steps::latest);
   EXPECT_HAS(error_of([] { load_in_config("{steps: some}"); }),
-             "expected every or latest; found 'some'");
+             "expected every, latest or share; found 'some'");
+  EXPECT_EQ(load_in_config("{steps: share}").steps, Steps::share);
+  EXPECT_EQ(load_in_config("").start, Start::next);
+  EXPECT_EQ(load_in_config("{start: oldest}").start, Start::oldest);
+  EXPECT_HAS(error_of([] { load_in_config("{start: last}"); }),
+             "expected next, latest or oldest; found 'last'");
+  EXPECT_HAS(error_of([] { load_in_config("{start: latest, steps: share}"); }),
+             "expected next where consumers share the steps");
+  EXPECT_EQ(load_out_config("{}").keep_steps, 0);
+  EXPECT_EQ(load_out_config("{keep_steps: 3}").keep_steps, 3);
+  EXPECT_EQ(load_out_config("{kind: state}").keep_steps, 1);
+  EXPECT_HAS(error_of([] { load_out_config("{kind: weights}"); }),
+             "expected steps or state; found 'weights'");
   EXPECT_EQ(load_out_config("{}").when_full, WhenFull::block);
   EXPECT_EQ(load_out_config("{}").queue_bytes, 0);
   EXPECT_EQ(load_out_config("{when_full: drop_newest}").when_full, WhenFull::drop_newest);

@@ -1,107 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of steps for which a consumer's queue has no room. Every element carries its step and
 // its own global number.
-#include <atomic>
 #include <random>
-#include <span>
 
-#include "tests/client/world.hpp"
+#include "tests/client/numbered_steps.hpp"
 
 namespace tremula::client {
 namespace {
 
-using Steps = std::vector<std::uint64_t>;
-
-constexpr core::Index extent = 5040;  // longer than what is inlined; a multiple of all blocks
-
-/// The part of one rank, in blocks of a size of its own.
-class Part {
-public:
-  explicit Part(const Session& session)
-      : layout_(index_calc::Layout::parse(
-            fmt::format("shape={} grid={} block={}", extent, session.size(), 7 * session.size()))),
-        rank_(session.rank()),
-        values_(static_cast<std::size_t>(index_calc::local_part(layout_, rank_).allocated)) {}
-  proto::Field field() const {
-    return {.name = "f", .type = core::ElementType::i64, .layout = layout_, .origin = {}};
-  }
-  std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(values_)); }
-  void fill(std::uint64_t step) {
-    for (std::size_t i = 0; i < values_.size(); ++i) values_[i] = element(step, i);
-  }
-  void expect(std::uint64_t step) {
-    for (std::size_t i = 0; i < values_.size(); ++i)
-      ASSERT_EQ(values_[i], element(step, i)) << "step " << step << ", local element " << i;
-  }
-
-private:
-  std::int64_t element(std::uint64_t step, std::size_t i) const {
-    const auto at = index_calc::to_global(layout_.dims[0], core::GridCoord{rank_},
-                                          {static_cast<core::Index>(i)});
-    return static_cast<std::int64_t>(step) * 1000000 + at.value;
-  }
-  index_calc::Layout layout_;
-  Rank rank_;
-  std::vector<std::int64_t> values_;
-};
-
-class Producer {
-public:
-  Producer(Session& session, const OutConfig& config)
-      : out(session, "s", config), is_queued_(config.queue_depth > 0), part_(session) {
-    out.declare(part_.field());
-  }
-  void put_to(std::uint64_t end) {
-    for (; step_ < end; ++step_) {
-      out.begin_step();
-      part_.fill(step_);
-      out.put(0, part_.bytes());
-      if (is_queued_) part_.fill(999);  // it is ours again
-      out.end_step();
-      part_.fill(999);
-    }
-  }
-  OutStream out;
-
-private:
-  bool is_queued_;
-  Part part_;
-  std::uint64_t step_ = 0;
-};
-
-class Consumer {
-public:
-  Consumer(Session& session, const InConfig& config) : in(session, "s", config), part_(session) {
-    in.declare(part_.field());
-  }
-  bool begin() {
-    if (!in.begin_step()) return false;
-    steps.push_back(in.step());
-    return true;
-  }
-  void take() {
-    in.get(0, part_.bytes());
-    part_.expect(in.step());
-    in.end_step();
-  }
-  InStream in;
-  Steps steps;
-
-private:
-  Part part_;
-};
-
-/// Something that happened, for the threads of a test.
-class Event {
-public:
-  void set() { count_.fetch_add(1); }
-  void wait(int count = 1) const {
-    while (count_.load() < count) std::this_thread::yield();
-  }
-
-private:
-  std::atomic<int> count_ = 0;
-};
+using numbered::Consumer;
+using numbered::Event;
+using numbered::extent;
+using numbered::Numbers;
+using numbered::Part;
+using numbered::Producer;
 
 TEST(Queue, DropNewestLeavesOutWhatHasNoRoomOnAnyRank) {
   World world;
@@ -127,7 +39,7 @@ TEST(Queue, DropNewestLeavesOutWhatHasNoRoomOnAnyRank) {
       EXPECT_EQ(c.in.statistics().dropped, c.in.step() == 10 ? 8u : 0u);
       c.take();
     }
-    EXPECT_EQ(c.steps, (Steps{0, 1, 10}));
+    EXPECT_EQ(c.steps, (Numbers{0, 1, 10}));
     EXPECT_EQ(c.in.statistics().steps, 3u);
     EXPECT_EQ(c.in.statistics().dropped, 8u);
     c.in.close();
@@ -168,7 +80,7 @@ TEST(Queue, DropOldestKeepsTheNewestAndWhatARankOfTheConsumerHasBegun) {
     is_full_again.wait(3);
     c.take();
     while (c.begin()) c.take();
-    EXPECT_EQ(c.steps, (Steps{0, 8, 19}));
+    EXPECT_EQ(c.steps, (Numbers{0, 8, 19}));
     EXPECT_EQ(c.in.statistics().dropped, 17u);
     c.in.close();
   });
@@ -227,7 +139,7 @@ TEST(Queue, AConsumerOfTheLatestStepNeverHoldsUpTheProducerNorTheOthers) {
       c.in.close();
     });
     world.start("latest", 2, [&](Session& s) {
-      Consumer c(s, {.wants_latest = true});
+      Consumer c(s, {.steps = Steps::latest});
       EXPECT_TRUE(c.begin());
       is_begun.set();
       has_all.wait();
@@ -235,7 +147,7 @@ TEST(Queue, AConsumerOfTheLatestStepNeverHoldsUpTheProducerNorTheOthers) {
       EXPECT_TRUE(c.begin());
       c.take();
       EXPECT_FALSE(c.begin());
-      EXPECT_EQ(c.steps, (Steps{0, 49}));
+      EXPECT_EQ(c.steps, (Numbers{0, 49}));
       EXPECT_EQ(c.in.statistics().dropped, 48u);
       c.in.close();
     });
@@ -258,7 +170,7 @@ TEST(Queue, TheLatestStepIsTheLatestWhenItIsBegun) {
     p.out.close();
   });
   world.start("consumer", 1, [&](Session& s) {
-    Consumer c(s, {.wants_latest = true});
+    Consumer c(s, {.steps = Steps::latest});
     EXPECT_TRUE(c.begin());
     c.take();
     has_ended.set();
@@ -326,7 +238,7 @@ TEST(Queue, BytesBoundItsSteps) {
     is_full.wait(2);
     c.take();
     while (c.begin()) c.take();
-    EXPECT_EQ(c.steps, (Steps{0, 1, 2}));
+    EXPECT_EQ(c.steps, (Numbers{0, 1, 2}));
     c.in.close();
   });
   EXPECT_EQ(text_of(world.join()), "");
@@ -335,7 +247,7 @@ TEST(Queue, BytesBoundItsSteps) {
 /// What all ranks of a group have seen.
 class Seen {
 public:
-  void add(const std::string& group, const Steps& steps, std::uint64_t dropped) {
+  void add(const std::string& group, const Numbers& steps, std::uint64_t dropped) {
     const std::scoped_lock lock(mutex_);
     all_[group].emplace_back(steps, dropped);
   }
@@ -353,7 +265,7 @@ public:
 
 private:
   std::mutex mutex_;
-  std::map<std::string, std::vector<std::pair<Steps, std::uint64_t>>> all_;
+  std::map<std::string, std::vector<std::pair<Numbers, std::uint64_t>>> all_;
 };
 
 // Whatever the pace of every rank, ranks of one consumer see the same steps, whole.
@@ -391,7 +303,7 @@ TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
            {std::pair{"quick", 1}, std::pair{"slow", 3}, std::pair{"latest", 2}})
         world.start(group, size, [&, group = std::string(group)](Session& s) {
           std::mt19937_64 random(seed + 100 * group.size() + static_cast<unsigned>(s.rank()));
-          Consumer c(s, {.wants_latest = group == "latest"});
+          Consumer c(s, {.steps = group == "latest" ? Steps::latest : Steps::every});
           while (c.begin()) {
             c.take();
             if (group != "quick") nap(random, s.rank() == 1 ? 10000 : 5000);

@@ -74,6 +74,10 @@ TEST_F(Matching, TellsBothSidesTheQueueOfTheirLink) {
       {"queue_bytes: 1000000", "", "queue_depth: 3"},
       {"when_full: WHEN_FULL_DROP_NEWEST", "", "queue_depth: 3 when_full: WHEN_FULL_DROP_NEWEST"},
       {"queue_bytes: 1", "wants_latest: true", "queue_depth: 2 when_full: WHEN_FULL_DROP_OLDEST"},
+      {"keep_steps: 4", "start: START_OLDEST", "queue_depth: 3 start: START_OLDEST keep_steps: 4"},
+      {"when_full: WHEN_FULL_DROP_NEWEST", "shares: true", "queue_depth: 3 shares: true"},
+      {"is_state: true keep_steps: 1", "",
+       "queue_depth: 2 when_full: WHEN_FULL_DROP_OLDEST start: START_LATEST keep_steps: 1"},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.announced);

@@ -224,6 +224,14 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       It is decided when the step begins, by all ranks together, for each consumer:
  *                       all its ranks get the same steps, and see by the numbers which were dropped.
  *                       What is kept at the end is delivered by close.
+ *   keep_steps          newest steps that are kept for consumers that come later and ask for them
+ *                       (`start` of tremula_in_open), 0 (default) to 1024. Each is a copy of all that
+ *                       the rank puts, in memory beside the queue.
+ *   kind                steps (default): a time series;
+ *                       state: each step is a version of the same thing, as the weights of a model.
+ *                       keep_steps is at least 1; every consumer gets the newest complete version
+ *                       when it comes, and from then on that which is the newest when it begins one
+ *                       (as with `start` and `steps`: latest). The producer waits for none.
  *   wait_for_consumers  consumer groups that the stream needs, default 1. The first step waits for
  *                       them. When one is lost later and fewer remain, begin_step fails once with
  *                       TREMULA_PEER_LOST on every rank, and the stream may go on without it.
@@ -251,6 +259,10 @@ TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
  * are linked while both are inside such a call: where both ask in turns, one of them should wait a
  * moment in it, not 0. */
 TREMULA_API tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds);
+/* Waits `seconds`, in which consumers that come are linked and get what the stream keeps for them
+ * (keep_steps, kind). For a producer that computes long between two steps, as consumers are linked only
+ * while it is in a call that can. Between two steps; collective. */
+TREMULA_API tremula_status tremula_out_serve(tremula_out_stream* out, double seconds);
 /* is_ready: 1 if tremula_out_begin_step would not have to wait for a consumer, else 0; 0 before the
  * stream has its consumers, which a begin_step must bring. Never blocks; not collective. */
 TREMULA_API tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready);
@@ -303,11 +315,18 @@ TREMULA_API tremula_status tremula_description_field(const tremula_description* 
 
 /* ---- consuming ---- */
 
-/* options: NULL or YAML with the key
+/* options: NULL or YAML with the keys
  *   steps  every (default): all steps, but for those that the producer's when_full drops;
  *          latest: each begin_step gives the newest step that is complete when the first rank of the
  *          group calls it, or the next one. The producer never waits for this consumer: it keeps
- *          the newest step for it, and the one that is being taken, whatever its queue_depth is. */
+ *          the newest step for it, and the one that is being taken, whatever its queue_depth is;
+ *          share: each step goes to one of the groups that share the steps of the stream, to that
+ *          which has the fewest under way. The producer waits when all of them have queue_depth, and
+ *          drops none, whatever its when_full says. What is on its way to a group that leaves or
+ *          fails is no other's.
+ *   start  the first step of a group that comes when the stream is under way: next (default): that
+ *          which the producer begins next; latest: the newest that it has kept (keep_steps); oldest:
+ *          the oldest that it has kept. next where steps are shared. */
 TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream,
                                            const char* options, tremula_in_stream** in);
 /* Asks for a field in a layout of this group. Declared as fields of tremula_out_field are. A type

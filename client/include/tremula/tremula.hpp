@@ -276,6 +276,9 @@ struct SessionOptions {
   }
 };
 
+/// What a stream carries: see tremula.h.
+enum class Kind { steps, state };
+
 /// What becomes of a step when queue_depth steps are under way to a consumer: see tremula.h.
 enum class WhenFull { block, drop_oldest, drop_newest };
 
@@ -285,6 +288,8 @@ struct OutOptions {
   std::string more = {};       ///< further keys as YAML, e.g. "progress: thread"
   WhenFull when_full = WhenFull::block;
   std::int64_t queue_bytes = 0;  ///< of all ranks, under way to a consumer; 0: see queue_depth
+  Kind kind = Kind::steps;
+  int keep_steps = 0;  ///< newest ones, for consumers that come later
 
   std::string text() const {
     const char* const policy = when_full == WhenFull::block         ? "block"
@@ -293,17 +298,29 @@ struct OutOptions {
     return "{queue_depth: " + std::to_string(queue_depth) +
            ", wait_for_consumers: " + std::to_string(wait_for_consumers) +
            ", when_full: " + policy + ", queue_bytes: " + std::to_string(queue_bytes) +
-           (more.empty() ? "" : ", " + more) + "}";
+           ", kind: " + (kind == Kind::state ? "state" : "steps") +
+           ", keep_steps: " + std::to_string(keep_steps) + (more.empty() ? "" : ", " + more) + "}";
   }
 };
 
 /// Which steps a consumer gets: see tremula.h.
-enum class Steps { every, latest };
+enum class Steps { every, latest, share };
+/// With which step a consumer begins that comes late: see tremula.h.
+enum class Start { next, latest, oldest };
 
 struct InOptions {
   Steps steps = Steps::every;
+  Start start = Start::next;
 
-  std::string text() const { return steps == Steps::latest ? "{steps: latest}" : "{}"; }
+  std::string text() const {
+    const char* const which = steps == Steps::every    ? "every"
+                              : steps == Steps::latest ? "latest"
+                                                       : "share";
+    const char* const first = start == Start::next     ? "next"
+                              : start == Start::latest ? "latest"
+                                                       : "oldest";
+    return std::string("{steps: ") + which + ", start: " + first + "}";
+  }
 };
 
 using Statistics = tremula_statistics;
@@ -391,6 +408,8 @@ public:
     is_open_ = in_step_ = true;
     return StepStatus::ok;
   }
+  /// Waits `seconds`, in which consumers that come are linked and get what is kept for them.
+  void serve(double seconds) { detail::check(tremula_out_serve(handle_.get(), seconds)); }
   /// begin_step would not have to wait. Never blocks.
   bool is_ready() {
     int is_ready = 0;

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Consumers that come late begin with a step that was kept for them; states; steps that are shared.
+// Every element carries its step and its own global number.
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "tests/client/numbered_steps.hpp"
+
+namespace tremula::client {
+namespace {
+
+using numbered::Consumer;
+using numbered::Event;
+using numbered::Numbers;
+using numbered::Part;
+using numbered::Producer;
+
+/// All ranks of a producer serve until the event has come `count` times.
+void serve_until(Session& session, OutStream& out, const Event& event, int count = 1) {
+  for (;;) {
+    const auto told = session.run_on_root(
+        [&] { return core::Bytes(event.has_come(count) ? 1 : 0); }, core::Deadline::after(10));
+    if (!told.empty()) return;
+    out.serve(core::Deadline::after(0.05));
+  }
+}
+
+struct Late {
+  std::string name;
+  InConfig config;
+  OutConfig out;
+  Numbers steps;
+};
+
+class LateConsumer : public testing::TestWithParam<Late> {};
+
+TEST_P(LateConsumer, BeginsWithTheStepThatItAsksFor) {
+  World world;
+  Event has_put, has_begun;
+  world.start("producer", 2, [&](Session& s) {
+    Producer p(s, GetParam().out);
+    p.put_to(10);
+    has_put.set();
+    serve_until(s, p.out, has_begun);
+    p.put_to(12);
+    p.out.close();
+  });
+  world.start("consumer", 3, [&](Session& s) {
+    if (s.rank() == 0) has_put.wait(2);
+    s.run_collectively([] {});
+    Consumer c(s, GetParam().config);
+    if (GetParam().steps.front() == 10) {  // nothing comes before the producer goes on
+      while (c.in.statistics().transport.empty()) c.in.begin_step_until(core::Deadline::after(0.1));
+      if (s.rank() == 0) has_begun.set();
+    }
+    while (c.begin()) {
+      if (s.rank() == 0) has_begun.set();
+      c.take();
+    }
+    EXPECT_EQ(c.steps, GetParam().steps);
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Start, LateConsumer,
+    testing::Values(
+        Late{"next", {}, {.wait_for_consumers = 0, .keep_steps = 4}, {10, 11}},
+        Late{"latest",
+             {.start = Start::latest},
+             {.wait_for_consumers = 0, .keep_steps = 4},
+             {9, 10, 11}},
+        Late{"oldest",
+             {.start = Start::oldest},
+             {.wait_for_consumers = 0, .keep_steps = 4},
+             {6, 7, 8, 9, 10, 11}},
+        Late{"oldest_of_all",
+             {.start = Start::oldest},
+             {.wait_for_consumers = 0, .keep_steps = 40},
+             {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
+        Late{"oldest_without_queue",
+             {.start = Start::oldest},
+             {.queue_depth = 0, .wait_for_consumers = 0, .keep_steps = 4},
+             {6, 7, 8, 9, 10, 11}},
+        Late{"none_is_kept", {.start = Start::oldest}, {.wait_for_consumers = 0}, {10, 11}}),
+    [](const auto& info) { return info.param.name; });
+
+// While a step of one stream is put, another stream's call may link a consumer: it does not get the
+// step in halves.
+TEST(KeptStepsOfAnOpenStep, GoToAConsumerThatComesMeanwhile) {
+  for (const int keep : {0, 1, 2, 3}) {
+    World world;
+    Event has_put;
+    world.start("producer", 2, [&](Session& s) {
+      Part part(s);
+      OutStream out(s, "s", {.wait_for_consumers = 0, .keep_steps = keep}), other(s, "other", {});
+      out.declare(part.field());
+      other.declare(part.field());
+      const auto put = [&](OutStream& to, std::uint64_t step) {
+        part.fill(step);
+        to.put(0, part.bytes());
+      };
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        out.begin_step();
+        put(out, step);
+        out.end_step();
+      }
+      out.begin_step();
+      put(out, 3);
+      has_put.set();
+      other.begin_step();  // both streams are linked here
+      put(other, 0);
+      other.end_step();
+      out.end_step();
+      out.begin_step();
+      put(out, 4);
+      out.end_step();
+      out.close();
+      other.close();
+    });
+    world.start("consumer", 1, [&](Session& s) {
+      has_put.wait(2);
+      Consumer c(s, {.start = Start::oldest});
+      Part part(s);
+      InStream other(s, "other");
+      other.declare(part.field());
+      ASSERT_TRUE(other.begin_step());
+      other.get(0, part.bytes());
+      part.expect(0);
+      other.end_step();
+      while (c.begin()) c.take();
+      Numbers expected;
+      for (auto step = static_cast<std::uint64_t>(4 - keep); step < 5; ++step)
+        expected.push_back(step);
+      EXPECT_EQ(c.steps, expected) << "keep_steps " << keep;
+      EXPECT_FALSE(other.begin_step());
+      c.in.close();
+      other.close();
+    });
+    EXPECT_EQ(text_of(world.join()), "");
+  }
+}
+
+// A reader of a state gets the newest version when it comes, and never an old one when a newer is
+// complete; versions that nobody reads cost nobody a wait.
+TEST(State, AReaderGetsTheNewestVersion) {
+  World world;
+  Event has_five, has_read, is_written, has_read_again, is_late_reader_served;
+  world.start("writer", 2, [&](Session& s) {
+    Producer p(s, {.wait_for_consumers = 0, .is_state = true, .keep_steps = 1});
+    p.put_to(5);
+    has_five.set();
+    serve_until(s, p.out, has_read);
+    p.put_to(40);
+    is_written.set();
+    serve_until(s, p.out, has_read_again, 3);
+    serve_until(s, p.out, is_late_reader_served);
+    p.put_to(41);
+    p.out.close();
+  });
+  world.start("reader", 3, [&](Session& s) {
+    if (s.rank() == 0) has_five.wait(2);
+    s.run_collectively([] {});
+    Consumer c(s, {});
+    EXPECT_TRUE(c.begin());
+    EXPECT_EQ(c.in.step(), 4u);
+    if (s.rank() == 0) has_read.set();
+    is_written.wait(2);
+    c.take();  // whole, though 35 newer ones have come meanwhile
+    EXPECT_TRUE(c.begin());
+    EXPECT_EQ(c.in.step(), 39u);
+    c.take();
+    has_read_again.set();
+    EXPECT_TRUE(c.begin());
+    EXPECT_EQ(c.in.step(), 40u);
+    c.take();
+    EXPECT_FALSE(c.begin());
+    c.in.close();
+  });
+  world.start("late", 1, [&](Session& s) {
+    has_read_again.wait(3);
+    Consumer c(s, {});
+    EXPECT_TRUE(c.begin());
+    EXPECT_EQ(c.in.step(), 39u);
+    c.take();
+    is_late_reader_served.set();
+    while (c.begin()) c.take();
+    EXPECT_EQ(c.steps.back(), 40u);
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// Each step goes to exactly one of the groups that share the steps, whatever their pace; another
+// consumer gets them all.
+TEST(Share, EachStepGoesToOneOfTheGroups) {
+  for (const int depth : {0, 1, 3}) {
+    SCOPED_TRACE(depth);
+    World world;
+    std::mutex mutex;
+    std::map<std::string, std::vector<Numbers>> taken;  // of all ranks
+    Event has_slow_begun, has_put;
+    world.start("producer", 2, [&](Session& s) {
+      Producer p(s, {.queue_depth = depth, .wait_for_consumers = 4});
+      p.put_to(60);
+      has_put.set();
+      p.out.close();
+      EXPECT_EQ(p.out.statistics().dropped, 0u);
+    });
+    for (const std::string group : {"slow", "b", "c", "all"})
+      world.start(group, group == "b" ? 3 : 1, [&, group](Session& s) {
+        Consumer c(s, {.steps = group == "all" ? Steps::every : Steps::share});
+        while (c.begin()) {
+          // With queue_depth 0 a producer waits until each step is taken.
+          if (group == "slow" && depth > 0) has_put.wait(2);
+          c.take();
+          EXPECT_EQ(c.in.statistics().dropped, 0u);
+        }
+        c.in.close();
+        const std::scoped_lock lock(mutex);
+        taken[group].push_back(c.steps);
+      });
+    EXPECT_EQ(text_of(world.join()), "");
+    Numbers all(60);
+    for (std::uint64_t step = 0; step < 60; ++step) all[step] = step;
+    EXPECT_EQ(taken["all"][0], all);
+    for (const Numbers& of_rank : taken["b"]) EXPECT_EQ(of_rank, taken["b"][0]);
+    Numbers shared;
+    for (const std::string group : {"slow", "b", "c"}) {
+      const Numbers& steps = taken[group][0];
+      EXPECT_FALSE(steps.empty()) << group;
+      shared.insert(shared.end(), steps.begin(), steps.end());
+    }
+    std::ranges::sort(shared);
+    EXPECT_EQ(shared, all);
+    if (depth > 0) {
+      EXPECT_LE(taken["slow"][0].size(), static_cast<std::size_t>(depth));
+    }
+  }
+}
+
+// A group that leaves costs the others nothing, and the steps that follow are theirs.
+TEST(Share, GoesOnWithoutAGroupThatLeaves) {
+  World world;
+  std::mutex mutex;
+  Numbers taken;
+  Event has_left;
+  world.start("producer", 2, [&](Session& s) {
+    Producer p(s, {.queue_depth = 1, .wait_for_consumers = 2});
+    p.put_to(20);
+    if (s.rank() == 0) has_left.wait();
+    s.run_collectively([] {});
+    p.put_to(40);
+    p.out.close();
+  });
+  for (const std::string group : {"stays", "leaves"})
+    world.start(group, 1, [&, group](Session& s) {
+      Consumer c(s, {.steps = Steps::share});
+      while (c.steps.size() < (group == "leaves" ? 3 : 1000) && c.begin()) c.take();
+      c.in.close();
+      if (group == "leaves") has_left.set();
+      const std::scoped_lock lock(mutex);
+      taken.insert(taken.end(), c.steps.begin(), c.steps.end());
+    });
+  EXPECT_EQ(text_of(world.join()), "");
+  std::ranges::sort(taken);
+  EXPECT_TRUE(std::ranges::adjacent_find(taken) == taken.end());  // none twice
+  EXPECT_GE(taken.size(), 39u);  // but for one that was on its way to the group that left
+  for (std::uint64_t step = 20; step < 40; ++step)
+    EXPECT_TRUE(std::ranges::binary_search(taken, step)) << step;
+}
+
+}  // namespace
+}  // namespace tremula::client
