@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "client/exchange/memory/kept_steps.hpp"
 #include "client/exchange/source.hpp"
 #include "client/exchange/statistics.hpp"
 #include "client/stream/declared_fields.hpp"
-#include "client/stream/kept_steps.hpp"
 #include "client/stream/link.hpp"
 
 namespace tremula::client {
