@@ -45,24 +45,33 @@ struct QueueCase {
 };
 void PrintTo(const QueueCase& of, std::ostream* out) { *out << of.name(); }
 
-class CoupledQueue : public testing::TestWithParam<QueueCase> {};
-
-TEST_P(CoupledQueue, GivesAllRanksOfAConsumerTheSameWholeStepsAndCountsTheOthers) {
-  const auto& [when_full, transport] = GetParam();
-  const char* given = std::getenv("TREMULA_TEST_SEED");
-  const std::string seed =
-      given != nullptr ? given : std::to_string(std::random_device{}() % 1000000);
-  SCOPED_TRACE("replay with TREMULA_TEST_SEED=" + seed);
-  Stage stage;
-  stage.start_server();
-  const auto start = [&](const Role& role, const std::string& part, const std::string& options,
-                         const std::string& nap) -> Job& {
+class CoupledQueue : public testing::TestWithParam<QueueCase> {
+protected:
+  CoupledQueue() {
+    const char* given = std::getenv("TREMULA_TEST_SEED");
+    seed = given != nullptr ? given : std::to_string(std::random_device{}() % 1000000);
+    stage.start_server();
+  }
+  /// @param part  producer or consumer
+  /// @param nap   longest one between two calls, in microseconds
+  Job& start(const Role& role, const std::string& part, const std::string& options,
+             const std::string& nap) {
     return stage.start(role, Launcher::plain,
                        {std::string(PROGRAMS) + "/coupled_queue", "--group", role.name, "--role",
                         part, "--steps", std::to_string(steps), "--options", options, "--transport",
-                        transport, "--nap", nap, "--seed", seed},
+                        GetParam().transport, "--nap", nap, "--seed", seed},
                        {{"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"}});
-  };
+  }
+  std::string seed;
+  Stage stage;
+};
+
+/// The steps are shared among consumers, or queues are full.
+class CoupledShare : public CoupledQueue {};
+
+TEST_P(CoupledQueue, GivesAllRanksOfAConsumerTheSameWholeStepsAndCountsTheOthers) {
+  const std::string& when_full = GetParam().when_full;
+  SCOPED_TRACE("replay with TREMULA_TEST_SEED=" + seed);
   Job& producer =
       start({"producer", 2}, "producer",
             "{queue_depth: 3, wait_for_consumers: 3, when_full: " + when_full + "}", "500");
@@ -98,6 +107,36 @@ TEST_P(CoupledQueue, GivesAllRanksOfAConsumerTheSameWholeStepsAndCountsTheOthers
   for (const Seen& rank : told) EXPECT_EQ(rank.dropped, dropped);
 }
 
+TEST_P(CoupledShare, GivesEachStepToOneOfTheGroupsAndKeptOnesToALateOne) {
+  SCOPED_TRACE("replay with TREMULA_TEST_SEED=" + seed);
+  Job& producer = start(
+      {"producer", 2}, "producer",
+      "{queue_depth: 2, wait_for_consumers: 2, keep_steps: 4, when_full: drop_newest}", "500");
+  Job& one = start({"one", 1}, "consumer", "{steps: share}", "0");
+  Job& other = start({"other", 3}, "consumer", "{steps: share}", "3000");
+  Job& late = start({"late", 2}, "consumer", "{steps: latest, start: oldest}", "0");
+  const auto deadline = core::Deadline::after(300);
+  for (Job* job : {&producer, &one, &other, &late})
+    ASSERT_EQ(job->wait(deadline), 0) << job->name() << stage.report();
+  std::vector<std::uint64_t> shared;
+  for (const Job* job : {&one, &other}) {
+    const auto seen = seen_by(*job);
+    ASSERT_FALSE(seen.empty()) << job->output();
+    for (const Seen& rank : seen) EXPECT_EQ(rank, seen[0]) << "ranks of " << job->name();
+    EXPECT_EQ(seen[0].dropped, 0u);
+    EXPECT_FALSE(seen[0].steps.empty()) << job->name();
+    shared.insert(shared.end(), seen[0].steps.begin(), seen[0].steps.end());
+  }
+  std::ranges::sort(shared);
+  ASSERT_EQ(shared.size(), steps);
+  for (std::uint64_t step = 0; step < steps; ++step) ASSERT_EQ(shared[step], step);
+  const auto seen = seen_by(late);
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0], seen[1]);
+  ASSERT_FALSE(seen[0].steps.empty());
+  EXPECT_EQ(seen[0].steps.back(), steps - 1);
+}
+
 std::vector<QueueCase> cases() {
   std::vector<QueueCase> all;
   for (const char* const transport : {"local", "ofi"})
@@ -105,6 +144,9 @@ std::vector<QueueCase> cases() {
       all.push_back({policy, transport});
   return all;
 }
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledShare,
+                         testing::Values(QueueCase{"share", "local"}, QueueCase{"share", "ofi"}),
+                         [](const auto& test) { return test.param.name(); });
 INSTANTIATE_TEST_SUITE_P(Jobs, CoupledQueue, testing::ValuesIn(cases()),
                          [](const auto& test) { return test.param.name(); });
 
