@@ -22,6 +22,8 @@ struct Config {
   /// serve() makes the file if it is missing. Not set: the file beside the port file, if there is
   /// one. `none`: every process that reaches the port may join
   core::KeySource key_source{};
+  /// PEM files, both or neither: every connection speaks TLS.
+  std::filesystem::path tls_certificate{}, tls_key{};
   core::LogLevel log = core::LogLevel::info;
   double heartbeat_seconds =
       1;                      ///< how often every rank says that it lives; lost after 4 silent ones
@@ -32,8 +34,8 @@ struct Config {
   std::optional<core::Key> key{};  ///< that connections prove to know (serve() finds it)
 };
 
-/// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, key_file, log,
-/// heartbeat, hello, connections_per_host, memory.
+/// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, key_file,
+/// tls_certificate, tls_key, log, heartbeat, hello, connections_per_host, memory.
 using ConfigTexts = std::map<std::string, std::string>;
 /// nullptr for a variable that is not set, as std::getenv.
 using Environment = std::function<const char*(const char* name)>;

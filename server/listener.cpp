@@ -29,6 +29,7 @@
 #include "transport/control/authentication.hpp"
 #include "transport/control/framed_socket.hpp"
 #include "transport/control/interfaces.hpp"
+#include "transport/control/tls.hpp"
 
 namespace tremula::server {
 
@@ -67,12 +68,20 @@ Limits limits_of(const Config& config) {
   return limits;
 }
 
-/// With as many connections as the limit of open files leaves.
-Limits with_connections(Limits limits) {
+/// With as many connections as the limit of open files leaves and, with TLS, memory.
+Limits with_connections(Limits limits, bool with_tls) {
   rlimit files{};
   if (limits.connections != 0 || ::getrlimit(RLIMIT_NOFILE, &files) != 0) return limits;
   limits.connections = std::max<std::size_t>(files.rlim_cur, kept_files + 2) - kept_files;
+  if (with_tls)
+    limits.connections =
+        std::min(limits.connections, limits.buffered_bytes / transport::tls_connection_bytes);
   return limits;
+}
+
+std::shared_ptr<transport::TlsContext> tls_of(const Config& config) {
+  if (config.tls_certificate.empty()) return nullptr;
+  return transport::tls_of_server(config.tls_certificate, config.tls_key);
 }
 
 /// Resident memory of this process; 0 if the system does not tell.
@@ -141,7 +150,8 @@ struct Listener::Impl {
 
   Impl(const Config& config, std::string version, const core::Log& l, Limits lim)
       : log(l),
-        limits(with_connections(lim)),
+        tls(tls_of(config)),
+        limits(with_connections(lim, tls != nullptr)),
         quotas(limits),
         key(config.key),
         acceptor(open(io, config)),
@@ -196,11 +206,13 @@ struct Listener::Impl {
             .on_frame = [this, id](core::Bytes payload) { on_frame(id, payload); },
             .on_closed = [this, id](const std::string& why) { on_closed(id, why); },
             .on_refused = [this, id](const Error& too_long) { end_bad(id, 0, too_long); },
-            .on_buffered = [this, id](std::ptrdiff_t change) { on_buffered(id, change); }});
+            .on_buffered = [this, id](std::ptrdiff_t change) { on_buffered(id, change); },
+            .on_unlike = [this, id](bool is_tls) { end_unlike(id, is_tls); }});
     Connection& connection =
         connections.emplace(id, Connection{.socket = socket_of_id}).first->second;
     socket_of_id->limit_frames(limits.stranger_frame_bytes);
     socket_of_id->pause_beyond(limits.pause_bytes);
+    if (tls) socket_of_id->expect_tls(tls);
     if (key) {
       connection.exchange.emplace(*key);
       socket_of_id->limit_frames(transport::max_unproved_payload_bytes);
@@ -243,6 +255,12 @@ struct Listener::Impl {
     report(from, LogLevel::warn,
            fmt::format("refused connection={} host={} why=\"{}\"", from, quotas.host(from), why));
     finish(from);
+  }
+
+  void end_unlike(ConnectionId from, bool is_tls) {
+    connections.at(from).socket->send(transport::refusal_without_tls());
+    end_stranger(from, is_tls ? "it speaks TLS, and this server has no --tls-certificate"
+                              : "it does not speak TLS: it needs tls_ca");
   }
 
   void on_frame(ConnectionId from, core::BytesView payload) {
@@ -445,6 +463,7 @@ struct Listener::Impl {
   }
 
   const core::Log& log;
+  std::shared_ptr<transport::TlsContext> tls;  // null: plain
   Limits limits;
   std::size_t bytes_at_start = memory_bytes();
   Quotas quotas;

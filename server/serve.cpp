@@ -102,6 +102,8 @@ std::string welcome_text(const Listener& listener, const Config& config) {
   std::string text =
       fmt::format("those of this host and of others, with TREMULA_SERVER={}{}",
                   transport::to_string(listener.address()), key.empty() ? "" : " and " + key);
+  if (!config.tls_certificate.empty())
+    text += fmt::format(" and a TREMULA_TLS_CA that holds {}", config.tls_certificate.string());
   auto all = transport::interfaces();
   std::erase_if(all, [](const transport::Interface& one) { return one.is_loopback; });
   if (is_everywhere && all.size() > 1)

@@ -10,6 +10,7 @@
 #include "core/log.hpp"
 #include "index_calc/overlap/overlap.hpp"
 #include "index_calc/relabel/relabel.hpp"
+#include "transport/control/tls.hpp"
 
 namespace tremula::client {
 
@@ -22,6 +23,7 @@ struct SessionConfig {
   std::string server = "localhost:7423";  ///< "host:port", or "file:PATH" of the server's port file
   std::string server_from = "default";    ///< where `server` was set, for messages
   core::KeySource key{};  ///< what this rank and the server prove to each other that they know
+  transport::TlsTrust tls{};  ///< how this rank knows the certificate of the server
   std::string transport = "auto";  ///< auto, local, ofi or mpi
   double timeout = 60;         ///< seconds for every set-up wait: server, rendezvous, connections
   double step_timeout = 3600;  ///< seconds for the data of one step

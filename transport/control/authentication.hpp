@@ -67,7 +67,9 @@ private:
 
 /// The answer of a server without a key to an opening.
 core::Bytes refusal_without_key();
-/// Why a server that wants a key has ended the connection of a session without one.
+/// The answer, in a plain frame, of a server that speaks TLS to a connection that does not.
+core::Bytes refusal_without_tls();
+/// Why a server that wants a key, or TLS, has ended the connection of a session without it.
 core::Error error_of_refusal(core::BytesView payload);
 
 }  // namespace tremula::transport
