@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/key.hpp"
 #include "core/log.hpp"
@@ -31,7 +32,8 @@ struct Config {
   std::size_t connections_per_host = 0;  ///< sessions of one host; 0: three quarters of all
   std::size_t memory_mib = 2048;  ///< half for messages under way, half for what groups have here
   std::uint32_t number = 0;  ///< of this server (not to be set: serve() draws it); see Rendezvous
-  std::optional<core::Key> key{};  ///< that connections prove to know (serve() finds it)
+  /// Each connection proves to know one of them (serve() finds them); the first is the operator's.
+  std::vector<core::Key> keys{};
 };
 
 /// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, key_file,

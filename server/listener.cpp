@@ -94,7 +94,7 @@ std::size_t memory_bytes() {
 
 tcp::acceptor open(asio::io_context& io, const Config& config) {
   const tcp::endpoint endpoint(asio::ip::make_address(config.bind), config.port);
-  if (!endpoint.address().is_loopback() && !config.key &&
+  if (!endpoint.address().is_loopback() && config.keys.empty() &&
       config.key_source.file != core::no_key_file)
     throw Error(Errc::invalid_argument,
                 fmt::format("cannot listen on {} without a key: a process of another host proves "
@@ -153,7 +153,7 @@ struct Listener::Impl {
         tls(tls_of(config)),
         limits(with_connections(lim, tls != nullptr)),
         quotas(limits),
-        key(config.key),
+        keys(std::make_shared<const std::vector<core::Key>>(config.keys)),
         acceptor(open(io, config)),
         address(reachable_address(acceptor)),
         rendezvous({.version = std::move(version),
@@ -213,8 +213,8 @@ struct Listener::Impl {
     socket_of_id->limit_frames(limits.stranger_frame_bytes);
     socket_of_id->pause_beyond(limits.pause_bytes);
     if (tls) socket_of_id->expect_tls(tls);
-    if (key) {
-      connection.exchange.emplace(*key);
+    if (!keys->empty()) {
+      connection.exchange.emplace(keys);
       socket_of_id->limit_frames(transport::max_unproved_payload_bytes);
     }
     quotas.add(id, host, now());
@@ -243,6 +243,10 @@ struct Listener::Impl {
       if (!turn.reply.empty()) socket.send(std::move(turn.reply));
       if (turn.failure) return end_stranger(from, turn.failure->what());
       if (!turn.is_done) return;
+      const std::size_t proved = connection.exchange->proved();
+      report(from, LogLevel::debug,
+             fmt::format("proved connection={} key={}", from, (*keys)[proved].name()));
+      rendezvous.set_owner(from, static_cast<Owner>(proved));
       connection.exchange.reset();
       socket.limit_frames(limits.stranger_frame_bytes);
     } catch (const std::exception& error) {
@@ -267,7 +271,7 @@ struct Listener::Impl {
     Connection& connection = connections.at(from);
     if (stopping || connection.finished) return;
     if (connection.exchange) return authenticate(from, payload);
-    if (!key && transport::is_of_exchange(payload)) {
+    if (keys->empty() && transport::is_of_exchange(payload)) {
       connection.socket->send(transport::refusal_without_key());
       return end_stranger(from, "it asks for a server that has a key");
     }
@@ -467,7 +471,7 @@ struct Listener::Impl {
   Limits limits;
   std::size_t bytes_at_start = memory_bytes();
   Quotas quotas;
-  std::optional<core::Key> key;
+  transport::ServerExchange::Keys keys;
   asio::io_context io{1};
   tcp::acceptor acceptor;
   transport::HostPort address;

@@ -275,6 +275,11 @@ OutConfig load_out_config(const std::string& options) {
        {"queue_bytes",
         number("queue_bytes", c.queue_bytes, std::int64_t{0}, std::int64_t{1} << 60)},
        {"when_full", when_full},
+       {"readable_by",
+        [&c](const std::string& text, const std::string& from) {
+          if (text != "own" && text != "all") bad_value("readable_by", from, "own or all", text);
+          c.is_readable_by_all = text == "all";
+        }},
        {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0, 1000000)},
        {"progress", parsed("progress", c.progress, parse_progress)}});
   core::expects(c.when_full == WhenFull::block || c.queue_depth > 0,

@@ -68,6 +68,7 @@ wire::ToServer OutStream::introduction() const {
   announce.set_is_proved(session_.config().proof);
   announce.set_when_full(static_cast<wire::WhenFull>(config_.when_full));
   announce.set_queue_bytes(config_.queue_bytes);
+  announce.set_readable_by_all(config_.is_readable_by_all);
   announce.set_incarnation(incarnation());
   return message;
 }

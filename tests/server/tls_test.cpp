@@ -235,7 +235,7 @@ TEST_F(Tls, HidesWhatASessionAndTheServerSay) {
 
 TEST_F(Tls, HasTheExchangeOfTheKeyInside) {
   Config config = files.config("server");
-  config.key = key;
+  config.keys = {key};
   Running server(config);
   Client ocean(server.address(), files.trust("server"), key);
   ocean.tell(hello("ocean"));
@@ -251,7 +251,7 @@ TEST_F(Tls, HasTheExchangeOfTheKeyInside) {
 TEST_F(Tls, IsNeededByEveryConnectionToThatServer) {
   for (const bool with_key : {false, true}) {
     Config config = files.config("server");
-    if (with_key) config.key = key;
+    if (with_key) config.keys = {key};
     Running server(config);
     const auto own_key = with_key ? std::optional(key) : std::nullopt;
     Client plain(server.address(), {}, own_key);
@@ -268,7 +268,7 @@ TEST_F(Tls, IsMissedAtAServerWithoutIt) {
   for (const bool with_key : {false, true}) {
     Config config;
     config.port = 0;
-    if (with_key) config.key = key;
+    if (with_key) config.keys = {key};
     Running server(config);
     const std::string text =
         error_of([&] { Client(server.address(), files.trust("server")); }, Errc::refused);
@@ -282,7 +282,7 @@ TEST_F(Tls, IsMissedAtAServerWithoutIt) {
 TEST_F(Tls, RefusesAnotherCertificateThanTheServers) {
   files.make({.file = "other"});
   Config config = files.config("other");
-  config.key = key;
+  config.keys = {key};
   Running in_the_middle(config);
   const std::string text =
       error_of([&] { Client(in_the_middle.address(), files.trust("server"), key); }, Errc::refused);

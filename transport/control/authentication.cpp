@@ -172,9 +172,12 @@ ExchangeTurn ServerExchange::receive(BytesView payload) {
   }
   const auto body = body_of(payload, Kind::client_proof, proof_bytes);
   if (!body) return refuse(Why::malformed, "it did not answer the challenge");
-  if (!is_same(*body, client_proof(key_, *theirs_, own_)))
-    return refuse(Why::other_key, "it has another key");
-  return {.reply = payload_of(Kind::server_proof, server_proof(key_, *theirs_, own_)),
+  const auto found = std::ranges::find_if(*keys_, [&](const core::Key& key) {
+    return is_same(*body, client_proof(key, *theirs_, own_));
+  });
+  if (found == keys_->end()) return refuse(Why::other_key, "it has another key");
+  proved_ = static_cast<std::size_t>(found - keys_->begin());
+  return {.reply = payload_of(Kind::server_proof, server_proof(*found, *theirs_, own_)),
           .is_done = true};
 }
 
