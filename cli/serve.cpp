@@ -34,6 +34,9 @@ void add_serve(CLI::App& app) {
   add("--key-file", "key_file",
       "File with the key that jobs prove to know, made if it is missing; needed with --bind beyond "
       "this host; none = no key (default: PORT_FILE.key where there is a port file)");
+  add("--tls-certificate", "tls_certificate",
+      "PEM file with the certificate that the server shows: every connection speaks TLS");
+  add("--tls-key", "tls_key", "PEM file with the private key of the certificate");
   add("--log", "log", "off, error, warn, info or debug, on standard error (default info)");
   add("--heartbeat", "heartbeat",
       "Seconds between two signs of life of a rank, lost after 4 silent ones unless the key "
@@ -46,12 +49,13 @@ void add_serve(CLI::App& app) {
       "MiB for messages under way and for what groups have at the server (default 2048)");
   command.add_option(
       "--config", options->config_file,
-      "YAML file with the same keys: bind, port, port_file, key_file, log, heartbeat, "
-      "hello, connections_per_host, memory");
+      "YAML file with the same keys: bind, port, port_file, key_file, tls_certificate, "
+      "tls_key, log, heartbeat, hello, connections_per_host, memory");
   command.footer(
       "Each option may also be given as TREMULA_BIND, TREMULA_PORT, TREMULA_PORT_FILE,\n"
-      "TREMULA_KEY_FILE, TREMULA_LOG, TREMULA_HEARTBEAT, TREMULA_HELLO,\n"
-      "TREMULA_CONNECTIONS_PER_HOST, TREMULA_MEMORY; TREMULA_KEY is a key itself.\n"
+      "TREMULA_KEY_FILE, TREMULA_TLS_CERTIFICATE, TREMULA_TLS_KEY, TREMULA_LOG,\n"
+      "TREMULA_HEARTBEAT, TREMULA_HELLO, TREMULA_CONNECTIONS_PER_HOST, TREMULA_MEMORY;\n"
+      "TREMULA_KEY is a key itself.\n"
       "Precedence: option, environment, file, default.");
   command.callback([options] {
     const auto environment = [](const char* name) { return std::getenv(name); };

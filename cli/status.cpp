@@ -23,7 +23,7 @@ namespace tremula::cli {
 namespace {
 
 struct Options {
-  std::optional<std::string> server, port_file, key_file, timeout;
+  std::optional<std::string> server, port_file, key_file, tls_ca, tls_name, timeout;
   std::string stream;  ///< empty: all
   bool json = false, ranks = false;
   double watch_seconds = 0;  ///< 0: not given
@@ -47,6 +47,14 @@ core::KeySource key_of(const Options& options) {
   const char* const file = std::getenv("TREMULA_KEY_FILE");
   return core::key_source(options.key_file.value_or(file != nullptr ? file : ""),
                           std::getenv("TREMULA_KEY"));
+}
+
+transport::TlsTrust tls_of(const Options& options) {
+  const auto given = [](const std::optional<std::string>& option, const char* variable) {
+    const char* const text = std::getenv(variable);
+    return option.value_or(text != nullptr ? text : "");
+  };
+  return {given(options.tls_ca, "TREMULA_TLS_CA"), given(options.tls_name, "TREMULA_TLS_NAME")};
 }
 
 /// Leaves that stream, and the groups that have to do with it.
@@ -80,7 +88,7 @@ void show_status(const Options& options, bool is_watching) {
   if (is_watching) block_watch_signals();
   const double seconds = timeout_of(options);
   StatusClient client(find_server(options.server, options.port_file, std::getenv("TREMULA_SERVER"),
-                                  key_of(options)),
+                                  key_of(options), tls_of(options)),
                       core::Deadline::after(seconds), options.timeout.has_value());
   if (is_watching)
     return watch(client, options.watch_seconds > 0 ? options.watch_seconds : 1, seconds);
@@ -107,6 +115,12 @@ void add_status(CLI::App& app) {
       "--key-file", options->key_file,
       "File with the key of the server (default: TREMULA_KEY_FILE, else PORT_FILE.key "
       "where the server is named by its port file)");
+  command.add_option(
+      "--tls-ca", options->tls_ca,
+      "PEM file with the certificate of the server, or of its authority (default: TREMULA_TLS_CA)");
+  command.add_option("--tls-name", options->tls_name,
+                     "Name or address in that certificate (default: TREMULA_TLS_NAME, else the "
+                     "one by which the server is reached)");
   CLI::Option* json =
       command.add_flag("--json", options->json, "Print JSON, with the counters of every rank");
   CLI::Option* ranks =

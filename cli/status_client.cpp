@@ -15,8 +15,8 @@ using core::Errc, core::Error;
 
 StatusClient::StatusClient(const transport::ServerName& server, core::Deadline deadline,
                            bool waits) {
-  const auto connect = [this](const transport::HostPort& address,
-                              const std::optional<core::Key>& key, core::Deadline until) {
+  const auto connect = [this, &server](const transport::HostPort& address,
+                                       const std::optional<core::Key>& key, core::Deadline until) {
     name_ = transport::to_string(address);
     connection_ = std::make_unique<transport::ControlConnection>(
         address,
@@ -29,7 +29,7 @@ StatusClient::StatusClient(const transport::ServerName& server, core::Deadline d
                   changed_.notify_all();
                 },
             .on_timer = {}},
-        until, key);
+        until, key, server.tls);
   };
   const auto tell = [](const std::string& found) {
     fmt::print(stderr, "tremula: waits for a server: {}\n", found);

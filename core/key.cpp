@@ -6,18 +6,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "core/error.hpp"
+#include "core/name.hpp"
 #include "core/unique_handle.hpp"
 
 namespace tremula::core {
 
 namespace {
+
+constexpr const char* white = " \t\r\n";
+constexpr std::size_t most_file_bytes = std::size_t{256} << 10;
 
 struct FileTraits {
   using Handle = int;
@@ -35,7 +41,9 @@ Error file_error(Errc code, const std::filesystem::path& path, const std::string
 /// Text that is overwritten when it ends.
 struct Secret {
   std::string text;
-  ~Secret() { ::explicit_bzero(text.data(), text.size()); }
+  explicit Secret(std::string secret = {}) : text(std::move(secret)) {}
+  Secret(Secret&& other) noexcept : text(std::move(other.text)) {}
+  ~Secret() { ::explicit_bzero(text.data(), text.capacity()); }
 };
 
 /// A key file before it has its name: a reader of that name sees the whole file or none.
@@ -104,7 +112,13 @@ void fill_with_secret_bytes(std::span<std::byte> out) {
 }
 
 Key::Key(std::string_view text, const std::string& from) {
-  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+  text = text.substr(0, text.find_last_not_of(white) + 1);
+  const std::size_t colon = text.find(": ");
+  if (colon != text.npos && text.find_first_of(white) == colon + 1 &&
+      is_name(text.substr(0, colon))) {
+    name_ = text.substr(0, colon);
+    text.remove_prefix(text.find_first_not_of(white, colon + 1));
+  }
   if (text.size() < least_bytes || text.size() > most_bytes)
     throw Error(Errc::invalid_argument,
                 from + ": expected a key of " + std::to_string(least_bytes) + " to " +
@@ -116,7 +130,8 @@ Key::Key(std::string_view text, const std::string& from) {
 
 Key::~Key() { ::explicit_bzero(bytes_.data(), bytes_.size()); }
 
-Key read_key_file(const std::filesystem::path& path) {
+namespace {
+Secret read_secret(const std::filesystem::path& path) {
   // A pipe or device that somebody put there must not stop this process.
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file && errno == ENOENT)
@@ -141,7 +156,7 @@ Key read_key_file(const std::filesystem::path& path) {
                      "expected that its owner alone can read it (mode 0600), found mode " +
                          mode_text(found.st_mode) + "; chmod 600 it, or make a new one if others " +
                          "may have read it");
-  Secret secret{std::string(Key::most_bytes + 2, '\0')};
+  Secret secret{std::string(most_file_bytes, '\0')};
   std::size_t have = 0;
   while (have < secret.text.size()) {
     const ssize_t got = ::read(file.get(), secret.text.data() + have, secret.text.size() - have);
@@ -150,7 +165,51 @@ Key read_key_file(const std::filesystem::path& path) {
     if (got == 0) break;
     have += static_cast<std::size_t>(got);
   }
-  return Key(std::string_view(secret.text).substr(0, have), "key file '" + path.string() + "'");
+  secret.text.resize(have);
+  return secret;
+}
+}  // namespace
+
+std::vector<Key> read_key_list(const std::filesystem::path& path) {
+  const Secret secret = read_secret(path);
+  const std::string from = "key file '" + path.string() + "'";
+  const std::string_view text = secret.text;
+  std::vector<std::string_view> lines;
+  for (std::size_t begin = 0, end = 0; end != text.npos; begin = end + 1) {
+    end = text.find('\n', begin);
+    const std::string_view line = text.substr(begin, end - begin);
+    if (line.find_first_not_of(white) != line.npos) lines.push_back(line);
+  }
+  std::vector<Key> keys;
+  if (lines.size() < 2) {
+    keys.emplace_back(text, from);
+    return keys;
+  }
+  for (const std::string_view line : lines) {
+    Key key(line, from + ", key " + std::to_string(keys.size() + 1));
+    if (key.name().empty())
+      throw Error(Errc::invalid_argument,
+                  from +
+                      ": expected of several keys that each is a line 'NAME: KEY', found one "
+                      "without a name, number " +
+                      std::to_string(keys.size() + 1));
+    for (const Key& other : keys)
+      if (other.name() == key.name() || std::ranges::equal(other.bytes(), key.bytes()))
+        throw Error(Errc::invalid_argument, from +
+                                                ": expected names and keys that differ, found '" +
+                                                key.name() + "' to be as '" + other.name() + "'");
+    keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+Key read_key_file(const std::filesystem::path& path) {
+  std::vector<Key> keys = read_key_list(path);
+  if (keys.size() > 1)
+    throw file_error(Errc::invalid_argument, path,
+                     "expected the one key of this job, found " + std::to_string(keys.size()) +
+                         "; a file with that key's line alone will do: the list is the server's");
+  return std::move(keys.front());
 }
 
 void write_key_file(const std::filesystem::path& path, const Key& key) {

@@ -21,26 +21,33 @@ class Key {
 public:
   static constexpr std::size_t least_bytes = 16, most_bytes = 1024;
 
-  /// White space at the end is no part of it.
+  /// @param text  KEY or `NAME: KEY`; white space at the end is no part of it
   /// @param from  where it was given, for the error
   /// @throws Error invalid_argument if it is too short or too long
   explicit Key(std::string_view text, const std::string& from);
   ~Key();
   Key(const Key&) = default;
   Key& operator=(Key other) noexcept {
+    name_.swap(other.name_);
     bytes_.swap(other.bytes_);  // the other one wipes them
     return *this;
   }
 
   BytesView bytes() const noexcept { return bytes_; }
+  /// Whose it is, for people; no secret, and not proved. May be empty.
+  const std::string& name() const noexcept { return name_; }
 
 private:
+  std::string name_;
   std::vector<std::byte> bytes_;
 };
 
 /// @throws Error no_server if there is no such file: the server makes it. invalid_argument if others
-/// than this user can read it, or if it holds no key
+/// than this user can read it, or if it does not hold one key
 Key read_key_file(const std::filesystem::path& path);
+/// As read_key_file, of a server: the file may hold several keys, each a line `NAME: KEY`.
+/// @return at least one; names and keys differ
+std::vector<Key> read_key_list(const std::filesystem::path& path);
 /// Replaces the file in one step by one that its owner alone can read.
 /// @throws Error invalid_argument with the system's text
 void write_key_file(const std::filesystem::path& path, const Key& key);

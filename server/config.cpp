@@ -66,6 +66,16 @@ constexpr std::array keys{
           if (text.empty()) expect("the path of a file, or none", text);
           c.key_source.file = text;
         }},
+    Key{"tls_certificate",
+        [](Config& c, const std::string& text) {
+          if (text.empty()) expect("the path of a file", text);
+          c.tls_certificate = text;
+        }},
+    Key{"tls_key",
+        [](Config& c, const std::string& text) {
+          if (text.empty()) expect("the path of a file", text);
+          c.tls_key = text;
+        }},
     Key{"log", [](Config& c, const std::string& text) { c.log = core::parse_log_level(text); }},
     Key{"heartbeat",
         [](Config& c, const std::string& text) {
@@ -155,6 +165,10 @@ Config load_config(const ConfigTexts& arguments, const Environment& environment,
     if (const auto it = arguments.find(std::string(key.name)); it != arguments.end())
       set(config, key, it->second, option(key));
   }
+  if (config.tls_certificate.empty() != config.tls_key.empty())
+    throw Error(Errc::invalid_argument,
+                "tls_certificate and tls_key: expected both or neither, found one; a server that "
+                "speaks TLS needs its certificate and the private key of it");
   config.key_source = core::key_source(config.key_source.file, environment("TREMULA_KEY"));
   return config;
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/key.hpp"
 #include "core/log.hpp"
@@ -22,6 +23,8 @@ struct Config {
   /// serve() makes the file if it is missing. Not set: the file beside the port file, if there is
   /// one. `none`: every process that reaches the port may join
   core::KeySource key_source{};
+  /// PEM files, both or neither: every connection speaks TLS.
+  std::filesystem::path tls_certificate{}, tls_key{};
   core::LogLevel log = core::LogLevel::info;
   double heartbeat_seconds =
       1;                      ///< how often every rank says that it lives; lost after 4 silent ones
@@ -29,11 +32,12 @@ struct Config {
   std::size_t connections_per_host = 0;  ///< sessions of one host; 0: three quarters of all
   std::size_t memory_mib = 2048;  ///< half for messages under way, half for what groups have here
   std::uint32_t number = 0;  ///< of this server (not to be set: serve() draws it); see Rendezvous
-  std::optional<core::Key> key{};  ///< that connections prove to know (serve() finds it)
+  /// Each connection proves to know one of them (serve() finds them); the first is the operator's.
+  std::vector<core::Key> keys{};
 };
 
-/// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, key_file, log,
-/// heartbeat, hello, connections_per_host, memory.
+/// Key -> text as given, e.g. {"port", "0"}. The keys: bind, port, port_file, key_file,
+/// tls_certificate, tls_key, log, heartbeat, hello, connections_per_host, memory.
 using ConfigTexts = std::map<std::string, std::string>;
 /// nullptr for a variable that is not set, as std::getenv.
 using Environment = std::function<const char*(const char* name)>;

@@ -54,7 +54,8 @@ void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explain
   std::set<std::string> others;
   for (const Subscription& s : subscriptions_) {
     if (s.stream != stream.name) {
-      if (s.consumer != stream.producer) others.insert(s.stream);
+      if (s.consumer != stream.producer && groups_.all().at(s.consumer).owner == stream.owner)
+        others.insert(s.stream);
       continue;
     }
     explained.set_has_come(true);
@@ -66,7 +67,7 @@ void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explain
   const bool has_come = explained.has_come();
   if (!has_come && !others.empty())
     add(text, fmt::format("consumers of other streams only: {}", quoted(others)));
-  const std::string missing = describe_missing();
+  const std::string missing = describe_missing(stream.owner);
   add(text, missing);
   explained.set_text(text);
   explained.set_is_warning(has_come ? !waits.empty() : !text.empty());
@@ -76,8 +77,10 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
                                   wire::Explained& explained) const {
   std::string text, waits;
   std::set<std::string> others;
+  const Owner owner = groups_.all().at(subscription.consumer).owner;
   for (const auto& [id, stream] : streams_) {
-    if (stream.closed || stream.producer == subscription.consumer) continue;
+    if (stream.closed || stream.producer == subscription.consumer || !stream.is_readable_by(owner))
+      continue;
     if (stream.name != subscription.stream) {
       others.insert(stream.name);
       continue;
@@ -92,7 +95,7 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
   if (!has_come)
     add(text,
         others.empty() ? "no stream of another group" : fmt::format("only {}", quoted(others)));
-  const std::string missing = describe_missing();
+  const std::string missing = describe_missing(owner);
   add(text, missing);
   explained.set_text(text);
   explained.set_is_warning(has_come ? !waits.empty() : !others.empty() || !missing.empty());
@@ -157,10 +160,11 @@ std::string Rendezvous::describe_missing(const Seat& asking, std::uint64_t agree
   return text;
 }
 
-std::string Rendezvous::describe_missing() const {
+std::string Rendezvous::describe_missing(Owner owner) const {
   std::string text;
   for (const auto& [name, group] : groups_.all())
-    if (group.left.empty() && static_cast<core::Rank>(group.members.size()) < group.size)
+    if (group.owner == owner && group.left.empty() &&
+        static_cast<core::Rank>(group.members.size()) < group.size)
       add(text, fmt::format("{} of {} ranks of group '{}' have come", group.members.size(),
                             group.size, name));
   return text;

@@ -34,13 +34,14 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
 
 }  // namespace
 
-Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now) {
+Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now, Owner owner) {
   if (const auto held = groups_.find(hello.group()); held != groups_.end())
     check_may_join(held->second, hello, now);
   const auto [place, is_new] = groups_.try_emplace(hello.group());
   Group& group = place->second;
   if (is_new) {
     group.name = hello.group();
+    group.owner = owner;
     group.job = hello.job();
     group.size = hello.size();
     group.host = hello.host();

@@ -37,8 +37,13 @@ struct PendingShare {
   Hold held;
 };
 
+/// Number of the key that a connection has proved: whose the group is that it joins, and what this
+/// announces. The first is the operator's, which sees all in a status.
+using Owner = std::uint32_t;
+
 struct Group {
   std::string name;
+  Owner owner = 0;
   std::string job;
   core::Rank size = 0;
   std::string host;  ///< of the rank seen first, as are pid and since
@@ -69,9 +74,10 @@ class Groups {
 public:
   /// Takes a rank in; the first one makes the group.
   /// @pre !is_leaving(hello.group())
+  /// @pre the name is free, or a group of that owner has it
   /// @throws core::Error refused naming the job that holds the name or the rank and since when, or
   /// the sizes that differ
-  Seat join(ConnectionId from, const wire::Hello& hello, double now);
+  Seat join(ConnectionId from, const wire::Hello& hello, double now, Owner owner = 0);
   /// True if a rank of that name has said goodbye and others have not: the name will soon be free.
   bool is_leaving(const std::string& name) const;
   /// Records that the rank has said goodbye.

@@ -29,6 +29,7 @@
 #include "transport/control/authentication.hpp"
 #include "transport/control/framed_socket.hpp"
 #include "transport/control/interfaces.hpp"
+#include "transport/control/tls.hpp"
 
 namespace tremula::server {
 
@@ -67,12 +68,20 @@ Limits limits_of(const Config& config) {
   return limits;
 }
 
-/// With as many connections as the limit of open files leaves.
-Limits with_connections(Limits limits) {
+/// With as many connections as the limit of open files leaves and, with TLS, memory.
+Limits with_connections(Limits limits, bool with_tls) {
   rlimit files{};
   if (limits.connections != 0 || ::getrlimit(RLIMIT_NOFILE, &files) != 0) return limits;
   limits.connections = std::max<std::size_t>(files.rlim_cur, kept_files + 2) - kept_files;
+  if (with_tls)
+    limits.connections =
+        std::min(limits.connections, limits.buffered_bytes / transport::tls_connection_bytes);
   return limits;
+}
+
+std::shared_ptr<transport::TlsContext> tls_of(const Config& config) {
+  if (config.tls_certificate.empty()) return nullptr;
+  return transport::tls_of_server(config.tls_certificate, config.tls_key);
 }
 
 /// Resident memory of this process; 0 if the system does not tell.
@@ -85,7 +94,7 @@ std::size_t memory_bytes() {
 
 tcp::acceptor open(asio::io_context& io, const Config& config) {
   const tcp::endpoint endpoint(asio::ip::make_address(config.bind), config.port);
-  if (!endpoint.address().is_loopback() && !config.key &&
+  if (!endpoint.address().is_loopback() && config.keys.empty() &&
       config.key_source.file != core::no_key_file)
     throw Error(Errc::invalid_argument,
                 fmt::format("cannot listen on {} without a key: a process of another host proves "
@@ -141,9 +150,10 @@ struct Listener::Impl {
 
   Impl(const Config& config, std::string version, const core::Log& l, Limits lim)
       : log(l),
-        limits(with_connections(lim)),
+        tls(tls_of(config)),
+        limits(with_connections(lim, tls != nullptr)),
         quotas(limits),
-        key(config.key),
+        keys(std::make_shared<const std::vector<core::Key>>(config.keys)),
         acceptor(open(io, config)),
         address(reachable_address(acceptor)),
         rendezvous({.version = std::move(version),
@@ -196,13 +206,15 @@ struct Listener::Impl {
             .on_frame = [this, id](core::Bytes payload) { on_frame(id, payload); },
             .on_closed = [this, id](const std::string& why) { on_closed(id, why); },
             .on_refused = [this, id](const Error& too_long) { end_bad(id, 0, too_long); },
-            .on_buffered = [this, id](std::ptrdiff_t change) { on_buffered(id, change); }});
+            .on_buffered = [this, id](std::ptrdiff_t change) { on_buffered(id, change); },
+            .on_unlike = [this, id](bool is_tls) { end_unlike(id, is_tls); }});
     Connection& connection =
         connections.emplace(id, Connection{.socket = socket_of_id}).first->second;
     socket_of_id->limit_frames(limits.stranger_frame_bytes);
     socket_of_id->pause_beyond(limits.pause_bytes);
-    if (key) {
-      connection.exchange.emplace(*key);
+    if (tls) socket_of_id->expect_tls(tls);
+    if (!keys->empty()) {
+      connection.exchange.emplace(keys);
       socket_of_id->limit_frames(transport::max_unproved_payload_bytes);
     }
     quotas.add(id, host, now());
@@ -231,6 +243,10 @@ struct Listener::Impl {
       if (!turn.reply.empty()) socket.send(std::move(turn.reply));
       if (turn.failure) return end_stranger(from, turn.failure->what());
       if (!turn.is_done) return;
+      const std::size_t proved = connection.exchange->proved();
+      report(from, LogLevel::debug,
+             fmt::format("proved connection={} key={}", from, (*keys)[proved].name()));
+      rendezvous.set_owner(from, static_cast<Owner>(proved));
       connection.exchange.reset();
       socket.limit_frames(limits.stranger_frame_bytes);
     } catch (const std::exception& error) {
@@ -245,11 +261,17 @@ struct Listener::Impl {
     finish(from);
   }
 
+  void end_unlike(ConnectionId from, bool is_tls) {
+    connections.at(from).socket->send(transport::refusal_without_tls());
+    end_stranger(from, is_tls ? "it speaks TLS, and this server has no --tls-certificate"
+                              : "it does not speak TLS: it needs tls_ca");
+  }
+
   void on_frame(ConnectionId from, core::BytesView payload) {
     Connection& connection = connections.at(from);
     if (stopping || connection.finished) return;
     if (connection.exchange) return authenticate(from, payload);
-    if (!key && transport::is_of_exchange(payload)) {
+    if (keys->empty() && transport::is_of_exchange(payload)) {
       connection.socket->send(transport::refusal_without_key());
       return end_stranger(from, "it asks for a server that has a key");
     }
@@ -445,10 +467,11 @@ struct Listener::Impl {
   }
 
   const core::Log& log;
+  std::shared_ptr<transport::TlsContext> tls;  // null: plain
   Limits limits;
   std::size_t bytes_at_start = memory_bytes();
   Quotas quotas;
-  std::optional<core::Key> key;
+  transport::ServerExchange::Keys keys;
   asio::io_context io{1};
   tcp::acceptor acceptor;
   transport::HostPort address;

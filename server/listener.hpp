@@ -18,7 +18,7 @@ public:
   /// Opens the port: sessions may connect from now on, and are served while run() runs.
   /// @param log  must outlive the listener
   /// @throws core::Error invalid_argument naming the address and what to do: port in use, address
-  /// not of this host, port not allowed, not loopback and no key
+  /// not of this host, port not allowed, not loopback and no key; or the files of TLS
   Listener(const Config& config, std::string version, const core::Log& log, Limits limits);
   /// With the limits of the configuration.
   Listener(const Config& config, std::string version, const core::Log& log);

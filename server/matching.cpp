@@ -45,14 +45,18 @@ std::size_t memory_bytes(std::span<const proto::Field> fields, const proto::Wire
 
 }  // namespace
 
+std::string Rendezvous::producer_as_seen_by(const Group& group, const Stream& stream) {
+  return stream.is_readable_by(group.owner) ? fmt::format("group '{}'", stream.producer)
+                                            : "a group with another key";
+}
+
 Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Announce& message,
                                            double now) {
   if (const Stream* taken = open_stream(message.stream()))
-    throw Error(
-        Errc::refused,
-        fmt::format("stream '{}' is announced by group '{}' already; choose another name or "
-                    "announce it when that group has closed it",
-                    message.stream(), taken->producer));
+    throw Error(Errc::refused,
+                fmt::format("stream '{}' is announced by {} already; choose another name or "
+                            "announce it when that group has closed it",
+                            message.stream(), producer_as_seen_by(group, *taken)));
   std::vector<proto::Field> fields = proto::decode(message.fields());
   proto::check_fits_group(fields, group.size, message.stream(), group.name);
 
@@ -72,6 +76,8 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                                            .queue_bytes = message.queue_bytes(),
                                            .keep_steps = message.keep_steps(),
                                            .is_state = message.is_state(),
+                                           .owner = group.owner,
+                                           .is_readable_by_all = message.readable_by_all(),
                                            .produced = Account(group.size, now),
                                            .incarnation = message.incarnation(),
                                            .held = std::move(held),
@@ -150,9 +156,10 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   rank_0_of(call, "Describe");
   const Stream* stream = open_stream(message.stream());
   if (stream == nullptr) {
-    *reply(call).mutable_streams() = open_streams();
+    *reply(call).mutable_streams() = open_streams(owner_of(call.from));
     return;
   }
+  check_may_read(owner_of(call.from), *stream);
   const Group& producer = *groups_.find(stream->producer);
   wire::Described& described = *reply(call).mutable_described();
   described.set_group(producer.name);
@@ -169,8 +176,18 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   }
 }
 
+void Rendezvous::check_may_read(Owner owner, const Stream& stream) {
+  if (!stream.is_readable_by(owner))
+    throw Error(Errc::refused,
+                fmt::format("stream '{}' is announced by a group with another key: expected that "
+                            "it lets others read ('readable_by: all' among the options of its "
+                            "producer), found that it does not",
+                            stream.name));
+}
+
 std::string Rendezvous::check_match(const Subscription& subscription, const Stream& stream) {
   const Group& consumer = *groups_.find(subscription.consumer);
+  check_may_read(consumer.owner, stream);
   const Group& producer = *groups_.find(stream.producer);
   if (subscription.consumer == stream.producer)
     throw Error(Errc::unsupported,
@@ -202,6 +219,7 @@ bool Rendezvous::is_refused(const Subscription& subscription, const Stream& stre
     *refused.mutable_refused() = proto::encode(error);
     refused.set_incarnation(subscription.incarnation);
     notify_rank_0(*groups_.find(subscription.consumer), notice);
+    if (!stream.is_readable_by(groups_.find(subscription.consumer)->owner)) return true;
     refused.set_incarnation(stream.incarnation);
     notify_rank_0(*groups_.find(stream.producer), notice);
     return true;
@@ -359,12 +377,12 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
   const Group& group = *rank_0_of(call, "CloseStream").group;
   Stream* stream = open_stream(message.stream());
   if (stream == nullptr || !stream->is_produced_by(group))
-    throw Error(
-        Errc::refused,
-        fmt::format("stream '{}': expected one that group '{}' has announced, found {}",
-                    message.stream(), group.name,
-                    stream == nullptr ? "none of that name"
-                                      : fmt::format("that of group '{}'", stream->producer)));
+    throw Error(Errc::refused,
+                fmt::format("stream '{}': expected one that group '{}' has announced, found {}",
+                            message.stream(), group.name,
+                            stream == nullptr
+                                ? "none of that name"
+                                : fmt::format("that of {}", producer_as_seen_by(group, *stream))));
   reply(call).mutable_done();
   log(fmt::format("stream_closed stream={} producer={}", stream->name, group.name));
   stream->closed = true;
@@ -390,7 +408,7 @@ void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
       if (stream != nullptr && stream->is_produced_by(*seat->group))
         record(*seat, stream->produced, counters, call.now);
     } else if (const auto link = links_.find(counters.link());
-               link != links_.end() && link->second.consumer == seat->group->name) {
+               link != links_.end() && is_consumed_by(link->second, *seat->group)) {
       record(*seat, link->second.consumed, counters, call.now);
     }
   }
@@ -416,10 +434,10 @@ void Rendezvous::record(const Seat& seat, Account& account, const wire::Counters
   account.record(seat.rank, counters, now);
 }
 
-wire::Streams Rendezvous::open_streams() const {
+wire::Streams Rendezvous::open_streams(Owner asking) const {
   std::set<std::string_view> names;
   for (const auto& [id, stream] : streams_)
-    if (!stream.closed) names.insert(stream.name);
+    if (!stream.closed && stream.is_readable_by(asking)) names.insert(stream.name);
   wire::Streams streams;
   for (const std::string_view name : names) streams.add_names(std::string(name));
   return streams;
@@ -453,14 +471,17 @@ Rendezvous::Link* Rendezvous::link_of(const Group& group, LinkId id) {
   const bool was_closed = it == links_.end() && (id <= last_link_ || is_of_earlier_server);
   if (was_closed) return nullptr;
   if (it == links_.end() ||
-      (it->second.consumer != group.name && !streams_.at(it->second.stream).is_produced_by(group)))
+      (!is_consumed_by(it->second, group) && !streams_.at(it->second.stream).is_produced_by(group)))
     throw Error(Errc::refused,
                 fmt::format("link {}: expected a link of group '{}', found none", id, group.name));
   return &it->second;
 }
 
 const Group* Rendezvous::other_side(const Link& link, const Group& group) {
-  if (link.consumer != group.name) return groups_.find(link.consumer);
+  if (link.consumer != group.name) {
+    const Group* const consumer = groups_.find(link.consumer);
+    return consumer != nullptr && is_consumed_by(link, *consumer) ? consumer : nullptr;
+  }
   const Stream& stream = streams_.at(link.stream);
   return stream.producer_gone ? nullptr : groups_.find(stream.producer);
 }

@@ -111,8 +111,18 @@ std::optional<ConnectionId> Quotas::find_surplus() const {
 
 std::optional<ConnectionId> Quotas::find_heaviest() const {
   if (buffered_ <= limits_.buffered_bytes) return std::nullopt;
-  return std::ranges::max_element(all_, {}, [](const auto& entry) { return entry.second.buffered; })
-      ->first;
+  std::size_t of_strangers = 0;
+  for (const auto& [id, connection] : all_)
+    if (!connection.is_session) of_strangers += connection.buffered;
+  const bool is_session = of_strangers <= buffered_ / 2;
+  std::optional<ConnectionId> heaviest;
+  for (const auto& [id, connection] : all_) {
+    if (connection.is_session != is_session) continue;
+    const std::size_t most = heaviest ? all_.at(*heaviest).buffered : 0;
+    if (connection.buffered > most || (connection.buffered == most && id < heaviest.value_or(0)))
+      heaviest = id;
+  }
+  return heaviest;
 }
 
 }  // namespace tremula::server

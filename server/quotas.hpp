@@ -29,8 +29,8 @@ struct Limits {
   std::size_t stranger_frame_bytes = std::size_t{64} << 10;
   /// Of answers that have not been read: its next message waits; and it is closed.
   std::size_t pause_bytes = std::size_t{1} << 20, unread_bytes = std::size_t{128} << 20;
-  /// Of frames that have not come, or have not been read, as a whole, of all connections: the one
-  /// with the most is closed.
+  /// Of frames that have not come, or have not been read, as a whole, of all connections: a
+  /// heavy one is closed.
   std::size_t buffered_bytes = std::size_t{1} << 30;
   /// Of streams, links, subscriptions and shares, of one group and of all: what would exceed it is
   /// refused.
@@ -98,7 +98,8 @@ public:
   /// Too many connections: the stranger whose last message is the oldest, of the host that has the
   /// most strangers.
   std::optional<ConnectionId> find_surplus() const;
-  /// Too much is buffered: the connection with the most.
+  /// Too much is buffered: of the strangers, if they have more than half of it, or else of the
+  /// sessions, the one with the most, and of several the oldest.
   std::optional<ConnectionId> find_heaviest() const;
 
   const std::string& host(ConnectionId id) const { return all_.at(id).host; }

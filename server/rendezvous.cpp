@@ -57,7 +57,7 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
     case wire::ToServer::kGoodbye:
       return goodbye(call);
     case wire::ToServer::kStatus: {
-      wire::ToClient page = status(call.now, message.status());
+      wire::ToClient page = status(call.now, message.status(), owner_of(call.from));
       reply(call).MergeFrom(page);
       return;
     }
@@ -82,11 +82,17 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
                 fmt::format("rank {} of group '{}' was counted as lost when its connection to this "
                             "server broke; start its job again",
                             hello.rank(), hello.group()));
+  const Owner owner = owner_of(call.from);
+  if (const Group* const held = groups_.find(hello.group()); held && held->owner != owner)
+    throw Error(Errc::refused,
+                fmt::format("group '{}': the name is held by a job with another key; choose "
+                            "another name",
+                            hello.group()));
   if (groups_.is_leaving(hello.group())) {
     waiting_hellos_.push_back({call, hello});
     return;
   }
-  const Seat seat = groups_.join(call.from, hello, call.now);
+  const Seat seat = groups_.join(call.from, hello, call.now, owner);
   wire::Welcome& welcome = *reply(call).mutable_welcome();
   welcome.set_version(settings_.version);
   welcome.set_server(settings_.number);
@@ -175,7 +181,7 @@ std::string Rendezvous::describe_open(const Seat& seat) const {
       return fmt::format("its stream '{}'", stream.name);
   for (const auto& [id, link] : links_)
     if (const Stream& stream = streams_.at(link.stream);
-        link.consumer == group.name && !stream.closed && !link.finished.contains(seat.rank))
+        is_consumed_by(link, group) && !stream.closed && !link.finished.contains(seat.rank))
       return fmt::format("its link to stream '{}'", stream.name);
   for (const Subscription& subscription : subscriptions_)
     if (subscription.consumer == group.name && group.is_present)
@@ -190,6 +196,7 @@ Output Rendezvous::closed(ConnectionId connection, const std::string& why, doubl
                fmt::format("closed its connection without goodbye ({})", why), now);
   std::erase_if(output_.messages, [&](const Outgoing& out) { return out.to == connection; });
   orphans_.erase(connection);
+  owners_.erase(connection);
   return std::exchange(output_, {});
 }
 
@@ -214,7 +221,7 @@ void Rendezvous::end_group(const Group& group, double now) {
   std::vector<LinkId> over;
   for (const auto& [id, link] : links_) {
     const Stream& stream = streams_.at(link.stream);
-    if (link.consumer == group.name)
+    if (is_consumed_by(link, group))
       tell_link_closed(link, group, fmt::format("consumer '{}' has left", group.name));
     else if (stream.is_produced_by(group) && !stream.closed)
       tell_link_closed(link, group,
@@ -252,7 +259,7 @@ void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::stri
   std::map<const Group*, std::vector<LinkId>> links_with;
   std::vector<LinkId> over;
   for (const auto& [id, link] : links_) {
-    if (link.consumer != group.name && !streams_.at(link.stream).is_produced_by(group)) continue;
+    if (!is_consumed_by(link, group) && !streams_.at(link.stream).is_produced_by(group)) continue;
     over.push_back(id);
     if (const Group* other = other_side(link, group)) links_with[other].push_back(id);
   }

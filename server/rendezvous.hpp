@@ -41,6 +41,10 @@ public:
   explicit Rendezvous(Settings settings)
       : settings_(std::move(settings)), last_link_(LinkId{settings_.number} << 32) {}
 
+  /// The connection has proved that key. Before its first message; without it, it is the first one's.
+  void set_owner(ConnectionId connection, Owner owner) {
+    if (owner != 0) owners_[connection] = owner;
+  }
   /// A message has come. @pre it came out of proto::parse_to_server
   Output receive(ConnectionId from, const wire::ToServer& message, double now);
   /// Bytes of an incomplete message have come: the rank lives.
@@ -52,7 +56,8 @@ public:
   Output check_silence(double now);
 
   /// One page, as the body of an answer; `next_status` is set if there is another.
-  wire::ToClient status(double now, const wire::StatusRequest& request) const;
+  /// @param asking  sees groups and streams of its key, and streams that all may read
+  wire::ToClient status(double now, const wire::StatusRequest& request, Owner asking = 0) const;
   /// Bytes that streams, links, subscriptions and shares of all groups take.
   std::size_t held_bytes() const { return *held_; }
   /// True for a connection that has said hello and belongs to a group.
@@ -106,6 +111,8 @@ private:
     std::int64_t queue_bytes;
     int keep_steps;
     bool is_state;
+    Owner owner;
+    bool is_readable_by_all;
     Account produced;
     std::uint64_t incarnation;  // as the producer calls it
     Hold held;
@@ -118,6 +125,7 @@ private:
       return !producer_gone && producer == group.name;
     }
     bool is_over() const { return closed && links.empty(); }
+    bool is_readable_by(Owner other) const { return is_readable_by_all || owner == other; }
   };
   /// A consumer that has no link yet.
   struct Subscription {
@@ -153,6 +161,14 @@ private:
   void heartbeat(const Call& call, const wire::Heartbeat& message);
   void goodbye(const Call& call);
 
+  Owner owner_of(ConnectionId connection) const {
+    const auto it = owners_.find(connection);
+    return it == owners_.end() ? 0 : it->second;
+  }
+  /// The name of a link's consumer may have gone to a group of another key meanwhile.
+  bool is_consumed_by(const Link& link, const Group& group) const {
+    return link.consumer == group.name && streams_.at(link.stream).is_readable_by(group.owner);
+  }
   /// @throws core::Error refused if the connection belongs to no group
   Seat seat_of(const Call& call);
   /// As seat_of, for messages that only rank 0 may send.
@@ -176,8 +192,8 @@ private:
   /// @throws core::Error refused if the group was never one of its ends
   Link* link_of(const Group& group, LinkId id);
 
-  /// The names of all announced streams.
-  wire::Streams open_streams() const;
+  /// The names of all announced streams that it may read.
+  wire::Streams open_streams(Owner asking) const;
   /// @throws core::Error refused if another group has announced a stream of that name
   Stream& add_stream(const Group& group, const wire::Announce& message, double now);
   /// Ends for both sides what waits for the stream and cannot be linked to it.
@@ -190,6 +206,10 @@ private:
   /// One side of a link has not come back.
   void tell_not_back(const std::string& group, LinkId link, const std::string& other,
                      const std::string& why);
+  /// For messages to the group.
+  static std::string producer_as_seen_by(const Group& group, const Stream& stream);
+  /// @throws core::Error refused if the stream is another key's and not for all to read
+  static void check_may_read(Owner owner, const Stream& stream);
   /// The transport that both have.
   /// @throws core::Error if they cannot be linked
   std::string check_match(const Subscription& subscription, const Stream& stream);
@@ -211,8 +231,8 @@ private:
   /// The ranks of a group that are not in the agreement in which `asking` waits, as far as they have
   /// reported; empty if all are.
   static std::string describe_missing(const Seat& asking, std::uint64_t agreement);
-  /// Groups that are not complete; empty if all are.
-  std::string describe_missing() const;
+  /// Groups of that key that are not complete; empty if all are.
+  std::string describe_missing(Owner owner) const;
   /// What this rank has not closed yet, as text; empty if it may leave.
   std::string describe_open(const Seat& seat) const;
   /// Null if it has left.
@@ -244,7 +264,8 @@ private:
   std::vector<Subscription> subscriptions_;
   std::vector<WaitingHello> waiting_hellos_;  // for the name of a group that is leaving
   std::unordered_map<ConnectionId, std::string>
-      orphans_;  // connections of lost groups, with the reason
+      orphans_;                                     // connections of lost groups, with the reason
+  std::unordered_map<ConnectionId, Owner> owners_;  // those that are not 0
   StreamId last_stream_ = 0;
   LinkId last_link_;
   Output output_;

@@ -32,7 +32,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
         awaited_.try_emplace(
             link.link(), AwaitedLink{group.name, link.peer_group(), link.incarnation(), call.now,
                                      hold(group, link_bytes)});
-      else if (Link& restored = links_.at(link.link()); restored.consumer == group.name)
+      else if (Link& restored = links_.at(link.link()); is_consumed_by(restored, group))
         restored.incarnation = link.incarnation(), restored.is_missed = false;
       continue;
     }

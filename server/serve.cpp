@@ -10,6 +10,7 @@
 #include <optional>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "server/listener.hpp"
@@ -43,19 +44,19 @@ private:
   transport::HostPort address_;
 };
 
-/// The key that the config names, made if it is missing. Without one, that beside the port file.
-std::optional<core::Key> key_of(const Config& config, const core::Log& log) {
+/// The keys that the config names, made if there are none. Without it, that beside the port file.
+std::vector<core::Key> keys_of(const Config& config, const core::Log& log) {
   const core::KeySource& source = config.key_source;
   std::filesystem::path file = source.file;
   if (file.empty() && !source.key && config.port_file)
     file = transport::key_file_beside(*config.port_file);
-  std::optional<core::Key> key = source.key;
   if (!file.empty() && file != core::no_key_file) {
     if (core::make_key_file(file))
       log.info("server", fmt::format("made_key_file path={}", file.string()));
-    key = core::read_key_file(file);
+    return core::read_key_list(file);
   }
-  return key;
+  if (source.key) return {*source.key};
+  return {};
 }
 
 /// For those that find the server by its port file. Called when the port is this server's: the file
@@ -65,8 +66,8 @@ void lay_key_beside_port_file(const Config& config) {
   const std::filesystem::path beside = transport::key_file_beside(*config.port_file);
   const core::KeySource& source = config.key_source;
   if ((source.file.empty() && !source.key) || source.file == beside) return;  // it is the key
-  if (config.key)
-    core::write_key_file(beside, *config.key);
+  if (!config.keys.empty())
+    core::write_key_file(beside, config.keys.front());
   else
     std::filesystem::remove(beside);  // of an earlier server
 }
@@ -90,7 +91,9 @@ std::string welcome_text(const Listener& listener, const Config& config) {
   const bool is_everywhere = config.bind == "0.0.0.0" || config.bind == "::";
   const std::string& file = config.key_source.file;
   std::string key;
-  if (config.key)
+  if (config.keys.size() > 1)
+    key = fmt::format("one of {} keys", config.keys.size());
+  else if (!config.keys.empty())
     key = file.empty() ? "the server's key" : fmt::format("TREMULA_KEY_FILE={}", file);
   if (!listener.is_outward()) {
     const std::string with_key = key.empty() ? "" : fmt::format(", with {}", key);
@@ -102,6 +105,8 @@ std::string welcome_text(const Listener& listener, const Config& config) {
   std::string text =
       fmt::format("those of this host and of others, with TREMULA_SERVER={}{}",
                   transport::to_string(listener.address()), key.empty() ? "" : " and " + key);
+  if (!config.tls_certificate.empty())
+    text += fmt::format(" and a TREMULA_TLS_CA that holds {}", config.tls_certificate.string());
   auto all = transport::interfaces();
   std::erase_if(all, [](const transport::Interface& one) { return one.is_loopback; });
   if (is_everywhere && all.size() > 1)
@@ -116,7 +121,7 @@ void serve(const Config& given, const std::string& version, const core::Log& log
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the log may go
   Config config = given;
   config.number = random_number();
-  config.key = key_of(config, log);
+  config.keys = keys_of(config, log);
   Listener listener(config, version, log);
   listener.stop_on_signals();
   lay_key_beside_port_file(config);
@@ -125,7 +130,7 @@ void serve(const Config& given, const std::string& version, const core::Log& log
   log.info("server", fmt::format("listening address={} version={} jobs=\"{}\"",
                                  transport::to_string(listener.address()), version,
                                  welcome_text(listener, config)));
-  if (listener.is_outward() && !config.key)
+  if (listener.is_outward() && config.keys.empty())
     log.warn(
         "server",
         "listens beyond this host, for everybody who can reach the port: nobody is asked for a "

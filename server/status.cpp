@@ -54,7 +54,13 @@ wire::GroupStatus row_of(const Group& group, double now) {
 
 }  // namespace
 
-wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request) const {
+wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request,
+                                  Owner asking) const {
+  const auto sees = [asking](Owner owner) { return asking == 0 || owner == asking; };
+  const auto sees_group = [&](const std::string& name) {
+    const auto group = groups_.all().find(name);
+    return asking == 0 || (group != groups_.all().end() && group->second.owner == asking);
+  };
   using Place = wire::StatusPlace;
   wire::ToClient answer;
   wire::Status& out = *answer.mutable_status();
@@ -73,6 +79,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
   if (from.part() == Place::groups) {
     const auto& groups = groups_.all();
     for (auto group = groups.lower_bound(from.name()); group != groups.end(); ++group) {
+      if (!sees(group->second.owner)) continue;
       wire::GroupStatus row = row_of(group->second, now);
       from.set_name(group->first);
       if (is_full(row.ByteSizeLong())) return answer;
@@ -85,6 +92,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
   if (from.part() == Place::streams) {
     for (auto it = streams_.lower_bound(from.stream()); it != streams_.end(); ++it) {
       const auto& [id, stream] = *it;
+      if (!sees(stream.owner) && !stream.is_readable_by_all) continue;
       if (id != from.stream()) from.set_after(0);
       from.set_stream(id);
       if (is_full(stream.name.size() + stream.producer.size(), &stream.announced)) return answer;
@@ -104,6 +112,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       for (auto link_id = stream.links.upper_bound(from.after()); link_id != stream.links.end();
            ++link_id) {
         const Link& link = links_.at(*link_id);
+        if (!sees(stream.owner) && !sees_group(link.consumer)) continue;
         if (is_full(link.consumer.size() + link.offer.size() + link.why.size(), &link.fields))
           return answer;
         wire::LinkStatus& consumer = *row.add_consumers();
@@ -128,7 +137,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
 
   std::map<std::string_view, std::vector<std::string_view>> not_offered;
   for (const Subscription& subscription : subscriptions_)
-    if (subscription.stream >= from.name())
+    if (subscription.stream >= from.name() && sees_group(subscription.consumer))
       not_offered[subscription.stream].push_back(subscription.consumer);
   for (const auto& [name, consumers] : not_offered) {
     if (name != from.name()) from.set_after(0);

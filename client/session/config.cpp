@@ -168,6 +168,12 @@ Keys session_keys(SessionConfig& c) {
          if (text.empty()) bad_value("key_file", from, "the path of a file, or none", text);
          c.key.file = text;
        }},
+      {"tls_ca",
+       [&c](const std::string& text, const std::string& from) {
+         if (text.empty()) bad_value("tls_ca", from, "the path of a file", text);
+         c.tls.ca = text;
+       }},
+      {"tls_name", [&c](const std::string& text, const std::string&) { c.tls.name = text; }},
       {"transport",
        [&c](const std::string& text, const std::string& from) {
          if (text != "auto" && text != "local" && text != "ofi" && text != "mpi")
@@ -210,11 +216,18 @@ SessionConfig load_session_config(const std::string& options) {
 
 std::vector<std::string> unknown_variables() {
   // What a session reads besides its keys, and what the server reads, whose keys stand elsewhere.
-  std::vector<std::string> known{
-      "TREMULA_CONFIG",    "TREMULA_JOB",   "TREMULA_KEY",
-      "TREMULA_BIND",      "TREMULA_PORT",  "TREMULA_PORT_FILE",
-      "TREMULA_HEARTBEAT", "TREMULA_HELLO", "TREMULA_CONNECTIONS_PER_HOST",
-      "TREMULA_MEMORY"};
+  std::vector<std::string> known{"TREMULA_CONFIG",
+                                 "TREMULA_JOB",
+                                 "TREMULA_KEY",
+                                 "TREMULA_BIND",
+                                 "TREMULA_PORT",
+                                 "TREMULA_PORT_FILE",
+                                 "TREMULA_HEARTBEAT",
+                                 "TREMULA_HELLO",
+                                 "TREMULA_CONNECTIONS_PER_HOST",
+                                 "TREMULA_MEMORY",
+                                 "TREMULA_TLS_CERTIFICATE",
+                                 "TREMULA_TLS_KEY"};
   SessionConfig unused;
   for (const auto& [key, set] : session_keys(unused)) known.push_back(variable_of(key));
   constexpr std::string_view of_tests = "TREMULA_TEST_";
@@ -262,6 +275,11 @@ OutConfig load_out_config(const std::string& options) {
        {"queue_bytes",
         number("queue_bytes", c.queue_bytes, std::int64_t{0}, std::int64_t{1} << 60)},
        {"when_full", when_full},
+       {"readable_by",
+        [&c](const std::string& text, const std::string& from) {
+          if (text != "own" && text != "all") bad_value("readable_by", from, "own or all", text);
+          c.is_readable_by_all = text == "all";
+        }},
        {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0, 1000000)},
        {"progress", parsed("progress", c.progress, parse_progress)},
        {"kind",

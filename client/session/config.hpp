@@ -10,6 +10,7 @@
 #include "core/log.hpp"
 #include "index_calc/overlap/overlap.hpp"
 #include "index_calc/relabel/relabel.hpp"
+#include "transport/control/tls.hpp"
 
 namespace tremula::client {
 
@@ -21,7 +22,8 @@ inline constexpr double no_limit = std::numeric_limits<double>::infinity();
 struct SessionConfig {
   std::string server = "localhost:7423";  ///< "host:port", or "file:PATH" of the server's port file
   std::string server_from = "default";    ///< where `server` was set, for messages
-  core::KeySource key{};  ///< what this rank and the server prove to each other that they know
+  core::KeySource key{};      ///< what this rank and the server prove to each other that they know
+  transport::TlsTrust tls{};  ///< how this rank knows the certificate of the server
   std::string transport = "auto";  ///< auto, local, ofi or mpi
   double timeout = 60;         ///< seconds for every set-up wait: server, rendezvous, connections
   double step_timeout = 3600;  ///< seconds for the data of one step
@@ -56,7 +58,8 @@ struct OutConfig {
   int queue_depth = 2;           ///< steps that may be under way to a consumer; 0: none
   std::int64_t queue_bytes = 0;  ///< of all ranks, that may be under way to a consumer; 0: no limit
   WhenFull when_full = WhenFull::block;
-  int wait_for_consumers = 1;  ///< consumer groups that the stream needs
+  bool is_readable_by_all = false;  ///< by groups of every key of the server, not of its own alone
+  int wait_for_consumers = 1;       ///< consumer groups that the stream needs
   Progress progress = Progress::automatic;
   bool is_state = false;  ///< its steps are versions, of which consumers get the newest
   int keep_steps = 0;     ///< newest ones, copied for consumers that come later

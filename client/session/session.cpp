@@ -205,8 +205,8 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
   hello.set_version(version);
   hello.set_silence_seconds(config_.silence);
   auto control = std::make_unique<Control>(
-      transport::ServerName{config_.server, config_.server_from, config_.key}, hello, deadline(),
-      *log_);
+      transport::ServerName{config_.server, config_.server_from, config_.key, config_.tls}, hello,
+      deadline(), *log_);
   control->while_waiting([this] { return progress_.advance(); });
   return control;
 }

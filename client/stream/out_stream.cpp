@@ -73,6 +73,7 @@ wire::ToServer OutStream::introduction() const {
   announce.set_queue_bytes(config_.queue_bytes);
   announce.set_keep_steps(config_.keep_steps);
   announce.set_is_state(config_.is_state);
+  announce.set_readable_by_all(config_.is_readable_by_all);
   announce.set_incarnation(incarnation());
   return message;
 }

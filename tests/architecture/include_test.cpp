@@ -81,7 +81,7 @@ const std::array technologies{
     Technology{"Protobuf",
                R"(google/protobuf/.*|.*\.pb\.h)",
                {"proto/", "client/", "server/", "cli/", "tests/"}},
-    Technology{"OpenSSL", R"(openssl/.*)", {"transport/control/authentication.cpp"}},
+    Technology{"OpenSSL", R"(openssl/.*)", {"transport/control/", "tests/"}},
     Technology{"spdlog", R"(spdlog/.*)", {"core/log.cpp"}},
     Technology{"yaml-cpp", R"(yaml-cpp/.*)", {"client/", "server/", "cli/", "tests/"}},
     Technology{"CLI11", R"(CLI/.*)", {"cli/", "examples/", "tests/"}},

@@ -442,7 +442,7 @@ TEST_F(Tremula, TakesItsConfigFromAFile) {
   EXPECT_EQ(wrong.errors(),
             "tremula: config file '" + config +
                 "', line 1: unknown key 'prot'; expected one of bind, port, port_file, key_file, "
-                "log, heartbeat, hello, connections_per_host, memory\n");
+                "tls_certificate, tls_key, log, heartbeat, hello, connections_per_host, memory\n");
 }
 
 }  // namespace

@@ -101,6 +101,18 @@ TEST_F(ConfigFile, TakesAKeyFromAFileOrTheEnvironment) {
             "key_file (from --key-file): expected the path of a file, or none, found ''");
 }
 
+TEST_F(ConfigFile, TakesTheTwoFilesOfTlsOrNone) {
+  const Config config = load({{"tls_key", "k"}}, {{"TREMULA_TLS_CERTIFICATE", "c"}});
+  EXPECT_EQ(config.tls_certificate, "c");
+  EXPECT_EQ(config.tls_key, "k");
+  for (const char* key : {"tls_key", "tls_certificate"})
+    EXPECT_EQ(error_of([&] {
+                load({{key, "x"}});
+              }),
+              "tls_certificate and tls_key: expected both or neither, found one; a server that "
+              "speaks TLS needs its certificate and the private key of it");
+}
+
 TEST_F(ConfigFile, MayBeEmpty) {
   write("# nothing\n");
   EXPECT_EQ(load().port, 7423);
@@ -156,11 +168,11 @@ TEST_F(ConfigFile, NamesKeyAndPlaceOfABadValue) {
 
 TEST_F(ConfigFile, NamesAnUnknownKeyAndItsLine) {
   write("port: 1\nprot: 2\n");
-  EXPECT_EQ(
-      error_of([&] { load(); }),
-      file +
-          ", line 2: unknown key 'prot'; expected one of bind, port, port_file, key_file, log, "
-          "heartbeat, hello, connections_per_host, memory");
+  EXPECT_EQ(error_of([&] { load(); }),
+            file +
+                ", line 2: unknown key 'prot'; expected one of bind, port, port_file, key_file, "
+                "tls_certificate, tls_key, log, "
+                "heartbeat, hello, connections_per_host, memory");
 }
 
 TEST_F(ConfigFile, NamesTheLineThatIsNoConfig) {
@@ -176,6 +188,7 @@ TEST_F(ConfigFile, NamesTheLineThatIsNoConfig) {
       {"bind: 127.0.0.1\nport: {1\n", ", line 3: expected YAML, found: "},
       {"[a]: 1\n",
        ", line 1: unknown key '(not a name)'; expected one of bind, port, port_file, key_file, "
+       "tls_certificate, tls_key, "
        "log, heartbeat, hello, connections_per_host, memory"},
   };
   for (const auto& row : rows) {

@@ -55,7 +55,7 @@ public:
 private:
   static Config config(double heartbeat_seconds, const std::optional<core::Key>& key) {
     Config out;
-    out.key = key;
+    if (key) out.keys = {*key};
     out.port = 0;
     out.heartbeat_seconds = heartbeat_seconds;
     return out;
@@ -463,7 +463,7 @@ TEST(Listener, ListensBeyondThisHostWithAKeyOrWhenItIsToldTo) {
       EXPECT_NE(text.find(part), std::string::npos) << text;
   }
   config.bind = "0.0.0.0";
-  config.key = key();
+  config.keys = {key()};
   const Listener with_key(config, "0.1", log);
 }
 
@@ -799,7 +799,7 @@ TEST(Listener, SaysWhyItCannotListen) {
                         "--port (0 = any free one) or stop that program",
                         config.port));
   config.port = 0;
-  config.key = key();
+  config.keys = {key()};
   config.bind = "192.0.2.1";  // reserved for documentation, no host has it
   EXPECT_EQ(error_of([&] { Listener(config, "0.1", log); }),
             "cannot listen on 192.0.2.1:0: Cannot assign requested address; --bind must be an "

@@ -30,6 +30,7 @@ public:
                      .limits = limits}) {}
 
   void at(double seconds) { now_ = seconds; }
+  void own(ConnectionId connection, Owner owner) { rendezvous_.set_owner(connection, owner); }
 
   void tell(ConnectionId from, const std::string& message, const Answers& expected,
             Where where = Where::current()) {
@@ -65,6 +66,9 @@ public:
     wire::StatusRequest request;
     request.set_ranks(with_ranks);
     return page(request).status();
+  }
+  wire::Status status_for(Owner owner) const {
+    return rendezvous_.status(now_, {}, owner).status();
   }
   wire::ToClient page(const wire::StatusRequest& request) const {
     return rendezvous_.status(now_, request);

@@ -85,6 +85,20 @@ TEST(Quotas, TheConnectionWithTheMostBytesIsFoundWhenAllAreTooMany) {
   EXPECT_EQ(quotas.buffered_bytes(), 11u);
 }
 
+TEST(Quotas, StrangersThatHaveMostOfTheBytesMakeRoomBeforeSessions) {
+  Quotas quotas({.connections = 16, .buffered_bytes = 100});
+  for (ConnectionId id = 1; id <= 4; ++id) quotas.add(id, "h", 0);
+  quotas.join(1);
+  quotas.buffer(1, 45);
+  for (const ConnectionId id : {ConnectionId{3}, ConnectionId{2}, ConnectionId{4}})
+    quotas.buffer(id, 20);
+  EXPECT_EQ(quotas.find_heaviest(), 2u);  // the oldest of three alike
+  quotas.buffer(1, 20);
+  EXPECT_EQ(quotas.find_heaviest(), 1u);
+  quotas.remove(1);
+  EXPECT_FALSE(quotas.find_heaviest());
+}
+
 TEST(Quotas, AHostWritesSoManyLinesIntoTheLog) {
   Quotas quotas({.connections = 8});
   quotas.add(1, "loud", 0);

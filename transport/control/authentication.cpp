@@ -29,7 +29,13 @@ enum class Kind : unsigned char {
   server_proof = 4,  // server: another one
   refusal = 5,       // server: why
 };
-enum class Why : unsigned char { needs_key = 1, other_key = 2, has_no_key = 3, malformed = 4 };
+enum class Why : unsigned char {
+  needs_key = 1,
+  other_key = 2,
+  has_no_key = 3,
+  malformed = 4,
+  needs_tls = 5
+};
 
 Bytes payload_of(Kind kind, BytesView body) {
   Bytes out(magic.begin(), magic.end());
@@ -122,6 +128,11 @@ Error error_of_refusal(BytesView payload) {
                    "the server has another key than this process; " + std::string(where_key));
     case Why::has_no_key:
       return server_knows_no_key("one that was started without --key-file");
+    case Why::needs_tls:
+      return Error(
+          Errc::refused,
+          "the server speaks TLS, and this process was not told how to know it; let tls_ca "
+          "(TREMULA_TLS_CA, --tls-ca) name the file of its certificate");
     case Why::malformed:
       break;
   }
@@ -131,6 +142,7 @@ Error error_of_refusal(BytesView payload) {
 }
 
 Bytes refusal_without_key() { return refusal(Why::has_no_key); }
+Bytes refusal_without_tls() { return refusal(Why::needs_tls); }
 
 Bytes ClientExchange::opening() const { return payload_of(Kind::opening, own_); }
 
@@ -160,9 +172,12 @@ ExchangeTurn ServerExchange::receive(BytesView payload) {
   }
   const auto body = body_of(payload, Kind::client_proof, proof_bytes);
   if (!body) return refuse(Why::malformed, "it did not answer the challenge");
-  if (!is_same(*body, client_proof(key_, *theirs_, own_)))
-    return refuse(Why::other_key, "it has another key");
-  return {.reply = payload_of(Kind::server_proof, server_proof(key_, *theirs_, own_)),
+  const auto found = std::ranges::find_if(*keys_, [&](const core::Key& key) {
+    return is_same(*body, client_proof(key, *theirs_, own_));
+  });
+  if (found == keys_->end()) return refuse(Why::other_key, "it has another key");
+  proved_ = static_cast<std::size_t>(found - keys_->begin());
+  return {.reply = payload_of(Kind::server_proof, server_proof(*found, *theirs_, own_)),
           .is_done = true};
 }
 

@@ -4,8 +4,11 @@
 // sockets, no clock. The README of this folder tells what each message proves.
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/key.hpp"
@@ -54,20 +57,29 @@ private:
 /// The end of the server.
 class ServerExchange {
 public:
+  /// Any of these keys will do.
+  using Keys = std::shared_ptr<const std::vector<core::Key>>;
+  explicit ServerExchange(Keys keys, const Nonce& nonce = random_nonce())
+      : keys_(std::move(keys)), own_(nonce) {}
   explicit ServerExchange(const core::Key& key, const Nonce& nonce = random_nonce())
-      : key_(key), own_(nonce) {}
+      : ServerExchange(std::make_shared<const std::vector<core::Key>>(1, key), nonce) {}
   /// @pre not done and not failed
   ExchangeTurn receive(core::BytesView payload);
+  /// Which of the keys the other end knows.  @pre done
+  std::size_t proved() const { return proved_; }
 
 private:
-  core::Key key_;
+  Keys keys_;
+  std::size_t proved_ = 0;
   Nonce own_;
   std::optional<Nonce> theirs_;  // the opening has come
 };
 
 /// The answer of a server without a key to an opening.
 core::Bytes refusal_without_key();
-/// Why a server that wants a key has ended the connection of a session without one.
+/// The answer, in a plain frame, of a server that speaks TLS to a connection that does not.
+core::Bytes refusal_without_tls();
+/// Why a server that wants a key, or TLS, has ended the connection of a session without it.
 core::Error error_of_refusal(core::BytesView payload);
 
 }  // namespace tremula::transport

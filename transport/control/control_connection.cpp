@@ -77,7 +77,8 @@ std::string outward(asio::ip::address address) {
 struct ControlConnection::Impl {
   explicit Impl(Handlers h) : handlers(std::move(h)) {}
 
-  void open(const HostPort& server, core::Deadline deadline, const std::optional<core::Key>& key) {
+  void open(const HostPort& server, core::Deadline deadline, const std::optional<core::Key>& key,
+            const TlsTrust& tls) {
     tcp::socket connected = connect(io, server, deadline);
     error_code gone;
     outward_address = outward(connected.local_endpoint(gone).address());
@@ -87,10 +88,28 @@ struct ControlConnection::Impl {
             .on_frame =
                 [this](core::Bytes payload) { guarded([&] { on_frame(std::move(payload)); }); },
             .on_closed = [this](const std::string& why) { closed(why); }});
+    if (!tls.ca.empty()) begin_tls(server, deadline, tls);
     if (key) begin_exchange(*key);
     socket->start();
     io.restart();
     thread = core::start_thread([this] { io.run(); });
+  }
+
+  /// Runs `io` on the calling thread.
+  void begin_tls(const HostPort& server, core::Deadline deadline, const TlsTrust& tls) {
+    bool is_done = false;
+    std::optional<core::Error> failed;
+    socket->begin_tls(tls, tls.name.empty() ? server.host : tls.name, [&](const auto& why) {
+      is_done = true;
+      failed = why;
+    });
+    io.restart();
+    io.run_until(deadline.at());
+    if (!is_done)
+      failed.emplace(core::Errc::no_server, "no answer to the handshake of TLS in time");
+    if (failed)
+      throw core::Error(failed->code(),
+                        fmt::format("server {}: {}", to_string(server), failed->what()));
   }
 
   void begin_exchange(const core::Key& key) {
@@ -182,9 +201,10 @@ struct ControlConnection::Impl {
 };
 
 ControlConnection::ControlConnection(const HostPort& server, Handlers handlers,
-                                     core::Deadline deadline, const std::optional<core::Key>& key)
+                                     core::Deadline deadline, const std::optional<core::Key>& key,
+                                     const TlsTrust& tls)
     : impl_(std::make_unique<Impl>(std::move(handlers))) {
-  impl_->open(server, deadline, key);
+  impl_->open(server, deadline, key, tls);
 }
 
 ControlConnection::~ControlConnection() { close(core::Deadline::after(1)); }

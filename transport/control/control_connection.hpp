@@ -11,6 +11,7 @@
 #include "core/key.hpp"
 #include "core/types.hpp"
 #include "transport/control/address.hpp"
+#include "transport/control/tls.hpp"
 
 namespace tremula::transport {
 
@@ -31,11 +32,12 @@ public:
 
   /// Connects. Blocks until connected or `deadline`. With a key, nothing that is sent leaves and no
   /// frame is handed on before both ends have proved that they know it (authentication.hpp); if one
-  /// does not, the connection ends, and refusal() tells why.
+  /// does not, the connection ends, and refusal() tells why. With `tls`, all of that is inside TLS.
   /// @throws core::Error no_server naming the address and what to do: refused, unknown host, no
-  /// answer in time
+  /// answer in time. refused: the server is not the one that `tls` trusts, or speaks no TLS.
+  /// invalid_argument: of the file of `tls`
   ControlConnection(const HostPort& server, Handlers handlers, core::Deadline deadline,
-                    const std::optional<core::Key>& key = std::nullopt);
+                    const std::optional<core::Key>& key = std::nullopt, const TlsTrust& tls = {});
   /// As close(), for a second at most.
   ~ControlConnection();
   ControlConnection(const ControlConnection&) = delete;

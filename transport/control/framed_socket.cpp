@@ -8,11 +8,14 @@
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/system/system_error.hpp>
 #include <new>
 #include <utility>
 
 #include "core/error.hpp"
+#include "transport/control/tls_stream.hpp"
 
 namespace tremula::transport {
 
@@ -37,12 +40,16 @@ FramedSocket::FramedSocket(Socket socket, Handlers handlers)
                sizeof unacknowledged_milliseconds);
 }
 
+FramedSocket::~FramedSocket() = default;
+
 template <class Action>
 void FramedSocket::guard(Action&& action) {
   try {
     action();
   } catch (const std::bad_alloc&) {
     close("there is no memory for its messages");
+  } catch (const boost::system::system_error& error) {  // OpenSSL could not make what it needs
+    close(error.what());
   }
 }
 
@@ -53,31 +60,82 @@ void FramedSocket::count(std::size_t less, std::size_t more) {
     handlers_.on_buffered(static_cast<std::ptrdiff_t>(more) - static_cast<std::ptrdiff_t>(less));
 }
 
+void FramedSocket::begin_tls(const TlsTrust& trust, const std::string& name,
+                             std::function<void(const std::optional<core::Error>& failed)> done) {
+  tls_ = std::make_unique<TlsStream>(socket_, *tls_of_client(trust));
+  expect_name(*tls_, name);
+  tls_->async_handshake(TlsStream::client, [self = shared_from_this(), trust, name,
+                                            done = std::move(done)](const error_code& error) {
+    if (error)
+      done(error_of_handshake(*self->tls_, error, trust, name));
+    else
+      done(std::nullopt);
+  });
+}
+
 void FramedSocket::start() { read_prefix(0); }
+
+template <class Handler>
+void FramedSocket::read_some(std::byte* to, std::size_t bytes, Handler handler) {
+  if (tls_)
+    tls_->async_read_some(asio::buffer(to, bytes), std::move(handler));
+  else
+    socket_.async_read_some(asio::buffer(to, bytes), std::move(handler));
+}
+
+bool FramedSocket::begins_as_expected() {
+  if (std::exchange(has_begun_, true) || !handlers_.on_unlike) return true;
+  const bool found = is_tls(prefix_);
+  if (found == (context_ != nullptr)) {
+    if (found) take_handshake();
+    return !found;
+  }
+  handlers_.on_unlike(found);
+  read_and_forget();
+  return false;
+}
+
+void FramedSocket::take_handshake() {
+  tls_ = std::make_unique<TlsStream>(socket_, *std::exchange(context_, nullptr));
+  count(0, tls_set_up_bytes);
+  if (closed_) return;
+  tls_->async_handshake(TlsStream::server, asio::buffer(prefix_),
+                        [self = shared_from_this()](const error_code& error, std::size_t) {
+                          if (self->closed_) return;
+                          if (error) return self->close_after(error);
+                          self->guard([&] {
+                            self->count(tls_set_up_bytes, 0);
+                            self->frame_since_.reset();
+                            self->last_heard_ = Clock::now();
+                            self->read_prefix(0);
+                          });
+                        });
+}
 
 void FramedSocket::read_prefix(std::size_t have) {
   paused_ = have == 0 && queued_bytes_ > pause_bytes_;
   if (paused_) return;
-  socket_.async_read_some(
-      asio::buffer(prefix_.data() + have, prefix_.size() - have),
-      [self = shared_from_this(), have](const error_code& error, std::size_t got) {
-        if (self->closed_) return;
-        if (error) return self->close_after(error);
-        self->guard([&] {
-          self->last_heard_ = Clock::now();
-          if (!self->frame_since_) self->frame_since_ = self->last_heard_;
-          if (have + got < frame_prefix_bytes) return self->read_prefix(have + got);
-          try {
-            const std::size_t bytes = frame_payload_bytes(self->prefix_, self->most_payload_bytes_);
-            self->payload_.clear();
-            return self->read_payload(0, bytes);
-          } catch (const core::Error& too_long) {
-            if (!self->handlers_.on_refused) return self->close(too_long.what());
-            self->handlers_.on_refused(too_long);
-          }
-          self->read_and_forget();
-        });
-      });
+  read_some(prefix_.data() + have, prefix_.size() - have,
+            [self = shared_from_this(), have](const error_code& error, std::size_t got) {
+              if (self->closed_) return;
+              if (error) return self->close_after(error);
+              self->guard([&] {
+                self->last_heard_ = Clock::now();
+                if (!self->frame_since_) self->frame_since_ = self->last_heard_;
+                if (have + got < frame_prefix_bytes) return self->read_prefix(have + got);
+                if (!self->begins_as_expected()) return;
+                try {
+                  const std::size_t bytes =
+                      frame_payload_bytes(self->prefix_, self->most_payload_bytes_);
+                  self->payload_.clear();
+                  return self->read_payload(0, bytes);
+                } catch (const core::Error& too_long) {
+                  if (!self->handlers_.on_refused) return self->close(too_long.what());
+                  self->handlers_.on_refused(too_long);
+                }
+                self->read_and_forget();
+              });
+            });
 }
 
 void FramedSocket::read_payload(std::size_t have, std::size_t bytes) {
@@ -94,25 +152,24 @@ void FramedSocket::read_payload(std::size_t have, std::size_t bytes) {
     count(have, payload_.size());
     if (closed_) return;
   }
-  socket_.async_read_some(
-      asio::buffer(payload_.data() + have, payload_.size() - have),
-      [self = shared_from_this(), have, bytes](const error_code& error, std::size_t got) {
-        if (self->closed_) return;
-        if (error) return self->close_after(error);
-        self->last_heard_ = Clock::now();
-        self->guard([&] { self->read_payload(have + got, bytes); });
-      });
+  read_some(payload_.data() + have, payload_.size() - have,
+            [self = shared_from_this(), have, bytes](const error_code& error, std::size_t got) {
+              if (self->closed_) return;
+              if (error) return self->close_after(error);
+              self->last_heard_ = Clock::now();
+              self->guard([&] { self->read_payload(have + got, bytes); });
+            });
 }
 
 void FramedSocket::read_and_forget() {
   if (closed_) return;
   payload_.resize(first_read_bytes);
-  socket_.async_read_some(asio::buffer(payload_),
-                          [self = shared_from_this()](const error_code& error, std::size_t) {
-                            if (self->closed_) return;
-                            if (error) return self->close_after(error);
-                            self->guard([&] { self->read_and_forget(); });
-                          });
+  read_some(payload_.data(), payload_.size(),
+            [self = shared_from_this()](const error_code& error, std::size_t) {
+              if (self->closed_) return;
+              if (error) return self->close_after(error);
+              self->guard([&] { self->read_and_forget(); });
+            });
 }
 
 void FramedSocket::send(core::Bytes payload, Tail tail) {
@@ -127,6 +184,14 @@ void FramedSocket::send(core::Bytes payload, Tail tail) {
 }
 
 void FramedSocket::write_next() {
+  if (tls_)
+    write_frame(*tls_);
+  else
+    write_frame(socket_);
+}
+
+template <class Stream>
+void FramedSocket::write_frame(Stream& stream) {
   const Frame& frame = queue_.front();
   const std::array buffers{asio::const_buffer(frame.prefix.data(), frame.prefix.size()),
                            asio::const_buffer(frame.payload.data(), frame.payload.size()),
@@ -136,7 +201,7 @@ void FramedSocket::write_next() {
     if (paused_ && done > 0) last_heard_ = Clock::now();  // it reads
     return error ? 0 : write_bytes;
   };
-  asio::async_write(socket_, buffers, progress,
+  asio::async_write(stream, buffers, progress,
                     [self = shared_from_this()](const error_code& error, std::size_t written) {
                       if (self->closed_) return;
                       if (error) return self->close_after(error);
@@ -157,13 +222,15 @@ void FramedSocket::write_next() {
 void FramedSocket::finish() {
   finishing_ = true;
   if (closed_ || !queue_.empty()) return;
+  // A frame tells its length: an end without the closing message of TLS cuts none off unseen.
   error_code error;
   socket_.shutdown(Socket::shutdown_send, error);
   if (error) close_after(error);
 }
 
 void FramedSocket::close_after(const error_code& error) {
-  close(error == asio::error::eof ? "the other side closed the connection" : error.message());
+  const bool is_end = error == asio::error::eof || error == asio::ssl::error::stream_truncated;
+  close(is_end ? "the other side closed the connection" : error.message());
 }
 
 void FramedSocket::close(const std::string& why) {

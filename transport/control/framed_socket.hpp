@@ -14,8 +14,11 @@
 #include "core/error.hpp"
 #include "core/types.hpp"
 #include "transport/control/frame.hpp"
+#include "transport/control/tls.hpp"
 
 namespace tremula::transport {
+
+class TlsStream;
 
 /// One open TCP connection that carries frames; the common half of client and server. Lives on its
 /// io_context: all calls come from the thread that runs it, all handlers are called there, never
@@ -37,6 +40,9 @@ public:
     /// So many bytes more, or less, are held: of a frame that is arriving, or queued. May close this
     /// socket and others. May be empty.
     std::function<void(std::ptrdiff_t change)> on_buffered = {};
+    /// The first bytes are those of TLS and none was expected, or the reverse. An answer goes out as
+    /// a plain frame; what follows is read and forgotten. Empty: they are a frame.
+    std::function<void(bool is_tls)> on_unlike = {};
   };
   /// The end of a payload that many connections get.
   struct Tail {
@@ -46,7 +52,16 @@ public:
 
   /// Sets TCP_NODELAY, SO_KEEPALIVE and TCP_USER_TIMEOUT.
   FramedSocket(Socket socket, Handlers handlers);
+  ~FramedSocket();
 
+  /// As a server: the other side is to begin with the handshake of TLS. Before start().
+  void expect_tls(std::shared_ptr<TlsContext> context) { context_ = std::move(context); }
+  /// As a client: the handshake, before start().
+  /// @param name  that the certificate of the other side must hold
+  /// @param done  gets why it has failed; nothing if it has not
+  /// @throws core::Error as tls_of_client
+  void begin_tls(const TlsTrust& trust, const std::string& name,
+                 std::function<void(const std::optional<core::Error>& failed)> done);
   /// Begins to read.
   void start();
   /// Frames that are longer are refused from now on, but for one that is arriving already.
@@ -85,13 +100,22 @@ private:
   template <class Action>
   void guard(Action&& action);
   void count(std::size_t less, std::size_t more);
+  template <class Handler>
+  void read_some(std::byte* to, std::size_t bytes, Handler handler);
+  template <class Stream>
+  void write_frame(Stream& stream);
   void read_prefix(std::size_t have);
+  /// Whether the first bytes are what was expected; if not, they are dealt with.
+  bool begins_as_expected();
+  void take_handshake();
   void read_payload(std::size_t have, std::size_t bytes);
   void read_and_forget();
   void write_next();
   void close_after(const boost::system::error_code& error);
 
   Socket socket_;
+  std::shared_ptr<TlsContext> context_;  // until TLS begins
+  std::unique_ptr<TlsStream> tls_;       // over socket_; null: plain
   Handlers handlers_;
   FramePrefix prefix_{};
   core::Bytes payload_;
@@ -102,6 +126,7 @@ private:
   std::size_t pause_bytes_ = std::numeric_limits<std::size_t>::max();
   Clock::time_point last_heard_ = Clock::now();
   std::optional<Clock::time_point> frame_since_;
+  bool has_begun_ = false;  // the first bytes have come
   bool paused_ = false;
   bool finishing_ = false;
   bool closed_ = false;

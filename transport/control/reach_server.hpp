@@ -9,6 +9,7 @@
 #include "core/deadline.hpp"
 #include "core/key.hpp"
 #include "transport/control/address.hpp"
+#include "transport/control/tls.hpp"
 
 namespace tremula::transport {
 
@@ -17,6 +18,7 @@ struct ServerName {
   std::string text;       ///< "host:port", or "file:PATH" of the server's port file
   std::string from;       ///< "TREMULA_SERVER", "--server" and so on
   core::KeySource key{};  ///< if it names none, the file beside the port file serves
+  TlsTrust tls{};         ///< how its certificate is known; for `Attempt` to use
 };
 
 /// Where a server leaves its key for those that find it by its port file and may read this, too.

@@ -236,6 +236,8 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       them. When one is lost later and fewer remain, begin_step fails once with
  *                       TREMULA_PEER_LOST on every rank, and the stream may go on without it.
  *                       0: the stream needs no consumer; those that are there get the steps.
+ *   readable_by         own (default): groups whose server key is that of this one may subscribe;
+ *                       all: groups of every key that the server has
  *   progress            auto (default): thread where a wire moves bytes only inside calls (between
  *                       hosts, and over mpi), else calls;
  *                       calls: what is under way moves inside the calls of the session, any of them;

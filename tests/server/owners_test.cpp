@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several keys at one server: what belongs to one of them is not another's.
+#include <gtest/gtest.h>
+
+#include "tests/server/play.hpp"
+
+namespace tremula::server {
+namespace {
+
+// Connections below 10 have proved the operator's key, from 10 on that of alice, from 20 on bob's.
+class Owners : public testing::Test {
+protected:
+  Owners() {
+    for (ConnectionId id = 10; id < 30; ++id) play.own(id, id < 20 ? 1 : 2);
+    play.join("ocean", 1, 10);
+    play.tell(10, announce("sst"), {Play::done(10)});
+  }
+  static std::string what(const std::string& stream) {
+    return "stream: '" + stream + "' incarnation: 7 " + Play::field("u", 10, "shape=8 grid=1") +
+           Play::offers({"local"});
+  }
+  static std::string announce(const std::string& stream, const std::string& more = "") {
+    return "request: 1 announce { queue_depth: 1 " + what(stream) + more + "}";
+  }
+  static std::string subscribe(const std::string& stream) {
+    return "request: 1 subscribe { " + what(stream) + "}";
+  }
+  static std::string not_for_all(const std::string& stream) {
+    return "stream \\'" + stream +
+           "\\' is announced by a group with another key: expected that it lets others read "
+           "(\\'readable_by: all\\' among the options of its producer), found that it does not";
+  }
+  std::string shown_to(Owner owner) const { return play.status_for(owner).ShortDebugString(); }
+  Play play;
+  static constexpr int refused = -7;
+};
+
+TEST_F(Owners, AGroupsNameAndSeatsAreOfItsKey) {
+  const auto held = [](ConnectionId to) {
+    return Answers{Play::refused(to, refused,
+                                 "group \\'pair\\': the name is held by a job with another key; "
+                                 "choose another name")};
+  };
+  // The same job, by its own word, and a rank that has not come.
+  play.tell(12, Play::hello("pair", 0, 2), {Play::welcome(12)});
+  play.tell(20, Play::hello("pair", 1, 2), held(20));
+  play.tell(1, Play::hello("pair", 1, 2), held(1));
+  play.tell(13, Play::hello("pair", 1, 2), {Play::welcome(13)});
+  // Nor does it wait for the name of one that is leaving.
+  play.tell(12, "request: 2 goodbye {}", {Play::done(12, 2)});
+  play.tell(20, Play::hello("pair", 0, 1), held(20));
+  play.tell(13, "request: 2 goodbye {}", {Play::done(13, 2)});
+  play.tell(20, Play::hello("pair", 0, 1), {Play::welcome(20)});
+}
+
+TEST_F(Owners, AStreamIsReadWithItsKeyAlone) {
+  play.join("viewer", 1, 11);
+  play.join("spy", 1, 20);
+  play.tell(11, subscribe("sst"), {Play::done(11)});
+  // The producer hears nothing of it.
+  play.tell(20, subscribe("sst"),
+            {Play::done(20), Play::stream_refused(20, refused, not_for_all("sst"), 7)});
+  play.tell(20, "request: 3 describe { stream: 'sst' }",
+            {Play::refused(20, refused, not_for_all("sst"), 3)});
+  play.tell(20, "request: 4 describe { stream: 'none' }", {"20: request: 4 streams {}"});
+  play.tell(11, "request: 4 describe { stream: 'none' }",
+            {"11: request: 4 streams { names: 'sst' }"});
+  play.tell(20, announce("sst"),
+            {Play::refused(20, refused,
+                           "stream \\'sst\\' is announced by a group with another key already; "
+                           "choose another name or announce it when that group has closed it")});
+  play.tell(20, "request: 5 close_stream { stream: 'sst' }",
+            {Play::refused(20, refused,
+                           "stream \\'sst\\': expected one that group \\'spy\\' has announced, "
+                           "found that of a group with another key",
+                           5)});
+}
+
+TEST_F(Owners, AConsumerThatWaitsIsRefusedWhenAnotherKeysStreamComes) {
+  play.join("spy", 1, 20);
+  play.tell(20, subscribe("late"), {Play::done(20)});
+  play.tell(10, announce("late"),
+            {Play::done(10), Play::stream_refused(20, refused, not_for_all("late"), 7)});
+}
+
+TEST_F(Owners, AStreamMayBeForAllToRead) {
+  play.join("guest", 1, 20);
+  play.tell(10, announce("open", "readable_by_all: true "), {Play::done(10)});
+  play.tell(20, subscribe("open"), {Play::done(20)});
+  play.be_present(10, 7, {"20: awaited {}"});
+  EXPECT_EQ(play.receive(20, "request: 9 presence { is_present: true }").messages.size(), 3u);
+  EXPECT_NE(shown_to(2).find("\"open\""), std::string::npos) << shown_to(2);
+  EXPECT_EQ(shown_to(2).find("\"sst\""), std::string::npos) << shown_to(2);
+  // To read is not to write.
+  play.tell(20, announce("open"),
+            {Play::refused(20, refused,
+                           "stream \\'open\\' is announced by group \\'ocean\\' already; choose "
+                           "another name or announce it when that group has closed it")});
+}
+
+TEST_F(Owners, AStatusShowsWhatIsOfItsKeyAndTheOperatorsAll) {
+  play.join("viewer", 1, 11);
+  play.join("lonely", 1, 20);
+  play.tell(11, subscribe("hidden"), {Play::done(11)});
+  play.tell(20, subscribe("wanted"), {Play::done(20)});
+  const std::string words[] = {"\"ocean\"",  "\"viewer\"", "\"sst\"",
+                               "\"hidden\"", "\"lonely\"", "\"wanted\""};
+  for (const Owner owner : {0u, 1u, 2u})
+    for (std::size_t i = 0; i < std::size(words); ++i) {
+      const bool is_shown = owner == 0 || (owner == 1) == (i < 4);
+      EXPECT_EQ(shown_to(owner).find(words[i]) != std::string::npos, is_shown)
+          << owner << words[i] << shown_to(owner);
+    }
+  // Over a connection it is what that has proved.
+  const Output output = play.receive(20, "request: 5 status {}");
+  EXPECT_EQ(output.messages.at(0).message.status().streams_size(), 1);
+}
+
+TEST_F(Owners, NamesOfOthersAreInNoExplanation) {
+  play.join("viewer", 1, 11);
+  play.join("lonely", 1, 20);
+  play.tell(21, Play::hello("half", 0, 2), {Play::welcome(21)});
+  play.tell(11, subscribe("no such"), {Play::done(11)});
+  play.tell(20, subscribe("wanted"), {Play::done(20)});
+  const auto explained = [&](ConnectionId id) {
+    return play.receive(id, "request: 5 explain { incarnation: 7 }")
+        .messages.at(0)
+        .message.explained()
+        .text();
+  };
+  EXPECT_EQ(explained(10), "consumers of other streams only: 'no such'");
+  EXPECT_EQ(explained(11), "only 'sst'");
+  EXPECT_EQ(explained(20), "no stream of another group; 1 of 2 ranks of group 'half' have come");
+}
+
+// After a restart names are free: whoever comes first under the name of a consumer has not its links.
+TEST(OwnersAfterARestart, ALinkIsNoneOfAnotherKeysGroupOfThatName) {
+  Play play(5);
+  play.own(10, 1), play.own(20, 2);
+  const std::string back =
+      "protocol: 1 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 version: '0.1' ";
+  play.receive(20, "request: 1 hello { " + back + "group: 'viewer' }");
+  play.receive(10, "request: 1 hello { " + back + "group: 'ocean' left_server: 4 }");
+  const std::string link = std::to_string(std::uint64_t{4} << 32 | 1);
+  play.tell(
+      10,
+      "request: 2 resume { streams { stream: 'sst' queue_depth: 1 incarnation: 7 " +
+          Play::field("u", 10, "shape=8 grid=1") + Play::offers({"local"}) +
+          "} links { link: " + link +
+          " stream: 'sst' peer_group: 'viewer' peer_size: 1 offer: 'local' incarnation: 7 } }",
+      {Play::done(10, 2)});
+  play.tell(
+      20, "request: 3 close_link { link: " + link + " gave_up: true }",
+      {Play::refused(20, -7, "link " + link + ": expected a link of group \\'viewer\\', found none",
+                     3)});
+  play.tell(10, "request: 4 link_addresses { link: " + link + " addresses: 'mine' }",
+            {Play::done(10, 4)});  // and nobody is told
+  play.close(20, {});
+}
+
+}  // namespace
+}  // namespace tremula::server
