@@ -143,6 +143,7 @@ private:
   void share(const Call& call, const wire::Share& message);
   void close_link(const Call& call, const wire::CloseLink& message);
   void close_stream(const Call& call, const wire::CloseStream& message);
+  void give_up_stream(const Call& call, const wire::CloseStream& message);
   void presence(const Call& call, const wire::Presence& message);
   void explain(const Call& call, const wire::Explain& message);
   void heartbeat(const Call& call, const wire::Heartbeat& message);

@@ -74,6 +74,9 @@ public:
 
   /// @throws core::Error peer_lost if a rank of the own group is gone
   void check_own_group();
+  /// Why another rank of the own group has left the own stream `incarnation` before its end; empty if
+  /// none has, or not for `seconds`.
+  std::string given_up(std::uint64_t incarnation, double seconds = 0);
 
   /// Waits for the server to be there.
   /// @return false if it is not at `deadline`
@@ -185,6 +188,13 @@ private:
   std::deque<std::uint64_t> forgotten_;  // the latest ones
   std::atomic<bool> any_end_ = false;
   std::optional<std::string> own_group_lost_;
+  struct GivenUp {
+    std::string why;
+    core::Deadline::Clock::time_point since;
+    GivenUp(std::string reason, core::Deadline::Clock::time_point at)
+        : why(std::move(reason)), since(at) {}
+  };
+  std::map<std::uint64_t, GivenUp> given_up_;  // by the incarnation of the stream; the latest ones
   std::map<std::pair<std::string, std::uint64_t>, wire::Counters> counters_;
   // Of rank 0: streams that are not closed, those that have no link yet, and what was told last.
   std::map<std::string, wire::Announce> announced_;
