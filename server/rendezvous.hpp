@@ -32,7 +32,9 @@ public:
     std::string outward_address = {};  ///< numeric, by which other hosts reach it; empty: loopback
     Limits limits = {};                ///< group_bytes and held_bytes
   };
-  /// A rank that has been silent for so many heartbeats is lost, unless its Hello says otherwise.
+  /// A rank that has been silent for so many seconds, and for so many heartbeats, is lost, unless its
+  /// Hello says otherwise.
+  static constexpr double usual_silence = 10;
   static constexpr int silent_heartbeats = 4;
   /// The other ranks of a group that comes back from an earlier server, and the other side of its
   /// links, are lost unless they come back within so many seconds.
