@@ -329,7 +329,11 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
                             "one of producer '{}'",
                             link->consumer, group.name));
   reply(call).mutable_done();
-  awaited_.erase(message.link());
+  if (message.gave_up() && (link == nullptr || link->is_missed))
+    give_up_earlier_link(group, message.link(), core::printable(message.why()), call.now);
+  if (const auto awaited = awaited_.find(message.link());
+      awaited != awaited_.end() && awaited->second.is_of(group))
+    awaited_.erase(awaited);
   if (link == nullptr) return;
   if (message.of_rank() && !message.gave_up()) {
     link->finished.insert(seat.rank);

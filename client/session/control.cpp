@@ -100,6 +100,10 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
     *message.mutable_resume() = resume();
     answer();
   }
+  for (; !untold_.empty(); untold_.pop_front()) {
+    message = untold_.front();
+    answer();
+  }
   hello_.set_left_server(welcome.welcome().server());
   connection_->repeat_timer(welcome.welcome().heartbeat_seconds());
   is_ = Server::here;
@@ -263,6 +267,11 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
       return is_ == Server::here || (is_ == Server::away && !waits) || own_group_lost_ || refused_;
     });
     if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+    if (is_ == Server::away && !refused_ && message.close_link().gave_up()) {
+      untold_.push_back(std::move(message));
+      if (untold_.size() > most_forgotten) untold_.pop_front();
+      return {};
+    }
     if (is_ != Server::here || refused_) throw_away();
     const auto reply = ask(lock, message, deadline, true);
     if (!reply) continue;  // the connection ended: once more, to the next server

@@ -45,7 +45,8 @@ public:
 
   /// Sends `message` and waits for its reply; sends it again to a server that was started again.
   /// Where there is no server, one that concerns what the next server is not told of fails at once:
-  /// it takes leave (of a link, a stream, the server), or a link is being set up.
+  /// it takes leave (of a link, a stream, the server), or a link is being set up. That a link is
+  /// given up is told to the next server, and answered at once.
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline);
 
@@ -199,6 +200,7 @@ private:
   // Of rank 0: streams that are not closed, those that have no link yet, and what was told last.
   std::map<std::string, wire::Announce> announced_;
   std::map<std::string, wire::Subscribe> subscribed_;
+  std::deque<wire::ToServer> untold_;  // CloseLink of links that are given up; the latest ones
   wire::Presence presence_;
   std::thread back_;  // runs come_back() once the first server has gone
   std::unique_ptr<transport::ControlConnection>
