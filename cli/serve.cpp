@@ -39,8 +39,8 @@ void add_serve(CLI::App& app) {
   add("--tls-key", "tls_key", "PEM file with the private key of the certificate");
   add("--log", "log", "off, error, warn, info or debug, on standard error (default info)");
   add("--heartbeat", "heartbeat",
-      "Seconds between two signs of life of a rank, lost after 4 silent ones unless the key "
-      "'silence' of its session says otherwise (default 1)");
+      "Seconds between two signs of life of a rank, which is lost after 4 silent ones and 10 s "
+      "unless the key 'silence' of its session says otherwise (default 1)");
   add("--hello", "hello",
       "Seconds from a connection to its first message, after which it is closed (default 10)");
   add("--connections-per-host", "connections_per_host",

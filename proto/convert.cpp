@@ -267,6 +267,9 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
       break;
     case wire::ToServer::kCloseStream:
       check_name("CloseStream.stream", message.close_stream().stream());
+      check_text("CloseStream.why", message.close_stream().why());
+      if (message.close_stream().gave_up())
+        check_number("CloseStream.incarnation", message.close_stream().incarnation());
       break;
     case wire::ToServer::kHeartbeat:
       for (const wire::Counters& counters : message.heartbeat().counters()) check(counters);
@@ -313,6 +316,10 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
     case wire::ToClient::kLinkClosed:
       check_number("LinkClosed.link", message.link_closed().link());
       check_text("LinkClosed.why", message.link_closed().why());
+      break;
+    case wire::ToClient::kStreamGivenUp:
+      check_number("StreamGivenUp.incarnation", message.stream_given_up().incarnation());
+      check_text("StreamGivenUp.why", message.stream_given_up().why());
       break;
     case wire::ToClient::kGroupLost:
       check(message.group_lost());

@@ -360,7 +360,11 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
                             "one of producer '{}'",
                             link->consumer, group.name));
   reply(call).mutable_done();
-  awaited_.erase(message.link());
+  if (message.gave_up() && (link == nullptr || link->is_missed))
+    give_up_earlier_link(group, message.link(), core::printable(message.why()), call.now);
+  if (const auto awaited = awaited_.find(message.link());
+      awaited != awaited_.end() && awaited->second.is_of(group))
+    awaited_.erase(awaited);
   if (link == nullptr) return;
   if (message.of_rank() && !message.gave_up()) {
     link->finished.insert(seat.rank);
@@ -373,7 +377,29 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
   drop_link(message.link());
 }
 
+void Rendezvous::give_up_stream(const Call& call, const wire::CloseStream& message) {
+  const Seat seat = seat_of(call);
+  reply(call).mutable_done();
+  Stream* const stream = open_stream(message.stream());
+  if (stream == nullptr || !stream->is_produced_by(*seat.group) ||
+      stream->incarnation != message.incarnation())
+    return;  // another rank has said so
+  const std::string why = core::printable(message.why());
+  log(fmt::format("stream_given_up stream={} producer={} why={}", stream->name, seat.group->name,
+                  why));
+  wire::ToClient notice;
+  notice.mutable_stream_given_up()->set_incarnation(message.incarnation());
+  notice.mutable_stream_given_up()->set_why(why);
+  for (const auto& [rank, member] : seat.group->members)
+    if (rank != seat.rank) output_.messages.push_back({member.connection, notice});
+  for (const LinkId id : stream->links) tell_link_closed(links_.at(id), *seat.group, why, true);
+  stream->closed = true;
+  for (const LinkId id : std::set(stream->links)) drop_link(id);
+  erase_streams([](const Stream& each) { return each.is_over(); });
+}
+
 void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message) {
+  if (message.gave_up()) return give_up_stream(call, message);
   const Group& group = *rank_0_of(call, "CloseStream").group;
   Stream* stream = open_stream(message.stream());
   if (stream == nullptr || !stream->is_produced_by(group))

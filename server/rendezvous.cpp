@@ -201,7 +201,7 @@ Output Rendezvous::closed(ConnectionId connection, const std::string& why, doubl
 }
 
 Output Rendezvous::check_silence(double now) {
-  const double usual = silent_heartbeats * settings_.heartbeat_seconds;
+  const double usual = std::max(usual_silence, silent_heartbeats * settings_.heartbeat_seconds);
   for (const Seat& seat : groups_.find_silent(now, usual)) {
     const Member silent = seat.group->members.at(seat.rank);
     lose_group(*seat.group, seat.rank,

@@ -32,11 +32,14 @@ public:
     std::string outward_address = {};  ///< numeric, by which other hosts reach it; empty: loopback
     Limits limits = {};                ///< group_bytes and held_bytes
   };
-  /// A rank that has been silent for so many heartbeats is lost, unless its Hello says otherwise.
+  /// A rank that has been silent for so many seconds, and for so many heartbeats, is lost, unless its
+  /// Hello says otherwise.
+  static constexpr double usual_silence = 10;
   static constexpr int silent_heartbeats = 4;
   /// The other ranks of a group that comes back from an earlier server, and the other side of its
   /// links, are lost unless they come back within so many seconds.
   static constexpr double come_back_seconds = 30;
+  static constexpr std::size_t most_given_up = 1024;
 
   explicit Rendezvous(Settings settings)
       : settings_(std::move(settings)), last_link_(LinkId{settings_.number} << 32) {}
@@ -98,6 +101,14 @@ private:
     std::uint64_t incarnation;  // as the consumer calls the stream
     double since;
     Hold held;
+    bool is_of(const Group& group) const {
+      return group.name == consumer || group.name == producer;
+    }
+  };
+  /// A link of an earlier server that a rank has given up, before the other side has told of it.
+  struct GivenUpLink {
+    std::string group, why;
+    double since;
   };
   struct Stream {
     StreamId id;
@@ -156,6 +167,7 @@ private:
   void share(const Call& call, const wire::Share& message);
   void close_link(const Call& call, const wire::CloseLink& message);
   void close_stream(const Call& call, const wire::CloseStream& message);
+  void give_up_stream(const Call& call, const wire::CloseStream& message);
   void presence(const Call& call, const wire::Presence& message);
   void explain(const Call& call, const wire::Explain& message);
   void heartbeat(const Call& call, const wire::Heartbeat& message);
@@ -201,6 +213,10 @@ private:
   /// Does not link it yet.
   /// @throws core::Error refused if the group has one for that stream
   void add_subscription(const Group& group, const wire::Subscribe& message);
+  /// Tells those that know of a link of an earlier server that a rank of `by` has given it up.
+  void give_up_earlier_link(const Group& by, LinkId id, const std::string& why, double now);
+  /// True if it was given up; the group is told.
+  bool was_given_up(const Group& group, const wire::Matched& link);
   /// Loses what has not come back in time.
   void check_come_back(double now);
   /// One side of a link has not come back.
@@ -261,6 +277,7 @@ private:
   std::unordered_map<std::string, StreamId> newest_;  // by the name of the stream
   std::map<LinkId, Link> links_;
   std::map<LinkId, AwaitedLink> awaited_;
+  std::map<LinkId, GivenUpLink> given_up_;  // not more than most_given_up
   std::vector<Subscription> subscriptions_;
   std::vector<WaitingHello> waiting_hellos_;  // for the name of a group that is leaving
   std::unordered_map<ConnectionId, std::string>

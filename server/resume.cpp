@@ -26,6 +26,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   for (const wire::Announce& stream : message.streams())
     streams.push_back(&add_stream(group, stream, call.now));
   for (const wire::Matched& link : message.links()) {
+    if (was_given_up(group, link)) continue;
     Stream* const stream = open_stream(link.stream());
     if (stream == nullptr || !stream->is_produced_by(group)) {  // it consumes that stream
       if (!links_.contains(link.link()))
@@ -79,8 +80,40 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   match_present(group, call.now);
 }
 
+void Rendezvous::give_up_earlier_link(const Group& by, LinkId id, const std::string& why,
+                                      double now) {
+  if (id >> 32 == settings_.number) return;  // it was closed before
+  wire::ToClient notice;
+  notice.mutable_link_closed()->set_link(id);
+  notice.mutable_link_closed()->set_why(why);
+  notice.mutable_link_closed()->set_lost(true);
+  const auto awaited = awaited_.find(id);
+  if (awaited == awaited_.end()) {
+    if (!links_.contains(id)) notify(by, notice);
+    if (given_up_.size() < most_given_up) given_up_.try_emplace(id, GivenUpLink{by.name, why, now});
+    return;
+  }
+  if (!awaited->second.is_of(by)) return;
+  for (const std::string& name : {awaited->second.consumer, awaited->second.producer})
+    if (const Group* const told = groups_.find(name)) notify(*told, notice);
+}
+
+bool Rendezvous::was_given_up(const Group& group, const wire::Matched& link) {
+  const auto found = given_up_.find(link.link());
+  if (found == given_up_.end()) return false;
+  const GivenUpLink& given_up = found->second;
+  if (given_up.group != group.name && given_up.group != link.peer_group()) return false;
+  wire::ToClient notice;
+  notice.mutable_link_closed()->set_link(link.link());
+  notice.mutable_link_closed()->set_why(given_up.why);
+  notice.mutable_link_closed()->set_lost(true);
+  notify(group, notice);
+  return true;
+}
+
 void Rendezvous::check_come_back(double now) {
   const double then = now - come_back_seconds;
+  std::erase_if(given_up_, [&](const auto& link) { return link.second.since < then; });
   const std::string why = fmt::format(
       "has not come back to the server, which was started again, within {:g} s", come_back_seconds);
   const auto first_missing = [&]() -> std::optional<Seat> {

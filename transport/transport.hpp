@@ -182,6 +182,8 @@ public:
   virtual bool survives_lost_peers() const noexcept { return true; }
   /// True if `peer`'s process is known to have ended: it touches no memory any more. @pre is_near
   virtual bool has_ended(Rank) const noexcept { return false; }
+  /// True while `peer`'s process is stopped, by a signal or a debugger. System calls. @pre is_near
+  virtual bool is_stopped(Rank) const noexcept { return false; }
 };
 
 inline Request Endpoint::read(Rank, const RegionKey&, std::size_t, std::span<std::byte>) {

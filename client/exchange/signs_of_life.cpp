@@ -46,6 +46,7 @@ SignsOfLife::SignsOfLife(const ExchangePlan& plan, transport::Endpoint& endpoint
     Peer& peer = peers_[m];
     peer.rank = plan.messages[m].peer;
     peer.heard = looked_;
+    peer.is_near = endpoint_.is_near(peer.rank);
     peer.hears_more = std::isfinite(may_be_silent) && endpoint_.survives_lost_peers() &&
                       endpoint_.needs_calls(peer.rank);
     peer.receive = endpoint_.receive(peer.rank, tags::sign, peer.sign);
@@ -54,9 +55,10 @@ SignsOfLife::SignsOfLife(const ExchangePlan& plan, transport::Endpoint& endpoint
 }
 
 void SignsOfLife::send(Peer& peer) {
+  const bool is_judged = peer.hears_more || (peer.is_near && std::isfinite(may_be_silent_));
   peer.own_sign = proto::encode({.kind = PackageKind::sign_of_life,
                                  .link = link_,
-                                 .step = peer.hears_more ? milliseconds(may_be_silent_) : 0,
+                                 .step = is_judged ? milliseconds(may_be_silent_) : 0,
                                  .payload_bytes = 0,
                                  .fingerprint = fingerprint_});
   peer.send = endpoint_.send(peer.rank, tags::sign, peer.own_sign);
@@ -91,6 +93,7 @@ void SignsOfLife::advance() {
   if (is_due) sent_ = now;
   for (Peer& peer : peers_) {
     if (peer.has_ended || !peer.failure.empty()) continue;
+    if (peer.is_near && is_due && !endpoint_.is_stopped(peer.rank)) peer.heard = now;
     try {
       take(peer);
       // The one before may still wait for room: then there is no use in another one.
@@ -122,13 +125,20 @@ std::string SignsOfLife::complaint(std::size_t message, bool is_vouched) const {
   if (peer.has_ended) return {};
   if (!peer.failure.empty()) return silent > explained_within_seconds ? peer.failure : "";
   if (silent <= peer.may_be_silent * (is_vouched ? vouched : 1)) return {};
+  const char* const known =
+      is_vouched ? "the server says that it lives" : "there is no server that knows of it";
+  if (peer.is_near)
+    return fmt::format(
+        "expected the process of rank {} to be stopped for at most {:.3g} s; found it stopped for "
+        "{:.3g} s, while {}; is it in a debugger? the key 'silence' of its session sets how long "
+        "it may be silent",
+        peer.rank, peer.may_be_silent, silent, known);
   const std::string at = endpoint_.address_text(peer.rank);
   return fmt::format(
       "expected a sign of life of rank {}{} over the data path at least every {:.3g} s; found none "
       "for {:.3g} s, while {}; is its process stopped, or its port closed by a firewall? the key "
       "'silence' of its session sets how long it may be silent",
-      peer.rank, at.empty() ? "" : " at " + at, peer.may_be_silent, silent,
-      is_vouched ? "the server says that it lives" : "there is no server that knows of it");
+      peer.rank, at.empty() ? "" : " at " + at, peer.may_be_silent, silent, known);
 }
 
 }  // namespace tremula::client

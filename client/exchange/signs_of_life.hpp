@@ -12,7 +12,8 @@
 namespace tremula::client {
 
 /// The signs of life between this rank and its peers of one link, over the link's own endpoint. The
-/// first sign of a peer proves the pair: that both reach each other and hold the same plan.
+/// first sign of a peer proves the pair: that both reach each other and hold the same plan. A near
+/// peer sends no more of them: while its process runs, it gives signs of life.
 class SignsOfLife {
 public:
   /// @param plan         of the link
@@ -53,6 +54,7 @@ private:
   struct Peer {
     Rank rank = 0;
     bool is_proved = false, has_ended = false;
+    bool is_near = false;     // its process is looked at instead
     bool hears_more = false;  // of this rank, after the first sign
     Clock::time_point heard;  // last
     double may_be_silent = std::numeric_limits<double>::infinity();  // as it says

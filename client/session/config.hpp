@@ -28,7 +28,7 @@ struct SessionConfig {
   double timeout = 60;         ///< seconds for every set-up wait: server, rendezvous, connections
   double step_timeout = 3600;  ///< seconds for the data of one step
   double silence = 0;  ///< seconds that this rank may be silent before the server counts it as
-                       ///< lost, and its peers do; 0: four heartbeats of the server, 10 s
+                       ///< lost, and its peers do; 0: 10, or 4 heartbeats of the server if longer
   index_calc::Algorithm index_algorithm = index_calc::Algorithm::aspen;
   bool validate_plans = false;
   bool proof = false;  ///< as a producer: every step tells hashes, which consumers compare

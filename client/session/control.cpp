@@ -100,6 +100,10 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
     *message.mutable_resume() = resume();
     answer();
   }
+  for (; !untold_.empty(); untold_.pop_front()) {
+    message = untold_.front();
+    answer();
+  }
   hello_.set_left_server(welcome.welcome().server());
   connection_->repeat_timer(welcome.welcome().heartbeat_seconds());
   is_ = Server::here;
@@ -263,6 +267,11 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
       return is_ == Server::here || (is_ == Server::away && !waits) || own_group_lost_ || refused_;
     });
     if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
+    if (is_ == Server::away && !refused_ && message.close_link().gave_up()) {
+      untold_.push_back(std::move(message));
+      if (untold_.size() > most_forgotten) untold_.pop_front();
+      return {};
+    }
     if (is_ != Server::here || refused_) throw_away();
     const auto reply = ask(lock, message, deadline, true);
     if (!reply) continue;  // the connection ended: once more, to the next server
@@ -379,6 +388,15 @@ void Control::check_own_group() {
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
 }
 
+std::string Control::given_up(std::uint64_t incarnation, double seconds) {
+  if (!any_end_.load(std::memory_order_acquire)) return {};
+  const std::scoped_lock lock(mutex_);
+  const auto found = given_up_.find(incarnation);
+  if (found == given_up_.end()) return {};
+  const core::Deadline::Seconds since = core::Deadline::Clock::now() - found->second.since;
+  return since.count() < seconds ? "" : found->second.why;
+}
+
 wire::Explained Control::explain(const wire::Explain& question) noexcept {
   try {
     wire::ToServer message;
@@ -473,6 +491,11 @@ void Control::on_notice(const wire::ToClient& message) {
     const auto& closed = message.link_closed();
     KnownLink* const link = known(closed.link());
     if (link && !link->end) link->end = LinkEnd{.lost = closed.lost(), .why = closed.why()};
+    any_end_.store(true, std::memory_order_release);
+  } else if (message.has_stream_given_up()) {
+    const auto& notice = message.stream_given_up();
+    given_up_.try_emplace(notice.incarnation(), notice.why(), core::Deadline::Clock::now());
+    if (given_up_.size() > most_forgotten) given_up_.erase(given_up_.begin());
     any_end_.store(true, std::memory_order_release);
   } else if (message.has_group_lost()) {
     const auto& lost = message.group_lost();

@@ -45,7 +45,8 @@ public:
 
   /// Sends `message` and waits for its reply; sends it again to a server that was started again.
   /// Where there is no server, one that concerns what the next server is not told of fails at once:
-  /// it takes leave (of a link, a stream, the server), or a link is being set up.
+  /// it takes leave (of a link, a stream, the server), or a link is being set up. That a link is
+  /// given up is told to the next server, and answered at once.
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline);
 
@@ -74,6 +75,9 @@ public:
 
   /// @throws core::Error peer_lost if a rank of the own group is gone
   void check_own_group();
+  /// Why another rank of the own group has left the own stream `incarnation` before its end; empty if
+  /// none has, or not for `seconds`.
+  std::string given_up(std::uint64_t incarnation, double seconds = 0);
 
   /// Waits for the server to be there.
   /// @return false if it is not at `deadline`
@@ -185,10 +189,18 @@ private:
   std::deque<std::uint64_t> forgotten_;  // the latest ones
   std::atomic<bool> any_end_ = false;
   std::optional<std::string> own_group_lost_;
+  struct GivenUp {
+    std::string why;
+    core::Deadline::Clock::time_point since;
+    GivenUp(std::string reason, core::Deadline::Clock::time_point at)
+        : why(std::move(reason)), since(at) {}
+  };
+  std::map<std::uint64_t, GivenUp> given_up_;  // by the incarnation of the stream; the latest ones
   std::map<std::pair<std::string, std::uint64_t>, wire::Counters> counters_;
   // Of rank 0: streams that are not closed, those that have no link yet, and what was told last.
   std::map<std::string, wire::Announce> announced_;
   std::map<std::string, wire::Subscribe> subscribed_;
+  std::deque<wire::ToServer> untold_;  // CloseLink of links that are given up; the latest ones
   wire::Presence presence_;
   std::thread back_;  // runs come_back() once the first server has gone
   std::unique_ptr<transport::ControlConnection>

@@ -31,6 +31,10 @@ using core::Errc, core::Error, core::expects;
 
 namespace {
 
+/// For which an agreement goes on when a rank has left the stream that it is of: perhaps that rank had
+/// agreed before, or another one has a better reason.
+constexpr double given_up_seconds = 0.5;
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
@@ -281,7 +285,12 @@ void Session::link_own_ranks() {
 }
 
 void Session::watch_own_group() {
-  group_->watch([this] { control_->check_own_group(); }, [this] { progress_.advance(); });
+  const auto check = [this] {
+    control_->check_own_group();
+    const std::string why = control_->given_up(in_call_of_, given_up_seconds);
+    if (!why.empty()) throw Error(Errc::peer_lost, why);
+  };
+  group_->watch(check, [this] { progress_.advance(); });
 }
 
 transport::Transport& Session::transport_of(const std::string& offer) {

@@ -98,7 +98,12 @@ public:
   /// different ones are told.
   void begin_call(std::string_view name, std::string_view stream, std::uint64_t step) {
     call_.name = name, call_.stream = stream, call_.step = step;
+    in_call_of_ = 0;
   }
+  /// The call is one of an own stream that is produced: another rank that leaves the stream before its
+  /// end ends it.
+  /// @param incarnation  of the stream; 0: it has none yet
+  void end_call_with(std::uint64_t incarnation) noexcept { in_call_of_ = incarnation; }
   /// Collective; see agreement.hpp.
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline);
   core::Bytes run_on_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
@@ -127,6 +132,7 @@ private:
   Transports transports_;
   std::unique_ptr<transport::Group> group_;  // after what it may talk through
   CollectiveCall call_;                      // the latest one
+  std::uint64_t in_call_of_ = 0;             // incarnation of the stream that is produced in it
   std::vector<wire::Offer> offers_;
   index_calc::PlanCache plans_;
   CopyThreads copy_threads_;

@@ -152,6 +152,7 @@ SetUp::Outcome SetUp::run(const StreamEnd& own, bool begins, const std::function
     if (away.size() == 2) return {};
   }
   introduce(true);
+  session_.end_call_with(own.is_producer() ? own.incarnation() : 0);
   Wait wait{.own = own,
             .begins = begins,
             .is_done = is_done,

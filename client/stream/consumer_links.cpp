@@ -435,10 +435,6 @@ void ConsumerLinks::forget() {
   for (const Open& open : links_) session_.control().forget_link(open.link.number);
 }
 
-void ConsumerLinks::close(const std::string& why) {
-  for (const Open& open : links_) close_link(open.link.number, why);
-}
-
 void ConsumerLinks::close_link(std::uint64_t link, const std::string& why, bool gave_up) {
   wire::ToServer message;
   message.mutable_close_link()->set_link(link);

@@ -82,8 +82,6 @@ public:
   void give_up(std::string_view did) noexcept;
   /// The session need not listen for what becomes of them.
   void forget();
-  /// Tells the server that all links end.
-  void close(const std::string& why);
 
   /// Moves all links.  @return whether one has something under way; what fails is filed in its link
   bool advance() noexcept;

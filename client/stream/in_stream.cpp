@@ -25,8 +25,11 @@ InStream::InStream(Session& session, const std::string& name, const InConfig& co
 InStream::~InStream() {
   if (state_ == State::closed) return;
   end();
-  if (exchange_ != nullptr) tell_server(Farewell::gave_up, "left without closing the stream");
   try {
+    if (exchange_ != nullptr) {
+      const auto did = fmt::format("left {} without closing it", place());
+      tell_server(Farewell::gave_up, did.c_str());
+    }
     forget_link();
   } catch (...) {  // out of memory: what the server still says of it is kept
   }
@@ -167,9 +170,14 @@ void InStream::join(const wire::Matched& matched) {
 }
 
 void InStream::throw_lost(const std::string& why) {
+  const std::string where = place();
   state_ = State::lost;
-  throw Error(Errc::peer_lost,
-              fmt::format("stream '{}', step {}: {}", name(), statistics_.steps, why));
+  throw Error(Errc::peer_lost, fmt::format("{}: {}", where, why));
+}
+
+std::string InStream::place() const {
+  if (!step_) return fmt::format("stream '{}', first step", name());
+  return fmt::format("stream '{}', step {}", name(), *step_ + (state_ == State::in_step ? 0 : 1));
 }
 
 void InStream::warn_of_circle() {
@@ -247,11 +255,10 @@ bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
   if (is_lost) throw_lost(end->why);
   if (until && !control.link_end(link_.number)) return false;
   if (until) return wait_for_producer(poll, what);  // for what came before it was lost
-  throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: waited {} s for producer group "
-                                           "'{}' to {}; is it stuck? step_timeout "
-                                           "sets how long a step may take",
-                                           name(), statistics_.steps,
-                                           session_.config().step_timeout, link_.peer_group, what));
+  throw Error(Errc::timed_out,
+              fmt::format("{}: waited {} s for producer group '{}' to {}; is it "
+                          "stuck? step_timeout sets how long a step may take",
+                          place(), session_.config().step_timeout, link_.peer_group, what));
 }
 
 std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> until) {

@@ -79,6 +79,8 @@ private:
   /// What is wrong with a rank of the producer that owes something; empty: nothing.
   std::string complaint_of_producer();
   [[noreturn]] void throw_lost(const std::string& why);
+  /// Stream and step that this rank is in, or that comes next to all that it knows, for people.
+  std::string place() const;
   /// Tells the producer that this rank has seen the end, or wants no more; once.
   void leave();
   void tell_producer();

@@ -22,16 +22,19 @@ OutStream::~OutStream() {
   if (state_ == State::closed) return;
   end();
   try {
-    // Each rank for itself: an exception may have ended the stream on this one alone.
-    if (session_.rank() != 0 || state_ == State::in_step)
-      links_.give_up(fmt::format("gave stream '{}' up {} without closing it", name(),
-                                 state_ == State::in_step ? fmt::format("in step {}", step())
-                                                          : fmt::format("after {} steps", step())));
     links_.forget();
-    if (!is_introduced() || session_.rank() != 0) return;
-    links_.close(fmt::format("group '{}' gave stream '{}' up after {} steps without closing it",
-                             session_.name(), name(), step()));
-    withdraw();
+    if (!is_introduced()) return;
+    // Each rank for itself: an exception may have ended the stream on this one alone.
+    wire::ToServer message;
+    auto& close = *message.mutable_close_stream();
+    close.set_stream(name());
+    close.set_incarnation(incarnation());
+    close.set_gave_up(true);
+    close.set_why(fmt::format("rank {} of group '{}' gave stream '{}' up {} without closing it",
+                              session_.rank(), session_.name(), name(),
+                              state_ == State::in_step ? fmt::format("in step {}", step())
+                                                       : fmt::format("after {} steps", step())));
+    session_.control().call(std::move(message), core::Deadline::after(1));
   } catch (...) {
     session_.log().try_warn("client", [this] {
       return fmt::format("gave_up stream={} error=\"{}\"", name(), core::current_error().what());
@@ -207,9 +210,16 @@ void OutStream::join(const wire::Matched& matched) {
   links_.open(matched, state_ == State::in_step ? step() + 1 : step());
 }
 
+void OutStream::check_own_ranks() {
+  const std::string why = session_.control().given_up(incarnation());
+  if (!why.empty())
+    throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step(), why));
+}
+
 void OutStream::wait_for_links(const std::function<bool(Source&)>& poll, std::string_view what) {
   try {
     links_.wait(poll, what);
+    check_own_ranks();
   } catch (...) {
     lent_.forget();
     throw;
@@ -229,11 +239,13 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
   });
   if (!is_admitted_) {
     session_.begin_call("begin_step", name(), step());
+    session_.end_call_with(incarnation());
     links_.drop_ended();
     if (state_ == State::declaring && !wait_for_consumers(until)) return false;
     const auto [lost, is_enough] = admit(true);
     if (!lost.empty() && !is_enough)
       throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step(), lost));
+    check_own_ranks();
     state_ = State::between_steps;
     if (!admit_step(until)) return false;
   }
@@ -352,6 +364,7 @@ void OutStream::close() {
     return;
   }
   session_.begin_call("close", name(), step());
+  session_.end_call_with(incarnation());
   if (session_.size() > 1)  // rank 0 learns of ranks that are not here for the same
     agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
   std::string lost =

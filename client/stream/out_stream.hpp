@@ -78,6 +78,8 @@ private:
   wire::ToServer introduction() const override;
   void join(const wire::Matched& matched) override;
   void refuse(const core::Error& error) override;
+  /// @throws core::Error peer_lost if another rank of the own group has left the stream
+  void check_own_ranks();
   /// As ConsumerLinks::wait; if it fails, the application has back what it lent.
   void wait_for_links(const std::function<bool(Source&)>& poll, std::string_view what);
   /// What was put up to `step` is the application's again.

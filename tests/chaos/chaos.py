@@ -7,7 +7,8 @@ wrong, no step is lost, comes twice or by halves, and nothing is left behind.
 
 A round: a producer, a consumer that is spared ("steady"), one that is not ("victim", behind a proxy to the server), a
 number of faults that the producer and the steady one must survive, and an end: in order, or by a fault of the
-producer. Transport, ranks, layouts, types, queue depth and memory change with every round.
+producer. Transport, ranks, layouts, types, queue depth and memory change with every round. All of it runs in a network
+namespace of its own, whose packets can be lost: as root, or where users may make namespaces.
 """
 import argparse
 import collections
@@ -15,6 +16,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -32,7 +34,7 @@ class World:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tremula-chaos-"))
         self.dice = random.Random(self.seed)
         self.faults = collections.defaultdict(list)  # by name: how long it took until all had ended or went on
-        self.jobs = self.port = 0
+        self.jobs = self.port = self.lost_packets = 0
         self.all_ranks = []
         self.shared_before = set(os.listdir("/dev/shm"))
         self.server = None
@@ -206,6 +208,22 @@ class World:
         for rank in suspended.ranks:
             require(rank.error is not None, f"{rank.name} was not told that its group is lost")
 
+    def suspend_consumer_without_server(self):
+        """Only its peers can find it silent."""
+        name = "suspended"
+        suspended = Group(self, name, "in", self.round.consumers, self.round, f"127.0.0.1:{self.port}", silence=3)
+        until(lambda: suspended.goes_on([0] * len(suspended.ranks)) or suspended.is_over(), f"{name} gets no step")
+        self.stop_server()
+        rank = self.dice.choice(suspended.ranks)
+        rank.signal(signal.SIGSTOP)
+        time.sleep(3.5)
+        self.all_go_on()
+        self.start_server()
+        rank.signal(signal.SIGCONT)
+        suspended.expect_end()
+        suspended.judge_steps()
+        self.all_are_back()
+
     def slow_consumer(self):
         """The queue fills, and all wait: nothing is dropped."""
         self.dice.choice(self.victim.ranks).tell(f"sleep {self.dice.uniform(0.5, 1.5):.2f}")
@@ -217,11 +235,16 @@ class World:
         self.all_are_back()
 
     def kill_consumer_without_server(self):
-        """Nobody but the data path can say that it is gone."""
+        """Nobody but the data path can say that it is gone; the group of a rank that no other rank reaches through
+        memory, when the server is back."""
         self.stop_server()
         self.dice.choice(self.victim.ranks).signal(signal.SIGKILL)
-        time.sleep(self.dice.uniform(0, 1))
-        self.start_server()
+        if self.round.transport == "ofi":
+            time.sleep(self.dice.uniform(0, 1))
+            self.start_server()
+        self.victim.expect_end()
+        if self.round.transport != "ofi":
+            self.start_server()
         self.victim_is_lost()
         self.all_are_back()
 
@@ -256,8 +279,25 @@ class World:
 
     def silent_connection(self):
         self.proxy.is_silent = True
-        time.sleep(self.dice.uniform(0.5, 2))
+        time.sleep(self.dice.uniform(0.5, 6))
         self.proxy.is_silent = False
+
+    def lose_packets(self):
+        """Where the queue of the network is full, packets are dropped: on the way to the server and, over ofi, of data."""
+        self.pass_packets("2mbit", "16kb", self.dice.uniform(2, 4))
+
+    def cut_network(self):
+        """For less than the time that a rank may be silent."""
+        self.pass_packets("8bit", "2kb", 4)
+
+    def pass_packets(self, rate, queue, seconds):
+        """The network carries no more than `rate` for a while."""
+        subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", "tbf", "rate", rate, "burst", queue, "limit", queue],
+                       check=True)
+        time.sleep(seconds)
+        told = subprocess.run(["tc", "-s", "qdisc", "show", "dev", "lo"], capture_output=True, check=True).stdout.decode()
+        self.lost_packets += int(re.search(r"dropped (\d+)", told)[1])
+        subprocess.run(["tc", "qdisc", "del", "dev", "lo", "root"], check=True)
 
     # ---- ends of a round ----
 
@@ -283,9 +323,19 @@ class World:
         self.dice.choice(self.producer.ranks).signal(signal.SIGKILL)
         self.consumers_are_told()
 
-    def trouble_mid_step(self, order):
+    def kill_producer_without_server(self):
+        self.stop_server()
+        self.dice.choice(self.producer.ranks).signal(signal.SIGKILL)
+        if self.round.transport == "ofi":
+            self.start_server()
+        self.consumers_are_told()
+        if self.round.transport != "ofi":
+            self.start_server()
+
+    def trouble_mid_step(self, order, rank=None):
         """No consumer rank takes the step that a producer rank has not ended, if it needs something of it."""
-        rank = self.dice.randrange(len(self.producer.ranks))
+        if rank is None:
+            rank = self.dice.randrange(len(self.producer.ranks))
         culprit = self.producer.ranks[rank]
         culprit.is_killed = order == "die"
         culprit.tell(order)
@@ -303,6 +353,10 @@ class World:
     def throw_in_producer(self):
         self.trouble_mid_step("throw")
 
+    def throw_in_rank_0_of_producer(self):
+        """Its other ranks wait for it."""
+        self.trouble_mid_step("throw", 0)
+
     # ---- the whole ----
 
     def close(self):
@@ -315,17 +369,20 @@ class World:
 
     def report(self, seconds):
         steps = sum(len(rank.steps) for rank in self.all_ranks if rank.side == "in")
-        faults = "".join(f"  {name:24} {len(times):4}   {max(times):5.1f}\n"
+        faults = "".join(f"  {name:35} {len(times):4}   {max(times):5.1f}\n"
                          for name, times in sorted(self.faults.items()))
         return (f"\nseed {self.seed}: {seconds:.0f} s, {self.jobs} jobs of {len(self.all_ranks)} ranks\n"
-                f"  fault                  times   longest, s\n{faults}"
+                f"  fault                             times   longest, s\n{faults}"
+                f"packets lost: {self.lost_packets}\n"
                 f"steps verified, every element: {steps}")
 
 
 FAULTS = ["kill_consumer", "slow_consumer", "restart_server", "throw_in_consumer", "stop_producer", "cut_connection",
           "consumer_leaves", "stranger_on_port", "kill_whole_consumer", "silent_connection", "stop_consumer",
-          "suspend_consumer"]
-ENDS = ["kill_producer_mid_step", "end_in_order", "throw_in_producer", "kill_producer"]
+          "suspend_consumer", "kill_consumer_without_server", "suspend_consumer_without_server", "lose_packets",
+          "cut_network"]
+ENDS = ["kill_producer_mid_step", "end_in_order", "throw_in_producer", "kill_producer", "throw_in_rank_0_of_producer",
+        "kill_producer_without_server"]
 TRANSPORTS = ["auto", "local", "ofi"]
 STARTED = time.monotonic()
 
@@ -336,7 +393,17 @@ def deal(dice, items):
         yield from dice.sample(items, len(items))
 
 
+def enter_own_network():
+    """Goes on in a network namespace of its own."""
+    if "--own-network" in sys.argv:
+        subprocess.run(["ip", "link", "set", "dev", "lo", "mtu", "1500", "up"], check=True)
+        return
+    alone = ["--net"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--net"]
+    os.execvp("unshare", ["unshare", *alone, sys.executable, *sys.argv, "--own-network"])
+
+
 def main():
+    enter_own_network()
     parser = argparse.ArgumentParser()
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=300)
@@ -344,10 +411,12 @@ def main():
     parser.add_argument("--faults", nargs="+", default=FAULTS, metavar="FAULT",
                         help="instead of all: " + " ".join(FAULTS))
     parser.add_argument("--transports", nargs="+", default=TRANSPORTS, metavar="TRANSPORT")
+    parser.add_argument("--ends", nargs="+", default=ENDS, metavar="END", help="instead of all: " + " ".join(ENDS))
+    parser.add_argument("--own-network", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
 
     world = World(options)
-    faults, ends = deal(world.dice, options.faults), deal(world.dice, ENDS)
+    faults, ends = deal(world.dice, options.faults), deal(world.dice, options.ends)
     try:
         while time.monotonic() - STARTED < options.seconds:
             world.play([next(faults) for _ in range(3)], next(ends))

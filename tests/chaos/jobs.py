@@ -8,8 +8,7 @@ import subprocess
 import threading
 import time
 
-PATIENCE = 60  # seconds for what ought to come, however busy the machine is
-SILENCE = 30  # seconds that a rank may be silent; longer than any pause made here
+PATIENCE = 90  # seconds for what ought to come, however busy the machine is
 TIMED_OUT = -2  # TREMULA_TIMED_OUT
 
 
@@ -99,11 +98,11 @@ class Rank:
 class Group:
     """The ranks of one job."""
 
-    def __init__(self, world, name, side, ranks, round_, server, silence=SILENCE):
+    def __init__(self, world, name, side, ranks, round_, server, silence=None):
         world.jobs += 1
         self.name, self.side = name, side
-        session = (f"{{transport: {round_.transport}, timeout: {PATIENCE / 2:g}, step_timeout: {PATIENCE / 2:g}, "
-                   f"silence: {silence}}}")
+        session = (f"{{transport: {round_.transport}, timeout: {PATIENCE / 2:g}, step_timeout: {PATIENCE / 2:g}"
+                   + (f", silence: {silence}}}" if silence else "}"))
         command = [str(world.programs / "chaos_rank"), "--side", side, "--group", name, "--session", session,
                    "--seed", str(world.seed), "--number", str(round_.number),
                    "--peers", str(round_.consumers if side == "out" else round_.producers)]

@@ -122,6 +122,21 @@ TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
   EXPECT_EQ(streams(), std::vector<std::string>{"kept"});
 }
 
+TEST_F(ControlAndServer, TellsTheNextServerOfALinkThatWasGivenUpMeanwhile) {
+  constexpr std::uint64_t link = (std::uint64_t{1} << 32) + 5;  // of the first server
+  server.reset();
+  wire::ToServer message;
+  message.mutable_close_link()->set_link(link);
+  message.mutable_close_link()->set_gave_up(true);
+  message.mutable_close_link()->set_why("it was silent");
+  control->call(message, Deadline::after(patience_seconds));
+  restart();
+  EXPECT_EQ(streams(), std::vector<std::string>{});
+  const auto end = control->link_end(link);  // told before that answer
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->why, "it was silent");
+}
+
 TEST_F(ControlAndServer, WaitsForAServerAsLongAsACallMay) {
   server.reset();
   const auto text =

@@ -259,50 +259,80 @@ TEST_F(LinkLife, AConsumerThatTakesNoStepIsDroppedAloneAfterStepTimeout) {
   });
 }
 
-// The rank that has thrown lives on, and so does its session: nothing but the stream tells of it.
-TEST(InAStep, AnExceptionInTheProducerIsToldToAllRanksOfTheConsumer) {
+/// The rank that throws in the middle of a step: it lives on, and so does its session, so that nothing
+/// but the stream tells of it.
+struct Culprit {
+  std::string group;
+  Rank rank;
+  int wait_for_consumers;
+  friend std::ostream& operator<<(std::ostream& out, const Culprit& c) {
+    return out << "rank " << c.rank << " of " << c.group << ", " << c.wait_for_consumers
+               << " consumers needed";
+  }
+};
+class InAStep : public ::testing::TestWithParam<Culprit> {};
+
+TEST_P(InAStep, AnExceptionOfOneRankEndsTheStepForAllRanksOfBothSides) {
+  constexpr Rank producers = 3, consumers = 2;
   World world;
   world.step_timeout = far_too_long;
   std::atomic<int> told = 0;
-  const auto wait_for_all = [&] {
-    wait_for([&] { return told == 2; }, core::Deadline::after(60), [] {});
+  const auto [group, rank, wait_for_consumers] = GetParam();
+  const std::string expected =
+      group == "producer"
+          ? fmt::format("rank {} of group 'producer' gave stream 's' up in step ", rank)
+          : fmt::format("rank {} of group 'consumer' left stream 's', step 3 without", rank);
+  const auto play = [&](Session& s, const std::function<void(bool)>& take_steps) {
+    const bool is_culprit = s.name() == group && s.rank() == rank;
+    try {
+      take_steps(is_culprit);
+    } catch (const Error& e) {
+      if (is_culprit) {
+        EXPECT_STREQ(e.what(), "bad luck");
+      } else {
+        EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+        EXPECT_NE(std::string(e.what()).find(expected), std::string::npos) << e.what();
+      }
+      ++told;
+    }
+    wait_for([&] { return told == producers + consumers; }, core::Deadline::after(60), [] {});
   };
   world.start(
-      "producer", 1,
+      "producer", producers,
       [&](Session& s) {
-        try {
-          OutStream out(s, "s", {});
-          out.declare(field(1));
-          for (int i = 0; i < 3; ++i) put(s, out);
+        play(s, [&](bool is_culprit) {
+          OutStream out(s, "s", {.wait_for_consumers = wait_for_consumers});
+          out.declare(field(producers));
+          if (wait_for_consumers == 0)
+            while (out.peer_statistics().empty()) put(s, out);  // the same on all ranks
+          const auto first = out.statistics().steps;
+          while (!is_culprit || out.statistics().steps < first + 3) put(s, out);
           out.begin_step();
           throw Error(Errc::internal, "bad luck");
-        } catch (const Error& e) {
-          EXPECT_STREQ(e.what(), "bad luck");
-        }
-        wait_for_all();
+        });
       },
       far_too_long);
   world.start(
-      "consumer", 2,
+      "consumer", consumers,
       [&](Session& s) {
-        InStream in(s, "s");
-        in.declare(field(2));
-        try {
-          take_all(s, in);
-        } catch (const Error& e) {
-          EXPECT_EQ(e.code(), Errc::peer_lost);
-          EXPECT_NE(std::string(e.what()).find(
-                        "rank 0 of group 'producer' gave stream 's' up in step 3 without closing"),
-                    std::string::npos)
-              << e.what();
-          ++told;
-        }
-        wait_for_all();
+        play(s, [&](bool is_culprit) {
+          InStream in(s, "s");
+          in.declare(field(consumers));
+          for (;;) {
+            if (!in.begin_step()) break;
+            if (is_culprit && in.step() == 3) throw Error(Errc::internal, "bad luck");
+            in.end_step();
+          }
+        });
       },
       far_too_long);
   EXPECT_EQ(text_of(world.join()), "");
-  EXPECT_EQ(told, 2);
+  EXPECT_EQ(told, producers + consumers);
 }
+INSTANTIATE_TEST_SUITE_P(Of, InAStep,
+                         ::testing::Values(Culprit{"producer", 0, 1}, Culprit{"producer", 1, 1},
+                                           Culprit{"producer", 0, 0}, Culprit{"producer", 1, 0},
+                                           Culprit{"consumer", 0, 1}, Culprit{"consumer", 1, 1}));
 
 /// What the two sides of a stream end with (one producer: threads of a group wait for each other in
 /// every agreement, whatever has become of one) when the network loses everything from some step on.

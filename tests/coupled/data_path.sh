@@ -123,11 +123,11 @@ for name in producer consumer; do
 done
 mend_cable 1
 
-echo "== a way to the server that is cut for 4 s"
-start_both "silence: 30" 800
+echo "== a way to the server that is cut for 6 s"
+start_both "timeout: 60" 1000
 await 60 "a step" test -e "$work/consumer.steps"
 cut_cable 0
-sleep 4
+sleep 6
 mend_cable 0
 for name in producer consumer; do
   await 90 "the end of $name" has_ended $name

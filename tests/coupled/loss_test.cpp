@@ -39,7 +39,8 @@ protected:
     const std::string layout = "shape=300000 grid=" + std::to_string(role.ranks);
     return play(role, GetParam().launcher,
                 join({"--side", side, "--layout", layout, "--steps", "100000"},
-                     session(GetParam().transport), more));
+                     session(GetParam().transport), more),
+                {{"TREMULA_SILENCE", "3"}});
   }
   /// Sends `signal` to `rank` of one side and checks that every rank of the other side learns of
   /// it.

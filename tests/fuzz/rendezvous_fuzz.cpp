@@ -215,9 +215,13 @@ private:
         close.set_gave_up(in_.flag());
         break;
       }
-      case 4:
-        m.mutable_close_stream()->set_stream(name('s'));
+      case 4: {
+        auto& close = *m.mutable_close_stream();
+        close.set_stream(name('s'));
+        close.set_gave_up(in_.flag());
+        if (close.gave_up()) close.set_incarnation(in_.number());
         break;
+      }
       case 5:
         for (int count = in_.below(4); count > 0; --count)
           fill(*m.mutable_heartbeat()->add_counters());

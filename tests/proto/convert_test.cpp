@@ -67,6 +67,7 @@ const std::string to_server[] = {
     "request: 3 link_choices { link: 1 choices: 'ofi:verbs' choices: 'ofi:tcp;ofi_rxm' }",
     "request: 3 share { round: 1 bytes: '\\000\\001' }",
     "request: 3 close_link { link: 1 why: 'enough' }",
+    "request: 3 close_stream { stream: 's' gave_up: true why: 'bad luck' incarnation: 2 }",
     "request: 3 close_stream { stream: 's' }",
     "heartbeat {}",
     heartbeat,
@@ -94,6 +95,7 @@ const std::string to_client[] = {
     "link_choice { link: 1 choice: 'ofi:tcp;ofi_rxm' why: 'the first' }",
     "request: 1 shared { bytes: '' bytes: 'b' }",
     "link_closed { link: 9 why: 'over' }",
+    "stream_given_up { incarnation: 2 why: 'bad luck' }",
     "group_lost { group: 'g' rank: 0 links: 1 links: 2 why: 'killed' }",
     "request: 1 status { groups { name: 'g' size: 1 } streams { name: 's' " + fields +
         " consumers { link: 1 " + fields + "} } }",

@@ -131,11 +131,11 @@ private:
   std::unique_ptr<transport::ControlConnection> connection_;
 };
 
-std::string hello(const std::string& group, int rank, int size) {
+std::string hello(const std::string& group, int rank, int size, double silence = 0) {
   return fmt::format(
       "request: 1 hello {{ protocol: 1 group: '{}' rank: {} size: {} job: 'j' host: 'h' pid: 5 "
-      "version: '0.1' }}",
-      group, rank, size);
+      "version: '0.1' silence_seconds: {} }}",
+      group, rank, size, silence);
 }
 std::string welcome(const std::string& heartbeat = "10") {
   return "request: 1 welcome { version: \"0.1\" heartbeat_seconds: " + heartbeat + " }";
@@ -258,7 +258,7 @@ TEST(Listener, LosesASilentRankAndKeepsTheOthers) {
   other.tell(hello("other", 0, 1));
   EXPECT_EQ(other.answer(0), welcome("0.25"));
   other.beat(0.05);
-  silent.tell(hello("g", 1, 2));
+  silent.tell(hello("g", 1, 2, 1));
   EXPECT_EQ(silent.answer(0), welcome("0.25"));
   EXPECT_NE(
       beating.answer(1).find("rank 1 of group \\'g\\' on host h, pid 5, has been silent for "),

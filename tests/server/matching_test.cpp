@@ -488,6 +488,20 @@ TEST_F(Matching, ClosesALinkForAllWhenOneRankOfTheProducerGivesUp) {
   play.tell(1, "request: 3 close_link { link: 1 gave_up: true }", {Play::done(1, 3)});
 }
 
+TEST_F(Matching, EndsAStreamForAllWhenOneRankOfTheProducerLeavesIt) {
+  link();
+  const std::string give_up = "close_stream { stream: 's' gave_up: true why: 'bad luck' }";
+  const std::string closed = "link_closed { link: 1 why: 'bad luck' lost: true }";
+  play.tell(11, "request: 3 " + give_up, {Play::done(11, 3)});  // none of its own
+  play.tell(2, "request: 3 close_stream { stream: 's' incarnation: 9 gave_up: true }",
+            {Play::done(2, 3)});  // an earlier one
+  play.tell(2, "request: 4 " + give_up,
+            {Play::done(2, 4), "1: stream_given_up { why: 'bad luck' }", "11: " + closed,
+             "12: " + closed, "13: " + closed, "1: " + closed, "2: " + closed});
+  EXPECT_EQ(streams(), std::vector<std::string>{});
+  play.tell(1, "request: 3 " + give_up, {Play::done(1, 3)});
+}
+
 TEST_F(Matching, KeepsAClosedStreamForItsConsumers) {
   link();
   play.tell(1, "request: 5 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",

@@ -113,6 +113,63 @@ std::string matched(ConnectionId to, const std::string& peer, int size, const st
 }
 const std::string subscribed = "stream: 's' incarnation: 6 " + wanted + Play::offers({"tcp"});
 
+/// Rank 1 of ocean has given its link up while there was no server.
+class GivenUp : public Resume {
+protected:
+  static std::string closed(ConnectionId to) {
+    return fmt::format("{}: link_closed {{ link: {} why: 'rank 1 gave up' lost: true }}", to,
+                       number);
+  }
+  void give_up(Answers then) {
+    Answers answers{Play::done(2, 2)};
+    answers.insert(answers.end(), then.begin(), then.end());
+    play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
+    play.tell(
+        2,
+        fmt::format("request: 2 close_link {{ link: {} gave_up: true why: 'rank 1 gave up' }}",
+                    number),
+        answers);
+  }
+  void resume(ConnectionId from, const std::string& group, int size, const std::string& what,
+              Answers answers) {
+    play.tell(from, hello_again(group, 0, size), {welcome(from)});
+    play.tell(from, "request: 2 resume { " + what + " }", answers);
+  }
+  static constexpr std::uint64_t number = (std::uint64_t{3} << 32) + 5;
+  const std::string of_ocean = stream + link("viewer", 1, wanted),
+                    of_viewer = link("ocean", 2, fields);
+};
+
+TEST_F(GivenUp, IsToldToBothSidesWhicheverComesBackFirst) {
+  resume(11, "viewer", 1, of_viewer, {Play::done(11, 2)});
+  give_up({closed(11), closed(2)});
+  resume(1, "ocean", 2, stream, {Play::done(1, 2)});
+  EXPECT_EQ(shown(), "s of ocean to");
+
+  play = Play(7);
+  give_up({closed(2)});
+  resume(11, "viewer", 1, of_viewer, {closed(11), Play::done(11, 2)});
+  resume(1, "ocean", 2, of_ocean, {closed(1), closed(2), Play::done(1, 2)});
+  EXPECT_EQ(shown(), "s of ocean to");
+
+  play = Play(7);
+  resume(1, "ocean", 2, of_ocean, {Play::done(1, 2)});
+  give_up({closed(1), closed(2)});
+  EXPECT_EQ(shown(), "s of ocean to");
+  resume(11, "viewer", 1, of_viewer, {closed(11), Play::done(11, 2)});
+  live_until(31);
+  play.check_silence({});
+}
+
+TEST_F(GivenUp, IsNotBelievedOfAStranger) {
+  resume(11, "viewer", 1, of_viewer, {Play::done(11, 2)});
+  play.tell(21, Play::hello("stranger", 0, 1), {welcome(21)});
+  play.tell(21, fmt::format("request: 2 close_link {{ link: {} gave_up: true }}", number),
+            {Play::done(21, 2)});
+  resume(1, "ocean", 2, of_ocean, {Play::done(1, 2)});
+  EXPECT_EQ(shown(), "s of ocean to viewer by 5");
+}
+
 TEST_F(Resume, LetsANewConsumerJoinUnderANumberThatNoServerHasUsed) {
   play.tell(21, Play::hello("late", 0, 1), {welcome(21)});
   play.tell(21, "request: 2 subscribe { " + subscribed + "}", {Play::done(21, 2)});

@@ -21,6 +21,10 @@ public:
     const auto* found = find(peer);
     return found != nullptr && found->has_died();
   }
+  bool is_stopped(Rank peer) const noexcept override {
+    const auto* found = find(peer);
+    return found != nullptr && found->is_stopped();
+  }
 
   struct Neighbour {
     Rank rank;

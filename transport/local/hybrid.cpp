@@ -130,6 +130,7 @@ public:
     return is_near(peer) ? near_.needs_calls(peer) : far_->needs_calls(peer);
   }
   bool has_ended(Rank peer) const noexcept override { return near_.has_ended(peer); }
+  bool is_stopped(Rank peer) const noexcept override { return near_.is_stopped(peer); }
   std::string address_text(Rank peer) const override {
     return is_near(peer) ? near_.address_text(peer) : far_->address_text(peer);
   }

@@ -43,6 +43,8 @@ public:
   bool has_closed() const noexcept { return inbox_.is_abandoned(); }
   /// True if the peer's process has ended; costs a system call.
   bool has_died() const noexcept { return !inbox_.is_held(); }
+  /// True while the peer's process is stopped; costs system calls.
+  bool is_stopped() const noexcept { return inbox_.is_stopped(); }
   /// Nothing more is sent to or taken from the peer; what has arrived can still be received.
   void mark_lost(core::Errc code, std::string reason);
   /// The error in which an unfinished operation of a lost peer ends, or a failed receive.

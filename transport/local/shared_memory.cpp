@@ -157,7 +157,7 @@ std::span<std::byte> SharedMemory::bytes() const noexcept {
 }
 
 Mapping::Mapping(const MemoryPlace& place, bool is_writable)
-    : region_(place.region), path_(path_of(place)) {
+    : region_(place.region), process_(place.process), path_(path_of(place)) {
   const auto unusable = [&](const std::string& found) {
     return Error(
         Errc::transport,
@@ -195,6 +195,19 @@ bool Mapping::is_held() const noexcept {
   struct stat found {};
   if (stat(path_.c_str(), &found) != 0) return errno != ENOENT && errno != ESRCH;
   return found.st_dev == device_ && found.st_ino == node_;
+}
+
+// "1234 (name of the program) T ...": the name may hold anything.
+bool Mapping::is_stopped() const noexcept {
+  std::array<char, 64> path{}, text{};
+  *fmt::format_to_n(path.data(), path.size() - 1, "/proc/{}/stat", process_).out = '\0';
+  const File file(open(path.data(), O_RDONLY | O_CLOEXEC));
+  const auto got = file ? read(file.get(), text.data(), text.size()) : 0;
+  const std::string_view told(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+  const auto behind_name = told.rfind(") ");
+  if (behind_name == told.npos || behind_name + 2 >= told.size()) return false;
+  const char state = told[behind_name + 2];
+  return state == 'T' || state == 't';
 }
 
 std::byte* allocate(std::size_t bytes) {

@@ -120,10 +120,12 @@ public:
   bool is_abandoned() const noexcept;
   /// False when the process of the owner has ended, however it did. A system call.
   bool is_held() const noexcept;
+  /// True while the process of the owner is stopped, by a signal or a debugger. System calls.
+  bool is_stopped() const noexcept;
 
 private:
   Pages pages_;
-  std::uint64_t region_;
+  std::uint64_t region_, process_;
   std::string path_;                     // of the owner's descriptor
   std::uint64_t device_ = 0, node_ = 0;  // of the file
 };

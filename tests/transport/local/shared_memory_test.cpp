@@ -61,11 +61,28 @@ public:
     waitpid(child_, nullptr, 0);
     child_ = 0;
   }
+  /// Returns when the process is stopped, or goes on.
+  void signal(int number) {
+    ::kill(child_, number);
+    waitpid(child_, nullptr, WUNTRACED | WCONTINUED);
+  }
   MemoryPlace place;
 
 private:
   pid_t child_;
 };
+
+TEST(Mapping, KnowsWhetherTheProcessOfTheOwnerIsStopped) {
+  Owner owner;
+  const Mapping mapping(owner.place, true);
+  EXPECT_FALSE(mapping.is_stopped());
+  owner.signal(SIGSTOP);
+  EXPECT_TRUE(mapping.is_stopped());
+  owner.signal(SIGCONT);
+  EXPECT_FALSE(mapping.is_stopped());
+  owner.kill();
+  EXPECT_FALSE(mapping.is_stopped());
+}
 
 Errc error_of(const MemoryPlace& place) {
   try {
