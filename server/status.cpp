@@ -87,13 +87,17 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       const auto& [id, stream] = *it;
       if (id != from.stream()) from.set_after(0);
       from.set_stream(id);
-      if (is_full(stream.name.size() + stream.producer.size(), &stream.announced)) return answer;
+      const auto& attributes = stream.attributes;
+      if (is_full(stream.name.size() + stream.producer.size() + attributes.size(),
+                  &stream.announced))
+        return answer;
       wire::StreamStatus& row = *out.add_streams();
       row.set_name(stream.name);
       row.set_producer(stream.producer);
       row.set_queue_depth(stream.queue_depth);
       row.set_when_full(stream.when_full);
       row.set_queue_bytes(stream.queue_bytes);
+      row.set_attributes(attributes);
       row.set_fields_left_out(room.add(*row.mutable_fields(), stream.announced));
       *row.mutable_produced() = stream.produced.total();
       if (request.ranks()) stream.produced.list(*row.mutable_produced(), room.ranks);

@@ -69,6 +69,7 @@ wire::ToServer OutStream::introduction() const {
   announce.set_when_full(static_cast<wire::WhenFull>(config_.when_full));
   announce.set_queue_bytes(config_.queue_bytes);
   announce.set_incarnation(incarnation());
+  announce.set_attributes(fields_.attributes().data(), fields_.attributes().size());
   return message;
 }
 
@@ -217,6 +218,8 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
   if (is_admitted_) return false;
   wait_for_links([&](Source& exchange) { return exchange.is_ready(); }, "take an earlier step");
   is_put_.assign(fields_.size(), false);
+  attributes_.clear();
+  time_.reset();
   state_ = State::in_step;
   return true;
 }
@@ -291,7 +294,8 @@ void OutStream::end_step() {
       return fmt::format("stream '{}', step {}: expected every field to be put; '{}' is missing",
                          name(), step(), fields_[f].name);
     });
-  links_.send();
+  links_.send(metadata());
+  last_time_ = time_;
   state_ = State::between_steps;
   if (config_.queue_depth == 0)
     wait_for_links(
@@ -393,6 +397,7 @@ void OutStream::report(bool is_last) {
   counters.set_dropped(s.dropped);
   counters.set_queued_steps(s.queued_steps);
   counters.set_queued_bytes(s.queued_bytes);
+  if (last_time_) counters.set_time(*last_time_);
   session_.control().report(counters);
 }
 
