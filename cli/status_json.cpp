@@ -9,25 +9,14 @@
 #include <iterator>
 
 #include "core/element_type.hpp"
+#include "proto/attributes.hpp"
 
 namespace tremula::cli {
 
 namespace {
 
 using google::protobuf::FieldDescriptor, google::protobuf::Message;
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      out += {'\\', c};
-    else if (static_cast<unsigned char>(c) < ' ')
-      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned char>(c));
-    else
-      out += c;
-  }
-  return out + '"';
-}
+using proto::quoted;
 
 void append(std::string& out, const Message& message, int depth);
 
@@ -45,7 +34,11 @@ void append(std::string& out, const Message& message, const FieldDescriptor& fie
           out, at < 0 ? of.GetMessage(message, &field) : of.GetRepeatedMessage(message, &field, at),
           depth);
     case FieldDescriptor::CPPTYPE_STRING:
-      out += quoted(value(&R::GetString, &R::GetRepeatedString));
+      if (const auto text = value(&R::GetString, &R::GetRepeatedString);
+          field.type() == FieldDescriptor::TYPE_BYTES)  // all of them are attributes
+        out += proto::to_json(proto::decode_attributes(proto::bytes_of(text)));
+      else
+        out += quoted(text);
       return;
     case FieldDescriptor::CPPTYPE_BOOL:
       out += value(&R::GetBool, &R::GetRepeatedBool) ? "true" : "false";
@@ -84,6 +77,10 @@ void append(std::string& out, const Message& message, int depth) {
     const FieldDescriptor& field = *type.field(f);
     fmt::format_to(std::back_inserter(out), "{}\n{}{}: ", f == 0 ? "" : ",", indent,
                    quoted(field.name()));
+    if (field.has_optional_keyword() && !message.GetReflection()->HasField(message, &field)) {
+      out += "null";
+      continue;
+    }
     if (!field.is_repeated()) {
       append(out, message, field, -1, depth + 1);
       continue;

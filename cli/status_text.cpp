@@ -11,6 +11,8 @@
 #include "cli/table.hpp"
 #include "cli/units.hpp"
 #include "core/element_type.hpp"
+#include "core/name.hpp"
+#include "proto/attributes.hpp"
 #include "proto/offers.hpp"
 
 namespace tremula::cli {
@@ -55,6 +57,36 @@ void append_fields(std::vector<Row>& rows,
         {field.name(), group,
          std::string(core::to_string(static_cast<core::ElementType>(field.element_type()))),
          field.layout()});
+}
+
+/// The begin of a long text, as one line.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t most = 100;
+  return text.size() <= most ? text : core::printable(text.substr(0, most)) + "...";
+}
+
+void append_attributes(std::vector<Row>& rows, const std::string& of, const std::string& bytes) {
+  const auto attributes = proto::decode_attributes(proto::bytes_of(bytes));
+  for (const proto::Attribute& attribute : attributes.all())
+    rows.push_back({attribute.name, of, shortened(proto::to_json(attribute.values))});
+}
+
+/// "atmosphere at 7200 s, ocean at 3600 s": the last steps.
+std::string times(const wire::StreamStatus& stream) {
+  const auto attributes = proto::decode_attributes(proto::bytes_of(stream.attributes()));
+  const proto::Attribute* const found = attributes.find(proto::time_unit);
+  const auto* const unit =
+      found == nullptr ? nullptr : std::get_if<std::vector<std::string>>(&found->values);
+  std::string out;
+  const auto append = [&](const std::string& group, const wire::StepStatus& of) {
+    if (!of.has_time()) return;
+    out += fmt::format(
+        "{}{} at {}{}", out.empty() ? "" : ", ", group, of.time(),
+        unit == nullptr || unit->size() != 1 ? "" : ' ' + core::printable(unit->front()));
+  };
+  append(stream.producer(), stream.produced());
+  for (const wire::LinkStatus& link : stream.consumers()) append(link.consumer(), link.consumed());
+  return out;
 }
 
 std::string queued(const wire::StepStatus& of) {
@@ -105,6 +137,7 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
     if (link.when_full() != wire::WHEN_FULL_BLOCK)
       line(fmt::format("{}, queue depth {} for {}: {} dropped", when_full(link.when_full()),
                        link.queue_depth(), link.consumer(), link.consumed().dropped()));
+  if (const auto text = times(stream); !text.empty()) line("time: " + text);
   std::vector<Row> fields{{"field", "in", "type", "layout"}};
   append_fields(fields, stream.fields(), stream.producer());
   for (const wire::LinkStatus& link : stream.consumers())
@@ -117,6 +150,11 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
     if (link.fields_left_out() > 0)
       line(fmt::format("{} more fields of {} are not shown", link.fields_left_out(),
                        link.consumer()));
+  std::vector<Row> attributes{{"attribute", "of", "value"}};
+  append_attributes(attributes, "stream", stream.attributes());
+  for (const wire::Field& field : stream.fields())
+    append_attributes(attributes, field.name(), field.attributes());
+  if (attributes.size() > 1) append_table(out, attributes);
   for (const wire::LinkStatus& link : stream.consumers())
     line(fmt::format("link {} to {} by {}: {}", link.link() & 0xffffffff, link.consumer(),
                      proto::short_offer(link.offer()), link.why()));  // without the server's number

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
+#include "proto/attributes.hpp"
 #include "proto/convert.hpp"
 
 namespace tremula::proto {
@@ -50,6 +51,15 @@ template <class Part, std::integral T>
 void check_range(const Part& part, T value, T least, T most) {
   if (value < least || value > most)
     reject(part, fmt::format("{} to {}", least, most), fmt::format("{}", value));
+}
+
+template <class Part>
+void check_attributes(const Part& part, const std::string& bytes) {
+  try {
+    decode_attributes(bytes_of(bytes));
+  } catch (const core::Error& error) {
+    throw core::Error(error.code(), fmt::format("{}: {}", text_of(part), error.what()));
+  }
 }
 
 /// What a message to the server may take, by its kind: bytes and, before anything is allocated for

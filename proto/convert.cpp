@@ -80,6 +80,7 @@ void check(const wire::Announce& m) {
   check_when_full("Announce.when_full", m.when_full(), m.queue_depth());
   check_range("Announce.keep_steps", m.keep_steps(), m.is_state() ? 1 : 0, max_kept_steps);
   check_number("Announce.incarnation", m.incarnation());
+  check_attributes("Announce.attributes", m.attributes());
 }
 
 void check(const wire::Subscribe& m) {
@@ -134,6 +135,7 @@ void check(const wire::Matched& m) {
   check_range("Matched.keep_steps", m.keep_steps(), 0, max_kept_steps);
   check_start("Matched.start", m.start(), m.shares());
   check_number("Matched.incarnation", m.incarnation());
+  check_attributes("Matched.attributes", m.attributes());
 }
 
 void check(const wire::Resume& m) {
@@ -149,6 +151,7 @@ void check(const wire::Described& m) {
   check_range("Described.queue_depth", m.queue_depth(), 0, 1 << 20);
   check_range("Described.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Described.", m.fields());
+  check_attributes("Described.attributes", m.attributes());
   const int ranks = m.connected() == m.size() ? m.size() : 0;
   check_range("Described.host_of_rank, count", m.host_of_rank_size(), ranks, ranks);
   check_range("Described.hosts, count", m.hosts_size(), std::min(ranks, 1), ranks);
@@ -187,6 +190,7 @@ void check(const wire::Status& m) {
   for (const wire::StreamStatus& stream : m.streams()) {
     check_name("Status.streams.name", stream.name());
     check_layouts("Status.streams.", stream.fields());
+    check_attributes("Status.streams.attributes", stream.attributes());
     check_ranks("Status.streams.produced", stream.produced());
     for (const wire::LinkStatus& link : stream.consumers()) {
       check_layouts("Status.streams.consumers.", link.fields());

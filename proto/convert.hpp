@@ -43,6 +43,7 @@ struct Field {
   /// Of what a consumer wants, if that is a part of the producer's array: global index where it
   /// begins there; as large as `layout`. Shape: [dimension]; empty: all of it.
   std::vector<core::Index> origin{};
+  core::Bytes attributes{};  ///< encoded (attributes.hpp); of a producer's field
   friend bool operator==(const Field&, const Field&) = default;
 };
 

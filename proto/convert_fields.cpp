@@ -31,6 +31,7 @@ void check(const FieldPart& part, const wire::Field& field) {
   for (const auto index : field.origin())
     check_range(part("origin"), index, std::int64_t{0},
                 std::numeric_limits<std::int64_t>::max() - 1);
+  check_attributes(part("attributes"), field.attributes());
 }
 
 Field decode_at(const FieldPart& part, const wire::Field& field) {
@@ -38,7 +39,10 @@ Field decode_at(const FieldPart& part, const wire::Field& field) {
   Field out{.name = field.name(),
             .type = static_cast<core::ElementType>(field.element_type()),
             .layout = {},
-            .origin = {field.origin().begin(), field.origin().end()}};
+            .origin = {field.origin().begin(), field.origin().end()},
+            .attributes = {}};
+  const auto attributes = bytes_of(field.attributes());
+  out.attributes.assign(attributes.begin(), attributes.end());
   try {
     out.layout = index_calc::Layout::parse(field.layout());
   } catch (const core::Error& error) {
@@ -60,9 +64,15 @@ void for_each_field(std::string_view before, const WireFields& fields, Each&& ea
   check_range([before] { return fmt::format("{}fields, count", before); }, fields.size(), 0,
               max_fields);
   std::set<std::string_view> names;
+  std::size_t attribute_bytes = 0;
   for (int i = 0; i < fields.size(); ++i) {
     const FieldPart part{before, i};
     each(part, fields[i]);
+    attribute_bytes += fields[i].attributes().size();
+    if (attribute_bytes > max_field_attributes_bytes)
+      reject(part("attributes"),
+             fmt::format("at most {} bytes of all fields", max_field_attributes_bytes),
+             fmt::format("{}", attribute_bytes));
     if (!names.insert(fields[i].name()).second)
       reject(part("name"), "names that differ", shown(fields[i].name()) + " twice");
   }
@@ -100,6 +110,7 @@ wire::Field encode(const Field& field) {
   out.set_element_type(static_cast<int>(field.type));
   out.set_layout(index_calc::to_string(layout));
   for (const core::Index index : field.origin) out.add_origin(index);
+  out.set_attributes(field.attributes.data(), field.attributes.size());
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/error.hpp"
+#include "proto/attributes.hpp"
 
 namespace tremula::proto {
 
@@ -18,7 +19,8 @@ constexpr std::uint16_t version = 1;
 
 namespace at {  // byte offsets, as drawn in WIRE_FORMAT.md
 constexpr std::size_t magic = 0, version = 4, kind = 6, link = 8, step = 16, payload_bytes = 24,
-                      fingerprint = 32, dropped = 40, reserved = 48;
+                      fingerprint = 32, dropped = 40, time = 48, attribute_bytes = 56,
+                      has_time = 60;
 }
 
 template <std::unsigned_integral T>
@@ -54,7 +56,9 @@ void encode(const PackageHeader& header, std::span<std::byte, package_header_byt
   put(out, at::payload_bytes, header.payload_bytes);
   put(out, at::fingerprint, header.fingerprint);
   put(out, at::dropped, header.dropped);
-  std::ranges::fill(out.subspan<at::reserved>(), std::byte{0});
+  put(out, at::time, static_cast<std::uint64_t>(header.time.value_or(0)));
+  put(out, at::attribute_bytes, header.attribute_bytes);
+  put(out, at::has_time, std::uint32_t{header.time.has_value()});
 }
 
 std::array<std::byte, package_header_bytes> encode(const PackageHeader& header) noexcept {
@@ -73,12 +77,13 @@ PackageHeader decode_package_header(core::BytesView bytes) {
     reject("version", fmt::format("{}", version), fmt::format("{}", found));
   const auto kind = take<std::uint16_t>(bytes, at::kind);
   if (kind < 1 || kind > 7) reject("kind", "1 to 7", fmt::format("{}", kind));
-  const PackageHeader header{.kind = static_cast<PackageKind>(kind),
-                             .link = take<std::uint64_t>(bytes, at::link),
-                             .step = take<std::uint64_t>(bytes, at::step),
-                             .payload_bytes = take<std::uint64_t>(bytes, at::payload_bytes),
-                             .fingerprint = take<std::uint64_t>(bytes, at::fingerprint),
-                             .dropped = take<std::uint64_t>(bytes, at::dropped)};
+  PackageHeader header{.kind = static_cast<PackageKind>(kind),
+                       .link = take<std::uint64_t>(bytes, at::link),
+                       .step = take<std::uint64_t>(bytes, at::step),
+                       .payload_bytes = take<std::uint64_t>(bytes, at::payload_bytes),
+                       .fingerprint = take<std::uint64_t>(bytes, at::fingerprint),
+                       .dropped = take<std::uint64_t>(bytes, at::dropped),
+                       .attribute_bytes = take<std::uint32_t>(bytes, at::attribute_bytes)};
   if (header.link == 0) reject("link", "a number above 0", "0");
   const bool may_have_payload =
       header.kind == PackageKind::step || header.kind == PackageKind::wish;
@@ -91,10 +96,17 @@ PackageHeader decode_package_header(core::BytesView bytes) {
     reject("dropped steps", fmt::format("0 with kind {}", kind), fmt::format("{}", header.dropped));
   if (header.payload_bytes > std::numeric_limits<std::int64_t>::max())
     reject("payload bytes", "less than 2^63", fmt::format("{}", header.payload_bytes));
-  for (std::size_t i = at::reserved; i < package_header_bytes; ++i)
-    if (bytes[i] != std::byte{0})
-      reject("reserved bytes", fmt::format("0 at byte {}", i),
-             fmt::format("{}", std::to_integer<int>(bytes[i])));
+  const auto has_time = take<std::uint32_t>(bytes, at::has_time);
+  const auto time = static_cast<std::int64_t>(take<std::uint64_t>(bytes, at::time));
+  const bool is_step = header.kind == PackageKind::step;
+  if (has_time > (is_step ? 1 : 0))
+    reject("has a time", is_step ? "0 or 1" : "0", fmt::format("{}", has_time));
+  if (has_time == 0 && time != 0) reject("time", "0, as there is none", fmt::format("{}", time));
+  if (has_time == 1) header.time = time;
+  const std::size_t most = is_step ? max_attributes_bytes : 0;
+  if (header.attribute_bytes > most)
+    reject("bytes of attributes", fmt::format("at most {}", most),
+           fmt::format("{}", header.attribute_bytes));
   return header;
 }
 

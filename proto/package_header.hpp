@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/types.hpp"
@@ -23,12 +24,14 @@ enum class PackageKind : std::uint16_t {
 
 struct PackageHeader {
   PackageKind kind = PackageKind::step;
-  std::uint64_t link = 0;           ///< Matched.link
-  std::uint64_t step = 0;           ///< 0, 1, 2, ... counted by the producer; of a sign of life:
-                                    ///< milliseconds, 0 for ever
-  std::uint64_t payload_bytes = 0;  ///< that follow the header; 0 unless kind is step or wish
-  std::uint64_t fingerprint = 0;    ///< of the plan, equal on both sides; 0 where there is none
-  std::uint64_t dropped = 0;        ///< steps before this one that do not go over the link
+  std::uint64_t link = 0;              ///< Matched.link
+  std::uint64_t step = 0;              ///< 0, 1, 2, ... counted by the producer; of a sign of life:
+                                       ///< milliseconds, 0 for ever
+  std::uint64_t payload_bytes = 0;     ///< that follow the header; 0 unless kind is step or wish
+  std::uint64_t fingerprint = 0;       ///< of the plan, equal on both sides; 0 where there is none
+  std::uint64_t dropped = 0;           ///< steps before this one that do not go over the link
+  std::optional<std::int64_t> time{};  ///< of the step, in the unit of the stream
+  std::uint32_t attribute_bytes = 0;   ///< of the step, in a message of their own
   friend bool operator==(const PackageHeader&, const PackageHeader&) = default;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ void Account::record(core::Rank rank, const wire::Counters& counters, double now
   entry.set_dropped(counters.dropped());
   entry.set_queued_steps(counters.queued_steps());
   entry.set_queued_bytes(counters.queued_bytes());
+  if (counters.has_time()) entry.set_time(counters.time());
 }
 
 void Account::list(wire::StepStatus& status, std::size_t& room) const {
@@ -52,6 +54,8 @@ wire::StepStatus Account::total() const {
                 queued_bytes = 0;
   double reported_seconds = silent * opened_;
   double wait_seconds = 0, plan_seconds = 0, copy_seconds = 0, wire_seconds = 0;
+  std::optional<std::int64_t> time;
+  bool have_all_time = silent <= 0;
   std::map<std::string, int> waiting;
   for (const auto& [rank, report] : reports_) {
     const wire::RankStatus& entry = report.entry;
@@ -67,6 +71,8 @@ wire::StepStatus Account::total() const {
     plan_seconds = std::max(plan_seconds, entry.plan_seconds());
     copy_seconds = std::max(copy_seconds, entry.copy_seconds());
     wire_seconds = std::max(wire_seconds, entry.wire_seconds());
+    have_all_time = have_all_time && entry.has_time();
+    time = std::min(time.value_or(entry.time()), entry.time());
     if (!entry.waits_for().empty()) ++waiting[entry.waits_for()];
   }
   std::vector<std::pair<std::string, int>> most_first(waiting.begin(), waiting.end());
@@ -83,6 +89,7 @@ wire::StepStatus Account::total() const {
   out.set_dropped(dropped);
   out.set_queued_steps(queued_steps);
   out.set_queued_bytes(queued_bytes);
+  if (have_all_time) out.set_time(*time);
   out.set_copy_seconds(copy_seconds);
   out.set_wire_seconds(wire_seconds);
   out.set_reported_seconds(reported_seconds / static_cast<double>(ranks_));

@@ -34,8 +34,9 @@ public:
 
   /// steps: the least of all ranks, i.e. complete on every rank; packages, bytes, copied_bytes: sum
   /// over ranks; seconds: the longest of all ranks; waits_for: one text for each group that ranks
-  /// wait for, most ranks first, at most 16; reported_seconds: the mean of all ranks, so that what all of
-  /// them have moved between two such moments can be divided by the time between.
+  /// wait for, most ranks first, at most 16; time: the least of all ranks, if
+  /// all have one; reported_seconds: the mean of all ranks, so that what all of them have moved
+  /// between two such moments can be divided by the time between.
   wire::StepStatus total() const;
 
   /// Adds the report of every rank that has made one; the last ones, for which `room` is too small, are counted.

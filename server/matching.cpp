@@ -39,7 +39,7 @@ std::size_t memory_bytes(std::span<const proto::Field> fields, const proto::Wire
   std::size_t bytes = beside_fields + wire.SpaceUsedExcludingSelfLong();
   for (const proto::Field& field : fields)
     bytes += sizeof field + field.name.size() + index_calc::memory_bytes(field.layout) +
-             field.origin.size() * sizeof(core::Index);
+             field.origin.size() * sizeof(core::Index) + field.attributes.size();
   return bytes;
 }
 
@@ -60,7 +60,7 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
   std::vector<proto::Field> fields = proto::decode(message.fields());
   proto::check_fits_group(fields, group.size, message.stream(), group.name);
 
-  Hold held = hold(group, memory_bytes(fields, message.fields()));
+  Hold held = hold(group, memory_bytes(fields, message.fields()) + message.attributes().size());
   const StreamId id = ++last_stream_;
   newest_[message.stream()] = id;
   Stream& stream = streams_
@@ -69,6 +69,7 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                                            .producer = group.name,
                                            .fields = std::move(fields),
                                            .announced = message.fields(),
+                                           .attributes = message.attributes(),
                                            .offers = texts(message.offers()),
                                            .queue_depth = message.queue_depth(),
                                            .is_proved = message.is_proved(),
@@ -167,6 +168,7 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   described.set_connected(static_cast<core::Rank>(producer.members.size()));
   *described.mutable_fields() = stream->announced;
   described.set_queue_depth(stream->queue_depth);
+  described.set_attributes(stream->attributes);
   if (described.connected() < described.size()) return;
   std::map<std::string_view, int> numbers;
   for (const auto& [rank, member] : producer.members) {
@@ -319,10 +321,12 @@ void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
   matched.set_incarnation(subscription.incarnation);
   matched.set_peer_group(producer.name);
   matched.set_peer_size(producer.size);
+  matched.set_attributes(stream.attributes);
   *matched.mutable_fields() = in_order_of(link.fields, stream.announced);
   *notice.mutable_matched() = matched;
   notify_rank_0(consumer, notice);
 
+  matched.clear_attributes();
   matched.set_incarnation(stream.incarnation);
   matched.set_peer_group(consumer.name);
   matched.set_peer_size(consumer.size);

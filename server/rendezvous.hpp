@@ -115,6 +115,7 @@ private:
     std::string name, producer;
     std::vector<proto::Field> fields;
     proto::WireFields announced;      // the same, for those that ask
+    std::string attributes;           // encoded
     std::vector<std::string> offers;  // best first
     int queue_depth;
     bool is_proved;

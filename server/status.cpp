@@ -95,7 +95,10 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       if (!sees(stream.owner) && !stream.is_readable_by_all) continue;
       if (id != from.stream()) from.set_after(0);
       from.set_stream(id);
-      if (is_full(stream.name.size() + stream.producer.size(), &stream.announced)) return answer;
+      const auto& attributes = stream.attributes;
+      if (is_full(stream.name.size() + stream.producer.size() + attributes.size(),
+                  &stream.announced))
+        return answer;
       wire::StreamStatus& row = *out.add_streams();
       row.set_name(stream.name);
       row.set_producer(stream.producer);
@@ -104,6 +107,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       row.set_queue_bytes(stream.queue_bytes);
       row.set_keep_steps(stream.keep_steps);
       row.set_is_state(stream.is_state);
+      row.set_attributes(attributes);
       row.set_fields_left_out(room.add(*row.mutable_fields(), stream.announced));
       *row.mutable_produced() = stream.produced.total();
       if (request.ranks()) stream.produced.list(*row.mutable_produced(), room.ranks);

@@ -30,6 +30,10 @@ struct tremula_out_stream {
   std::unique_ptr<tremula::client::OutStream> stream;
   std::shared_ptr<tremula::client::Gate> gate;  ///< of the session
 };
+struct tremula_attributes {
+  tremula::proto::Attributes value;
+  std::vector<std::vector<const char*>> texts;  ///< parallel to value; of those that are texts
+};
 struct tremula_in_stream {
   std::unique_ptr<tremula::client::InStream> stream;
   std::shared_ptr<tremula::client::Gate> gate;  ///< of the session
@@ -72,6 +76,7 @@ Update update_of(const tremula_update* given);
 /// @throws core::Error invalid_argument
 std::vector<Update> updates_of(const tremula_update* given, std::size_t count, std::size_t stride);
 
+tremula_status make_attributes(proto::Attributes value, tremula_attributes** out);
 tremula_status make_layout(index_calc::Layout value, tremula_layout** out);
 
 inline void expects_pointer(const void* pointer, const char* name) {

@@ -44,6 +44,24 @@ int tremula_description_fields(const tremula_description* description) {
   return description ? static_cast<int>(description->value.fields.size()) : 0;
 }
 
+tremula_status tremula_description_attributes(const tremula_description* description, int of,
+                                              tremula_attributes** attributes) {
+  return guarded([&] {
+    expects_pointer(description, "description");
+    expects_pointer(attributes, "attributes");
+    const auto& fields = description->value.fields;
+    core::expects(of >= TREMULA_OF_STREAM && of < static_cast<int>(fields.size()), [&] {
+      return fmt::format("of: expected TREMULA_OF_STREAM or a field below {}; found {}",
+                         fields.size(), of);
+    });
+    return client::make_attributes(
+        proto::decode_attributes(of == TREMULA_OF_STREAM
+                                     ? description->value.attributes
+                                     : fields[static_cast<std::size_t>(of)].attributes),
+        attributes);
+  });
+}
+
 tremula_status tremula_description_field(const tremula_description* description, int field,
                                          const char** name, tremula_type* type,
                                          const tremula_layout** layout) {

@@ -3,6 +3,7 @@
 // What both ends of an exchange tell each other beside the bytes of the paths.
 //
 //   source -> sink   step: the paths of its parts, with what is inlined; or the end of the stream
+//                    attributes of the step, if it has any
 //   sink -> source   answers: credit, wish for a part, claim of a step, leaving
 //   both ways        signs of life (signs_of_life.hpp)
 #include <algorithm>
@@ -21,9 +22,10 @@ using HeaderBytes = std::array<std::byte, proto::package_header_bytes>;
 using AnswerBytes = std::array<std::byte, proto::package_header_bytes + proto::part_place_bytes>;
 
 namespace tags {
-inline constexpr transport::Tag step = 1;    ///< source to sink
-inline constexpr transport::Tag answer = 2;  ///< sink to source
-inline constexpr transport::Tag sign = 3;    ///< both ways
+inline constexpr transport::Tag step = 1;        ///< source to sink
+inline constexpr transport::Tag answer = 2;      ///< sink to source
+inline constexpr transport::Tag sign = 3;        ///< both ways
+inline constexpr transport::Tag attributes = 4;  ///< source to sink
 }  // namespace tags
 
 /// Where the bytes of an inlined message begin in what is told of a step, counted as in the plan: its

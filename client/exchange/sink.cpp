@@ -105,6 +105,7 @@ bool Sink::has_arrived(std::size_t message) {
     std::ranges::copy(bytes.last(hashes), std::as_writable_bytes(std::span(in.hashes)).begin());
     take_places(message, bytes.first(bytes.size() - hashes));
   }
+  if (plan_.messages[message].is_to_listener && !take_attributes()) return false;
   Peer& peer = peers_[message];
   for (std::size_t path = 0; path < paths_.size(); ++path)
     if ((in.used & (1u << path)) && !end(peer, path).is_here(slot())) return false;
@@ -141,7 +142,38 @@ bool Sink::take_header(std::size_t message, core::BytesView bytes) {
   if (ended_ != 0 && ended_ != begun_)
     throw protocol_error(peer, "all producer ranks to end the stream after the same step",
                          fmt::format("rank {} to differ at step {}", peer, step_));
+  if (!is_end) take_metadata(plan_.messages[message], header);
   return !is_end;
+}
+
+void Sink::take_metadata(const Message& message, const proto::PackageHeader& header) {
+  const auto text = [](std::optional<std::int64_t> time) {
+    return time ? fmt::format("time {}", *time) : std::string("no time");
+  };
+  if (begun_ == 1) time_ = header.time, told_time_ = message.peer;
+  if (header.time != time_)
+    throw core::Error(core::Errc::mismatch,
+                      fmt::format("step {}: expected every rank of the producer to set the same "
+                                  "time; found {} on rank {} and {} on rank {}",
+                                  step_, text(time_), told_time_, text(header.time), message.peer));
+  if (header.attribute_bytes == 0) return;
+  if (!message.is_to_listener)
+    throw protocol_error(message.peer, "no attributes, which another rank tells",
+                         fmt::format("{} bytes of them", header.attribute_bytes));
+  attribute_bytes_.resize(header.attribute_bytes);
+  attribute_request_ = endpoint_.receive(message.peer, tags::attributes, attribute_bytes_);
+}
+
+bool Sink::take_attributes() {
+  if (attribute_bytes_.empty()) return true;
+  if (!attribute_request_.test()) return false;
+  if (const auto found = attribute_request_.bytes(); found != attribute_bytes_.size())
+    throw core::Error(core::Errc::protocol,
+                      fmt::format("attributes of step {}: expected {} bytes, found {}", step_,
+                                  attribute_bytes_.size(), found));
+  attributes_ = proto::decode_attributes(attribute_bytes_);
+  attribute_bytes_.clear();
+  return true;
 }
 
 void Sink::take_places(std::size_t message, core::BytesView bytes) {
@@ -336,6 +368,7 @@ void Sink::finish_step() {
   ++turn_;
   ++step_;
   begun_ = arrived_ = 0;
+  attributes_.clear();
   if (!mappings_.forget_abandoned()) return;
   for (Peer& peer : peers_)
     for (const auto& end : peer.ends)

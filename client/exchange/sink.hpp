@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "client/exchange/answers.hpp"
 #include "client/exchange/memory/memory_view.hpp"
 #include "client/exchange/memory/mismatch.hpp"
 #include "core/buffer.hpp"
+#include "proto/attributes.hpp"
 
 namespace tremula::client {
 
@@ -26,6 +28,10 @@ public:
   State poll();
   /// Number of the step in turn, as the source counts.  @pre poll() was State::step
   std::uint64_t step() const noexcept { return step_; }
+  /// Of the step in turn: its time, in the unit of the stream, and its attributes.
+  /// @pre is_complete() was true
+  std::optional<std::int64_t> time() const noexcept { return time_; }
+  const proto::Attributes& attributes() const noexcept { return attributes_; }
   /// Asks for the step in turn where the source keeps steps until they are claimed; once.
   void claim();
   /// Steps of the link before the one in turn, or before the end, that went over no link.
@@ -117,6 +123,10 @@ private:
   /// False if it tells the end of the stream.
   bool take_header(std::size_t message, core::BytesView bytes);
   void take_places(std::size_t message, core::BytesView bytes);
+  /// Of a step, with the message of one of its peers.
+  void take_metadata(const Message& message, const proto::PackageHeader& header);
+  /// True when the attributes of the step in turn are here, or there are none.
+  bool take_attributes();
   void tell(std::size_t message, proto::PackageKind kind, std::uint64_t step);
   bool tell_wish(std::size_t message, const proto::PartPlace& wish);
   /// Brings the part further; true when all of it is in its array.
@@ -146,6 +156,11 @@ private:
   std::uint64_t turn_ = 0;                    // steps finished
   std::uint64_t step_ = 0, dropped_ = 0;
   std::size_t begun_ = 0, arrived_ = 0, ended_ = 0;  // messages of the step in turn
+  std::optional<std::int64_t> time_;                 // of it
+  Rank told_time_ = 0;                               // first; it or that there is none
+  proto::Attributes attributes_;                     // of it
+  core::Bytes attribute_bytes_;                      // as they come; empty when they have
+  transport::Request attribute_request_;
   std::vector<Peer> peers_;  // parallel to plan_.messages; last: its ends use the above
 };
 

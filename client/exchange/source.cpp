@@ -117,7 +117,10 @@ void Source::take_answers() {
       if (header.kind == PackageKind::leaving) {
         peer.has_left = true;  // it takes nothing more of what is on its way to it
         for (auto& end : peer.ends) end.reset();
-        for (Slot& slot : slots_) slot.told[m].request.reset();
+        for (Slot& slot : slots_) {
+          slot.told[m].request.reset();
+          slot.told[m].attributes.reset();
+        }
         break;  // nothing follows: no further receive
       }
       if (header.kind == PackageKind::wish) {
@@ -187,7 +190,7 @@ bool Source::is_free(std::size_t slot) {
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Told& told = slots_[slot].told[m];
     const bool is_sent = told.request.test();
-    is_all = is_sent && is_all;
+    is_all = told.attributes.test() && is_sent && is_all;
     if (is_sent && told.sent_at)
       peers_[m].traffic.wire_seconds += seconds_since(*std::exchange(told.sent_at, std::nullopt));
     for (const auto& end : peers_[m].ends)
@@ -341,9 +344,11 @@ std::size_t Source::tell_places(std::size_t slot, std::size_t message) {
   return bytes + hashes.size();
 }
 
-void Source::send(std::uint64_t step) {
+void Source::send(std::uint64_t step, const StepMetadata& metadata) {
   mappings_.forget_abandoned();
   const std::size_t slot = slot_for(step);
+  slots_[slot].time = metadata.time;
+  slots_[slot].attributes.assign(metadata.attributes.begin(), metadata.attributes.end());
   for (std::size_t m = 0; m < plan_.messages.size(); ++m)
     core::expects(
         peers_[m].has_left || slots_[slot].told[m].parts_put == plan_.messages[m].parts.size(),
@@ -367,16 +372,22 @@ void Source::tell(std::size_t m, std::uint64_t turn) {
   const std::size_t slot = slot_at(turn);
   const std::uint64_t step = slots_[slot].step;
   Told& told = slots_[slot].told[m];
+  const auto attributes =
+      message.is_to_listener ? core::BytesView(slots_[slot].attributes) : core::BytesView{};
   const std::size_t bytes = tell_places(slot, m);
   proto::encode({.kind = PackageKind::step,
                  .link = link_,
                  .step = step,
                  .payload_bytes = bytes - proto::package_header_bytes,
                  .fingerprint = plan_.fingerprint,
-                 .dropped = step - first_step_ - turn},
+                 .dropped = step - first_step_ - turn,
+                 .time = slots_[slot].time,
+                 .attribute_bytes = static_cast<std::uint32_t>(attributes.size())},
                 told.bytes.first<proto::package_header_bytes>());
   told.sent_at = core::Deadline::Clock::now();
   told.request = endpoint_.send(message.peer, tags::step, told.bytes.first(bytes));
+  if (!attributes.empty())
+    told.attributes = endpoint_.send(message.peer, tags::attributes, attributes);
   for (std::size_t path = 0; path < paths_.size(); ++path)
     if (told.used & (1u << path)) end(peer, path).flush(slot);
   if (!message.parts.empty()) ++peer.traffic.packages;

@@ -12,6 +12,12 @@
 
 namespace tremula::client {
 
+/// What is told of a step beside its arrays.
+struct StepMetadata {
+  std::optional<std::int64_t> time{};
+  core::BytesView attributes{};  ///< encoded (proto/attributes.hpp)
+};
+
 /// The source end of an exchange: the steps of one link on one rank. Nothing in it blocks.
 ///
 /// Steps that are put get a turn each, 0, 1, ..., and hold a slot until every peer has credited them:
@@ -81,8 +87,10 @@ public:
   ///                  whatever is said here; what is kept is always copied.
   /// @throws core::Error unsupported if the array is not in host memory
   void put(std::uint64_t step, std::size_t field, ConstMemoryView array, bool may_lend);
-  /// Tells every peer of `step`.  @pre every field of it was put
-  void send(std::uint64_t step);
+  /// Tells every peer of `step`. The attributes go to the peers that hear of the step in any case:
+  /// to each rank of the sink once, from one rank of the source.
+  /// @pre every field of it was put
+  void send(std::uint64_t step, const StepMetadata& metadata = {});
   /// Tells every peer that `step` does not exist, nor any after it.  @pre is_credited(step)
   void send_end(std::uint64_t step);
   /// True when every peer has credited all steps before `step`, and nothing is on its way. Makes
@@ -125,12 +133,14 @@ private:
     std::uint32_t used = 0;             // paths, a bit for each
     std::size_t parts_put = 0;
     std::vector<std::uint64_t> hashes;  // shape: [part]; if the plan proves
-    transport::Request request;
+    transport::Request request, attributes;
     std::optional<core::Deadline::Clock::time_point> sent_at;  // until it is known to be sent
   };
   struct Slot {
     std::uint64_t step = ~std::uint64_t{0};  // in it
-    std::vector<Told> told;                  // parallel to plan_.messages
+    std::optional<std::int64_t> time;
+    core::Bytes attributes;
+    std::vector<Told> told;  // parallel to plan_.messages
   };
   struct Peer {
     std::uint64_t credited = 0, told = 0, claimed = 0;  // turns before this one are

@@ -173,13 +173,13 @@ void ConsumerLinks::put(std::size_t field, std::span<const std::byte> local, boo
   }
 }
 
-void ConsumerLinks::send() {
+void ConsumerLinks::send(const StepMetadata& metadata) {
   const auto hold = session_.progress().hold();
   for (Open& open : links_) {
     if (!open.exchange->takes_step()) open.exchange->leave_out();
     if (!takes_step(open)) continue;
     try {
-      open.exchange->send(step_);
+      open.exchange->send(step_, metadata);
     } catch (...) {
       keep_failure(open);
     }

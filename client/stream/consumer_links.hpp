@@ -53,7 +53,7 @@ public:
   /// Hands one field of the step to all links.
   void put(std::size_t field, std::span<const std::byte> local, bool may_lend);
   /// Tells all consumers of the step; the next one is in turn.
-  void send();
+  void send(const StepMetadata& metadata);
   /// Tells all consumers that the step in turn does not exist, nor any after it.
   void send_end();
 

@@ -15,13 +15,26 @@ namespace tremula::client {
 using core::Errc, core::Error, core::expects;
 
 namespace {
+std::string attributes_text(const std::string& bytes) {
+  return bytes.empty() ? ""
+                       : ' ' + proto::to_json(proto::decode_attributes(proto::bytes_of(bytes)));
+}
+
 std::string text_of(const wire::Announce& fields) {
   std::string text;
   for (const auto& f : fields.fields())
-    text +=
-        fmt::format("{}'{}' {} {}", text.empty() ? "" : ", ", f.name(),
-                    core::to_string(static_cast<core::ElementType>(f.element_type())), f.layout());
-  return text.empty() ? "no field" : text;
+    text += fmt::format("{}'{}' {} {}{}", text.empty() ? "" : ", ", f.name(),
+                        core::to_string(static_cast<core::ElementType>(f.element_type())),
+                        f.layout(), attributes_text(f.attributes()));
+  return (text.empty() ? "no field" : text) + attributes_text(fields.attributes());
+}
+void check_time_unit(const proto::AttributeValues& values) {
+  const auto* const texts = std::get_if<std::vector<std::string>>(&values);
+  expects(texts != nullptr && texts->size() == 1 && proto::is_name(texts->front()), [&] {
+    return fmt::format(
+        "attribute '{}': expected one text, such as \"s\" or \"day\", of {}; found {}",
+        proto::time_unit, proto::name_rule, proto::to_json(values));
+  });
 }
 }  // namespace
 
@@ -105,10 +118,47 @@ DeclaredFields DeclaredFields::relabeled(std::span<const Rank> process) const {
   return result;
 }
 
-std::uint64_t DeclaredFields::hash() const {
+void DeclaredFields::set_attribute(int of, std::string_view name, proto::AttributeValues values) {
+  const std::size_t f = of == of_stream ? 0 : check(of);
+  proto::Attributes& all = of == of_stream ? attributes_ : data_[f].attributes;
+  proto::Attributes changed = all;
+  try {
+    changed.set(name, std::move(values));
+    if (of == of_stream && name == proto::time_unit) check_time_unit(changed.find(name)->values);
+    const std::size_t bytes =
+        field_attribute_bytes_ - all.encoded_bytes() + changed.encoded_bytes();
+    expects(of == of_stream || bytes <= proto::max_field_attributes_bytes, [&] {
+      return fmt::format(
+          "attribute '{}': expected at most {} bytes of attributes of all fields, "
+          "found {}; let the stream carry what they have in common",
+          name, proto::max_field_attributes_bytes, bytes);
+    });
+    if (of != of_stream) field_attribute_bytes_ = bytes;
+  } catch (const Error& e) {
+    throw Error(
+        e.code(),
+        fmt::format("stream '{}'{}: {}", stream_,
+                    of == of_stream ? "" : fmt::format(", field '{}'", fields_[f].name), e.what()));
+  }
+  all = std::move(changed);
+  core::Bytes bytes = proto::encode(all);
+  if (of == of_stream) {
+    encoded_attributes_ = std::move(bytes);
+  } else {
+    encoded_[static_cast<int>(f)].set_attributes(bytes.data(), bytes.size());
+    fields_[f].attributes = std::move(bytes);
+  }
+}
+
+wire::Announce DeclaredFields::announced() const {
   wire::Announce mine;
   *mine.mutable_fields() = encoded_;
-  return std::hash<std::string>{}(mine.SerializeAsString());
+  mine.set_attributes(encoded_attributes_.data(), encoded_attributes_.size());
+  return mine;
+}
+
+std::uint64_t DeclaredFields::hash() const {
+  return std::hash<std::string>{}(announced().SerializeAsString());
 }
 
 void DeclaredFields::check_alike() const {
@@ -122,9 +172,7 @@ void DeclaredFields::check_alike() const {
   const auto other = std::ranges::find_if(numbers, [&](const auto& n) { return n != numbers[0]; });
   if (other == numbers.end()) return;
   constexpr std::size_t longest = 2000;
-  wire::Announce mine;
-  *mine.mutable_fields() = encoded_;
-  const std::string text = text_of(mine).substr(0, longest);
+  const std::string text = text_of(announced()).substr(0, longest);
   const auto view = std::as_bytes(std::span(text));
   const auto texts = session_->allgather({view.begin(), view.end()}, session_->deadline());
   const auto text_at = [&](std::size_t rank) {
@@ -138,12 +186,16 @@ void DeclaredFields::check_alike() const {
                   stream_, session_->name(), text_at(0), rank, text_at(rank)));
 }
 
-std::size_t DeclaredFields::check(int field, std::size_t bytes) const {
+std::size_t DeclaredFields::check(int field) const {
   expects(field >= 0 && field < static_cast<int>(fields_.size()), [&] {
     return fmt::format("stream '{}': expected a field from 0 to {}; found {}", stream_,
-                       fields_.size() - 1, field);
+                       static_cast<int>(fields_.size()) - 1, field);
   });
-  const auto f = static_cast<std::size_t>(field);
+  return static_cast<std::size_t>(field);
+}
+
+std::size_t DeclaredFields::check(int field, std::size_t bytes) const {
+  const std::size_t f = check(field);
   const std::size_t expected =
       static_cast<std::size_t>(data_[f].part.allocated) * core::element_bytes(fields_[f].type);
   expects(bytes == expected, [&] {

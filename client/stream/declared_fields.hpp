@@ -5,11 +5,13 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/session/session.hpp"
 #include "client/stream/link_plan.hpp"
 #include "index_calc/layout/view.hpp"
+#include "proto/attributes.hpp"
 #include "proto/convert.hpp"
 
 namespace tremula::client {
@@ -32,6 +34,9 @@ struct FieldUpdate {
 /// @throws core::Error invalid_argument, unsupported
 Target apply(const FieldUpdate& update, proto::Field& field, Rank me);
 
+/// What attributes belong to, instead of a field's index. The numbers are those of tremula.h.
+inline constexpr int of_stream = -1, of_step = -2;
+
 /// The fields that one rank declares for its end of a stream, before the first step.
 class DeclaredFields {
 public:
@@ -42,6 +47,14 @@ public:
   /// @throws core::Error invalid_argument: no name, declared twice, or a layout that does not fit
   /// the group
   int declare(proto::Field field, const FieldUpdate& update = {});
+  /// Sets an attribute of the stream or of a field.
+  /// @param of  a field, or of_stream
+  /// @throws core::Error invalid_argument: no such field, and as proto::Attributes::set
+  void set_attribute(int of, std::string_view name, proto::AttributeValues values);
+  /// Of the stream, encoded.
+  const core::Bytes& attributes() const noexcept { return encoded_attributes_; }
+  /// Every step of the stream has a time.
+  bool has_time() const noexcept { return attributes_.find(proto::time_unit) != nullptr; }
   /// The same fields when `process` has taken their labels.
   /// @param process  shape: [label]
   /// @throws core::Error invalid_argument if this rank cannot store what it is to take (`leading`)
@@ -52,6 +65,9 @@ public:
   /// Collective.
   /// @throws core::Error mismatch naming the first rank that differs
   void check_alike() const;
+  /// @return `field` as an index
+  /// @throws core::Error invalid_argument if there is no such field
+  std::size_t check(int field) const;
   /// @return `field` as an index
   /// @throws core::Error invalid_argument if there is no such field or the local buffer has another
   /// size
@@ -74,14 +90,20 @@ private:
     index_calc::Layout layout;
     index_calc::LocalPart part;
     FieldUpdate update;
+    proto::Attributes attributes{};
   };
+  /// As the server is to hear of them.
+  wire::Announce announced() const;
   Session* session_;
   std::string stream_;
   std::set<std::string> names_;
   std::vector<proto::Field> fields_;
-  proto::WireFields encoded_;    // parallel to fields_
-  std::vector<Data> data_;       // parallel to fields_
-  std::vector<Target> targets_;  // parallel to fields_
+  proto::WireFields encoded_;     // parallel to fields_
+  std::vector<Data> data_;        // parallel to fields_
+  std::vector<Target> targets_;   // parallel to fields_
+  proto::Attributes attributes_;  // of the stream
+  core::Bytes encoded_attributes_;
+  std::size_t field_attribute_bytes_ = 0;  // of all fields
 };
 
 }  // namespace tremula::client

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "client/stream/link.hpp"
+#include "proto/attributes.hpp"
 
 namespace tremula::client {
 
@@ -55,9 +56,11 @@ Description describe(Session& session, const std::string& stream, core::Deadline
   session.set_up().introduce_producers();  // two jobs may ask for what they get from each other
   const auto told = from_bytes<wire::Described>(session.run_on_root(
       [&] { return to_bytes(ask_for_producer(session, stream, deadline)); }, deadline));
+  const auto attributes = proto::bytes_of(told.attributes());
   return {.producer = told.group(),
           .ranks = told.size(),
           .queue_depth = told.queue_depth(),
+          .attributes = {attributes.begin(), attributes.end()},
           .fields = proto::decode(told.fields())};
 }
 

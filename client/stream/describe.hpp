@@ -14,6 +14,7 @@ struct Description {
   std::string producer;  ///< its group
   core::Rank ranks = 0;  ///< of that group
   int queue_depth = 0;
+  core::Bytes attributes;  ///< of the stream, encoded
   std::vector<proto::Field> fields;
 };
 

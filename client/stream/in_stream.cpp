@@ -365,6 +365,7 @@ void InStream::end_step() {
           [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });
   const auto hold = session_.progress().hold();
   wait_for_producer([&] { return exchange_->can_finish_step(); }, "send the rest of the step");
+  time_ = exchange_->time();
   exchange_->finish_step();
   state_ = State::between_steps;
   statistics_.steps = exchange_->steps();
@@ -462,6 +463,7 @@ void InStream::report(bool is_last) {
   counters.set_copied_bytes(statistics_.traffic.copied_bytes);
   counters.set_copy_seconds(statistics_.traffic.copy_seconds);
   counters.set_dropped(statistics_.dropped);
+  if (time_) counters.set_time(*time_);
   session_.control().report(counters);
 }
 

@@ -37,6 +37,11 @@ public:
   /// Whether begin_step would return at once. Never blocks, and needs no other rank.
   bool is_ready();
   std::uint64_t step() const;
+  /// Of the step, in the unit of the stream.
+  std::int64_t time() const;
+  /// What the producer has set. Costs a copy.
+  /// @param of  a field or of_stream: once the stream is linked; of_step: in a step
+  proto::Attributes attributes(int of) const;
   void get(int field, std::span<std::byte> local);
   void end_step();
   void close();
@@ -106,6 +111,7 @@ private:
   bool needs_calls_ = false;           // of a wire: bytes come only inside calls
   std::exception_ptr failure_;         // of advance()
   std::optional<std::uint64_t> step_;  // opened last
+  std::optional<std::int64_t> time_;   // of the step ended last
   core::Deadline::Clock::time_point next_report_;
   Statistics before_step_, of_last_step_;
   Statistics statistics_;  // up to the last finished step

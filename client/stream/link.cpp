@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 
+#include "proto/attributes.hpp"
 #include "proto/offers.hpp"
 
 namespace tremula::client {
@@ -140,6 +141,8 @@ Link open_link(Session& session, const wire::Matched& matched,
   link.number = matched.link();
   link.stream = matched.stream();
   link.peer_group = matched.peer_group();
+  const auto attributes = proto::bytes_of(matched.attributes());
+  link.attributes.assign(attributes.begin(), attributes.end());
   const auto settled = settle(session, matched, answered);
   link.offer = settled.choice();
   link.transport = proto::short_offer(link.offer);

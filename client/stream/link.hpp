@@ -24,6 +24,7 @@ struct Link {
   std::string transport;  ///< the same for people: "ofi:tcp;ofi_rxm"
   Queue queue = 1;
   std::vector<proto::Field> mine, theirs;  ///< the link's fields in the consumer's order
+  core::Bytes attributes;                  ///< of the stream, encoded; a consumer's
   /// Of each field that the stream declared, its number among the link's; none if the link lacks it.
   std::vector<std::optional<std::size_t>> number_of;
   std::unique_ptr<transport::Endpoint> endpoint;

@@ -78,6 +78,7 @@ wire::ToServer OutStream::introduction() const {
   announce.set_is_state(config_.is_state);
   announce.set_readable_by_all(config_.is_readable_by_all);
   announce.set_incarnation(incarnation());
+  announce.set_attributes(fields_.attributes().data(), fields_.attributes().size());
   return message;
 }
 
@@ -253,6 +254,8 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
   if (is_admitted_) return false;
   wait_for_links([&](Source& exchange) { return exchange.is_ready(); }, "take an earlier step");
   is_put_.assign(fields_.size(), false);
+  attributes_.clear();
+  time_.reset();
   state_ = State::in_step;
   return true;
 }
@@ -340,7 +343,8 @@ void OutStream::end_step() {
       return fmt::format("stream '{}', step {}: expected every field to be put; '{}' is missing",
                          name(), step(), fields_[f].name);
     });
-  links_.send();
+  links_.send(metadata());
+  last_time_ = time_;
   state_ = State::between_steps;
   if (config_.queue_depth == 0)
     wait_for_links(
@@ -443,6 +447,7 @@ void OutStream::report(bool is_last) {
   counters.set_dropped(s.dropped);
   counters.set_queued_steps(s.queued_steps);
   counters.set_queued_bytes(s.queued_bytes);
+  if (last_time_) counters.set_time(*last_time_);
   session_.control().report(counters);
 }
 

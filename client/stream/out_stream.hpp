@@ -39,6 +39,10 @@ public:
   /// @return number of the step: `local` stays as it is until is_taken() says so or wait_taken()
   /// returns
   std::uint64_t put_async(int field, std::span<const std::byte> local);
+  /// @param of  a field or of_stream: before the first step; of_step: in a step
+  void set_attribute(int of, std::string_view name, proto::AttributeValues values);
+  /// Of the step, in the unit of the stream.
+  void set_time(std::int64_t time);
   void end_step();
   /// True when nobody needs any longer what was put into `step` and the steps before it.
   bool is_taken(std::uint64_t step);
@@ -55,6 +59,8 @@ private:
   enum class State { declaring, between_steps, in_step, closed };
   void hand_over(int field, std::span<const std::byte> local, bool may_lend);
   void withdraw();
+  /// Of the step that ends. @throws core::Error invalid_argument if it lacks a time
+  StepMetadata metadata();
   /// Waits for the consumers that the stream needs.
   bool wait_for_consumers(std::optional<core::Deadline> until);
   /// The same on all ranks, as rank 0 knows it.
@@ -101,6 +107,9 @@ private:
   std::optional<core::Error> refusal_;  // of the stream or, before the first step, of a consumer
   bool is_admitted_ = false;            // to the step in turn, which has not begun
   std::vector<bool> is_put_;            // parallel to fields_
+  proto::Attributes attributes_;        // of the step
+  core::Bytes encoded_attributes_;
+  std::optional<std::int64_t> time_, last_time_;  // of the step; of the one before
   ConsumerLinks links_;
   LentArrays lent_;  // what check_lent asks for
   Statistics before_step_, of_last_step_;

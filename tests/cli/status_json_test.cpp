@@ -41,6 +41,11 @@ TEST(StatusJson, GivesNumbersAsNumbersAndTypesByName) {
                       "\"pid\": -5", "\"element_type\": \"f64\"", "\"origin\": [3, 4]",
                       "\"waiting_consumers\": [\"v\", \"w\"]", "\"closed\": true",
                       "\"name\": \"a \\\"b\\\" \\\\\""});
+  expect_parts(json_of("streams { produced { time: -7 ranks { rank: 1 } } }"),
+               {"\"time\": -7", "\"time\": null", "\"attributes\": {}"});
+  expect_parts(json_of("streams { attributes: '\\001\\000\\001\\000\\001\\000\\000\\000n"
+                       "\\005\\000\\000\\000\\000\\000\\000\\000' }"),
+               {"\"attributes\": {\"n\": 5}"});
   expect_parts(json_of("streams { when_full: WHEN_FULL_DROP_OLDEST } streams {}"),
                {"\"when_full\": \"drop_oldest\"", "\"when_full\": \"block\""});
 }

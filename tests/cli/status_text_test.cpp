@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
+
+#include "proto/attributes.hpp"
 
 namespace tremula::cli {
 namespace {
@@ -23,6 +26,33 @@ TEST(StatusText, SaysThatThereIsNothing) {
       "no groups\n"
       "\n"
       "no streams\n");
+}
+
+std::string encoded(const std::string& name, const proto::AttributeValues& values) {
+  proto::Attributes attributes;
+  attributes.set(name, values);
+  const auto bytes = proto::encode(attributes);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST(StatusText, ShowsTimesAndAttributes) {
+  using Texts = std::vector<std::string>;
+  auto shown = status(
+      "streams { name: 's' producer: 'model' produced { time: 7200 } fields { name: 'sst' "
+      "element_type: 10 layout: 'shape=8 grid=2' } consumers { consumer: 'viewer' consumed { "
+      "time: -3600 } } consumers { consumer: 'late' consumed {} } }");
+  wire::StreamStatus& stream = *shown.mutable_streams(0);
+  stream.set_attributes(encoded("time_unit", Texts{"s"}));
+  stream.mutable_fields(0)->set_attributes(encoded("valid_range", std::vector<double>{0, 40.5}));
+  const std::string text = status_text(shown);
+  EXPECT_NE(text.find("\n  time: model at 7200 s, viewer at -3600 s\n"), text.npos) << text;
+  EXPECT_NE(text.find("\n  attribute    of      value\n"
+                      "  time_unit    stream  \"s\"\n"
+                      "  valid_range  sst     [0.0, 40.5]\n"),
+            text.npos)
+      << text;
+  stream.set_attributes(encoded("time_unit", Texts{std::string(98, 'x') + "\u00fc and more"}));
+  EXPECT_NE(status_text(shown).find("x?...\n"), text.npos) << "cut inside a character";
 }
 
 TEST(StatusText, ShowsEverything) {

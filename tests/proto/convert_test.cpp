@@ -48,6 +48,9 @@ const std::string hello =
 const std::string fields = "fields { name: 'u' element_type: 10 layout: 'shape=8 grid=2' }";
 const std::string offers = "offers { transport: 'ofi' offer: 'ofi:tcp;ofi_rxm' }";
 
+// "u": the text "K"
+const std::string units = "\\001\\000\\003\\000\\001\\000\\000\\000u\\001\\000\\000\\000K";
+
 const std::string heartbeat =
     "heartbeat { counters { stream: 's' link: 3 steps: 1 packages: 2 bytes: 3 wait_seconds: 0.5 "
     "plan_seconds: 0 waits_for: 'ocean' } counters { stream: 't' } }";
@@ -71,6 +74,10 @@ const std::string to_server[] = {
     "request: 3 close_stream { stream: 's' }",
     "heartbeat {}",
     heartbeat,
+    "heartbeat { counters { stream: 's' time: -1 } counters { stream: 't' time: 0 } }",
+    "request: 1 announce { stream: 's' incarnation: 1 fields { name: 'u' element_type: 10 layout: "
+    "'shape=8 grid=2' attributes: '" +
+        units + "' } attributes: '" + units + "' " + offers + "}",
     "request: 4 goodbye {}",
     "request: 5 status {}",
 };
@@ -335,6 +342,51 @@ TEST(Convert, NamesThePartOfAStatus) {
        "Status.streams.produced.ranks.waits_for: expected 1 to 255 bytes of printable UTF-8 text, "
        "found '?'"},
   });
+}
+
+TEST(Convert, NamesThePartOfAttributes) {
+  const std::string wrong = "attributes: 'x' ",
+                    why = ": attributes: expected 2 further bytes, found 1";
+  const std::string of_field =
+      "fields { name: 'u' element_type: 10 layout: 'shape=8 grid=2' " + wrong + "} ";
+  const std::string announce = "request: 1 announce { stream: 's' incarnation: 1 " + offers;
+  const std::string matched =
+      "matched { link: 1 stream: 's' peer_group: 'p' peer_size: 3 offer: "
+      "'o' incarnation: 1 ";
+  const std::string described = "described { group: 'p' size: 2 connected: 1 ";
+  expect_faults_to_server({
+      {announce + fields + wrong + "}", "Announce.attributes" + why},
+      {announce + of_field + "}", "Announce.fields[0].attributes" + why},
+  });
+  expect_faults_to_client({
+      {matched + fields + wrong + "}", "Matched.attributes" + why},
+      {matched + of_field + "}", "Matched.fields[0].attributes" + why},
+      {described + fields + wrong + "}", "Described.attributes" + why},
+      {described + of_field + "}", "Described.fields[0].attributes" + why},
+      {"status { streams { name: 's' " + wrong + "} }", "Status.streams.attributes" + why},
+      {"status { streams { name: 's' " + of_field + "} }",
+       "Status.streams.fields[0].attributes" + why},
+  });
+}
+
+TEST(Convert, BoundsTheAttributesOfAllFields) {
+  auto sent =
+      message<wire::ToServer>("request: 1 announce { stream: 's' incarnation: 1 " + offers + "}");
+  std::string longest{1, 0, 2, 0, -2, 0x1f, 0, 0, 'x'};  // 8190 reals
+  longest.resize(9 + 8190 * 8);
+  for (int i = 0; i < 16; ++i) {
+    wire::Field& field = *sent.mutable_announce()->add_fields();
+    field = message<wire::Field>("element_type: 10 layout: 'shape=8 grid=2'");
+    field.set_name("f" + std::to_string(i));
+    field.set_attributes(longest);
+  }
+  EXPECT_NO_THROW(parse_to_server(serialise(sent)));
+  wire::Field more = sent.announce().fields(0);
+  more.set_name("more");
+  *sent.mutable_announce()->add_fields() = more;
+  EXPECT_EQ(error_of([&] { parse_to_server(serialise(sent)); }, Errc::protocol),
+            "Announce.fields[16].attributes: expected at most 1048576 bytes of all fields, found "
+            "1113993");
 }
 
 TEST(Convert, RejectsBytesThatAreNoMessage) {

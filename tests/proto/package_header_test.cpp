@@ -24,8 +24,8 @@ Raw drawn() {
                                  0,    0,    0,    0,    2,    0,    0,    0,     // 8 GiB follow
                                  0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0xf1,  // fingerprint
                                  3,    0,    0,    0,    0,    0,    0,    0,     // dropped
-                                 0,    0,    0,    0,    0,    0,    0,    0,     //
-                                 0,    0,    0,    0,    0,    0,    0,    0};
+                                 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,  // time -2
+                                 0x39, 0x30, 0,    0,    1,    0,    0,    0};    // attributes
   Raw out;
   static_assert(sizeof bytes == package_header_bytes);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::byte{bytes[i]};
@@ -36,7 +36,9 @@ const PackageHeader drawn_header{.kind = PackageKind::step,
                                  .step = 7,
                                  .payload_bytes = std::uint64_t{1} << 33,
                                  .fingerprint = 0xf123456789abcdef,
-                                 .dropped = 3};
+                                 .dropped = 3,
+                                 .time = -2,
+                                 .attribute_bytes = 12345};
 
 TEST(PackageHeader, IsWrittenAsDrawn) { EXPECT_EQ(encode(drawn_header), drawn()); }
 TEST(PackageHeader, IsReadAsDrawn) { EXPECT_EQ(decode_package_header(drawn()), drawn_header); }
@@ -62,6 +64,10 @@ TEST(PackageHeader, RoundTrips) {
                          .fingerprint = random(),
                          .dropped = random()};
     if (header.kind != PackageKind::step) header.payload_bytes = 0;
+    if (header.kind == PackageKind::step && random() % 2 == 0)
+      header.time = static_cast<std::int64_t>(random());
+    if (header.kind == PackageKind::step)
+      header.attribute_bytes = static_cast<std::uint32_t>(random() % 65537);
     if (header.kind > PackageKind::end_of_stream) header.dropped = 0;
     ASSERT_EQ(decode_package_header(encode(header)), header);
   }
@@ -92,6 +98,12 @@ TEST(PackageHeader, NamesThePartThatIsWrong) {
     out.resize(bytes);
     return out;
   };
+  const auto of_kind_2 = [](std::size_t at, unsigned char value) {
+    const auto bytes = encode({.kind = PackageKind::end_of_stream, .link = 1, .step = 2});
+    core::Bytes out(bytes.begin(), bytes.end());
+    out[at] = std::byte{value};
+    return out;
+  };
   const struct {
     core::Bytes bytes;
     const char* text;
@@ -112,8 +124,12 @@ TEST(PackageHeader, NamesThePartThatIsWrong) {
       {with(6, 4), "package header, payload bytes: expected 0 with kind 4, found 8589934592"},
       {with(31, 0x80),
        "package header, payload bytes: expected less than 2^63, found 9223372045444710400"},
-      {with(48, 1), "package header, reserved bytes: expected 0 at byte 48, found 1"},
-      {with(63, 255), "package header, reserved bytes: expected 0 at byte 63, found 255"},
+      {with(60, 0), "package header, time: expected 0, as there is none, found -2"},
+      {with(60, 2), "package header, has a time: expected 0 or 1, found 2"},
+      {with(63, 255), "package header, has a time: expected 0 or 1, found 4278190081"},
+      {with(58, 1), "package header, bytes of attributes: expected at most 65536, found 77881"},
+      {of_kind_2(60, 1), "package header, has a time: expected 0, found 1"},
+      {of_kind_2(56, 1), "package header, bytes of attributes: expected at most 0, found 1"},
   };
   for (const auto& row : rows) {
     try {

@@ -3,6 +3,8 @@
 // connections 1 to 4, the consumer "viewer" 11 and 12.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "play.hpp"
 
 namespace tremula::server {
@@ -41,6 +43,36 @@ TEST_F(Describing, TellsFieldsAndHosts) {
   announce();
   play.tell(11, describe, {described(4, all_hosts)});
   play.tell(11, describe, {described(4, all_hosts)});
+}
+
+TEST_F(Describing, PassesAttributesOn) {
+  join({"b", "a", "b", "b"});
+  const std::string of_stream = " attributes: '\\001\\000\\001\\000\\000\\000\\000\\000n' ";
+  const std::string of_field = " attributes: '\\001\\000\\002\\000\\000\\000\\000\\000r' ";
+  const std::string with =
+      "fields { name: 'u' element_type: 10 layout: 'shape=8x6 grid=4x1' " + of_field + "} ";
+  play.tell(1, "request: 2 announce { stream: 's' " + with + of_stream + Play::offers({"t"}) + "}",
+            {Play::done(1, 2)});
+  play.tell(11, describe,
+            {fmt::format("11: request: 2 described {{ group: 'ocean' size: 4 connected: 4 {} {} {} "
+                         "}}",
+                         with, of_stream, all_hosts)});
+  const auto shown = play.status().streams(0);
+  EXPECT_EQ(shown.attributes(), std::string("\1\0\1\0\0\0\0\0n", 9));
+  EXPECT_EQ(shown.fields(0).attributes(), std::string("\1\0\2\0\0\0\0\0r", 9));
+
+  // The consumer gets them with the match, the producer nothing of its own.
+  play.be_present(1);
+  play.be_present(11);
+  const std::string wanted = Play::field("u", 10, "shape=8x6 grid=2x1");
+  const auto output = play.receive(
+      11, Play::parsed("request: 3 subscribe { stream: 's' " + wanted + Play::offers({"t"}) + "}"));
+  std::map<ConnectionId, wire::Matched> matched;
+  for (const Outgoing& each : output.messages)
+    if (each.message.has_matched()) matched[each.to] = each.message.matched();
+  EXPECT_EQ(matched[11].attributes(), shown.attributes());
+  EXPECT_EQ(matched[11].fields(0).attributes(), shown.fields(0).attributes());
+  EXPECT_EQ(matched[1].attributes() + matched[1].fields(0).attributes(), "");
 }
 
 TEST_F(Describing, TellsWhatThereIsInstead) {

@@ -47,6 +47,22 @@ TEST(Account, CountsAStepWhenTheLastRankHasIt) {
   EXPECT_EQ(account.total().steps(), 3u);
 }
 
+TEST(Account, HasTheLeastTimeOnceAllRanksHaveOne) {
+  Account account(2);
+  wire::Counters counters = said(1, 1, 1);
+  account.record(1, counters);
+  counters.set_time(-40);
+  account.record(0, counters);
+  EXPECT_FALSE(account.total().has_time());
+  counters.set_time(-60);
+  account.record(1, counters);
+  EXPECT_EQ(account.total().time(), -60);
+  counters.set_time(0);
+  account.record(1, counters);
+  EXPECT_EQ(account.total().time(), -40);
+  EXPECT_FALSE(Account(1).total().has_time());
+}
+
 TEST(Account, SumsCopiesAndTakesTheLongestTimes) {
   Account account(2);
   for (const int rank : {0, 1}) {

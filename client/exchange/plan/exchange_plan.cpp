@@ -61,7 +61,7 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
   out.parts_of.resize(out.fields.size());
   out.far_chunk_bytes = chunks.far / part_alignment * part_alignment;
   std::map<Rank, Message> by_peer;
-  for (const Rank peer : listeners) by_peer[peer];
+  for (const Rank peer : listeners) by_peer[peer].is_to_listener = true;
 
   for (std::size_t f = 0; f < out.fields.size(); ++f) {
     const ExchangePlan::Field& field = out.fields[f];

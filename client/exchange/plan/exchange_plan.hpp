@@ -46,7 +46,8 @@ struct Message {
   std::size_t bytes = 0;        ///< header and padding included
   std::size_t parts_bytes = 0;  ///< of all parts
   std::size_t near_chunk_bytes = 0;  ///< of a chunk that goes through shared memory
-  index_calc::CopyList copies;       ///< of all short parts; array numbers are fields
+  bool is_to_listener = false;  ///< the peer gets it in any case, and the attributes of the step
+  index_calc::CopyList copies;  ///< of all short parts; array numbers are fields
   std::size_t payload_bytes() const noexcept;
   /// Every part lies in one piece in the local array.
   bool is_contiguous() const noexcept;
@@ -94,7 +95,7 @@ inline constexpr std::size_t message_header_bytes = 64, part_alignment = 16;
 
 /// @param fields      with their plans; all but fingerprint-relevant ones in the order of both sides
 /// @param is_source   whether this rank's side sends
-/// @param listeners   peers that get a message in any case
+/// @param listeners   peers that get a message in any case; of a sink, those that send it one
 ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_source, Rank me,
                            Rank my_size, Rank peer_size, std::span<const Rank> listeners,
                            const ChunkSizes& chunks);

@@ -70,11 +70,21 @@ typedef enum tremula_type {
 
 #define TREMULA_MAX_DIMENSIONS 8
 
+typedef enum tremula_attribute_type {
+  TREMULA_INTEGER = 1, /* int64_t */
+  TREMULA_REAL,        /* double */
+  TREMULA_TEXT         /* const char*: UTF-8 without control and format characters but \n, \t */
+} tremula_attribute_type;
+
+/* What an attribute belongs to, instead of the number of a field. */
+enum { TREMULA_OF_STREAM = -1, TREMULA_OF_STEP = -2 };
+
 typedef struct tremula_session tremula_session;
 typedef struct tremula_layout tremula_layout;
 typedef struct tremula_out_stream tremula_out_stream;
 typedef struct tremula_in_stream tremula_in_stream;
 typedef struct tremula_description tremula_description;
+typedef struct tremula_attributes tremula_attributes;
 
 /* "0.1.0" */
 TREMULA_API const char* tremula_version(void);
@@ -268,6 +278,20 @@ TREMULA_API tremula_status tremula_out_serve(tremula_out_stream* out, double sec
 /* is_ready: 1 if tremula_out_begin_step would not have to wait for a consumer, else 0; 0 before the
  * stream has its consumers, which a begin_step must bring. Never blocks; not collective. */
 TREMULA_API tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready);
+/* Sets an attribute: a name, and `count` values of one type. of: a field's number or
+ * TREMULA_OF_STREAM, like the fields before the first begin_step of any stream of the session; or
+ * TREMULA_OF_STEP, between begin_step and end_step, for that step alone. Every rank sets the same. A
+ * name that is set again gets the new values. At most 64 KiB, names included, and 1024 attributes of
+ * a step, of a stream, of a field; at most 1 MiB of all fields.
+ * By convention fields have "units", "long_name", "fill_value" and "coordinates" (names of other
+ * fields). "time_unit", one text such as "s" or "day", is the unit of the stream's time: with it
+ * every step has a time. Not collective. */
+TREMULA_API tremula_status tremula_out_attribute(tremula_out_stream* out, int of, const char* name,
+                                                 tremula_attribute_type type, const void* values,
+                                                 size_t count);
+/* Sets the time of the step, between begin_step and end_step: a count of the stream's "time_unit",
+ * above that of the step before, the same on every rank. Not collective. */
+TREMULA_API tremula_status tremula_out_time(tremula_out_stream* out, int64_t time);
 /* Hands one field of the step over. On return `data` may be changed (with queue_depth 0: when
  * tremula_out_end_step has returned). bytes: size of the local buffer. */
 TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data,
@@ -314,6 +338,25 @@ TREMULA_API tremula_status tremula_description_field(const tremula_description* 
                                                      int field, const char** name,
                                                      tremula_type* type,
                                                      const tremula_layout** layout);
+/* Attributes that the producer has set; of: field `of`, or TREMULA_OF_STREAM. To be freed. */
+TREMULA_API tremula_status tremula_description_attributes(const tremula_description* description,
+                                                          int of, tremula_attributes** attributes);
+
+/* ---- attributes ---- */
+
+/* NULL is allowed. */
+TREMULA_API void tremula_attributes_free(tremula_attributes* attributes);
+/* How many there are; 0 for NULL. */
+TREMULA_API int tremula_attributes_count(const tremula_attributes* attributes);
+/* Attribute `number`, from 0 on, in the order in which they were set; each out argument may be
+ * NULL. values: `count` of them, int64_t, double or const char*; valid until the attributes are
+ * freed. */
+TREMULA_API tremula_status tremula_attributes_at(const tremula_attributes* attributes, int number,
+                                                 const char** name, tremula_attribute_type* type,
+                                                 size_t* count, const void** values);
+/* number: of the attribute `name`; -1 if there is none, and for NULL. */
+TREMULA_API tremula_status tremula_attributes_find(const tremula_attributes* attributes,
+                                                   const char* name, int* number);
 
 /* ---- consuming ---- */
 
@@ -364,6 +407,14 @@ TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, d
 TREMULA_API tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready);
 /* Number of the step begun last: 0, 1, ... as the producer counts. */
 TREMULA_API tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step);
+/* Time of the step, between begin_step and end_step: a count of the stream's attribute "time_unit".
+ * TREMULA_INVALID_ARGUMENT if the stream has none. */
+TREMULA_API tremula_status tremula_in_time(const tremula_in_stream* in, int64_t* time);
+/* What the producer has set; of: a field that this side has declared or TREMULA_OF_STREAM, after the
+ * first begin_step; or TREMULA_OF_STEP, between begin_step and end_step. A copy, to be freed. Rank q
+ * gets those attributes of a step that rank q modulo M of the M ranks of the producer has set. */
+TREMULA_API tremula_status tremula_in_attributes(const tremula_in_stream* in, int of,
+                                                 tremula_attributes** attributes);
 /* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that
  * the rank does not own (ghost cells, padding) are left alone. After an error the contents are
  * undefined. TREMULA_MISMATCH: a value did not fit the declared type; the stream goes on. */

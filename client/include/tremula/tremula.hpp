@@ -11,6 +11,7 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <iterator>
 #include <locale>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -373,6 +375,130 @@ private:
   std::size_t count_ = 0;
 };
 
+namespace detail {
+
+inline void set_attribute(tremula_out_stream* out, int of, const std::string& name,
+                          tremula_attribute_type type, const void* values, std::size_t count) {
+  check(tremula_out_attribute(out, of, name.c_str(), type, values, count));
+}
+
+/// @param value  an integer, a floating-point number, a text, or a range of one of these
+template <class Value>
+void set_attribute(tremula_out_stream* out, int of, const std::string& name, const Value& value) {
+  const auto set_all = [&](const auto& values) {
+    using T = std::remove_cvref_t<decltype(*std::begin(values))>;
+    if constexpr (std::is_integral_v<T>) {
+      static_assert(!std::is_same_v<T, bool> && !std::is_same_v<T, char>);
+      std::vector<std::int64_t> held;
+      for (const T number : values) {
+        if (!std::in_range<std::int64_t>(number))
+          throw Error(TREMULA_INVALID_ARGUMENT, "attribute '" + name +
+                                                    "': expected integers below 2^63; found " +
+                                                    std::to_string(number));
+        held.push_back(static_cast<std::int64_t>(number));
+      }
+      set_attribute(out, of, name, TREMULA_INTEGER, held.data(), held.size());
+    } else if constexpr (std::is_floating_point_v<T>) {
+      const std::vector<double> held(std::begin(values), std::end(values));
+      set_attribute(out, of, name, TREMULA_REAL, held.data(), held.size());
+    } else {
+      const std::vector<std::string> held(std::begin(values), std::end(values));
+      std::vector<const char*> texts;
+      for (const std::string& text : held) texts.push_back(text.c_str());
+      set_attribute(out, of, name, TREMULA_TEXT, texts.data(), texts.size());
+    }
+  };
+  if constexpr (std::is_arithmetic_v<Value>)
+    set_all(std::span<const Value, 1>(&value, 1));
+  else if constexpr (std::is_convertible_v<const Value&, std::string_view>)
+    set_all(std::vector<std::string_view>{value});
+  else
+    set_all(value);
+}
+
+}  // namespace detail
+
+/// Attributes that a producer has set, of a stream, of a field or of a step. A copy.
+class Attributes {
+public:
+  Attributes() = default;  ///< none
+  explicit Attributes(tremula_attributes* handle) : handle_(handle, tremula_attributes_free) {}
+
+  /// In the order in which they were set.
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (int i = 0; i < tremula_attributes_count(handle_.get()); ++i) {
+      const char* name = nullptr;
+      detail::check(tremula_attributes_at(handle_.get(), i, &name, nullptr, nullptr, nullptr));
+      names.emplace_back(name);
+    }
+    return names;
+  }
+  bool has(const std::string& name) const { return number(name) >= 0; }
+  tremula_attribute_type type(const std::string& name) const { return at(name).type; }
+  /// Values that it has.
+  std::size_t count(const std::string& name) const { return at(name).count; }
+  /// @tparam T  std::int64_t, double or std::string, as it was set; integers may be had as double
+  /// @throws Error if there is none of that name, or of another type
+  template <class T>
+  std::vector<T> values(const std::string& name) const {
+    static_assert(std::is_same_v<T, std::int64_t> || std::is_same_v<T, double> ||
+                  std::is_same_v<T, std::string>);
+    const At found = at(name);
+    constexpr auto wanted = std::is_same_v<T, double>         ? TREMULA_REAL
+                            : std::is_same_v<T, std::int64_t> ? TREMULA_INTEGER
+                                                              : TREMULA_TEXT;
+    const auto copy_of = [&](const auto* first) {
+      return std::vector<T>(first, first + found.count);
+    };
+    if constexpr (wanted == TREMULA_TEXT) {
+      if (found.type == wanted) return copy_of(static_cast<const char* const*>(found.values));
+    } else {
+      if (wanted == TREMULA_REAL && found.type == wanted)
+        return copy_of(static_cast<const double*>(found.values));
+      if (found.type == TREMULA_INTEGER)
+        return copy_of(static_cast<const std::int64_t*>(found.values));
+    }
+    throw Error(TREMULA_MISMATCH, "attribute '" + name + "': expected type " +
+                                      std::to_string(wanted) + ", found " +
+                                      std::to_string(found.type) +
+                                      " (1 integers, 2 reals, 3 texts); ask for what was set");
+  }
+  /// The only value.
+  /// @throws Error also if there are others or none
+  template <class T>
+  T value(const std::string& name) const {
+    auto all = values<T>(name);
+    if (all.size() != 1)
+      throw Error(TREMULA_MISMATCH, "attribute '" + name + "': expected one value, found " +
+                                        std::to_string(all.size()) + "; ask for values");
+    return all.front();
+  }
+
+private:
+  struct At {
+    tremula_attribute_type type{};
+    std::size_t count = 0;
+    const void* values = nullptr;
+  };
+  int number(const std::string& name) const {
+    int number = -1;
+    detail::check(tremula_attributes_find(handle_.get(), name.c_str(), &number));
+    return number;
+  }
+  At at(const std::string& name) const {
+    const int found = number(name);
+    if (found < 0)
+      throw Error(TREMULA_INVALID_ARGUMENT,
+                  "attribute '" + name + "': expected one of names(), found none of that name");
+    At at;
+    detail::check(
+        tremula_attributes_at(handle_.get(), found, nullptr, &at.type, &at.count, &at.values));
+    return at;
+  }
+  std::shared_ptr<tremula_attributes> handle_;  // shared, so that it is a value
+};
+
 /// A declared field of a stream.
 template <class T>
 struct Field {
@@ -416,6 +542,23 @@ public:
     detail::check(tremula_out_is_ready(handle_.get(), &is_ready));
     return is_ready != 0;
   }
+  /// Sets an attribute of the stream, or of a field, before the first step: a number, a text, or a
+  /// range of numbers or of texts. See tremula_out_attribute.
+  template <class Value>
+  void attribute(const std::string& name, const Value& value) {
+    detail::set_attribute(handle_.get(), TREMULA_OF_STREAM, name, value);
+  }
+  template <class T, class Value>
+  void attribute(Field<T> field, const std::string& name, const Value& value) {
+    detail::set_attribute(handle_.get(), field.number, name, value);
+  }
+  /// The same of the step, between begin_step and end_step.
+  template <class Value>
+  void step_attribute(const std::string& name, const Value& value) {
+    detail::set_attribute(handle_.get(), TREMULA_OF_STEP, name, value);
+  }
+  /// Of the step, between begin_step and end_step: a count of the stream's attribute "time_unit".
+  void time(std::int64_t time) { detail::check(tremula_out_time(handle_.get(), time)); }
   /// Outside begin_step and end_step this is a whole step, for a stream of one field. If it fails,
   /// the next call is the same step again.
   template <class T>
@@ -526,6 +669,20 @@ public:
     detail::check(tremula_in_step(handle_.get(), &number));
     return number;
   }
+  /// Of the step, between begin_step and end_step: a count of the stream's attribute "time_unit".
+  std::int64_t time() const {
+    std::int64_t time = 0;
+    detail::check(tremula_in_time(handle_.get(), &time));
+    return time;
+  }
+  /// Of the stream or of a field, after the first begin_step.
+  Attributes attributes() const { return attributes_of(TREMULA_OF_STREAM); }
+  template <class T>
+  Attributes attributes(Field<T> field) const {
+    return attributes_of(field.number);
+  }
+  /// Of the step, between begin_step and end_step.
+  Attributes step_attributes() const { return attributes_of(TREMULA_OF_STEP); }
   template <class T>
   void get(Field<T> field, std::span<std::type_identity_t<T>> data) {
     detail::check(tremula_in_get(handle_.get(), field.number, data.data(), data.size_bytes()));
@@ -551,6 +708,11 @@ public:
 private:
   friend class Session;
   explicit InStream(tremula_in_stream* handle) : handle_(handle) {}
+  Attributes attributes_of(int of) const {
+    tremula_attributes* handle = nullptr;
+    detail::check(tremula_in_attributes(handle_.get(), of, &handle));
+    return Attributes(handle);
+  }
   static StepStatus status_of(tremula_status status) {
     detail::check(status);
     return status == TREMULA_OK          ? StepStatus::ok
@@ -566,11 +728,13 @@ struct Description {
     std::string name;
     tremula_type type;
     Layout layout;  ///< without ghost cells and leading dimension
+    Attributes attributes;
   };
   std::string producer;  ///< its group
   int ranks = 0;         ///< of that group
   int queue_depth = 0;
   std::vector<Field> fields;
+  Attributes attributes;  ///< of the stream
 };
 
 /// The membership of one rank in a group. Must outlive its streams.
@@ -618,18 +782,25 @@ public:
     Description description{.producer = tremula_description_producer(handle),
                             .ranks = tremula_description_ranks(handle),
                             .queue_depth = tremula_description_queue_depth(handle),
-                            .fields = {}};
+                            .fields = {},
+                            .attributes = attributes_of(handle, TREMULA_OF_STREAM)};
     for (int f = 0; f < tremula_description_fields(handle); ++f) {
       const char* name = nullptr;
       tremula_type type{};
       const tremula_layout* layout = nullptr;
       detail::check(tremula_description_field(handle, f, &name, &type, &layout));
-      description.fields.push_back({name, type, Layout::parse(tremula_layout_text(layout))});
+      description.fields.push_back(
+          {name, type, Layout::parse(tremula_layout_text(layout)), attributes_of(handle, f)});
     }
     return description;
   }
 
 private:
+  static Attributes attributes_of(const tremula_description* description, int of) {
+    tremula_attributes* attributes = nullptr;
+    detail::check(tremula_description_attributes(description, of, &attributes));
+    return Attributes(attributes);
+  }
   std::unique_ptr<tremula_session, detail::Free<tremula_session_close>> handle_;
 };
 

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time and attributes: what every rank of a consumer sees of what the ranks of a producer have set.
+#include <atomic>
+#include <map>
+#include <span>
+
+#include "client/stream/describe.hpp"
+#include "tests/client/coupling.hpp"
+#include "tests/client/world.hpp"
+
+namespace tremula::client {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Reals = std::vector<double>;
+using Texts = std::vector<std::string>;
+using proto::AttributeValues;
+
+std::int64_t time_of(std::uint64_t step) { return 100 * static_cast<std::int64_t>(step) - 7; }
+
+/// Of a step: none, few, or as many as there may be.
+std::map<std::string, AttributeValues> attributes_of(std::uint64_t step) {
+  if (step % 3 == 0) return {};
+  std::map<std::string, AttributeValues> out{
+      {"number", Integers{static_cast<std::int64_t>(step)}},
+      {"limits", Reals{0.5 * static_cast<double>(step), -1e300}},
+      {"notes", Texts{"step " + std::to_string(step), "", "\u00e4\n\t\""}}};
+  if (step % 3 == 2) out["all"] = Integers(8170, static_cast<std::int64_t>(step));
+  return out;
+}
+
+std::map<std::string, AttributeValues> as_map(const proto::Attributes& attributes) {
+  std::map<std::string, AttributeValues> out;
+  for (const proto::Attribute& attribute : attributes.all()) out[attribute.name] = attribute.values;
+  return out;
+}
+
+/// Elements in blocks dealt to the ranks.
+class Part {
+public:
+  Part(const Session& session, core::Index extent, core::Index block)
+      : layout_(index_calc::Layout::parse(
+            fmt::format("shape={} grid={} block={}", extent, session.size(), block))),
+        values_(
+            static_cast<std::size_t>(index_calc::local_part(layout_, session.rank()).allocated)) {}
+  proto::Field field() const {
+    return {.name = "f", .type = core::ElementType::i64, .layout = layout_, .origin = {}};
+  }
+  std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(values_)); }
+
+private:
+  index_calc::Layout layout_;
+  std::vector<std::int64_t> values_;
+};
+
+class Producer {
+public:
+  Producer(Session& session, const OutConfig& config, core::Index extent = 60)
+      : out(session, "s", config), part_(session, extent, 7) {
+    out.declare(part_.field());
+    out.set_attribute(of_stream, "time_unit", Texts{"min"});
+    out.set_attribute(of_stream, "title", Texts{"all of it"});
+    out.set_attribute(0, "units", Texts{"K"});
+    out.set_attribute(0, "valid_range", Reals{0, 40});
+  }
+  void put_to(std::uint64_t end) {
+    for (; step_ < end; ++step_) {
+      out.begin_step();
+      out.set_time(time_of(step_));
+      for (const auto& [name, values] : attributes_of(step_))
+        out.set_attribute(of_step, name, values);
+      out.put(0, part_.bytes());
+      out.end_step();
+    }
+  }
+  OutStream out;
+
+private:
+  Part part_;
+  std::uint64_t step_ = 0;
+};
+
+class Consumer {
+public:
+  Consumer(Session& session, const InConfig& config = {}, core::Index extent = 60)
+      : in(session, "s", config), part_(session, extent, 11) {
+    in.declare(part_.field());
+  }
+  bool begin() { return in.begin_step(); }
+  void take() {
+    EXPECT_EQ(in.time(), time_of(in.step())) << "step " << in.step();
+    EXPECT_EQ(as_map(in.attributes(of_step)), attributes_of(in.step())) << "step " << in.step();
+    in.get(0, part_.bytes());
+    EXPECT_EQ(in.time(), time_of(in.step()));
+    steps.push_back(in.step());
+    in.end_step();
+  }
+  void expect_those_of_stream_and_field() {
+    EXPECT_EQ(as_map(in.attributes(of_stream)),
+              (std::map<std::string, AttributeValues>{{"time_unit", Texts{"min"}},
+                                                      {"title", Texts{"all of it"}}}));
+    EXPECT_EQ(as_map(in.attributes(0)), (std::map<std::string, AttributeValues>{
+                                            {"units", Texts{"K"}}, {"valid_range", Reals{0, 40}}}));
+  }
+  InStream in;
+  std::vector<std::uint64_t> steps;
+
+private:
+  Part part_;
+};
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Errc::invalid_argument) << e.what();
+    return e.what();
+  }
+  return "no error";
+}
+
+// Short arrays travel with the message, long ones do not; no send finishes before it is received.
+TEST(Metadata, ComesToEveryRankWithItsStep) {
+  for (const core::Index extent : {60, 6000})
+    for (const int depth : {0, 1, 3}) {
+      SCOPED_TRACE(fmt::format("extent {}, queue_depth {}", extent, depth));
+      World world(0);
+      std::atomic<int> seen = 0;
+      world.start("producer", 2, [&](Session& s) {
+        Producer p(s, {.queue_depth = depth}, extent);
+        p.put_to(7);
+        p.out.close();
+      });
+      world.start("consumer", 5, [&](Session& s) {
+        Consumer c(s, {}, extent);
+        while (c.begin()) {
+          c.expect_those_of_stream_and_field();
+          c.take();
+          ++seen;
+        }
+        c.expect_those_of_stream_and_field();
+        c.in.close();
+      });
+      EXPECT_EQ(text_of(world.join()), "");
+      EXPECT_EQ(seen, 35);
+    }
+}
+
+// A queue that drops keeps time and attributes with their step.
+TEST(Metadata, IsThatOfTheStepThatIsTaken) {
+  for (const auto policy : {WhenFull::drop_newest, WhenFull::drop_oldest}) {
+    World world;
+    std::atomic<int> holding = 0, full = 0;
+    world.start("producer", 2, [&](Session& s) {
+      Producer p(s, {.queue_depth = 3, .when_full = policy});
+      p.put_to(1);
+      while (holding < 5) std::this_thread::yield();
+      p.put_to(20);
+      ++full;
+      p.out.close();
+    });
+    world.start("consumer", 3, [&](Session& s) {
+      Consumer c(s);
+      while (c.begin()) {
+        if (c.in.step() == 0) ++holding;
+        while (full < 2) std::this_thread::yield();
+        c.take();
+      }
+      EXPECT_LT(c.steps.size(), 20u);
+      c.in.close();
+    });
+    world.start("viewer", 2, [&](Session& s) {
+      Consumer c(s, {.wants_latest = true});
+      while (c.begin()) {
+        if (c.in.step() == 0) ++holding;
+        while (full < 2) std::this_thread::yield();
+        c.take();
+      }
+      EXPECT_EQ(c.steps, (std::vector<std::uint64_t>{0, 19}));
+      c.in.close();
+    });
+    EXPECT_EQ(text_of(world.join()), "");
+  }
+}
+
+TEST(Metadata, IsDescribedBeforeTheFirstStep) {
+  World world;
+  world.start("producer", 2, [&](Session& s) {
+    Producer p(s, {});
+    p.put_to(1);
+    p.out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    const Description told = describe(s, "s", s.deadline());
+    EXPECT_EQ(as_map(proto::decode_attributes(told.attributes))["title"],
+              AttributeValues(Texts{"all of it"}));
+    EXPECT_EQ(as_map(proto::decode_attributes(told.fields[0].attributes))["units"],
+              AttributeValues(Texts{"K"}));
+    Consumer c(s);
+    EXPECT_EQ(error_of([&] { c.in.attributes(of_stream); }),
+              "stream 's': expected begin_step, which links the stream to its producer, before "
+              "attributes, and no close; found no link");
+    EXPECT_EQ(error_of([&] { c.in.attributes(of_step); }),
+              "stream 's': expected begin_step before the attributes of a step");
+    EXPECT_EQ(error_of([&] { c.in.time(); }), "stream 's': expected begin_step before time");
+    ASSERT_TRUE(c.begin());
+    EXPECT_EQ(error_of([&] { c.in.attributes(1); }),
+              "stream 's': expected a field from 0 to 0; found 1");
+    c.take();
+    EXPECT_FALSE(c.begin());
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Metadata, IsRefusedWhereItIsSet) {
+  World world;
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", {.wait_for_consumers = 0});
+    Part part(s, 10, 1);
+    out.declare(part.field());
+    const auto set = [&](int of, const std::string& name, AttributeValues values) {
+      return error_of([&] { out.set_attribute(of, name, values); });
+    };
+    EXPECT_EQ(set(1, "units", Texts{"K"}), "stream 's': expected a field from 0 to 0; found 1");
+    EXPECT_EQ(set(of_step, "n", Integers{1}),
+              "stream 's': expected begin_step before the attributes of a step");
+    EXPECT_EQ(set(0, "\n", Integers{}),
+              "stream 's', field 'f': name of an attribute: expected 1 to 255 bytes of printable "
+              "UTF-8 text; found '?'");
+    for (const AttributeValues& wrong :
+         {AttributeValues(Integers{3600}), AttributeValues(Texts{"s", "min"}),
+          AttributeValues(Texts{""})})
+      EXPECT_EQ(set(of_stream, "time_unit", wrong)
+                    .find("stream 's': attribute 'time_unit': "
+                          "expected one text, such as \"s\""),
+                0u);
+    out.begin_step();
+    EXPECT_EQ(
+        error_of([&] { out.set_time(1); }),
+        "stream 's': expected the attribute 'time_unit' of the stream, e.g. \"s\", before its "
+        "first step; found a time without a unit: set it");
+    EXPECT_EQ(set(of_step, "n", Reals(9000))
+                  .find("stream 's', step 0: attribute 'n': expected at "
+                        "most 65536 bytes"),
+              0u);
+    EXPECT_EQ(set(0, "units", Texts{"K"})
+                  .find("stream 's': expected the attributes of the stream "
+                        "and of its fields before the first begin_step"),
+              0u);
+    out.put(0, part.bytes());
+    out.end_step();
+    out.close();
+
+    OutStream timed(s, "t", {.wait_for_consumers = 0});
+    timed.declare(part.field());
+    timed.set_attribute(of_stream, "time_unit", Texts{"s"});
+    timed.begin_step();
+    timed.put(0, part.bytes());
+    EXPECT_EQ(error_of([&] { timed.end_step(); }),
+              "stream 't', step 0: expected a time, as the stream has the attribute 'time_unit'; "
+              "found none: set it before end_step");
+    timed.set_time(20);
+    timed.set_time(10);  // the last one counts
+    timed.end_step();
+    timed.begin_step();
+    EXPECT_EQ(error_of([&] { timed.set_time(10); }),
+              "stream 't', step 1: expected a time after 10, that of the step before; found 10");
+    timed.set_time(11);
+    timed.put(0, part.bytes());
+    timed.end_step();
+    timed.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Metadata, HasNoTimeWithoutAUnit) {
+  World world;
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", {});
+    Part part(s, 60, 7);
+    out.declare(part.field());
+    out.begin_step();
+    out.put(0, part.bytes());
+    out.end_step();
+    out.close();
+  });
+  world.start("consumer", 2, [&](Session& s) {
+    Consumer c(s);
+    ASSERT_TRUE(c.begin());
+    EXPECT_EQ(
+        error_of([&] { c.in.time(); }),
+        "stream 's': expected steps with a time; found that its producer has set no attribute "
+        "'time_unit'");
+    EXPECT_TRUE(c.in.attributes(of_step).all().empty());
+    EXPECT_TRUE(c.in.attributes(of_stream).all().empty());
+    c.in.end_step();
+    EXPECT_FALSE(c.begin());
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Metadata, OfTheStreamIsTheSameOnAllRanks) {
+  World world;
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {});
+    Part part(s, 60, 7);
+    out.declare(part.field());
+    out.set_attribute(0, "units", Texts{s.rank() == 0 ? "K" : "degC"});
+    out.begin_step();
+  });
+  const auto errors = world.join();
+  ASSERT_EQ(errors.size(), 2u);
+  for (const auto& [rank, error] : errors) {
+    EXPECT_EQ(error.code(), Errc::mismatch);
+    EXPECT_NE(std::string(error.what()).find("{\"units\": \"K\"}"), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("{\"units\": \"degC\"}"), std::string::npos);
+  }
+}
+
+TEST(Metadata, OfAStepThatDiffersBetweenRanksEndsTheStream) {
+  World world;
+  std::atomic<bool> is_told = false;
+  world.start("producer", 2, [&](Session& s) {
+    Producer p(s, {});
+    p.put_to(1);
+    p.out.begin_step();
+    p.out.set_time(200 + s.rank());
+    Part part(s, 60, 7);
+    p.out.put(0, part.bytes());
+    p.out.end_step();
+    while (!is_told) std::this_thread::yield();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    Consumer c(s);
+    ASSERT_TRUE(c.begin());
+    c.take();
+    std::string text;
+    try {
+      c.begin();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::mismatch);
+      text = e.what();
+    }
+    EXPECT_NE(text.find("step 1: expected every rank of the producer to set the same "
+                        "time; found time 20"),
+              std::string::npos)
+        << text;
+    is_told = true;
+  });
+  world.join();
+}
+
+// Messages by tag, of two producers and five consumers.
+std::map<transport::Tag, int> messages_of_a_step(const StepMetadata& metadata) {
+  Network network;
+  Coupling k(network, field("shape=4x4 grid=2x1"), field("shape=4x4 grid=1x5"));
+  std::map<transport::Tag, int> sent;
+  network.set_weather([&](const Network::MessageView& m) {
+    ++sent[m.tag];
+    return Network::Fault{};
+  });
+  const std::vector<std::int64_t> data(8);
+  for (auto& out : k.outs) {
+    out->put(0, 0, std::as_bytes(std::span(data)), false);
+    out->send(0, metadata);
+  }
+  for (auto& in : k.ins) {
+    soon([&] { return in->can_finish_step(); });
+    EXPECT_EQ(in->time(), metadata.time);
+    EXPECT_EQ(proto::encode(in->attributes()).size(), metadata.attributes.size());
+    in->finish_step();
+  }
+  for (auto& out : k.outs) soon([&] { return out->is_credited(1); });
+  network.set_weather({});
+  return sent;
+}
+
+TEST(Metadata, CostsOneMessageARankWhereThereAreAttributesAndNoneElse) {
+  auto plain = messages_of_a_step({});
+  EXPECT_EQ(messages_of_a_step({.time = 3}), plain);
+  EXPECT_FALSE(plain.contains(tags::attributes));
+  proto::Attributes attributes;
+  attributes.set("n", Integers{1});
+  const core::Bytes bytes = proto::encode(attributes);
+  plain[tags::attributes] = 5;
+  EXPECT_EQ(messages_of_a_step({.time = 3, .attributes = bytes}), plain);
+}
+
+TEST(Metadata, OfForeignBytesIsRefused) {
+  const auto error_when = [](const core::Bytes& bytes, std::optional<std::size_t> arrives_as) {
+    Network network;
+    Coupling k(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));
+    network.set_weather([&](const Network::MessageView& m) {
+      return m.tag == tags::attributes ? Network::Fault{.arrives_as = arrives_as}
+                                       : Network::Fault{};
+    });
+    const std::vector<std::int64_t> data(16);
+    k.outs[0]->put(0, 0, std::as_bytes(std::span(data)), false);
+    k.outs[0]->send(0, {.time = {}, .attributes = bytes});
+    try {
+      for (int i = 0; i < 100; ++i) k.ins[0]->is_complete();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::protocol);
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  proto::Attributes attributes;
+  attributes.set("n", Integers{1});
+  const core::Bytes good = proto::encode(attributes);
+  EXPECT_EQ(error_when(good, 3), "attributes of step 0: expected 17 bytes, found 3");
+  core::Bytes wrong = good;
+  wrong[2] = std::byte{9};
+  EXPECT_EQ(
+      error_when(wrong, {}),
+      "attributes: expected a type from 1 to 3, found 9; do both sides run the same Tremula?");
+}
+
+}  // namespace
+}  // namespace tremula::client

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/attributes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdlib>
+#include <limits>
+#include <random>
+
+#include "core/error.hpp"
+
+namespace tremula::proto {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Reals = std::vector<double>;
+using Texts = std::vector<std::string>;
+
+/// The text of the error; empty if there is none.
+std::string error_of(const std::function<void()>& body, core::Errc code) {
+  try {
+    body();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  return {};
+}
+
+core::Bytes bytes(std::initializer_list<int> values) {
+  core::Bytes out;
+  for (const int value : values) out.push_back(static_cast<std::byte>(value));
+  return out;
+}
+
+// As drawn in WIRE_FORMAT.md, written by hand.
+const core::Bytes drawn =
+    bytes({1,    0,   1,   0,   2,   0,   0,    0,    'n',       //
+           0xfe, 255, 255, 255, 255, 255, 255,  255,             // -2
+           0,    1,   0,   0,   0,   0,   0,    0,               // 256
+           2,    0,   2,   0,   1,   0,   0,    0,    'a', 'b',  //
+           0,    0,   0,   0,   0,   0,   0xf8, 0x3f,            // 1.5
+           1,    0,   3,   0,   2,   0,   0,    0,    'u', 1,   0, 0, 0, 'K', 0, 0, 0, 0});
+
+TEST(Attributes, AreWrittenAndReadAsDrawn) {
+  Attributes attributes;
+  attributes.set("n", Integers{-2, 256});
+  attributes.set("ab", Reals{1.5});
+  attributes.set("u", Texts{"K", ""});
+  EXPECT_EQ(encode(attributes), drawn);
+  EXPECT_EQ(attributes.encoded_bytes(), drawn.size());
+  const Attributes read = decode_attributes(drawn);
+  ASSERT_EQ(read.all().size(), 3u);
+  EXPECT_EQ(read.all()[1].name, "ab");
+  EXPECT_EQ(read.find("n")->values, AttributeValues(Integers{-2, 256}));
+  EXPECT_EQ(read.find("ab")->values, AttributeValues(Reals{1.5}));
+  EXPECT_EQ(read.find("u")->values, AttributeValues(Texts{"K", ""}));
+  EXPECT_EQ(read.find("K"), nullptr);
+  EXPECT_TRUE(decode_attributes({}).all().empty());
+}
+
+TEST(Attributes, RoundTrip) {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  const std::uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  SCOPED_TRACE("TREMULA_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 1000; ++i) {
+    Attributes attributes;
+    for (std::uint64_t n = random() % 6; n > 0; --n) {
+      const std::string name(1 + random() % 255, static_cast<char>('a' + random() % 26));
+      const auto count = random() % 5;
+      Integers integers;
+      Reals reals;  // any bits, such as those of NaN
+      Texts texts;
+      for (std::uint64_t k = 0; k < count; ++k) {
+        integers.push_back(static_cast<std::int64_t>(random()));
+        reals.push_back(std::bit_cast<double>(random()));
+        texts.emplace_back(random() % 30, static_cast<char>('!' + random() % 90));
+      }
+      switch (random() % 3) {
+        case 0:
+          attributes.set(name, integers);
+          break;
+        case 1:
+          attributes.set(name, reals);
+          break;
+        default:
+          attributes.set(name, texts);
+      }
+    }
+    const core::Bytes encoded = encode(attributes);
+    ASSERT_EQ(encoded.size(), attributes.encoded_bytes());
+    ASSERT_EQ(encode(decode_attributes(encoded)), encoded);
+  }
+}
+
+TEST(Attributes, AreReplacedByTheirName) {
+  Attributes attributes;
+  attributes.set("a", Integers{1, 2, 3});
+  attributes.set("b", Reals{1});
+  attributes.set("a", Texts{"x"});
+  ASSERT_EQ(attributes.all().size(), 2u);
+  EXPECT_EQ(attributes.all()[0].values, AttributeValues(Texts{"x"}));
+  EXPECT_EQ(attributes.encoded_bytes(), encode(attributes).size());
+  attributes.clear();
+  EXPECT_EQ(attributes.encoded_bytes(), 0u);
+  EXPECT_TRUE(encode(attributes).empty());
+}
+
+TEST(Attributes, RefuseWhatIsOutsideTheBoundsAndStayAsTheyWere) {
+  Attributes attributes;
+  attributes.set("kept", Integers{7});
+  const auto refused = [&](const std::string& name, AttributeValues values) {
+    return error_of([&] { attributes.set(name, std::move(values)); }, core::Errc::invalid_argument);
+  };
+  EXPECT_EQ(refused("", Integers{}),
+            "name of an attribute: expected 1 to 255 bytes of printable UTF-8 text; found ''");
+  EXPECT_EQ(refused("a\u202e", Integers{}),
+            "name of an attribute: expected 1 to 255 bytes of printable UTF-8 text; found 'a?'");
+  EXPECT_NE(refused(std::string(256, 'n'), Integers{}), "");
+  EXPECT_EQ(refused("t", Texts{"fine\n\tstill", "a\x01z"}),
+            "attribute 't': expected UTF-8 text without control and format characters, but for "
+            "line feed and tab; found 'a?z'");
+  EXPECT_NE(refused("t", Texts{"no \xff UTF-8"}), "");
+  EXPECT_NE(refused("t", Texts{"turned \u202e round"}), "");
+  EXPECT_EQ(refused("t", Reals(8192)),
+            "attribute 't': expected at most 65536 bytes of names and values together, found "
+            "65565; let a field carry what is long");
+  EXPECT_NE(refused("t", Texts(1 << 14)), "") << "short texts count, too";
+  EXPECT_EQ(encode(attributes).size(), 20u);
+
+  attributes.set("t", Reals(8188, 0.5));  // 65536 - 20 - 9, in whole numbers
+  attributes.set("t", Reals(8187));       // replaced: only what is new counts
+  Attributes many;
+  for (std::size_t i = 0; i < max_attributes; ++i) many.set(std::to_string(i), Integers{});
+  EXPECT_EQ(error_of([&] { many.set("one more", Integers{}); }, core::Errc::invalid_argument),
+            "attribute 'one more': expected at most 1024 attributes, found one more; let one of "
+            "them be an array");
+  many.set("0", Integers{1});
+}
+
+TEST(Attributes, RejectForeignBytes) {
+  const auto rejected = [](const core::Bytes& foreign) {
+    return error_of([&] { decode_attributes(foreign); }, core::Errc::protocol);
+  };
+  const auto with = [](std::size_t at, int value) {
+    core::Bytes out = drawn;
+    out[at] = static_cast<std::byte>(value);
+    return out;
+  };
+  for (std::size_t length = 1; length < drawn.size(); ++length) {
+    const bool is_whole = length == 25 || length == 43;  // one attribute, two
+    EXPECT_EQ(rejected({drawn.begin(), drawn.begin() + static_cast<std::ptrdiff_t>(length)}) == "",
+              is_whole)
+        << length;
+  }
+  EXPECT_EQ(
+      rejected(with(2, 0)),
+      "attributes: expected a type from 1 to 3, found 0; do both sides run the same Tremula?");
+  EXPECT_NE(rejected(with(2, 4)), "");
+  EXPECT_NE(rejected(with(3, 1)), "");
+  EXPECT_NE(rejected(with(7, 255)), "") << "4 billion values";
+  EXPECT_NE(rejected(with(8, '\n')), "");
+  EXPECT_NE(rejected(with(0, 0)), "");
+  EXPECT_NE(rejected(with(56, 7)), "") << "a control character";
+  core::Bytes twice = drawn;
+  twice.insert(twice.end(), drawn.begin(), drawn.end());
+  EXPECT_EQ(rejected(twice), "attributes: expected names that differ, found 'n' twice");
+  EXPECT_EQ(rejected(core::Bytes(max_attributes_bytes + 1)),
+            "attributes: expected at most 65536 bytes, found 65537");
+  core::Bytes many;
+  for (std::size_t i = 0; i <= max_attributes; ++i) {
+    const auto one = bytes(
+        {2, 0, 1, 0, 0, 0, 0, 0, static_cast<int>('!' + i % 64), static_cast<int>('!' + i / 64)});
+    many.insert(many.end(), one.begin(), one.end());
+  }
+  EXPECT_NE(rejected(many), "");
+}
+
+TEST(Attributes, AreShownAsJson) {
+  Attributes attributes;
+  attributes.set("units", Texts{"K"});
+  attributes.set("valid \"range\"", Reals{0, -2.5});
+  attributes.set("n", Integers{-3});
+  attributes.set("fill_value", Reals{std::numeric_limits<double>::quiet_NaN()});
+  attributes.set("none", Texts{});
+  attributes.set("history", Texts{"made\nby"});
+  EXPECT_EQ(to_json(attributes),
+            R"({"units": "K", "valid \"range\"": [0.0, -2.5], "n": -3, "fill_value": "nan", )"
+            R"("none": [], "history": "made\u000aby"})");
+}
+
+}  // namespace
+}  // namespace tremula::proto
