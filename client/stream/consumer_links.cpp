@@ -30,15 +30,15 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t first_step)
     Open open;
     open.link = open_link(session_, matched, fields_.all(),
                           {.side = transport::Side::producer,
+                           .first_step = first_step,
                            .most_seconds = links_.empty() ? no_limit : patience_,
                            .answers_between_calls = config_.progress != Progress::calls});
-    open.first_step = first_step;
     ended_.plan_seconds += open.link.plan.seconds;
     ended_.transport = open.link.transport;
     session_.run_collectively([&] {  // staging may not fit into memory
       open.exchange =
           std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
-                                   open.first_step, open.link.queue, session_.copy_threads());
+                                   first_step, open.link.queue, session_.copy_threads());
       const auto& messages = open.exchange->plan().messages;
       const bool needs_thread = std::ranges::any_of(
           messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });

@@ -90,7 +90,6 @@ private:
   static constexpr double usual_patience = 10, least_patience = 0.5;
   struct Open {
     Link link;
-    std::uint64_t first_step = 0;      // that goes over it
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
     std::string failure;               // of a send
     bool is_given_up = false;          // by this side
@@ -119,7 +118,7 @@ private:
   bool has_ended(Open& open);
   void drop(std::size_t i);
   bool takes_step(const Open& open) const noexcept {
-    return open.failure.empty() && step_ >= open.first_step && open.exchange->takes_step();
+    return open.failure.empty() && step_ >= open.link.first_step && open.exchange->takes_step();
   }
   const std::string& stream() const noexcept { return fields_.stream(); }
 
