@@ -39,7 +39,7 @@ std::size_t memory_bytes(std::span<const proto::Field> fields, const proto::Wire
   std::size_t bytes = beside_fields + wire.SpaceUsedExcludingSelfLong();
   for (const proto::Field& field : fields)
     bytes += sizeof field + field.name.size() + index_calc::memory_bytes(field.layout) +
-             field.origin.size() * sizeof(core::Index);
+             (field.origin.size() + field.whole.size()) * sizeof(core::Index);
   return bytes;
 }
 
@@ -47,18 +47,13 @@ std::size_t memory_bytes(std::span<const proto::Field> fields, const proto::Wire
 
 Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Announce& message,
                                            double now) {
-  if (const Stream* taken = open_stream(message.stream()))
-    throw Error(
-        Errc::refused,
-        fmt::format("stream '{}' is announced by group '{}' already; choose another name or "
-                    "announce it when that group has closed it",
-                    message.stream(), taken->producer));
   std::vector<proto::Field> fields = proto::decode(message.fields());
+  check_announced(group, message, fields);
   proto::check_fits_group(fields, group.size, message.stream(), group.name);
 
   Hold held = hold(group, memory_bytes(fields, message.fields()));
   const StreamId id = ++last_stream_;
-  newest_[message.stream()] = id;
+  named_[message.stream()].push_back(id);
   Stream& stream = streams_
                        .emplace(id, Stream{.id = id,
                                            .name = message.stream(),
@@ -77,6 +72,11 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                        .first->second;
   log(fmt::format("stream_announced stream={} producer={} fields={}", stream.name, group.name,
                   stream.fields.size()));
+  if (!stream.is_part()) return stream;
+  const auto parts = offered(stream.name);
+  const bool is_covered =
+      describe_gaps(std::vector<const Stream*>(parts.begin(), parts.end())).empty();
+  for (Stream* const part : parts) part->is_covered = is_covered;
   return stream;
 }
 
@@ -98,7 +98,7 @@ void Rendezvous::subscribe(const Call& call, const wire::Subscribe& message) {
   const Group& group = whole_group_of(call, "Subscribe");
   add_subscription(group, message);
   reply(call).mutable_done();
-  if (const Stream* const stream = open_stream(message.stream())) refuse_waiting(*stream);
+  for (const Stream* const stream : offered(message.stream())) refuse_waiting(*stream);
   match_present(group, call.now);
 }
 
@@ -120,7 +120,7 @@ void Rendezvous::add_subscription(const Group& group, const wire::Subscribe& mes
                             .wants_latest = message.wants_latest()};
   proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
   subscription.held = hold(group, memory_bytes(subscription.fields, subscription.wanted));
-  if (open_stream(message.stream()) == nullptr)
+  if (offered(message.stream()).empty())
     log(fmt::format("consumer_waits stream={} consumer={}", message.stream(), group.name));
   subscriptions_.push_back(std::move(subscription));
 }
@@ -144,11 +144,12 @@ void Rendezvous::presence(const Call& call, const wire::Presence& message) {
 
 void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   rank_0_of(call, "Describe");
-  const Stream* stream = open_stream(message.stream());
-  if (stream == nullptr) {
+  const auto streams = offered(message.stream());
+  if (streams.empty()) {
     *reply(call).mutable_streams() = open_streams();
     return;
   }
+  const Stream* const stream = streams.front();
   const Group& producer = *groups_.find(stream->producer);
   wire::Described& described = *reply(call).mutable_described();
   described.set_group(producer.name);
@@ -156,6 +157,15 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   described.set_connected(static_cast<core::Rank>(producer.members.size()));
   *described.mutable_fields() = stream->announced;
   described.set_queue_depth(stream->queue_depth);
+  for (const Stream* const part : std::span(streams).subspan(1)) {
+    wire::Described::Part& other = *described.add_others();
+    other.set_group(part->producer);
+    other.set_size(groups_.find(part->producer)->size);
+    *other.mutable_fields() = part->announced;
+  }
+  if (!stream->is_covered)
+    described.set_missing(
+        describe_gaps(std::vector<const Stream*>(streams.begin(), streams.end())));
   if (described.connected() < described.size()) return;
   std::map<std::string_view, int> numbers;
   for (const auto& [rank, member] : producer.members) {
@@ -173,6 +183,12 @@ std::string Rendezvous::check_match(const Subscription& subscription, const Stre
                 fmt::format("stream '{}': group '{}' produces it and cannot consume it too; let "
                             "another group consume it",
                             stream.name, stream.producer));
+  if (subscription.wants_latest && stream.is_part())
+    throw Error(Errc::unsupported,
+                fmt::format("stream '{}': consumer '{}' wants the latest step alone, which would "
+                            "be another one of each group that produces a part of it; take every "
+                            "step",
+                            stream.name, subscription.consumer));
   proto::check_compatible(subscription.fields, stream.fields, stream.name, subscription.consumer,
                           stream.producer);
   const auto best = std::ranges::find_first_of(stream.offers, subscription.offers);
@@ -191,27 +207,53 @@ bool Rendezvous::is_refused(const Subscription& subscription, const Stream& stre
     check_match(subscription, stream);
     return false;
   } catch (const Error& error) {
-    log(fmt::format("refused stream={} consumer={} code={} text={}", stream.name,
-                    subscription.consumer, core::to_string(error.code()), error.what()));
-    wire::ToClient notice;
-    wire::StreamRefused& refused = *notice.mutable_stream_refused();
-    *refused.mutable_refused() = proto::encode(error);
-    refused.set_incarnation(subscription.incarnation);
-    notify_rank_0(*groups_.find(subscription.consumer), notice);
-    refused.set_incarnation(stream.incarnation);
-    notify_rank_0(*groups_.find(stream.producer), notice);
+    tell_refused(subscription, stream, error);
     return true;
   }
 }
 
+void Rendezvous::tell_refused(const Subscription& subscription, const Stream& stream,
+                              const Error& error) {
+  log(fmt::format("refused stream={} consumer={} code={} text={}", stream.name,
+                  subscription.consumer, core::to_string(error.code()), error.what()));
+  wire::ToClient notice;
+  wire::StreamRefused& refused = *notice.mutable_stream_refused();
+  *refused.mutable_refused() = proto::encode(error);
+  refused.set_incarnation(subscription.incarnation);
+  notify_rank_0(*groups_.find(subscription.consumer), notice);
+  refused.set_incarnation(stream.incarnation);
+  notify_rank_0(*groups_.find(stream.producer), notice);
+}
+
+bool Rendezvous::is_linked(const Subscription& subscription, const Stream& stream) const {
+  return std::ranges::any_of(stream.links, [&](LinkId id) {
+    const Link& link = links_.at(id);
+    return link.consumer == subscription.consumer && link.incarnation == subscription.incarnation;
+  });
+}
+
 void Rendezvous::match_present(const Group& about, double now) {
-  std::vector<Subscription> met;
   std::set<const Group*> awaited;
-  std::erase_if(subscriptions_, [&](Subscription& s) {
-    Stream* const stream = open_stream(s.stream);
-    if (stream == nullptr || (s.consumer != about.name && stream->producer != about.name))
-      return false;
-    const Group* const consumer = groups_.find(s.consumer);
+  std::erase_if(subscriptions_,
+                [&](Subscription& s) { return is_matched(s, about, awaited, now); });
+  wire::ToClient notice;
+  notice.mutable_awaited();
+  for (const Group* const group : awaited) notify_rank_0(*group, notice);
+}
+
+bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<const Group*>& awaited,
+                            double now) {
+  const auto streams = offered(s.stream);
+  const auto is_about = [&](const Stream* each) { return each->producer == about.name; };
+  if (streams.empty() || !streams.front()->is_covered ||
+      (s.consumer != about.name && std::ranges::none_of(streams, is_about)))
+    return false;
+  const Group* const consumer = groups_.find(s.consumer);
+  std::vector<Stream*> met;
+  int missing = 0;
+  for (Stream* const stream : streams) {
+    if (is_linked(s, *stream)) continue;
+    ++missing;
     const Group* const producer = groups_.find(stream->producer);
     // A consumer that has left a stream and opens it again wants further steps: it joins again when
     // the producer begins one, and else waits for the next stream of that name.
@@ -221,21 +263,20 @@ void Rendezvous::match_present(const Group& about, double now) {
         });
     const bool is_ready =
         producer->is_present && (!comes_back || producer->begins == stream->incarnation);
-    if (consumer->is_present && is_ready) {
-      met.push_back(std::move(s));
+    if (consumer->is_present && is_ready)
+      met.push_back(stream);
+    else if (consumer->is_present || producer->is_present)
+      awaited.insert(consumer->is_present ? producer : consumer);
+  }
+  for (Stream* const stream : met) {
+    try {
+      match(s, *stream, --missing, now);
+    } catch (const Error& error) {  // no memory for it
+      tell_refused(s, *stream, error);
       return true;
     }
-    if (consumer->is_present || producer->is_present)
-      awaited.insert(consumer->is_present ? producer : consumer);
-    return false;
-  });
-  for (Subscription& subscription : met) {
-    Stream& stream = *open_stream(subscription.stream);
-    match(std::move(subscription), stream, now);
   }
-  wire::ToClient notice;
-  notice.mutable_awaited();
-  for (const Group* const group : awaited) notify_rank_0(*group, notice);
+  return missing == 0;
 }
 
 int Rendezvous::queue_depth(const Subscription& subscription, const Stream& stream) {
@@ -246,10 +287,12 @@ int Rendezvous::queue_depth(const Subscription& subscription, const Stream& stre
   return static_cast<int>(std::clamp<std::int64_t>(steps, 1, stream.queue_depth));
 }
 
-void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
+void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, double now) {
   const Group& consumer = *groups_.find(subscription.consumer);
   const Group& producer = *groups_.find(stream.producer);
   const std::string offer = check_match(subscription, stream);
+  Hold held = missing == 0 ? std::move(subscription.held)
+                           : hold(consumer, memory_bytes(subscription.fields, subscription.wanted));
   const LinkId id = ++last_link_;
   const Link& link =
       links_
@@ -268,7 +311,7 @@ void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
                                                                    : stream.when_full,
                             .consumed = Account(consumer.size, now),
                             .since = now,
-                            .held = std::move(subscription.held)})
+                            .held = std::move(held)})
           .first->second;
   stream.links.insert(id);
   stream.was_linked = true;
@@ -283,6 +326,7 @@ void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
   matched.set_queue_depth(link.queue_depth);
   matched.set_when_full(link.when_full);
   matched.set_is_proved(stream.is_proved);
+  matched.set_missing(missing);
 
   wire::ToClient notice;
   matched.set_incarnation(subscription.incarnation);
@@ -344,17 +388,20 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
 
 void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message) {
   const Group& group = *rank_0_of(call, "CloseStream").group;
-  Stream* stream = open_stream(message.stream());
-  if (stream == nullptr || !stream->is_produced_by(group))
+  Stream* const stream = open_stream(message.stream(), group);
+  if (stream == nullptr) {
+    const auto others = offered(message.stream());
     throw Error(
         Errc::refused,
         fmt::format("stream '{}': expected one that group '{}' has announced, found {}",
                     message.stream(), group.name,
-                    stream == nullptr ? "none of that name"
-                                      : fmt::format("that of group '{}'", stream->producer)));
+                    others.empty() ? "none of that name"
+                                   : fmt::format("that of group '{}'", others.front()->producer)));
+  }
   reply(call).mutable_done();
   log(fmt::format("stream_closed stream={} producer={}", stream->name, group.name));
   stream->closed = true;
+  end_part(*stream, "has ended its part of it");
   // Links of consumers that the producer has not answered.
   std::vector<LinkId> unanswered;
   for (const LinkId id : stream->links)
@@ -373,8 +420,7 @@ void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
   seat->group->members.at(seat->rank).agreement = message.agreement();
   for (const wire::Counters& counters : message.counters()) {
     if (counters.link() == 0) {
-      Stream* const stream = newest_stream(counters.stream());
-      if (stream != nullptr && stream->is_produced_by(*seat->group))
+      if (Stream* const stream = newest_stream(counters.stream(), *seat->group))
         record(*seat, stream->produced, counters, call.now);
     } else if (const auto link = links_.find(counters.link());
                link != links_.end() && link->second.consumer == seat->group->name) {
@@ -412,14 +458,25 @@ wire::Streams Rendezvous::open_streams() const {
   return streams;
 }
 
-Rendezvous::Stream* Rendezvous::newest_stream(const std::string& name) {
-  const auto it = newest_.find(name);
-  return it == newest_.end() ? nullptr : &streams_.at(it->second);
+Rendezvous::Stream* Rendezvous::newest_stream(const std::string& name, const Group& producer) {
+  const auto ids = named_.find(name);
+  if (ids == named_.end()) return nullptr;
+  for (auto id = ids->second.rbegin(); id != ids->second.rend(); ++id)
+    if (Stream& stream = streams_.at(*id); stream.is_produced_by(producer)) return &stream;
+  return nullptr;
 }
 
-Rendezvous::Stream* Rendezvous::open_stream(const std::string& name) {
-  Stream* const stream = newest_stream(name);  // the others of that name are closed
+Rendezvous::Stream* Rendezvous::open_stream(const std::string& name, const Group& producer) {
+  Stream* const stream = newest_stream(name, producer);  // its others of that name are closed
   return stream == nullptr || stream->closed ? nullptr : stream;
+}
+
+std::vector<Rendezvous::Stream*> Rendezvous::offered(const std::string& name) {
+  std::vector<Stream*> streams;
+  if (const auto ids = named_.find(name); ids != named_.end())
+    for (const StreamId id : ids->second)
+      if (Stream& stream = streams_.at(id); !stream.closed) streams.push_back(&stream);
+  return streams;
 }
 
 void Rendezvous::erase_streams(const std::function<bool(const Stream&)>& is_over) {
@@ -429,8 +486,9 @@ void Rendezvous::erase_streams(const std::function<bool(const Stream&)>& is_over
 
 std::map<Rendezvous::StreamId, Rendezvous::Stream>::iterator Rendezvous::erase_stream(
     std::map<StreamId, Stream>::iterator stream) {
-  const auto newest = newest_.find(stream->second.name);
-  if (newest != newest_.end() && newest->second == stream->first) newest_.erase(newest);
+  const auto ids = named_.find(stream->second.name);
+  std::erase(ids->second, stream->first);
+  if (ids->second.empty()) named_.erase(ids);
   return streams_.erase(stream);
 }
 
