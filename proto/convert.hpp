@@ -40,10 +40,13 @@ struct Field {
   std::string name;
   core::ElementType type = core::ElementType::f64;
   index_calc::Layout layout;
-  /// Of what a consumer wants, if that is a part of the producer's array: global index where it
-  /// begins there; as large as `layout`. Shape: [dimension]; empty: all of it.
+  /// Of a part of the array that is exchanged: global index where it begins there; as large as
+  /// `layout`. Shape: [dimension]; empty: all of it.
   std::vector<core::Index> origin{};
   core::Bytes attributes{};  ///< encoded (attributes.hpp); of a producer's field
+  /// Of a part that a producer offers: extents of the array, which several groups produce together.
+  /// Shape: [dimension]; empty: those of `layout`.
+  std::vector<core::Index> whole{};
   friend bool operator==(const Field&, const Field&) = default;
 };
 
@@ -57,6 +60,9 @@ WireFields encode(std::span<const Field> fields);
 /// name that comes twice or more than max_fields
 std::vector<Field> decode(const WireFields& fields);
 
+/// Of the array that is exchanged. Shape: [dimension].
+std::vector<core::Index> whole_shape(const Field& field);
+
 /// Every wanted field must be offered with a type that can become the wanted one, and with the same
 /// shape, or one that holds the wanted part; distributions may differ.
 /// @throws core::Error mismatch naming stream, field, both groups, what each has and what to do
@@ -68,8 +74,8 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
 void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,
                       std::string_view group);
 
-/// Bytes of the elements of all ranks that a step brings to a consumer, at least 1; 2^63 - 1 if there
-/// are more.  @pre check_compatible(wanted, offered, ...)
+/// Bytes of the elements of all ranks that a step brings from a producer to a consumer, at least 1;
+/// 2^63 - 1 if there are more.  @pre check_compatible(wanted, offered, ...)
 std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> offered);
 
 /// The payload of one frame.  @throws core::Error invalid_argument if it would exceed

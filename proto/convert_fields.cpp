@@ -9,6 +9,7 @@
 #include "index_calc/layout/blocks.hpp"
 #include "proto/check.hpp"
 #include "proto/convert.hpp"
+#include "proto/parts.hpp"
 
 namespace tremula::proto {
 
@@ -32,6 +33,8 @@ void check(const FieldPart& part, const wire::Field& field) {
     check_range(part("origin"), index, std::int64_t{0},
                 std::numeric_limits<std::int64_t>::max() - 1);
   check_attributes(part("attributes"), field.attributes());
+  for (const auto extent : field.whole())
+    check_range(part("whole"), extent, std::int64_t{1}, std::numeric_limits<std::int64_t>::max());
 }
 
 Field decode_at(const FieldPart& part, const wire::Field& field) {
@@ -40,11 +43,13 @@ Field decode_at(const FieldPart& part, const wire::Field& field) {
             .type = static_cast<core::ElementType>(field.element_type()),
             .layout = {},
             .origin = {field.origin().begin(), field.origin().end()},
-            .attributes = {}};
+            .attributes = {},
+            .whole = {field.whole().begin(), field.whole().end()}};
   const auto attributes = bytes_of(field.attributes());
   out.attributes.assign(attributes.begin(), attributes.end());
   try {
     out.layout = index_calc::Layout::parse(field.layout());
+    if (is_part(out)) check_part(out);
   } catch (const core::Error& error) {
     throw core::Error(core::Errc::protocol, fmt::format("{} of field {}: {}", part("layout")(),
                                                         shown(field.name()), error.what()));
@@ -79,7 +84,7 @@ void for_each_field(std::string_view before, const WireFields& fields, Each&& ea
 }
 
 std::string shape_of(const Field& field) {
-  return fmt::format("{}", fmt::join(index_calc::shape(field.layout), "x"));
+  return fmt::format("{}", fmt::join(whole_shape(field), "x"));
 }
 
 std::string listed(std::span<const Field> fields) {
@@ -92,7 +97,7 @@ std::string listed(std::span<const Field> fields) {
 
 /// Does the part that is wanted lie in the array?
 bool holds(const Field& have, const Field& want) {
-  const auto outer = index_calc::shape(have.layout), inner = index_calc::shape(want.layout);
+  const auto outer = whole_shape(have), inner = index_calc::shape(want.layout);
   bool is_inside = outer.size() == inner.size();
   for (std::size_t d = 0; d < inner.size() && is_inside; ++d)
     is_inside = inner[d] <= outer[d] && want.origin[d] <= outer[d] - inner[d];
@@ -111,6 +116,7 @@ wire::Field encode(const Field& field) {
   out.set_layout(index_calc::to_string(layout));
   for (const core::Index index : field.origin) out.add_origin(index);
   out.set_attributes(field.attributes.data(), field.attributes.size());
+  for (const core::Index extent : field.whole) out.add_whole(extent);
   return out;
 }
 
@@ -158,7 +164,7 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
     };
     if (core::is_complex(have->type) && !core::is_complex(want.type))
       disagree("type", core::to_string(want.type), core::to_string(have->type));
-    if (want.origin.empty() && index_calc::shape(want.layout) != index_calc::shape(have->layout))
+    if (want.origin.empty() && index_calc::shape(want.layout) != whole_shape(*have))
       disagree("shape", shape_of(want), shape_of(*have));
     if (!want.origin.empty() && !holds(*have, want))
       throw core::Error(
@@ -172,13 +178,14 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
 }
 
 std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> offered) {
-  std::map<std::string_view, core::ElementType> types;
-  for (const Field& field : offered) types.emplace(field.name, field.type);
+  std::map<std::string_view, const Field*> by_name;
+  for (const Field& field : offered) by_name.emplace(field.name, &field);
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   std::int64_t bytes = 0;
   for (const Field& want : wanted) {
-    auto of_field = static_cast<std::int64_t>(core::element_bytes(types.at(want.name)));
-    for (const core::Index extent : index_calc::shape(want.layout))
+    const Field& have = *by_name.at(want.name);
+    auto of_field = static_cast<std::int64_t>(core::element_bytes(have.type));
+    for (const core::Index extent : shared_box(want, have).of_wanted.extents)
       of_field = index_calc::saturating_product(of_field, extent);
     bytes = of_field > most - bytes ? most : bytes + of_field;
   }

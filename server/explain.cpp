@@ -52,7 +52,9 @@ void Rendezvous::explain(const Call& call, const wire::Explain& message) {
 void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explained) const {
   std::string text, waits;
   std::set<std::string> others;
+  if (!stream.is_covered) add(text, describe_gaps(stream.name));
   for (const Subscription& s : subscriptions_) {
+    if (s.stream == stream.name && !stream.is_covered) continue;
     if (s.stream != stream.name) {
       if (s.consumer != stream.producer && groups_.all().at(s.consumer).owner == stream.owner)
         others.insert(s.stream);
@@ -78,6 +80,7 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
   std::string text, waits;
   std::set<std::string> others;
   const Owner owner = groups_.all().at(subscription.consumer).owner;
+  bool is_any_linked = false, have_begun = true, is_covered = true;
   for (const auto& [id, stream] : streams_) {
     if (stream.closed || stream.producer == subscription.consumer || !stream.is_readable_by(owner))
       continue;
@@ -85,20 +88,31 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
       others.insert(stream.name);
       continue;
     }
+    is_covered = is_covered && stream.is_covered;
+    if (!stream.is_covered) continue;
     explained.set_has_come(true);
+    if (is_linked(subscription, stream)) {
+      is_any_linked = true;
+      continue;
+    }
+    have_begun = have_begun && stream.produced.total().steps() > 0;
     add(text,
         fmt::format("group '{}' offers it, but is in no call that opens links", stream.producer));
     waits = describe_waits(stream.producer);
     add(text, waits);
   }
+  explained.set_has_begun(is_any_linked && have_begun);
   const bool has_come = explained.has_come();
-  if (!has_come)
+  if (!is_covered)
+    add(text, describe_gaps(subscription.stream));
+  else if (!has_come)
     add(text,
         others.empty() ? "no stream of another group" : fmt::format("only {}", quoted(others)));
   const std::string missing = describe_missing(owner);
   add(text, missing);
   explained.set_text(text);
-  explained.set_is_warning(has_come ? !waits.empty() : !others.empty() || !missing.empty());
+  explained.set_is_warning(has_come ? !waits.empty()
+                                    : !others.empty() || !missing.empty() || !is_covered);
 }
 
 void Rendezvous::explain_link(const Link& link, wire::Explained& explained) const {
@@ -115,6 +129,13 @@ void Rendezvous::explain_link(const Link& link, wire::Explained& explained) cons
                     producer, waits[0], stream.name));
     explained.set_is_warning(true);
   }
+}
+
+std::string Rendezvous::describe_gaps(const std::string& stream) const {
+  std::vector<const Stream*> parts;
+  for (const auto& [id, each] : streams_)
+    if (each.name == stream && !each.closed) parts.push_back(&each);
+  return describe_gaps(parts);
 }
 
 std::string Rendezvous::describe_waits(const std::string& group) const {

@@ -39,7 +39,8 @@ std::size_t memory_bytes(std::span<const proto::Field> fields, const proto::Wire
   std::size_t bytes = beside_fields + wire.SpaceUsedExcludingSelfLong();
   for (const proto::Field& field : fields)
     bytes += sizeof field + field.name.size() + index_calc::memory_bytes(field.layout) +
-             field.origin.size() * sizeof(core::Index) + field.attributes.size();
+             (field.origin.size() + field.whole.size()) * sizeof(core::Index) +
+             field.attributes.size();
   return bytes;
 }
 
@@ -52,17 +53,13 @@ std::string Rendezvous::producer_as_seen_by(const Group& group, const Stream& st
 
 Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Announce& message,
                                            double now) {
-  if (const Stream* taken = open_stream(message.stream()))
-    throw Error(Errc::refused,
-                fmt::format("stream '{}' is announced by {} already; choose another name or "
-                            "announce it when that group has closed it",
-                            message.stream(), producer_as_seen_by(group, *taken)));
   std::vector<proto::Field> fields = proto::decode(message.fields());
+  check_announced(group, message, fields);
   proto::check_fits_group(fields, group.size, message.stream(), group.name);
 
   Hold held = hold(group, memory_bytes(fields, message.fields()) + message.attributes().size());
   const StreamId id = ++last_stream_;
-  newest_[message.stream()] = id;
+  named_[message.stream()].push_back(id);
   Stream& stream = streams_
                        .emplace(id, Stream{.id = id,
                                            .name = message.stream(),
@@ -86,6 +83,11 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                        .first->second;
   log(fmt::format("stream_announced stream={} producer={} fields={}", stream.name, group.name,
                   stream.fields.size()));
+  if (!stream.is_part()) return stream;
+  const auto parts = offered(stream.name);
+  const bool is_covered =
+      describe_gaps(std::vector<const Stream*>(parts.begin(), parts.end())).empty();
+  for (Stream* const part : parts) part->is_covered = is_covered;
   return stream;
 }
 
@@ -107,7 +109,7 @@ void Rendezvous::subscribe(const Call& call, const wire::Subscribe& message) {
   const Group& group = whole_group_of(call, "Subscribe");
   add_subscription(group, message);
   reply(call).mutable_done();
-  if (const Stream* const stream = open_stream(message.stream())) refuse_waiting(*stream);
+  for (const Stream* const stream : offered(message.stream())) refuse_waiting(*stream);
   match_present(group, call.now);
 }
 
@@ -131,7 +133,7 @@ void Rendezvous::add_subscription(const Group& group, const wire::Subscribe& mes
                             .shares = message.shares()};
   proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
   subscription.held = hold(group, memory_bytes(subscription.fields, subscription.wanted));
-  if (open_stream(message.stream()) == nullptr)
+  if (offered(message.stream()).empty())
     log(fmt::format("consumer_waits stream={} consumer={}", message.stream(), group.name));
   subscriptions_.push_back(std::move(subscription));
 }
@@ -155,11 +157,12 @@ void Rendezvous::presence(const Call& call, const wire::Presence& message) {
 
 void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   rank_0_of(call, "Describe");
-  const Stream* stream = open_stream(message.stream());
-  if (stream == nullptr) {
+  const auto streams = offered(message.stream());
+  if (streams.empty()) {
     *reply(call).mutable_streams() = open_streams(owner_of(call.from));
     return;
   }
+  const Stream* const stream = streams.front();
   check_may_read(owner_of(call.from), *stream);
   const Group& producer = *groups_.find(stream->producer);
   wire::Described& described = *reply(call).mutable_described();
@@ -169,6 +172,15 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
   *described.mutable_fields() = stream->announced;
   described.set_queue_depth(stream->queue_depth);
   described.set_attributes(stream->attributes);
+  for (const Stream* const part : std::span(streams).subspan(1)) {
+    wire::Described::Part& other = *described.add_others();
+    other.set_group(part->producer);
+    other.set_size(groups_.find(part->producer)->size);
+    *other.mutable_fields() = part->announced;
+  }
+  if (!stream->is_covered)
+    described.set_missing(
+        describe_gaps(std::vector<const Stream*>(streams.begin(), streams.end())));
   if (described.connected() < described.size()) return;
   std::map<std::string_view, int> numbers;
   for (const auto& [rank, member] : producer.members) {
@@ -196,6 +208,17 @@ std::string Rendezvous::check_match(const Subscription& subscription, const Stre
                 fmt::format("stream '{}': group '{}' produces it and cannot consume it too; let "
                             "another group consume it",
                             stream.name, stream.producer));
+  if (subscription.shares && stream.is_part())
+    throw Error(Errc::unsupported,
+                fmt::format("stream '{}': consumer '{}' shares the steps, of which each group that "
+                            "produces a part of it would give it others; take every step",
+                            stream.name, subscription.consumer));
+  if (subscription.wants_latest && stream.is_part())
+    throw Error(Errc::unsupported,
+                fmt::format("stream '{}': consumer '{}' wants the latest step alone, which would "
+                            "be another one of each group that produces a part of it; take every "
+                            "step",
+                            stream.name, subscription.consumer));
   proto::check_compatible(subscription.fields, stream.fields, stream.name, subscription.consumer,
                           stream.producer);
   const auto best = std::ranges::find_first_of(stream.offers, subscription.offers);
@@ -214,28 +237,54 @@ bool Rendezvous::is_refused(const Subscription& subscription, const Stream& stre
     check_match(subscription, stream);
     return false;
   } catch (const Error& error) {
-    log(fmt::format("refused stream={} consumer={} code={} text={}", stream.name,
-                    subscription.consumer, core::to_string(error.code()), error.what()));
-    wire::ToClient notice;
-    wire::StreamRefused& refused = *notice.mutable_stream_refused();
-    *refused.mutable_refused() = proto::encode(error);
-    refused.set_incarnation(subscription.incarnation);
-    notify_rank_0(*groups_.find(subscription.consumer), notice);
-    if (!stream.is_readable_by(groups_.find(subscription.consumer)->owner)) return true;
-    refused.set_incarnation(stream.incarnation);
-    notify_rank_0(*groups_.find(stream.producer), notice);
+    tell_refused(subscription, stream, error);
     return true;
   }
 }
 
+void Rendezvous::tell_refused(const Subscription& subscription, const Stream& stream,
+                              const Error& error) {
+  log(fmt::format("refused stream={} consumer={} code={} text={}", stream.name,
+                  subscription.consumer, core::to_string(error.code()), error.what()));
+  wire::ToClient notice;
+  wire::StreamRefused& refused = *notice.mutable_stream_refused();
+  *refused.mutable_refused() = proto::encode(error);
+  refused.set_incarnation(subscription.incarnation);
+  notify_rank_0(*groups_.find(subscription.consumer), notice);
+  if (!stream.is_readable_by(groups_.find(subscription.consumer)->owner)) return;
+  refused.set_incarnation(stream.incarnation);
+  notify_rank_0(*groups_.find(stream.producer), notice);
+}
+
+bool Rendezvous::is_linked(const Subscription& subscription, const Stream& stream) const {
+  return std::ranges::any_of(stream.links, [&](LinkId id) {
+    const Link& link = links_.at(id);
+    return link.consumer == subscription.consumer && link.incarnation == subscription.incarnation;
+  });
+}
+
 void Rendezvous::match_present(const Group& about, double now) {
-  std::vector<Subscription> met;
   std::set<const Group*> awaited;
-  std::erase_if(subscriptions_, [&](Subscription& s) {
-    Stream* const stream = open_stream(s.stream);
-    if (stream == nullptr || (s.consumer != about.name && stream->producer != about.name))
-      return false;
-    const Group* const consumer = groups_.find(s.consumer);
+  std::erase_if(subscriptions_,
+                [&](Subscription& s) { return is_matched(s, about, awaited, now); });
+  wire::ToClient notice;
+  notice.mutable_awaited();
+  for (const Group* const group : awaited) notify_rank_0(*group, notice);
+}
+
+bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<const Group*>& awaited,
+                            double now) {
+  const auto streams = offered(s.stream);
+  const auto is_about = [&](const Stream* each) { return each->producer == about.name; };
+  if (streams.empty() || !streams.front()->is_covered ||
+      (s.consumer != about.name && std::ranges::none_of(streams, is_about)))
+    return false;
+  const Group* const consumer = groups_.find(s.consumer);
+  std::vector<Stream*> met;
+  int missing = 0;
+  for (Stream* const stream : streams) {
+    if (is_linked(s, *stream)) continue;
+    ++missing;
     const Group* const producer = groups_.find(stream->producer);
     // A consumer that has left a stream and opens it again wants further steps: it joins again when
     // the producer begins one, and else waits for the next stream of that name.
@@ -245,21 +294,20 @@ void Rendezvous::match_present(const Group& about, double now) {
         });
     const bool is_ready =
         producer->is_present && (!comes_back || producer->begins == stream->incarnation);
-    if (consumer->is_present && is_ready) {
-      met.push_back(std::move(s));
+    if (consumer->is_present && is_ready)
+      met.push_back(stream);
+    else if (consumer->is_present || producer->is_present)
+      awaited.insert(consumer->is_present ? producer : consumer);
+  }
+  for (Stream* const stream : met) {
+    try {
+      match(s, *stream, --missing, now);
+    } catch (const Error& error) {  // no memory for it
+      tell_refused(s, *stream, error);
       return true;
     }
-    if (consumer->is_present || producer->is_present)
-      awaited.insert(consumer->is_present ? producer : consumer);
-    return false;
-  });
-  for (Subscription& subscription : met) {
-    Stream& stream = *open_stream(subscription.stream);
-    match(std::move(subscription), stream, now);
   }
-  wire::ToClient notice;
-  notice.mutable_awaited();
-  for (const Group* const group : awaited) notify_rank_0(*group, notice);
+  return missing == 0;
 }
 
 int Rendezvous::queue_depth(const Subscription& subscription, const Stream& stream) {
@@ -270,7 +318,7 @@ int Rendezvous::queue_depth(const Subscription& subscription, const Stream& stre
   return static_cast<int>(std::clamp<std::int64_t>(steps, 1, stream.queue_depth));
 }
 
-void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
+void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, double now) {
   if (stream.is_state) {
     subscription.wants_latest = true;
     subscription.start = wire::START_LATEST;
@@ -278,6 +326,8 @@ void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
   const Group& consumer = *groups_.find(subscription.consumer);
   const Group& producer = *groups_.find(stream.producer);
   const std::string offer = check_match(subscription, stream);
+  Hold held = missing == 0 ? std::move(subscription.held)
+                           : hold(consumer, memory_bytes(subscription.fields, subscription.wanted));
   const LinkId id = ++last_link_;
   const Link& link =
       links_
@@ -298,7 +348,7 @@ void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
                             .shares = subscription.shares,
                             .consumed = Account(consumer.size, now),
                             .since = now,
-                            .held = std::move(subscription.held)})
+                            .held = std::move(held)})
           .first->second;
   stream.links.insert(id);
   stream.was_linked = true;
@@ -316,6 +366,7 @@ void Rendezvous::match(Subscription subscription, Stream& stream, double now) {
   matched.set_start(subscription.start);
   matched.set_keep_steps(stream.keep_steps);
   matched.set_is_proved(stream.is_proved);
+  matched.set_missing(missing);
 
   wire::ToClient notice;
   matched.set_incarnation(subscription.incarnation);
@@ -384,9 +435,8 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
 void Rendezvous::give_up_stream(const Call& call, const wire::CloseStream& message) {
   const Seat seat = seat_of(call);
   reply(call).mutable_done();
-  Stream* const stream = open_stream(message.stream());
-  if (stream == nullptr || !stream->is_produced_by(*seat.group) ||
-      stream->incarnation != message.incarnation())
+  Stream* const stream = open_stream(message.stream(), *seat.group);
+  if (stream == nullptr || stream->incarnation != message.incarnation())
     return;  // another rank has said so
   const std::string why = core::printable(message.why());
   log(fmt::format("stream_given_up stream={} producer={} why={}", stream->name, seat.group->name,
@@ -398,6 +448,7 @@ void Rendezvous::give_up_stream(const Call& call, const wire::CloseStream& messa
     if (rank != seat.rank) output_.messages.push_back({member.connection, notice});
   for (const LinkId id : stream->links) tell_link_closed(links_.at(id), *seat.group, why, true);
   stream->closed = true;
+  end_part(*stream, "was given up");
   for (const LinkId id : std::set(stream->links)) drop_link(id);
   erase_streams([](const Stream& each) { return each.is_over(); });
 }
@@ -405,17 +456,20 @@ void Rendezvous::give_up_stream(const Call& call, const wire::CloseStream& messa
 void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message) {
   if (message.gave_up()) return give_up_stream(call, message);
   const Group& group = *rank_0_of(call, "CloseStream").group;
-  Stream* stream = open_stream(message.stream());
-  if (stream == nullptr || !stream->is_produced_by(group))
-    throw Error(Errc::refused,
-                fmt::format("stream '{}': expected one that group '{}' has announced, found {}",
-                            message.stream(), group.name,
-                            stream == nullptr
-                                ? "none of that name"
-                                : fmt::format("that of {}", producer_as_seen_by(group, *stream))));
+  Stream* const stream = open_stream(message.stream(), group);
+  if (stream == nullptr) {
+    const auto others = offered(message.stream());
+    throw Error(
+        Errc::refused,
+        fmt::format("stream '{}': expected one that group '{}' has announced, found {}",
+                    message.stream(), group.name,
+                    others.empty() ? "none of that name"
+                                   : "that of " + producer_as_seen_by(group, *others.front())));
+  }
   reply(call).mutable_done();
   log(fmt::format("stream_closed stream={} producer={}", stream->name, group.name));
   stream->closed = true;
+  end_part(*stream, "has ended its part of it");
   // Links of consumers that the producer has not answered.
   std::vector<LinkId> unanswered;
   for (const LinkId id : stream->links)
@@ -434,8 +488,7 @@ void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
   seat->group->members.at(seat->rank).agreement = message.agreement();
   for (const wire::Counters& counters : message.counters()) {
     if (counters.link() == 0) {
-      Stream* const stream = newest_stream(counters.stream());
-      if (stream != nullptr && stream->is_produced_by(*seat->group))
+      if (Stream* const stream = newest_stream(counters.stream(), *seat->group))
         record(*seat, stream->produced, counters, call.now);
     } else if (const auto link = links_.find(counters.link());
                link != links_.end() && is_consumed_by(link->second, *seat->group)) {
@@ -473,14 +526,25 @@ wire::Streams Rendezvous::open_streams(Owner asking) const {
   return streams;
 }
 
-Rendezvous::Stream* Rendezvous::newest_stream(const std::string& name) {
-  const auto it = newest_.find(name);
-  return it == newest_.end() ? nullptr : &streams_.at(it->second);
+Rendezvous::Stream* Rendezvous::newest_stream(const std::string& name, const Group& producer) {
+  const auto ids = named_.find(name);
+  if (ids == named_.end()) return nullptr;
+  for (auto id = ids->second.rbegin(); id != ids->second.rend(); ++id)
+    if (Stream& stream = streams_.at(*id); stream.is_produced_by(producer)) return &stream;
+  return nullptr;
 }
 
-Rendezvous::Stream* Rendezvous::open_stream(const std::string& name) {
-  Stream* const stream = newest_stream(name);  // the others of that name are closed
+Rendezvous::Stream* Rendezvous::open_stream(const std::string& name, const Group& producer) {
+  Stream* const stream = newest_stream(name, producer);  // its others of that name are closed
   return stream == nullptr || stream->closed ? nullptr : stream;
+}
+
+std::vector<Rendezvous::Stream*> Rendezvous::offered(const std::string& name) {
+  std::vector<Stream*> streams;
+  if (const auto ids = named_.find(name); ids != named_.end())
+    for (const StreamId id : ids->second)
+      if (Stream& stream = streams_.at(id); !stream.closed) streams.push_back(&stream);
+  return streams;
 }
 
 void Rendezvous::erase_streams(const std::function<bool(const Stream&)>& is_over) {
@@ -490,8 +554,9 @@ void Rendezvous::erase_streams(const std::function<bool(const Stream&)>& is_over
 
 std::map<Rendezvous::StreamId, Rendezvous::Stream>::iterator Rendezvous::erase_stream(
     std::map<StreamId, Stream>::iterator stream) {
-  const auto newest = newest_.find(stream->second.name);
-  if (newest != newest_.end() && newest->second == stream->first) newest_.erase(newest);
+  const auto ids = named_.find(stream->second.name);
+  std::erase(ids->second, stream->first);
+  if (ids->second.empty()) named_.erase(ids);
   return streams_.erase(stream);
 }
 

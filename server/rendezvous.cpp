@@ -232,8 +232,11 @@ void Rendezvous::end_group(const Group& group, double now) {
     over.push_back(id);
   }
   for (const LinkId id : over) drop_link(id);
-  for (auto& [id, stream] : streams_)
-    if (stream.is_produced_by(group)) stream.producer_gone = stream.closed = true;
+  for (auto& [id, stream] : streams_) {
+    if (!stream.is_produced_by(group)) continue;
+    if (!std::exchange(stream.closed, true)) end_part(stream, "has left");
+    stream.producer_gone = true;
+  }
   erase_streams([](const Stream& stream) { return stream.is_over(); });
   remove_group(group.name, now);
 }
@@ -267,6 +270,9 @@ void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::stri
     message.mutable_links()->Assign(ids.begin(), ids.end());
     notify(*other, notice);
   }
+  for (auto& [id, stream] : streams_)
+    if (stream.is_produced_by(group) && !std::exchange(stream.closed, true))
+      end_part(stream, "was lost");
   for (const LinkId id : over) drop_link(id);
   erase_streams([&](const Stream& stream) { return stream.is_produced_by(group); });
   remove_group(group.name, now);

@@ -15,6 +15,7 @@
 
 #include "proto/control.pb.h"
 #include "proto/convert.hpp"
+#include "proto/parts.hpp"
 #include "server/groups.hpp"
 #include "server/ledger.hpp"
 #include "server/output.hpp"
@@ -133,6 +134,10 @@ private:
     bool was_linked = false;
     bool closed = false;         // by its producer; consumers may still read
     bool producer_gone = false;  // after goodbye
+    // Of several groups that own parts of one array, each announces a stream of the same name.
+    bool is_covered = true;   // together with the others it is the whole array
+    bool lacks_part = false;  // it was linked, and another part has ended since
+    bool is_part() const { return proto::is_part(fields.front()); }
     bool is_produced_by(const Group& group) const {
       return !producer_gone && producer == group.name;
     }
@@ -192,10 +197,13 @@ private:
   /// Counts memory that the group makes the server keep.
   /// @throws core::Error refused if the group, or all, would take more than they may
   Hold hold(const Group& group, std::size_t bytes) const;
-  /// The stream that has been announced last under that name; null if it is over.
-  Stream* newest_stream(const std::string& name);
-  /// Null if no group offers it.
-  Stream* open_stream(const std::string& name);
+  /// The stream that the group has announced last under that name; null if it is over.
+  Stream* newest_stream(const std::string& name, const Group& producer);
+  /// The same if it is not closed.
+  Stream* open_stream(const std::string& name, const Group& producer);
+  /// What is offered under that name, in the order in which it was announced: one stream, or parts;
+  /// empty if no group offers it.
+  std::vector<Stream*> offered(const std::string& name);
   /// Removes the streams for which `is_over` is true.
   void erase_streams(const std::function<bool(const Stream&)>& is_over);
   std::map<StreamId, Stream>::iterator erase_stream(std::map<StreamId, Stream>::iterator stream);
@@ -207,7 +215,17 @@ private:
 
   /// The names of all announced streams that it may read.
   wire::Streams open_streams(Owner asking) const;
-  /// @throws core::Error refused if another group has announced a stream of that name
+  /// Whether a group may announce this.
+  /// @throws core::Error refused if a stream of that name is announced that does not go with it;
+  ///         mismatch naming the boxes if two parts overlap
+  void check_announced(const Group& group, const wire::Announce& message,
+                       std::span<const proto::Field> fields);
+  /// Boxes that no part has, for people; empty if there is none.
+  static std::string describe_gaps(std::span<const Stream* const> parts);
+  std::string describe_gaps(const std::string& stream) const;
+  /// The others of which the stream was a part have not all parts any more.
+  void end_part(const Stream& ended, const std::string& why);
+  /// @throws core::Error as check_announced
   Stream& add_stream(const Group& group, const wire::Announce& message, double now);
   /// Ends for both sides what waits for the stream and cannot be linked to it.
   void refuse_waiting(const Stream& stream);
@@ -234,10 +252,18 @@ private:
   static int queue_depth(const Subscription& subscription, const Stream& stream);
   /// Ends the subscription for both sides at once if they cannot be linked.
   bool is_refused(const Subscription& subscription, const Stream& stream);
+  void tell_refused(const Subscription& subscription, const Stream& stream,
+                    const core::Error& error);
+  bool is_linked(const Subscription& subscription, const Stream& stream) const;
   /// Links the subscriptions of `about` and those to its streams where both groups are present; a
   /// group that alone is missing is told.
   void match_present(const Group& about, double now);
-  void match(Subscription subscription, Stream& stream, double now);
+  /// @param awaited  gets the groups that alone are missing
+  /// @return whether the subscription is over: it has all its links, or is refused
+  bool is_matched(Subscription& subscription, const Group& about, std::set<const Group*>& awaited,
+                  double now);
+  /// @param missing  links that the subscription has not after this one
+  void match(Subscription& subscription, Stream& stream, int missing, double now);
   /// What people should know of a stream that is not linked.
   void explain_producer(const Stream& stream, wire::Explained& explained) const;
   void explain_consumer(const Subscription& subscription, wire::Explained& explained) const;
@@ -275,7 +301,7 @@ private:
   Groups groups_;
   std::shared_ptr<std::size_t> held_ = std::make_shared<std::size_t>(0);  // see Hold
   std::map<StreamId, Stream> streams_;
-  std::unordered_map<std::string, StreamId> newest_;  // by the name of the stream
+  std::unordered_map<std::string, std::vector<StreamId>> named_;  // as they were announced
   std::map<LinkId, Link> links_;
   std::map<LinkId, AwaitedLink> awaited_;
   std::map<LinkId, GivenUpLink> given_up_;  // not more than most_given_up

@@ -27,8 +27,8 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     streams.push_back(&add_stream(group, stream, call.now));
   for (const wire::Matched& link : message.links()) {
     if (was_given_up(group, link)) continue;
-    Stream* const stream = open_stream(link.stream());
-    if (stream == nullptr || !stream->is_produced_by(group)) {  // it consumes that stream
+    Stream* const stream = open_stream(link.stream(), group);
+    if (stream == nullptr) {  // it consumes that stream
       if (!links_.contains(link.link()))
         awaited_.try_emplace(
             link.link(), AwaitedLink{group.name, link.peer_group(), link.incarnation(), call.now,
@@ -74,7 +74,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                   message.links_size()));
   for (const Stream* const stream : streams) refuse_waiting(*stream);
   for (const wire::Subscribe& subscription : message.subscriptions())
-    if (const Stream* const stream = open_stream(subscription.stream())) refuse_waiting(*stream);
+    for (const Stream* const stream : offered(subscription.stream())) refuse_waiting(*stream);
   group.is_present = message.presence().is_present();
   group.begins = message.presence().incarnation();
   match_present(group, call.now);

@@ -54,7 +54,7 @@ struct SetUp::Wait {
   core::Deadline none_came, is_busy;  // the other side
   bool is_present = false, has_left = false;
   std::string found{};
-  bool has_come = false;
+  bool has_come = false, has_begun = false;
   std::set<std::string> said{};
 };
 
@@ -138,7 +138,7 @@ void SetUp::take_back(const StreamEnd& end) {
   }
 }
 
-SetUp::Outcome SetUp::run(const StreamEnd& own, bool begins, const std::function<bool()>& is_done,
+SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
                           std::optional<core::Deadline> until) {
   while (until) {
     const auto away = session_.run_on_root(
@@ -164,6 +164,7 @@ SetUp::Outcome SetUp::run(const StreamEnd& own, bool begins, const std::function
       const auto turn = from_bytes<wire::SetUpTurn>(
           session_.run_on_root([&] { return to_bytes(next_turn(wait)); }, session_.deadline()));
       for (const wire::ToClient& event : turn.events()) carry_out(event);
+      if (turn.has_begun()) own.others_have_begun();
       if (turn.is_over()) return {turn.is_done(), turn.found(), turn.has_come()};
     }
   } catch (...) {
@@ -194,6 +195,7 @@ wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   }
   for (; event || (event = control.next_event(core::Deadline::after(0))); event.reset())
     *turn.add_events() = std::move(*event);
+  turn.set_has_begun(wait.has_begun);
   // Nothing follows the end of presence; what came before it may be what was waited for.
   turn.set_is_over(wait.has_left && turn.events().empty());
   if (turn.is_over()) {
@@ -215,6 +217,7 @@ bool SetUp::is_late(Wait& wait) {
   const wire::Explained& explained = reply.explained();
   wait.found = explained.text();
   wait.has_come = explained.has_come();
+  wait.has_begun = explained.has_begun();
   if (explained.is_warning() && wait.said.size() < most_warnings &&
       wait.said.insert(wait.found).second)
     session_.log().warn("client",

@@ -36,6 +36,8 @@ public:
   virtual void join(const wire::Matched& matched) = 0;
   /// Keeps an error that the server has told, for a later call of the stream.
   virtual void refuse(const core::Error& error) = 0;
+  /// The producers that a consumer is still to be linked to are in the midst of the stream.
+  virtual void others_have_begun() {}
 
 protected:
   ~StreamEnd() = default;
@@ -76,7 +78,7 @@ public:
   /// @param is_done  asked on rank 0
   /// @param until    a moment, perhaps past, from which on the call does not wait, as rank 0 sees it,
   ///                 for the server neither
-  Outcome run(const StreamEnd& own, bool begins, const std::function<bool()>& is_done,
+  Outcome run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
               std::optional<core::Deadline> until = std::nullopt);
 
 private:

@@ -37,20 +37,22 @@ std::uint64_t kept_count(const KeptSteps& kept, const wire::Matched& matched, st
 
 void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
   is_agreed_ = is_agreed_ || matched.when_full() != wire::WHEN_FULL_BLOCK || matched.shares();
+  const std::uint64_t first = next - kept_count(kept_, matched, next);
   try {
     Open open;
     open.link = open_link(session_, matched, fields_.all(),
                           {.side = transport::Side::producer,
+                           .first_step = first,
                            .most_seconds = links_.empty() ? no_limit : patience_,
                            .answers_between_calls = config_.progress != Progress::calls});
     open.first_step = next;
-    open.next_kept = next - kept_count(kept_, matched, next);
+    open.next_kept = first;
     ended_.plan_seconds += open.link.plan.seconds;
     ended_.transport = open.link.transport;
     session_.run_collectively([&] {  // staging may not fit into memory
       open.exchange =
           std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
-                                   open.next_kept, open.link.queue, session_.copy_threads());
+                                   first, open.link.queue, session_.copy_threads());
       const auto& messages = open.exchange->plan().messages;
       const bool needs_thread = std::ranges::any_of(
           messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
@@ -151,10 +153,11 @@ void ConsumerLinks::thaw() noexcept {
 bool ConsumerLinks::feed(Open& open) {
   const auto end = std::min(open.first_step, step_);
   for (; open.next_kept < end && open.exchange->has_idle_slot(); ++open.next_kept) {
+    const KeptSteps::Step& kept = kept_.get(open.next_kept);
     for (std::size_t f = 0; f < fields_.size(); ++f)
       if (const auto number = open.link.number_of[f])
-        open.exchange->put(open.next_kept, *number, kept_.get(open.next_kept, f), false);
-    open.exchange->send(open.next_kept);
+        open.exchange->put(open.next_kept, *number, std::span(kept.arrays[f]), false);
+    open.exchange->send(open.next_kept, {.time = kept.time, .attributes = kept.attributes});
   }
   return open.next_kept == open.first_step;
 }
@@ -175,6 +178,7 @@ void ConsumerLinks::put(std::size_t field, std::span<const std::byte> local, boo
 
 void ConsumerLinks::send(const StepMetadata& metadata) {
   const auto hold = session_.progress().hold();
+  kept_.put(step_, metadata.time, metadata.attributes);
   for (Open& open : links_) {
     if (!open.exchange->takes_step()) open.exchange->leave_out();
     if (!takes_step(open)) continue;

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <exception>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
-#include "client/exchange/sink.hpp"
 #include "client/exchange/statistics.hpp"
 #include "client/stream/declared_fields.hpp"
-#include "client/stream/link.hpp"
+#include "client/stream/producer_links.hpp"
 
 namespace tremula::client {
 
@@ -49,52 +46,26 @@ public:
   /// Of the step ended last; what a message took on the wire belongs to the step in which it was
   /// known.
   Statistics step_statistics() const;
-  /// Of the link that is open, in the order of the schedule.
-  std::vector<PeerStatistics> peer_statistics() const;
+  /// Of all links that are open, each in the order of its schedule.
+  std::vector<PeerStatistics> peer_statistics() const { return links_.peer_statistics(); }
 
 private:
-  enum class State { declaring, between_steps, in_step, ended, lost, closed };
+  enum class State { declaring, between_steps, in_step, ended, closed };
 
-  /// Takes in what has come. What fails is thrown by the next wait.
-  bool advance() noexcept override;
-  void list_waits(WaitWords& words) override;
-  void forget_link();
-  /// Waits until the producer has come and the link is open.
+  bool advance() noexcept override { return links_.advance(); }
+  void list_waits(WaitWords& words) override { links_.list_waits(words); }
+  /// Waits until all that produce the stream have come and are linked.
   bool find_producer(std::optional<core::Deadline> until);
+  /// Why a link has ended while others are missing; empty: none has. Collective.
+  std::string end_of_a_link();
   void withdraw() noexcept;
   std::string key() const override;
   bool is_producer() const noexcept override { return false; }
   wire::ToServer introduction() const override;
   void join(const wire::Matched& matched) override;
   void refuse(const core::Error& error) override;
+  void others_have_begun() override { links_.let_pass(); }
   void end() noexcept;  ///< no call of the session concerns the stream any more
-  /// Waits until poll() is true.  @throws core::Error peer_lost, timed_out, transport
-  /// @param until  from then on it does not wait
-  /// @return false if `until` has passed before
-  template <class Poll>
-  bool wait_for_producer(Poll&& poll, const std::string& what,
-                         std::optional<core::Deadline> until = std::nullopt);
-  /// Asks for the step in turn. True if it is here, or the end.
-  bool has_step() {
-    exchange_->claim();
-    return exchange_->poll() == Sink::State::end || exchange_->is_complete();
-  }
-  /// Says once if the producer waits for this group, too.
-  void warn_of_circle();
-  /// What is wrong with a rank of the producer that owes something; empty: nothing.
-  std::string complaint_of_producer();
-  [[noreturn]] void throw_lost(const std::string& why);
-  /// Stream and step that this rank is in, or that comes next to all that it knows, for people.
-  std::string place() const;
-  /// Tells the producer that this rank has seen the end, or wants no more; once.
-  void leave();
-  void tell_producer();
-  /// How this rank, or rank 0 for all, leaves a link.
-  enum class Farewell { of_all, finished, gave_up };
-  void close_link(Farewell farewell, const std::string& why);
-  void tell_server(Farewell farewell, const char* what) noexcept;
-  /// Tells the server, now and then, how far this rank has come.
-  void report(bool is_last = false);
   const std::string& name() const noexcept override { return fields_.stream(); }
 
   Session& session_;
@@ -104,15 +75,8 @@ private:
   bool is_relabeled_ = false;
   bool is_held_ = false;  // relabel has failed: nobody is told before begin_step is called
   std::optional<core::Error> refusal_;  // why there is no link; until begin_step has thrown it
-  Link link_;
-  std::unique_ptr<Sink> exchange_;     // uses link_.endpoint: destroyed first
-  bool has_left_ = false;              // told the producer so
-  bool is_warned_ = false;             // people, of a circle
-  bool needs_calls_ = false;           // of a wire: bytes come only inside calls
-  std::exception_ptr failure_;         // of advance()
+  ProducerLinks links_;
   std::optional<std::uint64_t> step_;  // opened last
-  std::optional<std::int64_t> time_;   // of the step ended last
-  core::Deadline::Clock::time_point next_report_;
   Statistics before_step_, of_last_step_;
   Statistics statistics_;  // up to the last finished step
 };

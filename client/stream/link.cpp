@@ -46,22 +46,24 @@ wire::LinkChoice settle(Session& session, const wire::Matched& matched, core::De
       deadline));
 }
 
-/// Every rank's address to the server, every peer's address back.
-std::vector<transport::Address> exchange_addresses(Session& session, std::uint64_t link,
-                                                   const transport::Endpoint& endpoint,
+/// Every rank's address to the server, every peer's address back, and with them the link's first
+/// step.
+std::vector<transport::Address> exchange_addresses(Session& session, Link& link,
                                                    core::Deadline deadline) {
-  const auto mine = session.allgather(endpoint.address(), session.deadline());
+  const auto mine = session.allgather(link.endpoint->address(), session.deadline());
   const auto reply = session.run_on_root(
       [&] {
         wire::ToServer message;
         auto& out = *message.mutable_link_addresses();
-        out.set_link(link);
+        out.set_link(link.number);
+        out.set_first_step(link.first_step);
         for (const auto& address : mine) out.add_addresses(address.data(), address.size());
         session.control().call(message, session.deadline());
-        return to_bytes(session.control().take_addresses(link, deadline));
+        return to_bytes(session.control().take_addresses(link.number, deadline));
       },
       deadline);
   const auto message = from_bytes<wire::LinkAddresses>(reply);
+  link.first_step = std::max(link.first_step, message.first_step());  // a consumer says 0
   std::vector<transport::Address> theirs;
   for (const std::string& address : message.addresses()) {
     const auto view = std::as_bytes(std::span(address));
@@ -143,6 +145,7 @@ Link open_link(Session& session, const wire::Matched& matched,
   link.peer_group = matched.peer_group();
   const auto attributes = proto::bytes_of(matched.attributes());
   link.attributes.assign(attributes.begin(), attributes.end());
+  link.first_step = terms.first_step;
   const auto settled = settle(session, matched, answered);
   link.offer = settled.choice();
   link.transport = proto::short_offer(link.offer);
@@ -169,7 +172,7 @@ Link open_link(Session& session, const wire::Matched& matched,
                                .validate = session.config().validate_plans},
                               taken, matched.is_proved());
   });
-  const auto peers = exchange_addresses(session, link.number, *link.endpoint, answered);
+  const auto peers = exchange_addresses(session, link, answered);
   session.run_collectively([&] {
     const auto until = side == transport::Side::producer
                            ? answered

@@ -27,6 +27,7 @@ struct Link {
   core::Bytes attributes;                  ///< of the stream, encoded; a consumer's
   /// Of each field that the stream declared, its number among the link's; none if the link lacks it.
   std::vector<std::optional<std::size_t>> number_of;
+  std::uint64_t first_step = 0;  ///< that goes over it
   std::unique_ptr<transport::Endpoint> endpoint;
   ExchangePlan plan;
   std::unique_ptr<SignsOfLife> signs;  ///< use the endpoint: end before it
@@ -35,6 +36,7 @@ struct Link {
 /// How a rank takes part in a link.
 struct LinkTerms {
   transport::Side side = transport::Side::producer;
+  std::uint64_t first_step = 0;    ///< of a producer: that goes over the link
   double most_seconds = no_limit;  ///< that a producer gives the link, within the session's timeout
   bool answers_between_calls = true;  ///< else its peers do not judge its silence
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "index_calc/layout/view.hpp"
+#include "proto/parts.hpp"
 
 namespace tremula::client {
 
@@ -15,8 +16,15 @@ constexpr std::size_t longest_chunk = std::size_t{1} << 20, shortest_chunk = std
 /// Of a chunk through shared memory: so that the ring stays in the cache.
 constexpr std::size_t near_chunk = std::size_t{128} << 10;
 
-index_calc::Selection selection_of(const proto::Field& wanted) {
-  return {.origin = wanted.origin, .extents = shape(wanted.layout)};
+index_calc::Layout selected_of(const index_calc::Layout& layout, const proto::Box& box) {
+  return box.extents == shape(layout) ? layout : selected(layout, box);
+}
+
+/// @param part  all that rank `me` owns
+index_calc::LocalPart selected_of(const index_calc::LocalPart& part,
+                                  const index_calc::Layout& layout, const proto::Box& box,
+                                  Rank me) {
+  return box.extents == shape(layout) ? part : selected_part(part, layout, box, me);
 }
 
 /// Every consumer rank hears from this producer rank, whether or not they share elements.
@@ -24,8 +32,10 @@ Rank teller_of(Rank consumer, Rank producers) { return consumer % producers; }
 
 }  // namespace
 
-index_calc::Layout wanted_part(const proto::Field& offered, const proto::Field& wanted) {
-  return wanted.origin.empty() ? offered.layout : selected(offered.layout, selection_of(wanted));
+Shared shared(const proto::Field& offered, const proto::Field& wanted) {
+  const auto box = proto::shared_box(wanted, offered);
+  return {.from = selected_of(offered.layout, box.of_offered),
+          .to = selected_of(wanted.layout, box.of_wanted)};
 }
 
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
@@ -48,28 +58,24 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     ExchangePlan::Field field;
     const proto::Field& offered = (is_producer ? mine : theirs)[f];
     const proto::Field& wanted = (is_producer ? theirs : mine)[f];
-    const auto from = wanted_part(offered, wanted);
-    field.plan = is_producer ? cache.get(from, wanted.layout, me, options)
-                             : cache.get(wanted.layout, from, me, options);
+    const auto box = proto::shared_box(wanted, offered);
+    const auto from = selected_of(offered.layout, box.of_offered);
+    const auto to = selected_of(wanted.layout, box.of_wanted);
+    field.plan = is_producer ? cache.get(from, to, me, options) : cache.get(to, from, me, options);
     field.transformation = targets.empty()
                                ? index_calc::Transformation{.from = offered.type, .to = wanted.type}
                                : targets[f].transformation;
     field.transformation.from = offered.type;
     validate(field.transformation);
-    if (!targets.empty()) {
-      field.part = targets[f].part;
-    } else if (is_producer && !wanted.origin.empty()) {
-      field.part = selected_part(offered.layout, selection_of(wanted), me);
-    } else {
-      field.part = local_part(mine[f].layout, me);
-    }
+    field.part = selected_of(targets.empty() ? local_part(mine[f].layout, me) : targets[f].part,
+                             mine[f].layout, is_producer ? box.of_offered : box.of_wanted, me);
     const std::size_t dimensions = offered.layout.dims.size();
     field.wire_order = offered.layout.storage_order;
     field.write_order = wanted.layout.storage_order;
     field.closest = kth_fastest(wanted.layout.storage_order, dimensions, std::size_t{0});
     field.element_bytes = core::element_bytes(offered.type);
     if (is_proved && (is_producer || field.transformation.is_copy()))
-      field.hash = std::make_shared<index_calc::ContentHash>(is_producer ? from : wanted.layout, me,
+      field.hash = std::make_shared<index_calc::ContentHash>(is_producer ? from : to, me,
                                                              field.part, field.element_bytes);
     fields.push_back(std::move(field));
   }

@@ -18,9 +18,12 @@ struct Target {
   index_calc::Transformation transformation;  ///< `from` is taken from the producer's field
 };
 
-/// What a consumer wants of a producer's array: a layout of the wanted shape.
-/// @throws core::Error invalid_argument if it does not lie in the array
-index_calc::Layout wanted_part(const proto::Field& offered, const proto::Field& wanted);
+/// What goes from a producer's array to that of a consumer: two layouts of one shape.
+struct Shared {
+  index_calc::Layout from, to;
+};
+/// @throws core::Error invalid_argument if what is wanted does not lie in the array
+Shared shared(const proto::Field& offered, const proto::Field& wanted);
 
 /// Consumer rank q has at least an empty message from producer rank q mod M, so that every rank sees
 /// every step and the end.

@@ -65,7 +65,7 @@ StepMetadata OutStream::metadata() {
 std::int64_t InStream::time() const {
   expects(state_ == State::in_step,
           [&] { return fmt::format("stream '{}': expected begin_step before time", name()); });
-  const auto time = exchange_->time();
+  const auto time = links_.time();
   expects(time.has_value(), [&] {
     return fmt::format(
         "stream '{}': expected steps with a time; found that its producer has set no "
@@ -81,17 +81,18 @@ proto::Attributes InStream::attributes(int of) const {
       return fmt::format("stream '{}': expected begin_step before the attributes of a step",
                          name());
     });
-    return exchange_->attributes();
+    return links_.step_attributes();
   }
-  expects(exchange_ != nullptr, [&] {
+  expects(links_.is_complete(), [&] {
     return fmt::format(
         "stream '{}': expected begin_step, which links the stream to its producer, "
         "before attributes, and no close; found no link",
         name());
   });
-  return proto::decode_attributes(
-      of == of_stream ? link_.attributes
-                      : link_.theirs[*link_.number_of[fields_.check(of)]].attributes);
+  const Link& link = links_.first_link();
+  return proto::decode_attributes(of == of_stream
+                                      ? link.attributes
+                                      : link.theirs[*link.number_of[fields_.check(of)]].attributes);
 }
 
 }  // namespace tremula::client

@@ -66,7 +66,8 @@ Relabeling<Index> relabel(std::span<const proto::Field> wanted, const wire::Desc
   for (const proto::Field& want : wanted) {
     const auto have = std::ranges::find(offered, want.name, &proto::Field::name);
     expects(have != offered.end(), "relabel: expected fields that are offered");
-    arrays.push_back(transfer_of({wanted_part(*have, want), want.layout}, have->type));
+    auto [from, to] = shared(*have, want);
+    arrays.push_back(transfer_of({std::move(from), std::move(to)}, have->type));
   }
   return index_calc::relabel(arrays, places_of(producer, hosts), method);
 }

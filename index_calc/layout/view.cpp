@@ -131,8 +131,12 @@ Layout selected(const Layout& layout, const Selection& selection) {
 }
 
 LocalPart selected_part(const Layout& layout, const Selection& selection, Rank rank) {
+  return selected_part(local_part(layout, rank), layout, selection, rank);
+}
+
+LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& selection,
+                        Rank rank) {
   check_selection(layout, selection);
-  LocalPart part = local_part(layout, rank);
   const auto coords = coords_of(layout, rank);
   if (!coords) return part;
   part.elements = 1;

@@ -30,6 +30,11 @@ Layout selected(const Layout& layout, const Selection& selection);
 /// @throws core::Error as selected and local_part
 LocalPart selected_part(const Layout& layout, const Selection& selection, Rank rank);
 
+/// The same where `rank` stores the whole array in another way than local_part(layout, rank).
+/// @param part  all that `rank` owns of the array
+LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& selection,
+                        Rank rank);
+
 /// The array with its dimensions in another order: dimension d of the result is dimension axes[d]
 /// of `layout`. Every element keeps its owner; where no order of the grid says so, the members do,
 /// one for each cell. Storage follows if the dimensions are kept or reversed. No layout stores a

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,17 +23,28 @@ public:
   /// Takes a copy of a field of `step`, in the place of that of an older step.
   void put(std::uint64_t step, std::size_t field, std::span<const std::byte> local) {
     if (steps_.empty()) return;
-    auto& fields = steps_[step % steps_.size()];
-    if (fields.size() <= field) fields.resize(field + 1);
-    fields[field].assign(local.begin(), local.end());
+    auto& arrays = at(step).arrays;
+    if (arrays.size() <= field) arrays.resize(field + 1);
+    arrays[field].assign(local.begin(), local.end());
   }
+  /// The same of what is told beside the arrays.
+  void put(std::uint64_t step, std::optional<std::int64_t> time,
+           std::span<const std::byte> attributes) {
+    if (steps_.empty()) return;
+    at(step).time = time;
+    at(step).attributes.assign(attributes.begin(), attributes.end());
+  }
+  struct Step {
+    std::vector<std::vector<std::byte>> arrays;  // shape: [field][byte]
+    std::optional<std::int64_t> time;
+    std::vector<std::byte> attributes;
+  };
   /// @pre the step was put whole, and is one of the newest
-  std::span<const std::byte> get(std::uint64_t step, std::size_t field) const {
-    return steps_[step % steps_.size()][field];
-  }
+  const Step& get(std::uint64_t step) const { return steps_[step % steps_.size()]; }
 
 private:
-  std::vector<std::vector<std::vector<std::byte>>> steps_;  // shape: [step][field][byte]
+  Step& at(std::uint64_t step) { return steps_[step % steps_.size()]; }
+  std::vector<Step> steps_;
 };
 
 }  // namespace tremula::client

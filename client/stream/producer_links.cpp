@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/stream/producer_links.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace tremula::client {
+
+using core::Errc, core::Error;
+
+namespace {
+/// What both sides wait for is known to the server by then: two heartbeats.
+constexpr double circle_seconds = 2.5;
+/// When a link fails, perhaps the producer has died: the server knows within this time.
+constexpr double explained_within_seconds = 2;
+/// For what a producer sent before it died.
+constexpr double grace_seconds = 0.5;
+}  // namespace
+
+void ProducerLinks::open(const wire::Matched& matched) {
+  incarnation_ = matched.incarnation();
+  try {
+    Open open;
+    open.link = open_link(session_, matched, fields_.all(), {.side = transport::Side::consumer},
+                          fields_.targets());
+    session_.run_collectively([&] {  // staging may not fit into memory
+      open.exchange =
+          std::make_unique<Sink>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
+                                 open.link.queue, session_.copy_threads());
+      open.needs_calls = std::ranges::any_of(open.exchange->plan().messages, [&](const Message& m) {
+        return open.link.endpoint->needs_calls(m.peer);
+      });
+      if (open.needs_calls) session_.progress().start_thread();
+      const auto hold = session_.progress().hold();
+      links_.reserve(links_.size() + 1);
+    });
+    const auto hold = session_.progress().hold();
+    links_.push_back(std::move(open));
+  } catch (const Error& e) {
+    if (session_.rank() == 0) tell_server(matched.link(), Farewell::of_all, e.what());
+    session_.control().forget_link(matched.link());
+    throw;
+  }
+  if (matched.missing() == 0) complete();
+}
+
+void ProducerLinks::complete() {
+  if (links_.size() > 1) {
+    std::uint64_t first = 0;
+    {
+      const auto hold = session_.progress().hold();
+      pass_until_ = 0;  // what is told now is what has gone by
+      for (const Open& open : links_) first = std::max(first, open.next());
+    }
+    const auto mine = std::as_bytes(std::span(&first, 1));
+    for (const core::Bytes& bytes :
+         session_.allgather({mine.begin(), mine.end()}, session_.deadline())) {
+      std::uint64_t theirs = 0;
+      std::memcpy(&theirs, bytes.data(), std::min(bytes.size(), sizeof theirs));
+      first = std::max(first, theirs);
+    }
+    const auto hold = session_.progress().hold();
+    pass_until_ = first;
+    std::ranges::sort(links_, {},
+                      [](const Open& open) -> std::string_view { return open.link.peer_group; });
+  }
+  is_complete_ = true;
+}
+
+void ProducerLinks::let_pass() {
+  const auto hold = session_.progress().hold();
+  if (!links_.empty() && !is_complete_) pass_until_ = std::numeric_limits<std::uint64_t>::max();
+}
+
+void ProducerLinks::give_up(const std::string& why) {
+  if (session_.rank() == 0) tell_server(Farewell::of_all, why);
+  drop_all();
+}
+
+void ProducerLinks::drop_all() {
+  const auto hold = session_.progress().hold();
+  forget();
+  links_.clear();
+  is_complete_ = false;
+  pass_until_ = 0;
+}
+
+void ProducerLinks::forget() {
+  for (const Open& open : links_) {
+    session_.control().forget(stream(), open.link.number);
+    session_.control().forget_link(open.link.number);
+  }
+}
+
+bool ProducerLinks::advance() noexcept {
+  if (is_lost_) return false;
+  bool is_busy = false;
+  for (Open& open : links_) {
+    if (open.failure) continue;
+    try {
+      const bool is_idle = open.exchange->advance();
+      open.link.signs->advance();
+      catch_up(open);
+      // A producer may close while this rank waits for something else of that producer.
+      if (open.exchange->poll() == Sink::State::end) leave(open);
+      is_busy = is_busy || !is_idle || open.needs_calls;
+    } catch (...) {
+      open.failure = std::current_exception();
+    }
+  }
+  return is_busy;
+}
+
+void ProducerLinks::list_waits(WaitWords& words) {
+  if (is_lost_) return;
+  for (Open& open : links_) open.exchange->list_waits(words);
+}
+
+bool ProducerLinks::catch_up(Open& open) {
+  while (open.next() < pass_until_) {
+    if (!open.exchange->can_finish_step()) return false;
+    open.exchange->finish_step();
+  }
+  return true;
+}
+
+bool ProducerLinks::has_step() {
+  bool is_all = true;
+  std::size_t ended = 0, begun = 0;
+  for (at_ = 0; at_ < links_.size(); ++at_) {
+    Open& open = links_[at_];
+    open.exchange->claim();
+    const bool is_in_turn = catch_up(open);
+    const auto state = open.exchange->poll();
+    if (state == Sink::State::end) {
+      ++ended;
+      continue;
+    }
+    if (is_in_turn && state == Sink::State::step) ++begun;
+    is_all = is_in_turn && open.exchange->is_complete() && is_all;
+  }
+  at_ = 0;
+  if (ended == 0 && is_all) check_times();
+  if (ended == 0) return is_all;
+  const auto is_at_same_step = [this](const Open& open) {
+    return open.exchange->step() == links_.front().exchange->step();
+  };
+  if (begun > 0 || (ended == links_.size() && !std::ranges::all_of(links_, is_at_same_step)))
+    throw_uneven();
+  return ended == links_.size();
+}
+
+bool ProducerLinks::has_end() {
+  return std::ranges::all_of(
+      links_, [](const Open& open) { return open.exchange->poll() == Sink::State::end; });
+}
+
+void ProducerLinks::check_times() const {
+  const auto text = [](const Open& open) {
+    const auto time = open.exchange->time();
+    return time ? fmt::format("time {}", *time) : std::string("no time");
+  };
+  const Open& first = links_.front();
+  for (const Open& open : links_)
+    if (open.exchange->time() != first.exchange->time())
+      throw Error(Errc::mismatch,
+                  fmt::format("{}: expected all groups that produce it to set the same time; found "
+                              "{} of group '{}' and {} of group '{}'",
+                              place(), text(first), first.link.peer_group, text(open),
+                              open.link.peer_group));
+}
+
+std::string ProducerLinks::place() const {
+  if (links_.empty()) return fmt::format("stream '{}', first step", stream());
+  const Open& open = links_.front();
+  return fmt::format("stream '{}', step {}", stream(),
+                     std::max(open.link.first_step, open.exchange->step()));
+}
+
+void ProducerLinks::throw_uneven() {
+  const auto first = std::ranges::min_element(links_, {}, [](const Open& open) {
+    return open.exchange->poll() == Sink::State::end ? open.exchange->step()
+                                                     : std::numeric_limits<std::uint64_t>::max();
+  });
+  const std::uint64_t step = first->exchange->step();
+  const auto other = std::ranges::find_if(links_, [&](const Open& open) {
+    return open.exchange->poll() != Sink::State::end || open.exchange->step() > step;
+  });
+  throw Error(Errc::mismatch,
+              fmt::format("stream '{}', step {}: expected all groups that produce it to end it "
+                          "after the same step; found that group '{}' has ended it before this "
+                          "one, and group '{}' has not",
+                          stream(), step, first->link.peer_group, other->link.peer_group));
+}
+
+void ProducerLinks::begin_get(std::size_t field) {
+  for (Open& open : links_) {
+    open.exchange->begin_again(*open.link.number_of[field]);  // it gets all that it declares
+    open.is_fetched = false;
+  }
+}
+
+bool ProducerLinks::fetch_some(std::size_t field, std::span<std::byte> local) {
+  bool is_all = true;
+  for (at_ = 0; at_ < links_.size(); ++at_) {
+    Open& open = links_[at_];
+    if (!open.is_fetched)
+      open.is_fetched = open.exchange->fetch_some(*open.link.number_of[field], local);
+    is_all = is_all && open.is_fetched;
+  }
+  at_ = 0;
+  return is_all;
+}
+
+std::uint64_t ProducerLinks::moved() const noexcept {
+  std::uint64_t sum = 0;
+  for (const Open& open : links_) sum += open.exchange->moved();
+  return sum;
+}
+
+void ProducerLinks::give_up_fetching() noexcept {
+  for (Open& open : links_) open.exchange->give_up_fetching();
+}
+
+void ProducerLinks::tell_mismatch() {
+  for (Open& open : links_) open.exchange->tell_mismatch();
+}
+
+bool ProducerLinks::can_finish_step() {
+  bool can = true;
+  for (at_ = 0; at_ < links_.size(); ++at_) can = links_[at_].exchange->can_finish_step() && can;
+  at_ = 0;
+  return can;
+}
+
+void ProducerLinks::finish_step() {
+  time_ = time();
+  for (at_ = 0; at_ < links_.size(); ++at_) links_[at_].exchange->finish_step();
+  at_ = 0;
+  ++steps_;
+}
+
+void ProducerLinks::leave(Open& open) {
+  if (open.has_left || !open.exchange->is_told()) return;
+  open.exchange->leave();
+  open.link.signs->end_all();
+  open.has_left = true;
+}
+
+void ProducerLinks::take_leave() {
+  const auto is_told = [this] {
+    bool is_all = true;
+    for (at_ = 0; at_ < links_.size(); ++at_) is_all = links_[at_].exchange->is_told() && is_all;
+    at_ = 0;
+    return is_all;
+  };
+  wait([&] { return polled(is_told()); }, "take the credits");
+  try {
+    const auto hold = session_.progress().hold();
+    for (Open& open : links_) leave(open);
+    session_.waits_for(is_told, core::Deadline::after(1));
+  } catch (const Error& e) {  // the producer has gone meanwhile: it needs no word any more
+    session_.log().debug("client", fmt::format("leave stream={} error=\"{}\"", stream(), e.what()));
+  }
+}
+
+bool ProducerLinks::is_owed(const Open& open) const {
+  for (std::size_t m = 0; m < open.exchange->plan().messages.size(); ++m)
+    if (open.exchange->is_owed(m)) return true;
+  return false;
+}
+
+std::string ProducerLinks::owing() const {
+  std::string groups;
+  for (const Open& open : links_)
+    if (links_.size() == 1 || is_owed(open))
+      groups += (groups.empty() ? "" : ", ") + open.link.peer_group;
+  return groups;
+}
+
+std::string ProducerLinks::complaint_of_any() {
+  for (at_ = 0; at_ < links_.size(); ++at_) {
+    Open& open = links_[at_];
+    if (std::exchange(open.moved, open.exchange->moved()) != open.exchange->moved())
+      open.link.signs->heard_all();
+    if (open.has_left) continue;
+    auto found =
+        complaint(session_, open.link, [&](std::size_t m) { return open.exchange->is_owed(m); });
+    if (!found.empty()) return found;
+  }
+  at_ = 0;
+  return {};
+}
+
+std::optional<Control::LinkEnd> ProducerLinks::find_end() {
+  for (at_ = 0; at_ < links_.size(); ++at_) {
+    Open& open = links_[at_];
+    auto end = session_.control().link_end(open.link.number);
+    if (end && !(open.has_left && open.exchange->is_told())) return end;
+  }
+  at_ = 0;
+  return std::nullopt;
+}
+
+bool ProducerLinks::is_ready() {
+  try {
+    for (Open& open : links_) {
+      open.link.signs->advance();
+      if (open.failure) return true;
+    }
+    return find_end() || has_step() || !complaint_of_any().empty();
+  } catch (...) {  // the next wait tells it
+    links_[at_].failure = std::current_exception();
+    return true;
+  }
+}
+
+void ProducerLinks::throw_lost(const std::string& why) {
+  is_lost_ = true;
+  throw Error(Errc::peer_lost, fmt::format("{}: {}", place(), why));
+}
+
+void ProducerLinks::warn_of_circle() {
+  wire::Explain question;
+  question.set_incarnation(incarnation_);
+  const auto known = session_.control().explain(question);
+  if (known.is_warning())
+    session_.log().warn("client", fmt::format("waiting stream={} for={} found=\"{}\"", stream(),
+                                              owing(), known.text()));
+}
+
+void ProducerLinks::report_waiting(bool waits) {
+  for (const Open& open : links_)
+    if (!waits || links_.size() == 1 || is_owed(open))
+      session_.control().report_waiting(stream(), open.link.number,
+                                        waits ? open.link.peer_group : "");
+}
+
+bool ProducerLinks::wait(const std::function<Polled()>& poll, const std::string& what,
+                         std::optional<core::Deadline> until) {
+  const auto hold = session_.progress().hold();
+  bool is_reported = false, is_over = false;
+  std::optional<Control::LinkEnd> end;
+  core::Deadline grace = core::Deadline::after(0);
+  const auto long_wait = core::Deadline::after(circle_seconds);
+  const auto check = [&] {
+    if (const auto wrong = end ? std::string() : complaint_of_any(); !wrong.empty())
+      throw Error(Errc::peer_lost, wrong);
+    if (session_.rank() == 0 && long_wait.expired() && !std::exchange(is_warned_, true))
+      warn_of_circle();
+    if (!std::exchange(is_reported, true)) report_waiting(true);
+    if (end)
+      is_over = grace.expired();
+    else if ((end = find_end()))
+      grace = core::Deadline::after(grace_seconds);
+  };
+  const auto look = [&] {
+    session_.progress().advance(&owner_);
+    for (at_ = 0; at_ < links_.size(); ++at_) {
+      Open& open = links_[at_];
+      open.link.signs->advance();
+      if (open.failure) std::rethrow_exception(std::exchange(open.failure, {}));
+    }
+    at_ = 0;
+    return is_over ? Polled::done : poll();
+  };
+  const auto start = core::Deadline::Clock::now();
+  const auto finish = [&] {
+    wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
+    if (is_reported) report_waiting(false);
+  };
+  try {
+    const bool is_done = wait_for(look, until.value_or(session_.step_deadline()), check, [this] {
+                           return session_.progress().sleep();
+                         }).second;
+    finish();
+    if (is_done && !is_over) return true;
+  } catch (...) {
+    const Error e = core::current_error();
+    is_lost_ = true;  // what comes next cannot be trusted
+    finish();
+    if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw e;
+    const Link& link = links_[at_].link;
+    // Perhaps because the producer died: the server knows within a moment.
+    const auto knows = [&] { return (end = session_.control().link_end(link.number)).has_value(); };
+    session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
+    if (!end)  // the others hear of this cause, and not of what this rank does next
+      tell_server(link.number, Farewell::gave_up, fmt::format("lost the stream: {}", e.what()));
+    throw_lost(end ? end->why : fmt::format("producer group '{}': {}", link.peer_group, e.what()));
+  }
+  if (is_over) throw_lost(end->why);
+  if (until && !find_end()) return false;
+  if (until) return wait(poll, what);  // for what came before it was lost
+  throw Error(
+      Errc::timed_out,
+      fmt::format("{}: waited {} s for producer group '{}' to {}; is it stuck? step_timeout "
+                  "sets how long a step may take",
+                  place(), session_.config().step_timeout, owing(), what));
+}
+
+void ProducerLinks::tell_server(std::uint64_t link, Farewell farewell,
+                                const std::string& what) noexcept {
+  try {
+    wire::ToServer message;
+    auto& close = *message.mutable_close_link();
+    close.set_link(link);
+    close.set_of_rank(farewell == Farewell::finished);
+    close.set_gave_up(farewell != Farewell::finished);
+    close.set_why(
+        farewell == Farewell::of_all ? what
+        : farewell == Farewell::gave_up
+            ? fmt::format("rank {} of group '{}' {}", session_.rank(), session_.name(), what)
+            : fmt::format("group '{}' {}", session_.name(), what));
+    session_.control().call(message,
+                            core::Deadline::after(std::min(5.0, session_.config().timeout)));
+  } catch (...) {  // the producer's ranks know, or the server has gone
+    session_.log().try_warn("client", [&] {
+      return fmt::format("{} stream={} error=\"{}\"", what, stream(), core::current_error().what());
+    });
+  }
+}
+
+void ProducerLinks::tell_server(Farewell farewell, const std::string& what) noexcept {
+  for (const Open& open : links_) tell_server(open.link.number, farewell, what);
+}
+
+Statistics ProducerLinks::statistics() const {
+  Statistics s;
+  s.steps = steps_;
+  s.wait_seconds = wait_seconds_;
+  for (const Open& open : links_) {
+    s.traffic += open.exchange->traffic();
+    s.plan_seconds += open.exchange->plan().seconds;
+    s.transport = open.link.transport;
+    s.dropped += open.exchange->dropped();
+  }
+  return s;
+}
+
+std::vector<PeerStatistics> ProducerLinks::peer_statistics() const {
+  std::vector<PeerStatistics> peers;
+  for (const Open& open : links_) {
+    const auto& messages = open.exchange->plan().messages;
+    for (std::size_t m = 0; m < messages.size(); ++m)
+      peers.push_back({open.link.peer_group, messages[m].peer, open.exchange->traffic(m),
+                       std::string(open.exchange->path(m))});
+  }
+  return peers;
+}
+
+void ProducerLinks::report(bool is_last) {
+  const auto now = core::Deadline::Clock::now();
+  if (!is_last && now < next_report_) return;
+  next_report_ = now + std::chrono::milliseconds(5);
+  for (const Open& open : links_) {
+    const Traffic traffic = open.exchange->traffic();
+    wire::Counters counters;
+    counters.set_stream(stream());
+    counters.set_link(open.link.number);
+    counters.set_steps(open.exchange->steps());
+    counters.set_packages(traffic.packages);
+    counters.set_bytes(traffic.bytes);
+    counters.set_wait_seconds(wait_seconds_);
+    counters.set_plan_seconds(open.exchange->plan().seconds);
+    counters.set_copied_bytes(traffic.copied_bytes);
+    counters.set_copy_seconds(traffic.copy_seconds);
+    counters.set_dropped(open.exchange->dropped());
+    if (time_) counters.set_time(*time_);
+    session_.control().report(counters);
+  }
+}
+
+}  // namespace tremula::client

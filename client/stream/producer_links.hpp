@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "client/exchange/sink.hpp"
+#include "client/exchange/statistics.hpp"
+#include "client/session/wait.hpp"
+#include "client/stream/declared_fields.hpp"
+#include "client/stream/link.hpp"
+
+namespace tremula::client {
+
+/// The links of a consumer's stream on one rank, one for each group that produces a part of the
+/// arrays, and what becomes of them. A step is here when all of them have it.
+///
+/// Groups that produce together are at steps of their own when a consumer comes late. A link that
+/// is behind catches up: its steps go by without being fetched.
+///
+///     links open     'west' from step 10 on      'east' from step 12 on
+///     first step     10 and 11 of 'west' go by, then both are at 12, on every rank
+///
+/// README.md of this folder tells why no group waits for another in a circle meanwhile.
+class ProducerLinks {
+public:
+  /// @param fields  of the stream; all must outlive this object
+  /// @param owner   that moves these links
+  ProducerLinks(Session& session, const DeclaredFields& fields, const Moving& owner)
+      : session_(session), fields_(fields), owner_(owner) {}
+
+  /// Opens one more link, perhaps the last one that the stream has. Collective.
+  /// @throws core::Error on every rank; the links that were opened before are still there
+  void open(const wire::Matched& matched);
+  bool is_empty() const noexcept { return links_.empty(); }
+  /// All links that the stream has are open.
+  bool is_complete() const noexcept { return is_complete_; }
+  /// Until is_complete(), all steps go by.
+  void let_pass();
+  /// Collective, before is_complete(): closes all links.
+  void give_up(const std::string& why);
+
+  /// Takes in what has come. What fails is thrown by the next wait.
+  /// @return whether something may still be under way
+  bool advance() noexcept;
+  void list_waits(WaitWords& words);
+  /// Waits until poll() is done. After any failure but a timeout, is_lost().
+  /// @param what   the producers are to do, e.g. "send the next step"
+  /// @param until  from then on it does not wait
+  /// @return false if `until` has passed before
+  /// @throws core::Error peer_lost, timed_out, transport
+  bool wait(const std::function<Polled()>& poll, const std::string& what,
+            std::optional<core::Deadline> until = std::nullopt);
+  /// What comes next cannot be had, or cannot be trusted.
+  bool is_lost() const noexcept { return is_lost_; }
+  void lose() noexcept { is_lost_ = true; }
+  [[noreturn]] void throw_lost(const std::string& why);
+  /// What the server has told of a link that is still needed.
+  std::optional<Control::LinkEnd> find_end();
+  /// Whether a wait for the step in turn would end at once. Never blocks.
+  bool is_ready();
+
+  /// Asks for the step in turn. True if all of it is here, or the end.
+  /// @throws core::Error mismatch if a group has ended the stream before another one
+  bool has_step();
+  bool has_end();
+  /// Number of the step in turn.  @pre has_step(), not has_end()
+  std::uint64_t step() const noexcept { return links_.front().exchange->step(); }
+  /// Of the step in turn; the attributes as the group with the first name has set them.
+  /// @pre has_step(), not has_end()
+  std::optional<std::int64_t> time() const noexcept { return links_.front().exchange->time(); }
+  const proto::Attributes& step_attributes() const noexcept {
+    return links_.front().exchange->attributes();
+  }
+  /// Of the stream and its fields.  @pre is_complete()
+  const Link& first_link() const noexcept { return links_.front().link; }
+  /// Stream and step that this rank is in, or that comes next to all that it knows, for people.
+  std::string place() const;
+  /// A new array for `field` follows.
+  void begin_get(std::size_t field);
+  /// True when all of `field` is in `local`.
+  bool fetch_some(std::size_t field, std::span<std::byte> local);
+  /// Bytes that had to be waited for.
+  std::uint64_t moved() const noexcept;
+  void give_up_fetching() noexcept;
+  /// @throws core::Error mismatch if what was fetched is not what was put, or does not fit its type
+  void tell_mismatch();
+  bool can_finish_step();
+  void finish_step();
+  /// Tells all producers that this rank has seen the end, or wants no more; once.
+  void take_leave();
+
+  /// How this rank, or rank 0 for all, leaves a link.
+  enum class Farewell { of_all, finished, gave_up };
+  void tell_server(Farewell farewell, const std::string& what) noexcept;
+  /// Tells the server, now and then, how far this rank has come.
+  void report(bool is_last = false);
+  /// The session need not listen for what becomes of them.
+  void forget();
+  void drop_all();
+
+  Statistics statistics() const;
+  double wait_seconds() const noexcept { return wait_seconds_; }
+  /// In the order of the links, each in that of its schedule.
+  std::vector<PeerStatistics> peer_statistics() const;
+
+private:
+  struct Open {
+    Link link;
+    std::unique_ptr<Sink> exchange;  // uses link.endpoint: destroyed first
+    std::exception_ptr failure;      // of advance()
+    bool has_left = false;           // told the producer so
+    bool is_fetched = false;         // of the field that is fetched now
+    bool needs_calls = false;        // of a wire: bytes come only inside calls
+    std::uint64_t moved = 0;         // when the peers were judged last
+    /// Of the step in turn. Only where nothing is dropped: `step` is not known before it has come.
+    std::uint64_t next() const noexcept { return link.first_step + exchange->steps(); }
+  };
+
+  /// All links are open: agrees with the other ranks at which step they begin.
+  void complete();
+  /// Finishes the steps that go by, as far as they have come.
+  /// @return whether the step in turn is one that the application gets
+  bool catch_up(Open& open);
+  void leave(Open& open);
+  bool is_owed(const Open& open) const;
+  /// Groups that owe something, for people.
+  std::string owing() const;
+  /// What is wrong with a rank that owes something; empty: nothing.
+  std::string complaint_of_any();
+  /// @throws core::Error mismatch if the groups have told different times of the step
+  void check_times() const;
+  [[noreturn]] void throw_uneven();
+  /// Says once if a producer waits for this group, too.
+  void warn_of_circle();
+  void report_waiting(bool waits);
+  void tell_server(std::uint64_t link, Farewell farewell, const std::string& what) noexcept;
+  const std::string& stream() const noexcept { return fields_.stream(); }
+
+  Session& session_;
+  const DeclaredFields& fields_;
+  const Moving& owner_;
+  std::vector<Open> links_;
+  std::size_t at_ = 0;             // the link that a call is about: if it throws, it is of that one
+  std::uint64_t incarnation_ = 0;  // of the stream, as the server knows it
+  bool is_complete_ = false, is_lost_ = false;
+  bool is_warned_ = false;            // people, of a circle
+  std::uint64_t pass_until_ = 0;      // steps before this one go by
+  std::uint64_t steps_ = 0;           // that the application has had
+  std::optional<std::int64_t> time_;  // of the last of them
+  double wait_seconds_ = 0;
+  core::Deadline::Clock::time_point next_report_;
+};
+
+}  // namespace tremula::client
