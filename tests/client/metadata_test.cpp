@@ -170,7 +170,7 @@ TEST(Metadata, IsThatOfTheStepThatIsTaken) {
       c.in.close();
     });
     world.start("viewer", 2, [&](Session& s) {
-      Consumer c(s, {.wants_latest = true});
+      Consumer c(s, {.steps = Steps::latest});
       while (c.begin()) {
         if (c.in.step() == 0) ++holding;
         while (full < 2) std::this_thread::yield();
