@@ -118,5 +118,111 @@ TEST_F(ServerWithAKey, TakesASessionInAgainAfterItWasStartedAgain) {
   tremula_layout_free(layout);
 }
 
+/// What a command has written; its exit status must be `status`.
+std::string output_of(const coupled::Arguments& command, const std::filesystem::path& file,
+                      int status = 0) {
+  coupled::Process process(command, {}, file);
+  EXPECT_EQ(process.wait(core::Deadline::after(30)), status) << process.output();
+  return process.output();
+}
+
+// A server with a key for each of its users: what one has is not another's.
+TEST(ServerWithSeveralKeys, KeepsTheirJobsApart) {
+  coupled::Stage stage;
+  const auto path = [&](const std::string& name) { return (stage.directory() / name).string(); };
+  std::string all;
+  for (const std::string user : {"operator", "alice", "bob"}) {
+    const std::string line = user + ": 0123456789abcdef of " + user + "\n";
+    std::ofstream(path(user)) << line;
+    std::filesystem::permissions(path(user), std::filesystem::perms(0600));
+    all += line;
+  }
+  std::ofstream(path("all")) << all;
+  std::filesystem::permissions(path("all"), std::filesystem::perms(0600));
+  const auto& server = stage.start_server({"--key-file", path("all"), "--log", "debug"});
+
+  const auto open = [&](const char* group, const std::string& user, tremula_session** session) {
+    const std::string options =
+        "{server: '" + stage.server() + "', transport: local, key_file: '" + path(user) + "'}";
+    return tremula_session_open(group, 0, 1, options.c_str(), session);
+  };
+  const auto status_of = [&](const std::string& user) {
+    return output_of(
+        {TREMULA_PROGRAM, "status", "--json", "--server", stage.server(), "--key-file", path(user)},
+        path("status of " + user));
+  };
+  const auto announce = [&](tremula_session* session, const char* stream, const char* options) {
+    tremula_out_stream* out = nullptr;
+    tremula_layout* layout = nullptr;
+    int field = -1;
+    const std::array<double, 4> data{};
+    EXPECT_EQ(tremula_layout_parse("shape=4 grid=1", &layout), TREMULA_OK);
+    EXPECT_EQ(tremula_out_open(session, stream, options, &out), TREMULA_OK);
+    EXPECT_EQ(tremula_out_field(out, "f", TREMULA_F64, layout, &field), TREMULA_OK);
+    EXPECT_EQ(tremula_out_begin_step(out), TREMULA_OK) << tremula_last_error();
+    EXPECT_EQ(tremula_out_put(out, field, data.data(), sizeof data), TREMULA_OK);
+    EXPECT_EQ(tremula_out_end_step(out), TREMULA_OK) << tremula_last_error();
+    tremula_layout_free(layout);
+    return out;
+  };
+
+  tremula_session *alice = nullptr, *bob = nullptr, *twin = nullptr;
+  ASSERT_EQ(open("ocean", "alice", &alice), TREMULA_OK) << tremula_last_error();
+  tremula_out_stream* const own = announce(alice, "sst", "{wait_for_consumers: 0}");
+  tremula_out_stream* const shared =
+      announce(alice, "ssh", "{wait_for_consumers: 0, readable_by: all}");
+
+  EXPECT_EQ(open("ocean", "bob", &twin), TREMULA_REFUSED);
+  EXPECT_NE(std::string(tremula_last_error()).find("held by a job with another key"),
+            std::string::npos)
+      << tremula_last_error();
+  ASSERT_EQ(open("atmosphere", "bob", &bob), TREMULA_OK) << tremula_last_error();
+
+  tremula_description* description = nullptr;
+  EXPECT_EQ(tremula_describe(bob, "sst", 10, &description), TREMULA_REFUSED);
+  EXPECT_NE(std::string(tremula_last_error()).find("readable_by: all"), std::string::npos)
+      << tremula_last_error();
+  EXPECT_EQ(tremula_describe(bob, "ssh", 10, &description), TREMULA_OK) << tremula_last_error();
+  tremula_description_free(description);
+
+  tremula_in_stream* in = nullptr;
+  tremula_layout* layout = nullptr;
+  int field = -1;
+  ASSERT_EQ(tremula_layout_parse("shape=4 grid=1", &layout), TREMULA_OK);
+  EXPECT_EQ(tremula_in_open(bob, "sst", nullptr, &in), TREMULA_OK);
+  EXPECT_EQ(tremula_in_field(in, "f", TREMULA_F64, layout, &field), TREMULA_OK);
+  EXPECT_EQ(tremula_in_begin_step(in), TREMULA_REFUSED);
+  EXPECT_NE(std::string(tremula_last_error()).find("group with another key"), std::string::npos)
+      << tremula_last_error();
+  tremula_layout_free(layout);
+
+  const std::string of_alice = status_of("alice"), of_bob = status_of("bob"),
+                    of_operator = status_of("operator");
+  for (const char* name : {"\"ocean\"", "\"sst\"", "\"ssh\"", "\"atmosphere\""}) {
+    const std::string word = name;
+    EXPECT_NE(of_operator.find(word), std::string::npos) << of_operator;
+    EXPECT_EQ(of_alice.find(word) != std::string::npos, word != "\"atmosphere\"") << of_alice;
+    EXPECT_EQ(of_bob.find("\"name\": " + word) != std::string::npos,
+              word == "\"atmosphere\"" || word == "\"ssh\"")
+        << of_bob;
+  }
+
+  // What happened to bob is nothing to alice.
+  const std::array<double, 4> more{};
+  EXPECT_EQ(tremula_out_begin_step(own), TREMULA_OK) << tremula_last_error();
+  EXPECT_EQ(tremula_out_put(own, 0, more.data(), sizeof more), TREMULA_OK);
+  EXPECT_EQ(tremula_out_end_step(own), TREMULA_OK) << tremula_last_error();
+  tremula_in_free(in);
+  for (tremula_out_stream* out : {own, shared}) {
+    EXPECT_EQ(tremula_out_close(out), TREMULA_OK) << tremula_last_error();
+    tremula_out_free(out);
+  }
+  for (tremula_session* session : {alice, bob})
+    EXPECT_EQ(tremula_session_close(session), TREMULA_OK) << tremula_last_error();
+  stage.stop_server(SIGTERM);
+  EXPECT_NE(server.output().find("key=alice"), std::string::npos) << server.output();
+  EXPECT_EQ(server.output().find("0123456789"), std::string::npos) << server.output();
+}
+
 }  // namespace
 }  // namespace tremula

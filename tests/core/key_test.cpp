@@ -96,6 +96,41 @@ TEST_F(KeyFile, IsRefusedIfItIsNoKey) {
   EXPECT_NE(refusal().find("found something else"), std::string::npos) << "and nothing waits";
 }
 
+TEST_F(KeyFile, OfAServerMayHoldSeveral) {
+  write("alice: 0123456789abcdef\n\nbob: \t fedcba9876543210 \nproject 7: no name, a key\n");
+  EXPECT_NE(error_of([&] { read_key_list(path); }, Errc::invalid_argument)
+                .find("found one without a name, number 3"),
+            std::string::npos);
+  write("alice: 0123456789abcdef\n\nbob: \t fedcba9876543210 \n");
+  const auto keys = read_key_list(path);
+  ASSERT_EQ(keys.size(), 2u);
+  EXPECT_EQ(keys[0].name(), "alice");
+  EXPECT_EQ(text_of(keys[0]), "0123456789abcdef");
+  EXPECT_EQ(keys[1].name(), "bob");
+  EXPECT_EQ(text_of(keys[1]), "fedcba9876543210");
+  EXPECT_NE(refusal().find("expected the one key of this job, found 2"), std::string::npos);
+  // A job has its own line, with or without the name.
+  for (const char* own : {"bob: fedcba9876543210\n", "fedcba9876543210"}) {
+    write(own);
+    EXPECT_EQ(text_of(read_key_file(path)), "fedcba9876543210");
+  }
+  EXPECT_EQ(text_of(Key("of two words: a key as of old", "test")), "of two words: a key as of old");
+}
+
+TEST_F(KeyFile, OfAServerTellsItsKeysApart) {
+  for (const char* text : {"a: 0123456789abcdef\nb: 0123456789abcdef\n",
+                           "a: 0123456789abcdef\na: fedcba9876543210\n"}) {
+    write(text);
+    const auto found = error_of([&] { read_key_list(path); }, Errc::invalid_argument);
+    EXPECT_NE(found.find("expected names and keys that differ"), std::string::npos) << found;
+    EXPECT_EQ(found.find("01234"), std::string::npos) << found;
+  }
+  write("a: 0123456789abcdef\nb: short\n");
+  const auto found = error_of([&] { read_key_list(path); }, Errc::invalid_argument);
+  EXPECT_NE(found.find("key 2: expected a key of 16 to 1024 bytes, found 5"), std::string::npos)
+      << found;
+}
+
 TEST_F(KeyFile, MayComeLater) {
   const auto text = error_of([&] { read_key_file(path); }, Errc::no_server);
   EXPECT_NE(text.find(path.string()), std::string::npos) << text;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tls.sh README BIN: what the README says of TLS, on this host, under jobs that verify every element; and what others get
-# that come without TLS, or answer in the server's place.
+# tls.sh README BIN: what the README says of TLS and of several users, on this host, under jobs that verify every element;
+# and what others get that come without TLS, or answer in the server's place.
 set -euo pipefail
 readme=$1 bin=$2
 work=$(mktemp -d)
@@ -80,4 +80,27 @@ server=127.0.0.1:$(sed 's/.*://' "$work/middle.port")
 ranks_of producer 1 1
 expect_refusal producer.0 "another program answers in the place of the server"
 grep -q "connection" "$work/middle.log" && fail "the wrong server was told something"
-echo "== TLS works"
+
+echo "== several users"
+unset TREMULA_TLS_CA
+code=$(sed -n '/^## Several users$/,/^## /{/^```$/,/^```$/{/^```$/!p}}' "$readme")
+[ "$(grep -c . <<<"$code")" = 3 ] || fail "expected three commands of README, Several users"
+bash -c "$(head -n 2 <<<"$code")" || fail "no keys"
+serve users "$(tail -n 1 <<<"$code" | sed "s|~/tremula/bin|$bin|")"
+server=127.0.0.1:$(sed 's/.*://' "$work/users.port")
+status_of() { TREMULA_KEY_FILE=$work/$1.key "$bin/tremula" status --server "$server"; }
+TREMULA_KEY_FILE=$work/alice.key ranks_of producer 1 2
+for _ in $(seq 300); do
+  status_of alice | grep -q producer && break
+  sleep 0.1
+done
+status_of bob | grep -q producer && fail "bob sees alice's group"
+status_of operator | grep -q producer || fail "the operator does not see alice's group"
+start bob env TREMULA_KEY_FILE="$work/bob.key" TREMULA_SERVER="$server" RANK=0 WORLD_SIZE=1 TREMULA_JOB=producer \
+  "$bin/coupled_producer" --transport local --peers 2
+expect_refusal bob "the name is held by a job with another key"
+TREMULA_KEY_FILE=$work/alice.key ranks_of consumer 2 1
+for name in producer.0 consumer.0 consumer.1; do
+  wait "${job[$name]}" || fail "$name has ended with $?"
+done
+echo "== TLS and several users work"

@@ -163,6 +163,23 @@ TEST(Authentication, NoChangedByteIsTaken) {
     }
 }
 
+TEST(Authentication, AnyKeyOfAServerWillDoAndIsKnownThen) {
+  const auto keys = std::make_shared<const std::vector<Key>>(std::vector{key(), other_key()});
+  for (std::size_t i = 0; i < keys->size(); ++i) {
+    ClientExchange client((*keys)[i]);
+    ServerExchange server(keys);
+    const Bytes proof = client.receive(server.receive(client.opening()).reply).reply;
+    const auto last = server.receive(proof);
+    ASSERT_TRUE(last.is_done);
+    EXPECT_EQ(server.proved(), i);
+    EXPECT_TRUE(client.receive(last.reply).is_done);
+  }
+  ClientExchange stranger(Key("the key of a stranger", "test"));
+  ServerExchange server(keys);
+  expect_failure(server.receive(stranger.receive(server.receive(stranger.opening()).reply).reply),
+                 Errc::refused, "another key");
+}
+
 TEST(Authentication, RandomPayloadsNeverProveAnything) {
   const char* given = std::getenv("TREMULA_TEST_SEED");
   const auto seed = given ? std::strtoul(given, nullptr, 10) : std::random_device()();

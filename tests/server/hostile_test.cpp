@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// A server with a key under strangers of every kind at once, plain and over TLS, while a stream that
+// was linked before goes on. What each of them meets alone is shown by server.listener, server.tls
+// and transport.authentication.
+#include <fmt/format.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <openssl/ssl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/key.hpp"
+#include "proto/convert.hpp"
+#include "server/listener.hpp"
+#include "tests/server/certificates.hpp"
+#include "transport/control/authentication.hpp"
+#include "transport/control/frame.hpp"
+
+namespace tremula::server {
+namespace {
+
+using transport::ClientExchange;
+
+const core::Key& key() {
+  static const core::Key one("the key of this server", "test");
+  return one;
+}
+
+/// A connection of frames or bytes, in TLS where the server speaks it.
+class Peer {
+public:
+  Peer(const Listener& server, bool in_tls)
+      : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(server.address().port);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    const timeval limit{30, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (!in_tls) return;
+    context_.reset(SSL_CTX_new(TLS_client_method()));
+    ssl_.reset(SSL_new(context_.get()));
+    SSL_set_fd(ssl_.get(), fd_);
+    EXPECT_EQ(SSL_connect(ssl_.get()), 1);
+  }
+  ~Peer() { ::close(fd_); }
+  Peer(const Peer&) = delete;
+
+  void send_raw(std::string_view bytes) {
+    if (ssl_)
+      SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size()));
+    else
+      ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  void send(core::BytesView payload) {
+    const auto prefix = transport::frame_prefix(payload.size());
+    std::string frame(reinterpret_cast<const char*>(prefix.data()), prefix.size());
+    frame.append(reinterpret_cast<const char*>(payload.data()), payload.size());
+    send_raw(frame);
+  }
+  void tell(const std::string& text) {
+    wire::ToServer message;
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+    send(proto::serialise(message));
+  }
+  /// The next payload; empty at the end of the connection.
+  core::Bytes receive() {
+    transport::FramePrefix prefix{};
+    if (!read(prefix.data(), prefix.size())) return {};
+    core::Bytes payload(transport::frame_payload_bytes(prefix));
+    return read(payload.data(), payload.size()) ? payload : core::Bytes{};
+  }
+  wire::ToClient answer() { return proto::parse_to_client(receive()); }
+  void half_close() { ::shutdown(fd_, SHUT_WR); }
+  /// Proves the key.
+  void join(const std::string& group) {
+    ClientExchange exchange(key());
+    send(exchange.opening());
+    send(exchange.receive(receive()).reply);
+    EXPECT_TRUE(exchange.receive(receive()).is_done);
+    tell(hello(group));
+    EXPECT_TRUE(answer().has_welcome());
+  }
+  static std::string hello(const std::string& group) {
+    return fmt::format(
+        "request: 1 hello {{ protocol: 1 group: '{}' rank: 0 size: 1 job: 'j' host: 'h' pid: 5 "
+        "version: '0.1' }}",
+        group);
+  }
+
+private:
+  bool read(std::byte* to, std::size_t bytes) {
+    while (bytes > 0) {
+      const auto got =
+          ssl_ ? SSL_read(ssl_.get(), to, static_cast<int>(bytes)) : ::recv(fd_, to, bytes, 0);
+      if (got <= 0) return false;
+      to += got, bytes -= static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+  int fd_;
+  std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_{nullptr, &SSL_CTX_free};
+  std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, &SSL_free};
+};
+
+bool is_refusal(const core::Bytes& payload) {
+  return transport::is_of_exchange(payload) &&
+         transport::error_of_refusal(payload).code() == core::Errc::refused;
+}
+
+class Hostile : public testing::TestWithParam<bool> {
+protected:
+  Hostile() {
+    files_.make({.file = "server"});
+    Config config = files_.config("server");
+    if (!GetParam()) config.tls_certificate = config.tls_key = "";
+    config.keys = {key()};
+    listener_ = std::make_unique<Listener>(
+        config, "0.1", log_, Limits{.hello_seconds = 1, .exchange_seconds = 1, .frame_seconds = 1});
+    thread_ = std::thread([this] { listener_->run(); });
+  }
+  ~Hostile() override {
+    listener_->stop();
+    thread_.join();
+  }
+  std::unique_ptr<Peer> peer(bool in_tls = GetParam()) const {
+    return std::make_unique<Peer>(*listener_, in_tls);
+  }
+  static wire::ServerLoad load(Peer& member) {
+    member.tell("request: 8 status {}");
+    return member.answer().status().load();
+  }
+
+private:
+  Certificates files_;
+  core::Log log_{"server", core::LogLevel::off};
+  std::unique_ptr<Listener> listener_;
+  std::thread thread_;
+};
+INSTANTIATE_TEST_SUITE_P(Server, Hostile, testing::Bool(),
+                         [](const auto& test) { return test.param ? "tls" : "plain"; });
+
+TEST_P(Hostile, StrangersAreRefusedOrEnduredAndHarmNobody) {
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that the server has closed
+  rlimit files{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
+
+  const std::string what =
+      "{ stream: 's' fields { name: 'u' element_type: 10 layout: 'shape=8 grid=1' } offers { "
+      "transport: 't' offer: 'tcp' } incarnation: 1 ";
+  const auto ocean = peer(), viewer = peer();
+  ocean->join("ocean");
+  viewer->join("viewer");
+  ocean->tell("request: 2 announce " + what + " queue_depth: 1 }");
+  EXPECT_TRUE(ocean->answer().has_done());
+  ocean->tell("request: 3 presence { is_present: true }");
+  EXPECT_TRUE(ocean->answer().has_done());
+  viewer->tell("request: 2 subscribe " + what + "}");
+  EXPECT_TRUE(viewer->answer().has_done());
+  EXPECT_TRUE(viewer->answer().has_awaited());
+  const std::size_t before = load(*viewer).memory_bytes();
+
+  // 5,000 that say nothing.
+  std::vector<std::unique_ptr<Peer>> idle;
+  const rlim_t most = std::min<rlim_t>(5000, (files.rlim_max - 500) / 2);
+  for (rlim_t i = 0; i < most; ++i) idle.push_back(peer(false));
+
+  // Without a key, with another key, with the proof of another connection.
+  const auto without = peer(), wrong = peer(), heard = peer(), replay = peer();
+  without->tell(Peer::hello("ocean"));
+  EXPECT_TRUE(is_refusal(without->receive()));
+  ClientExchange other(core::Key("another key than that", "test")), honest(key());
+  wrong->send(other.opening());
+  wrong->send(other.receive(wrong->receive()).reply);
+  EXPECT_TRUE(is_refusal(wrong->receive()));
+  heard->send(honest.opening());
+  const core::Bytes proof = honest.receive(heard->receive()).reply;
+  replay->send(honest.opening());
+  EXPECT_FALSE(replay->receive().empty());
+  replay->send(proof);
+  EXPECT_TRUE(is_refusal(replay->receive()));
+
+  // A length of 4 GiB: of a stranger, and of one that has a seat.
+  const auto long_stranger = peer(), long_member = peer();
+  long_stranger->send_raw("\xff\xff\xff\xff");
+  EXPECT_TRUE(long_stranger->receive().empty());
+  long_member->join("long");
+  long_member->send_raw("\xff\xff\xff\xff");
+  EXPECT_TRUE(long_member->answer().has_refused());
+
+  // Dimensions without end, and as many ranks.
+  for (const std::string& layout : {std::string("shape=1") +
+                                        [] {
+                                          std::string more;
+                                          for (int i = 0; i < 50'000; ++i) more += "x1";
+                                          return more;
+                                        }() +
+                                        " grid=1",
+                                    std::string("shape=8 grid=1000000000"),
+                                    std::string("shape=8 grid=1 members=0-999999999")}) {
+    const auto greedy = peer();
+    greedy->join("greedy" + std::to_string(layout.size()));
+    greedy->tell("request: 2 announce { stream: 'g' fields { name: 'u' element_type: 10 layout: '" +
+                 layout +
+                 "' } offers { transport: 't' offer: 'tcp' } incarnation: 1 queue_depth: 1 }");
+    EXPECT_TRUE(greedy->answer().has_refused()) << layout.substr(0, 40);
+  }
+
+  // One that is half open, one in the midst of the exchange, one that drips.
+  const auto half = peer(), midst = peer(), slow = peer();
+  half->half_close();
+  midst->send(ClientExchange(key()).opening());
+  EXPECT_FALSE(midst->receive().empty());
+  std::thread dripping([&] {
+    for (const char byte : std::string("\x29\0\0\0", 4) + std::string(60, 'x')) {
+      slow->send_raw({&byte, 1});
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  });
+  EXPECT_TRUE(half->receive().empty());
+  EXPECT_TRUE(midst->receive().empty());
+  EXPECT_TRUE(slow->receive().empty());
+  dripping.join();
+
+  // The others were served meanwhile, and are.
+  const wire::ServerLoad then = load(*viewer);
+  EXPECT_EQ(then.sessions(), 2u);
+  fmt::print("{} kB more\n", (then.memory_bytes() - before) / 1000);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(then.memory_bytes(),
+            before + (std::size_t{64} << 20));  // both ends are in this process
+#endif
+  viewer->tell("request: 3 presence { is_present: true }");
+  EXPECT_TRUE(viewer->answer().has_done());
+  EXPECT_TRUE(viewer->answer().has_matched());
+  EXPECT_TRUE(ocean->answer().has_matched());
+  ocean->tell("request: 4 link_addresses { link: 1 addresses: 'there' }");
+  EXPECT_TRUE(ocean->answer().has_done());
+  EXPECT_EQ(viewer->answer().link_addresses().addresses(0), "there");
+}
+
+}  // namespace
+}  // namespace tremula::server
