@@ -292,8 +292,34 @@ void OfiEndpoint::end_registrations() noexcept {
   for (auto& operation : operations_) operation.registration_.reset();
 }
 
+bool OfiEndpoint::has_stuck_receive() noexcept {
+  std::vector<OfiOperation*> cancelled;
+  bool is_stuck = false;
+  try {
+    for (OfiOperation& operation : operations_) {
+      if (operation.kind_ != Kind::receive) continue;
+      is_stuck = is_stuck || operation.state_ == State::cancelling;
+      if (operation.state_ == State::posted) cancelled.push_back(&operation);
+    }
+    for (OfiOperation* const operation : cancelled) {
+      operation->state_ = State::cancelling;
+      fi_cancel(&port_->endpoint()->fid, &operation->context_);
+    }
+    const auto is_cancelling = [](const auto* o) { return o->state_ == State::cancelling; };
+    for (const auto deadline = Deadline::after(grace_seconds);
+         std::ranges::any_of(cancelled, is_cancelling) && !deadline.expired();)
+      read_completions();
+    is_stuck = is_stuck || std::ranges::any_of(cancelled, is_cancelling);
+  } catch (...) {
+    is_stuck = true;
+  }
+  for (OfiOperation* const operation : cancelled) operation->state_ = State::posted;
+  return is_stuck;
+}
+
 void OfiEndpoint::close(std::string reason) {
   end_registrations();
+  if (!port_->is_offloaded() && has_stuck_receive()) port_->abandon();
   port_.reset();
   closed_reason_ = std::move(reason);
 }

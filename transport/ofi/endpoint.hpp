@@ -117,6 +117,8 @@ private:
   void give_up(OfiOperation& operation) noexcept;
   /// Before the port is closed.
   void end_registrations() noexcept;
+  /// A message is on its way into the memory of a receive: it cannot be cancelled. Cancels all others.
+  bool has_stuck_receive() noexcept;
   /// Gives up everything at once. The endpoint is of no use afterwards.
   void close(std::string reason);
   core::Error error_of(const OfiOperation& operation) const;

@@ -44,6 +44,15 @@ Port::Port(const Provider& provider) : provider_(provider.info->fabric_attr->pro
   memory_ = std::make_shared<Memory>(*info, domain_.get(), endpoint());
 }
 
+void Port::abandon() noexcept {
+  memory_->close();
+  endpoint_.release();
+  completions_.release();
+  addresses_.release();
+  domain_.release();
+  fabric_.release();
+}
+
 // The name of the provider, a null, what libfabric calls the endpoint.
 Address Port::address() const {
   std::array<char, 512> name{};

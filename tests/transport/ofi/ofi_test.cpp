@@ -205,6 +205,33 @@ TEST(Ofi, AllocatesNothingForAMessage) {
   }
 }
 
+// As when the network is cut, or the peer is stopped, in the middle of a step.
+TEST(Ofi, GivesUpMessagesThatAreOnTheirWay) {
+  Ofi ofi;
+  constexpr std::size_t count = 4, bytes = std::size_t{4} << 20;
+  const Bytes out(bytes);
+  std::vector<Bytes> in(count, Bytes(bytes));
+  for (int looks = 1; looks < 40; looks += 3) {
+    Pair pair(ofi, choices_of(ofi).front());
+    Bytes first(10);
+    pair.move(Bytes(10), first);  // it is connected
+    std::vector<Request> receives, sends;
+    for (std::size_t i = 0; i < count; ++i) {
+      receives.push_back(pair.consumer->receive(0, 1, in[i]));
+      sends.push_back(pair.producer->send(0, 1, out));
+    }
+    for (int i = 0; i < looks; ++i) {
+      pair.producer->progress();
+      pair.consumer->progress();
+    }
+    receives.clear();
+    const std::vector<Bytes> then = in;
+    pair.consumer.reset();
+    for (int i = 0; i < 100; ++i) pair.producer->progress();
+    EXPECT_EQ(in, then) << "after " << looks << " looks";
+  }
+}
+
 TEST(Ofi, LeavesNoFileBehind) {
   Ofi ofi;
   for (const auto& offer : choices_of(ofi)) {
