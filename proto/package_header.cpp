@@ -16,11 +16,11 @@ namespace {
 
 constexpr std::uint32_t magic = 0x4C4D5254;  // "TRML" in the order of the bytes
 constexpr std::uint16_t version = 1;
+constexpr std::uint32_t has_time = 1, has_attributes = 2;  // flags
 
 namespace at {  // byte offsets, as drawn in WIRE_FORMAT.md
 constexpr std::size_t magic = 0, version = 4, kind = 6, link = 8, step = 16, payload_bytes = 24,
-                      fingerprint = 32, dropped = 40, time = 48, attribute_bytes = 56,
-                      has_time = 60;
+                      fingerprint = 32, dropped = 40, time = 48, attribute_bytes = 56, flags = 60;
 }
 
 template <std::unsigned_integral T>
@@ -58,7 +58,8 @@ void encode(const PackageHeader& header, std::span<std::byte, package_header_byt
   put(out, at::dropped, header.dropped);
   put(out, at::time, static_cast<std::uint64_t>(header.time.value_or(0)));
   put(out, at::attribute_bytes, header.attribute_bytes);
-  put(out, at::has_time, std::uint32_t{header.time.has_value()});
+  put(out, at::flags,
+      (header.time ? has_time : 0u) | (header.attribute_bytes > 0 ? has_attributes : 0u));
 }
 
 std::array<std::byte, package_header_bytes> encode(const PackageHeader& header) noexcept {
@@ -96,16 +97,19 @@ PackageHeader decode_package_header(core::BytesView bytes) {
     reject("dropped steps", fmt::format("0 with kind {}", kind), fmt::format("{}", header.dropped));
   if (header.payload_bytes > std::numeric_limits<std::int64_t>::max())
     reject("payload bytes", "less than 2^63", fmt::format("{}", header.payload_bytes));
-  const auto has_time = take<std::uint32_t>(bytes, at::has_time);
+  const auto flags = take<std::uint32_t>(bytes, at::flags);
+  const std::uint32_t most_flags = header.kind == PackageKind::step ? has_time | has_attributes : 0;
+  if (flags > most_flags)
+    reject("flags", fmt::format("at most {}", most_flags), fmt::format("{}", flags));
   const auto time = static_cast<std::int64_t>(take<std::uint64_t>(bytes, at::time));
-  const bool is_step = header.kind == PackageKind::step;
-  if (has_time > (is_step ? 1 : 0))
-    reject("has a time", is_step ? "0 or 1" : "0", fmt::format("{}", has_time));
-  if (has_time == 0 && time != 0) reject("time", "0, as there is none", fmt::format("{}", time));
-  if (has_time == 1) header.time = time;
-  const std::size_t most = is_step ? max_attributes_bytes : 0;
-  if (header.attribute_bytes > most)
-    reject("bytes of attributes", fmt::format("at most {}", most),
+  if (flags & has_time)
+    header.time = time;
+  else if (time != 0)
+    reject("time", "0, as there is none", fmt::format("{}", time));
+  const std::size_t least = flags & has_attributes ? 1 : 0;
+  const std::size_t most = flags & has_attributes ? max_attributes_bytes : 0;
+  if (header.attribute_bytes < least || header.attribute_bytes > most)
+    reject("bytes of attributes", fmt::format("{} to {}", least, most),
            fmt::format("{}", header.attribute_bytes));
   return header;
 }

@@ -188,6 +188,39 @@ std::uint64_t InStream::step() const {
   return *step_;
 }
 
+std::int64_t InStream::time() const {
+  expects(state_ == State::in_step,
+          [&] { return fmt::format("stream '{}': expected begin_step before time", name()); });
+  const auto time = links_.time();
+  expects(time.has_value(), [&] {
+    return fmt::format(
+        "stream '{}': expected steps with a time; found that its producer has set no attribute "
+        "'{}'",
+        name(), proto::time_unit);
+  });
+  return *time;
+}
+
+proto::Attributes InStream::attributes(int of) const {
+  if (of == of_step) {
+    expects(state_ == State::in_step, [&] {
+      return fmt::format("stream '{}': expected begin_step before the attributes of a step",
+                         name());
+    });
+    return links_.step_attributes();
+  }
+  expects(links_.is_complete(), [&] {
+    return fmt::format(
+        "stream '{}': expected begin_step, which links the stream to its producer, before "
+        "attributes, and no close; found no link",
+        name());
+  });
+  const Link& link = links_.first_link();
+  return proto::decode_attributes(
+      of == of_stream ? link.attributes
+                      : link.theirs[*link.number_of[fields_.check(of)]].attributes);
+}
+
 void InStream::get(int field, std::span<std::byte> local) {
   expects(state_ == State::in_step && !links_.is_lost(),
           [&] { return fmt::format("stream '{}': expected begin_step before get", name()); });

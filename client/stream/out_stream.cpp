@@ -335,6 +335,57 @@ void OutStream::wait_taken(std::uint64_t taken) {
   check_lent(taken);
 }
 
+void OutStream::set_attribute(int of, std::string_view name, proto::AttributeValues values) {
+  if (of != of_step) {
+    expects(state_ == State::declaring && !is_introduced(), [&] {
+      return fmt::format(
+          "stream '{}': expected the attributes of the stream and of its fields before the first "
+          "begin_step of any stream of the session, which tells the server of them; found '{}' "
+          "after it: set it before, or for each step",
+          this->name(), core::printable(name));
+    });
+    return fields_.set_attribute(of, name, std::move(values));
+  }
+  expects(state_ == State::in_step, [&] {
+    return fmt::format("stream '{}': expected begin_step before the attributes of a step",
+                       this->name());
+  });
+  try {
+    attributes_.set(name, std::move(values));
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("stream '{}', step {}: {}", this->name(), step(), e.what()));
+  }
+}
+
+void OutStream::set_time(std::int64_t time) {
+  expects(state_ == State::in_step,
+          [&] { return fmt::format("stream '{}': expected begin_step before time", name()); });
+  expects(fields_.has_time(), [&] {
+    return fmt::format(
+        "stream '{}': expected the attribute '{}' of the stream, e.g. \"s\", before its first "
+        "step; found a time without a unit: set it",
+        name(), proto::time_unit);
+  });
+  expects(!last_time_ || time > *last_time_, [&] {
+    return fmt::format(
+        "stream '{}', step {}: expected a time after {}, that of the step before; found {}", name(),
+        step(), *last_time_, time);
+  });
+  time_ = time;
+}
+
+StepMetadata OutStream::metadata() {
+  expects(time_ || !fields_.has_time(), [&] {
+    return fmt::format(
+        "stream '{}', step {}: expected a time, as the stream has the attribute '{}'; found none: "
+        "set it before end_step",
+        name(), step(), proto::time_unit);
+  });
+  if (attributes_.all().empty()) return {.time = time_};
+  encoded_attributes_ = proto::encode(attributes_);
+  return {.time = time_, .attributes = encoded_attributes_};
+}
+
 void OutStream::end_step() {
   expects(state_ == State::in_step,
           [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });

@@ -1,6 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! fortran_producer LAYOUT STEPS MEMORY HAND_OVER: one rank that produces the field "number" of the stream "numbers".
-! The element with global number n holds 1000000 * step + n. MEMORY: allocated or ordinary; HAND_OVER: put (with
+! The element with global number n holds 1000000 * step + n; the time of a step is 3600 * step seconds, and its
+! attribute "angle" [step, 0.5]. MEMORY: allocated or ordinary; HAND_OVER: put (with
 ! queue_depth 0) or put_async. Prints its counters.
 program fortran_producer
   use tremula_c
@@ -17,6 +18,9 @@ program fortran_producer
   integer :: step, steps
   logical :: is_async
   type(tremula_statistics) :: statistics
+  character(kind=c_char), target :: unit(2) = ['s', c_null_char]
+  type(c_ptr), target :: texts(1)
+  real(c_double), target :: angle(2)
 
   call get_command_argument(1, layout_text)
   call get_command_argument(2, steps_text)
@@ -54,11 +58,18 @@ program fortran_producer
     call expect_ok(tremula_out_open(session, 'numbers'//c_null_char, '{queue_depth: 0}'//c_null_char, out), 'open')
   end if
   call expect_ok(tremula_out_field(out, 'number'//c_null_char, tremula_f64, layout, field), 'field')
+  texts(1) = c_loc(unit)
+  call expect_ok(tremula_out_attribute(out, tremula_of_stream, 'time_unit'//c_null_char, tremula_text, c_loc(texts), &
+    1_c_size_t), 'attribute')
   do step = 0, steps - 1
     do j = 1, extents(2)
       part(:, j) = 1000000d0 * step + real(row * shape_(2) + column(j), c_double)
     end do
     call expect_ok(tremula_out_begin_step(out), 'begin_step')
+    call expect_ok(tremula_out_time(out, 3600_c_int64_t * step), 'time')
+    angle = [real(step, c_double), 0.5_c_double]
+    call expect_ok(tremula_out_attribute(out, tremula_of_step, 'angle'//c_null_char, tremula_real, c_loc(angle), &
+      2_c_size_t), 'attribute')
     if (is_async) then
       call expect_ok(tremula_out_put_async(out, field, c_loc(part), bytes, request), 'put_async')
       call expect_ok(tremula_out_end_step(out), 'end_step')

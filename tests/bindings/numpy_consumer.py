@@ -9,7 +9,8 @@ import numpy as np
 library, layout_text, steps, memory_kind = sys.argv[1:]
 tremula = ctypes.CDLL(library)
 tremula.tremula_last_error.restype = ctypes.c_char_p
-F64, END_OF_STREAM = 10, 1
+F64, END_OF_STREAM, OF_STREAM, OF_STEP = 10, 1, -1, -2
+VALUES = {1: ctypes.c_int64, 2: ctypes.c_double, 3: ctypes.c_char_p}  # by type
 
 
 class Statistics(ctypes.Structure):
@@ -38,6 +39,17 @@ def allocated_array(shape):
     """An array in memory that peers copy straight into; live until tremula_deallocate."""
     memory = opened("allocate", ctypes.c_size_t(8 * int(np.prod(shape))))
     return np.ctypeslib.as_array(ctypes.cast(memory, ctypes.POINTER(ctypes.c_double)), shape), memory
+
+
+def attributes_of(stream, of):
+    """What the producer has set, by name."""
+    attributes, found = opened("in_attributes", stream, of), {}
+    for number in range(tremula.tremula_attributes_count(attributes)):
+        name, kind, count, values = ctypes.c_char_p(), ctypes.c_int(), ctypes.c_size_t(), ctypes.c_void_p()
+        call("attributes_at", attributes, number, *(ctypes.byref(x) for x in (name, kind, count, values)))
+        found[name.value.decode()] = ctypes.cast(values, ctypes.POINTER(VALUES[kind.value]))[: count.value]
+    tremula.tremula_attributes_free(attributes)
+    return found
 
 
 session = opened("session_open", b"numpy", -1, -1, None)
@@ -73,6 +85,11 @@ step = 0
 while call("in_begin_step", stream) != END_OF_STREAM:
     part[:] = -1
     call("in_get", stream, field, ctypes.c_void_p(part.ctypes.data), ctypes.c_size_t(part.nbytes))
+    time = ctypes.c_int64()
+    call("in_time", stream, ctypes.byref(time))
+    told = time.value, attributes_of(stream, OF_STREAM), attributes_of(stream, OF_STEP)
+    if told != (3600 * step, {"time_unit": [b"s"]}, {"angle": [step, 0.5]}):
+        sys.exit(f"step {step}: found {told}")
     call("in_end_step", stream)
     wrong = np.argwhere(part != 1e6 * step + numbers)
     if len(wrong) > 0:

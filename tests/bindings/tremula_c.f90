@@ -5,6 +5,7 @@ module tremula_c
   implicit none
 
   integer(c_int), parameter :: tremula_f64 = 10
+  integer(c_int), parameter :: tremula_real = 2, tremula_text = 3, tremula_of_stream = -1, tremula_of_step = -2
 
   type, bind(c) :: tremula_statistics
     integer(c_size_t) :: size
@@ -79,6 +80,18 @@ module tremula_c
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int), value :: type
       integer(c_int), intent(out) :: field
+    end function
+    integer(c_int) function tremula_out_attribute(out, of, name, type, values, count) bind(c)
+      import
+      type(c_ptr), value :: out, values
+      integer(c_int), value :: of, type
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_size_t), value :: count
+    end function
+    integer(c_int) function tremula_out_time(out, time) bind(c)
+      import
+      type(c_ptr), value :: out
+      integer(c_int64_t), value :: time
     end function
     integer(c_int) function tremula_out_begin_step(out) bind(c)
       import

@@ -25,11 +25,18 @@ TEST(Asking, DescribesFieldsThatAreThenDeclared) {
     auto out = session.out_stream("sea", {.queue_depth = 3});
     const auto height = out.field<double>("height", rows);
     const auto phase = out.field<std::complex<float>>("phase", line);
+    out.attribute("time_unit", "min");
+    out.attribute(height, "units", std::string("m"));
+    out.attribute(height, "valid_range", std::vector{-1.5f, 9.0f});
+    out.attribute(phase, "coordinates", std::vector<std::string>{"height", "x"});
     std::vector<double> heights(static_cast<std::size_t>(rows.local(session.rank()).allocated));
     std::iota(heights.begin(), heights.end(), 15.0 * session.rank());
     const std::vector<std::complex<float>> phases(
         static_cast<std::size_t>(line.local(session.rank()).allocated), {2, 3});
     out.begin_step();
+    out.time(-90);
+    out.step_attribute("iterations", heights.size());
+    out.step_attribute("converged", 1e-9);
     out.put(height, heights);
     out.put(phase, phases);
     out.end_step();
@@ -49,18 +56,80 @@ TEST(Asking, DescribesFieldsThatAreThenDeclared) {
     EXPECT_EQ(sea.fields[1].type, TREMULA_C64);
     EXPECT_EQ(sea.fields[1].layout.text(), line.text());
 
+    EXPECT_EQ(sea.attributes.names(), std::vector<std::string>{"time_unit"});
+    EXPECT_EQ(sea.fields[1].attributes.values<std::string>("coordinates"),
+              (std::vector<std::string>{"height", "x"}));
+    EXPECT_EQ(sea.fields[0].attributes.type("valid_range"), TREMULA_REAL);
+
     const auto mine = Layout::block({.shape = sea.fields[0].layout.shape(), .grid = {1, 3}});
     auto in = session.in_stream("sea");
     const auto height = in.field<double>(sea.fields[0].name, mine);
     std::vector<double> part(static_cast<std::size_t>(mine.local(session.rank()).allocated));
     ASSERT_EQ(in.begin_step(), StepStatus::ok);
     in.get(height, part);
+    EXPECT_EQ(in.time(), -90);
+    EXPECT_EQ(in.attributes().value<std::string>("time_unit"), "min");
+    EXPECT_EQ(in.attributes(height).names(), (std::vector<std::string>{"units", "valid_range"}));
+    EXPECT_EQ(in.attributes(height).values<double>("valid_range"), (std::vector<double>{-1.5, 9}));
+    const Attributes of_step = in.step_attributes();
     in.end_step();
+    EXPECT_EQ(of_step.value<std::int64_t>("iterations"), 15);
+    EXPECT_EQ(of_step.value<double>("iterations"), 15.0);
+    EXPECT_EQ(of_step.count("converged"), 1u);
+    EXPECT_FALSE(of_step.has("units") || Attributes().has("units"));
+    EXPECT_THROW(of_step.value<std::string>("iterations"), Error);
+    EXPECT_THROW(of_step.value<double>("units"), Error);
     const auto local = mine.local(session.rank());
     for (Index i = 0; i < local.extents[0]; ++i)
       for (Index j = 0; j < local.extents[1]; ++j)
         EXPECT_EQ(part[static_cast<std::size_t>(i * local.strides[0] + j)],
                   static_cast<double>(5 * i + mine.global_index(session.rank(), 1, j)));
+    EXPECT_EQ(in.begin_step(), StepStatus::end_of_stream);
+    in.close();
+    ++checked;
+  });
+  EXPECT_EQ(jobs.join(), "");
+  EXPECT_EQ(checked, 3);
+}
+
+// A consumer whose steps are shorter, and then longer, than those of the producer: by what it does in
+// the README, the two steps that bracket its own time, or the one at it, are at hand.
+TEST(Asking, ForTimesTellsWhichStepsBracketAnother) {
+  Jobs jobs;
+  const auto rows = Layout::parse("shape=12 grid=2"),
+             cards = Layout::parse("shape=12 grid=3 block=1");
+  jobs.start("model", two, [&](Session& session) {
+    auto out = session.out_stream("sea");
+    out.attribute("time_unit", "s");
+    const auto field = out.field<double>("height", rows);
+    for (const std::int64_t time : {0, 40, 80, 100, 110, 200}) {
+      out.begin_step();
+      out.time(time);
+      out.put(field, std::vector<double>(6, static_cast<double>(time)));
+      out.end_step();
+    }
+    out.close();
+  });
+  std::atomic<int> checked = 0;
+  jobs.start("viewer", three, [&](Session& session) {
+    auto in = session.in_stream("sea");
+    const auto field = in.field<double>("height", cards);
+    std::vector<double> earlier(4), later(4);
+    std::int64_t earlier_time = 0, later_time = -1;
+    for (const std::int64_t time : {0, 15, 30, 40, 45, 105, 160, 200}) {
+      while (later_time < time && in.begin_step() == StepStatus::ok) {
+        std::swap(earlier, later);
+        earlier_time = std::exchange(later_time, in.time());
+        in.get(field, later);
+        in.end_step();
+      }
+      const double part =
+          static_cast<double>(time - earlier_time) / static_cast<double>(later_time - earlier_time);
+      for (std::size_t i = 0; i < later.size(); ++i)
+        EXPECT_NEAR((1 - part) * (time == 0 ? 0 : earlier[i]) + part * later[i],
+                    static_cast<double>(time), 1e-12);
+    }
+    EXPECT_EQ(earlier_time, 110);
     EXPECT_EQ(in.begin_step(), StepStatus::end_of_stream);
     in.close();
     ++checked;

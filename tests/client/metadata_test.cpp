@@ -213,6 +213,62 @@ TEST(Metadata, IsDescribedBeforeTheFirstStep) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
+/// What the server tells of the stream, as soon as `is_it` is true of that.
+wire::StreamStatus status_when(Session& session,
+                               const std::function<bool(const wire::StreamStatus&)>& is_it) {
+  wire::ToServer question;
+  question.mutable_status();
+  const auto deadline = core::Deadline::after(30);
+  for (;;) {
+    const auto status = session.control().call(question, deadline).status();
+    if (status.streams_size() > 0 && is_it(status.streams(0))) return status.streams(0);
+    if (deadline.expired()) throw Error(Errc::timed_out, "not shown: " + status.DebugString());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+TEST(Metadata, IsShownByTheServer) {
+  World world;
+  std::atomic<bool> is_seen = false;
+  world.start("producer", 2, [&](Session& s) {
+    Producer p(s, {.queue_depth = 3});
+    p.put_to(3);
+    while (!is_seen) std::this_thread::yield();
+    p.out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    Consumer c(s);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(c.begin());
+      c.take();
+    }
+    ASSERT_TRUE(c.begin());
+    const auto is_of_a_step = [](const wire::StepStatus& status) {
+      return status.has_time() && status.steps() > 0 &&
+             status.time() == time_of(status.steps() - 1);
+    };
+    wire::StreamStatus shown;
+    try {
+      shown = status_when(s, [&](const wire::StreamStatus& stream) {
+        return is_of_a_step(stream.produced()) && stream.consumers_size() == 1 &&
+               is_of_a_step(stream.consumers(0).consumed());
+      });
+    } catch (...) {
+      is_seen = true;
+      throw;
+    }
+    const auto attributes = proto::decode_attributes(proto::bytes_of(shown.attributes()));
+    EXPECT_EQ(as_map(attributes)["time_unit"], AttributeValues(Texts{"min"}));
+    EXPECT_EQ(as_map(proto::decode_attributes(proto::bytes_of(shown.fields(0).attributes()))),
+              as_map(c.in.attributes(0)));
+    is_seen = true;
+    c.take();
+    EXPECT_FALSE(c.begin());
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 TEST(Metadata, IsRefusedWhereItIsSet) {
   World world;
   world.start("producer", 1, [&](Session& s) {

@@ -28,6 +28,8 @@ void consume(tremula_session* session, const Scenario& scenario) {
     std::uint64_t number = 0;
     expect_ok(tremula_in_step(in.get(), &number), "ask for the step's number");
     expect_equal("number of the step", step, number);
+    verify_attributes(in.get(), scenario);
+    if (scenario.has_metadata) verify_metadata(in.get(), step);
     for (std::size_t f = fields.size(); f-- > 0;) {  // in another order than they were put
       LocalField& local = fields[f];
       local.spoil();

@@ -23,6 +23,7 @@ void produce(tremula_session* session, const Scenario& scenario) {
                                 &local.number),
               "declare " + field.name);
   }
+  set_attributes(out.get(), scenario);
   std::uint64_t bytes = 0, request = 0;
   for (int step = 0; step < scenario.steps; ++step) {
     expect_ok(tremula_out_begin_step(out.get()), "begin step " + std::to_string(step));
@@ -40,6 +41,7 @@ void produce(tremula_session* session, const Scenario& scenario) {
       if (!scenario.is_async && scenario.queue_depth > 0) local.spoil();  // it is ours again
       bytes += local.payload_bytes();
     }
+    if (scenario.has_metadata) set_metadata(out.get(), static_cast<std::uint64_t>(step));
     expect_ok(tremula_out_end_step(out.get()), "end step " + std::to_string(step));
     if (scenario.is_async) expect_ok(tremula_out_wait(out.get(), request), "wait");
     for (LocalField& local : fields) local.spoil();

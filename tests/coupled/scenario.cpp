@@ -210,6 +210,7 @@ Scenario make_scenario(std::uint64_t seed, int number, int producers, int consum
     field.consumer = make_layout(dice, shape, consumers);
     scenario.fields.push_back(std::move(field));
   }
+  scenario.has_metadata = dice.one_in(2);
   return scenario;
 }
 

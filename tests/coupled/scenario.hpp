@@ -64,6 +64,7 @@ struct Scenario {
   int queue_depth = 1;
   bool producer_allocates = false, consumer_allocates = false;  ///< memory from tremula_allocate
   bool is_async = false;                                        ///< put_async instead of put
+  bool has_metadata = false;  ///< attributes, and a time in every step
 };
 
 /// @param number  of the scenario, 0, 1, ...

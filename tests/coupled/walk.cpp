@@ -23,6 +23,7 @@ std::string describe(const Scenario& scenario) {
   std::string text = scenario.stream + " steps=" + std::to_string(scenario.steps) +
                      " queue_depth=" + std::to_string(scenario.queue_depth) +
                      (scenario.is_async ? " async" : "") +
+                     (scenario.has_metadata ? " metadata" : "") +
                      (scenario.producer_allocates ? " producer allocates" : "") +
                      (scenario.consumer_allocates ? " consumer allocates" : "");
   for (const auto& field : scenario.fields)
@@ -91,6 +92,113 @@ void expect_equal(const std::string& what, std::uint64_t expected, std::uint64_t
   if (expected != found)
     throw std::runtime_error(what + ": expected " + std::to_string(expected) + ", found " +
                              std::to_string(found));
+}
+
+namespace {
+
+std::vector<std::int64_t> numbers_of(std::uint64_t step) {
+  std::vector<std::int64_t> numbers(step % 3 == 2 ? 8180 : step);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = static_cast<std::int64_t>(i * i) - static_cast<std::int64_t>(1000 * step);
+  return numbers;
+}
+std::int64_t time_of(std::uint64_t step) {
+  return (std::int64_t{1} << 60) + static_cast<std::int64_t>(step * step + step);
+}
+
+using Attributes = std::unique_ptr<tremula_attributes, Freer<tremula_attributes_free>>;
+Attributes attributes_of(const tremula_in_stream* in, int of) {
+  tremula_attributes* attributes = nullptr;
+  expect_ok(tremula_in_attributes(in, of, &attributes), "attributes");
+  return Attributes(attributes);
+}
+
+/// Attribute `number`, which must have that name, type and as many values.
+template <class T>
+std::span<const T> values_of(const Attributes& attributes, int number, const std::string& name,
+                             tremula_attribute_type type, std::size_t count) {
+  const char* found_name = nullptr;
+  tremula_attribute_type found_type{};
+  std::size_t found_count = 0;
+  const void* values = nullptr;
+  expect_ok(tremula_attributes_at(attributes.get(), number, &found_name, &found_type, &found_count,
+                                  &values),
+            "attribute " + name);
+  if (found_name != name)
+    throw std::runtime_error("expected attribute " + name + ", found " + found_name);
+  expect_equal("type of " + name, type, found_type);
+  expect_equal("values of " + name, count, found_count);
+  return {static_cast<const T*>(values), count};
+}
+
+void verify_text(const Attributes& attributes, int number, const std::string& name,
+                 const std::string& expected) {
+  const std::string found =
+      values_of<const char*>(attributes, number, name, TREMULA_TEXT, 1).front();
+  if (found != expected)
+    throw std::runtime_error("attribute " + name + ": expected " + expected + ", found " + found);
+}
+
+}  // namespace
+
+void set_attributes(tremula_out_stream* out, const Scenario& scenario) {
+  if (!scenario.has_metadata) return;
+  const auto set = [&](int of, const std::string& name, const std::string& text) {
+    const char* const value = text.c_str();
+    expect_ok(tremula_out_attribute(out, of, name.c_str(), TREMULA_TEXT, &value, 1),
+              "attribute " + name);
+  };
+  set(TREMULA_OF_STREAM, "time_unit", "s");
+  set(TREMULA_OF_STREAM, "title", "of " + scenario.stream);
+  for (std::size_t f = 0; f < scenario.fields.size(); ++f)
+    set(static_cast<int>(f), "long_name", "of " + scenario.fields[f].name);
+}
+
+void verify_attributes(const tremula_in_stream* in, const Scenario& scenario) {
+  const bool is_told = scenario.has_metadata;
+  const auto of_stream = attributes_of(in, TREMULA_OF_STREAM);
+  expect_equal("attributes of the stream", is_told ? 2 : 0,
+               static_cast<std::uint64_t>(tremula_attributes_count(of_stream.get())));
+  if (is_told) verify_text(of_stream, 1, "title", "of " + scenario.stream);
+  for (std::size_t f = 0; f < scenario.fields.size(); ++f) {
+    const auto of_field = attributes_of(in, static_cast<int>(f));
+    expect_equal("attributes of the field", is_told ? 1 : 0,
+                 static_cast<std::uint64_t>(tremula_attributes_count(of_field.get())));
+    if (is_told) verify_text(of_field, 0, "long_name", "of " + scenario.fields[f].name);
+  }
+}
+
+void set_metadata(tremula_out_stream* out, std::uint64_t step) {
+  expect_ok(tremula_out_time(out, time_of(step)), "time");
+  if (step % 3 == 1) return;
+  const auto numbers = numbers_of(step);
+  expect_ok(tremula_out_attribute(out, TREMULA_OF_STEP, "numbers", TREMULA_INTEGER, numbers.data(),
+                                  numbers.size()),
+            "attribute numbers");
+  const double half = static_cast<double>(step) + 0.5;
+  expect_ok(tremula_out_attribute(out, TREMULA_OF_STEP, "half", TREMULA_REAL, &half, 1),
+            "attribute half");
+}
+
+void verify_metadata(const tremula_in_stream* in, std::uint64_t step) {
+  std::int64_t time = 0;
+  expect_ok(tremula_in_time(in, &time), "time");
+  expect_equal("time of step " + std::to_string(step), static_cast<std::uint64_t>(time_of(step)),
+               static_cast<std::uint64_t>(time));
+  const auto attributes = attributes_of(in, TREMULA_OF_STEP);
+  const bool has_some = step % 3 != 1;
+  expect_equal("attributes of step " + std::to_string(step), has_some ? 2 : 0,
+               static_cast<std::uint64_t>(tremula_attributes_count(attributes.get())));
+  if (!has_some) return;
+  const auto numbers = numbers_of(step);
+  const auto found =
+      values_of<std::int64_t>(attributes, 0, "numbers", TREMULA_INTEGER, numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    expect_equal("number " + std::to_string(i), static_cast<std::uint64_t>(numbers[i]),
+                 static_cast<std::uint64_t>(found[i]));
+  if (values_of<double>(attributes, 1, "half", TREMULA_REAL, 1).front() !=
+      static_cast<double>(step) + 0.5)
+    throw std::runtime_error("attribute half: expected another value");
 }
 
 int walk(int argc, char** argv, const std::string& group,

@@ -38,6 +38,14 @@ private:
   std::unique_ptr<void, Freer<tremula_deallocate>> memory_;
 };
 
+/// What a producer tells beside the arrays, all of it made from the names and the number of the step,
+/// and a consumer compares: of the stream and its fields; of a step, in some steps 64 KiB.
+void set_attributes(tremula_out_stream* out, const Scenario& scenario);
+void set_metadata(tremula_out_stream* out, std::uint64_t step);
+/// @throws std::runtime_error naming what differs
+void verify_attributes(const tremula_in_stream* in, const Scenario& scenario);
+void verify_metadata(const tremula_in_stream* in, std::uint64_t step);
+
 /// @throws std::runtime_error naming both
 void expect_equal(const std::string& what, std::uint64_t expected, std::uint64_t found);
 

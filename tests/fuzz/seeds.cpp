@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "proto/attributes.hpp"
 #include "proto/convert.hpp"
 #include "proto/package_header.hpp"
 #include "proto/part_place.hpp"
@@ -40,14 +41,21 @@ core::Bytes encoding(const std::string& text) {
   return proto::serialise(message);
 }
 
-const std::string field = "fields { name: 'f' element_type: 10 layout: 'shape=8x9 grid=2x1' } ";
+// "u": the text "K"; "r": the number -0.0
+const std::string attributes =
+    "attributes: '\\001\\000\\003\\000\\001\\000\\000\\000u\\001\\000\\000\\000K"
+    "\\001\\000\\002\\000\\001\\000\\000\\000r\\000\\000\\000\\000\\000\\000\\000\\200' ";
+const std::string field =
+    "fields { name: 'f' element_type: 10 layout: 'shape=8x9 grid=2x1' " + attributes + "} ";
 const std::string offer = "offers { transport: 'ofi' offer: 'ofi:tcp;ofi_rxm' } ";
-const std::string announce = "stream: 's' " + field + offer + "queue_depth: 2 incarnation: 1 ";
+const std::string announce =
+    "stream: 's' " + field + offer + "queue_depth: 2 incarnation: 1 " + attributes;
 const std::string subscribe = "stream: 's' " + field + offer + "incarnation: 1 ";
 const std::string matched = "link: 4294967297 stream: 's' peer_group: 'g' peer_size: 2 " + field +
-                            "offer: 'ofi:tcp' why: 'both' queue_depth: 2 incarnation: 1 ";
+                            "offer: 'ofi:tcp' why: 'both' queue_depth: 2 incarnation: 1 " +
+                            attributes;
 const std::string counters =
-    "counters { stream: 's' link: 1 steps: 3 packages: 6 bytes: 1000 wait_seconds: 0.5 } ";
+    "counters { stream: 's' link: 1 steps: 3 packages: 6 bytes: 1000 wait_seconds: 0.5 time: -3 } ";
 
 const std::vector<std::string> to_server{
     "hello { protocol: 1 group: 'g' rank: 0 size: 2 job: 'j' host: 'h' pid: 9 version: '0.1' }",
@@ -78,11 +86,11 @@ const std::vector<std::string> to_client{
     "link_closed { link: 1 why: 'end' lost: true }",
     "group_lost { group: 'g' rank: 1 links: 1 why: 'died' }",
     "request: 1 status { version: '0.1' listens_on: 'a:1' groups { name: 'g' size: 2 } streams { "
-    "name: 's' producer: 'g' " +
-        field + "consumers { link: 1 consumer: 'c' " + field +
+    "name: 's' producer: 'g' produced { time: 5 } " +
+        attributes + field + "consumers { link: 1 consumer: 'c' " + field +
         "consumed { steps: 3 ranks { rank: 0 steps: 3 waits_for: 'g' } } } } }",
     "request: 1 described { group: 'g' size: 2 connected: 2 " + field +
-        "hosts: 'h' host_of_rank: 0 host_of_rank: 0 queue_depth: 2 }",
+        "hosts: 'h' host_of_rank: 0 host_of_rank: 0 queue_depth: 2 " + attributes + "}",
     "stream_refused { incarnation: 1 refused { code: 3 text: 'no' } }",
     "awaited {}",
     "request: 1 explained { text: 'it sleeps' has_come: true }",
@@ -115,12 +123,22 @@ int main(int argc, char** argv) {
        {proto::PackageKind::step, proto::PackageKind::end_of_stream, proto::PackageKind::credit,
         proto::PackageKind::leaving, proto::PackageKind::wish})
     headers.add(proto::encode(proto::PackageHeader{.kind = kind, .link = 1, .step = 2}));
+  headers.add(proto::encode(
+      proto::PackageHeader{.link = 1, .step = 2, .time = -7, .attribute_bytes = 4096}));
   for (int kind = 0; kind <= static_cast<int>(proto::PartPlace::Kind::inlined); ++kind) {
     std::array<std::byte, proto::part_place_bytes> bytes{};
     proto::encode({.kind = static_cast<proto::PartPlace::Kind>(kind), .part = 3, .count = 2},
                   bytes);
     places.add(bytes);
   }
+
+  Seeds metadata(folder, "attributes");
+  proto::Attributes some;
+  some.set("n", std::vector<std::int64_t>{1, -2});
+  some.set("valid_range", std::vector<double>{0, 40.5});
+  metadata.add(proto::encode(some));
+  some.set("units", std::vector<std::string>{"K", ""});
+  metadata.add(proto::encode(some));
 
   Seeds layouts(folder, "layout_text");
   for (const char* text :

@@ -25,7 +25,7 @@ Raw drawn() {
                                  0xef, 0xcd, 0xab, 0x89, 0x67, 0x45, 0x23, 0xf1,  // fingerprint
                                  3,    0,    0,    0,    0,    0,    0,    0,     // dropped
                                  0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,  // time -2
-                                 0x39, 0x30, 0,    0,    1,    0,    0,    0};    // attributes
+                                 0x39, 0x30, 0,    0,    3,    0,    0,    0};    // attributes
   Raw out;
   static_assert(sizeof bytes == package_header_bytes);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::byte{bytes[i]};
@@ -124,12 +124,15 @@ TEST(PackageHeader, NamesThePartThatIsWrong) {
       {with(6, 4), "package header, payload bytes: expected 0 with kind 4, found 8589934592"},
       {with(31, 0x80),
        "package header, payload bytes: expected less than 2^63, found 9223372045444710400"},
-      {with(60, 0), "package header, time: expected 0, as there is none, found -2"},
-      {with(60, 2), "package header, has a time: expected 0 or 1, found 2"},
-      {with(63, 255), "package header, has a time: expected 0 or 1, found 4278190081"},
-      {with(58, 1), "package header, bytes of attributes: expected at most 65536, found 77881"},
-      {of_kind_2(60, 1), "package header, has a time: expected 0, found 1"},
-      {of_kind_2(56, 1), "package header, bytes of attributes: expected at most 0, found 1"},
+      {with(60, 2), "package header, time: expected 0, as there is none, found -2"},
+      {with(60, 1), "package header, bytes of attributes: expected 0 to 0, found 12345"},
+      {with(60, 4), "package header, flags: expected at most 3, found 4"},
+      {with(63, 255), "package header, flags: expected at most 3, found 4278190083"},
+      {with(58, 1), "package header, bytes of attributes: expected 1 to 65536, found 77881"},
+      {of_kind_2(60, 1), "package header, flags: expected at most 0, found 1"},
+      {of_kind_2(60, 2), "package header, flags: expected at most 0, found 2"},
+      {of_kind_2(56, 1), "package header, bytes of attributes: expected 0 to 0, found 1"},
+      {of_kind_2(48, 1), "package header, time: expected 0, as there is none, found 1"},
   };
   for (const auto& row : rows) {
     try {
