@@ -124,6 +124,7 @@ void check(const wire::Matched& m) {
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
   check_when_full("Matched.when_full", m.when_full(), m.queue_depth());
   check_number("Matched.incarnation", m.incarnation());
+  check_range("Matched.missing", m.missing(), 0, 1 << 20);
 }
 
 void check(const wire::Resume& m) {
@@ -137,6 +138,12 @@ void check(const wire::Described& m) {
   check_range("Described.size", m.size(), 1, max_group_size);
   check_range("Described.connected", m.connected(), 0, m.size());
   check_range("Described.queue_depth", m.queue_depth(), 0, 1 << 20);
+  check_text("Described.missing", m.missing());
+  for (const wire::Described::Part& part : m.others()) {
+    check_name("Described.others.group", part.group());
+    check_range("Described.others.size", part.size(), 1, max_group_size);
+    check_fields("Described.others.", part.fields());
+  }
   check_range("Described.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Described.", m.fields());
   const int ranks = m.connected() == m.size() ? m.size() : 0;
