@@ -136,6 +136,7 @@ void check(const wire::Matched& m) {
   check_start("Matched.start", m.start(), m.shares());
   check_number("Matched.incarnation", m.incarnation());
   check_attributes("Matched.attributes", m.attributes());
+  check_range("Matched.missing", m.missing(), 0, 1 << 20);
 }
 
 void check(const wire::Resume& m) {
@@ -149,6 +150,12 @@ void check(const wire::Described& m) {
   check_range("Described.size", m.size(), 1, max_group_size);
   check_range("Described.connected", m.connected(), 0, m.size());
   check_range("Described.queue_depth", m.queue_depth(), 0, 1 << 20);
+  check_text("Described.missing", m.missing());
+  for (const wire::Described::Part& part : m.others()) {
+    check_name("Described.others.group", part.group());
+    check_range("Described.others.size", part.size(), 1, max_group_size);
+    check_fields("Described.others.", part.fields());
+  }
   check_range("Described.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Described.", m.fields());
   check_attributes("Described.attributes", m.attributes());

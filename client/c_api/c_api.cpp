@@ -22,7 +22,7 @@ std::string text_or_empty(const char* text) { return text ? text : ""; }
 proto::Field make_field(const char* name, tremula_type type, const tremula_layout* layout) {
   expects_pointer(name, "name");
   expects_pointer(layout, "layout");
-  return {.name = name, .type = client::type_from(type), .layout = layout->layout, .origin = {}};
+  return {.name = name, .type = client::type_from(type), .layout = layout->layout};
 }
 
 template <class Byte>
@@ -157,6 +157,22 @@ tremula_status tremula_out_field(tremula_out_stream* out, const char* name, trem
     const auto entry = enter(out, "out");
     expects_pointer(field, "field");
     *field = out->stream->declare(make_field(name, type, layout));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_out_part(tremula_out_stream* out, const char* name, tremula_type type,
+                                const tremula_layout* layout, const int64_t* origin,
+                                const int64_t* shape, int* field) {
+  return guarded([&] {
+    const auto entry = enter(out, "out");
+    expects_pointer(field, "field");
+    expects_pointer(origin, "origin");
+    expects_pointer(shape, "shape");
+    auto part = make_field(name, type, layout);
+    part.origin.assign(origin, origin + part.layout.dims.size());
+    part.whole.assign(shape, shape + part.layout.dims.size());
+    *field = out->stream->declare(std::move(part));
     return TREMULA_OK;
   });
 }

@@ -9,6 +9,7 @@
 
 #include "client/stream/link.hpp"
 #include "index_calc/relabel/relabel.hpp"
+#include "proto/parts.hpp"
 
 namespace tremula::client {
 
@@ -88,6 +89,7 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
   try {
     validate_for_group(field.layout, session_->size());
     bytes_of(field.layout, core::element_bytes(field.type));
+    if (proto::is_part(field)) proto::check_part(field);
     data = {field.layout, local_part(field.layout, session_->rank()), update};
     target = apply(update, field, session_->rank());
     encoded = proto::encode(field);

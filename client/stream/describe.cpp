@@ -19,7 +19,8 @@ namespace {
 std::string shown(const wire::ToClient& found) {
   const auto& names = found.streams().names();
   const auto& producer = found.described();
-  return found.has_described()
+  return !producer.missing().empty() ? producer.missing()
+         : found.has_described()
              ? fmt::format("group '{}', of which only {} of {} ranks are connected",
                            producer.group(), producer.connected(), producer.size())
          : names.empty() ? "no stream at this server"
@@ -44,7 +45,9 @@ wire::Described ask_for_producer(Session& session, const std::string& stream,
     const auto reply =
         session.control().call(message, core::Deadline::after(std::max(1.0, deadline.remaining())));
     const auto& producer = reply.described();
-    if (reply.has_described() && producer.connected() == producer.size()) return producer;
+    if (reply.has_described() && producer.connected() == producer.size() &&
+        producer.missing().empty())
+      return producer;
     if (deadline.expired()) throw no_producer(stream, shown(reply), seconds);
     session.waits_for([] { return false; },
                       core::Deadline::after(std::min(pause, deadline.remaining() + 0.001)));

@@ -397,6 +397,8 @@ void OutStream::end_step() {
   links_.send(metadata());
   last_time_ = time_;
   state_ = State::between_steps;
+  // A consumer that waits for another part of the stream is told that this one has begun.
+  if (config_.queue_depth == 0 && step() == 1) report(true);
   if (config_.queue_depth == 0)
     wait_for_links(
         [&](Source& exchange) { return exchange.is_queued() || exchange.is_credited(step()); },

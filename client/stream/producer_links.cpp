@@ -190,11 +190,19 @@ void ProducerLinks::throw_uneven() {
   const auto other = std::ranges::find_if(links_, [&](const Open& open) {
     return open.exchange->poll() != Sink::State::end || open.exchange->step() > step;
   });
-  throw Error(Errc::mismatch,
-              fmt::format("stream '{}', step {}: expected all groups that produce it to end it "
-                          "after the same step; found that group '{}' has ended it before this "
-                          "one, and group '{}' has not",
-                          stream(), step, first->link.peer_group, other->link.peer_group));
+  const Error error(
+      Errc::mismatch,
+      fmt::format("stream '{}', step {}: expected all groups that produce it to end it after the "
+                  "same step; found that group '{}' has ended it before this one, and group '{}' "
+                  "has not",
+                  stream(), step, first->link.peer_group, other->link.peer_group));
+  for (Open& open : links_) {  // all sides hear of this cause, and not of what this rank does next
+    if (open.exchange->poll() == Sink::State::end) leave(open);
+    if (!open.has_left)
+      tell_server(open.link.number, Farewell::gave_up,
+                  fmt::format("lost the stream: {}", error.what()));
+  }
+  throw error;
 }
 
 void ProducerLinks::begin_get(std::size_t field) {
@@ -425,7 +433,10 @@ void ProducerLinks::tell_server(std::uint64_t link, Farewell farewell,
 }
 
 void ProducerLinks::tell_server(Farewell farewell, const std::string& what) noexcept {
-  for (const Open& open : links_) tell_server(open.link.number, farewell, what);
+  for (const Open& open : links_) {
+    const bool has_end = farewell == Farewell::gave_up && open.has_left;  // and needs no more
+    tell_server(open.link.number, has_end ? Farewell::finished : farewell, what);
+  }
 }
 
 Statistics ProducerLinks::statistics() const {

@@ -115,6 +115,12 @@ Rank InStream::relabel(const RelabelConfig& config) {
   const auto process = process_from(session_.run_on_root(
       [&] {
         const auto producer = ask_for_producer(session_, name(), deadline);
+        expects(producer.others().empty(), [&] {
+          return fmt::format(
+              "stream '{}': expected one producer group for relabel; found {}: take the parts as "
+              "they are declared",
+              name(), producer.others_size() + 1);
+        });
         proto::check_compatible(fields_.all(), proto::decode(producer.fields()), name(),
                                 session_.name(), producer.group());
         const auto found = client::relabel(fields_.all(), producer, hosts, config.method);

@@ -260,6 +260,19 @@ TREMULA_API tremula_status tremula_out_open(tremula_session* session, const char
 TREMULA_API tremula_status tremula_out_field(tremula_out_stream* out, const char* name,
                                              tremula_type type, const tremula_layout* layout,
                                              int* field);
+/* As tremula_out_field, for groups that produce one array together: each declares a box of it, and
+ * all open a stream of the same name. `layout` is that of the box, `origin` the global index, 0-based,
+ * where it begins, `shape` the extents of the whole array; shape of both: [dimensions of layout]. All
+ * fields of a stream are such parts, or none. A step is complete when every group has put its part:
+ * steps with equal numbers belong together, and all groups end the stream after the same one. No
+ * consumer is linked before the parts cover the whole array; parts that overlap are refused with
+ * TREMULA_MISMATCH, which names the boxes. When a part has ended, no consumer is linked any more,
+ * and its group opens a stream of that name again when all parts have ended. Not with when_full other
+ * than block, for consumers of the latest step, and with tremula_in_relabel. */
+TREMULA_API tremula_status tremula_out_part(tremula_out_stream* out, const char* name,
+                                            tremula_type type, const tremula_layout* layout,
+                                            const int64_t* origin, const int64_t* shape,
+                                            int* field);
 /* Starts a step. Blocks while queue_depth steps are under way, and before the first step until
  * wait_for_consumers groups have come. A consumer has come when it calls begin_step of any stream,
  * or puts: jobs that put to each other may both put first. When a consumer is refused, because its

@@ -505,6 +505,12 @@ struct Field {
   int number = -1;
 };
 
+/// Where a box lies in an array that several groups produce together.
+struct Part {
+  std::vector<Index> origin;  ///< global index where it begins
+  std::vector<Index> shape;   ///< extents of the whole array
+};
+
 /// Identifies the step of an OutStream::put_async.
 struct Request {
   std::uint64_t number = 0;
@@ -520,6 +526,22 @@ public:
     Field<T> field;
     detail::check(tremula_out_field(handle_.get(), name.c_str(), detail::type_of<T>(),
                                     layout.handle(), &field.number));
+    return field;
+  }
+  /// A box of an array that several groups produce together: see tremula_out_part.
+  /// @param layout  of the box
+  template <class T>
+  Field<T> part(const std::string& name, const Layout& layout, const Part& of) {
+    const auto dimensions = static_cast<std::size_t>(layout.dimensions());
+    if (of.origin.size() != dimensions || of.shape.size() != dimensions)
+      throw Error(TREMULA_INVALID_ARGUMENT,
+                  "part: expected an origin and a shape with one number for each of the " +
+                      std::to_string(dimensions) + " dimensions; found " +
+                      std::to_string(of.origin.size()) + " and " + std::to_string(of.shape.size()));
+    Field<T> field;
+    detail::check(tremula_out_part(handle_.get(), name.c_str(), detail::type_of<T>(),
+                                   layout.handle(), of.origin.data(), of.shape.data(),
+                                   &field.number));
     return field;
   }
   void begin_step() {

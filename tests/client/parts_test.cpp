@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several producer groups own boxes of one array, and several consumer groups take it or a part of it:
+// every rank a thread with a session of its own, over a real server. Every element carries its global
+// number and its step. Separate jobs are in tests/coupled/many_test.cpp.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "client/stream/describe.hpp"
+#include "client/stream/in_stream.hpp"
+#include "client/stream/out_stream.hpp"
+#include "tests/client/world.hpp"
+
+namespace tremula::client {
+namespace {
+
+using core::Index;
+using index_calc::Layout;
+
+constexpr Index rows = 12, columns = 20;
+
+std::int64_t element(Index i, Index j, std::uint64_t step) {
+  return 1000 * (i * columns + j) + static_cast<std::int64_t>(step);
+}
+
+/// A rank's piece of a box of the array, told by the layout's own rule of the elements that it owns.
+struct Piece {
+  Layout layout;
+  Index row = 0, column = 0;  ///< where the box begins
+  index_calc::LocalPart part;
+  std::vector<std::int64_t> data;
+  index_calc::ProcessGrid grid;
+  Rank rank;
+
+  Piece(const std::string& text, Index r, Index c, Rank me)
+      : layout(Layout::parse(text)),
+        row(r),
+        column(c),
+        part(local_part(layout, me)),
+        data(static_cast<std::size_t>(part.allocated)),
+        grid(layout),
+        rank(me) {}
+  /// Calls visit(value in data, global row, global column).
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    const auto coords = grid.coords_of(rank);
+    if (!coords) return;
+    for (Index i = 0; i < part.extent[0]; ++i)
+      for (Index j = 0; j < part.extent[1]; ++j) {
+        const Index at = part.first + i * part.stride[0] + j * part.stride[1];
+        const auto global = [&](std::size_t d, Index local) {
+          return index_calc::to_global(layout.dims[d], {(*coords)[d]}, {local}).value;
+        };
+        visit(data[static_cast<std::size_t>(at)], row + global(0, i), column + global(1, j));
+      }
+  }
+  void fill(std::uint64_t step) {
+    for_each([&](std::int64_t& value, Index i, Index j) { value = element(i, j, step); });
+  }
+  void check(std::uint64_t step) {
+    int wrong = 0;
+    for_each([&](std::int64_t value, Index i, Index j) { wrong += value != element(i, j, step); });
+    EXPECT_EQ(wrong, 0) << "rank " << rank << ", step " << step << ", " << to_string(layout);
+  }
+  auto bytes() { return std::as_writable_bytes(std::span(data)); }
+};
+
+/// One producer group: a box of the array in a layout of its own.
+struct Owner {
+  std::string name;
+  Rank size;
+  std::string layout;
+  Index row, column;
+};
+const std::vector<Owner> three{
+    {"west", 2, "shape=12x7 grid=2x1 block=2x7 store=column", 0, 0},
+    {"north", 3, "shape=5x13 grid=1x3 block=5x2", 0, 7},
+    {"south", 1, "shape=7x13 grid=1x1 ghost=1x1", 5, 7},
+};
+
+proto::Field field_of(const Owner& owner) {
+  return {.name = "u",
+          .type = core::ElementType::i64,
+          .layout = Layout::parse(owner.layout),
+          .origin = {owner.row, owner.column},
+          .whole = {rows, columns}};
+}
+
+/// Called by every rank before it begins a step.
+using BeforeStep = std::function<void(const Owner&, std::uint64_t)>;
+
+void produce(
+    Session& s, const Owner& owner, std::uint64_t steps, const OutConfig& config,
+    const BeforeStep& before = [](const Owner&, std::uint64_t) {}) {
+  OutStream out(s, "s", config);
+  Piece piece(owner.layout, owner.row, owner.column, s.rank());
+  out.declare(field_of(owner));
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    before(owner, step);
+    out.begin_step();
+    piece.fill(step);
+    out.put(0, piece.bytes());
+    out.end_step();
+  }
+  out.close();
+}
+
+/// What a consumer rank has had: steps, one after the other.
+struct Had {
+  std::uint64_t first = 0, count = 0;
+};
+Had consume(
+    Session& s, const std::string& layout, Index row = 0, Index column = 0,
+    std::uint64_t at_most = ~0ull, const std::function<void(std::uint64_t)>& after = [](auto) {}) {
+  InStream in(s, "s");
+  Piece piece(layout, row, column, s.rank());
+  proto::Field field{.name = "u", .type = core::ElementType::i64, .layout = piece.layout};
+  if (shape(piece.layout) != std::vector<Index>{rows, columns}) field.origin = {row, column};
+  in.declare(field);
+  Had had;
+  while (had.count < at_most && in.begin_step()) {
+    if (had.count == 0) had.first = in.step();
+    EXPECT_EQ(in.step(), had.first + had.count);
+    std::ranges::fill(piece.data, -1);
+    in.get(0, piece.bytes());
+    piece.check(in.step());
+    in.end_step();
+    ++had.count;
+    after(had.first + had.count - 1);
+  }
+  in.close();
+  return had;
+}
+
+TEST(Parts, MakeOneArrayForConsumersOfAnyLayout) {
+  for (const int queue_depth : {0, 1, 2})
+    for (const bool proof : {false, true}) {
+      SCOPED_TRACE(fmt::format("queue_depth {} proof {}", queue_depth, proof));
+      World world(8192, World::Way::local);
+      world.proof = proof;
+      for (const Owner& owner : three)
+        world.start(owner.name, owner.size, [&, queue_depth](Session& s) {
+          produce(s, owner, 15, {.queue_depth = queue_depth, .wait_for_consumers = 3});
+        });
+      const auto take_all = [](const std::string& layout, Index row = 0, Index column = 0) {
+        return [=](Session& s) {
+          const Had had = consume(s, layout, row, column);
+          EXPECT_EQ(had.first, 0u);
+          EXPECT_EQ(had.count, 15u);
+        };
+      };
+      world.start("whole", 2, take_all("shape=12x20 grid=2x1 block=3x20"));
+      world.start("cyclic", 4, take_all("shape=12x20 grid=2x2 block=2x3 store=column"));
+      world.start("box", 2, take_all("shape=6x9 grid=1x2", 3, 4));
+      EXPECT_EQ(text_of(world.join()), "");
+    }
+}
+
+TEST(Parts, AreTransformedLikeAWholeArray) {
+  World world;
+  for (const Owner& owner : three)
+    world.start(owner.name, owner.size, [&](Session& s) { produce(s, owner, 3, {}); });
+  world.start("transposed", 2, [](Session& s) {
+    InStream in(s, "s");
+    const auto layout = Layout::parse("shape=20x12 grid=2x1 block=3x12");
+    in.declare({.name = "u", .type = core::ElementType::i64, .layout = layout},
+               {.alpha = 2, .beta = 1, .axes = {1, 0}});
+    Piece piece("shape=20x12 grid=2x1 block=3x12", 0, 0, s.rank());
+    for (std::uint64_t step = 0; in.begin_step(); ++step) {
+      std::ranges::fill(piece.data, 7);
+      in.get(0, piece.bytes());
+      piece.for_each([&](std::int64_t value, Index i, Index j) {
+        EXPECT_EQ(value, 2 * element(j, i, step) + 7) << i << ' ' << j;
+      });
+      in.end_step();
+    }
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// East is a step ahead of west when the late consumer comes: it waits for the first consumer, which
+// waits for west, which waits for the late one unless that lets steps go by.
+TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
+  const std::vector<Owner> two{{"west", 2, "shape=12x8 grid=2x1", 0, 0},
+                               {"east", 1, "shape=12x12 grid=1x1", 0, 8}};
+  constexpr std::uint64_t meeting = 10, steps = 30;
+  for (const int queue_depth : {1, 2, 0}) {
+    SCOPED_TRACE(fmt::format("queue_depth {}", queue_depth));
+    World world(8192, World::Way::local);
+    std::atomic<bool> is_east_ahead = false, is_late_there = false;
+    const auto soon = [](const std::atomic<bool>& flag) {
+      for (int i = 0; i < 5000 && !flag; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // what follows is under way
+    };
+    const auto before = [&](const Owner& owner, std::uint64_t step) {
+      const bool is_west = owner.name == "west";
+      if (is_west && step == meeting) soon(is_late_there);
+      if (!is_west && step == meeting + (queue_depth == 0 ? 0 : 1)) is_east_ahead = true;
+    };
+    for (const Owner& owner : two)
+      world.start(owner.name, owner.size, [&, queue_depth](Session& s) {
+        produce(s, owner, steps, {.queue_depth = queue_depth}, before);
+      });
+    world.start("first", 2,
+                [&](Session& s) { EXPECT_EQ(consume(s, "shape=12x20 grid=2x1").count, steps); });
+    std::atomic<std::uint64_t> first[2] = {};
+    world.start("late", 2, [&](Session& s) {
+      soon(is_east_ahead);
+      is_late_there = true;
+      const Had had = consume(s, "shape=12x20 grid=1x2");
+      EXPECT_GE(had.first, meeting);
+      EXPECT_EQ(had.first + had.count, steps);
+      first[s.rank()] = had.first;
+    });
+    EXPECT_EQ(text_of(world.join()), "");
+    EXPECT_EQ(first[0], first[1]) << "all ranks begin with the same step";
+  }
+}
+
+// Each producer begins when it has one consumer: two consumers that come to one of them each would
+// wait for the other one for ever.
+TEST(Parts, LetAConsumerInThatComesLaterThanTheirFirstStep) {
+  for (int trial = 0; trial < 5; ++trial) {
+    World world(8192, World::Way::local);
+    for (const Owner& owner : three)
+      world.start(owner.name, owner.size,
+                  [&](Session& s) { produce(s, owner, 200, {.queue_depth = 1}); });
+    for (const char* const name : {"one", "two", "three"})
+      world.start(name, 2, [](Session& s) {
+        const Had had = consume(s, "shape=12x20 grid=2x1");
+        EXPECT_EQ(had.first + had.count, 200u);
+      });
+    EXPECT_EQ(text_of(world.join()), "");
+  }
+}
+
+TEST(Parts, LoseNothingWhenAConsumerLeaves) {
+  World world;
+  for (const Owner& owner : three)
+    world.start(owner.name, owner.size,
+                [&](Session& s) { produce(s, owner, 40, {.wait_for_consumers = 2}); });
+  world.start("stays", 2,
+              [](Session& s) { EXPECT_EQ(consume(s, "shape=12x20 grid=2x1").count, 40u); });
+  world.start("leaves", 3, [](Session& s) {
+    EXPECT_EQ(consume(s, "shape=12x20 grid=1x3", 0, 0, 10).count, 10u);
+  });
+  EXPECT_EQ(text_of(world.join()).find("leaves."), std::string::npos);
+}
+
+TEST(Parts, ThatEndEarlierThanOthersAreToldAfterTheLastWholeStep) {
+  World world;
+  for (const Owner& owner : three)
+    world.start(owner.name, owner.size, [&](Session& s) {
+      try {
+        produce(s, owner, owner.name == "north" ? 5 : 8, {});
+      } catch (const Error& error) {  // its only consumer has gone
+        EXPECT_NE(owner.name, "north");
+        EXPECT_EQ(error.code(), Errc::peer_lost) << error.what();
+      }
+    });
+  world.start("viewer", 2, [](Session& s) {
+    std::uint64_t last = 0;
+    try {
+      consume(s, "shape=12x20 grid=2x1", 0, 0, ~0ull, [&](std::uint64_t step) { last = step; });
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      // One rank may hear it from the other one.
+      EXPECT_NE(text.find("step 5"), std::string::npos) << text;
+      EXPECT_EQ(last, 4u);
+    }
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Parts, OfWhichOneIsLostEndTheStreamForItsConsumersAlone) {
+  World world;
+  std::atomic<int> told = 0;
+  for (const Owner& owner : three)
+    world.start(owner.name, owner.size, [&](Session& s) {
+      OutStream out(s, "s", {.wait_for_consumers = 1});
+      Piece piece(owner.layout, owner.row, owner.column, s.rank());
+      out.declare(field_of(owner));
+      for (std::uint64_t step = 0; step < 20; ++step) {
+        if (owner.name == "south" && step == 6) return;  // without closing it
+        try {
+          out.begin_step();
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), Errc::peer_lost);
+          return;
+        }
+        piece.fill(step);
+        out.put(0, piece.bytes());
+        out.end_step();
+      }
+    });
+  world.start("viewer", 2, [&](Session& s) {
+    std::uint64_t last = 0;
+    try {
+      consume(s, "shape=12x20 grid=2x1", 0, 0, ~0ull, [&](std::uint64_t step) { last = step; });
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::peer_lost);
+      EXPECT_NE(std::string(error.what()).find("'south'"), std::string::npos) << error.what();
+      EXPECT_LE(last, 5u);
+      ++told;
+    }
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_EQ(told, 2);
+}
+
+TEST(Parts, ThatOverlapOrLeaveAGapAreNamed) {
+  {
+    World world;
+    std::atomic<int> refused = 0;
+    for (const Owner& owner : {three[0], Owner{"other", 1, "shape=12x14 grid=1x1", 0, 6}})
+      world.start(
+          owner.name, owner.size,
+          [&, owner](Session& s) {
+            try {
+              produce(s, owner, 1, {});
+            } catch (const Error& error) {
+              const std::string text = error.what();
+              if (error.code() == Errc::timed_out) return;  // the other one; nobody consumes
+              EXPECT_EQ(error.code(), Errc::mismatch);
+              EXPECT_NE(text.find("[0, 12) x [0, 7)"), std::string::npos) << text;
+              EXPECT_NE(text.find("[0, 12) x [6, 20)"), std::string::npos) << text;
+              ++refused;
+            }
+          },
+          1);
+    EXPECT_EQ(text_of(world.join()), "");
+    EXPECT_GT(refused, 0);
+  }
+  World world;
+  const auto expect_gap = [](const Error& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(error.code(), Errc::timed_out) << text;
+    EXPECT_NE(text.find("missing [5, 12) x [7, 20)"), std::string::npos) << text;
+  };
+  for (const Owner& owner : {three[0], three[1]})
+    world.start(
+        owner.name, owner.size,
+        [&, owner](Session& s) {
+          try {
+            produce(s, owner, 1, {});
+            ADD_FAILURE() << "expected an error";
+          } catch (const Error& error) {
+            expect_gap(error);
+          }
+        },
+        6);
+  world.start(
+      "viewer", 1,
+      [&](Session& s) {
+        EXPECT_THROW(describe(s, "s", core::Deadline::after(0.1)), Error);
+        try {
+          consume(s, "shape=12x20 grid=1x1");
+          ADD_FAILURE() << "expected an error";
+        } catch (const Error& error) {
+          expect_gap(error);
+        }
+      },
+      2);
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Parts, AreNotRelabeled) {
+  World world;
+  for (const Owner& owner : three)
+    world.start(
+        owner.name, owner.size, [&](Session& s) { produce(s, owner, 1, {}); }, 2);
+  world.start("viewer", 2, [](Session& s) {
+    InStream in(s, "s");
+    in.declare({.name = "u",
+                .type = core::ElementType::i64,
+                .layout = Layout::parse("shape=12x20 grid=2x1")});
+    try {
+      in.relabel();
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("one producer group"), std::string::npos)
+          << error.what();
+    }
+  });
+  world.join();
+}
+
+}  // namespace
+}  // namespace tremula::client
