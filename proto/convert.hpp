@@ -31,6 +31,7 @@ inline constexpr std::size_t max_shown_fields_bytes = max_ranks_bytes;  ///< as 
 inline constexpr int max_fields = 65536;                                ///< of one stream
 inline constexpr int max_offers = 64;                                   ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
+inline constexpr int max_wait_ranks = 64, max_wait_turns = 1024;  ///< told of a Wait
 
 using core::is_name, core::name_rule;
 

@@ -83,6 +83,18 @@ public:
   bool is_owed(std::size_t message) const noexcept {
     return !peers_[message].has_left && peers_[message].credited < turns();
   }
+  /// True while the oldest step that holds a slot waits for the credit of the peer.
+  bool is_awaited(std::size_t message) const noexcept {
+    return !order_.empty() && !peers_[message].has_left && peers_[message].credited <= first_;
+  }
+  /// Steps before `next`, from the oldest one on that a peer has not credited.
+  std::uint64_t behind(std::uint64_t next) const noexcept {
+    return order_.empty() ? 0 : next - slots_[order_.front()].step;
+  }
+  /// Turn of the oldest step that holds a slot.
+  std::uint64_t first_turn() const noexcept { return first_; }
+  /// Steps, and the end, that were put.
+  std::uint64_t turns() const noexcept { return first_ + order_.size(); }
   bool has_left(std::size_t message) const noexcept { return peers_[message].has_left; }
   /// True when every peer, and there is one, has told that it wants no further steps.
   bool has_left() const noexcept;
@@ -127,7 +139,6 @@ private:
     std::vector<std::unique_ptr<SourceEnd>> ends;  // parallel to paths_; made when needed first
   };
 
-  std::uint64_t turns() const noexcept { return first_ + order_.size(); }
   std::size_t slot_at(std::uint64_t turn) const { return order_[turn - first_]; }
   /// The slot that `step` is put into.
   std::size_t slot_for(std::uint64_t step);

@@ -8,13 +8,11 @@
 
 #include "client/session/wait.hpp"
 #include "client/stream/describe.hpp"
+#include "proto/convert.hpp"
 
 namespace tremula::client {
 
 using core::Errc, core::Error, core::expects;
-
-/// What both sides wait for is known to the server by then: two heartbeats.
-constexpr double circle_seconds = 2.5;
 
 InStream::InStream(Session& session, const std::string& name, const InConfig& config)
     : session_(session), fields_(session, name), config_(config) {
@@ -163,13 +161,19 @@ void InStream::throw_lost(const std::string& why) {
               fmt::format("stream '{}', step {}: {}", name(), statistics_.steps, why));
 }
 
-void InStream::warn_of_circle() {
-  wire::Explain question;
-  question.set_incarnation(incarnation());
-  const auto known = session_.control().explain(question);
-  if (known.is_warning())
-    session_.log().warn("client", fmt::format("waiting stream={} for={} found=\"{}\"", name(),
-                                              link_.peer_group, known.text()));
+wire::Wait InStream::describe_wait(const char* call, const std::string& what) const {
+  wire::Wait wait;
+  wait.set_call(call);
+  wait.set_stream(name());
+  wait.set_step(statistics_.steps);
+  wait.set_what("to " + what);
+  wait.set_group(link_.peer_group);
+  wait.set_link(link_.number);
+  wait.set_count(exchange_->steps());
+  const auto& messages = exchange_->plan().messages;
+  for (std::size_t m = 0; m < messages.size() && wait.ranks_size() < proto::max_wait_ranks; ++m)
+    if (exchange_->is_awaited(m)) wait.add_ranks(messages[m].peer);
+  return wait;
 }
 
 std::string InStream::complaint_of_producer() {
@@ -177,21 +181,25 @@ std::string InStream::complaint_of_producer() {
 }
 
 template <class Poll>
-bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
+bool InStream::wait_for_producer(Poll&& poll, const char* call, const std::string& what,
                                  std::optional<core::Deadline> until) {
   const auto hold = session_.progress().hold();
   Control& control = session_.control();
   bool is_reported = false, is_lost = false;
   std::optional<Control::LinkEnd> end;
   core::Deadline grace = core::Deadline::after(0);
-  const auto long_wait = core::Deadline::after(circle_seconds);
+  const auto describe = [&] { return describe_wait(call, what); };
+  LongWait long_wait(control.waits(), describe);
+  const bool is_told = call != nullptr && !until;
+  const auto look_for_circle = [&] {
+    if (is_told) long_wait.look();
+  };
   auto moved = exchange_->moved();
   const auto check = [&] {
     if (std::exchange(moved, exchange_->moved()) != exchange_->moved()) link_.signs->heard_all();
+    look_for_circle();
     if (const auto wrong = end ? std::string() : complaint_of_producer(); !wrong.empty())
       throw Error(Errc::peer_lost, wrong);
-    if (session_.rank() == 0 && long_wait.expired() && !std::exchange(is_warned_, true))
-      warn_of_circle();
     if (!is_reported) control.report_waiting(name(), link_.number, link_.peer_group);
     is_reported = true;
     if (end) {
@@ -222,10 +230,12 @@ bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
   } catch (...) {
     const Error e = core::current_error();
     finish();
+    if (e.code() == Errc::deadlock) throw e;  // nothing is wrong with the stream
     if (e.code() != Errc::transport && e.code() != Errc::peer_lost) {
       state_ = State::lost;  // what comes next cannot be trusted
       throw e;
     }
+    look_for_circle();  // perhaps the producer was told first, and is gone
     // Perhaps because the producer died: the server knows within a moment.
     const auto knows = [&] { return (end = control.link_end(link_.number)).has_value(); };
     session_.waits_for(knows, core::Deadline::after(2));
@@ -237,7 +247,7 @@ bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
   }
   if (is_lost) throw_lost(end->why);
   if (until && !control.link_end(link_.number)) return false;
-  if (until) return wait_for_producer(poll, what);  // for what came before it was lost
+  if (until) return wait_for_producer(poll, call, what);  // for what came before it was lost
   throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: waited {} s for producer group "
                                            "'{}' to {}; is it stuck? step_timeout "
                                            "sets how long a step may take",
@@ -257,7 +267,7 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
   if (state_ == State::declaring && !find_producer(until)) return std::nullopt;
   const auto hold = session_.progress().hold();
   // All of the step, so that all its fields are here or none.
-  if (!wait_for_producer([&] { return has_step(); }, "send the next step", until))
+  if (!wait_for_producer([&] { return has_step(); }, "begin_step", "send the next step", until))
     return std::nullopt;
   if (exchange_->poll() != Sink::State::end) {
     state_ = State::in_step;
@@ -291,6 +301,10 @@ void InStream::list_waits(WaitWords& words) {
   if (exchange_ != nullptr && state_ != State::lost) exchange_->list_waits(words);
 }
 
+void InStream::list_turns(std::vector<LinkTurns>& turns) {
+  if (exchange_ != nullptr && !has_left_) turns.push_back({link_.number, exchange_->steps()});
+}
+
 void InStream::leave() {
   if (has_left_ || !exchange_->is_told()) return;
   exchange_->leave();
@@ -299,7 +313,7 @@ void InStream::leave() {
 }
 
 void InStream::tell_producer() {
-  wait_for_producer([&] { return exchange_->is_told(); }, "take the credits");
+  wait_for_producer([&] { return exchange_->is_told(); }, nullptr, "take the credits");
   try {
     const auto hold = session_.progress().hold();
     leave();
@@ -330,7 +344,7 @@ void InStream::get(int field, std::span<std::byte> local) {
           const auto before = std::exchange(moved, exchange_->moved());
           return before == moved ? Polled::nothing : Polled::moved;
         },
-        "send the rest of the step");
+        "get", "send the rest of the step");
   } catch (...) {
     exchange_->give_up_fetching();  // the buffer is the application's again
     state_ = State::lost;           // what comes next may be what was asked for
@@ -348,7 +362,8 @@ void InStream::end_step() {
   expects(state_ == State::in_step,
           [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });
   const auto hold = session_.progress().hold();
-  wait_for_producer([&] { return exchange_->can_finish_step(); }, "send the rest of the step");
+  wait_for_producer([&] { return exchange_->can_finish_step(); }, "end_step",
+                    "send the rest of the step");
   exchange_->finish_step();
   state_ = State::between_steps;
   statistics_.steps = exchange_->steps();

@@ -53,6 +53,7 @@ private:
   /// Takes in what has come. What fails is thrown by the next wait.
   bool advance() noexcept override;
   void list_waits(WaitWords& words) override;
+  void list_turns(std::vector<LinkTurns>& turns) override;
   void forget_link();
   /// Waits until the producer has come and the link is open.
   bool find_producer(std::optional<core::Deadline> until);
@@ -64,18 +65,19 @@ private:
   void refuse(const core::Error& error) override;
   void end() noexcept;  ///< no call of the session concerns the stream any more
   /// Waits until poll() is true.  @throws core::Error peer_lost, timed_out, transport
+  /// @param call   in which the producer's application has to do something; null: it has not
   /// @param until  from then on it does not wait
   /// @return false if `until` has passed before
   template <class Poll>
-  bool wait_for_producer(Poll&& poll, const std::string& what,
+  bool wait_for_producer(Poll&& poll, const char* call, const std::string& what,
                          std::optional<core::Deadline> until = std::nullopt);
   /// Asks for the step in turn. True if it is here, or the end.
   bool has_step() {
     exchange_->claim();
     return exchange_->poll() == Sink::State::end || exchange_->is_complete();
   }
-  /// Says once if the producer waits for this group, too.
-  void warn_of_circle();
+  /// What is waited for.
+  wire::Wait describe_wait(const char* call, const std::string& what) const;
   /// What is wrong with a rank of the producer that owes something; empty: nothing.
   std::string complaint_of_producer();
   [[noreturn]] void throw_lost(const std::string& why);
@@ -100,7 +102,6 @@ private:
   Link link_;
   std::unique_ptr<Sink> exchange_;     // uses link_.endpoint: destroyed first
   bool has_left_ = false;              // told the producer so
-  bool is_warned_ = false;             // people, of a circle
   bool needs_calls_ = false;           // of a wire: bytes come only inside calls
   std::exception_ptr failure_;         // of advance()
   std::optional<std::uint64_t> step_;  // opened last

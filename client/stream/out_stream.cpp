@@ -183,9 +183,10 @@ void OutStream::join(const wire::Matched& matched) {
   links_.open(matched, state_ == State::in_step ? step() + 1 : step());
 }
 
-void OutStream::wait_for_links(const std::function<bool(Source&)>& poll, std::string_view what) {
+void OutStream::wait_for_links(const std::function<bool(Source&)>& poll, const char* call,
+                               std::string_view what) {
   try {
-    links_.wait(poll, what);
+    links_.wait(poll, call, what);
   } catch (...) {
     lent_.forget();
     throw;
@@ -215,7 +216,8 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
   }
   is_admitted_ = until && !session_.waits_for([this] { return links_.has_room(); }, *until);
   if (is_admitted_) return false;
-  wait_for_links([&](Source& exchange) { return exchange.is_ready(); }, "take an earlier step");
+  wait_for_links([&](Source& exchange) { return exchange.is_ready(); }, "begin_step",
+                 "take an earlier step");
   is_put_.assign(fields_.size(), false);
   state_ = State::in_step;
   return true;
@@ -279,7 +281,8 @@ void OutStream::wait_taken(std::uint64_t taken) {
   });
   if (state_ == State::closed) return;
   links_.drop_ended();
-  wait_for_links([&](Source& exchange) { return exchange.has_credited(taken + 1); }, "take a step");
+  wait_for_links([&](Source& exchange) { return exchange.has_credited(taken + 1); }, "wait",
+                 "take a step");
   check_lent(taken);
 }
 
@@ -296,7 +299,7 @@ void OutStream::end_step() {
   if (config_.queue_depth == 0)
     wait_for_links(
         [&](Source& exchange) { return exchange.is_queued() || exchange.is_credited(step()); },
-        "take the step");
+        "end_step", "take the step");
   report();
   const Statistics now = statistics();
   of_last_step_ = now.since(before_step_);
@@ -321,11 +324,11 @@ void OutStream::close() {
       admit(false).lost;  // a consumer that has just come learns that the stream ends
   // No rank says that the stream has ended before every rank has come to its end; while it waits
   // for the others, nothing of its own may be on the way.
-  wait_for_links([&](Source& exchange) { return exchange.is_credited(step()); },
+  wait_for_links([&](Source& exchange) { return exchange.is_credited(step()); }, "close",
                  "take the last steps");
   session_.run_collectively([] {}, session_.step_deadline());
   links_.send_end();
-  wait_for_links([&](Source& exchange) { return exchange.is_credited(step() + 1); },
+  wait_for_links([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "close",
                  "take the end");
   const bool is_enough = links_.size() >= static_cast<std::size_t>(config_.wait_for_consumers);
   links_.drop_all();
@@ -393,6 +396,7 @@ void OutStream::report(bool is_last) {
   counters.set_dropped(s.dropped);
   counters.set_queued_steps(s.queued_steps);
   counters.set_queued_bytes(s.queued_bytes);
+  links_.list_lags(counters);
   session_.control().report(counters);
 }
 
