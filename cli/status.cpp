@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -27,6 +28,7 @@ struct Options {
   std::string stream;  ///< empty: all
   bool json = false, ranks = false;
   double watch_seconds = 0;  ///< 0: not given
+  double stuck_seconds = 0;
 };
 
 constexpr double usual_seconds = 5;  // for an answer
@@ -84,6 +86,21 @@ wire::Status only(const wire::Status& status, const std::string& name) {
                                                : fmt::format("'{}'", fmt::join(others, "', '"))));
 }
 
+/// @throws core::Error timed_out if a rank has waited for that long
+void show_stuck(StatusClient& client, const Options& options, double seconds) {
+  wire::Status stuck;
+  for (wire::WaitStatus& wait : client.ask_waits(core::Deadline::after(seconds)))
+    if (wait.wait().seconds() >= options.stuck_seconds) *stuck.add_waits() = std::move(wait);
+  fmt::print("{}", options.json ? status_json(stuck) : waits_text(stuck));
+  if (stuck.waits().empty()) return;
+  std::fflush(stdout);
+  throw core::Error(
+      core::Errc::timed_out,
+      fmt::format("expected that no rank waits for {:g} s or longer, found {}; what a "
+                  "rank waits for, and whom, stands in its line",
+                  options.stuck_seconds, stuck.waits_size()));
+}
+
 void show_status(const Options& options, bool is_watching) {
   if (is_watching) block_watch_signals();
   const double seconds = timeout_of(options);
@@ -92,6 +109,7 @@ void show_status(const Options& options, bool is_watching) {
                       core::Deadline::after(seconds), options.timeout.has_value());
   if (is_watching)
     return watch(client, options.watch_seconds > 0 ? options.watch_seconds : 1, seconds);
+  if (options.stuck_seconds > 0) return show_stuck(client, options, seconds);
   wire::Status status = client.ask(core::Deadline::after(seconds), options.json || options.ranks);
   if (!options.stream.empty()) status = only(status, options.stream);
   fmt::print("{}", options.json ? status_json(status) : status_text(status));
@@ -125,6 +143,17 @@ void add_status(CLI::App& app) {
       command.add_flag("--json", options->json, "Print JSON, with the counters of every rank");
   CLI::Option* ranks =
       command.add_flag("--ranks", options->ranks, "Show the counters of every rank");
+  CLI::Option* stuck =
+      command
+          .add_option(
+              "--stuck", options->stuck_seconds,
+              "Show what each rank waits for that has waited for so many seconds; exit code "
+              "0 if there is none")
+          ->expected(0, 1)
+          ->check(CLI::Range(0.05, 1e8))
+          ->type_name("[SECONDS=10]")
+          ->excludes(stream)
+          ->excludes(ranks);
   CLI::Option* watch =
       command
           .add_option("--watch", options->watch_seconds,
@@ -134,7 +163,8 @@ void add_status(CLI::App& app) {
           ->type_name("[SECONDS=1]")
           ->excludes(stream)
           ->excludes(json)
-          ->excludes(ranks);
+          ->excludes(ranks)
+          ->excludes(stuck);
   command
       .add_option("--timeout", options->timeout,
                   "Seconds to wait for a server that is not there yet and for its answer, or none "
@@ -144,7 +174,10 @@ void add_status(CLI::App& app) {
   command.footer(
       "Without --server and --port-file the server is that of TREMULA_SERVER, else "
       "localhost:7423.");
-  command.callback([options, watch] { show_status(*options, watch->count() > 0); });
+  command.callback([options, watch, stuck] {
+    if (stuck->count() > 0 && options->stuck_seconds == 0) options->stuck_seconds = 10;
+    show_status(*options, watch->count() > 0);
+  });
 }
 
 }  // namespace tremula::cli

@@ -75,6 +75,18 @@ wire::Status StatusClient::ask(core::Deadline deadline, bool with_ranks) {
   return all;
 }
 
+std::vector<wire::WaitStatus> StatusClient::ask_waits(core::Deadline deadline) {
+  wire::StatusRequest request;
+  request.set_waits(true);
+  std::vector<wire::WaitStatus> all;
+  for (;;) {
+    const wire::ToClient page = ask_page(deadline, request);
+    all.insert(all.end(), page.status().waits().begin(), page.status().waits().end());
+    if (!page.has_next_status()) return all;
+    *request.mutable_from() = page.next_status();
+  }
+}
+
 wire::ToClient StatusClient::ask_page(core::Deadline deadline, const wire::StatusRequest& request) {
   std::unique_lock lock(mutex_);
   wire::ToServer question;

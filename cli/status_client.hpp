@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/deadline.hpp"
 #include "proto/control.pb.h"
@@ -28,6 +29,8 @@ public:
   /// @param with_ranks  also the counters of every rank
   /// @throws core::Error no_server if the server goes away, timed_out, protocol
   wire::Status ask(core::Deadline deadline, bool with_ranks = false);
+  /// Likewise, what each rank waits for.
+  std::vector<wire::WaitStatus> ask_waits(core::Deadline deadline);
 
 private:
   wire::ToClient ask_page(core::Deadline deadline, const wire::StatusRequest& request);

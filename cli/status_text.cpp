@@ -14,6 +14,7 @@
 #include "core/name.hpp"
 #include "proto/attributes.hpp"
 #include "proto/offers.hpp"
+#include "proto/wait_text.hpp"
 
 namespace tremula::cli {
 
@@ -138,6 +139,11 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
       line(fmt::format("{}, queue depth {} for {}: {} dropped", when_full(link.when_full()),
                        link.queue_depth(), link.consumer(), link.consumed().dropped()));
   if (const auto text = times(stream); !text.empty()) line("time: " + text);
+  for (const wire::LinkStatus& link : stream.consumers())
+    if (link.max_lag() > 0)
+      line(fmt::format("{} was at most {} steps behind; the producer has waited {} for it{}",
+                       link.consumer(), link.max_lag(), seconds_text(link.held_up_seconds()),
+                       link.consumer() == stream.slowest() ? ": the slowest" : ""));
   std::vector<Row> fields{{"field", "in", "type", "layout"}};
   append_fields(fields, stream.fields(), stream.producer());
   for (const wire::LinkStatus& link : stream.consumers())
@@ -193,6 +199,17 @@ std::string status_text(const wire::Status& status) {
   }
   if (status.streams().empty()) out += "\nno streams\n";
   for (const wire::StreamStatus& stream : status.streams()) append_stream(out, stream);
+  return out;
+}
+
+std::string waits_text(const wire::Status& status) {
+  std::vector<Row> rows{{"group", "rank", "host", "pid", "for", "waits"}};
+  for (const wire::WaitStatus& of : status.waits())
+    rows.push_back({of.group(), fmt::format("{}", of.rank()), of.host(),
+                    fmt::format("{}", of.pid()), seconds_text(of.wait().seconds()),
+                    proto::wait_text(of.wait())});
+  std::string out;
+  if (rows.size() > 1) append_table(out, rows);
   return out;
 }
 

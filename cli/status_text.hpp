@@ -10,5 +10,7 @@ namespace tremula::cli {
 /// counters (those of each rank where the status has them), its consumers with their transport and
 /// the reason for it, and which group waits for which. Ends with a new line.
 std::string status_text(const wire::Status& status);
+/// What ranks wait for, a line each.
+std::string waits_text(const wire::Status& status);
 
 }  // namespace tremula::cli

@@ -22,6 +22,7 @@ enum class Errc : int {
   mismatch = -8,          ///< the two sides disagree about shape, type or name
   unsupported = -9,       ///< this build or this machine cannot do it
   cancelled = -10,        ///< the caller closed the object that the operation belonged to
+  deadlock = -11,         ///< groups wait for each other in a circle
   internal = -99,         ///< a defect in Tremula
 };
 
@@ -48,6 +49,8 @@ constexpr std::string_view to_string(Errc code) noexcept {
       return "unsupported";
     case Errc::cancelled:
       return "cancelled";
+    case Errc::deadlock:
+      return "deadlock";
     case Errc::internal:
       return "internal";
   }

@@ -119,6 +119,28 @@ void check(const wire::Counters& m) {
   check_seconds("Counters.copy_seconds", m.copy_seconds());
   check_seconds("Counters.wire_seconds", m.wire_seconds());
   if (!m.waits_for().empty()) check_name("Counters.waits_for", m.waits_for());
+  for (const wire::Lag& lag : m.lags())
+    check_seconds("Counters.lags.waited_seconds", lag.waited_seconds());
+}
+
+/// @param turns  it may tell how far its rank has come
+void check(const wire::Wait& m, bool turns) {
+  check_number("Wait.number", m.number());
+  check_seconds("Wait.seconds", m.seconds());
+  check_name("Wait.call", m.call());
+  if (!m.stream().empty()) check_name("Wait.stream", m.stream());
+  if (!m.what().empty()) check_name("Wait.what", m.what());
+  if (!m.group().empty()) check_name("Wait.group", m.group());
+  check_range("Wait.ranks, count", m.ranks_size(), 0, max_wait_ranks);
+  for (const int rank : m.ranks()) check_range("Wait.ranks", rank, 0, max_group_size - 1);
+  check_range("Wait.consumers", m.consumers(), 0, 1000000);
+  check_range("Wait.turns, count", m.turns_size(), 0, turns ? max_wait_turns : 0);
+}
+
+void check(const wire::WaitStatus& m) {
+  check_name("Status.waits.group", m.group());
+  check_name("Status.waits.host", m.host());
+  check(m.wait(), false);
 }
 
 void check(const wire::Matched& m) {
@@ -194,6 +216,7 @@ void check_ranks(std::string_view part, const wire::StepStatus& m) {
 
 void check(const wire::Status& m) {
   for (const wire::GroupStatus& group : m.groups()) check_name("Status.groups.name", group.name());
+  for (const wire::WaitStatus& wait : m.waits()) check(wait);
   for (const wire::StreamStatus& stream : m.streams()) {
     check_name("Status.streams.name", stream.name());
     check_layouts("Status.streams.", stream.fields());
@@ -284,6 +307,7 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
       break;
     case wire::ToServer::kHeartbeat:
       for (const wire::Counters& counters : message.heartbeat().counters()) check(counters);
+      if (message.heartbeat().has_wait()) check(message.heartbeat().wait(), true);
       break;
     case wire::ToServer::kExplain:
       if (message.explain().agreement() == 0)
@@ -345,6 +369,10 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       break;
     case wire::ToClient::kExplained:
       check_text("Explained.text", message.explained().text());
+      break;
+    case wire::ToClient::kDeadlock:
+      check_number("Deadlock.wait", message.deadlock().wait());
+      check_text("Deadlock.text", message.deadlock().text());
       break;
     case wire::ToClient::kAwaited:
     case wire::ToClient::kDone:

@@ -32,6 +32,7 @@ inline constexpr int max_kept_steps = 1024;                             ///< of 
 inline constexpr int max_fields = 65536;                                ///< of one stream
 inline constexpr int max_offers = 64;                                   ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
+inline constexpr int max_wait_ranks = 64, max_wait_turns = 1024;  ///< told of a Wait
 
 using core::is_name, core::name_rule;
 

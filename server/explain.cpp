@@ -44,9 +44,6 @@ void Rendezvous::explain(const Call& call, const wire::Explain& message) {
   for (const Subscription& subscription : subscriptions_)
     if (subscription.consumer == group.name && subscription.incarnation == message.incarnation())
       return explain_consumer(subscription, explained);
-  for (const auto& [id, link] : links_)
-    if (link.consumer == group.name && link.incarnation == message.incarnation())
-      return explain_link(link, explained);
 }
 
 void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explained) const {
@@ -113,22 +110,6 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
   explained.set_text(text);
   explained.set_is_warning(has_come ? !waits.empty()
                                     : !others.empty() || !missing.empty() || !is_covered);
-}
-
-void Rendezvous::explain_link(const Link& link, wire::Explained& explained) const {
-  const std::string& producer = streams_.at(link.stream).producer;
-  for (const auto& [id, other] : links_) {
-    const Stream& stream = streams_.at(other.stream);
-    if (other.consumer != producer || stream.producer != link.consumer) continue;
-    const auto waits = other.consumed.total().waits_for();
-    if (waits.empty()) continue;
-    explained.set_text(
-        fmt::format("of group '{}' {} in stream '{}', so both wait for each other: let one of them "
-                    "put before it "
-                    "gets",
-                    producer, waits[0], stream.name));
-    explained.set_is_warning(true);
-  }
 }
 
 std::string Rendezvous::describe_gaps(const std::string& stream) const {

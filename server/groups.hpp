@@ -19,6 +19,14 @@
 
 namespace tremula::server {
 
+/// What a rank has told of a wait of its.
+struct RankWait {
+  wire::Wait told;  ///< last; seconds: when that was
+  double first_told = 0, last_told = 0;
+  bool is_old = false;  ///< has been told for a while
+  Hold held{};
+};
+
 /// A rank that is connected.
 struct Member {
   ConnectionId connection = 0;
@@ -26,8 +34,9 @@ struct Member {
   std::int64_t pid = 0;
   double since = 0;
   double last_heard = 0;
-  double silence = 0;           ///< seconds that it may be silent; 0: as the server says
-  std::uint64_t agreement = 0;  ///< in which it waits for other ranks; 0: none
+  double silence = 0;                ///< seconds that it may be silent; 0: as the server says
+  std::uint64_t agreement = 0;       ///< in which it waits for other ranks; 0: none
+  std::shared_ptr<RankWait> wait{};  ///< null: it waits for nothing. Shared by copies of the member
 };
 
 /// The bytes that one rank has passed to a collective call which others have not reached yet.

@@ -486,10 +486,18 @@ void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
   const auto seat = groups_.seat(call.from);
   if (!seat) return;  // the group is lost
   seat->group->members.at(seat->rank).agreement = message.agreement();
+  record_wait(*seat, message, call.now);
   for (const wire::Counters& counters : message.counters()) {
     if (counters.link() == 0) {
-      if (Stream* const stream = newest_stream(counters.stream(), *seat->group))
-        record(*seat, stream->produced, counters, call.now);
+      Stream* const stream = newest_stream(counters.stream(), *seat->group);
+      if (stream == nullptr) continue;
+      record(*seat, stream->produced, counters, call.now);
+      for (const wire::Lag& lag : counters.lags()) {
+        if (!stream->links.contains(lag.link())) continue;
+        Link& link = links_.at(lag.link());
+        link.max_lag = std::max(link.max_lag, lag.steps());
+        link.held_up_seconds = std::max(link.held_up_seconds, lag.waited_seconds());
+      }
     } else if (const auto link = links_.find(counters.link());
                link != links_.end() && is_consumed_by(link->second, *seat->group)) {
       record(*seat, link->second.consumed, counters, call.now);

@@ -213,6 +213,7 @@ Output Rendezvous::check_silence(double now) {
       if (out.to == silent.connection) out.is_last = true;
   }
   check_come_back(now);
+  if (std::exchange(are_waits_due_, false)) check_waits(now);
   return std::exchange(output_, {});
 }
 

@@ -20,6 +20,7 @@
 #include "server/ledger.hpp"
 #include "server/output.hpp"
 #include "server/quotas.hpp"
+#include "server/waits.hpp"
 
 namespace tremula::server {
 
@@ -55,8 +56,8 @@ public:
   void record_heard(ConnectionId from, double now) { groups_.record_heard(from, now); }
   /// The connection is gone. A rank that has not said goodbye is lost, and its group with it.
   Output closed(ConnectionId connection, const std::string& why, double now);
-  /// Removes the groups of ranks that have been silent for too long. Called several times a
-  /// heartbeat.
+  /// Removes the groups of ranks that have been silent for too long, and looks for circles of ranks
+  /// that wait. Called several times a heartbeat.
   Output check_silence(double now);
 
   /// One page, as the body of an answer; `next_status` is set if there is another.
@@ -92,7 +93,9 @@ private:
     bool is_answered = false;         // the producer has sent its choices or addresses
     std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
     double since = 0;
-    bool is_missed = false;  // its producer has come back, its consumer not yet
+    bool is_missed = false;     // its producer has come back, its consumer not yet
+    std::uint64_t max_lag = 0;  // steps, of any rank of the producer
+    double held_up_seconds = 0;
     Hold held{};
     Hold producer_held{}, consumer_held{};  // of the choices
   };
@@ -267,8 +270,15 @@ private:
   /// What people should know of a stream that is not linked.
   void explain_producer(const Stream& stream, wire::Explained& explained) const;
   void explain_consumer(const Subscription& subscription, wire::Explained& explained) const;
-  /// Whether the producer of a link waits for the consumer that waits for it.
-  void explain_link(const Link& link, wire::Explained& explained) const;
+  /// Keeps what a rank waits for, if there is memory for it.
+  void record_wait(const Seat& seat, const wire::Heartbeat& message, double now);
+  /// Which groups the set-up in which a rank waits needs.
+  Awaited awaited_by(const Group& group, const wire::Wait& wait) const;
+  /// Tells all ranks that wait in groups of a circle.
+  void check_waits(double now);
+  /// The consumer that has held its producer up most, or else was behind most; empty: none.
+  std::string slowest_of(const Stream& stream) const;
+  wire::ToClient wait_status(double now, const wire::StatusPlace& from) const;
   /// What the ranks of a group wait for, by what they have reported; empty if they do not.
   std::string describe_waits(const std::string& group) const;
   /// The ranks of a group that are not in the agreement in which `asking` waits, as far as they have
@@ -312,6 +322,7 @@ private:
   std::unordered_map<ConnectionId, Owner> owners_;  // those that are not 0
   StreamId last_stream_ = 0;
   LinkId last_link_;
+  bool are_waits_due_ = false;  // for a look: one has become old
   Output output_;
 };
 

@@ -2,6 +2,7 @@
 // The part of Rendezvous for `tremula status`. An answer is a page: it takes bounded time and fits a
 // frame, however much there is.
 #include <algorithm>
+#include <utility>
 
 #include "server/rendezvous.hpp"
 
@@ -54,6 +55,18 @@ wire::GroupStatus row_of(const Group& group, double now) {
 
 }  // namespace
 
+std::string Rendezvous::slowest_of(const Stream& stream) const {
+  const Link* slowest = nullptr;
+  for (const LinkId id : stream.links) {
+    const Link& link = links_.at(id);
+    if (link.held_up_seconds == 0 && (link.max_lag == 0 || stream.links.size() == 1)) continue;
+    if (slowest == nullptr || std::pair(link.held_up_seconds, link.max_lag) >
+                                  std::pair(slowest->held_up_seconds, slowest->max_lag))
+      slowest = &link;
+  }
+  return slowest == nullptr ? "" : slowest->consumer;
+}
+
 wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request,
                                   Owner asking) const {
   const auto sees = [asking](Owner owner) { return asking == 0 || owner == asking; };
@@ -62,6 +75,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
     return asking == 0 || (group != groups_.all().end() && group->second.owner == asking);
   };
   using Place = wire::StatusPlace;
+  if (request.waits()) return wait_status(now, request.from());
   wire::ToClient answer;
   wire::Status& out = *answer.mutable_status();
   Room room{.rows = settings_.limits.page_bytes};
@@ -112,6 +126,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       *row.mutable_produced() = stream.produced.total();
       if (request.ranks()) stream.produced.list(*row.mutable_produced(), room.ranks);
       row.set_closed(stream.closed);
+      row.set_slowest(slowest_of(stream));
       from.set_goes_on(true);
       for (auto link_id = stream.links.upper_bound(from.after()); link_id != stream.links.end();
            ++link_id) {
@@ -131,6 +146,8 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
         consumer.set_queue_depth(link.queue_depth);
         consumer.set_when_full(link.when_full);
         consumer.set_shares(link.shares);
+        consumer.set_max_lag(link.max_lag);
+        consumer.set_held_up_seconds(link.held_up_seconds);
         from.set_after(*link_id);
       }
       from.set_goes_on(false);

@@ -73,6 +73,11 @@ public:
   /// True while something of the peer of message `message` is missing, or it has not taken an answer.
   bool is_owed(std::size_t message) const noexcept;
 
+  /// True while the message of the step in turn, or of the end, has not come as a whole.
+  bool is_awaited(std::size_t message) const noexcept {
+    return !slots_[slot()][message].has_arrived;
+  }
+
   const ExchangePlan& plan() const noexcept { return plan_; }
   /// Bytes that went to or came from peers that had to be waited for, chunk by chunk.
   std::uint64_t moved() const noexcept { return moved_; }

@@ -69,8 +69,6 @@ public:
   /// Steps under way, by what is known of all ranks; as many as there can be: there is no room.
   std::uint64_t load(const Known& of_all) const noexcept { return turns() - of_all.done; }
   std::uint64_t most_load() const noexcept { return slots_.size(); }
-  /// Steps that went over the link.
-  std::uint64_t turns() const noexcept { return first_ + order_.size(); }
   void thaw() noexcept { is_frozen_ = false; }
   bool takes_step() const noexcept { return takes_; }
   /// Instead of put and send.  @pre !takes_step()
@@ -107,6 +105,18 @@ public:
   bool is_owed(std::size_t message) const noexcept {
     return !peers_[message].has_left && peers_[message].credited < turns();
   }
+  /// True while the oldest step that holds a slot waits for the credit of the peer.
+  bool is_awaited(std::size_t message) const noexcept {
+    return !order_.empty() && !peers_[message].has_left && peers_[message].credited <= first_;
+  }
+  /// Steps before `next`, from the oldest one on that a peer has not credited.
+  std::uint64_t behind(std::uint64_t next) const noexcept {
+    return order_.empty() ? 0 : next - slots_[order_.front()].step;
+  }
+  /// Turn of the oldest step that holds a slot.
+  std::uint64_t first_turn() const noexcept { return first_; }
+  /// Steps, and the end, that were put.
+  std::uint64_t turns() const noexcept { return first_ + order_.size(); }
   bool has_left(std::size_t message) const noexcept { return peers_[message].has_left; }
   /// True when every peer, and there is one, has told that it wants no further steps.
   bool has_left() const noexcept;

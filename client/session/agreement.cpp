@@ -153,14 +153,31 @@ WatchedGroup::WatchedGroup(std::unique_ptr<transport::Group> group, Control& con
   group_->watch(
       [this] {
         control_.report_agreement(number_);
+        if (wait_ != nullptr) wait_->look();
         check_();
       },
       [this] { move_(); });
 }
 
 template <class Call>
-auto WatchedGroup::watched(Call&& call) {
+auto WatchedGroup::watched(bool is_of_root, Call&& call) {
   ++number_;
+  const std::uint64_t begun = control_.waits().begin_agreement();
+  const auto describe = [&] {
+    wire::Wait wait;
+    wait.set_call("an agreement of its group");
+    wait.set_group(name_);
+    wait.set_count(begun - 1);
+    wait.set_is_for_all_ranks(!is_of_root);
+    if (is_of_root && rank() != 0) wait.add_ranks(0);
+    return wait;
+  };
+  LongWait wait(control_.waits(), describe);
+  struct Present {  // the check of the group finds it
+    LongWait*& at;
+    Present(LongWait*& a, LongWait& w) : at(a) { at = &w; }
+    ~Present() { at = nullptr; }
+  } const present(wait_, wait);
   try {
     auto result = call();
     control_.report_agreement(0);
@@ -178,11 +195,11 @@ auto WatchedGroup::watched(Call&& call) {
 }
 
 core::Bytes WatchedGroup::broadcast(core::Bytes bytes, core::Deadline deadline) {
-  return watched([&] { return group_->broadcast(std::move(bytes), deadline); });
+  return watched(true, [&] { return group_->broadcast(std::move(bytes), deadline); });
 }
 
 std::vector<core::Bytes> WatchedGroup::allgather(core::Bytes bytes, core::Deadline deadline) {
-  return watched([&] { return group_->allgather(std::move(bytes), deadline); });
+  return watched(false, [&] { return group_->allgather(std::move(bytes), deadline); });
 }
 
 std::vector<core::Bytes> allgather(const Circle& circle, core::Bytes bytes,

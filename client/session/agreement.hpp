@@ -42,13 +42,15 @@ public:
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
 
 private:
+  /// @param is_of_root  it waits for rank 0 alone, and rank 0 for nobody
   template <class Call>
-  auto watched(Call&& call);
+  auto watched(bool is_of_root, Call&& call);
 
   std::unique_ptr<transport::Group> group_;
   Control& control_;
   std::string name_;
   std::uint64_t number_ = 0;  // of the agreement; the same on all ranks
+  LongWait* wait_ = nullptr;  // while there is one
 };
 
 /// The call in which a rank comes to an agreement: equal on all ranks that make the same calls in

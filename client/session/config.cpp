@@ -189,6 +189,7 @@ Keys session_keys(SessionConfig& c) {
       {"validate_plans", flag("validate_plans", c.validate_plans)},
       {"check_lent", flag("check_lent", c.check_lent)},
       {"proof", flag("proof", c.proof)},
+      {"dump", flag("dump", c.dump)},
       {"copy_threads", number("copy_threads", c.copy_threads, 1, 256)},
       {"log", parsed("log", c.log, [](const std::string& t) { return core::parse_log_level(t); })},
       {"ofi_provider",

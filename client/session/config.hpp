@@ -37,6 +37,7 @@ struct SessionConfig {
 #else
   bool check_lent = true;
 #endif
+  bool dump = true;      ///< SIGUSR1 tells what this rank waits for, unless it has an action
   int copy_threads = 1;  ///< that copy large packages, the rank's own included
   core::LogLevel log = core::LogLevel::warn;
   std::string ofi_provider;  ///< libfabric provider; empty = the best that both sides have

@@ -13,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/thread.hpp"
 #include "proto/convert.hpp"
+#include "proto/wait_text.hpp"
 
 namespace tremula::client {
 
@@ -432,7 +433,24 @@ void Control::send_counters() {
   message.set_request(++last_request_);
   heartbeat.set_agreement(agreement_);
   for (const auto& [key, counters] : counters_) *heartbeat.add_counters() = counters;
+  if (auto wait = waits_.present()) *heartbeat.mutable_wait() = std::move(*wait);
   if (is_ == Server::here) connection_->send(proto::serialise(message));
+}
+
+std::string Control::dump() const {
+  std::string text = fmt::format("tremula: rank {} of {} of group '{}', pid {}: ", hello_.rank(),
+                                 hello_.size(), hello_.group(), hello_.pid());
+  if (const auto wait = waits_.present())
+    text += fmt::format("waits {}, for {:.1f} s\n", proto::wait_text(*wait), wait->seconds());
+  else
+    text += "waits for nothing, or not for long\n";
+  const std::scoped_lock lock(mutex_);
+  if (is_ != Server::here) text += fmt::format("  server {}: gone ({})\n", server_.text, away_why_);
+  for (const auto& [key, counters] : counters_)
+    text += fmt::format("  stream '{}'{}: {} steps, waited {:.1f} s in all\n", counters.stream(),
+                        counters.link() == 0 ? ", put" : ", taken", counters.steps(),
+                        counters.wait_seconds());
+  return text;
 }
 
 void Control::forget(const std::string& stream, std::uint64_t link) {
@@ -474,6 +492,8 @@ void Control::on_notice(const wire::ToClient& message) {
     events_.push_back(message);
     if (!message.has_matched()) return;
     if (KnownLink* const link = known(message.matched().link())) link->matched = message.matched();
+  } else if (message.has_deadlock()) {
+    waits_.take(message.deadlock());
   } else if (message.has_awaited()) {
     is_awaited_.store(true, std::memory_order_release);
   } else if (message.has_link_choice()) {

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "client/waiting/long_wait.hpp"
 #include "core/deadline.hpp"
 #include "core/log.hpp"
 #include "proto/control.pb.h"
@@ -99,6 +100,10 @@ public:
   /// The server's limit for one rank to be silent says how often this is sent; the latest values go
   /// with it.
   void report(const wire::Counters& counters);
+  /// What the call of this rank that waits tells of it.
+  Waits& waits() noexcept { return waits_; }
+  /// For people, several lines: what this rank waits for, and how far it has come.
+  std::string dump() const;
   /// In which agreement this rank waits for others of its group; 0: none.
   void report_agreement(std::uint64_t number) noexcept { agreement_ = number; }
   /// What the server knows of a stream or an agreement; empty if it cannot be asked. Waits a second
@@ -147,7 +152,8 @@ private:
   std::string own_outward_address_, server_outward_address_;
   wire::Hello hello_;
   std::function<bool()> move_ = [] { return false; };
-  std::mutex mutex_;
+  Waits waits_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   enum class Server {
     away,     ///< no connection

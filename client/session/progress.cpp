@@ -56,6 +56,13 @@ bool ProgressEngine::sleep() {
   return transport::local::sleep_on(words_, longest_sleep);
 }
 
+std::vector<LinkTurns> ProgressEngine::turns() {
+  const auto lock = hold();
+  std::vector<LinkTurns> all;
+  for (Moving* const moving : all_) moving->list_turns(all);
+  return all;
+}
+
 void ProgressEngine::start_thread() {
   if (!thread_.joinable()) thread_ = core::start_thread([this] { run(); });
 }

@@ -3,6 +3,7 @@
 // The one progress engine of a session: a rank that waits, in any call, moves everything of its
 // session; where a wire moves bytes only inside calls, a thread moves it between the calls, too.
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -19,6 +20,11 @@ enum class Progress {
   thread,     ///< a thread of the session
 };
 
+/// How far a rank has come in a link: see wire::Turns.
+struct LinkTurns {
+  std::uint64_t link, count;
+};
+
 /// Something that has bytes under way: one end of a stream on one rank.
 class Moving {
 public:
@@ -28,6 +34,7 @@ public:
   virtual bool advance() noexcept = 0;
   /// Appends what changes when advance() can go on, where that is in memory that processes share.
   virtual void list_waits(std::vector<transport::local::WaitWord>& words) = 0;
+  virtual void list_turns(std::vector<LinkTurns>& turns) = 0;
 
 protected:
   ~Moving() = default;
@@ -53,6 +60,9 @@ public:
   /// Sleeps until something can go on, or for a moment.
   /// @return false if nothing that is under way could wake this rank
   bool sleep();
+
+  /// Of all links of the session.
+  std::vector<LinkTurns> turns();
 
   /// Starts the thread, once. It runs while something is under way and no call holds the engine.
   void start_thread();

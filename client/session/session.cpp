@@ -212,6 +212,16 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
       transport::ServerName{config_.server, config_.server_from, config_.key, config_.tls}, hello,
       deadline(), *log_);
   control->while_waiting([this] { return progress_.advance(); });
+  control->waits().count_by([this](wire::Wait& wait) {
+    for (const auto& [link, count] : progress_.turns()) {
+      if (wait.turns_size() == proto::max_wait_turns) break;
+      wire::Turns& turns = *wait.add_turns();
+      turns.set_link(link);
+      turns.set_count(count);
+    }
+  });
+  if (config_.dump)
+    dump_ = std::make_unique<DumpOnSignal>([&told = *control] { return told.dump(); });
   return control;
 }
 

@@ -13,6 +13,7 @@
 #include "client/session/progress.hpp"
 #include "client/session/set_up.hpp"
 #include "client/session/wait.hpp"
+#include "client/waiting/dump.hpp"
 #include "core/error.hpp"
 #include "index_calc/plan/plan_cache.hpp"
 #include "transport/group.hpp"
@@ -137,7 +138,8 @@ private:
   index_calc::PlanCache plans_;
   CopyThreads copy_threads_;
   SetUp set_up_{*this};
-  ProgressEngine progress_;  // last: its thread uses the above
+  ProgressEngine progress_;             // its thread uses the above
+  std::unique_ptr<DumpOnSignal> dump_;  // last: likewise
 };
 
 }  // namespace tremula::client

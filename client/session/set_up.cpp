@@ -53,6 +53,7 @@ struct SetUp::Wait {
   std::optional<core::Deadline> until;
   core::Deadline none_came, is_busy;  // the other side
   bool is_present = false, has_left = false;
+  LongWait* longer = nullptr;  // none if it is to end by itself
   std::string found{};
   bool has_come = false, has_begun = false;
   std::set<std::string> said{};
@@ -159,6 +160,17 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
             .until = until,
             .none_came = session_.deadline(),
             .is_busy = session_.step_deadline()};
+  // All ranks are here, and go when rank 0 says so: what it waits for, they do.
+  const auto describe = [&] {
+    wire::Wait told;
+    told.set_call("begin_step");
+    told.set_stream(own.name());
+    told.set_incarnation(own.incarnation());
+    told.set_consumers(own.needed_consumers());
+    return told;
+  };
+  std::optional<LongWait> long_wait;
+  if (!until) wait.longer = &long_wait.emplace(session_.control().waits(), describe);
   try {
     for (;;) {
       const auto turn = from_bytes<wire::SetUpTurn>(
@@ -181,6 +193,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
 wire::SetUpTurn SetUp::next_turn(Wait& wait) {
   Control& control = session_.control();
   wire::SetUpTurn turn;
+  if (wait.longer != nullptr && !wait.has_left) wait.longer->look();
   if (!std::exchange(wait.is_present, true))
     control.begin_presence(wait.begins ? wait.own.incarnation() : 0, session_.deadline());
   std::optional<wire::ToClient> event;

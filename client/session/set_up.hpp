@@ -27,6 +27,8 @@ public:
   /// now.
   virtual std::string key() const = 0;
   virtual bool is_producer() const noexcept = 0;
+  /// Links that the stream of a producer needs.
+  virtual int needed_consumers() const noexcept { return 0; }
   virtual const std::string& name() const noexcept = 0;
   /// An Announce or a Subscribe.
   virtual wire::ToServer introduction() const = 0;

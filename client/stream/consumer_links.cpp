@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "client/session/wait.hpp"
+#include "proto/convert.hpp"
 
 namespace tremula::client {
 
@@ -189,9 +190,10 @@ void ConsumerLinks::send(const StepMetadata& metadata) {
     }
   }
   ++step_;
-  for (Open& open : links_) {  // that were opened while the step was put
+  for (Open& open : links_) {
+    open.most_behind = std::max(open.most_behind, open.exchange->behind(step_));
     try {
-      if (open.failure.empty()) feed(open);
+      if (open.failure.empty()) feed(open);  // one that was opened while the step was put
     } catch (...) {
       keep_failure(open);
     }
@@ -257,16 +259,34 @@ bool ConsumerLinks::has_credited(std::uint64_t end) {
   return is_all;
 }
 
-void ConsumerLinks::wait(const std::function<bool(Source&)>& poll, std::string_view what) {
+void ConsumerLinks::wait(const std::function<bool(Source&)>& poll, const char* call,
+                         std::string_view what) {
   try {
-    wait_for_all(poll, what);
+    wait_for_all(poll, call, what);
   } catch (...) {
     take_back();
     throw;
   }
 }
 
-void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, std::string_view what) {
+wire::Wait ConsumerLinks::describe_wait(const Open& open, const char* call,
+                                        std::string_view what) const {
+  wire::Wait wait;
+  wait.set_call(call);
+  wait.set_stream(stream());
+  wait.set_step(step_);
+  wait.set_what(fmt::format("to {}", what));
+  wait.set_group(open.link.peer_group);
+  wait.set_link(open.link.number);
+  wait.set_count(open.exchange->first_turn());
+  const auto& messages = open.exchange->plan().messages;
+  for (std::size_t m = 0; m < messages.size() && wait.ranks_size() < proto::max_wait_ranks; ++m)
+    if (open.exchange->is_awaited(m)) wait.add_ranks(messages[m].peer);
+  return wait;
+}
+
+void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const char* call,
+                                 std::string_view what) {
   const auto hold = session_.progress().hold();
   const auto all_moved = [this] {
     std::uint64_t sum = 0;
@@ -274,10 +294,24 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, std::
     return sum;
   };
   auto moved = all_moved();
+  double waited = 0;  // for all of them, the last of which is the slowest
+  constexpr std::size_t none = ~std::size_t{0};
+  std::size_t slowest = none;
   for (std::size_t i = 0; i < links_.size();) {
     Open& open = links_[i];
     bool is_alive = true, is_reported = false, is_done = false;
+    const auto describe = [&] { return describe_wait(open, call, what); };
+    LongWait long_wait(session_.control().waits(), describe);
+    std::optional<Error> circle;
+    const auto look_for_circle = [&] {
+      try {
+        long_wait.look();
+      } catch (const Error& e) {  // nothing is wrong with the link
+        circle = e;
+      }
+    };
     const auto check = [&] {
+      look_for_circle();
       is_alive = !has_ended(open);
       if (is_alive) judge(open);
       if (!is_reported) session_.control().report_waiting(stream(), 0, open.link.peer_group);
@@ -285,22 +319,26 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, std::
     };
     const auto start = core::Deadline::Clock::now();
     try {
-      if (open.failure.empty())
-        is_done =
-            wait_for(
-                [&] {
-                  session_.progress().advance();
-                  if (!is_alive || !open.failure.empty() || (feed(open) && poll(*open.exchange)))
-                    return Polled::done;
-                  const auto before = std::exchange(moved, all_moved());
-                  return before == moved ? Polled::nothing : Polled::moved;
-                },
-                session_.step_deadline(), check, [this] { return session_.progress().sleep(); })
-                .second;
+      if (open.failure.empty()) {
+        const auto [seconds, is_so] = wait_for(
+            [&] {
+              session_.progress().advance();
+              if (!is_alive || circle || !open.failure.empty() ||
+                  (feed(open) && poll(*open.exchange)))
+                return Polled::done;
+              const auto before = std::exchange(moved, all_moved());
+              return before == moved ? Polled::nothing : Polled::moved;
+            },
+            session_.step_deadline(), check, [this] { return session_.progress().sleep(); });
+        is_done = is_so;
+        if (seconds > 0) waited += seconds, slowest = i;
+      }
     } catch (...) {
       keep_failure(open);
     }
-    if (!open.failure.empty()) {  // perhaps the consumer died: the server knows within a moment
+    if (!open.failure.empty()) look_for_circle();  // perhaps the consumer was told first
+    if (!open.failure.empty() && !circle) {
+      // Perhaps the consumer died: the server knows within a moment.
       is_alive = !session_.waits_for([&] { return has_ended(open); },
                                      core::Deadline::after(explained_within_seconds));
       if (is_alive) {
@@ -316,6 +354,7 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, std::
     }
     wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
     if (is_reported) session_.control().report_waiting(stream(), 0, "");
+    if (circle) throw *circle;
     if (is_alive && !is_done) {
       const auto did = fmt::format(
           "waited {} s for consumer group '{}' to {}; is it stuck? step_timeout sets how "
@@ -326,11 +365,14 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, std::
       go_on_without(open, did);
       is_alive = false;
     }
-    if (is_alive && !open.exchange->has_left())
+    if (is_alive && !open.exchange->has_left()) {
       ++i;
-    else
-      drop(i);
+      continue;
+    }
+    if (slowest == i) slowest = none;
+    drop(i);
   }
+  if (slowest != none) links_[slowest].waited_seconds += waited;
 }
 
 void ConsumerLinks::judge(Open& open) {
@@ -467,6 +509,19 @@ bool ConsumerLinks::advance() noexcept {
 void ConsumerLinks::list_waits(WaitWords& words) {
   for (Open& open : links_)
     if (open.failure.empty()) open.exchange->list_waits(words);
+}
+
+void ConsumerLinks::list_turns(std::vector<LinkTurns>& turns) const {
+  for (const Open& open : links_) turns.push_back({open.link.number, open.exchange->turns()});
+}
+
+void ConsumerLinks::list_lags(wire::Counters& counters) const {
+  for (const Open& open : links_) {
+    wire::Lag& lag = *counters.add_lags();
+    lag.set_link(open.link.number);
+    lag.set_steps(open.most_behind);
+    lag.set_waited_seconds(open.waited_seconds);
+  }
 }
 
 Statistics ConsumerLinks::statistics() const {

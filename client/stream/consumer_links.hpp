@@ -66,9 +66,10 @@ public:
   bool has_credited(std::uint64_t end);
   /// Waits until `poll` is true for every link that is alive; links that end are dropped. If that
   /// fails, what was lent is the application's again all the same.
+  /// @param call  that waits
   /// @param what  the consumer is to do, e.g. "take a step"
-  /// @throws core::Error transport, timed_out
-  void wait(const std::function<bool(Source&)>& poll, std::string_view what);
+  /// @throws core::Error transport, timed_out, deadlock
+  void wait(const std::function<bool(Source&)>& poll, const char* call, std::string_view what);
 
   /// Why a consumer is gone; empty if none is since take_lost().
   const std::string& lost() const noexcept { return lost_; }
@@ -86,6 +87,8 @@ public:
   /// Moves all links.  @return whether one has something under way; what fails is filed in its link
   bool advance() noexcept;
   void list_waits(WaitWords& words);
+  void list_lags(wire::Counters& counters) const;
+  void list_turns(std::vector<LinkTurns>& turns) const;
 
   /// Of all links, also of those that are no more.
   Statistics statistics() const;
@@ -103,12 +106,16 @@ private:
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
     std::string failure;               // of a send
     bool is_given_up = false;          // by this side
+    std::uint64_t most_behind = 0;     // steps
+    double waited_seconds = 0;         // for it as the last one
     std::uint64_t sent = 0;            // chunks, when the peers were judged last
     /// Until then the server may still tell that the consumer has died, which explains the failure.
     std::optional<core::Deadline> explained_by;
   };
 
-  void wait_for_all(const std::function<bool(Source&)>& poll, std::string_view what);
+  void wait_for_all(const std::function<bool(Source&)>& poll, const char* call,
+                    std::string_view what);
+  wire::Wait describe_wait(const Open& open, const char* call, std::string_view what) const;
   core::Error failed(const Open& open) const;
   /// The stream has the consumers that it needs without this one.
   bool is_enough_without_one() const noexcept {

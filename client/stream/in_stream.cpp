@@ -8,6 +8,7 @@
 
 #include "client/session/wait.hpp"
 #include "client/stream/describe.hpp"
+#include "proto/convert.hpp"
 
 namespace tremula::client {
 
@@ -159,7 +160,8 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
   if (state_ == State::declaring && !find_producer(until)) return std::nullopt;
   const auto hold = session_.progress().hold();
   // All of the step, so that all its fields are here or none.
-  if (!links_.wait([&] { return polled(links_.has_step()); }, "send the next step", until))
+  if (!links_.wait([&] { return polled(links_.has_step()); }, "begin_step", "send the next step",
+                   until))
     return std::nullopt;
   statistics_.dropped = links_.statistics().dropped;
   if (!links_.has_end()) {
@@ -216,9 +218,9 @@ proto::Attributes InStream::attributes(int of) const {
         name());
   });
   const Link& link = links_.first_link();
-  return proto::decode_attributes(
-      of == of_stream ? link.attributes
-                      : link.theirs[*link.number_of[fields_.check(of)]].attributes);
+  return proto::decode_attributes(of == of_stream
+                                      ? link.attributes
+                                      : link.theirs[*link.number_of[fields_.check(of)]].attributes);
 }
 
 void InStream::get(int field, std::span<std::byte> local) {
@@ -235,7 +237,7 @@ void InStream::get(int field, std::span<std::byte> local) {
           const auto before = std::exchange(moved, links_.moved());
           return before == moved ? Polled::nothing : Polled::moved;
         },
-        "send the rest of the step");
+        "get", "send the rest of the step");
   } catch (...) {
     links_.give_up_fetching();  // the buffer is the application's again
     links_.lose();              // what comes next may be what was asked for
@@ -253,7 +255,8 @@ void InStream::end_step() {
   expects(state_ == State::in_step && !links_.is_lost(),
           [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });
   const auto hold = session_.progress().hold();
-  links_.wait([&] { return polled(links_.can_finish_step()); }, "send the rest of the step");
+  links_.wait([&] { return polled(links_.can_finish_step()); }, "end_step",
+              "send the rest of the step");
   links_.finish_step();
   state_ = State::between_steps;
   statistics_ = links_.statistics();

@@ -54,6 +54,7 @@ private:
 
   bool advance() noexcept override { return links_.advance(); }
   void list_waits(WaitWords& words) override { links_.list_waits(words); }
+  void list_turns(std::vector<LinkTurns>& turns) override { links_.list_turns(turns); }
   /// Waits until all that produce the stream have come and are linked.
   bool find_producer(std::optional<core::Deadline> until);
   /// Why a link has ended while others are missing; empty: none has. Collective.

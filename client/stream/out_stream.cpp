@@ -217,9 +217,10 @@ void OutStream::check_own_ranks() {
     throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step(), why));
 }
 
-void OutStream::wait_for_links(const std::function<bool(Source&)>& poll, std::string_view what) {
+void OutStream::wait_for_links(const std::function<bool(Source&)>& poll, const char* call,
+                               std::string_view what) {
   try {
-    links_.wait(poll, what);
+    links_.wait(poll, call, what);
     check_own_ranks();
   } catch (...) {
     lent_.forget();
@@ -252,7 +253,8 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
   }
   is_admitted_ = until && !session_.waits_for([this] { return links_.has_room(); }, *until);
   if (is_admitted_) return false;
-  wait_for_links([&](Source& exchange) { return exchange.is_ready(); }, "take an earlier step");
+  wait_for_links([&](Source& exchange) { return exchange.is_ready(); }, "begin_step",
+                 "take an earlier step");
   is_put_.assign(fields_.size(), false);
   attributes_.clear();
   time_.reset();
@@ -331,7 +333,8 @@ void OutStream::wait_taken(std::uint64_t taken) {
   });
   if (state_ == State::closed) return;
   links_.drop_ended();
-  wait_for_links([&](Source& exchange) { return exchange.has_credited(taken + 1); }, "take a step");
+  wait_for_links([&](Source& exchange) { return exchange.has_credited(taken + 1); }, "wait",
+                 "take a step");
   check_lent(taken);
 }
 
@@ -402,7 +405,7 @@ void OutStream::end_step() {
   if (config_.queue_depth == 0)
     wait_for_links(
         [&](Source& exchange) { return exchange.is_queued() || exchange.is_credited(step()); },
-        "take the step");
+        "end_step", "take the step");
   report();
   const Statistics now = statistics();
   of_last_step_ = now.since(before_step_);
@@ -428,11 +431,11 @@ void OutStream::close() {
       admit(false).lost;  // a consumer that has just come learns that the stream ends
   // No rank says that the stream has ended before every rank has come to its end; while it waits
   // for the others, nothing of its own may be on the way.
-  wait_for_links([&](Source& exchange) { return exchange.is_credited(step()); },
+  wait_for_links([&](Source& exchange) { return exchange.is_credited(step()); }, "close",
                  "take the last steps");
   session_.run_collectively([] {}, session_.step_deadline());
   links_.send_end();
-  wait_for_links([&](Source& exchange) { return exchange.is_credited(step() + 1); },
+  wait_for_links([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "close",
                  "take the end");
   const bool is_enough = links_.size() >= static_cast<std::size_t>(config_.wait_for_consumers);
   links_.drop_all();
@@ -501,6 +504,7 @@ void OutStream::report(bool is_last) {
   counters.set_queued_steps(s.queued_steps);
   counters.set_queued_bytes(s.queued_bytes);
   if (last_time_) counters.set_time(*last_time_);
+  links_.list_lags(counters);
   session_.control().report(counters);
 }
 

@@ -81,13 +81,15 @@ private:
   wire::Membership membership();
   std::string key() const override;
   bool is_producer() const noexcept override { return true; }
+  int needed_consumers() const noexcept override { return config_.wait_for_consumers; }
   wire::ToServer introduction() const override;
   void join(const wire::Matched& matched) override;
   void refuse(const core::Error& error) override;
   /// @throws core::Error peer_lost if another rank of the own group has left the stream
   void check_own_ranks();
   /// As ConsumerLinks::wait; if it fails, the application has back what it lent.
-  void wait_for_links(const std::function<bool(Source&)>& poll, std::string_view what);
+  void wait_for_links(const std::function<bool(Source&)>& poll, const char* call,
+                      std::string_view what);
   /// What was put up to `step` is the application's again.
   /// @throws core::Error mismatch if it has changed something of it before (check_lent)
   void check_lent(std::uint64_t step);
@@ -96,6 +98,7 @@ private:
   /// Moves all links: true while one has something under way. What fails is filed in its link.
   bool advance() noexcept override;
   void list_waits(WaitWords& words) override;
+  void list_turns(std::vector<LinkTurns>& turns) override { links_.list_turns(turns); }
   const std::string& name() const noexcept override { return fields_.stream(); }
   std::uint64_t step() const noexcept { return links_.step(); }  ///< in turn
   void end() noexcept;  ///< no call of the session concerns the stream any more

@@ -8,13 +8,13 @@
 #include <limits>
 #include <utility>
 
+#include "proto/convert.hpp"
+
 namespace tremula::client {
 
 using core::Errc, core::Error;
 
 namespace {
-/// What both sides wait for is known to the server by then: two heartbeats.
-constexpr double circle_seconds = 2.5;
 /// When a link fails, perhaps the producer has died: the server knows within this time.
 constexpr double explained_within_seconds = 2;
 /// For what a producer sent before it died.
@@ -266,7 +266,7 @@ void ProducerLinks::take_leave() {
     at_ = 0;
     return is_all;
   };
-  wait([&] { return polled(is_told()); }, "take the credits");
+  wait([&] { return polled(is_told()); }, nullptr, "take the credits");
   try {
     const auto hold = session_.progress().hold();
     for (Open& open : links_) leave(open);
@@ -332,13 +332,31 @@ void ProducerLinks::throw_lost(const std::string& why) {
   throw Error(Errc::peer_lost, fmt::format("{}: {}", place(), why));
 }
 
-void ProducerLinks::warn_of_circle() {
-  wire::Explain question;
-  question.set_incarnation(incarnation_);
-  const auto known = session_.control().explain(question);
-  if (known.is_warning())
-    session_.log().warn("client", fmt::format("waiting stream={} for={} found=\"{}\"", stream(),
-                                              owing(), known.text()));
+wire::Wait ProducerLinks::describe_wait(const char* call, const std::string& what) const {
+  const auto is_awaited = [](const Open& open) {
+    for (std::size_t m = 0; m < open.exchange->plan().messages.size(); ++m)
+      if (open.exchange->is_awaited(m)) return true;
+    return false;
+  };
+  const auto first = std::ranges::find_if(links_, is_awaited);
+  const Open& open = first == links_.end() ? links_.front() : *first;
+  wire::Wait wait;
+  wait.set_call(call);
+  wait.set_stream(stream());
+  wait.set_step(std::max(open.link.first_step, open.exchange->step()));
+  wait.set_what("to " + what);
+  wait.set_group(open.link.peer_group);
+  wait.set_link(open.link.number);
+  wait.set_count(open.exchange->steps());
+  const auto& messages = open.exchange->plan().messages;
+  for (std::size_t m = 0; m < messages.size() && wait.ranks_size() < proto::max_wait_ranks; ++m)
+    if (open.exchange->is_awaited(m)) wait.add_ranks(messages[m].peer);
+  return wait;
+}
+
+void ProducerLinks::list_turns(std::vector<LinkTurns>& turns) const {
+  for (const Open& open : links_)
+    if (!open.has_left) turns.push_back({open.link.number, open.exchange->steps()});
 }
 
 void ProducerLinks::report_waiting(bool waits) {
@@ -348,18 +366,21 @@ void ProducerLinks::report_waiting(bool waits) {
                                         waits ? open.link.peer_group : "");
 }
 
-bool ProducerLinks::wait(const std::function<Polled()>& poll, const std::string& what,
-                         std::optional<core::Deadline> until) {
+bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
+                         const std::string& what, std::optional<core::Deadline> until) {
   const auto hold = session_.progress().hold();
   bool is_reported = false, is_over = false;
   std::optional<Control::LinkEnd> end;
   core::Deadline grace = core::Deadline::after(0);
-  const auto long_wait = core::Deadline::after(circle_seconds);
+  const auto describe = [&] { return describe_wait(call, what); };
+  LongWait long_wait(session_.control().waits(), describe);
+  const auto look_for_circle = [&] {
+    if (call != nullptr && !until) long_wait.look();
+  };
   const auto check = [&] {
+    look_for_circle();
     if (const auto wrong = end ? std::string() : complaint_of_any(); !wrong.empty())
       throw Error(Errc::peer_lost, wrong);
-    if (session_.rank() == 0 && long_wait.expired() && !std::exchange(is_warned_, true))
-      warn_of_circle();
     if (!std::exchange(is_reported, true)) report_waiting(true);
     if (end)
       is_over = grace.expired();
@@ -389,9 +410,11 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const std::string&
     if (is_done && !is_over) return true;
   } catch (...) {
     const Error e = core::current_error();
-    is_lost_ = true;  // what comes next cannot be trusted
     finish();
+    if (e.code() == Errc::deadlock) throw e;  // nothing is wrong with the stream
+    is_lost_ = true;                          // what comes next cannot be trusted
     if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw e;
+    look_for_circle();  // perhaps the producer was told first, and is gone
     const Link& link = links_[at_].link;
     // Perhaps because the producer died: the server knows within a moment.
     const auto knows = [&] { return (end = session_.control().link_end(link.number)).has_value(); };
@@ -402,7 +425,7 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const std::string&
   }
   if (is_over) throw_lost(end->why);
   if (until && !find_end()) return false;
-  if (until) return wait(poll, what);  // for what came before it was lost
+  if (until) return wait(poll, call, what);  // for what came before it was lost
   throw Error(
       Errc::timed_out,
       fmt::format("{}: waited {} s for producer group '{}' to {}; is it stuck? step_timeout "

@@ -49,12 +49,14 @@ public:
   /// @return whether something may still be under way
   bool advance() noexcept;
   void list_waits(WaitWords& words);
+  void list_turns(std::vector<LinkTurns>& turns) const;
   /// Waits until poll() is done. After any failure but a timeout, is_lost().
+  /// @param call   in which the producers' applications have to do something; null: they have not
   /// @param what   the producers are to do, e.g. "send the next step"
   /// @param until  from then on it does not wait
   /// @return false if `until` has passed before
-  /// @throws core::Error peer_lost, timed_out, transport
-  bool wait(const std::function<Polled()>& poll, const std::string& what,
+  /// @throws core::Error peer_lost, timed_out, transport, deadlock
+  bool wait(const std::function<Polled()>& poll, const char* call, const std::string& what,
             std::optional<core::Deadline> until = std::nullopt);
   /// What comes next cannot be had, or cannot be trusted.
   bool is_lost() const noexcept { return is_lost_; }
@@ -136,8 +138,8 @@ private:
   /// @throws core::Error mismatch if the groups have told different times of the step
   void check_times() const;
   [[noreturn]] void throw_uneven();
-  /// Says once if a producer waits for this group, too.
-  void warn_of_circle();
+  /// What is waited for: of the links that owe something, the first one.
+  wire::Wait describe_wait(const char* call, const std::string& what) const;
   void report_waiting(bool waits);
   void tell_server(std::uint64_t link, Farewell farewell, const std::string& what) noexcept;
   const std::string& stream() const noexcept { return fields_.stream(); }
@@ -149,7 +151,6 @@ private:
   std::size_t at_ = 0;             // the link that a call is about: if it throws, it is of that one
   std::uint64_t incarnation_ = 0;  // of the stream, as the server knows it
   bool is_complete_ = false, is_lost_ = false;
-  bool is_warned_ = false;            // people, of a circle
   std::uint64_t pass_until_ = 0;      // steps before this one go by
   std::uint64_t steps_ = 0;           // that the application has had
   std::optional<std::int64_t> time_;  // of the last of them

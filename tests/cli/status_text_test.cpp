@@ -130,6 +130,42 @@ TEST(StatusText, ShowsWhatWasDroppedAndTheMostThatWasQueued) {
   EXPECT_EQ(text.find("for all"), std::string::npos) << text;
 }
 
+TEST(StatusText, NamesTheSlowestConsumer) {
+  const std::string text =
+      status_text(status("streams { name: 's' producer: 'ocean' queue_depth: 4 slowest: 'viewer' "
+                         "  consumers { consumer: 'viewer' max_lag: 4 held_up_seconds: 2.5 } "
+                         "  consumers { consumer: 'quick' max_lag: 1 } "
+                         "  consumers { consumer: 'idle' } }"));
+  EXPECT_NE(
+      text.find("  queue depth 4\n"
+                "  viewer was at most 4 steps behind; the producer has waited 2.5 s for it: the "
+                "slowest\n"
+                "  quick was at most 1 steps behind; the producer has waited 0.000 s for it\n"
+                "  link 0"),
+      std::string::npos)
+      << text;
+}
+
+TEST(StatusText, ShowsWhatRanksWaitFor) {
+  EXPECT_EQ(waits_text(status("")), "");
+  EXPECT_EQ(
+      waits_text(status(
+          "waits { group: 'b' rank: 1 host: 'node' pid: 7 wait { seconds: 61 call: 'begin_step' "
+          "  stream: 's' step: 4 group: 'a' ranks: 0 ranks: 1 ranks: 2 ranks: 5 "
+          "  what: 'to send the next step' } } "
+          "waits { group: 'b' rank: 2 host: 'node' pid: 8 wait { seconds: 2 call: 'an agreement of "
+          "its group' group: 'b' is_for_all_ranks: true } } "
+          "waits { group: 'c' host: 'node' pid: 9 wait { seconds: 3 call: 'begin_step' stream: 't' "
+          "  consumers: 1 } }")),
+      "  group  rank  host  pid  for        waits\n"
+      "  b      1     node  7    1 min 1 s  in begin_step of stream 's', step 4, for ranks 0-2 and "
+      "5 "
+      "of group 'a' to send the next step\n"
+      "  b      2     node  8    2.0 s      in an agreement of its group, for the other ranks of "
+      "group 'b'\n"
+      "  c      0     node  9    3.0 s      in begin_step of stream 't', step 0, for a consumer\n");
+}
+
 TEST(StatusText, ShowsRanksWhereItHasThem) {
   const std::string text = status_text(
       status("streams { name: 's' producer: 'ocean' queue_depth: 2 "

@@ -270,25 +270,28 @@ TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
-TEST(SetUp, SaysThatTwoJobsWaitForEachOther) {
+TEST(SetUp, TwoJobsThatWaitForEachOtherAreToldAndGoOn) {
   World world;
-  world.log = core::LogLevel::warn;
-  world.step_timeout = 8;  // far longer than it takes to be told
-  testing::internal::CaptureStderr();
+  world.step_timeout = 300;  // far longer than it takes to be told
   for (const bool is_a : {true, false})
     world.start(is_a ? "a" : "b", 1, [=](Session& s) {
       OutStream out(s, is_a ? "ab" : "ba", {});
       InStream in(s, is_a ? "ba" : "ab");
       out.declare(field(1)), in.declare(field(1));
-      EXPECT_NE(error_of([&] { in.begin_step(); }).code(), Errc::internal);
+      const Error e = error_of([&] { in.begin_step(); });
+      EXPECT_EQ(e.code(), Errc::deadlock);
+      for (const char* part :
+           {"rank 0 of group 'a' waits in begin_step of stream 'ba', step 0, for rank 0 of group "
+            "'b' to send the next step",
+            "rank 0 of group 'b' waits in begin_step of stream 'ab', step 0, for rank 0 of group "
+            "'a' to send the next step"})
+        expect_has(e, part);
+      put(s, out);  // nothing is wrong with the streams
+      EXPECT_TRUE(in.begin_step());
+      in.end_step();
+      out.close(), in.close();
     });
   EXPECT_EQ(text_of(world.join()), "");
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(
-      said.find("waiting stream=ba for=b found=\"of group 'b' 1 of 1 rank waits for a in stream "
-                "'ab', so both wait for each other: let one of them put before it gets\""),
-      said.npos)
-      << said;
 }
 
 /// Ranks without MPI: they agree through the server first, and then over a transport. In a broadcast

@@ -57,6 +57,7 @@ public:
     std::ranges::stable_sort(output.messages, {}, &Outgoing::to);
     compare(fmt::format("close {}", connection), output, expected, where);
   }
+  Output check_silence() { return rendezvous_.check_silence(now_); }
   void check_silence(const Answers& expected, Where where = Where::current()) {
     compare("check_silence", rendezvous_.check_silence(now_), expected, where);
   }

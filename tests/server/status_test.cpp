@@ -102,6 +102,24 @@ TEST_F(Status, ShowsTheMostThatAnyRankHasDroppedAndQueued) {
   EXPECT_EQ(stream.consumers(0).consumed().dropped(), 3u);
 }
 
+TEST_F(Status, NamesTheConsumerThatHeldItsProducerUp) {
+  const auto tell = [this](ConnectionId rank, int steps, double seconds) {
+    play.tell(rank,
+              fmt::format("heartbeat {{ counters {{ stream: 's' lags {{ link: 1 steps: {} "
+                          "waited_seconds: {} }} lags {{ link: 99 steps: 9 }} }} }}",
+                          steps, seconds),
+              {});
+  };
+  tell(1, 2, 0);
+  EXPECT_EQ(play.status().streams(0).slowest(), "") << "it is the only one, and held nobody up";
+  tell(2, 3, 0.5);
+  tell(1, 2, 0.25);
+  const wire::StreamStatus stream = play.status().streams(0);
+  EXPECT_EQ(stream.slowest(), "viewer");
+  EXPECT_EQ(stream.consumers(0).max_lag(), 3u);
+  EXPECT_EQ(stream.consumers(0).held_up_seconds(), 0.5);
+}
+
 TEST_F(Status, ShowsEveryRankWhenItIsAsked) {
   play.tell(1, "heartbeat { counters { stream: 's' steps: 7 bytes: 100 copied_bytes: 60 } }", {});
   play.tell(2, "heartbeat { counters { stream: 's' steps: 6 waits_for: 'viewer' } }", {});

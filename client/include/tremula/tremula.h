@@ -50,6 +50,8 @@ typedef enum tremula_status {
   TREMULA_MISMATCH = -8,
   TREMULA_UNSUPPORTED = -9,
   TREMULA_CANCELLED = -10,
+  TREMULA_DEADLOCK =
+      -11, /* jobs wait for each other in a circle; the stream is as after TREMULA_TIMED_OUT */
   TREMULA_INTERNAL = -99
 } tremula_status;
 

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <set>
+#include <string>
+
+#include "core/types.hpp"
+#include "proto/control.pb.h"
+
+namespace tremula::proto {
+
+/// "rank 3", "ranks 0-2 and 5"; at most eight runs are named.
+std::string ranks_text(const std::set<core::Rank>& ranks);
+/// What a rank waits for, for people: "in begin_step of stream 's', step 4, for rank 1 of group 'b' to
+/// send the next step".
+std::string wait_text(const wire::Wait& wait);
+
+}  // namespace tremula::proto

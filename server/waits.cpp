@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search for circles, and the part of Rendezvous that tells of them.
+#include "server/waits.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "core/error.hpp"
+#include "proto/wait_text.hpp"
+#include "server/rendezvous.hpp"
+
+namespace tremula::server {
+
+namespace {
+
+/// A wait is old when it was told over so many heartbeats.
+constexpr int old_heartbeats = 3;
+constexpr std::size_t most_lines = 12;
+
+std::optional<std::uint64_t> count_of(const wire::Wait& told, std::uint64_t link) {
+  if (link == 0) return told.agreements();
+  for (const wire::Turns& turns : told.turns())
+    if (turns.link() == link) return turns.count();
+  return std::nullopt;
+}
+
+/// But for how long they have lasted.
+bool is_same(wire::Wait one, wire::Wait other) {
+  one.clear_seconds(), other.clear_seconds();
+  return one.SerializeAsString() == other.SerializeAsString();
+}
+
+/// Whether `other` has not done, by its own numbers, what `wait` needs of it.
+bool owes(const wire::Wait& other, const wire::Wait& wait) {
+  const auto count = count_of(other, wait.link());
+  return count && *count <= wait.count();
+}
+
+/// Who needs whom. Nodes are ranks that wait, by their numbers in `waiters`.
+class Needs {
+public:
+  Needs(const Groups& groups, const AwaitedBy& awaited_by) {
+    for (const auto& [name, group] : groups.all())
+      for (const auto& [rank, member] : group.members) {
+        if (member.wait == nullptr) continue;
+        number_[{name, rank}] = waiters_.size();
+        in_group_[name].push_back(waiters_.size());
+        waiters_.push_back({&group, rank, member.wait.get()});
+      }
+    needed_.resize(waiters_.size()), needing_.resize(waiters_.size());
+    awaited_.resize(waiters_.size());
+    for (std::size_t i = 0; i < waiters_.size(); ++i) add(i, awaited_by);
+  }
+
+  /// The numbers of the ranks in circles, and those of all that are stuck.
+  std::pair<std::set<std::size_t>, std::set<std::size_t>> search() {
+    left_.assign(waiters_.size(), true);
+    for (const auto& [group, ranks] : in_group_) left_in_[group] = ranks.size();
+    take_away([this](std::size_t i) { return is_stuck(i); });
+    const auto stuck = those_left();
+    take_away([this](std::size_t i) { return is_needed(i); });
+    return {those_left(), stuck};
+  }
+
+  const std::vector<Waiter>& waiters() const { return waiters_; }
+  const std::vector<std::size_t>& needed(std::size_t i) const { return needed_[i]; }
+  const Awaited& awaited(std::size_t i) const { return awaited_[i]; }
+
+private:
+  void add(std::size_t i, const AwaitedBy& awaited_by) {
+    const wire::Wait& wait = waiters_[i].wait->told;
+    if (wait.incarnation() != 0) {
+      awaited_[i] = awaited_by(*waiters_[i].group, wait);
+      for (const std::string& group : awaited_[i].groups) awaiting_[group].push_back(i);
+      return;
+    }
+    const auto need = [&](std::size_t other) {
+      if (other == i || !owes(waiters_[other].wait->told, wait)) return;
+      needed_[i].push_back(other);
+      needing_[other].push_back(i);
+    };
+    if (wait.is_for_all_ranks()) {
+      for (const std::size_t other : in_group_[waiters_[i].group->name]) {
+        if (needed_[i].size() == static_cast<std::size_t>(proto::max_wait_ranks)) break;
+        need(other);
+      }
+      return;
+    }
+    for (const core::Rank rank : wait.ranks())
+      if (const auto other = number_.find({wait.group(), rank}); other != number_.end())
+        need(other->second);
+  }
+
+  bool is_left(const std::string& group) const {
+    const auto ranks = left_in_.find(group);
+    return ranks != left_in_.end() && ranks->second > 0;
+  }
+  bool is_stuck(std::size_t i) const {
+    if (waiters_[i].wait->told.incarnation() == 0)
+      return std::ranges::any_of(needed_[i], [this](std::size_t other) { return left_[other]; });
+    const auto& [groups, least] = awaited_[i];
+    const auto blocked =
+        std::ranges::count_if(groups, [this](const auto& g) { return is_left(g); });
+    return groups.size() >= least && groups.size() - static_cast<std::size_t>(blocked) < least;
+  }
+  bool is_needed(std::size_t i) const {
+    const auto is_left_one = [this](std::size_t other) { return left_[other]; };
+    const auto awaiting = awaiting_.find(waiters_[i].group->name);
+    return std::ranges::any_of(needing_[i], is_left_one) ||
+           (awaiting != awaiting_.end() && std::ranges::any_of(awaiting->second, is_left_one));
+  }
+
+  /// Takes away all for which `stays` is false, and those for which it becomes so by that.
+  template <class Stays>
+  void take_away(const Stays& stays) {
+    std::vector<std::size_t> doubtful(waiters_.size());
+    std::iota(doubtful.begin(), doubtful.end(), std::size_t{0});
+    while (!doubtful.empty()) {
+      const std::size_t i = doubtful.back();
+      doubtful.pop_back();
+      if (!left_[i] || stays(i)) continue;
+      left_[i] = false;
+      doubtful.insert(doubtful.end(), needing_[i].begin(), needing_[i].end());
+      doubtful.insert(doubtful.end(), needed_[i].begin(), needed_[i].end());
+      const std::string& group = waiters_[i].group->name;
+      if (--left_in_[group] == 0)
+        if (const auto awaiting = awaiting_.find(group); awaiting != awaiting_.end())
+          doubtful.insert(doubtful.end(), awaiting->second.begin(), awaiting->second.end());
+      for (const std::string& other : awaited_[i].groups)
+        if (const auto ranks = in_group_.find(other); ranks != in_group_.end())
+          doubtful.insert(doubtful.end(), ranks->second.begin(), ranks->second.end());
+    }
+  }
+  std::set<std::size_t> those_left() const {
+    std::set<std::size_t> numbers;
+    for (std::size_t i = 0; i < left_.size(); ++i)
+      if (left_[i]) numbers.insert(i);
+    return numbers;
+  }
+
+  std::vector<Waiter> waiters_;
+  std::map<std::pair<std::string, core::Rank>, std::size_t> number_;
+  std::map<std::string, std::vector<std::size_t>> in_group_;
+  std::vector<std::vector<std::size_t>> needed_, needing_;
+  std::vector<Awaited> awaited_;                              // of set-ups
+  std::map<std::string, std::vector<std::size_t>> awaiting_;  // set-ups, by what they await
+  std::vector<bool> left_;
+  std::map<std::string, std::size_t> left_in_;
+};
+
+/// Names that belong together.
+class Families {
+public:
+  void unite(const std::string& one, const std::string& other) {
+    const std::string root = root_of(one);
+    parent_[root] = root_of(other);
+  }
+  std::string root_of(std::string name) {
+    for (auto at = parent_.find(name); at != parent_.end() && at->second != name;
+         at = parent_.find(name))
+      name = at->second;
+    return name;
+  }
+
+private:
+  std::map<std::string, std::string> parent_;
+};
+
+/// One line for ranks of a group that wait for the same.
+using Line = std::tuple<std::string, std::string>;  // group, what it waits for
+struct OfLine {
+  std::set<core::Rank> ranks;
+  double seconds = 0;
+};
+
+std::string text_of(const std::map<Line, OfLine>& lines) {
+  std::vector<std::string> texts;
+  for (const auto& [line, of] : lines) {
+    if (texts.size() == most_lines) break;
+    texts.push_back(fmt::format(
+        "{} of group '{}' {} {} (for {:.0f} s)", proto::ranks_text(of.ranks), std::get<0>(line),
+        of.ranks.size() == 1 ? "waits" : "wait", std::get<1>(line), of.seconds));
+  }
+  const std::size_t more = lines.size() - texts.size();
+  return fmt::format("{}{}", fmt::join(texts, "; "),
+                     more == 0 ? "" : fmt::format("; and {} more waits", more));
+}
+
+}  // namespace
+
+std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awaited_by,
+                                     double now) {
+  Needs needs(groups, awaited_by);
+  const auto [in_circles, stuck] = needs.search();
+  const auto& waiters = needs.waiters();
+  Families families;
+  std::map<std::string, std::map<Line, OfLine>> lines;  // by the name of a group
+  for (const std::size_t i : in_circles) {
+    const auto& [group, rank, wait] = waiters[i];
+    wire::Wait told = wait->told;
+    std::set<std::string> others;
+    std::set<core::Rank> ranks;  // of those that it waits for, the ones in the circle
+    for (const std::size_t other : needs.needed(i)) {
+      if (!in_circles.contains(other)) continue;
+      others.insert(waiters[other].group->name);
+      ranks.insert(waiters[other].rank);
+    }
+    for (const std::string& other : needs.awaited(i).groups) others.insert(other);
+    for (const std::string& other : others) families.unite(group->name, other);
+    if (told.incarnation() != 0) {
+      told.set_group(fmt::format("{}", fmt::join(others, "', '")));
+      told.set_what("to come to a call that opens links");
+    }
+    told.mutable_ranks()->Assign(ranks.begin(), ranks.end());
+    told.set_is_for_all_ranks(false);
+    OfLine& of = lines[group->name][{group->name, proto::wait_text(told)}];
+    of.ranks.insert(rank);
+    of.seconds = std::max(of.seconds, wait->told.seconds() + now - wait->last_told);
+  }
+  std::map<std::string, std::pair<WaitCircle, std::map<Line, OfLine>>> circles;  // by their roots
+  for (auto& [group, of_group] : lines) circles[families.root_of(group)].second.merge(of_group);
+  for (const std::size_t i : stuck)
+    if (const std::string& group = waiters[i].group->name; lines.contains(group))
+      circles[families.root_of(group)].first.waiters.push_back(waiters[i]);
+  for (const std::size_t i : in_circles)
+    if (!waiters[i].wait->is_old) circles.erase(families.root_of(waiters[i].group->name));
+  std::vector<WaitCircle> found;
+  for (auto& [root, circle] : circles) {
+    circle.first.text = text_of(circle.second);
+    found.push_back(std::move(circle.first));
+  }
+  return found;
+}
+
+void Rendezvous::record_wait(const Seat& seat, const wire::Heartbeat& message, double now) {
+  std::shared_ptr<RankWait>& wait = seat.group->members.at(seat.rank).wait;
+  if (!message.has_wait()) return wait.reset();
+  const bool goes_on = wait != nullptr && wait->told.number() == message.wait().number();
+  const double first_told = goes_on ? wait->first_told : now;
+  // The last wait of a circle that becomes old lets it be told, or one that is old and tells more.
+  const bool is_known = goes_on && wait->is_old && is_same(wait->told, message.wait());
+  wait.reset();  // frees its memory first
+  const std::size_t bytes = sizeof(RankWait) + 2 * message.wait().SpaceUsedLong();
+  const Limits& limits = settings_.limits;
+  if (*seat.group->held + bytes > limits.group_bytes / 2 || *held_ + bytes > limits.held_bytes / 2)
+    return;
+  wait = std::make_shared<RankWait>(
+      RankWait{message.wait(), first_told, now, false, hold(*seat.group, bytes)});
+  wait->is_old = now - first_told >= old_heartbeats * settings_.heartbeat_seconds;
+  are_waits_due_ = are_waits_due_ || (wait->is_old && !is_known);
+}
+
+Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) const {
+  Awaited awaited;
+  std::set<std::string> groups;
+  for (const auto& [id, stream] : streams_) {
+    if (stream.closed || !stream.is_produced_by(group) || stream.incarnation != wait.incarnation())
+      continue;
+    const auto needed = static_cast<std::size_t>(wait.consumers());
+    awaited.least = needed - std::min(needed, stream.links.size());
+    for (const Subscription& s : subscriptions_)
+      if (s.stream == stream.name && s.consumer != group.name) groups.insert(s.consumer);
+  }
+  for (const Subscription& s : subscriptions_) {
+    if (s.consumer != group.name || s.incarnation != wait.incarnation()) continue;
+    for (const auto& [id, stream] : streams_)
+      if (!stream.closed && stream.name == s.stream && stream.producer != group.name)
+        groups.insert(stream.producer);
+    awaited.least = std::max<std::size_t>(1, groups.size());
+  }
+  awaited.groups.assign(groups.begin(), groups.end());
+  return awaited;
+}
+
+void Rendezvous::check_waits(double now) {
+  const auto circles = find_circles(
+      groups_,
+      [this](const Group& group, const wire::Wait& wait) { return awaited_by(group, wait); }, now);
+  for (const auto& [text, waiters] : circles) {
+    log(fmt::format("deadlock text={}", text));
+    for (const auto& [group, rank, wait] : waiters) {
+      wire::ToClient notice;
+      notice.mutable_deadlock()->set_wait(wait->told.number());
+      notice.mutable_deadlock()->set_text(text);
+      output_.messages.push_back({group->members.at(rank).connection, std::move(notice)});
+    }
+  }
+}
+
+wire::ToClient Rendezvous::wait_status(double now, const wire::StatusPlace& from) const {
+  wire::ToClient answer;
+  wire::Status& out = *answer.mutable_status();
+  out.set_version(settings_.version);
+  out.set_listens_on(settings_.listens_on);
+  out.set_uptime_seconds(now);
+  std::size_t room = settings_.limits.page_bytes;
+  const auto& groups = groups_.all();
+  for (auto group = groups.lower_bound(from.name()); group != groups.end(); ++group) {
+    const auto& members = group->second.members;
+    auto member = group->first == from.name()
+                      ? members.lower_bound(static_cast<core::Rank>(
+                            std::min<std::uint64_t>(from.after(), proto::max_group_size)))
+                      : members.begin();
+    for (; member != members.end(); ++member) {
+      if (member->second.wait == nullptr) continue;
+      const RankWait& wait = *member->second.wait;
+      wire::WaitStatus row;
+      row.set_group(group->first);
+      row.set_rank(member->first);
+      row.set_host(member->second.host);
+      row.set_pid(member->second.pid);
+      *row.mutable_wait() = wait.told;
+      row.mutable_wait()->clear_turns();
+      row.mutable_wait()->set_seconds(wait.told.seconds() + now - wait.last_told);
+      const std::size_t bytes = row.ByteSizeLong() + 8;
+      if (bytes > room && out.waits_size() > 0) {
+        answer.mutable_next_status()->set_part(wire::StatusPlace::waits);
+        answer.mutable_next_status()->set_name(group->first);
+        answer.mutable_next_status()->set_after(static_cast<std::uint64_t>(member->first));
+        return answer;
+      }
+      room -= std::min(room, bytes);
+      *out.add_waits() = std::move(row);
+    }
+  }
+  return answer;
+}
+
+}  // namespace tremula::server

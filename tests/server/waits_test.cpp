@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Circles of ranks that wait for each other: what is told of them, and that nothing else is taken for
+// one.
+#include "server/waits.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
+
+#include "play.hpp"
+
+namespace tremula::server {
+namespace {
+
+/// The groups a, b and c with two ranks each: connections 1, 2, 11, 12, 21, 22. Streams ab, bc and ca with
+/// links of the same numbers.
+class Waiting : public testing::Test {
+protected:
+  Waiting() {
+    for (const auto& [name, first] : {std::pair{"a", 1}, {"b", 11}, {"c", 21}})
+      play.join(name, 2, static_cast<ConnectionId>(first));
+  }
+  /// At 0, 1, ... `seconds` every one of them is told. @return what is sent then
+  Output tell_for(int seconds, const std::map<ConnectionId, std::string>& waits) {
+    Output all;
+    for (int second = 0; second <= seconds; ++second) {
+      play.at(now_ + second);
+      for (const ConnectionId from : {1u, 2u, 11u, 12u, 21u, 22u}) play.record_heard(from);
+      for (const auto& [from, wait] : waits)
+        EXPECT_TRUE(play.receive(from, "heartbeat { " + wait + " }").messages.empty());
+      for (Outgoing& out : play.check_silence().messages) all.messages.push_back(std::move(out));
+    }
+    now_ += seconds + 1;
+    return all;
+  }
+  static std::string needs(int link, const std::string& group, int count,
+                           const std::string& turns) {
+    return fmt::format(
+        "wait {{ number: 7 seconds: 5 call: 'begin_step' stream: 's{}' step: {} what: 'to send the "
+        "next step' "
+        "group: '{}' ranks: 0 ranks: 1 link: {} count: {} {} }}",
+        link, count, group, link, count, turns);
+  }
+  static std::string turns(int link, int count) {
+    return fmt::format("turns {{ link: {} count: {} }}", link, count);
+  }
+  Play play;
+
+private:
+  double now_ = 0;
+};
+
+std::set<ConnectionId> told(const Output& output) {
+  std::set<ConnectionId> all;
+  for (const Outgoing& out : output.messages) {
+    EXPECT_EQ(out.message.deadlock().wait(), 7u);
+    all.insert(out.to);
+  }
+  return all;
+}
+
+TEST_F(Waiting, ThreeGroupsThatGetFirstAreToldOnce) {
+  std::map<ConnectionId, std::string> waits;
+  for (const ConnectionId rank : {0u, 1u}) {
+    waits[1 + rank] = needs(3, "c", 0, turns(1, 0) + turns(3, 0));
+    waits[11 + rank] = needs(1, "a", 0, turns(2, 0) + turns(1, 0));
+    waits[21 + rank] = needs(2, "b", 0, turns(3, 0) + turns(2, 0));
+  }
+  const Output output = tell_for(8, waits);
+  EXPECT_EQ(output.messages.size(), 6u);
+  EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2, 11, 12, 21, 22}));
+  const std::string text = output.messages[0].message.deadlock().text();
+  for (const char* part : {
+           "ranks 0-1 of group 'a' wait in begin_step of stream 's3', step 0, for ranks 0-1 of "
+           "group 'c' to send the next step (for 5 s)",
+           "ranks 0-1 of group 'b' wait in begin_step of stream 's1', step 0, for ranks 0-1 of "
+           "group 'a' to send the next step (for 5 s)",
+           "ranks 0-1 of group 'c' wait in begin_step of stream 's2', step 0, for ranks 0-1 of "
+           "group 'b' to send the next step (for 5 s)",
+       })
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+}
+
+TEST_F(Waiting, AStepThatIsOnItsWayIsNoReason) {
+  // Both wait, but a has sent what b waits for.
+  EXPECT_TRUE(tell_for(8, {{1, needs(2, "b", 0, turns(1, 1) + turns(2, 0))},
+                           {11, needs(1, "a", 0, turns(2, 0) + turns(1, 0))}})
+                  .messages.empty());
+  // Now it has not, but it is not known what b has sent.
+  EXPECT_TRUE(tell_for(8, {{1, needs(2, "b", 0, turns(1, 0) + turns(2, 0))},
+                           {11, needs(1, "a", 0, turns(1, 0))}})
+                  .messages.empty());
+}
+
+TEST_F(Waiting, AWaitThatTellsMoreLaterClosesACircle) {
+  // The link of what b needs is opened while a waits already.
+  const auto of_b = needs(1, "a", 0, turns(2, 0) + turns(1, 0));
+  EXPECT_TRUE(tell_for(8, {{1, needs(2, "b", 0, "")}, {11, of_b}}).messages.empty());
+  EXPECT_EQ(told(tell_for(2, {{1, needs(2, "b", 0, turns(1, 0))}, {11, of_b}})),
+            (std::set<ConnectionId>{1, 11}));
+}
+
+TEST_F(Waiting, ARankThatComputesIsNoReason) {
+  // The first rank of b is not in a call; a needs both.
+  const auto of_a = needs(2, "b", 0, turns(1, 0) + turns(2, 0));
+  EXPECT_TRUE(tell_for(8, {{1, of_a}, {2, of_a}, {11, ""}}).messages.empty());
+}
+
+TEST_F(Waiting, OneWaitAfterTheOtherIsNoReason) {
+  for (int turn = 0; turn < 4; ++turn) {
+    const std::string number = fmt::format("wait {{ number: {} ", 20 + turn);
+    auto of_a = needs(2, "b", 0, turns(1, 0) + turns(2, 0));
+    of_a.replace(0, std::string("wait { number: 7 ").size(), number);
+    EXPECT_TRUE(tell_for(2, {{1, of_a}, {11, needs(1, "a", 0, turns(2, 0) + turns(1, 0))}})
+                    .messages.empty());
+  }
+}
+
+TEST_F(Waiting, RanksThatWaitForOneOfTheirOwnInTheCircleAreToldToo) {
+  // Rank 0 of a is in the circle, rank 1 waits for it in an agreement; c waits for a, but a not for it.
+  const Output output = tell_for(
+      4, {{1, "agreement: 4 " + needs(2, "b", 0, "agreements: 4 " + turns(1, 0))},
+          {2,
+           "wait { number: 7 call: 'an agreement' group: 'a' is_for_all_ranks: true count: 4 "
+           "agreements: 5 }"},
+          {11, needs(1, "a", 0, turns(2, 0))},
+          {21, needs(9, "a", 0, turns(9, 0))}});
+  EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2, 11}));
+  const std::string text = output.messages[0].message.deadlock().text();
+  EXPECT_EQ(text.find("agreement"), std::string::npos) << text;
+}
+
+TEST_F(Waiting, ASetUpThatWaitsForARankInTheCircleIsPartOfIt) {
+  // a offers 'x' to b, which waits for data of c, which waits for data of a.
+  play.tell(1,
+            fmt::format("request: 2 announce {{ stream: 'x' incarnation: 5 {}{} }}",
+                        Play::field("u", 10, "shape=8 grid=2"), Play::offers({"t"})),
+            {Play::done(1, 2)});
+  const auto waits = [&](int consumers) {
+    return std::map<ConnectionId, std::string>{
+        {1, fmt::format("wait {{ number: 7 call: 'begin_step' stream: 'x' incarnation: 5 "
+                        "consumers: {} {} }}",
+                        consumers, turns(3, 0))},
+        {11, needs(2, "c", 1, turns(2, 1))},
+        {21, needs(3, "a", 0, turns(2, 1) + turns(3, 0))}};
+  };
+  EXPECT_TRUE(tell_for(4, waits(1)).messages.empty()) << "any consumer may come";
+  play.tell(11,
+            fmt::format("request: 2 subscribe {{ stream: 'x' incarnation: 6 {}{} }}",
+                        Play::field("u", 10, "shape=8 grid=2"), Play::offers({"t"})),
+            {Play::done(11, 2)});
+  tell_for(0, {{1, ""}, {11, ""}, {21, ""}});
+  EXPECT_TRUE(tell_for(4, waits(2)).messages.empty()) << "and another one has to";
+  tell_for(0, {{1, ""}, {11, ""}, {21, ""}});
+  const Output output = tell_for(4, waits(1));
+  EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 11, 21}));
+  const std::string text = output.messages[0].message.deadlock().text();
+  EXPECT_NE(
+      text.find("rank 0 of group 'a' waits in begin_step of stream 'x', step 0, for group 'b' "
+                "to come to a call that opens links"),
+      std::string::npos)
+      << text;
+}
+
+TEST_F(Waiting, StatusListsWhatRanksWaitForInPages) {
+  tell_for(3, {{2, needs(2, "b", 4, turns(1, 0))}, {21, needs(3, "a", 0, "")}});
+  wire::StatusRequest request;
+  request.set_waits(true);
+  const wire::ToClient page = play.page(request);
+  ASSERT_EQ(page.status().waits_size(), 2);
+  EXPECT_FALSE(page.has_next_status());
+  const wire::WaitStatus& first = page.status().waits(0);
+  EXPECT_EQ(first.group(), "a");
+  EXPECT_EQ(first.rank(), 1);
+  EXPECT_EQ(first.pid(), 101);
+  EXPECT_EQ(first.wait().stream(), "s2");
+  EXPECT_EQ(first.wait().turns_size(), 0);
+  EXPECT_EQ(page.status().waits(1).group(), "c");
+  tell_for(0, {{2, ""}});
+  EXPECT_EQ(play.page(request).status().waits_size(), 1);
+}
+
+// Programs of puts and gets, run step by step without any of Tremula's code: ranks go on at any pace,
+// what they send takes any time, and each tells what it waits for now and then. What is called a
+// circle must never go on, and what hangs must be called so.
+
+struct Act {
+  bool is_put;
+  std::size_t link;
+};
+constexpr std::size_t groups = 3, ranks = 2, links = 4;
+struct Rank {
+  std::size_t at = 0;  // in the program
+  std::array<std::uint64_t, links> done{};
+  std::array<std::array<std::uint64_t, ranks>, links> seen{};  // of the other side's `done`
+};
+
+class Model {
+public:
+  explicit Model(std::mt19937_64& random) : random_(random) {
+    for (std::size_t link = 0; link < links; ++link) {
+      producer_[link] = random_() % groups;
+      consumer_[link] = (producer_[link] + 1 + random_() % (groups - 1)) % groups;
+      depth_[link] = 1 + random_() % 2;
+      for (const bool is_put : {true, false})
+        program_[is_put ? producer_[link] : consumer_[link]].insert(
+            program_[is_put ? producer_[link] : consumer_[link]].end(), 3, Act{is_put, link});
+    }
+    for (auto& program : program_) std::shuffle(program.begin(), program.end(), random_);
+    for (std::size_t group = 0; group < groups; ++group)
+      for (std::size_t rank = 0; rank < ranks; ++rank)
+        groups_.join(
+            connection(group, rank),
+            Play::parsed(Play::hello(name(group), static_cast<core::Rank>(rank), ranks)).hello(),
+            0);
+  }
+  static std::string name(std::size_t group) {
+    return std::string(1, static_cast<char>('a' + group));
+  }
+  static ConnectionId connection(std::size_t group, std::size_t rank) {
+    return 1 + group * ranks + rank;
+  }
+
+  bool is_over(std::size_t g, std::size_t r) const { return rank_[g][r].at == program_[g].size(); }
+  /// The ranks of the other side that the rank still waits for, as far as it has seen.
+  std::vector<std::size_t> needed(std::size_t g, std::size_t r) const {
+    const Rank& rank = rank_[g][r];
+    const Act& act = program_[g][rank.at];
+    std::vector<std::size_t> others;
+    for (std::size_t other = 0; other < ranks; ++other) {
+      const std::uint64_t seen = rank.seen[act.link][other], done = rank.done[act.link];
+      if (act.is_put ? done >= seen + depth_[act.link] : seen <= done) others.push_back(other);
+    }
+    return others;
+  }
+  bool advance(std::size_t g, std::size_t r) {
+    if (is_over(g, r) || !needed(g, r).empty()) return false;
+    Rank& rank = rank_[g][r];
+    ++rank.done[program_[g][rank.at++].link];
+    return true;
+  }
+  /// Something of what one rank has done comes to one of the other side.
+  bool deliver(std::size_t link, std::size_t from, std::size_t to, bool forth) {
+    const std::size_t sender = forth ? producer_[link] : consumer_[link],
+                      receiver = forth ? consumer_[link] : producer_[link];
+    std::uint64_t& seen = rank_[receiver][to].seen[link][from];
+    if (seen == rank_[sender][from].done[link]) return false;
+    ++seen;
+    return true;
+  }
+  void tell(std::size_t g, std::size_t r) {
+    auto& wait = groups_.seat(connection(g, r))->group->members.at(static_cast<core::Rank>(r)).wait;
+    told_at_[g][r] = rank_[g][r].at;
+    wait.reset();
+    if (is_over(g, r) || needed(g, r).empty()) return;
+    wait = std::make_shared<RankWait>();
+    wait->is_old = true;
+    const Act& act = program_[g][rank_[g][r].at];
+    wait->told.set_call("begin_step");
+    wait->told.set_group(name(act.is_put ? consumer_[act.link] : producer_[act.link]));
+    wait->told.set_link(act.link + 1);
+    const std::uint64_t done = rank_[g][r].done[act.link];
+    wait->told.set_count(act.is_put ? done - depth_[act.link] : done);
+    for (const std::size_t other : needed(g, r)) wait->told.add_ranks(static_cast<int>(other));
+    for (std::size_t link = 0; link < links; ++link) {
+      wire::Turns& turns = *wait->told.add_turns();
+      turns.set_link(link + 1);
+      turns.set_count(rank_[g][r].done[link]);
+    }
+  }
+  /// Those in circles must not have gone on since they told it, nor ever do so.
+  bool look() {
+    const auto circles = find_circles(
+        groups_, [](const Group&, const wire::Wait&) { return Awaited{}; }, 0);
+    for (const WaitCircle& circle : circles)
+      for (const Waiter& waiter : circle.waiters) {
+        const auto g = static_cast<std::size_t>(waiter.group->name[0] - 'a');
+        const auto r = static_cast<std::size_t>(waiter.rank);
+        EXPECT_EQ(rank_[g][r].at, told_at_[g][r]) << circle.text;
+        stuck_.insert({g, r});
+      }
+    return !circles.empty();
+  }
+  /// @return whether all programs have ended
+  bool run() {
+    for (int idle = 0; idle < 400; ++idle) {
+      const std::size_t g = random_() % groups, r = random_() % ranks;
+      switch (random_() % 8) {
+        case 0:
+          tell(g, r);
+          look();
+          break;
+        case 1:
+        case 2:
+          if (!advance(g, r)) break;
+          EXPECT_FALSE(stuck_.contains({g, r}));
+          idle = 0;
+          break;
+        default:
+          if (deliver(random_() % links, random_() % ranks, r, random_() % 2 == 0)) idle = 0;
+      }
+    }
+    for (bool has_moved = true; has_moved;) {
+      has_moved = false;
+      for (std::size_t g = 0; g < groups; ++g)
+        for (std::size_t r = 0; r < ranks; ++r) has_moved = advance(g, r) || has_moved;
+      for (std::size_t link = 0; link < links; ++link)
+        for (std::size_t pair = 0; pair < 2 * ranks * ranks; ++pair)
+          has_moved =
+              deliver(link, pair % ranks, pair / ranks % ranks, pair < ranks * ranks) || has_moved;
+    }
+    bool is_all = true;
+    for (std::size_t g = 0; g < groups; ++g)
+      for (std::size_t r = 0; r < ranks; ++r) {
+        tell(g, r);
+        is_all = is_over(g, r) && is_all;
+      }
+    EXPECT_EQ(look(), !is_all);
+    return is_all;
+  }
+
+private:
+  std::mt19937_64& random_;
+  std::array<std::size_t, links> producer_{}, consumer_{};
+  std::array<std::uint64_t, links> depth_{};
+  std::array<std::vector<Act>, groups> program_;
+  std::array<std::array<Rank, ranks>, groups> rank_{};
+  std::array<std::array<std::size_t, ranks>, groups> told_at_{};
+  std::set<std::pair<std::size_t, std::size_t>> stuck_;
+  Groups groups_;
+};
+
+TEST(Waits, AreACircleExactlyWhereProgramsHang) {
+  const char* given = std::getenv("TREMULA_TEST_SEED");
+  const std::uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  SCOPED_TRACE(fmt::format("replay with TREMULA_TEST_SEED={}", seed));
+  std::mt19937_64 random(seed);
+  int ending = 0, hanging = 0;
+  for (int turn = 0; turn < 3000 && !testing::Test::HasFailure(); ++turn)
+    ++(Model(random).run() ? ending : hanging);
+  EXPECT_GT(ending, 20);
+  EXPECT_GT(hanging, 20);
+}
+
+}  // namespace
+}  // namespace tremula::server
