@@ -8,6 +8,7 @@
 
 #include "client/stream/link.hpp"
 #include "proto/attributes.hpp"
+#include "proto/parts.hpp"
 
 namespace tremula::client {
 
@@ -60,11 +61,23 @@ Description describe(Session& session, const std::string& stream, core::Deadline
   const auto told = from_bytes<wire::Described>(session.run_on_root(
       [&] { return to_bytes(ask_for_producer(session, stream, deadline)); }, deadline));
   const auto attributes = proto::bytes_of(told.attributes());
-  return {.producer = told.group(),
-          .ranks = told.size(),
-          .queue_depth = told.queue_depth(),
-          .attributes = {attributes.begin(), attributes.end()},
-          .fields = proto::decode(told.fields())};
+  Description found{.producer = told.group(),
+                    .ranks = told.size(),
+                    .queue_depth = told.queue_depth(),
+                    .attributes = {attributes.begin(), attributes.end()},
+                    .fields = proto::decode(told.fields())};
+  for (const auto& other : told.others()) {
+    found.producer += ", " + other.group();
+    found.ranks += other.size();
+  }
+  for (proto::Field& field : found.fields) {
+    if (!proto::is_part(field)) continue;
+    const std::vector<Index> ones(field.whole.size(), 1);
+    field.layout = index_calc::Layout::parse(
+        fmt::format("shape={} grid={}", fmt::join(field.whole, "x"), fmt::join(ones, "x")));
+    field.origin = field.whole = {};
+  }
+  return found;
 }
 
 }  // namespace tremula::client

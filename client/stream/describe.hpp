@@ -9,7 +9,8 @@
 
 namespace tremula::client {
 
-/// What the producer of a stream has announced.
+/// What the producer of a stream has announced. Of several groups that produce it together: the names
+/// and ranks of all, and layouts that tell nothing but the shapes of the whole arrays.
 struct Description {
   std::string producer;  ///< its group
   core::Rank ranks = 0;  ///< of that group

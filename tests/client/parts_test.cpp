@@ -342,18 +342,20 @@ TEST(Parts, ThatOverlapOrLeaveAGapAreNamed) {
     EXPECT_EQ(error.code(), Errc::timed_out) << text;
     EXPECT_NE(text.find("missing [5, 12) x [7, 20)"), std::string::npos) << text;
   };
-  for (const Owner& owner : {three[0], three[1]})
-    world.start(
-        owner.name, owner.size,
-        [&, owner](Session& s) {
-          try {
-            produce(s, owner, 1, {});
-            ADD_FAILURE() << "expected an error";
-          } catch (const Error& error) {
-            expect_gap(error);
-          }
-        },
-        6);
+  world.start(
+      three[1].name, three[1].size,  // stays longer than the others
+      [&](Session& s) { EXPECT_THROW(produce(s, three[1], 1, {}), Error); }, 5);
+  world.start(
+      three[0].name, three[0].size,
+      [&](Session& s) {
+        try {
+          produce(s, three[0], 1, {});
+          ADD_FAILURE() << "expected an error";
+        } catch (const Error& error) {
+          expect_gap(error);
+        }
+      },
+      2.5);
   world.start(
       "viewer", 1,
       [&](Session& s) {
@@ -365,7 +367,22 @@ TEST(Parts, ThatOverlapOrLeaveAGapAreNamed) {
           expect_gap(error);
         }
       },
-      2);
+      1.5);
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(Parts, AreDescribedTogether) {
+  World world;
+  for (const Owner& owner : three)
+    world.start(owner.name, owner.size, [&](Session& s) { produce(s, owner, 2, {}); });
+  world.start("viewer", 1, [](Session& s) {
+    const auto found = describe(s, "s", core::Deadline::after(5));
+    EXPECT_EQ(found.ranks, 6);
+    for (const Owner& owner : three)
+      EXPECT_NE(found.producer.find(owner.name), std::string::npos) << found.producer;
+    EXPECT_EQ(shape(found.fields.at(0).layout), (std::vector<Index>{rows, columns}));
+    EXPECT_EQ(consume(s, "shape=12x20 grid=1x1").count, 2u);
+  });
   EXPECT_EQ(text_of(world.join()), "");
 }
 

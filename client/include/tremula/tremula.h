@@ -341,7 +341,8 @@ TREMULA_API tremula_status tremula_describe(tremula_session* session, const char
                                             double seconds, tremula_description** description);
 /* NULL is allowed. */
 TREMULA_API void tremula_description_free(tremula_description* description);
-/* The group that produces the stream; "" for NULL. */
+/* The group that produces the stream; "" for NULL. Of several groups (tremula_out_part) all names, with
+ * ", " between them; then the ranks are those of all, and layouts tell nothing but the whole shape. */
 TREMULA_API const char* tremula_description_producer(const tremula_description* description);
 /* Ranks of that group, the queue_depth of the stream, the number of its fields; 0 for NULL. */
 TREMULA_API int tremula_description_ranks(const tremula_description* description);
