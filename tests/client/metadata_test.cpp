@@ -152,7 +152,7 @@ TEST(Metadata, IsThatOfTheStepThatIsTaken) {
     World world;
     std::atomic<int> holding = 0, full = 0;
     world.start("producer", 2, [&](Session& s) {
-      Producer p(s, {.queue_depth = 3, .when_full = policy});
+      Producer p(s, {.queue_depth = 3, .when_full = policy, .wait_for_consumers = 2});
       p.put_to(1);
       while (holding < 5) std::this_thread::yield();
       p.put_to(20);
