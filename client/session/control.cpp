@@ -158,7 +158,8 @@ void Control::come_back() {
               core::Deadline until) {
             join(address, key, until, core::Deadline::after(answer_seconds));
           },
-          core::Deadline::after(reconnect_seconds));
+          // Many sessions come at once, and each handshake of TLS takes the server a while.
+          core::Deadline::after(server_.tls.ca.empty() ? reconnect_seconds : connect_seconds));
       log_.warn("client", fmt::format("server_back server={}", server_.text));
       pause = first_pause;
     } catch (const Error& e) {
