@@ -237,11 +237,12 @@ bool InStream::wait_for_producer(Poll&& poll, const std::string& what,
     // Perhaps because the producer died: the server knows within a moment.
     const auto knows = [&] { return (end = control.link_end(link_.number)).has_value(); };
     session_.waits_for(knows, core::Deadline::after(2));
+    const auto why = fmt::format("producer group '{}': {}", link_.peer_group, e.what());
     if (!end) {  // the others hear of this cause, and not of what this rank does next
-      const auto did = fmt::format("lost the stream: {}", e.what());
+      const auto did = fmt::format("lost the stream: {}", why);
       tell_server(Farewell::gave_up, did.c_str());
     }
-    throw_lost(end ? end->why : fmt::format("producer group '{}': {}", link_.peer_group, e.what()));
+    throw_lost(end ? end->why : why);
   }
   if (is_lost) throw_lost(end->why);
   if (until && !control.link_end(link_.number)) return false;
