@@ -419,9 +419,10 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
     // Perhaps because the producer died: the server knows within a moment.
     const auto knows = [&] { return (end = session_.control().link_end(link.number)).has_value(); };
     session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
+    const auto why = fmt::format("producer group '{}': {}", link.peer_group, e.what());
     if (!end)  // the others hear of this cause, and not of what this rank does next
-      tell_server(link.number, Farewell::gave_up, fmt::format("lost the stream: {}", e.what()));
-    throw_lost(end ? end->why : fmt::format("producer group '{}': {}", link.peer_group, e.what()));
+      tell_server(link.number, Farewell::gave_up, fmt::format("lost the stream: {}", why));
+    throw_lost(end ? end->why : why);
   }
   if (is_over) throw_lost(end->why);
   if (until && !find_end()) return false;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <optional>
 
 #include "client/exchange/signs_of_life.hpp"
 #include "client/stream/link_plan.hpp"
@@ -318,10 +319,19 @@ TEST_P(InAStep, AnExceptionOfOneRankEndsTheStepForAllRanksOfBothSides) {
         play(s, [&](bool is_culprit) {
           InStream in(s, "s");
           in.declare(field(consumers));
-          for (;;) {
-            if (!in.begin_step()) break;
-            if (is_culprit && in.step() == 3) throw Error(Errc::internal, "bad luck");
-            in.end_step();
+          std::optional<std::uint64_t> last;
+          try {
+            while (in.begin_step()) {
+              if (is_culprit && in.step() == 3) throw Error(Errc::internal, "bad luck");
+              in.end_step();
+              last = in.step();
+            }
+          } catch (const Error& e) {  // the steps of the stream count, not those that it has taken
+            const auto place = last ? fmt::format("step {}: ", *last + 1) : "first step: ";
+            if (!is_culprit) {
+              EXPECT_TRUE(std::string(e.what()).starts_with("stream 's', " + place)) << e.what();
+            }
+            throw;
           }
         });
       },
