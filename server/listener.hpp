@@ -5,7 +5,7 @@
 
 #include "core/log.hpp"
 #include "server/config.hpp"
-#include "server/quotas.hpp"
+#include "server/state/quotas.hpp"
 #include "transport/control/address.hpp"
 
 namespace tremula::server {

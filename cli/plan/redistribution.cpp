@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "client/stream/link_plan.hpp"
+#include "client/stream/link/link_plan.hpp"
 #include "core/error.hpp"
 #include "index_calc/layout/blocks.hpp"
 

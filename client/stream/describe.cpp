@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "client/stream/link.hpp"
+#include "client/stream/link/link.hpp"
 #include "proto/attributes.hpp"
 #include "proto/parts.hpp"
 

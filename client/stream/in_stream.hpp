@@ -6,8 +6,8 @@
 #include <string>
 
 #include "client/exchange/statistics.hpp"
-#include "client/stream/declared_fields.hpp"
-#include "client/stream/producer_links.hpp"
+#include "client/stream/link/declared_fields.hpp"
+#include "client/stream/link/producer_links.hpp"
 
 namespace tremula::client {
 

@@ -9,7 +9,7 @@
 
 #include "client/stream/describe.hpp"
 #include "client/stream/in_stream.hpp"
-#include "client/stream/link_plan.hpp"
+#include "client/stream/link/link_plan.hpp"
 #include "core/error.hpp"
 
 namespace tremula::client {

@@ -12,7 +12,7 @@
 
 #include "client/exchange/sink.hpp"
 #include "client/exchange/source.hpp"
-#include "client/stream/link_plan.hpp"
+#include "client/stream/link/link_plan.hpp"
 #include "transport/loopback/loopback.hpp"
 
 namespace tremula::client {

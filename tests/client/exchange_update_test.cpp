@@ -3,7 +3,7 @@
 // exchange has. The oracle is the one of redistributions inside one job.
 #include <fmt/format.h>
 
-#include "client/stream/declared_fields.hpp"
+#include "client/stream/link/declared_fields.hpp"
 #include "core/error.hpp"
 #include "tests/client/coupling.hpp"
 #include "tests/client/redistribution_case.hpp"

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "client/exchange/signs_of_life.hpp"
-#include "client/stream/link_plan.hpp"
+#include "client/stream/link/link_plan.hpp"
 #include "proto/convert.hpp"
 #include "tests/client/world.hpp"
 

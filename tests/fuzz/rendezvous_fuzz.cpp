@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "proto/convert.hpp"
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace tremula;

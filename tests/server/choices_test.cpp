@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offers that leave a choice: server/choices.cpp. The producer "ocean" has the connections 1 and 2,
+// Offers that leave a choice: server/rendezvous/choices.cpp. The producer "ocean" has the connections 1 and 2,
 // the consumer "viewer" 11.
 #include <gtest/gtest.h>
 

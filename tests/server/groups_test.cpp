@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/groups.hpp"
+#include "server/state/groups.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams and links: server/matching.cpp. In every play the producer "ocean" has the connections 1
+// Streams and links: server/rendezvous/matching.cpp. In every play the producer "ocean" has the connections 1
 // and 2, the consumer "viewer" 11 to 13.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups that come and go: server/rendezvous.cpp.
+// Groups that come and go: server/rendezvous/rendezvous.cpp.
 #include <gtest/gtest.h>
 
 #include "play.hpp"

@@ -4,7 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 #include "tests/index_calc/count_texts.hpp"
 #include "tests/server/play.hpp"
 

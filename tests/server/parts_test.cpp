@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams that several groups produce together: server/parts.cpp. "west" (connection 1) and "east" (2)
+// Streams that several groups produce together: server/rendezvous/parts.cpp. "west" (connection 1) and "east" (2)
 // own parts of u, 6 x 8; the consumer "viewer" has the connection 11.
 #include <gtest/gtest.h>
 

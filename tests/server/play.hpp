@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 
 namespace tremula::server {
 

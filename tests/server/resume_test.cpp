@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups come back to a server that was started again: server/resume.cpp.
+// Groups come back to a server that was started again: server/rendezvous/resume.cpp.
 #include <gtest/gtest.h>
 
 #include "play.hpp"

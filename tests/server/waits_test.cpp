@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Circles of ranks that wait for each other: what is told of them, and that nothing else is taken for
 // one.
-#include "server/waits.hpp"
+#include "server/rendezvous/waits.hpp"
 
 #include <gtest/gtest.h>
 

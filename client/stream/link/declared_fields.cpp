@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/stream/declared_fields.hpp"
+#include "client/stream/link/declared_fields.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <functional>
 #include <limits>
 
-#include "client/stream/link.hpp"
+#include "client/stream/link/link.hpp"
 #include "index_calc/relabel/relabel.hpp"
 #include "proto/parts.hpp"
 

@@ -12,8 +12,8 @@
 #include "client/exchange/sink.hpp"
 #include "client/exchange/statistics.hpp"
 #include "client/session/wait.hpp"
-#include "client/stream/declared_fields.hpp"
-#include "client/stream/link.hpp"
+#include "client/stream/link/declared_fields.hpp"
+#include "client/stream/link/link.hpp"
 
 namespace tremula::client {
 

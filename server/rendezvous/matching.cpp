@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "core/name.hpp"
 #include "proto/offers.hpp"
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 
 namespace tremula::server {
 

@@ -11,7 +11,7 @@
 #include "client/exchange/signs_of_life.hpp"
 #include "client/session/agreement.hpp"
 #include "client/session/session.hpp"
-#include "client/stream/link_plan.hpp"
+#include "client/stream/link/link_plan.hpp"
 
 namespace tremula::client {
 

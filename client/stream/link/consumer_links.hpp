@@ -13,8 +13,8 @@
 #include "client/exchange/memory/kept_steps.hpp"
 #include "client/exchange/source.hpp"
 #include "client/exchange/statistics.hpp"
-#include "client/stream/declared_fields.hpp"
-#include "client/stream/link.hpp"
+#include "client/stream/link/declared_fields.hpp"
+#include "client/stream/link/link.hpp"
 
 namespace tremula::client {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/quotas.hpp"
+#include "server/state/quotas.hpp"
 
 #include <fmt/format.h>
 

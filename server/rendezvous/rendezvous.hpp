@@ -16,11 +16,11 @@
 #include "proto/control.pb.h"
 #include "proto/convert.hpp"
 #include "proto/parts.hpp"
-#include "server/groups.hpp"
-#include "server/ledger.hpp"
-#include "server/output.hpp"
-#include "server/quotas.hpp"
-#include "server/waits.hpp"
+#include "server/rendezvous/waits.hpp"
+#include "server/state/groups.hpp"
+#include "server/state/ledger.hpp"
+#include "server/state/output.hpp"
+#include "server/state/quotas.hpp"
 
 namespace tremula::server {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 
 namespace tremula::server {
 

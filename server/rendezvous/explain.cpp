@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 
 namespace tremula::server {
 

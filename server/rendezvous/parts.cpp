@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <map>
 
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 
 namespace tremula::server {
 

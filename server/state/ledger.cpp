@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/ledger.hpp"
+#include "server/state/ledger.hpp"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 
 #include "core/types.hpp"
 #include "proto/control.pb.h"
-#include "server/quotas.hpp"
+#include "server/state/quotas.hpp"
 
 namespace tremula::server {
 

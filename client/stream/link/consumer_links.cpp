@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/stream/consumer_links.hpp"
+#include "client/stream/link/consumer_links.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/stream/link.hpp"
+#include "client/stream/link/link.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/session/session.hpp"
-#include "client/stream/link_plan.hpp"
+#include "client/stream/link/link_plan.hpp"
 #include "index_calc/layout/view.hpp"
 #include "proto/attributes.hpp"
 #include "proto/convert.hpp"

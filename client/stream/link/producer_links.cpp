@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/stream/producer_links.hpp"
+#include "client/stream/link/producer_links.hpp"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 
 namespace tremula::server {
 

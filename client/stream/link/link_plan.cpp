@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/stream/link_plan.hpp"
+#include "client/stream/link/link_plan.hpp"
 
 #include <algorithm>
 

@@ -26,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "server/groups.hpp"
+#include "server/state/groups.hpp"
 
 namespace tremula::server {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of Rendezvous for groups that come and go; streams and links are in matching.cpp.
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 #include "proto/offers.hpp"
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 
 namespace tremula::server {
 

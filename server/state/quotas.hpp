@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "server/output.hpp"
+#include "server/state/output.hpp"
 #include "transport/control/authentication.hpp"
 
 namespace tremula::server {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search for circles, and the part of Rendezvous that tells of them.
-#include "server/waits.hpp"
+#include "server/rendezvous/waits.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,7 +15,7 @@
 
 #include "core/error.hpp"
 #include "proto/wait_text.hpp"
-#include "server/rendezvous.hpp"
+#include "server/rendezvous/rendezvous.hpp"
 
 namespace tremula::server {
 

@@ -14,8 +14,8 @@
 
 #include "core/types.hpp"
 #include "proto/control.pb.h"
-#include "server/output.hpp"
-#include "server/quotas.hpp"
+#include "server/state/output.hpp"
+#include "server/state/quotas.hpp"
 
 namespace tremula::server {
 
