@@ -175,6 +175,9 @@ OutStream::Admission OutStream::admit(bool begins) {
 bool OutStream::admit_step(std::optional<core::Deadline> until) {
   if (!links_.is_agreed()) return true;
   const auto limit = session_.step_deadline();
+  const auto describe = [this] { return links_.describe_shared_wait("begin_step"); };
+  LongWait long_wait(session_.control().waits(), describe);
+  std::optional<Waiting> waiting;
   for (;;) {
     if (session_.size() > 1)  // no rank is frozen while another one is in another call
       agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
@@ -190,31 +193,38 @@ bool OutStream::admit_step(std::optional<core::Deadline> until) {
       throw;
     }
     // All ranks came to this: each looks for room, and they ask each other again.
-    const auto turn = core::Deadline::after(share_turn_seconds);
-    session_.waits_for([this] { return links_.has_shared_room(); }, turn);
-    const auto told = session_.run_on_root(
+    if (!waiting) waiting.emplace(session_.control(), name(), links_.shared_group());
+    links_.wait_for_shared_room(core::Deadline::after(share_turn_seconds));
+    session_.run_collectively(
         [&] {
-          return core::Bytes(until && until->expired() ? 1 : limit.expired() ? 2 : 0);
+          check_own_ranks();
+          if (!until) long_wait.look();
+          if (limit.expired())
+            throw Error(Errc::timed_out,
+                        fmt::format("stream '{}', step {}: waited {} s for one of the consumer "
+                                    "groups that share the steps to take an earlier one; are they "
+                                    "stuck? step_timeout sets how long a step may take",
+                                    name(), step(), session_.config().step_timeout));
         },
         session_.deadline());
-    if (told.size() == 1) return false;
-    if (told.size() == 2)
-      throw Error(Errc::timed_out,
-                  fmt::format("stream '{}', step {}: waited {} s for one of the consumer groups "
-                              "that share the steps to take an earlier one; are they stuck? "
-                              "step_timeout sets how long a step may take",
-                              name(), step(), session_.config().step_timeout));
+    const auto told = session_.run_on_root(
+        [&] { return core::Bytes(until && until->expired() ? 1 : 0); }, session_.deadline());
+    if (!told.empty()) return false;
   }
 }
 
 void OutStream::join(const wire::Matched& matched) {
-  links_.open(matched, state_ == State::in_step ? step() + 1 : step());
+  // Over which links the step in turn goes is decided when it is admitted.
+  const bool is_decided = state_ == State::in_step || is_admitted_;
+  links_.open(matched, is_decided ? step() + 1 : step());
 }
 
 void OutStream::check_own_ranks() {
   const std::string why = session_.control().given_up(incarnation());
-  if (!why.empty())
-    throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step(), why));
+  if (why.empty()) return;
+  links_.look_for_ends();  // perhaps that is what made the other rank give up
+  throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}{}{}", name(), step(),
+                                           links_.lost(), links_.lost().empty() ? "" : "; ", why));
 }
 
 void OutStream::wait_for_links(const std::function<bool(Source&)>& poll, const char* call,

@@ -60,7 +60,7 @@ void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explain
     explained.set_has_come(true);
     add(text,
         fmt::format("group '{}' has subscribed, but is in no call that opens links", s.consumer));
-    add(waits, describe_waits(s.consumer));
+    add(waits, describe_waits(s.consumer, stream.owner));
   }
   add(text, waits);
   const bool has_come = explained.has_come();
@@ -95,7 +95,7 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
     have_begun = have_begun && stream.produced.total().steps() > 0;
     add(text,
         fmt::format("group '{}' offers it, but is in no call that opens links", stream.producer));
-    waits = describe_waits(stream.producer);
+    waits = describe_waits(stream.producer, owner);
     add(text, waits);
   }
   explained.set_has_begun(is_any_linked && have_begun);
@@ -119,7 +119,8 @@ std::string Rendezvous::describe_gaps(const std::string& stream) const {
   return describe_gaps(parts);
 }
 
-std::string Rendezvous::describe_waits(const std::string& group) const {
+std::string Rendezvous::describe_waits(const std::string& group, Owner asking) const {
+  if (groups_.all().at(group).owner != asking) return {};
   std::string text;
   const auto tell = [&](const Stream& stream, const Account& account) {
     const wire::StepStatus total = account.total();

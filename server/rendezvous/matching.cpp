@@ -264,15 +264,15 @@ bool Rendezvous::is_linked(const Subscription& subscription, const Stream& strea
 }
 
 void Rendezvous::match_present(const Group& about, double now) {
-  std::set<const Group*> awaited;
+  std::set<std::string> awaited;
   std::erase_if(subscriptions_,
                 [&](Subscription& s) { return is_matched(s, about, awaited, now); });
   wire::ToClient notice;
   notice.mutable_awaited();
-  for (const Group* const group : awaited) notify_rank_0(*group, notice);
+  for (const std::string& group : awaited) notify_rank_0(*groups_.find(group), notice);
 }
 
-bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<const Group*>& awaited,
+bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::string>& awaited,
                             double now) {
   const auto streams = offered(s.stream);
   const auto is_about = [&](const Stream* each) { return each->producer == about.name; };
@@ -297,7 +297,7 @@ bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<const 
     if (consumer->is_present && is_ready)
       met.push_back(stream);
     else if (consumer->is_present || producer->is_present)
-      awaited.insert(consumer->is_present ? producer : consumer);
+      awaited.insert(consumer->is_present ? producer->name : consumer->name);
   }
   for (Stream* const stream : met) {
     try {
@@ -328,7 +328,8 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   const std::string offer = check_match(subscription, stream);
   Hold held = missing == 0 ? std::move(subscription.held)
                            : hold(consumer, memory_bytes(subscription.fields, subscription.wanted));
-  const LinkId id = ++last_link_;
+  LinkId id = ++last_link_;
+  while (links_.contains(id)) id = ++last_link_;
   const Link& link =
       links_
           .emplace(id, Link{.id = id,

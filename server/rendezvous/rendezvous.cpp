@@ -213,7 +213,11 @@ Output Rendezvous::check_silence(double now) {
       if (out.to == silent.connection) out.is_last = true;
   }
   check_come_back(now);
-  if (std::exchange(are_waits_due_, false)) check_waits(now);
+  if (are_waits_due_ && now >= next_look_at_waits_) {
+    are_waits_due_ = false;
+    next_look_at_waits_ = now + settings_.heartbeat_seconds;
+    check_waits(now);
+  }
   return std::exchange(output_, {});
 }
 

@@ -263,7 +263,7 @@ private:
   void match_present(const Group& about, double now);
   /// @param awaited  gets the groups that alone are missing
   /// @return whether the subscription is over: it has all its links, or is refused
-  bool is_matched(Subscription& subscription, const Group& about, std::set<const Group*>& awaited,
+  bool is_matched(Subscription& subscription, const Group& about, std::set<std::string>& awaited,
                   double now);
   /// @param missing  links that the subscription has not after this one
   void match(Subscription& subscription, Stream& stream, int missing, double now);
@@ -273,14 +273,16 @@ private:
   /// Keeps what a rank waits for, if there is memory for it.
   void record_wait(const Seat& seat, const wire::Heartbeat& message, double now);
   /// Which groups the set-up in which a rank waits needs.
-  Awaited awaited_by(const Group& group, const wire::Wait& wait) const;
+  Awaited awaited_by(const Group& group, const wire::Wait& wait);
+  /// Whether a rank of the group may wait for that: a link of both groups, or its own group's agreement.
+  bool may_wait(const Group& group, const wire::Wait& wait) const;
   /// Tells all ranks that wait in groups of a circle.
   void check_waits(double now);
   /// The consumer that has held its producer up most, or else was behind most; empty: none.
   std::string slowest_of(const Stream& stream) const;
-  wire::ToClient wait_status(double now, const wire::StatusPlace& from) const;
+  wire::ToClient wait_status(double now, const wire::StatusPlace& from, Owner asking) const;
   /// What the ranks of a group wait for, by what they have reported; empty if they do not.
-  std::string describe_waits(const std::string& group) const;
+  std::string describe_waits(const std::string& group, Owner asking) const;
   /// The ranks of a group that are not in the agreement in which `asking` waits, as far as they have
   /// reported; empty if all are.
   static std::string describe_missing(const Seat& asking, std::uint64_t agreement);
@@ -323,6 +325,7 @@ private:
   StreamId last_stream_ = 0;
   LinkId last_link_;
   bool are_waits_due_ = false;  // for a look: one has become old
+  double next_look_at_waits_ = 0;
   Output output_;
 };
 

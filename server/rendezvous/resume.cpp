@@ -20,8 +20,14 @@ constexpr std::size_t link_bytes = 2048;  // without its fields
 void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   whole_group_of(call, "Resume");
   Group& group = *seat_of(call).group;
-  for (const wire::Matched& link : message.links())
+  for (const wire::Matched& link : message.links()) {
+    if (link.link() >> 32 == settings_.number)
+      throw core::Error(core::Errc::refused,
+                        fmt::format("Resume: expected links that an earlier server has numbered, "
+                                    "found link {}, whose number is of this one",
+                                    link.link()));
     proto::decode(link.fields());  // a status shows them to sessions that would reject others
+  }
   std::vector<Stream*> streams;
   for (const wire::Announce& stream : message.streams())
     streams.push_back(&add_stream(group, stream, call.now));

@@ -75,7 +75,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
     return asking == 0 || (group != groups_.all().end() && group->second.owner == asking);
   };
   using Place = wire::StatusPlace;
-  if (request.waits()) return wait_status(now, request.from());
+  if (request.waits()) return wait_status(now, request.from(), asking);
   wire::ToClient answer;
   wire::Status& out = *answer.mutable_status();
   Room room{.rows = settings_.limits.page_bytes};
@@ -126,7 +126,10 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       *row.mutable_produced() = stream.produced.total();
       if (request.ranks()) stream.produced.list(*row.mutable_produced(), room.ranks);
       row.set_closed(stream.closed);
-      row.set_slowest(slowest_of(stream));
+      if (sees(stream.owner))
+        row.set_slowest(slowest_of(stream));
+      else
+        row.mutable_produced()->clear_waits_for();
       from.set_goes_on(true);
       for (auto link_id = stream.links.upper_bound(from.after()); link_id != stream.links.end();
            ++link_id) {

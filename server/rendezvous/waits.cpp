@@ -47,7 +47,7 @@ bool owes(const wire::Wait& other, const wire::Wait& wait) {
 /// Who needs whom. Nodes are ranks that wait, by their numbers in `waiters`.
 class Needs {
 public:
-  Needs(const Groups& groups, const AwaitedBy& awaited_by) {
+  Needs(const Groups& groups, const AwaitedBy& awaited_by, const MayWait& may_wait) {
     for (const auto& [name, group] : groups.all())
       for (const auto& [rank, member] : group.members) {
         if (member.wait == nullptr) continue;
@@ -56,8 +56,8 @@ public:
         waiters_.push_back({&group, rank, member.wait.get()});
       }
     needed_.resize(waiters_.size()), needing_.resize(waiters_.size());
-    awaited_.resize(waiters_.size());
-    for (std::size_t i = 0; i < waiters_.size(); ++i) add(i, awaited_by);
+    set_up_.resize(waiters_.size());
+    for (std::size_t i = 0; i < waiters_.size(); ++i) add(i, awaited_by, may_wait);
   }
 
   /// The numbers of the ranks in circles, and those of all that are stuck.
@@ -72,16 +72,24 @@ public:
 
   const std::vector<Waiter>& waiters() const { return waiters_; }
   const std::vector<std::size_t>& needed(std::size_t i) const { return needed_[i]; }
-  const Awaited& awaited(std::size_t i) const { return awaited_[i]; }
+  const Awaited& awaited(std::size_t i) const {
+    static const Awaited nobody;
+    return set_up_[i] == nullptr ? nobody : *set_up_[i];
+  }
 
 private:
-  void add(std::size_t i, const AwaitedBy& awaited_by) {
+  void add(std::size_t i, const AwaitedBy& awaited_by, const MayWait& may_wait) {
     const wire::Wait& wait = waiters_[i].wait->told;
     if (wait.incarnation() != 0) {
-      awaited_[i] = awaited_by(*waiters_[i].group, wait);
-      for (const std::string& group : awaited_[i].groups) awaiting_[group].push_back(i);
+      const auto key = std::tuple(waiters_[i].group, wait.incarnation(), wait.consumers());
+      auto known = awaited_.find(key);
+      if (known == awaited_.end())
+        known = awaited_.emplace(key, awaited_by(*waiters_[i].group, wait)).first;
+      set_up_[i] = &known->second;
+      for (const std::string& group : known->second.groups) awaiting_[group].push_back(i);
       return;
     }
+    if (!may_wait(*waiters_[i].group, wait)) return;
     const auto need = [&](std::size_t other) {
       if (other == i || !owes(waiters_[other].wait->told, wait)) return;
       needed_[i].push_back(other);
@@ -106,7 +114,7 @@ private:
   bool is_stuck(std::size_t i) const {
     if (waiters_[i].wait->told.incarnation() == 0)
       return std::ranges::any_of(needed_[i], [this](std::size_t other) { return left_[other]; });
-    const auto& [groups, least] = awaited_[i];
+    const auto& [groups, least] = awaited(i);
     const auto blocked =
         std::ranges::count_if(groups, [this](const auto& g) { return is_left(g); });
     return groups.size() >= least && groups.size() - static_cast<std::size_t>(blocked) < least;
@@ -134,9 +142,11 @@ private:
       if (--left_in_[group] == 0)
         if (const auto awaiting = awaiting_.find(group); awaiting != awaiting_.end())
           doubtful.insert(doubtful.end(), awaiting->second.begin(), awaiting->second.end());
-      for (const std::string& other : awaited_[i].groups)
-        if (const auto ranks = in_group_.find(other); ranks != in_group_.end())
-          doubtful.insert(doubtful.end(), ranks->second.begin(), ranks->second.end());
+      // Whom nobody of this group awaits any more.
+      if (set_up_[i] != nullptr && left_in_[group] == 0)
+        for (const std::string& other : set_up_[i]->groups)
+          if (const auto ranks = in_group_.find(other); ranks != in_group_.end())
+            doubtful.insert(doubtful.end(), ranks->second.begin(), ranks->second.end());
     }
   }
   std::set<std::size_t> those_left() const {
@@ -150,7 +160,8 @@ private:
   std::map<std::pair<std::string, core::Rank>, std::size_t> number_;
   std::map<std::string, std::vector<std::size_t>> in_group_;
   std::vector<std::vector<std::size_t>> needed_, needing_;
-  std::vector<Awaited> awaited_;                              // of set-ups
+  std::map<std::tuple<const Group*, std::uint64_t, int>, Awaited> awaited_;  // of set-ups
+  std::vector<const Awaited*> set_up_;                                       // null: no set-up
   std::map<std::string, std::vector<std::size_t>> awaiting_;  // set-ups, by what they await
   std::vector<bool> left_;
   std::map<std::string, std::size_t> left_in_;
@@ -197,8 +208,8 @@ std::string text_of(const std::map<Line, OfLine>& lines) {
 }  // namespace
 
 std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awaited_by,
-                                     double now) {
-  Needs needs(groups, awaited_by);
+                                     const MayWait& may_wait, double now) {
+  Needs needs(groups, awaited_by, may_wait);
   const auto [in_circles, stuck] = needs.search();
   const auto& waiters = needs.waiters();
   Families families;
@@ -258,32 +269,51 @@ void Rendezvous::record_wait(const Seat& seat, const wire::Heartbeat& message, d
   are_waits_due_ = are_waits_due_ || (wait->is_old && !is_known);
 }
 
-Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) const {
+Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) {
   Awaited awaited;
   std::set<std::string> groups;
-  for (const auto& [id, stream] : streams_) {
-    if (stream.closed || !stream.is_produced_by(group) || stream.incarnation != wait.incarnation())
-      continue;
-    const auto needed = static_cast<std::size_t>(wait.consumers());
-    awaited.least = needed - std::min(needed, stream.links.size());
-    for (const Subscription& s : subscriptions_)
-      if (s.stream == stream.name && s.consumer != group.name) groups.insert(s.consumer);
-  }
+  // A group with another key is not believed to wait: it may come all the same.
+  const auto is_of_owner = [&](const std::string& name) {
+    const Group* const other = groups_.find(name);
+    return other != nullptr && other->owner == group.owner;
+  };
   for (const Subscription& s : subscriptions_) {
-    if (s.consumer != group.name || s.incarnation != wait.incarnation()) continue;
-    for (const auto& [id, stream] : streams_)
-      if (!stream.closed && stream.name == s.stream && stream.producer != group.name)
-        groups.insert(stream.producer);
-    awaited.least = std::max<std::size_t>(1, groups.size());
+    if (s.consumer == group.name && s.incarnation == wait.incarnation()) {
+      for (const Stream* const stream : offered(s.stream)) {
+        // Any group may bring a part that is missing.
+        if (!stream->is_covered || !is_of_owner(stream->producer)) return {};
+        if (stream->producer != group.name && !is_linked(s, *stream))
+          groups.insert(stream->producer);
+      }
+      awaited.least = std::max<std::size_t>(1, groups.size());
+    } else if (s.consumer != group.name) {
+      const Stream* const stream = open_stream(s.stream, group);
+      if (stream == nullptr || stream->incarnation != wait.incarnation()) continue;
+      if (!stream->is_covered || !is_of_owner(s.consumer)) return {};
+      const auto needed = static_cast<std::size_t>(wait.consumers());
+      awaited.least = needed - std::min(needed, stream->links.size());
+      if (!is_linked(s, *stream)) groups.insert(s.consumer);
+    }
   }
   awaited.groups.assign(groups.begin(), groups.end());
   return awaited;
 }
 
+bool Rendezvous::may_wait(const Group& group, const wire::Wait& wait) const {
+  if (wait.link() == 0) return wait.group() == group.name;
+  const auto link = links_.find(wait.link());
+  if (link == links_.end()) return false;
+  const std::string& producer = streams_.at(link->second.stream).producer;
+  const std::string& consumer = link->second.consumer;
+  return (producer == group.name && consumer == wait.group()) ||
+         (consumer == group.name && producer == wait.group());
+}
+
 void Rendezvous::check_waits(double now) {
   const auto circles = find_circles(
       groups_,
-      [this](const Group& group, const wire::Wait& wait) { return awaited_by(group, wait); }, now);
+      [this](const Group& group, const wire::Wait& wait) { return awaited_by(group, wait); },
+      [this](const Group& group, const wire::Wait& wait) { return may_wait(group, wait); }, now);
   for (const auto& [text, waiters] : circles) {
     log(fmt::format("deadlock text={}", text));
     for (const auto& [group, rank, wait] : waiters) {
@@ -295,7 +325,8 @@ void Rendezvous::check_waits(double now) {
   }
 }
 
-wire::ToClient Rendezvous::wait_status(double now, const wire::StatusPlace& from) const {
+wire::ToClient Rendezvous::wait_status(double now, const wire::StatusPlace& from,
+                                       Owner asking) const {
   wire::ToClient answer;
   wire::Status& out = *answer.mutable_status();
   out.set_version(settings_.version);
@@ -304,6 +335,7 @@ wire::ToClient Rendezvous::wait_status(double now, const wire::StatusPlace& from
   std::size_t room = settings_.limits.page_bytes;
   const auto& groups = groups_.all();
   for (auto group = groups.lower_bound(from.name()); group != groups.end(); ++group) {
+    if (asking != 0 && group->second.owner != asking) continue;
     const auto& members = group->second.members;
     auto member = group->first == from.name()
                       ? members.lower_bound(static_cast<core::Rank>(

@@ -36,6 +36,8 @@ struct Awaited {
   std::size_t least = 1;
 };
 using AwaitedBy = std::function<Awaited(const Group&, const wire::Wait&)>;
+/// Whether what a rank of the group has told is a wait that it can have.
+using MayWait = std::function<bool(const Group&, const wire::Wait&)>;
 
 /// A rank that waits.
 struct Waiter {
@@ -51,8 +53,11 @@ struct WaitCircle {
 };
 
 /// Circles in which every wait is old. Groups that have to do with each other make one circle.
-/// Cost: linear in what was told, but for agreements, of which each counts at most 64 ranks.
-/// @param now  seconds, as of first_told
-std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awaited_by, double now);
+/// Cost: linear in what was told, but for agreements, of which each counts at most 64 ranks, and for
+/// set-ups, of which each counts the groups that it awaits.
+/// @param awaited_by  asked once for each group and incarnation
+/// @param now         seconds, as of first_told
+std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awaited_by,
+                                     const MayWait& may_wait, double now);
 
 }  // namespace tremula::server

@@ -50,6 +50,10 @@ def inventory():
 
 def verify(when):
     now = inventory()
+    if when in ("opened", "moved"):  # the one change that is documented: SIGUSR1 tells what a session waits for
+        if now["handlers"][signal.SIGUSR1] == before["handlers"][signal.SIGUSR1]:
+            sys.exit(f"FAILED: {when}: expected an action for SIGUSR1, as the application has none")
+        now["handlers"][signal.SIGUSR1] = before["handlers"][signal.SIGUSR1]
     for name, was in before.items():
         if now[name] == was:
             continue

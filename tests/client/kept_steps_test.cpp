@@ -113,6 +113,7 @@ TEST(KeptStepsOfAnOpenStep, GoToAConsumerThatComesMeanwhile) {
       other.begin_step();  // both streams are linked here
       put(other, 0);
       other.end_step();
+      out.wait_taken(2);  // the step that is being put is not waited for
       out.end_step();
       out.begin_step();
       put(out, 4);
@@ -270,6 +271,64 @@ TEST(Share, GoesOnWithoutAGroupThatLeaves) {
   EXPECT_GE(taken.size(), 39u);  // but for one that was on its way to the group that left
   for (std::uint64_t step = 20; step < 40; ++step)
     EXPECT_TRUE(std::ranges::binary_search(taken, step)) << step;
+}
+
+// All queues are full when one group fails: what is put from then on is the other's.
+TEST(Share, GivesNoStepToAGroupThatHasFailed) {
+  World world;
+  std::mutex mutex;
+  Numbers taken;
+  Event has_begun, has_failed;
+  world.start("producer", 2, [&](Session& s) {
+    Part part(s);
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 2});
+    out.declare(part.field());
+    int losses = 0;
+    for (std::uint64_t step = 0; step < 10; ++step) {
+      for (bool is_begun = false; !is_begun;) try {
+          out.begin_step();
+          is_begun = true;
+        } catch (const Error& e) {
+          EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+          ASSERT_EQ(++losses, 1);
+        }
+      part.fill(step);
+      out.put(0, part.bytes());
+      out.end_step();
+    }
+    try {
+      out.close();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+      ++losses;
+    }
+    EXPECT_EQ(losses, 1);
+  });
+  world.start("stays", 1, [&](Session& s) {
+    Consumer c(s, {.steps = Steps::share});
+    while (c.begin()) {
+      if (c.steps.size() == 1) {
+        has_begun.set();
+        has_failed.wait();
+      }
+      c.take();
+    }
+    c.in.close();
+    const std::scoped_lock lock(mutex);
+    taken = c.steps;
+  });
+  world.start("fails", 1, [&](Session& s) {
+    {
+      Consumer c(s, {.steps = Steps::share});
+      EXPECT_TRUE(c.begin());
+      has_begun.wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the producer finds no room
+    }  // it frees the stream in the step
+    has_failed.set();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  ASSERT_EQ(taken.size(), 9u);
+  EXPECT_EQ(taken.back(), 9u);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST_F(Parts, AreLinkedOneAfterTheOtherAsTheirGroupsArePresent) {
   play.tell(1, announce(west), {Play::done(1, 2)});
   play.tell(2, announce(east), {Play::done(2, 2)});
   play.tell(11, subscribe(), {Play::done(11, 2)});
-  play.be_present(11, 0, {"1: awaited {}", "2: awaited {}"});
+  play.be_present(11, 0, {"2: awaited {}", "1: awaited {}"});
   play.be_present(2, 0, matched(1, "east", 2, east, 1) + Answers{"1: awaited {}"});
   play.be_absent(2);
   const std::string explain = "request: 3 explain { incarnation: 4 }";
@@ -95,6 +95,29 @@ TEST_F(Parts, AreLinkedOneAfterTheOtherAsTheirGroupsArePresent) {
   play.tell(1, "heartbeat { counters { stream: 's' steps: 1 } }", {});
   play.tell(11, explain, explained("has_begun: true"));
   play.be_present(1, 0, matched(2, "west", 1, west, 0));
+}
+
+// 'west' has no room until the consumer takes a step, which it does when 'east' has come, too.
+TEST_F(Parts, OfWhichOneIsMissingAreNoCircle) {
+  play.tell(1, announce(west), {Play::done(1, 2)});
+  play.tell(2, announce(east), {Play::done(2, 2)});
+  play.tell(11, subscribe(), {Play::done(11, 2)});
+  play.be_present(11, 0, {"2: awaited {}", "1: awaited {}"});
+  play.be_present(1, 0, matched(1, "west", 1, west, 1) + Answers{"2: awaited {}"});
+  play.be_absent(1);
+  for (int second = 0; second < 9; ++second) {
+    play.at(second);
+    for (const ConnectionId rank : {1u, 2u, 11u}) play.record_heard(rank);
+    play.tell(1,
+              "heartbeat { wait { number: 7 seconds: 5 call: 'begin_step' stream: 's' group: "
+              "'viewer' ranks: 0 link: 1 count: 0 turns { link: 1 count: 3 } } }",
+              {});
+    play.tell(11,
+              "heartbeat { wait { number: 8 seconds: 5 call: 'begin_step' stream: 's' incarnation: "
+              "4 turns { link: 1 count: 0 } } }",
+              {});
+    EXPECT_TRUE(play.check_silence().messages.empty()) << second;
+  }
 }
 
 TEST_F(Parts, ThatOverlapAreRefusedWithBothBoxes) {

@@ -16,13 +16,23 @@
 namespace tremula::server {
 namespace {
 
-/// The groups a, b and c with two ranks each: connections 1, 2, 11, 12, 21, 22. Streams ab, bc and ca with
-/// links of the same numbers.
+/// The groups a, b and c with two ranks each: connections 1, 2, 11, 12, 21, 22. Link 1 is from a to b, 2
+/// from b to c, 3 from c to a, 4 from b to a.
 class Waiting : public testing::Test {
 protected:
   Waiting() {
     for (const auto& [name, first] : {std::pair{"a", 1}, {"b", 11}, {"c", 21}})
       play.join(name, 2, static_cast<ConnectionId>(first));
+    link(1, 11, 1), link(11, 21, 2), link(21, 1, 3), link(11, 1, 4);
+  }
+  void link(ConnectionId producer, ConnectionId consumer, int number) {
+    const std::string of = fmt::format("stream: 'l{}' incarnation: {} {}{}", number, 90 + number,
+                                       Play::field("u", 10, "shape=8 grid=2"), Play::offers({"t"}));
+    play.receive(producer, "request: 1 announce { queue_depth: 3 " + of + " }");
+    play.receive(consumer, "request: 1 subscribe { " + of + " }");
+    for (const std::string is_present : {"true", "false"})
+      for (const ConnectionId rank_0 : {producer, consumer})
+        play.receive(rank_0, "request: 1 presence { is_present: " + is_present + " }");
   }
   /// At 0, 1, ... `seconds` every one of them is told. @return what is sent then
   Output tell_for(int seconds, const std::map<ConnectionId, std::string>& waits) {
@@ -87,35 +97,35 @@ TEST_F(Waiting, ThreeGroupsThatGetFirstAreToldOnce) {
 
 TEST_F(Waiting, AStepThatIsOnItsWayIsNoReason) {
   // Both wait, but a has sent what b waits for.
-  EXPECT_TRUE(tell_for(8, {{1, needs(2, "b", 0, turns(1, 1) + turns(2, 0))},
-                           {11, needs(1, "a", 0, turns(2, 0) + turns(1, 0))}})
+  EXPECT_TRUE(tell_for(8, {{1, needs(4, "b", 0, turns(1, 1) + turns(4, 0))},
+                           {11, needs(1, "a", 0, turns(4, 0) + turns(1, 0))}})
                   .messages.empty());
   // Now it has not, but it is not known what b has sent.
-  EXPECT_TRUE(tell_for(8, {{1, needs(2, "b", 0, turns(1, 0) + turns(2, 0))},
+  EXPECT_TRUE(tell_for(8, {{1, needs(4, "b", 0, turns(1, 0) + turns(4, 0))},
                            {11, needs(1, "a", 0, turns(1, 0))}})
                   .messages.empty());
 }
 
 TEST_F(Waiting, AWaitThatTellsMoreLaterClosesACircle) {
   // The link of what b needs is opened while a waits already.
-  const auto of_b = needs(1, "a", 0, turns(2, 0) + turns(1, 0));
-  EXPECT_TRUE(tell_for(8, {{1, needs(2, "b", 0, "")}, {11, of_b}}).messages.empty());
-  EXPECT_EQ(told(tell_for(2, {{1, needs(2, "b", 0, turns(1, 0))}, {11, of_b}})),
+  const auto of_b = needs(1, "a", 0, turns(4, 0) + turns(1, 0));
+  EXPECT_TRUE(tell_for(8, {{1, needs(4, "b", 0, "")}, {11, of_b}}).messages.empty());
+  EXPECT_EQ(told(tell_for(2, {{1, needs(4, "b", 0, turns(1, 0))}, {11, of_b}})),
             (std::set<ConnectionId>{1, 11}));
 }
 
 TEST_F(Waiting, ARankThatComputesIsNoReason) {
   // The first rank of b is not in a call; a needs both.
-  const auto of_a = needs(2, "b", 0, turns(1, 0) + turns(2, 0));
+  const auto of_a = needs(4, "b", 0, turns(1, 0) + turns(4, 0));
   EXPECT_TRUE(tell_for(8, {{1, of_a}, {2, of_a}, {11, ""}}).messages.empty());
 }
 
 TEST_F(Waiting, OneWaitAfterTheOtherIsNoReason) {
   for (int turn = 0; turn < 4; ++turn) {
     const std::string number = fmt::format("wait {{ number: {} ", 20 + turn);
-    auto of_a = needs(2, "b", 0, turns(1, 0) + turns(2, 0));
+    auto of_a = needs(4, "b", 0, turns(1, 0) + turns(4, 0));
     of_a.replace(0, std::string("wait { number: 7 ").size(), number);
-    EXPECT_TRUE(tell_for(2, {{1, of_a}, {11, needs(1, "a", 0, turns(2, 0) + turns(1, 0))}})
+    EXPECT_TRUE(tell_for(2, {{1, of_a}, {11, needs(1, "a", 0, turns(4, 0) + turns(1, 0))}})
                     .messages.empty());
   }
 }
@@ -123,12 +133,12 @@ TEST_F(Waiting, OneWaitAfterTheOtherIsNoReason) {
 TEST_F(Waiting, RanksThatWaitForOneOfTheirOwnInTheCircleAreToldToo) {
   // Rank 0 of a is in the circle, rank 1 waits for it in an agreement; c waits for a, but a not for it.
   const Output output = tell_for(
-      4, {{1, "agreement: 4 " + needs(2, "b", 0, "agreements: 4 " + turns(1, 0))},
+      4, {{1, "agreement: 4 " + needs(4, "b", 0, "agreements: 4 " + turns(1, 0))},
           {2,
            "wait { number: 7 call: 'an agreement' group: 'a' is_for_all_ranks: true count: 4 "
            "agreements: 5 }"},
-          {11, needs(1, "a", 0, turns(2, 0))},
-          {21, needs(9, "a", 0, turns(9, 0))}});
+          {11, needs(1, "a", 0, turns(4, 0))},
+          {21, needs(3, "a", 0, turns(3, 0))}});
   EXPECT_EQ(told(output), (std::set<ConnectionId>{1, 2, 11}));
   const std::string text = output.messages[0].message.deadlock().text();
   EXPECT_EQ(text.find("agreement"), std::string::npos) << text;
@@ -166,8 +176,19 @@ TEST_F(Waiting, ASetUpThatWaitsForARankInTheCircleIsPartOfIt) {
       << text;
 }
 
+// What a rank claims to wait for counts only where it has that to do with the other.
+TEST_F(Waiting, AClaimThatCannotBeIsNoReason) {
+  const std::string of_a = needs(3, "c", 0, turns(1, 0) + turns(3, 0));
+  for (const std::string& of_b :
+       {needs(0, "a", 1000000, turns(1, 0)), needs(2, "a", 0, turns(1, 0)),
+        needs(99, "a", 0, turns(1, 0)), needs(1, "c", 0, "")})
+    EXPECT_TRUE(
+        tell_for(8, {{1, of_a}, {11, of_b}, {21, needs(2, "b", 0, turns(3, 0))}}).messages.empty())
+        << of_b;
+}
+
 TEST_F(Waiting, StatusListsWhatRanksWaitForInPages) {
-  tell_for(3, {{2, needs(2, "b", 4, turns(1, 0))}, {21, needs(3, "a", 0, "")}});
+  tell_for(3, {{2, needs(4, "b", 4, turns(1, 0))}, {21, needs(3, "a", 0, "")}});
   wire::StatusRequest request;
   request.set_waits(true);
   const wire::ToClient page = play.page(request);
@@ -177,7 +198,7 @@ TEST_F(Waiting, StatusListsWhatRanksWaitForInPages) {
   EXPECT_EQ(first.group(), "a");
   EXPECT_EQ(first.rank(), 1);
   EXPECT_EQ(first.pid(), 101);
-  EXPECT_EQ(first.wait().stream(), "s2");
+  EXPECT_EQ(first.wait().stream(), "s4");
   EXPECT_EQ(first.wait().turns_size(), 0);
   EXPECT_EQ(page.status().waits(1).group(), "c");
   tell_for(0, {{2, ""}});
@@ -275,7 +296,8 @@ public:
   /// Those in circles must not have gone on since they told it, nor ever do so.
   bool look() {
     const auto circles = find_circles(
-        groups_, [](const Group&, const wire::Wait&) { return Awaited{}; }, 0);
+        groups_, [](const Group&, const wire::Wait&) { return Awaited{}; },
+        [](const Group&, const wire::Wait&) { return true; }, 0);
     for (const WaitCircle& circle : circles)
       for (const Waiter& waiter : circle.waiters) {
         const auto g = static_cast<std::size_t>(waiter.group->name[0] - 'a');

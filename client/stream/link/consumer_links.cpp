@@ -93,7 +93,7 @@ core::Bytes ConsumerLinks::freeze() {
   session_.progress().advance();
   wire::Queues known;
   for (Open& open : links_) {
-    if (!open.failure.empty() || !open.exchange->is_agreed()) continue;
+    if (!open.failure.empty() || has_ended(open) || !open.exchange->is_agreed()) continue;
     const auto [told, done] = open.exchange->freeze();
     auto& link = *known.add_links();
     link.set_link(open.link.number);
@@ -160,7 +160,7 @@ bool ConsumerLinks::feed(Open& open) {
         open.exchange->put(open.next_kept, *number, std::span(kept.arrays[f]), false);
     open.exchange->send(open.next_kept, {.time = kept.time, .attributes = kept.attributes});
   }
-  return open.next_kept == open.first_step;
+  return open.next_kept >= end;
 }
 
 void ConsumerLinks::put(std::size_t field, std::span<const std::byte> local, bool may_lend) {
@@ -210,17 +210,19 @@ void ConsumerLinks::send_end() {
 
 bool ConsumerLinks::has_room() {
   const auto hold = session_.progress().hold();
-  return std::ranges::all_of(links_,
-                             [this](Open& open) {
-                               // When a step begins, a link that drops makes room or leaves the step out.
-                               if (!open.failure.empty() || has_ended(open) ||
-                                   open.exchange->is_agreed() ||
-                                   (feed(open) && open.exchange->is_ready()))
-                                 return true;
-                               judge(open);
-                               return !open.failure.empty();
-                             }) &&
-         has_shared_room();
+  const auto has_room = [this](Open& open) {
+    try {
+      // When a step begins, a link that drops makes room or leaves the step out.
+      if (!open.failure.empty() || has_ended(open) || open.exchange->is_agreed() ||
+          (feed(open) && open.exchange->is_ready()))
+        return true;
+      judge(open);
+    } catch (...) {
+      keep_failure(open);
+    }
+    return !open.failure.empty();
+  };
+  return std::ranges::all_of(links_, has_room) && has_shared_room();
 }
 
 bool ConsumerLinks::has_shared_room() {
@@ -229,11 +231,41 @@ bool ConsumerLinks::has_shared_room() {
   for (Open& open : links_) {
     if (!open.exchange->is_shared()) continue;
     is_any = true;
-    if (!open.failure.empty() || has_ended(open)) return true;  // it is not chosen any more
-    if (open.exchange->has_idle_slot()) return true;
-    judge(open);
+    try {
+      if (!open.failure.empty() || has_ended(open)) return true;  // it is not chosen any more
+      if (open.exchange->has_idle_slot()) return true;
+      judge(open);
+    } catch (...) {
+      keep_failure(open);
+      return true;
+    }
   }
   return !is_any;
+}
+
+void ConsumerLinks::wait_for_shared_room(core::Deadline until) {
+  const auto start = core::Deadline::Clock::now();
+  session_.waits_for([this] { return has_shared_room(); }, until);
+  wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
+}
+
+const std::string& ConsumerLinks::shared_group() const noexcept {
+  return std::ranges::find_if(links_, [](const Open& open) { return open.exchange->is_shared(); })
+      ->link.peer_group;
+}
+
+wire::Wait ConsumerLinks::describe_shared_wait(const char* call) const {
+  constexpr std::string_view what = "take an earlier step";
+  const auto is_shared = [](const Open& open) { return open.exchange->is_shared(); };
+  if (std::ranges::count_if(links_, is_shared) == 1)
+    return describe_wait(*std::ranges::find_if(links_, is_shared), call, what);
+  // Any of them may: the server cannot judge that, and shows it only.
+  wire::Wait wait;
+  wait.set_call(call);
+  wait.set_stream(stream());
+  wait.set_step(step_);
+  wait.set_what("for one of the groups that share the steps to take an earlier one");
+  return wait;
 }
 
 bool ConsumerLinks::has_credited(std::uint64_t end) {

@@ -59,6 +59,12 @@ public:
 
   /// False while no link that shares the steps has room on this rank.
   bool has_shared_room();
+  /// Waits until it has, or something is wrong with one of them.
+  void wait_for_shared_room(core::Deadline until);
+  /// Of one that shares the steps.  @pre there is one
+  const std::string& shared_group() const noexcept;
+  /// The wait for room over one of the links that share the steps.
+  wire::Wait describe_shared_wait(const char* call) const;
   /// A consumer that has not taken as many steps as the queue holds is no hindrance if it is lost.
   bool has_room();
   /// True when no link needs what was put before step `end`. Waits for nothing.
@@ -135,7 +141,7 @@ private:
   bool has_ended(Open& open);
   void drop(std::size_t i);
   /// Sends what was kept and goes over the link, as far as there is room.
-  /// @return whether that is all of it
+  /// @return whether that is all of it, but for a step that is being put
   bool feed(Open& open);
   bool takes_step(const Open& open) const noexcept {
     return open.failure.empty() && step_ >= open.first_step && open.exchange->takes_step();
