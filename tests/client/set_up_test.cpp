@@ -273,8 +273,9 @@ TEST(SetUp, SaysThatTheOtherSideWaitsItself) {
 TEST(SetUp, TwoJobsThatWaitForEachOtherAreToldAndGoOn) {
   World world;
   world.step_timeout = 300;  // far longer than it takes to be told
+  std::atomic<int> told = 0;
   for (const bool is_a : {true, false})
-    world.start(is_a ? "a" : "b", 1, [=](Session& s) {
+    world.start(is_a ? "a" : "b", 1, [&, is_a](Session& s) {
       OutStream out(s, is_a ? "ab" : "ba", {});
       InStream in(s, is_a ? "ba" : "ab");
       out.declare(field(1)), in.declare(field(1));
@@ -286,6 +287,8 @@ TEST(SetUp, TwoJobsThatWaitForEachOtherAreToldAndGoOn) {
             "rank 0 of group 'b' waits in begin_step of stream 'ab', step 0, for rank 0 of group "
             "'a' to send the next step"})
         expect_has(e, part);
+      // A put that comes first ends the other one's wait instead.
+      for (++told; told < 2;) std::this_thread::yield();
       put(s, out);  // nothing is wrong with the streams
       EXPECT_TRUE(in.begin_step());
       in.end_step();
