@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Rendezvous for streams, links and their ledgers.
+// The part of Rendezvous for streams: announced, wanted, linked, closed.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -387,52 +387,6 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   notify_rank_0(producer, std::move(notice));
 }
 
-void Rendezvous::link_addresses(const Call& call, const wire::LinkAddresses& message) {
-  const Group& group = *rank_0_of(call, "LinkAddresses").group;
-  if (message.addresses_size() != group.size)
-    throw Error(Errc::invalid_argument,
-                fmt::format("link {}: expected {} addresses, one for each rank of group '{}', "
-                            "found {}",
-                            message.link(), group.size, group.name, message.addresses_size()));
-  Link* link = link_of(group, message.link());
-  if (link == nullptr)
-    throw Error(Errc::peer_lost,
-                fmt::format("link {} was closed by the other side", message.link()));
-  if (link->consumer != group.name) link->is_answered = true;
-  reply(call).mutable_done();
-  wire::ToClient notice;
-  *notice.mutable_link_addresses() = message;
-  if (const Group* other = other_side(*link, group)) notify_rank_0(*other, std::move(notice));
-}
-
-void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
-  const bool is_of_rank = message.of_rank() || message.gave_up();
-  const Seat seat = is_of_rank ? seat_of(call) : rank_0_of(call, "CloseLink");
-  const Group& group = *seat.group;
-  Link* link = link_of(group, message.link());
-  if (link != nullptr && is_of_rank && !message.gave_up() && link->consumer != group.name)
-    throw Error(Errc::refused,
-                fmt::format("CloseLink of one rank: expected from a rank of consumer '{}', found "
-                            "one of producer '{}'",
-                            link->consumer, group.name));
-  reply(call).mutable_done();
-  if (message.gave_up() && (link == nullptr || link->is_missed))
-    give_up_earlier_link(group, message.link(), core::printable(message.why()), call.now);
-  if (const auto awaited = awaited_.find(message.link());
-      awaited != awaited_.end() && awaited->second.is_of(group))
-    awaited_.erase(awaited);
-  if (link == nullptr) return;
-  if (message.of_rank() && !message.gave_up()) {
-    link->finished.insert(seat.rank);
-    if (link->finished.size() < static_cast<std::size_t>(group.size)) return;
-  }
-  const std::string why = message.why().empty()
-                              ? fmt::format("group '{}' closed the link", group.name)
-                              : core::printable(message.why());
-  tell_link_closed(*link, group, why, message.gave_up());
-  drop_link(message.link());
-}
-
 void Rendezvous::give_up_stream(const Call& call, const wire::CloseStream& message) {
   const Seat seat = seat_of(call);
   reply(call).mutable_done();
@@ -483,49 +437,6 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
   erase_streams([](const Stream& each) { return each.is_over(); });
 }
 
-void Rendezvous::heartbeat(const Call& call, const wire::Heartbeat& message) {
-  const auto seat = groups_.seat(call.from);
-  if (!seat) return;  // the group is lost
-  seat->group->members.at(seat->rank).agreement = message.agreement();
-  record_wait(*seat, message, call.now);
-  for (const wire::Counters& counters : message.counters()) {
-    if (counters.link() == 0) {
-      Stream* const stream = newest_stream(counters.stream(), *seat->group);
-      if (stream == nullptr) continue;
-      record(*seat, stream->produced, counters, call.now);
-      for (const wire::Lag& lag : counters.lags()) {
-        if (!stream->links.contains(lag.link())) continue;
-        Link& link = links_.at(lag.link());
-        link.max_lag = std::max(link.max_lag, lag.steps());
-        link.held_up_seconds = std::max(link.held_up_seconds, lag.waited_seconds());
-      }
-    } else if (const auto link = links_.find(counters.link());
-               link != links_.end() && is_consumed_by(link->second, *seat->group)) {
-      record(*seat, link->second.consumed, counters, call.now);
-    }
-  }
-}
-
-void Rendezvous::record(const Seat& seat, Account& account, const wire::Counters& counters,
-                        double now) {
-  constexpr std::size_t bytes = 512;
-  if (!account.has_report(seat.rank)) {
-    // What only a status needs leaves room for what a job cannot do without.
-    Group& group = *seat.group;
-    const Limits& limits = settings_.limits;
-    if (*group.held + bytes > limits.group_bytes / 2 || *held_ + bytes > limits.held_bytes / 2) {
-      if (!std::exchange(group.lacks_counters, true))
-        log(
-            fmt::format("counters_left_out group={} rank={} why=\"half of the server's memory for "
-                        "groups is taken; a larger --memory has room for them\"",
-                        group.name, seat.rank));
-      return;
-    }
-    account.keep(seat.rank, hold(group, bytes));
-  }
-  account.record(seat.rank, counters, now);
-}
-
 wire::Streams Rendezvous::open_streams(Owner asking) const {
   std::set<std::string_view> names;
   for (const auto& [id, stream] : streams_)
@@ -567,47 +478,6 @@ std::map<Rendezvous::StreamId, Rendezvous::Stream>::iterator Rendezvous::erase_s
   std::erase(ids->second, stream->first);
   if (ids->second.empty()) named_.erase(ids);
   return streams_.erase(stream);
-}
-
-Rendezvous::Link* Rendezvous::link_of(const Group& group, LinkId id) {
-  const auto it = links_.find(id);
-  const bool is_of_earlier_server = id >> 32 != settings_.number;
-  const bool was_closed = it == links_.end() && (id <= last_link_ || is_of_earlier_server);
-  if (was_closed) return nullptr;
-  if (it == links_.end() ||
-      (!is_consumed_by(it->second, group) && !streams_.at(it->second.stream).is_produced_by(group)))
-    throw Error(Errc::refused,
-                fmt::format("link {}: expected a link of group '{}', found none", id, group.name));
-  return &it->second;
-}
-
-const Group* Rendezvous::other_side(const Link& link, const Group& group) {
-  if (link.consumer != group.name) {
-    const Group* const consumer = groups_.find(link.consumer);
-    return consumer != nullptr && is_consumed_by(link, *consumer) ? consumer : nullptr;
-  }
-  const Stream& stream = streams_.at(link.stream);
-  return stream.producer_gone ? nullptr : groups_.find(stream.producer);
-}
-
-void Rendezvous::tell_link_closed(const Link& link, const Group& by, const std::string& why,
-                                  bool is_lost) {
-  log(fmt::format("link_closed link={} by={} why={}", link.id, by.name, why));
-  wire::ToClient notice;
-  notice.mutable_link_closed()->set_link(link.id);
-  notice.mutable_link_closed()->set_why(why);
-  notice.mutable_link_closed()->set_lost(is_lost);
-  if (const Group* other = other_side(link, by)) notify(*other, notice);
-  if (is_lost) notify(by, notice);  // its other ranks wait for a rank that has given up
-}
-
-void Rendezvous::drop_link(LinkId id) {
-  const auto link = links_.find(id);
-  const auto stream = streams_.find(link->second.stream);
-  stream->second.left.insert(link->second.consumer);
-  links_.erase(link);
-  stream->second.links.erase(id);
-  if (stream->second.is_over()) erase_stream(stream);
 }
 
 }  // namespace tremula::server

@@ -116,6 +116,35 @@ TEST_F(Owners, AStatusShowsWhatIsOfItsKeyAndTheOperatorsAll) {
   EXPECT_EQ(output.messages.at(0).message.status().streams_size(), 1);
 }
 
+TEST_F(Owners, WhatRanksWaitForIsOfTheirKey) {
+  play.receive(10,
+               "heartbeat { wait { number: 1 seconds: 20 call: 'begin_step' stream: 'sst' group: "
+               "'viewer' link: 1 } }");
+  wire::StatusRequest request;
+  request.set_waits(true);
+  EXPECT_EQ(play.status_for(0, request).waits_size(), 1);
+  EXPECT_EQ(play.status_for(1, request).waits_size(), 1);
+  EXPECT_EQ(play.status_for(2, request).waits_size(), 0);
+}
+
+// A consumer with another key that does not come is no reason to tell of a circle, whatever it says.
+TEST_F(Owners, AnotherKeysWaitsEndNobodysCall) {
+  play.tell(10, announce("for_all", " readable_by_all: true"), {Play::done(10)});
+  play.join("evil", 1, 20);
+  play.tell(20, subscribe("for_all"), {Play::done(20)});
+  for (int second = 0; second < 9; ++second) {
+    play.at(second);
+    for (const ConnectionId rank : {10u, 20u}) play.record_heard(rank);
+    play.receive(10,
+                 "heartbeat { wait { number: 1 call: 'begin_step' stream: 'for_all' incarnation: 7 "
+                 "consumers: 1 } }");
+    play.receive(20,
+                 "heartbeat { wait { number: 1 call: 'x' group: 'ocean' ranks: 0 count: "
+                 "18446744073709551615 } }");
+    EXPECT_TRUE(play.check_silence().messages.empty()) << second;
+  }
+}
+
 TEST_F(Owners, NamesOfOthersAreInNoExplanation) {
   play.join("viewer", 1, 11);
   play.join("lonely", 1, 20);
@@ -131,6 +160,26 @@ TEST_F(Owners, NamesOfOthersAreInNoExplanation) {
   EXPECT_EQ(explained(10), "consumers of other streams only: 'no such'");
   EXPECT_EQ(explained(11), "only 'sst'");
   EXPECT_EQ(explained(20), "no stream of another group; 1 of 2 ranks of group 'half' have come");
+}
+
+// Numbers that this server has yet to give are nobody's.
+TEST(OwnersAfterARestart, ALinkOfTheFutureIsRefused) {
+  Play play(5);
+  play.receive(10,
+               "request: 1 hello { protocol: 1 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
+               "version: '0.1' group: 'ocean' left_server: 4 }");
+  const std::uint64_t link = std::uint64_t{5} << 32 | 1;
+  play.tell(
+      10,
+      "request: 2 resume { streams { stream: 'sst' queue_depth: 1 incarnation: 7 " +
+          Play::field("u", 10, "shape=8 grid=1") + Play::offers({"local"}) +
+          "} links { link: " + std::to_string(link) +
+          " stream: 'sst' peer_group: 'viewer' peer_size: 1 offer: 'local' incarnation: 7 } }",
+      {Play::refused(10, -7,
+                     fmt::format("Resume: expected links that an earlier server has "
+                                 "numbered, found link {}, whose number is of this one",
+                                 link),
+                     2)});
 }
 
 // After a restart names are free: whoever comes first under the name of a consumer has not its links.

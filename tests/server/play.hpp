@@ -68,8 +68,8 @@ public:
     request.set_ranks(with_ranks);
     return page(request).status();
   }
-  wire::Status status_for(Owner owner) const {
-    return rendezvous_.status(now_, {}, owner).status();
+  wire::Status status_for(Owner owner, const wire::StatusRequest& request = {}) const {
+    return rendezvous_.status(now_, request, owner).status();
   }
   wire::ToClient page(const wire::StatusRequest& request) const {
     return rendezvous_.status(now_, request);
