@@ -19,6 +19,9 @@ enum class Polled {
 constexpr Polled polled(bool is_done) { return is_done ? Polled::done : Polled::nothing; }
 constexpr Polled polled(Polled p) { return p; }
 
+/// A rank that has seen something move sleeps only after this time: about what a peer needs to copy a
+/// chunk or two, and less than falling asleep and waking up cost.
+inline constexpr std::chrono::microseconds awake_after_move{50};
 /// What is not in shared memory is looked at so often.
 inline constexpr std::chrono::microseconds longest_sleep{200};
 
@@ -45,16 +48,17 @@ std::pair<double, bool> wait_for(Poll&& poll, core::Deadline deadline, Patient&&
       return {core::Deadline::Seconds(Clock::now() - start).count(), true};
     has_moved = has_moved || now_is == Polled::moved;
     if (turn < 50) continue;
-    const bool has_slept = now_is == Polled::nothing && sleep();
+    auto now = Clock::now();
+    if (std::exchange(has_moved, false)) idle_since = now;
+    const bool has_slept = now - idle_since > awake_after_move && sleep();
     if (!has_slept) sched_yield();
     if (!has_slept && turn % 16 != 0) continue;
-    const auto now = Clock::now();
+    now = Clock::now();
     if (now >= next_call) {
       is_patient();
       next_call = now + std::chrono::milliseconds(20);
     }
     if (now >= deadline.at()) return {core::Deadline::Seconds(now - start).count(), false};
-    if (std::exchange(has_moved, false)) idle_since = now;
     if (!has_slept && now - idle_since > std::chrono::milliseconds(2)) {
       const bool is_long = now - idle_since > std::chrono::milliseconds(50);
       const timespec nap{.tv_sec = 0, .tv_nsec = is_long ? 100000 : 20000};
