@@ -257,12 +257,13 @@ bool Sink::fetch_some(std::size_t field, MemoryView array) {
 }
 
 void Sink::prove(std::size_t message, std::size_t part) {
+  if (!plan_.is_proved) return;
   const Message& m = plan_.messages[message];
   const Part& p = m.parts[part];
   const auto& hash = plan_.fields[p.field].hash;
   if (hash == nullptr) return;
   const std::uint64_t told = incoming()[message].hashes[part];
-  const std::uint64_t found = hash->of(p.package, arrays_.bytes[p.field]);
+  const std::uint64_t found = hash->of(*p.package, arrays_.bytes[p.field]);
   if (found == told) peers_[message].traffic.proved_bytes += p.bytes;
   if (found == told || !not_proved_.empty()) return;
   not_proved_ = fmt::format(
@@ -270,7 +271,7 @@ void Sink::prove(std::size_t message, std::size_t part) {
       "hash {:016x}: they were changed on the way by path '{}', or by the producer before they "
       "were "
       "taken; get the field again, or do not use the step",
-      p.package.elements, m.peer, told, found, paths_[peers_[message].last]->name());
+      p.package->elements, m.peer, told, found, paths_[peers_[message].last]->name());
 }
 
 void Sink::tell_mismatch() {

@@ -317,8 +317,8 @@ void Source::put(std::uint64_t step, std::size_t field, ConstMemoryView array, b
     Told& told = slots_[slot].told[m];
     told.path_of[p] = static_cast<std::uint8_t>(path);
     told.used |= 1u << path;
-    if (const auto& hash = plan_.fields[field].hash)
-      told.hashes[p] = hash->of(plan_.messages[m].parts[p].package, local);
+    if (const auto* const hash = plan_.is_proved ? plan_.fields[field].hash.get() : nullptr)
+      told.hashes[p] = hash->of(*plan_.messages[m].parts[p].package, local);
     ++told.parts_put;
   }
 }
