@@ -117,7 +117,7 @@ TEST(Asking, ForTimesTellsWhichStepsBracketAnother) {
     std::vector<double> earlier(4), later(4);
     std::int64_t earlier_time = 0, later_time = -1;
     for (const std::int64_t time : {0, 15, 30, 40, 45, 105, 160, 200}) {
-      while (later_time < time && in.begin_step() == StepStatus::ok) {
+      while (in.begin_step_around(time, "s") == StepStatus::ok) {
         std::swap(earlier, later);
         earlier_time = std::exchange(later_time, in.time());
         in.get(field, later);
