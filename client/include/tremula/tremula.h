@@ -344,7 +344,8 @@ TREMULA_API tremula_status tremula_describe(tremula_session* session, const char
 /* NULL is allowed. */
 TREMULA_API void tremula_description_free(tremula_description* description);
 /* The group that produces the stream; "" for NULL. Of several groups (tremula_out_part) all names, with
- * ", " between them; then the ranks are those of all, and layouts tell nothing but the whole shape. */
+ * ", " between them; then the ranks are those of all, and layouts tell nothing but the whole shape:
+ * tremula_description_part gives the others. */
 TREMULA_API const char* tremula_description_producer(const tremula_description* description);
 /* Ranks of that group, the queue_depth of the stream, the number of its fields; 0 for NULL. */
 TREMULA_API int tremula_description_ranks(const tremula_description* description);
@@ -356,6 +357,15 @@ TREMULA_API tremula_status tremula_description_field(const tremula_description* 
                                                      int field, const char** name,
                                                      tremula_type* type,
                                                      const tremula_layout** layout);
+/* Groups that produce the stream together, each a box of every array; 0 if one group produces it, and
+ * for NULL. */
+TREMULA_API int tremula_description_parts(const tremula_description* description);
+/* The box of field `field` that group number `part` produces, from 0 on; each out argument may be NULL.
+ * layout: of the box, as tremula_description_field. origin: room for one index for each dimension, where
+ * the box begins in the whole array. */
+TREMULA_API tremula_status tremula_description_part(const tremula_description* description,
+                                                    int field, int part, const char** group,
+                                                    const tremula_layout** layout, int64_t* origin);
 /* Attributes that the producer has set; of: field `of`, or TREMULA_OF_STREAM. To be freed. */
 TREMULA_API tremula_status tremula_description_attributes(const tremula_description* description,
                                                           int of, tremula_attributes** attributes);

@@ -770,6 +770,7 @@ struct Description {
     tremula_type type;
     Layout layout;  ///< without ghost cells and leading dimension
     Attributes attributes;
+    std::vector<Box> boxes;  ///< empty if one group produces the stream
   };
   std::string producer;  ///< its group
   int ranks = 0;         ///< of that group
@@ -830,13 +831,26 @@ public:
       tremula_type type{};
       const tremula_layout* layout = nullptr;
       detail::check(tremula_description_field(handle, f, &name, &type, &layout));
-      description.fields.push_back(
-          {name, type, Layout::parse(tremula_layout_text(layout)), attributes_of(handle, f)});
+      description.fields.push_back({name, type, Layout::parse(tremula_layout_text(layout)),
+                                    attributes_of(handle, f), boxes_of(handle, f)});
     }
     return description;
   }
 
 private:
+  static std::vector<Description::Box> boxes_of(const tremula_description* description, int field) {
+    std::vector<Description::Box> boxes;
+    for (int part = 0; part < tremula_description_parts(description); ++part) {
+      const char* group = nullptr;
+      const tremula_layout* layout = nullptr;
+      detail::check(tremula_description_part(description, field, part, &group, &layout, nullptr));
+      std::vector<Index> origin(static_cast<std::size_t>(tremula_layout_dimensions(layout)));
+      detail::check(
+          tremula_description_part(description, field, part, nullptr, nullptr, origin.data()));
+      boxes.push_back({group, Layout::parse(tremula_layout_text(layout)), std::move(origin)});
+    }
+    return boxes;
+  }
   static Attributes attributes_of(const tremula_description* description, int of) {
     tremula_attributes* attributes = nullptr;
     detail::check(tremula_description_attributes(description, of, &attributes));
