@@ -47,7 +47,24 @@ void copy(const client::Statistics& from, tremula_statistics* to) {
   statistics.dropped = from.dropped;
   statistics.queued_steps = from.queued_steps;
   statistics.queued_bytes = from.queued_bytes;
+  statistics.passed = from.passed;
   client::write_struct(statistics, to);
+}
+
+tremula_status begin_step_by(tremula_in_stream* in, client::Needed needed, int64_t time,
+                             const char* unit) {
+  return guarded([&] {
+    const auto entry = enter(in, "in");
+    switch (in->stream->begin_step_by(needed, time, unit != nullptr ? unit : "")) {
+      case client::InStream::Begun::step:
+        return TREMULA_OK;
+      case client::InStream::Begun::none_missing:
+        return TREMULA_NONE_MISSING;
+      case client::InStream::Begun::end_of_stream:
+        break;
+    }
+    return TREMULA_END_OF_STREAM;
+  });
 }
 
 tremula_status copy(const std::vector<client::PeerStatistics>& from, tremula_peer_statistics* to,
@@ -313,6 +330,14 @@ tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double second
     const auto has_begun = in->stream->begin_step_until(core::Deadline::after(seconds));
     return !has_begun ? TREMULA_NOT_READY : *has_begun ? TREMULA_OK : TREMULA_END_OF_STREAM;
   });
+}
+
+tremula_status tremula_in_begin_step_at(tremula_in_stream* in, int64_t time, const char* unit) {
+  return begin_step_by(in, client::Needed::at, time, unit);
+}
+
+tremula_status tremula_in_begin_step_around(tremula_in_stream* in, int64_t time, const char* unit) {
+  return begin_step_by(in, client::Needed::around, time, unit);
 }
 
 tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready) {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "client/c_api/c_api.hpp"
 #include "client/stream/describe.hpp"
 
 struct tremula_description {
   tremula::client::Description value;
-  std::vector<std::unique_ptr<tremula_layout>> layouts;  ///< parallel to value.fields
+  std::vector<std::unique_ptr<tremula_layout>> layouts;             ///< parallel to value.fields
+  std::vector<std::vector<std::unique_ptr<tremula_layout>>> boxes;  ///< shape: [part][field]
 };
 
 using namespace tremula;
@@ -24,6 +27,11 @@ tremula_status tremula_describe(tremula_session* session, const char* stream, do
                                     seconds < 0 ? own.deadline() : core::Deadline::after(seconds));
     for (const proto::Field& field : found->value.fields)
       found->layouts.emplace_back(new tremula_layout{field.layout});
+    for (const auto& part : found->value.parts) {
+      auto& boxes = found->boxes.emplace_back();
+      for (const proto::Field& field : part.fields)
+        boxes.emplace_back(new tremula_layout{field.layout});
+    }
     *description = found.release();
     return TREMULA_OK;
   });
@@ -42,6 +50,28 @@ int tremula_description_queue_depth(const tremula_description* description) {
 }
 int tremula_description_fields(const tremula_description* description) {
   return description ? static_cast<int>(description->value.fields.size()) : 0;
+}
+
+int tremula_description_parts(const tremula_description* description) {
+  return description ? static_cast<int>(description->value.parts.size()) : 0;
+}
+
+tremula_status tremula_description_part(const tremula_description* description, int field, int part,
+                                        const char** group, const tremula_layout** layout,
+                                        int64_t* origin) {
+  return guarded([&] {
+    expects_pointer(description, "description");
+    const auto& parts = description->value.parts;
+    const auto f = static_cast<std::size_t>(field), p = static_cast<std::size_t>(part);
+    core::expects(part >= 0 && p < parts.size() && field >= 0 && f < parts[p].fields.size(), [&] {
+      return fmt::format("expected one of {} fields and of {} parts; found field {} and part {}",
+                         description->value.fields.size(), parts.size(), field, part);
+    });
+    if (group) *group = parts[p].group.c_str();
+    if (layout) *layout = description->boxes[p][f].get();
+    if (origin) std::ranges::copy(parts[p].fields[f].origin, origin);
+    return TREMULA_OK;
+  });
 }
 
 tremula_status tremula_description_attributes(const tremula_description* description, int of,

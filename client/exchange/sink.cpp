@@ -235,6 +235,22 @@ bool Sink::is_complete() {
   return arrived_ == plan_.messages.size() && ended_ == 0;
 }
 
+Sink::Next Sink::look_ahead() {
+  endpoint_.progress();
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    Incoming& next = slots_[next_slot()][m];
+    if (!next.request.test()) continue;
+    const auto header =
+        decode_from(plan_.messages[m].peer, link_,
+                    std::span(std::as_const(next.told)).first(next.request.bytes()));
+    looks_ahead_ = false;
+    if (header.kind == PackageKind::end_of_stream) return {.state = State::end, .time = {}};
+    return {.state = State::step, .time = header.time};
+  }
+  looks_ahead_ = true;
+  return {};
+}
+
 bool Sink::fetch_some(std::size_t field, MemoryView array) {
   const auto local = host_bytes(array);
   take_arrived();
@@ -257,12 +273,13 @@ bool Sink::fetch_some(std::size_t field, MemoryView array) {
 }
 
 void Sink::prove(std::size_t message, std::size_t part) {
+  if (!plan_.is_proved) return;
   const Message& m = plan_.messages[message];
   const Part& p = m.parts[part];
   const auto& hash = plan_.fields[p.field].hash;
   if (hash == nullptr) return;
   const std::uint64_t told = incoming()[message].hashes[part];
-  const std::uint64_t found = hash->of(p.package, arrays_.bytes[p.field]);
+  const std::uint64_t found = hash->of(*p.package, arrays_.bytes[p.field]);
   if (found == told) peers_[message].traffic.proved_bytes += p.bytes;
   if (found == told || !not_proved_.empty()) return;
   not_proved_ = fmt::format(
@@ -270,7 +287,7 @@ void Sink::prove(std::size_t message, std::size_t part) {
       "hash {:016x}: they were changed on the way by path '{}', or by the producer before they "
       "were "
       "taken; get the field again, or do not use the step",
-      p.package.elements, m.peer, told, found, paths_[peers_[message].last]->name());
+      p.package->elements, m.peer, told, found, paths_[peers_[message].last]->name());
 }
 
 void Sink::tell_mismatch() {
@@ -376,6 +393,7 @@ void Sink::finish_step() {
 }
 
 void Sink::claim() {
+  looks_ahead_ = false;
   if (!queue_.keeps() || is_ended()) return;
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Peer& peer = peers_[m];
@@ -408,7 +426,8 @@ bool Sink::is_told() {
 
 bool Sink::is_owed(std::size_t message) const noexcept {
   const Incoming& in = slots_[slot()][message];
-  return !in.has_arrived || std::ranges::find(in.states, PartState::moving) != in.states.end() ||
+  return is_awaited(message) ||
+         std::ranges::find(in.states, PartState::moving) != in.states.end() ||
          std::ranges::any_of(slots_, [message](const auto& incoming) {
            return !incoming[message].credit_request.is_finished();
          });

@@ -51,6 +51,16 @@ public:
   void give_up_fetching() noexcept;
   /// True when all of the step in turn is here or can be fetched. Makes progress.
   bool is_complete();
+  /// The step after the one in turn, as far as its first message tells.
+  struct Next {
+    State state = State::nothing;
+    std::optional<std::int64_t> time;  ///< of a step
+  };
+  /// Takes nothing of it, and finishes nothing. Makes progress.
+  /// @pre is_complete() was true; the source tells two steps at least without a credit
+  Next look_ahead();
+  /// The last look_ahead() has found nothing: that step is waited for. Until claim().
+  bool looks_ahead() const noexcept { return looks_ahead_; }
   /// True when the step is complete and the credits of the step queue_depth before it are on their
   /// way.
   bool can_finish_step();
@@ -75,7 +85,7 @@ public:
 
   /// True while the message of the step in turn, or of the end, has not come as a whole.
   bool is_awaited(std::size_t message) const noexcept {
-    return !slots_[slot()][message].has_arrived;
+    return !slots_[slot()][message].has_arrived || is_next_awaited(message);
   }
 
   const ExchangePlan& plan() const noexcept { return plan_; }
@@ -116,6 +126,10 @@ private:
   };
 
   std::size_t slot() const { return turn_ % slots_.size(); }
+  std::size_t next_slot() const { return (turn_ + 1) % slots_.size(); }
+  bool is_next_awaited(std::size_t message) const noexcept {
+    return looks_ahead_ && !slots_[next_slot()][message].request.is_finished();
+  }
   std::vector<Incoming>& incoming() { return slots_[slot()]; }
   /// Every peer has told the end.
   bool is_ended() const noexcept { return ended_ == plan_.messages.size(); }
@@ -160,6 +174,7 @@ private:
   std::vector<std::vector<Incoming>> slots_;  // shape: [slot][message]
   std::uint64_t turn_ = 0;                    // steps finished
   std::uint64_t step_ = 0, dropped_ = 0;
+  bool looks_ahead_ = false;
   std::size_t begun_ = 0, arrived_ = 0, ended_ = 0;  // messages of the step in turn
   std::optional<std::int64_t> time_;                 // of it
   Rank told_time_ = 0;                               // first; it or that there is none

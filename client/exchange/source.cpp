@@ -20,7 +20,7 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
       queue_(queue),
       first_step_(first_step),
       readable_(plan_.fields.size()),
-      slots_(static_cast<std::size_t>(std::max(queue.depth, 1))),
+      slots_(static_cast<std::size_t>(std::max(queue.depth, 1)) + 1),
       peers_(plan_.messages.size()) {
   std::vector<bool> is_near;
   std::size_t bytes = 0;
@@ -30,9 +30,11 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
     bytes += line_aligned(told_bytes_at_most(plan_, message));
     step_bytes_ += message.parts_bytes;
   }
-  staging_ = std::make_unique<StepStaging>(plan_, endpoint_, slots_.size(), is_near);
-  arrays_.assign(slots_.size(), SourceArrays(plan_.fields.size()));
-  told_ = core::Buffer(slots_.size() * bytes);
+  const std::size_t end_bytes = line_aligned(proto::package_header_bytes);
+  staging_ = std::make_unique<StepStaging>(plan_, endpoint_, depth(), is_near);
+  arrays_.assign(depth(), SourceArrays(plan_.fields.size()));
+  arrays_.emplace_back(0);
+  told_ = core::Buffer(depth() * bytes + peers_.size() * end_bytes);
   told_region_ = endpoint_.register_memory(told_.span(), transport::Access::own);
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Peer& peer = peers_[m];
@@ -55,7 +57,7 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
     peer.usual = peer.last = chosen(facts(m));
   }
   auto room = told_.span();
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
+  for (std::size_t i = 0; i < depth(); ++i) {
     Slot& slot = slots_[i];
     idle_.push_back(i);
     for (std::size_t m = 0; m < peers_.size(); ++m) {
@@ -68,6 +70,10 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
       if (message.payload_bytes() <= plan_.inlined_bytes && !message.parts.empty())
         peers_[m].way->inlined.push_back(told.bytes.subspan(inlined_at, message.bytes));
     }
+  }
+  for (std::size_t m = 0; m < peers_.size(); ++m) {
+    slots_[end_slot()].told.emplace_back().bytes = room.first(proto::package_header_bytes);
+    room = room.subspan(end_bytes);
   }
 }
 
@@ -215,7 +221,7 @@ void Source::retire() {
         peers_, [this](const Peer& p) { return !p.has_left && p.credited <= first_; });
   };
   for (; !order_.empty() && !is_needed() && is_free(order_.front()); ++first_) {
-    idle_.push_back(order_.front());
+    if (order_.front() != end_slot()) idle_.push_back(order_.front());
     order_.pop_front();
   }
 }
@@ -234,9 +240,9 @@ Source::Known Source::freeze() noexcept {
 
 void Source::admit(const Known& of_all) {
   is_frozen_ = false;
-  takes_ = turns() - of_all.done < slots_.size();
+  takes_ = turns() - of_all.done < depth();
   const std::uint64_t kept = turns() - std::min(turns(), of_all.told);
-  const auto most_kept = std::max<std::uint64_t>(slots_.size() - 1, 1);  // 1: which is being taken
+  const auto most_kept = std::max<std::uint64_t>(depth() - 1, 1);  // 1: which is being taken
   if (!queue_.keeps() || kept == 0 || (takes_ && kept < most_kept)) return;
   withdraw(of_all.told);
   takes_ = true;
@@ -317,8 +323,8 @@ void Source::put(std::uint64_t step, std::size_t field, ConstMemoryView array, b
     Told& told = slots_[slot].told[m];
     told.path_of[p] = static_cast<std::uint8_t>(path);
     told.used |= 1u << path;
-    if (const auto& hash = plan_.fields[field].hash)
-      told.hashes[p] = hash->of(plan_.messages[m].parts[p].package, local);
+    if (const auto* const hash = plan_.is_proved ? plan_.fields[field].hash.get() : nullptr)
+      told.hashes[p] = hash->of(*plan_.messages[m].parts[p].package, local);
     ++told.parts_put;
   }
 }
@@ -395,13 +401,14 @@ void Source::tell(std::size_t m, std::uint64_t turn) {
 }
 
 void Source::send_end(std::uint64_t step) {
-  const std::size_t slot = slot_for(step);
-  line_up();
+  Slot& slot = slots_[end_slot()];
+  slot.step = step;
+  order_.push_back(end_slot());
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
     Peer& peer = peers_[m];
     if (peer.has_left) continue;
     peer.told = turns();
-    Told& told = slots_[slot].told[m];
+    Told& told = slot.told[m];
     proto::encode({.kind = PackageKind::end_of_stream,
                    .link = link_,
                    .step = step,

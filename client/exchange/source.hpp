@@ -31,6 +31,9 @@ struct StepMetadata {
 /// down by one. All ranks of the source withdraw, and leave out, the same steps (freeze, admit), so
 /// that all ranks of the sink see the same ones.
 ///
+/// The end has a turn and a slot of its own, behind the last step, whatever room there is: a sink that
+/// has not credited the last steps learns that they are the last ones.
+///
 /// All memory is sized by the plan and made when it is needed first; no later step allocates memory
 /// for data.
 class Source {
@@ -68,7 +71,7 @@ public:
   void deal(bool takes_step) noexcept { is_frozen_ = false, takes_ = takes_step; }
   /// Steps under way, by what is known of all ranks; as many as there can be: there is no room.
   std::uint64_t load(const Known& of_all) const noexcept { return turns() - of_all.done; }
-  std::uint64_t most_load() const noexcept { return slots_.size(); }
+  std::uint64_t most_load() const noexcept { return depth(); }
   void thaw() noexcept { is_frozen_ = false; }
   bool takes_step() const noexcept { return takes_; }
   /// Instead of put and send.  @pre !takes_step()
@@ -89,7 +92,9 @@ public:
   /// to each rank of the sink once, from one rank of the source.
   /// @pre every field of it was put
   void send(std::uint64_t step, const StepMetadata& metadata = {});
-  /// Tells every peer that `step` does not exist, nor any after it.  @pre is_credited(step)
+  /// True when the end may be sent behind all steps before `step`. Makes progress.
+  bool can_end(std::uint64_t step) { return !queue_.keeps() || is_credited(step); }
+  /// Tells every peer that `step` does not exist, nor any after it.  @pre can_end(step)
   void send_end(std::uint64_t step);
   /// True when every peer has credited all steps before `step`, and nothing is on its way. Makes
   /// progress, and serves what peers ask for.
@@ -163,6 +168,8 @@ private:
     std::vector<std::unique_ptr<SourceEnd>> ends;  // parallel to paths_; made when needed first
   };
 
+  std::size_t depth() const noexcept { return slots_.size() - 1; }
+  std::size_t end_slot() const noexcept { return depth(); }
   std::size_t slot_at(std::uint64_t turn) const { return order_[turn - first_]; }
   /// The slot that `step` is put into.
   std::size_t slot_for(std::uint64_t step);
@@ -201,9 +208,9 @@ private:
   core::Buffer told_;
   std::unique_ptr<transport::MemoryRegion> told_region_;
   transport::local::Mappings mappings_;
-  std::vector<Readable> readable_;    // parallel to plan_.fields
-  std::vector<SourceArrays> arrays_;  // shape: [slot]
-  std::vector<Slot> slots_;
+  std::vector<Readable> readable_;        // parallel to plan_.fields
+  std::vector<SourceArrays> arrays_;      // shape: [slot]
+  std::vector<Slot> slots_;               // the last one: of the end
   std::deque<std::size_t> order_, idle_;  // slots: of turns from first_ on; free ones
   std::optional<std::size_t> putting_;    // slot of the step that is not sent yet
   std::uint64_t first_ = 0;               // turn

@@ -16,12 +16,14 @@ struct Statistics {
   std::string transport;      ///< of the link opened last
   std::uint64_t dropped = 0;  ///< steps that did not go over a link, summed over links
   std::uint64_t queued_steps = 0, queued_bytes = 0;  ///< the most ever, of one link of a producer
+  std::uint64_t passed = 0;  ///< complete, but a consumer has asked for later ones
 
   /// What has come since `earlier`.
   Statistics since(const Statistics& earlier) const {
     Statistics s = *this;
     s.steps -= earlier.steps;
     s.dropped -= earlier.dropped;
+    s.passed -= earlier.passed;
     s.traffic.packages -= earlier.traffic.packages;
     s.traffic.bytes -= earlier.traffic.bytes;
     s.traffic.copied_bytes -= earlier.traffic.copied_bytes;

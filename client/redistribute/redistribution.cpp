@@ -279,15 +279,15 @@ struct Redistribution::Run {
     const auto& to = plan_.sink().fields[part.field];
     const auto& from = plan_.source().fields[part.field];
     const Index most = static_cast<Index>(own_stretch_bytes / from.element_bytes);
-    const Index count = std::min(part.package.elements - own_first_, most);
+    const Index count = std::min(part.package->elements - own_first_, most);
     mismatch_.keep([&] {
-      copy_from_peer(part.package, to.part, from.part, to.write_order, to.transformation,
+      copy_from_peer(*part.package, to.part, from.part, to.write_order, to.transformation,
                      {.first = own_first_, .count = count}, from_[0].bytes[part.field],
                      to_.bytes[part.field]);
     });
     own_traffic_.copied_bytes += static_cast<std::uint64_t>(count) * from.element_bytes;
     own_first_ += count;
-    if (own_first_ == part.package.elements) ++own_part_, own_first_ = 0;
+    if (own_first_ == part.package->elements) ++own_part_, own_first_ = 0;
     return true;
   }
 

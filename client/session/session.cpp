@@ -299,6 +299,8 @@ void Session::watch_own_group() {
     control_->check_own_group();
     const std::string why = control_->given_up(in_call_of_, given_up_seconds);
     if (!why.empty()) throw Error(Errc::peer_lost, why);
+    for (const std::uint64_t link : in_call_over_)
+      if (const auto end = control_->link_end(link)) throw Error(Errc::peer_lost, end->why);
   };
   group_->watch(check, [this] { progress_.advance(); });
 }

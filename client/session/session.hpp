@@ -100,11 +100,16 @@ public:
   void begin_call(std::string_view name, std::string_view stream, std::uint64_t step) {
     call_.name = name, call_.stream = stream, call_.step = step;
     in_call_of_ = 0;
+    in_call_over_.clear();
   }
   /// The call is one of an own stream that is produced: another rank that leaves the stream before its
   /// end ends it.
   /// @param incarnation  of the stream; 0: it has none yet
   void end_call_with(std::uint64_t incarnation) noexcept { in_call_of_ = incarnation; }
+  /// The call is one of a stream that is consumed over these links: the end of one ends it.
+  void end_call_with_links(std::vector<std::uint64_t> links) noexcept {
+    in_call_over_ = std::move(links);
+  }
   /// Collective; see agreement.hpp.
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline);
   core::Bytes run_on_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
@@ -134,6 +139,7 @@ private:
   std::unique_ptr<transport::Group> group_;  // after what it may talk through
   CollectiveCall call_;                      // the latest one
   std::uint64_t in_call_of_ = 0;             // incarnation of the stream that is produced in it
+  std::vector<std::uint64_t> in_call_over_;  // links of that which is consumed in it
   std::vector<wire::Offer> offers_;
   index_calc::PlanCache plans_;
   CopyThreads copy_threads_;

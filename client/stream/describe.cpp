@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "client/stream/link/link.hpp"
 #include "proto/attributes.hpp"
@@ -26,6 +27,17 @@ std::string shown(const wire::ToClient& found) {
                            producer.group(), producer.connected(), producer.size())
          : names.empty() ? "no stream at this server"
                          : fmt::format("only '{}'", fmt::join(names, "', '"));
+}
+
+/// Groups may declare the same fields in different orders.
+std::vector<proto::Field> in_order_of(std::span<const proto::Field> first,
+                                      std::vector<proto::Field> fields) {
+  std::map<std::string_view, std::size_t> place;
+  for (const proto::Field& field : first) place.emplace(field.name, place.size());
+  for (const proto::Field& field : fields)
+    core::expects(place.contains(field.name), "server: told of parts with different fields");
+  std::ranges::sort(fields, {}, [&](const proto::Field& field) { return place.at(field.name); });
+  return fields;
 }
 
 }  // namespace
@@ -65,10 +77,14 @@ Description describe(Session& session, const std::string& stream, core::Deadline
                     .ranks = told.size(),
                     .queue_depth = told.queue_depth(),
                     .attributes = {attributes.begin(), attributes.end()},
-                    .fields = proto::decode(told.fields())};
+                    .fields = proto::decode(told.fields()),
+                    .parts = {}};
+  if (!told.others().empty()) found.parts.push_back({told.group(), found.fields});
   for (const auto& other : told.others()) {
     found.producer += ", " + other.group();
     found.ranks += other.size();
+    found.parts.push_back(
+        {other.group(), in_order_of(found.fields, proto::decode(other.fields()))});
   }
   for (proto::Field& field : found.fields) {
     if (!proto::is_part(field)) continue;

@@ -10,13 +10,20 @@
 namespace tremula::client {
 
 /// What the producer of a stream has announced. Of several groups that produce it together: the names
-/// and ranks of all, and layouts that tell nothing but the shapes of the whole arrays.
+/// and ranks of all, and layouts that tell nothing but the shapes of the whole arrays; what each of them
+/// offers is in `parts`.
 struct Description {
+  /// What one group offers: boxes of the whole arrays. Shape of fields: as Description::fields.
+  struct Part {
+    std::string group;
+    std::vector<proto::Field> fields;
+  };
   std::string producer;  ///< its group
   core::Rank ranks = 0;  ///< of that group
   int queue_depth = 0;
   core::Bytes attributes;  ///< of the stream, encoded
   std::vector<proto::Field> fields;
+  std::vector<Part> parts;  ///< empty where one group produces the stream
 };
 
 /// Collective. Waits for a producer that offers `stream`, all ranks of which are connected.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 
 #include "client/session/wait.hpp"
@@ -148,32 +149,141 @@ void InStream::join(const wire::Matched& matched) {
   state_ = State::between_steps;
 }
 
-std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> until) {
+void InStream::check_may_begin() const {
   expects(state_ != State::in_step || links_.is_lost(), [&] {
     return fmt::format("stream '{}': expected end_step before the next begin_step", name());
   });
   expects(state_ != State::closed, [&] {
     return fmt::format("stream '{}' is closed: open it again for further steps", name());
   });
+}
+
+std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> until) {
+  check_may_begin();
   if (state_ == State::ended) return false;
   if (links_.is_lost()) links_.throw_lost("the producer was lost before");
   if (state_ == State::declaring && !find_producer(until)) return std::nullopt;
   const auto hold = session_.progress().hold();
+  const auto is_step = find_step("begin_step", until);
+  if (is_step.value_or(false)) enter_step();
+  return is_step;
+}
+
+std::optional<bool> InStream::find_step(const char* call, std::optional<core::Deadline> until) {
   // All of the step, so that all its fields are here or none.
-  if (!links_.wait([&] { return polled(links_.has_step()); }, "begin_step", "send the next step",
-                   until))
+  if (!links_.wait([&] { return polled(links_.has_step()); }, call, "send the next step", until))
     return std::nullopt;
   statistics_.dropped = links_.statistics().dropped;
-  if (!links_.has_end()) {
-    state_ = State::in_step;
-    step_ = links_.step();
-    return true;
-  }
+  if (!links_.has_end()) return true;
   links_.take_leave();
   state_ = State::ended;
   links_.report(true);
   session_.control().send_counters();
   return false;
+}
+
+void InStream::enter_step() {
+  state_ = State::in_step;
+  step_ = links_.step();
+  last_time_ = links_.time();
+  if (!first_time_) first_time_ = last_time_;
+}
+
+InStream::Begun InStream::begin_step_by(Needed needed, std::int64_t time, std::string_view unit) {
+  const char* const call = needed == Needed::at ? "begin_step_at" : "begin_step_around";
+  check_may_begin();
+  if (state_ == State::ended) return Begun::end_of_stream;
+  if (links_.is_lost()) links_.throw_lost("the producer was lost before");
+  if (state_ == State::declaring) find_producer(std::nullopt);
+  const auto hold = session_.progress().hold();
+  agree_on(call, time);
+  check_times(unit);
+  expects(!asked_time_ || time >= *asked_time_, [&] {
+    return fmt::format(
+        "stream '{}': expected a time from {} on, that of the call before, since earlier steps "
+        "have gone by; found {}",
+        name(), *asked_time_, time);
+  });
+  asked_time_ = time;
+  if (needed == Needed::at && first_time_ && time < *first_time_)
+    throw_too_early(time, *first_time_);
+  if (last_time_ && *last_time_ >= time) return Begun::none_missing;
+  for (;;) {
+    if (!*find_step(call, std::nullopt)) return Begun::end_of_stream;
+    const std::int64_t found = time_in_turn();
+    if (found > time && needed == Needed::at) {
+      if (!last_time_) throw_too_early(time, found);
+      return Begun::none_missing;
+    }
+    if (found >= time) break;
+    Sink::Next next;
+    links_.wait(
+        [&] {
+          next = links_.look_ahead();
+          return polled(next.state != Sink::State::nothing);
+        },
+        call, "send the step after the next one, or the end");
+    if (next.state == Sink::State::end || next.time.value_or(time) > time) break;
+    links_.wait([&] { return polled(links_.can_finish_step()); }, call, "send the rest of a step");
+    links_.pass_step();
+  }
+  enter_step();
+  return Begun::step;
+}
+
+void InStream::check_times(std::string_view unit) const {
+  if (const auto why = links_.why_no_look_ahead(); !why.empty())
+    throw Error(Errc::unsupported,
+                fmt::format("stream '{}', steps by their time: {}", name(), why));
+  const auto theirs = attributes(of_stream);
+  const auto* const known = theirs.find(proto::time_unit);
+  if (known == nullptr)
+    throw Error(Errc::unsupported,
+                fmt::format("stream '{}': expected steps with a time; found that its producer has "
+                            "set no attribute '{}'",
+                            name(), proto::time_unit));
+  const auto* const texts = std::get_if<std::vector<std::string>>(&known->values);
+  if (!unit.empty() && (texts == nullptr || texts->size() != 1 || texts->front() != unit))
+    throw Error(Errc::mismatch,
+                fmt::format("stream '{}': expected a time in the unit of the stream, {}; found one "
+                            "in {}: convert it",
+                            name(), proto::to_json(known->values), proto::quoted(unit)));
+}
+
+void InStream::agree_on(const char* call, std::int64_t time) {
+  // A rank that knows that a link has ended may not come any more. What was sent before can be had.
+  if (links_.find_end()) return;
+  session_.begin_call(call, name(), step_.value_or(0));
+  session_.end_call_with_links(links_.numbers());
+  const auto mine = std::as_bytes(std::span(&time, 1));
+  std::vector<core::Bytes> all;
+  try {
+    all = session_.allgather({mine.begin(), mine.end()}, session_.step_deadline());
+  } catch (const Error&) {
+    if (links_.find_end()) return;
+    throw;
+  }
+  const auto time_of = [](const core::Bytes& bytes) {
+    std::int64_t told = 0;
+    std::memcpy(&told, bytes.data(), std::min(bytes.size(), sizeof told));
+    return told;
+  };
+  const auto other = std::ranges::find_if(
+      all, [&](const core::Bytes& bytes) { return time_of(bytes) != time_of(all.front()); });
+  if (other == all.end()) return;
+  throw Error(Errc::mismatch,
+              fmt::format("stream '{}': expected all ranks of group '{}' to ask for the same time "
+                          "in {}; found {} on rank 0 and {} on rank {}",
+                          name(), session_.name(), call, time_of(all.front()), time_of(*other),
+                          other - all.begin()));
+}
+
+void InStream::throw_too_early(std::int64_t time, std::int64_t first) const {
+  throw Error(Errc::invalid_argument,
+              fmt::format("stream '{}': expected a time from {} on, that of the first step that "
+                          "group '{}' gets; found {}: a group that comes late calls begin_step "
+                          "first, and goes on from the time of that step",
+                          name(), first, session_.name(), time));
 }
 
 bool InStream::is_ready() {
@@ -193,6 +303,10 @@ std::uint64_t InStream::step() const {
 std::int64_t InStream::time() const {
   expects(state_ == State::in_step,
           [&] { return fmt::format("stream '{}': expected begin_step before time", name()); });
+  return time_in_turn();
+}
+
+std::int64_t InStream::time_in_turn() const {
   const auto time = links_.time();
   expects(time.has_value(), [&] {
     return fmt::format(

@@ -439,14 +439,14 @@ void OutStream::close() {
     agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
   std::string lost =
       admit(false).lost;  // a consumer that has just come learns that the stream ends
-  // No rank says that the stream has ended before every rank has come to its end; while it waits
-  // for the others, nothing of its own may be on the way.
-  wait_for_links([&](Source& exchange) { return exchange.is_credited(step()); }, "close",
-                 "take the last steps");
+  // No rank says that the stream has ended before every rank has come to its end. Consumers hear of
+  // it before they have taken the last steps: one that looks ahead waits for that.
+  wait_for_links([&](Source& exchange) { return exchange.can_end(step()); }, "close",
+                 "take an earlier step");
   session_.run_collectively([] {}, session_.step_deadline());
   links_.send_end();
   wait_for_links([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "close",
-                 "take the end");
+                 "take the last steps");
   const bool is_enough = links_.size() >= static_cast<std::size_t>(config_.wait_for_consumers);
   links_.drop_all();
   state_ = State::closed;

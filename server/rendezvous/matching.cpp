@@ -52,9 +52,9 @@ std::string Rendezvous::producer_as_seen_by(const Group& group, const Stream& st
 }
 
 Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Announce& message,
-                                           double now) {
+                                           double now, bool is_back) {
   std::vector<proto::Field> fields = proto::decode(message.fields());
-  check_announced(group, message, fields);
+  check_announced(group, message, fields, is_back);
   proto::check_fits_group(fields, group.size, message.stream(), group.name);
 
   Hold held = hold(group, memory_bytes(fields, message.fields()) + message.attributes().size());
@@ -93,7 +93,7 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
 
 void Rendezvous::announce(const Call& call, const wire::Announce& message) {
   const Group& group = whole_group_of(call, "Announce");
-  const Stream& stream = add_stream(group, message, call.now);
+  const Stream& stream = add_stream(group, message, call.now, false);
   reply(call).mutable_done();
   refuse_waiting(stream);
   match_present(group, call.now);

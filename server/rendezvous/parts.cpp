@@ -50,7 +50,7 @@ void check_beside(const std::string& stream, const proto::Field& mine, const std
 }  // namespace
 
 void Rendezvous::check_announced(const Group& group, const wire::Announce& message,
-                                 std::span<const proto::Field> fields) {
+                                 std::span<const proto::Field> fields, bool is_back) {
   const std::string& name = message.stream();
   const bool is_part = proto::is_part(fields.front());
   if (!std::ranges::all_of(fields, [&](const auto& f) { return proto::is_part(f) == is_part; }))
@@ -79,7 +79,9 @@ void Rendezvous::check_announced(const Group& group, const wire::Announce& messa
                               is_part == other->is_part() ? ""
                               : is_part                   ? ", as a whole"
                                                           : ", as a part"));
-    if (other->lacks_part)
+    // An earlier server linked it, with a part that has not come back.
+    const bool lacks_earlier = !is_back && other->was_linked && !other->is_covered;
+    if (other->lacks_part || lacks_earlier)
       throw Error(Errc::refused,
                   fmt::format("stream '{}': another of its parts has ended, and that of group '{}' "
                               "has not; expected all of them to end before group '{}' announces a "

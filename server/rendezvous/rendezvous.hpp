@@ -219,17 +219,18 @@ private:
   /// The names of all announced streams that it may read.
   wire::Streams open_streams(Owner asking) const;
   /// Whether a group may announce this.
+  /// @param is_back  it announced this to an earlier server
   /// @throws core::Error refused if a stream of that name is announced that does not go with it;
   ///         mismatch naming the boxes if two parts overlap
   void check_announced(const Group& group, const wire::Announce& message,
-                       std::span<const proto::Field> fields);
+                       std::span<const proto::Field> fields, bool is_back);
   /// Boxes that no part has, for people; empty if there is none.
   static std::string describe_gaps(std::span<const Stream* const> parts);
   std::string describe_gaps(const std::string& stream) const;
   /// The others of which the stream was a part have not all parts any more.
   void end_part(const Stream& ended, const std::string& why);
   /// @throws core::Error as check_announced
-  Stream& add_stream(const Group& group, const wire::Announce& message, double now);
+  Stream& add_stream(const Group& group, const wire::Announce& message, double now, bool is_back);
   /// Ends for both sides what waits for the stream and cannot be linked to it.
   void refuse_waiting(const Stream& stream);
   /// Does not link it yet.

@@ -30,7 +30,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   }
   std::vector<Stream*> streams;
   for (const wire::Announce& stream : message.streams())
-    streams.push_back(&add_stream(group, stream, call.now));
+    streams.push_back(&add_stream(group, stream, call.now, true));
   for (const wire::Matched& link : message.links()) {
     if (was_given_up(group, link)) continue;
     Stream* const stream = open_stream(link.stream(), group);

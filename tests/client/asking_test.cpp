@@ -92,9 +92,46 @@ TEST(Asking, DescribesFieldsThatAreThenDeclared) {
   EXPECT_EQ(checked, 3);
 }
 
-// A consumer whose steps are shorter, and then longer, than those of the producer: by what it does in
-// the README, the two steps that bracket its own time, or the one at it, are at hand.
-TEST(Asking, ForTimesTellsWhichStepsBracketAnother) {
+TEST(Asking, DescribesTheBoxesOfSeveralGroups) {
+  Jobs jobs;
+  for (const std::string group : {"west", "east"})
+    jobs.start(group, two, [=](Session& session) {
+      auto out = session.out_stream("sea");
+      const bool is_west = group == "west";
+      const auto box = Layout::block({.shape = {6, is_west ? 3 : 5}, .grid = {2, 1}});
+      const Part part{.origin = {0, is_west ? 0 : 3}, .shape = {6, 8}};
+      const auto depth = out.part<float>(is_west ? "depth" : "height", box, part);
+      const auto height = out.part<float>(is_west ? "height" : "depth", box, part);
+      const std::vector<float> data(static_cast<std::size_t>(box.local(0).allocated));
+      out.begin_step();
+      out.put(depth, data);
+      out.put(height, data);
+      out.end_step();
+      out.close();
+    });
+  jobs.start("viewer", {"here"}, [&](Session& session) {
+    const Description sea = session.describe("sea");
+    ASSERT_EQ(sea.fields.size(), 2u);
+    auto in = session.in_stream("sea");
+    for (const auto& field : sea.fields) {
+      EXPECT_EQ(field.layout.shape(), (std::vector<Index>{6, 8}));
+      ASSERT_EQ(field.boxes.size(), 2u);
+      for (const auto& box : field.boxes) {
+        const bool is_west = box.group == "west";
+        EXPECT_TRUE(is_west || box.group == "east") << box.group;
+        EXPECT_EQ(box.origin, (std::vector<Index>{0, is_west ? 0 : 3}));
+        EXPECT_EQ(box.layout.shape(), (std::vector<Index>{6, is_west ? 3 : 5}));
+      }
+      in.field<float>(field.name, field.layout);
+    }
+    while (in.begin_step() == StepStatus::ok) in.end_step();
+    in.close();
+  });
+  EXPECT_EQ(jobs.join(), "");
+}
+
+// A consumer whose steps are shorter, and then longer, than those of the producer, as in the README.
+TEST(Asking, ForTimesTellsWhichStepsAreAroundAnother) {
   Jobs jobs;
   const auto rows = Layout::parse("shape=12 grid=2"),
              cards = Layout::parse("shape=12 grid=3 block=1");
@@ -117,7 +154,7 @@ TEST(Asking, ForTimesTellsWhichStepsBracketAnother) {
     std::vector<double> earlier(4), later(4);
     std::int64_t earlier_time = 0, later_time = -1;
     for (const std::int64_t time : {0, 15, 30, 40, 45, 105, 160, 200}) {
-      while (later_time < time && in.begin_step() == StepStatus::ok) {
+      while (in.begin_step_around(time, "s") == StepStatus::ok) {
         std::swap(earlier, later);
         earlier_time = std::exchange(later_time, in.time());
         in.get(field, later);

@@ -381,6 +381,14 @@ TEST(Parts, AreDescribedTogether) {
     for (const Owner& owner : three)
       EXPECT_NE(found.producer.find(owner.name), std::string::npos) << found.producer;
     EXPECT_EQ(shape(found.fields.at(0).layout), (std::vector<Index>{rows, columns}));
+    ASSERT_EQ(found.parts.size(), three.size());
+    for (const Owner& owner : three) {
+      const auto part = std::ranges::find(found.parts, owner.name, &Description::Part::group);
+      ASSERT_NE(part, found.parts.end()) << owner.name;
+      ASSERT_EQ(part->fields.size(), 1u);
+      EXPECT_EQ(part->fields[0].origin, (std::vector<Index>{owner.row, owner.column}));
+      EXPECT_EQ(shape(part->fields[0].layout), shape(Layout::parse(owner.layout)));
+    }
     EXPECT_EQ(consume(s, "shape=12x20 grid=1x1").count, 2u);
   });
   EXPECT_EQ(text_of(world.join()), "");

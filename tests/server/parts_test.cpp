@@ -253,6 +253,13 @@ TEST_F(Parts, ThatComeBackToAServerAreLinkedToWhomTheyWereNot) {
   again.tell(1, "request: 2 resume {" + streams(west) + linked("viewer", wanted, 5) + "}",
              {Play::done(1, 2)});
   again.tell(2, hello("east"), {welcome(2)});
+  // A part that had ended before the server was started again is not taken for a new one.
+  again.tell(2, announce(east),
+             {Play::refused(2, static_cast<int>(core::Errc::refused),
+                            "stream 's': another of its parts has ended, and that of group 'west' "
+                            "has not; expected all of them to end before group 'east' announces a "
+                            "part of the next stream of that name",
+                            2)});
   again.tell(2, "request: 2 resume {" + streams(east) + "}",
              Answers{Play::done(2, 2)} + matched(1, "east", 2, east, 0, base));
 }

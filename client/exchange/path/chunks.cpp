@@ -84,7 +84,7 @@ void pack_chunk(Way& way, std::size_t slot, const Chunk& chunk, std::span<std::b
       [&](const Part& part) {
         const auto& f = way.plan.fields[part.field];
         const auto [stretch, at, bytes] = stretch_of(part, f.element_bytes, chunk);
-        index_calc::pack(part.package, f.part, f.wire_order, f.element_bytes, stretch,
+        index_calc::pack(*part.package, f.part, f.wire_order, f.element_bytes, stretch,
                          from.bytes[part.field], to.subspan(at, bytes));
         way.traffic.copied_bytes += bytes;
       });
@@ -102,7 +102,7 @@ void unpack_chunk(Way& way, const Chunk& chunk, core::BytesView from) {
         const auto& f = way.plan.fields[part.field];
         const auto [stretch, at, bytes] = stretch_of(part, f.element_bytes, chunk);
         way.mismatch->keep([&] {
-          unpack(part.package, f.part, f.wire_order, f.transformation, stretch,
+          unpack(*part.package, f.part, f.wire_order, f.transformation, stretch,
                  from.subspan(at, bytes), to.bytes[part.field]);
         });
         way.traffic.copied_bytes += bytes;

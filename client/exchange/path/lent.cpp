@@ -71,10 +71,10 @@ public:
     const Part& part = way_.message.parts[parts.first];
     const auto& f = way_.plan.fields[part.field];
     const Stopwatch watch(way_.traffic.copy_seconds);
-    const auto theirs = array_of(wish, part.package.dimensions, f.element_bytes, *way_.mappings,
+    const auto theirs = array_of(wish, part.package->dimensions, f.element_bytes, *way_.mappings,
                                  /*is_writable=*/true);
-    way_.threads.run({0, part.package.elements}, f.element_bytes, [&](index_calc::Stretch some) {
-      index_calc::copy_to_peer(part.package, f.part, theirs.part, f.wire_order, f.element_bytes,
+    way_.threads.run({0, part.package->elements}, f.element_bytes, [&](index_calc::Stretch some) {
+      index_calc::copy_to_peer(*part.package, f.part, theirs.part, f.wire_order, f.element_bytes,
                                some, way_.from[slot].bytes[part.field], theirs.bytes);
     });
     way_.traffic.copied_bytes += part.bytes;
@@ -139,10 +139,10 @@ public:
     const auto& f = way_.plan.fields[part.field];
     const Stopwatch watch(way_.traffic.copy_seconds);
     const auto theirs =
-        array_of(*told, part.package.dimensions, f.element_bytes, *way_.mappings, false);
+        array_of(*told, part.package->dimensions, f.element_bytes, *way_.mappings, false);
     way_.mismatch->keep([&] {
-      way_.threads.run({0, part.package.elements}, f.element_bytes, [&](index_calc::Stretch some) {
-        copy_from_peer(part.package, f.part, theirs.part, f.wire_order, f.transformation, some,
+      way_.threads.run({0, part.package->elements}, f.element_bytes, [&](index_calc::Stretch some) {
+        copy_from_peer(*part.package, f.part, theirs.part, f.wire_order, f.transformation, some,
                        theirs.bytes, way_.to->bytes[part.field]);
       });
     });

@@ -26,8 +26,8 @@ void pack_part(Way& way, std::size_t slot, const Part& part, std::span<std::byte
   }
   const Stopwatch watch(way.traffic.copy_seconds);
   const auto& f = way.plan.fields[part.field];
-  way.threads.run({0, part.package.elements}, f.element_bytes, [&](Stretch some) {
-    index_calc::pack(part.package, f.part, f.wire_order, f.element_bytes, some,
+  way.threads.run({0, part.package->elements}, f.element_bytes, [&](Stretch some) {
+    index_calc::pack(*part.package, f.part, f.wire_order, f.element_bytes, some,
                      from.bytes[part.field],
                      to.subspan(static_cast<std::size_t>(some.first) * f.element_bytes,
                                 static_cast<std::size_t>(some.count) * f.element_bytes));
@@ -46,8 +46,8 @@ void unpack_part(Way& way, const Part& part, core::BytesView from) {
   const Stopwatch watch(way.traffic.copy_seconds);
   const auto& f = way.plan.fields[part.field];
   way.mismatch->keep([&] {
-    way.threads.run({0, part.package.elements}, f.element_bytes, [&](Stretch some) {
-      unpack(part.package, f.part, f.wire_order, f.transformation, some,
+    way.threads.run({0, part.package->elements}, f.element_bytes, [&](Stretch some) {
+      unpack(*part.package, f.part, f.wire_order, f.transformation, some,
              from.subspan(static_cast<std::size_t>(some.first) * f.element_bytes,
                           static_cast<std::size_t>(some.count) * f.element_bytes),
              to.bytes[part.field]);

@@ -34,7 +34,7 @@ index_calc::LocalPart part_from(const proto::PartPlace& place, std::size_t dimen
 Index list(const Part& part, const ExchangePlan::Field& field, const proto::PartPlace& place,
            Index first, std::span<const std::byte> local,
            std::vector<index_calc::CommonRun>& runs) {
-  const auto& package = part.package;
+  const auto& package = *part.package;
   const Index count = std::min(listed_elements, package.elements - first);
   index_calc::list_common_runs(package, field.part, part_from(place, package.dimensions),
                                field.wire_order, field.element_bytes, {first, count}, local, runs);
@@ -79,7 +79,7 @@ bool PartReader::is_worth_it(const Part& part, const ExchangePlan::Field& field,
   const std::size_t most = std::max<std::size_t>(part.bytes / shortest_read, 1);
   std::vector<index_calc::CommonRun> runs;
   std::size_t ended = 0;
-  for (Index listed = 0; listed < part.package.elements;) {
+  for (Index listed = 0; listed < part.package->elements;) {
     listed += list(part, field, place, listed, local, runs);
     ended += runs.size() - 1;
     if (ended + 1 > most) return false;
@@ -94,7 +94,7 @@ bool PartReader::advance(transport::Endpoint& endpoint, Rank peer, const Part& p
   for (;;) {
     while (posted_ - done_ < reads_.size()) {
       const bool is_last = next_ + 1 >= runs_.size();  // it may go on
-      if (is_last && listed_ < part.package.elements &&
+      if (is_last && listed_ < part.package->elements &&
           (next_ == runs_.size() || runs_[next_].bytes < longest_read_bytes)) {
         runs_.erase(runs_.begin(), runs_.begin() + static_cast<std::ptrdiff_t>(next_));
         next_ = 0;

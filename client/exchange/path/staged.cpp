@@ -99,7 +99,7 @@ private:
         const Stopwatch watch(way_.traffic.copy_seconds);
         way_.threads.run(stretch, f.element_bytes, [&](index_calc::Stretch some) {
           const auto byte = static_cast<std::size_t>(some.first) * f.element_bytes;
-          index_calc::pack(p.package, f.part, f.wire_order, f.element_bytes, some,
+          index_calc::pack(*p.package, f.part, f.wire_order, f.element_bytes, some,
                            way_.from[slot].bytes[p.field],
                            packed.subspan(p.offset + byte,
                                           static_cast<std::size_t>(some.count) * f.element_bytes));

@@ -69,7 +69,7 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
     if (!field.is_needed) continue;
     const bool is_moved_as_it_is = is_source || field.transformation.is_copy();
     field.plan->for_each_package([&](const index_calc::Package& package) {
-      Part part{.field = f, .package = package};
+      Part part{.field = f, .package = std::make_shared<const index_calc::Package>(package)};
       part.bytes = static_cast<std::size_t>(package.elements) * field.element_bytes;
       if (is_moved_as_it_is) part.contiguous_at = contiguous_at(package, field);
       Message& message = by_peer[package.peer];
@@ -97,7 +97,7 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
         continue;
       auto& copies = message.copies;
       part.first_copy = part.end_copy = static_cast<std::uint32_t>(copies.entries.size());
-      append(copies, part.package, field.part, field.wire_order, field.element_bytes,
+      append(copies, *part.package, field.part, field.wire_order, field.element_bytes,
              static_cast<std::uint32_t>(part.field), part.offset, most_copies);
       part.end_copy = static_cast<std::uint32_t>(copies.entries.size());
     }

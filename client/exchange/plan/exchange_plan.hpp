@@ -26,7 +26,8 @@ namespace tremula::client {
 
 using core::Index, core::Rank;
 
-/// The elements of one field in a message.
+/// The elements of one field in a message. In one line of the cache: of many small parts, as short
+/// messages have them, nothing else is read in a step.
 struct Part {
   std::size_t field = 0;
   std::size_t offset = 0;  ///< bytes from the begin of the message
@@ -35,7 +36,7 @@ struct Part {
   std::optional<std::size_t> contiguous_at;
   /// Entries of Message::copies; none if it has many runs, is long or is transformed.
   std::uint32_t first_copy = 0, end_copy = 0;
-  index_calc::Package package;  ///< valid as long as the field's plan
+  std::shared_ptr<const index_calc::Package> package;  ///< valid as long as the field's plan
   bool has_copies() const noexcept { return first_copy != end_copy; }
 };
 

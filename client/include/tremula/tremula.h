@@ -40,6 +40,8 @@ typedef enum tremula_status {
   TREMULA_OK = 0,
   TREMULA_END_OF_STREAM = 1, /* tremula_in_begin_step: the producer has closed the stream */
   TREMULA_NOT_READY = 2,     /* a begin_step_within: the time has passed; call it again */
+  TREMULA_NONE_MISSING =
+      3, /* tremula_in_begin_step_at, _around: no step is needed that was not had */
   TREMULA_INVALID_ARGUMENT = -1,
   TREMULA_TIMED_OUT = -2,
   TREMULA_TRANSPORT = -3,
@@ -342,7 +344,8 @@ TREMULA_API tremula_status tremula_describe(tremula_session* session, const char
 /* NULL is allowed. */
 TREMULA_API void tremula_description_free(tremula_description* description);
 /* The group that produces the stream; "" for NULL. Of several groups (tremula_out_part) all names, with
- * ", " between them; then the ranks are those of all, and layouts tell nothing but the whole shape. */
+ * ", " between them; then the ranks are those of all, and layouts tell nothing but the whole shape:
+ * tremula_description_part gives the others. */
 TREMULA_API const char* tremula_description_producer(const tremula_description* description);
 /* Ranks of that group, the queue_depth of the stream, the number of its fields; 0 for NULL. */
 TREMULA_API int tremula_description_ranks(const tremula_description* description);
@@ -354,6 +357,15 @@ TREMULA_API tremula_status tremula_description_field(const tremula_description* 
                                                      int field, const char** name,
                                                      tremula_type* type,
                                                      const tremula_layout** layout);
+/* Groups that produce the stream together, each a box of every array; 0 if one group produces it, and
+ * for NULL. */
+TREMULA_API int tremula_description_parts(const tremula_description* description);
+/* The box of field `field` that group number `part` produces, from 0 on; each out argument may be NULL.
+ * layout: of the box, as tremula_description_field. origin: room for one index for each dimension, where
+ * the box begins in the whole array. */
+TREMULA_API tremula_status tremula_description_part(const tremula_description* description,
+                                                    int field, int part, const char** group,
+                                                    const tremula_layout** layout, int64_t* origin);
 /* Attributes that the producer has set; of: field `of`, or TREMULA_OF_STREAM. To be freed. */
 TREMULA_API tremula_status tremula_description_attributes(const tremula_description* description,
                                                           int of, tremula_attributes** attributes);
@@ -418,6 +430,25 @@ TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
  * linked when its producer waits for consumers. Collective until that; from then on ranks may get
  * different answers. */
 TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds);
+/* For a group with time steps of its own: begins the step at or before `time`, the newest one, when its
+ * time has come; older ones go by (`passed`). TREMULA_OK, or TREMULA_NONE_MISSING if this group has begun
+ * that step already: no step comes twice. TREMULA_END_OF_STREAM: it has, and none follows. Waits until
+ * the producer has ended a step at `time` or after it, or the stream. The times of the calls do not
+ * fall, and are not before the first step that the group gets: a group that comes late calls
+ * tremula_in_begin_step first, which may be mixed with this, and goes on from the time of that step.
+ * unit: in which `time` is counted, e.g. "s": TREMULA_MISMATCH if that is not the stream's "time_unit";
+ * NULL: not compared. TREMULA_UNSUPPORTED: the steps have no time, or are dropped or shared, or the
+ * producer has no queue_depth for two.
+ * Collective, always: all ranks ask for the same time and begin the same step; TREMULA_MISMATCH if they
+ * ask for different ones. */
+TREMULA_API tremula_status tremula_in_begin_step_at(tremula_in_stream* in, int64_t time,
+                                                    const char* unit);
+/* The same for the steps between which `time` lies, for interpolation: that at `time` if there is one,
+ * else the newest before it and the first after it. Called until it gives TREMULA_NONE_MISSING, it begins
+ * those that the group has not had, in their order. TREMULA_END_OF_STREAM: `time` is after the last step,
+ * which was had. To a group whose first step is after `time`, that is the one after it. */
+TREMULA_API tremula_status tremula_in_begin_step_around(tremula_in_stream* in, int64_t time,
+                                                        const char* unit);
 /* is_ready: 1 if tremula_in_begin_step would return at once, else 0; 0 before the stream is linked,
  * which a begin_step must do. Never blocks; not collective. */
 TREMULA_API tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready);
@@ -468,6 +499,7 @@ typedef struct tremula_statistics {
   uint64_t dropped;
   uint64_t queued_steps; /* producer: the most that were ever under way to one consumer */
   uint64_t queued_bytes; /* producer: the same, of this rank */
+  uint64_t passed; /* consumer: steps that went by, as tremula_in_begin_step_at, _around say */
 } tremula_statistics;
 
 static inline tremula_statistics tremula_statistics_init(void) {

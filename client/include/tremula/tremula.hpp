@@ -516,7 +516,7 @@ struct Request {
   std::uint64_t number = 0;
 };
 
-enum class StepStatus { ok, end_of_stream, not_ready };
+enum class StepStatus { ok, end_of_stream, not_ready, none_missing };
 
 /// The producer's end of a stream.
 class OutStream {
@@ -680,6 +680,18 @@ public:
   StepStatus begin_step(double seconds) {
     return status_of(tremula_in_begin_step_within(handle_.get(), seconds));
   }
+  /// Begins the newest step at or before `time`, unless it was had: then none_missing. Collective; see
+  /// tremula_in_begin_step_at.
+  /// @param unit  in which the time is counted, as the stream's "time_unit"; empty: not compared
+  StepStatus begin_step_at(std::int64_t time, const std::string& unit = {}) {
+    return status_of(
+        tremula_in_begin_step_at(handle_.get(), time, unit.empty() ? nullptr : unit.c_str()));
+  }
+  /// Begins the next of the steps between which `time` lies, until all were had: none_missing.
+  StepStatus begin_step_around(std::int64_t time, const std::string& unit = {}) {
+    return status_of(
+        tremula_in_begin_step_around(handle_.get(), time, unit.empty() ? nullptr : unit.c_str()));
+  }
   /// begin_step would return at once. Never blocks.
   bool is_ready() {
     int is_ready = 0;
@@ -737,20 +749,28 @@ private:
   }
   static StepStatus status_of(tremula_status status) {
     detail::check(status);
-    return status == TREMULA_OK          ? StepStatus::ok
-           : status == TREMULA_NOT_READY ? StepStatus::not_ready
-                                         : StepStatus::end_of_stream;
+    return status == TREMULA_OK             ? StepStatus::ok
+           : status == TREMULA_NOT_READY    ? StepStatus::not_ready
+           : status == TREMULA_NONE_MISSING ? StepStatus::none_missing
+                                            : StepStatus::end_of_stream;
   }
   std::unique_ptr<tremula_in_stream, detail::Free<tremula_in_free>> handle_;
 };
 
 /// What the producer of a stream has declared.
 struct Description {
+  /// A box of the array that one of several groups produces.
+  struct Box {
+    std::string group;
+    Layout layout;              ///< of the box
+    std::vector<Index> origin;  ///< where it begins in the whole array
+  };
   struct Field {
     std::string name;
     tremula_type type;
     Layout layout;  ///< without ghost cells and leading dimension
     Attributes attributes;
+    std::vector<Box> boxes;  ///< empty if one group produces the stream
   };
   std::string producer;  ///< its group
   int ranks = 0;         ///< of that group
@@ -811,13 +831,26 @@ public:
       tremula_type type{};
       const tremula_layout* layout = nullptr;
       detail::check(tremula_description_field(handle, f, &name, &type, &layout));
-      description.fields.push_back(
-          {name, type, Layout::parse(tremula_layout_text(layout)), attributes_of(handle, f)});
+      description.fields.push_back({name, type, Layout::parse(tremula_layout_text(layout)),
+                                    attributes_of(handle, f), boxes_of(handle, f)});
     }
     return description;
   }
 
 private:
+  static std::vector<Description::Box> boxes_of(const tremula_description* description, int field) {
+    std::vector<Description::Box> boxes;
+    for (int part = 0; part < tremula_description_parts(description); ++part) {
+      const char* group = nullptr;
+      const tremula_layout* layout = nullptr;
+      detail::check(tremula_description_part(description, field, part, &group, &layout, nullptr));
+      std::vector<Index> origin(static_cast<std::size_t>(tremula_layout_dimensions(layout)));
+      detail::check(
+          tremula_description_part(description, field, part, nullptr, nullptr, origin.data()));
+      boxes.push_back({group, Layout::parse(tremula_layout_text(layout)), std::move(origin)});
+    }
+    return boxes;
+  }
   static Attributes attributes_of(const tremula_description* description, int of) {
     tremula_attributes* attributes = nullptr;
     detail::check(tremula_description_attributes(description, of, &attributes));

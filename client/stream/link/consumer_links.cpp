@@ -202,10 +202,12 @@ void ConsumerLinks::send(const StepMetadata& metadata) {
 
 void ConsumerLinks::send_end() {
   const auto hold = session_.progress().hold();
-  for (Open& open : links_) {
-    open.exchange->send_end(step_);
-    open.link.signs->fall_silent();
-  }
+  has_told_end_ = true;
+  for (Open& open : links_) try {
+      if (open.failure.empty()) open.exchange->send_end(step_);
+    } catch (...) {
+      keep_failure(open);
+    }
 }
 
 bool ConsumerLinks::has_room() {
@@ -530,6 +532,7 @@ bool ConsumerLinks::advance() noexcept {
       feed(open);
       for (std::size_t m = 0; m < open.link.signs->size(); ++m)
         if (open.exchange->has_left(m)) open.link.signs->end(m);
+      if (has_told_end_ && open.exchange->has_credited(step_)) open.link.signs->fall_silent();
       open.link.signs->advance();
     } catch (...) {
       keep_failure(open);

@@ -154,7 +154,7 @@ private:
   std::uint64_t step_ = 0;
   KeptSteps kept_;  // may be lent to links
   std::vector<Open> links_;
-  bool is_agreed_ = false;
+  bool is_agreed_ = false, has_told_end_ = false;
   std::string lost_;
   Statistics ended_;  // of links that are no more
   double wait_seconds_ = 0;

@@ -103,6 +103,7 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
                                       field.name, session_->name(), e.what()));
   }
   names_.insert(field.name);
+  bytes_.push_back(static_cast<std::size_t>(data.part.allocated) * core::element_bytes(field.type));
   data_.push_back(std::move(data));
   targets_.push_back(target);
   fields_.push_back(std::move(field));
@@ -197,9 +198,7 @@ std::size_t DeclaredFields::check(int field) const {
 }
 
 std::size_t DeclaredFields::check(int field, std::size_t bytes) const {
-  const std::size_t f = check(field);
-  const std::size_t expected =
-      static_cast<std::size_t>(data_[f].part.allocated) * core::element_bytes(fields_[f].type);
+  const std::size_t f = check(field), expected = bytes_[f];
   expects(bytes == expected, [&] {
     return fmt::format(
         "stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} "

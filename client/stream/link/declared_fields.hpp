@@ -98,9 +98,11 @@ private:
   std::string stream_;
   std::set<std::string> names_;
   std::vector<proto::Field> fields_;
-  proto::WireFields encoded_;     // parallel to fields_
-  std::vector<Data> data_;        // parallel to fields_
-  std::vector<Target> targets_;   // parallel to fields_
+  proto::WireFields encoded_;  // parallel to fields_
+  std::vector<Data> data_;     // parallel to fields_
+  std::vector<std::size_t>
+      bytes_;                    // of the application's arrays; parallel to fields_: close together
+  std::vector<Target> targets_;  // parallel to fields_
   proto::Attributes attributes_;  // of the stream
   core::Bytes encoded_attributes_;
   std::size_t field_attribute_bytes_ = 0;  // of all fields

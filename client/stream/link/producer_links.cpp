@@ -159,6 +159,38 @@ bool ProducerLinks::has_end() {
       links_, [](const Open& open) { return open.exchange->poll() == Sink::State::end; });
 }
 
+Sink::Next ProducerLinks::look_ahead() {
+  Sink::Next all{.state = Sink::State::step, .time = {}};
+  bool is_known = true;
+  for (at_ = 0; at_ < links_.size(); ++at_) {
+    const auto next = links_[at_].exchange->look_ahead();
+    is_known = is_known && next.state != Sink::State::nothing;
+    if (next.state == Sink::State::end) all.state = Sink::State::end;
+    if (at_ == 0) all.time = next.time;  // check_times() compares them when the step is in turn
+  }
+  at_ = 0;
+  return is_known ? all : Sink::Next{};
+}
+
+std::string ProducerLinks::why_no_look_ahead() const {
+  for (const Open& open : links_) {
+    const Queue& queue = open.link.queue;
+    const auto refusal = [&](std::string_view expected, std::string_view found) {
+      return fmt::format("expected producer group '{}' to {}; found {}", open.link.peer_group,
+                         expected, found);
+    };
+    if (queue.is_shared)
+      return refusal("send all steps to this group", "that groups share them (steps: share)");
+    if (queue.when_full != WhenFull::block)
+      return refusal("drop no step (steps: every, when_full: block)",
+                     "a queue that drops what has no room");
+    if (queue.depth < 2)
+      return refusal("have room for two steps under way (queue_depth, queue_bytes)",
+                     fmt::format("room for {}", queue.depth));
+  }
+  return {};
+}
+
 void ProducerLinks::check_times() const {
   const auto text = [](const Open& open) {
     const auto time = open.exchange->time();
@@ -252,6 +284,12 @@ void ProducerLinks::finish_step() {
   ++steps_;
 }
 
+void ProducerLinks::pass_step() {
+  for (at_ = 0; at_ < links_.size(); ++at_) links_[at_].exchange->finish_step();
+  at_ = 0;
+  ++passed_;
+}
+
 void ProducerLinks::leave(Open& open) {
   if (open.has_left || !open.exchange->is_told()) return;
   open.exchange->leave();
@@ -314,6 +352,12 @@ std::optional<Control::LinkEnd> ProducerLinks::find_end() {
   return std::nullopt;
 }
 
+std::vector<std::uint64_t> ProducerLinks::numbers() const {
+  std::vector<std::uint64_t> numbers;
+  for (const Open& open : links_) numbers.push_back(open.link.number);
+  return numbers;
+}
+
 bool ProducerLinks::is_ready() {
   try {
     for (Open& open : links_) {
@@ -343,11 +387,12 @@ wire::Wait ProducerLinks::describe_wait(const char* call, const std::string& wha
   wire::Wait wait;
   wait.set_call(call);
   wait.set_stream(stream());
-  wait.set_step(std::max(open.link.first_step, open.exchange->step()));
+  const std::uint64_t ahead = open.exchange->looks_ahead() ? 1 : 0;
+  wait.set_step(std::max(open.link.first_step, open.exchange->step()) + ahead);
   wait.set_what("to " + what);
   wait.set_group(open.link.peer_group);
   wait.set_link(open.link.number);
-  wait.set_count(open.exchange->steps());
+  wait.set_count(open.exchange->steps() + ahead);
   const auto& messages = open.exchange->plan().messages;
   for (std::size_t m = 0; m < messages.size() && wait.ranks_size() < proto::max_wait_ranks; ++m)
     if (open.exchange->is_awaited(m)) wait.add_ranks(messages[m].peer);
@@ -466,6 +511,7 @@ void ProducerLinks::tell_server(Farewell farewell, const std::string& what) noex
 Statistics ProducerLinks::statistics() const {
   Statistics s;
   s.steps = steps_;
+  s.passed = passed_;
   s.wait_seconds = wait_seconds_;
   for (const Open& open : links_) {
     s.traffic += open.exchange->traffic();

@@ -62,6 +62,8 @@ public:
   bool is_lost() const noexcept { return is_lost_; }
   void lose() noexcept { is_lost_ = true; }
   [[noreturn]] void throw_lost(const std::string& why);
+  /// Of all links.
+  std::vector<std::uint64_t> numbers() const;
   /// What the server has told of a link that is still needed.
   std::optional<Control::LinkEnd> find_end();
   /// Whether a wait for the step in turn would end at once. Never blocks.
@@ -79,6 +81,11 @@ public:
   const proto::Attributes& step_attributes() const noexcept {
     return links_.front().exchange->attributes();
   }
+  /// What the groups together tell of the step after the one in turn: see Sink::look_ahead.
+  /// @pre has_step(), not has_end(), why_no_look_ahead() is empty
+  Sink::Next look_ahead();
+  /// Why the links cannot, what was expected and what was found; empty: they can.
+  std::string why_no_look_ahead() const;
   /// Of the stream and its fields.  @pre is_complete()
   const Link& first_link() const noexcept { return links_.front().link; }
   /// Stream and step that this rank is in, or that comes next to all that it knows, for people.
@@ -94,6 +101,8 @@ public:
   void tell_mismatch();
   bool can_finish_step();
   void finish_step();
+  /// Instead of finish_step: the application does not get the step in turn.
+  void pass_step();
   /// Tells all producers that this rank has seen the end, or wants no more; once.
   void take_leave();
 
@@ -151,9 +160,9 @@ private:
   std::size_t at_ = 0;             // the link that a call is about: if it throws, it is of that one
   std::uint64_t incarnation_ = 0;  // of the stream, as the server knows it
   bool is_complete_ = false, is_lost_ = false;
-  std::uint64_t pass_until_ = 0;      // steps before this one go by
-  std::uint64_t steps_ = 0;           // that the application has had
-  std::optional<std::int64_t> time_;  // of the last of them
+  std::uint64_t pass_until_ = 0;          // steps before this one go by
+  std::uint64_t steps_ = 0, passed_ = 0;  // that the application has had, has not asked for
+  std::optional<std::int64_t> time_;      // of the last of them
   double wait_seconds_ = 0;
   core::Deadline::Clock::time_point next_report_;
 };

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs whose steps have lengths of their own: a producer with steps of 20 minutes, and consumers of 30
+// and of 7. coupled_pace checks every element; here, what each rank has begun and what has gone by.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "tests/coupled/jobs.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+constexpr long producer_dt = 20;
+
+struct Had {
+  long steps = 0, passed = 0, last = 0;
+  friend bool operator==(const Had&, const Had&) = default;
+};
+void PrintTo(const Had& had, std::ostream* out) {
+  *out << had.steps << " steps, " << had.passed << " passed, last at " << had.last;
+}
+
+std::vector<Had> had_by(const Job& job) {
+  std::vector<Had> all;
+  std::istringstream lines(job.output());
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word;
+    long rank = 0;
+    Had had;
+    if (words >> word && word == "rank" &&
+        words >> rank >> word >> had.steps >> word >> had.passed >> word >> had.last)
+      all.push_back(had);
+  }
+  return all;
+}
+
+/// By the definition: which of the times 0, 20, ... are needed at 0, dt, ..., until all have ended.
+Had expected(long steps, long dt, bool is_around) {
+  std::set<long> needed;
+  const long last = producer_dt * (steps - 1);
+  for (long t = 0; t < last + producer_dt + dt; t += dt) {
+    needed.insert(std::min(last, t - t % producer_dt));
+    if (is_around && t % producer_dt != 0 && t < last)
+      needed.insert(t - t % producer_dt + producer_dt);
+  }
+  return {static_cast<long>(needed.size()), steps - static_cast<long>(needed.size()), last};
+}
+
+class CoupledPace : public testing::TestWithParam<std::string> {
+protected:
+  CoupledPace() {
+    stage.start_server();
+    if (GetParam() == "mpi") stage.start_ompi_server();
+  }
+  Job& start(const Role& role, const std::string& part, long dt, Arguments more) {
+    Arguments command{std::string(PROGRAMS) + "/coupled_pace",
+                      "--group",
+                      role.name,
+                      "--role",
+                      part,
+                      "--dt",
+                      std::to_string(dt),
+                      "--transport",
+                      GetParam()};
+    command.insert(command.end(), more.begin(), more.end());
+    return stage.start(role, GetParam() == "mpi" ? Launcher::mpirun : Launcher::plain, command,
+                       {{"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"}});
+  }
+  Stage stage;
+};
+
+TEST_P(CoupledPace, EachConsumerHasTheStepsThatItsOwnTimesNeed) {
+  constexpr long steps = 101;
+  Job& producer = start({"producer", 2}, "producer", producer_dt,
+                        {"--steps", std::to_string(steps), "--options", "{wait_for_consumers: 3}"});
+  struct Of {
+    Job& job;
+    int ranks;
+    Had had;
+  };
+  const std::vector<Of> consumers{
+      {start({"longer", 3}, "at", 30, {}), 3, expected(steps, 30, false)},
+      {start({"shorter", 1}, "at", 7, {}), 1, expected(steps, 7, false)},
+      {start({"between", 2}, "around", 30, {}), 2, expected(steps, 30, true)}};
+  const auto deadline = core::Deadline::after(300);
+  ASSERT_EQ(producer.wait(deadline), 0) << stage.report();
+  for (const Of& of : consumers) {
+    ASSERT_EQ(of.job.wait(deadline), 0) << of.job.name() << stage.report();
+    EXPECT_EQ(had_by(of.job), std::vector<Had>(static_cast<std::size_t>(of.ranks), of.had))
+        << of.job.name();
+  }
+}
+
+TEST_P(CoupledPace, AConsumerThatIsStartedAgainGoesOnFromTheStepThatComes) {
+  constexpr long steps = 600;
+  const auto back = (stage.directory() / "back").string();
+  Job& producer = start({"producer", 2}, "producer", producer_dt,
+                        {"--steps", std::to_string(steps), "--pause-ms", "100", "--pause-until",
+                         back + ".0", "--options", "{wait_for_consumers: 0}"});
+  const auto deadline = core::Deadline::after(300);
+  Job& once = start({"viewer", 2}, "around", 30, {"--late", "1", "--leave-after", "3"});
+  ASSERT_EQ(once.wait(deadline), 0) << stage.report();
+  Job& again = start({"viewer", 2}, "around", 30, {"--late", "1", "--first-file", back});
+  ASSERT_EQ(again.wait(deadline), 0) << stage.report();
+  ASSERT_EQ(producer.wait(deadline), 0) << stage.report();
+  const auto first = had_by(once), second = had_by(again);
+  ASSERT_EQ(first.size(), 2u);
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_EQ(first[0], first[1]);
+  EXPECT_EQ(second[0], second[1]);
+  EXPECT_EQ(second[0].last, producer_dt * (steps - 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledPace, testing::Values("local", "ofi", "mpi"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+
+}  // namespace tremula::coupled
