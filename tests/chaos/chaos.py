@@ -60,6 +60,9 @@ class World:
             run(*host, "ip", "address", "add", f"{address}/24", "dev", "cable")
             for device in ("lo", "cable"):
                 run(*host, "ip", "link", "set", device, "up")
+        for host in self.ends.values():  # it has a carrier
+            until(lambda: " UP " in subprocess.run([*host, "ip", "-brief", "link", "show", "cable"],
+                                                   capture_output=True).stdout.decode(), "the cable is not up")
 
     def drop_packets(self, are_dropped):
         """What goes over the cable, either way, goes to nobody: no error, no reset."""
