@@ -15,13 +15,15 @@ namespace {
 std::atomic<std::size_t> allocated = 0, compared = 0;
 }  // namespace
 
-// The linker's --wrap lets it stand in for memcmp.
+// The linker's --wrap, which makes the names, lets it stand in for memcmp.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" int __real_memcmp(const void* a, const void* b, std::size_t bytes);
 extern "C" int __wrap_memcmp(const void* a, const void* b, std::size_t bytes);
 extern "C" int __wrap_memcmp(const void* a, const void* b, std::size_t bytes) {
   ++compared;
   return __real_memcmp(a, b, bytes);
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 // Under a sanitizer, which has its own, no bytes are counted.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
