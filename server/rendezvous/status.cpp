@@ -126,10 +126,12 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       *row.mutable_produced() = stream.produced.total();
       if (request.ranks()) stream.produced.list(*row.mutable_produced(), room.ranks);
       row.set_closed(stream.closed);
-      if (sees(stream.owner))
+      if (sees(stream.owner)) {
         row.set_slowest(slowest_of(stream));
-      else
+      } else {  // for whom it waits is not for others
         row.mutable_produced()->clear_waits_for();
+        for (auto& rank : *row.mutable_produced()->mutable_ranks()) rank.clear_waits_for();
+      }
       from.set_goes_on(true);
       for (auto link_id = stream.links.upper_bound(from.after()); link_id != stream.links.end();
            ++link_id) {

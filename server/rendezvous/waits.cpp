@@ -188,21 +188,33 @@ private:
 /// One line for ranks of a group that wait for the same.
 using Line = std::tuple<std::string, std::string>;  // group, what it waits for
 struct OfLine {
+  Owner owner = 0;
   std::set<core::Rank> ranks;
   double seconds = 0;
 };
 
-std::string text_of(const std::map<Line, OfLine>& lines) {
+/// What groups of that key are told. A line names a stream, which others may not know of.
+std::string text_for(Owner owner, const std::map<Line, OfLine>& lines) {
   std::vector<std::string> texts;
+  std::size_t of_others = 0, more = 0;
   for (const auto& [line, of] : lines) {
-    if (texts.size() == most_lines) break;
+    if (of.owner != owner) {
+      ++of_others;
+      continue;
+    }
+    if (texts.size() == most_lines) {
+      ++more;
+      continue;
+    }
     texts.push_back(fmt::format(
         "{} of group '{}' {} {} (for {:.0f} s)", proto::ranks_text(of.ranks), std::get<0>(line),
         of.ranks.size() == 1 ? "waits" : "wait", std::get<1>(line), of.seconds));
   }
-  const std::size_t more = lines.size() - texts.size();
-  return fmt::format("{}{}", fmt::join(texts, "; "),
-                     more == 0 ? "" : fmt::format("; and {} more waits", more));
+  if (more > 0) texts.push_back(fmt::format("and {} more waits", more));
+  if (of_others > 0)
+    texts.push_back(fmt::format("and {} {} of groups with other keys", of_others,
+                                of_others == 1 ? "wait" : "waits"));
+  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 }  // namespace
@@ -233,6 +245,7 @@ std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awai
     told.mutable_ranks()->Assign(ranks.begin(), ranks.end());
     told.set_is_for_all_ranks(false);
     OfLine& of = lines[group->name][{group->name, proto::wait_text(told)}];
+    of.owner = group->owner;
     of.ranks.insert(rank);
     of.seconds = std::max(of.seconds, wait->told.seconds() + now - wait->last_told);
   }
@@ -245,7 +258,9 @@ std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awai
     if (!waiters[i].wait->is_old) circles.erase(families.root_of(waiters[i].group->name));
   std::vector<WaitCircle> found;
   for (auto& [root, circle] : circles) {
-    circle.first.text = text_of(circle.second);
+    for (const Waiter& waiter : circle.first.waiters)
+      if (const Owner owner = waiter.group->owner; !circle.first.texts.contains(owner))
+        circle.first.texts.emplace(owner, text_for(owner, circle.second));
     found.push_back(std::move(circle.first));
   }
   return found;
@@ -314,12 +329,12 @@ void Rendezvous::check_waits(double now) {
       groups_,
       [this](const Group& group, const wire::Wait& wait) { return awaited_by(group, wait); },
       [this](const Group& group, const wire::Wait& wait) { return may_wait(group, wait); }, now);
-  for (const auto& [text, waiters] : circles) {
-    log(fmt::format("deadlock text={}", text));
+  for (const auto& [texts, waiters] : circles) {
+    for (const auto& [owner, text] : texts) log(fmt::format("deadlock text={}", text));
     for (const auto& [group, rank, wait] : waiters) {
       wire::ToClient notice;
       notice.mutable_deadlock()->set_wait(wait->told.number());
-      notice.mutable_deadlock()->set_text(text);
+      notice.mutable_deadlock()->set_text(texts.at(group->owner));
       output_.messages.push_back({group->members.at(rank).connection, std::move(notice)});
     }
   }

@@ -23,6 +23,7 @@
 // The largest stuck set is what is left when ranks are taken away that need nothing of those left. Its
 // circles are what is left of it when ranks are taken away of which nobody left needs anything.
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,8 @@ struct Waiter {
 
 /// Groups that wait for each other.
 struct WaitCircle {
-  std::string text;             ///< a line for each kind of wait in it, the circle in words
+  /// For groups of each key: a line for each kind of wait in it, those of other keys being counted.
+  std::map<Owner, std::string> texts;
   std::vector<Waiter> waiters;  ///< all ranks of its groups that are stuck
 };
 

@@ -5,10 +5,11 @@ wrong, no step is lost, comes twice or by halves, and nothing is left behind.
 
     chaos.py PROGRAMS [--seconds 300] [--seed 1]
 
-A round: a producer, a consumer that is spared ("steady"), one that is not ("victim", behind a proxy to the server), a
-number of faults that the producer and the steady one must survive, and an end: in order, or by a fault of the
-producer. Transport, ranks, layouts, types, queue depth and memory change with every round. All of it runs in a network
-namespace of its own, whose packets can be lost: as root, or where users may make namespaces.
+A round: a producer, a consumer that is spared ("steady"), one that is not ("victim", behind a proxy to the server, and
+now and then started by an mpirun), a number of faults that the producer and the steady one must survive, and an end: in
+order, or by a fault of the producer. Transport, ranks, layouts, types, queue depth and memory change with every round.
+All of it runs in a network namespace of its own, whose packets can be lost, and which a cable joins to a second one,
+another host: as root, or where users may make namespaces.
 """
 import argparse
 import collections
@@ -25,7 +26,11 @@ import sys
 import tempfile
 import time
 
-from jobs import Failure, Group, Proxy, Round, require, until
+from jobs import PATIENCE, Failure, Group, MpiRank, Proxy, Round, require, until
+
+
+def run(*command):
+    subprocess.run(command, check=True)
 
 
 class World:
@@ -38,8 +43,42 @@ class World:
         self.all_ranks = []
         self.shared_before = set(os.listdir("/dev/shm"))
         self.server = None
+        self.lay_cable()
         self.start_server()
         os.environ["TREMULA_KEY_FILE"] = str(self.folder / "port.key")  # of all jobs, and of the next server
+
+    # ---- the other host ----
+
+    def lay_cable(self):
+        self.far = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sleep", "infinity"])
+        until(lambda: os.readlink(f"/proc/{self.far.pid}/ns/net") != os.readlink("/proc/self/ns/net"),
+              "there is no second namespace")
+        self.on_far = ["nsenter", "--target", str(self.far.pid), "--net", "--"]
+        self.ends = {"10.9.0.1": [], "10.9.0.2": self.on_far}
+        run("ip", "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", str(self.far.pid))
+        for address, host in self.ends.items():
+            run(*host, "ip", "address", "add", f"{address}/24", "dev", "cable")
+            for device in ("lo", "cable"):
+                run(*host, "ip", "link", "set", device, "up")
+        for host in self.ends.values():  # it has a carrier
+            until(lambda: " UP " in subprocess.run([*host, "ip", "-brief", "link", "show", "cable"],
+                                                   capture_output=True).stdout.decode(), "the cable is not up")
+
+    def drop_packets(self, are_dropped):
+        """What goes over the cable, either way, goes to nobody: no error, no reset."""
+        for address, host in self.ends.items():
+            other = next(each for each in self.ends if each != address)
+            if are_dropped:
+                run(*host, "ip", "neigh", "replace", other, "lladdr", "02:00:00:00:00:99", "dev", "cable", "nud",
+                    "permanent")
+            else:
+                run(*host, "ip", "neigh", "del", other, "dev", "cable")
+
+    def new_far_consumer(self, silence=None):
+        far = Group(self, "far", "in", self.round.consumers, self.round, self.server_address, silence=silence,
+                    transport="ofi", host=self.on_far)
+        until(lambda: far.expect_no_error() or far.goes_on([0] * len(far.ranks)), "the far consumer gets no step")
+        return far
 
     # ---- the server ----
 
@@ -47,14 +86,15 @@ class World:
         port_file = self.folder / "port"
         port_file.unlink(missing_ok=True)
         log = open(self.folder / "server.out", "ab")
-        command = ["setpriv", "--pdeathsig", "KILL", str(self.programs / "tremula"), "serve", "--port", str(self.port),
-                   "--port-file", str(port_file)]
+        command = ["setpriv", "--pdeathsig", "KILL", str(self.programs / "tremula"), "serve", "--bind", "0.0.0.0",
+                   "--port", str(self.port), "--port-file", str(port_file)]
         self.server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                        start_new_session=True)
         log.close()
         until(lambda: port_file.exists() or self.server.poll() is not None, "the server does not come up")
         require(self.server.poll() is None, "the server does not come up")
         self.port = int(port_file.read_text().strip().rpartition(":")[2])
+        self.server_address = f"10.9.0.1:{self.port}"
 
     def stop_server(self):
         self.server.kill()
@@ -68,12 +108,13 @@ class World:
     def play(self, faults, end):
         """One round. faults, end: names of methods below."""
         self.round = Round(self.dice, self.jobs, self.transports)
+        if self.round.transport == "local" and any("hosts" in fault for fault in faults):
+            self.round.transport = "auto"
         self.note(f"round: {self.round.producers} ranks to {self.round.consumers}, {self.round.transport}")
         self.proxy = Proxy(self)
         self.server_before = self.server_descriptors()
-        direct = f"127.0.0.1:{self.port}"
-        self.producer = Group(self, "producer", "out", self.round.producers, self.round, direct)
-        self.steady = Group(self, "steady", "in", self.round.consumers, self.round, direct)
+        self.producer = Group(self, "producer", "out", self.round.producers, self.round, self.server_address)
+        self.steady = Group(self, "steady", "in", self.round.consumers, self.round, self.server_address)
         until(lambda: self.steady.expect_no_error() or self.steady.goes_on([0] * self.round.consumers),
               "the first consumer gets no step")
         self.victim = self.new_victim()
@@ -98,7 +139,8 @@ class World:
         print(f"{time.monotonic() - STARTED:6.1f} s  {text}", flush=True)
 
     def new_victim(self):
-        return Group(self, "victim", "in", self.round.consumers, self.round, self.proxy.address)
+        return Group(self, "victim", "in", self.round.consumers, self.round, self.proxy.address,
+                     mpirun=self.dice.random() < 1 / 3)
 
     def all_go_on(self):
         """Every rank of all three groups ends three steps more."""
@@ -137,7 +179,7 @@ class World:
             group.judge_steps()
         until(lambda: self.server_descriptors() <= self.server_before,
               f"the server keeps descriptors: {self.server_before} became {self.server_descriptors()}")
-        numbers = {str(rank.process.pid) for rank in self.all_ranks}
+        numbers = {str(rank.pid) for rank in self.all_ranks}
         left = [name for name in set(os.listdir("/dev/shm")) - self.shared_before
                 if name.replace("_", ":").split(":")[0] in numbers]
         require(not left, f"shared memory is left: {left}")
@@ -223,6 +265,39 @@ class World:
         suspended.expect_end()
         suspended.judge_steps()
         self.all_are_back()
+
+    def drop_between_hosts(self):
+        """For less than the time that a rank may be silent: all go on, and the far consumer misses nothing."""
+        far = self.new_far_consumer()
+        self.drop_packets(True)
+        time.sleep(self.dice.uniform(1, 4))
+        self.drop_packets(False)
+        marks = far.marks()
+        until(lambda: far.expect_no_error() or far.goes_on(marks), "the far consumer does not go on")
+        last = self.tell_end(far)
+        far.expect_end()
+        far.judge_steps()
+        for rank in far.ranks:
+            require(rank.error is None and rank.steps[-1] == last, f"{rank.name} left early: {rank.error}")
+
+    def drop_between_hosts_for_long(self):
+        """Both sides are told, and all others go on."""
+        far = self.new_far_consumer(silence=3)
+        self.drop_packets(True)
+        time.sleep(3.5)
+        self.all_go_on()
+        far.expect_end()
+        self.drop_packets(False)
+        far.judge_steps()
+        for rank in far.ranks:
+            require(rank.error is not None, f"{rank.name} was not told that it is cut off")
+
+    def other_version(self):
+        """A job with another version of the library is refused, and told which versions have met."""
+        told = subprocess.run([str(self.programs / "chaos_version"), self.server_address], capture_output=True,
+                              timeout=PATIENCE).stdout.decode()
+        for words in ("expected protocol 1 of Tremula", "found protocol 2 of Tremula 99.0"):
+            require(words in told, f"expected that another version is told '{words}', found: {told}")
 
     def slow_consumer(self):
         """The queue fills, and all wait: nothing is dropped."""
@@ -364,14 +439,17 @@ class World:
             if not rank.has_ended():
                 rank.process.kill()
             rank.process.wait()
-        self.server.kill()
-        self.server.wait()
+        for process in (self.server, self.far):
+            process.kill()
+            process.wait()
 
     def report(self, seconds):
         steps = sum(len(rank.steps) for rank in self.all_ranks if rank.side == "in")
         faults = "".join(f"  {name:35} {len(times):4}   {max(times):5.1f}\n"
                          for name, times in sorted(self.faults.items()))
-        return (f"\nseed {self.seed}: {seconds:.0f} s, {self.jobs} jobs of {len(self.all_ranks)} ranks\n"
+        mpiruns = len({rank.process.pid for rank in self.all_ranks if isinstance(rank, MpiRank)})
+        return (f"\nseed {self.seed}: {seconds:.0f} s, {self.jobs} jobs of {len(self.all_ranks)} ranks, {mpiruns} of "
+                f"them by mpirun\n"
                 f"  fault                             times   longest, s\n{faults}"
                 f"packets lost: {self.lost_packets}\n"
                 f"steps verified, every element: {steps}")
@@ -380,7 +458,7 @@ class World:
 FAULTS = ["kill_consumer", "slow_consumer", "restart_server", "throw_in_consumer", "stop_producer", "cut_connection",
           "consumer_leaves", "stranger_on_port", "kill_whole_consumer", "silent_connection", "stop_consumer",
           "suspend_consumer", "kill_consumer_without_server", "suspend_consumer_without_server", "lose_packets",
-          "cut_network"]
+          "cut_network", "drop_between_hosts", "other_version", "drop_between_hosts_for_long"]
 ENDS = ["kill_producer_mid_step", "end_in_order", "throw_in_producer", "kill_producer", "throw_in_rank_0_of_producer",
         "kill_producer_without_server"]
 TRANSPORTS = ["auto", "local", "ofi"]

@@ -10,13 +10,18 @@
 // and obeys lines on standard input, in the middle of its next step: `sleep SECONDS`, `throw`, `die`; or
 // before a step: `end N` closes the stream before step N.
 //
-//     --side out|in --group G --session YAML --seed S --number K --peers RANKS
+//     --side out|in --group G --session YAML --seed S --number K --peers RANKS [--files PREFIX]
+//
+// An mpirun starts all ranks alike: each then writes to PREFIX.RANK, at first `pid N`, and reads its
+// orders from the pipe PREFIX.RANK.orders.
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <limits>
 #include <set>
@@ -25,6 +30,7 @@
 #include <utility>
 
 #include "tests/coupled/jobs.hpp"
+#include "tests/coupled/program.hpp"
 #include "tests/coupled/stacks.hpp"
 #include "tests/coupled/walk.hpp"
 
@@ -79,6 +85,20 @@ private:
   double seconds_ = 0;
   std::uint64_t end_ = std::numeric_limits<std::uint64_t>::max();
 };
+
+/// Standard input, output and errors of this rank alone, where an mpirun has started it.
+void use_files(const std::string& prefix) {
+  if (prefix.empty()) return;
+  const std::string file = prefix + '.' + std::getenv("OMPI_COMM_WORLD_RANK");
+  const int told = open(file.c_str(), O_WRONLY | O_APPEND);
+  const int orders = open((file + ".orders").c_str(), O_RDONLY);
+  if (told < 0 || orders < 0 || dup2(told, STDOUT_FILENO) < 0 || dup2(told, STDERR_FILENO) < 0 ||
+      dup2(orders, STDIN_FILENO) < 0)
+    throw std::runtime_error("expected the files " + file + "*");
+  close(told);
+  close(orders);
+  tell("pid", getpid());
+}
 
 class Rank {
 public:
@@ -214,14 +234,12 @@ int main(int argc, char** argv) {
   die_with_parent();
   answer_with_stacks();
   const Options options(argc, argv);
+  use_files(options.text("files"));
+  const MaybeMpi mpi(argc, argv);
   try {
-    tremula_session* handle = nullptr;
-    expect_ok(tremula_session_open(options.text("group").c_str(), -1, -1,
-                                   options.text("session").c_str(), &handle),
-              "session");
-    const Session session(handle);
+    const Session session = open_session(mpi, options.text("group"), options.text("session"));
     tell("joined");
-    Rank(options, handle).play();
+    Rank(options, session.get()).play();
   } catch (const std::exception& error) {
     tell("error", error.what());
   }

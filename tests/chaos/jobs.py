@@ -64,6 +64,8 @@ class Rank:
                 self.error = rest
             elif word == "wrong":
                 self.wrong = rest
+            elif word == "pid":
+                self.own_pid = int(rest)
             else:
                 self.words.add(word)
         require(self.wrong is None, f"{self.name}: {self.wrong}")
@@ -83,8 +85,12 @@ class Rank:
     def has_ended(self):
         return self.process.poll() is not None
 
+    @property
+    def pid(self):
+        return self.process.pid
+
     def descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def judge_end(self):
         """In order, or with an error that it told; by no signal that was not sent here."""
@@ -95,24 +101,85 @@ class Rank:
                 f"{self.name} was not told, but gave up by itself: {self.error}")
 
 
+class MpiRank(Rank):
+    """A rank that an mpirun has started: that ends all ranks when one of them is killed."""
+
+    def __init__(self, name, side, mpirun, file):
+        self.name, self.side, self.file = name, side, file
+        self.process, self.own_pid = mpirun, None
+        self.orders = open(f"{file}.orders", "r+b", buffering=0)  # also to read: waits for no reader
+        self.is_killed = False
+        self.steps, self.needs, self.troubles = [], set(), []
+        self.error = self.wrong = None
+        self.words = set()
+        self.position = 0
+
+    @property
+    def pid(self):
+        until(lambda: self.look().own_pid is not None or self.has_ended(), f"{self.name} does not start")
+        return self.own_pid or 0
+
+    def tell(self, order):
+        self.orders.write((order + "\n").encode())
+
+    def signal(self, number):
+        if number == signal.SIGKILL:
+            self.process.is_one_killed = True
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            require(self.process.is_one_killed, f"{self.name} is gone")  # by mpirun
+
+    def judge_end(self):
+        self.orders.close()
+        self.is_killed = self.process.is_one_killed
+        require(self.is_killed or (self.process.returncode == 0 and "over" in self.words),
+                f"{self.name}: its mpirun ended with {self.process.returncode}")
+        require(self.error is None or f"status {TIMED_OUT}:" not in self.error,
+                f"{self.name} was not told, but gave up by itself: {self.error}")
+
+
 class Group:
     """The ranks of one job."""
 
-    def __init__(self, world, name, side, ranks, round_, server, silence=None):
+    def __init__(self, world, name, side, ranks, round_, server, silence=None, transport=None, host=(), mpirun=False):
+        """host: the words before a command that runs it on another host."""
         world.jobs += 1
         self.name, self.side = name, side
-        session = (f"{{transport: {round_.transport}, timeout: {PATIENCE / 2:g}, step_timeout: {PATIENCE / 2:g}"
-                   + (f", silence: {silence}}}" if silence else "}"))
+        session = (f"{{transport: {transport or round_.transport}, timeout: {PATIENCE / 2:g}, step_timeout: "
+                   f"{PATIENCE / 2:g}" + (f", silence: {silence}}}" if silence else "}"))
         command = [str(world.programs / "chaos_rank"), "--side", side, "--group", name, "--session", session,
                    "--seed", str(world.seed), "--number", str(round_.number),
                    "--peers", str(round_.consumers if side == "out" else round_.producers)]
-        self.ranks = []
-        for rank in range(ranks):
-            environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), TREMULA_SERVER=server,
-                               TREMULA_JOB=f"chaos-{os.getpid()}-{world.jobs}")
-            self.ranks.append(Rank(f"rank {rank} of {name} (job {world.jobs})", side, command, environment,
-                                   world.folder / f"{world.jobs}-{name}.{rank}"))
+        files = world.folder / f"{world.jobs}-{name}"
+        if mpirun:
+            self.ranks = self.start_mpirun(world, command, ranks, server, files)
+        else:
+            self.ranks = []
+            for rank in range(ranks):
+                environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(ranks), TREMULA_SERVER=server,
+                                   TREMULA_JOB=f"chaos-{os.getpid()}-{world.jobs}")
+                self.ranks.append(Rank(f"rank {rank} of {name} (job {world.jobs})", side, [*host, *command],
+                                       environment, f"{files}.{rank}"))
         world.all_ranks += self.ranks
+
+    def start_mpirun(self, world, command, ranks, server, files):
+        os.mkdir(files)  # two mpiruns that share one may both fail to make it
+        for rank in range(ranks):
+            open(f"{files}.{rank}", "wb").close()
+            os.mkfifo(f"{files}.{rank}.orders")
+        environment = dict(os.environ, TREMULA_SERVER=server, OMPI_ALLOW_RUN_AS_ROOT="1",
+                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_mpi_yield_when_idle="1",
+                           OMPI_MCA_btl_tcp_if_include="lo", OMPI_MCA_oob_tcp_if_include="lo",
+                           OMPI_MCA_orte_tmpdir_base=str(files), OMPI_MCA_btl_vader_backing_directory=str(files))
+        with open(f"{files}.mpirun", "wb") as out:
+            mpirun = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "mpirun", "--oversubscribe", "--bind-to",
+                                       "none", "-n", str(ranks), *command, "--files", str(files)],
+                                      env=environment, stdin=subprocess.DEVNULL, stdout=out,
+                                      stderr=subprocess.STDOUT, start_new_session=True)
+        mpirun.is_one_killed = False
+        return [MpiRank(f"rank {rank} of {self.name} (job {world.jobs}, mpirun)", self.side, mpirun, f"{files}.{rank}")
+                for rank in range(ranks)]
 
     def look(self):
         for rank in self.ranks:

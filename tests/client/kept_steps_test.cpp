@@ -150,6 +150,76 @@ TEST(KeptStepsOfAnOpenStep, GoToAConsumerThatComesMeanwhile) {
   }
 }
 
+// A call with a time limit admits the step on all ranks, and finds no room. Then one rank begins it,
+// another one not yet, when another stream's call links a consumer: it gets no half of that step.
+TEST(AStepThatIsAdmitted, GoesToNoConsumerThatComesMeanwhile) {
+  World world;
+  Event is_full, has_begun;
+  world.start("producer", 2, [&](Session& s) {
+    Part part(s);
+    OutStream out(s, "s", {.queue_depth = 1}), other(s, "other", {});
+    out.declare(part.field());
+    other.declare(part.field());
+    const auto begin = [&] {
+      while (!out.begin_step_until(core::Deadline::after(0.02))) {
+      }
+    };
+    const auto put = [&](OutStream& to, std::uint64_t step) {
+      part.fill(step);
+      to.put(0, part.bytes());
+    };
+    out.begin_step();
+    put(out, 0);
+    out.end_step();
+    EXPECT_FALSE(out.begin_step_until(core::Deadline::after(0)));
+    is_full.set();
+    if (s.rank() == 0) {
+      begin();
+      put(out, 1);
+      has_begun.set();
+    }
+    other.begin_step();  // both streams are linked here
+    put(other, 0);
+    other.end_step();
+    if (s.rank() == 1) {
+      begin();
+      put(out, 1);
+    }
+    out.end_step();
+    begin();
+    put(out, 2);
+    out.end_step();
+    out.close();
+    other.close();
+  });
+  world.start("first", 1, [&](Session& s) {
+    Consumer c(s, {});
+    EXPECT_TRUE(c.begin());
+    is_full.wait(2);
+    c.take();
+    while (c.begin()) c.take();
+    EXPECT_EQ(c.steps, (Numbers{0, 1, 2}));
+    c.in.close();
+  });
+  world.start("late", 1, [&](Session& s) {
+    has_begun.wait();
+    Consumer c(s, {});
+    Part part(s);
+    InStream other(s, "other");
+    other.declare(part.field());
+    ASSERT_TRUE(other.begin_step());
+    other.get(0, part.bytes());
+    part.expect(0);
+    other.end_step();
+    while (c.begin()) c.take();
+    EXPECT_EQ(c.steps, (Numbers{2}));
+    EXPECT_FALSE(other.begin_step());
+    c.in.close();
+    other.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 // A reader of a state gets the newest version when it comes, and never an old one when a newer is
 // complete; versions that nobody reads cost nobody a wait.
 TEST(State, AReaderGetsTheNewestVersion) {

@@ -2,6 +2,7 @@
 // One rank alone finds no memory, or another exception than Tremula's own is thrown there: every
 // rank that depends on it is told, and by whom. Ranks are threads; an allocation fails in a thread
 // that asks for it.
+#include <atomic>
 #include <cstdlib>
 #include <new>
 #include <optional>
@@ -154,6 +155,41 @@ TEST(OutOfMemory, OfAProducerRankInAPutIsToldToItsGroupAndToTheConsumer) {
   });
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_LT(core::Deadline::Clock::now() - begun, std::chrono::seconds(45));
+}
+
+// The look is one rank's own. What fails in it is of the link: the next step tells all ranks.
+TEST(OutOfMemory, OfAProducerRankThatLooksForRoomIsToldByTheStepToAll) {
+  for (const Steps steps : {Steps::every, Steps::share}) {
+    SCOPED_TRACE(static_cast<int>(steps));
+    World world;
+    std::atomic<int> looking = 0;
+    world.start("producer", 2, [&](Session& s) {
+      OutStream out(s, "s", {.queue_depth = 1});
+      out.declare(field(2));
+      const std::vector<std::int64_t> data(extent / 2);
+      out.begin_step();
+      out.put(0, std::as_bytes(std::span(data)));
+      out.end_step();
+      EXPECT_FALSE(out.is_ready());
+      ++looking;
+      // It finds the consumer gone, and no memory to keep why.
+      for (bool has_room = false; !has_room;) {
+        std::optional<NoMemory> none;
+        if (s.rank() == 1) none.emplace(1);
+        has_room = out.is_ready();
+      }
+      const auto lost = error_of([&] { out.begin_step(); });
+      EXPECT_EQ(lost.code(), Errc::peer_lost) << lost.what();
+      EXPECT_HAS(lost.what(), "group 'consumer'");
+    });
+    world.start("consumer", 1, [&](Session& s) {
+      InStream in(s, "s", {.steps = steps});
+      in.declare(field(1));
+      EXPECT_TRUE(in.begin_step());
+      while (looking < 2) std::this_thread::yield();
+    });  // gives the stream up in the step
+    EXPECT_EQ(text_of(world.join()), "");
+  }
 }
 
 }  // namespace

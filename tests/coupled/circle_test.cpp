@@ -16,11 +16,11 @@ protected:
     if (HasFailure()) ADD_FAILURE() << stage_.report();
   }
   Job& play(const Role& role, const std::string& acts, const std::string& opens = "",
-            const std::string& options = "{}") {
+            const std::string& options = "{}", const std::string& in_options = "{}") {
     return stage_.start(
         role, Launcher::plain,
         {PROGRAMS "/coupled_circle", "--group", role.name, "--acts", acts, "--opens", opens,
-         "--stream-options", options, "--session",
+         "--stream-options", options, "--in-options", in_options, "--session",
          "{transport: " + GetParam() + ", timeout: 600, step_timeout: 600, silence: 60}"});
   }
   /// All of them end with the same error, which names all waits in it.
@@ -146,6 +146,26 @@ TEST_P(CoupledCircle, PeopleSeeWhatARankWaitsFor) {
   wait_for(b, "tremula: rank 1 of 2 of group 'b', pid ");
   wait_for(b, ": waits " + wait);
   EXPECT_EQ(b.output().find("tremula: rank 0"), std::string::npos) << "it was sent to rank 1";
+  Job& maker = play({"maker", 1}, "make " + go);
+  for (Job* const job : {&a, &b, &maker})
+    EXPECT_EQ(job->wait(Deadline::after(patience_seconds)), 0) << job->output();
+}
+
+TEST_P(CoupledCircle, PeopleSeeThatAProducerWaitsForRoomThatIsShared) {
+  const std::string go = (stage_.directory() / "go").string();
+  Job& a = play({"a", 2}, "put s put s put s", "", "{queue_depth: 1}");
+  Job& b = play({"b", 1}, "get s await " + go + " get s get s", "", "{}", "{steps: share}");
+  wait_for(a, "put s\nput s\n");
+  const std::string wait =
+      "in begin_step of stream 's', step 2, for rank 0 of group 'b' to take an earlier step";
+  std::string said;
+  for (const auto deadline = Deadline::after(patience_seconds); said.find(wait) == said.npos;) {
+    ASSERT_FALSE(deadline.expired()) << said;
+    stuck("0.3", &said);
+  }
+  a.process(1).signal(SIGUSR1);
+  wait_for(a, "tremula: rank 1 of 2 of group 'a', pid ");
+  wait_for(a, ": waits " + wait);
   Job& maker = play({"maker", 1}, "make " + go);
   for (Job* const job : {&a, &b, &maker})
     EXPECT_EQ(job->wait(Deadline::after(patience_seconds)), 0) << job->output();

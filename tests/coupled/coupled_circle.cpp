@@ -34,7 +34,7 @@ public:
       expect_ok(tremula_out_field(out, "f", TREMULA_F64, layout.get(), &field_), "declare");
     } else {
       tremula_in_stream* in = nullptr;
-      expect_ok(tremula_in_open(session, name.c_str(), nullptr, &in), "open " + name);
+      expect_ok(tremula_in_open(session, name.c_str(), options.c_str(), &in), "open " + name);
       in_.reset(in);
       expect_ok(tremula_in_field(in, "f", TREMULA_F64, layout.get(), &field_), "declare");
     }
@@ -71,7 +71,8 @@ void play(tremula_session* session, const Options& options) {
   std::map<std::string, End> ends;
   const auto open = [&](const std::string& verb, const std::string& name) -> End& {
     return ends
-        .try_emplace(name, session, name, verb == "put", options.text("stream-options", "{}"))
+        .try_emplace(name, session, name, verb == "put",
+                     options.text(verb == "put" ? "stream-options" : "in-options", "{}"))
         .first->second;
   };
   std::istringstream opens(options.text("opens"));

@@ -11,7 +11,7 @@ using namespace tremula;
 
 namespace {
 
-constexpr int most_pieces = 16;
+constexpr int most_pieces = 6;
 
 struct Received {
   std::vector<core::Bytes> frames;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions that tell the server whatever they like in whatever order, come, fall silent and go. The
-// bytes choose. Every message passes proto on its way, and the server says nothing that a session
-// would reject.
+// Sessions of several keys that tell the server whatever they like in whatever order, come, fall
+// silent and go. The bytes choose. Every message passes proto on its way, and the server says nothing
+// that a session would reject.
 #include <array>
 #include <optional>
 
@@ -23,8 +23,12 @@ public:
 
   void play() {
     for (int events = 0; events < most_events && in_.has_more(); ++events) {
-      auto& connection = connection_[static_cast<std::size_t>(in_.below(connections))];
-      if (connection == 0) connection = ++last_;
+      const int number = in_.below(connections);
+      auto& connection = connection_[static_cast<std::size_t>(number)];
+      if (connection == 0) {
+        connection = ++last_;
+        server_.set_owner(connection, static_cast<server::Owner>(number / 3));
+      }
       switch (in_.below(16)) {
         case 0:
           deliver(server_.closed(std::exchange(connection, 0), "reset", now_));
@@ -40,11 +44,13 @@ public:
           tell(connection, in_.flag() ? early_message() : late_message());
       }
     }
-    wire::ToClient last;
-    wire::StatusRequest request;
-    request.set_ranks(true);
-    last = server_.status(now_, request);
-    accept(last);
+    for (const server::Owner asking : {0u, 1u}) {
+      wire::StatusRequest request;
+      request.set_ranks(true);
+      accept(server_.status(now_, request, asking));
+      request.set_waits(true);
+      accept(server_.status(now_, request, asking));
+    }
   }
 
 private:
@@ -104,8 +110,16 @@ private:
       field.set_name(name('f'));
       field.set_element_type(in_.below(16) == 0 ? in_.byte() : 1 + in_.below(2));
       field.set_layout(in_.of(layouts));
-      for (int d = in_.below(4) == 0 ? in_.below(3) : 0; d > 0; --d)
+      if (in_.flag()) continue;
+      if (in_.flag()) {  // a part of a longer array
+        field.add_origin(8 * in_.below(3));
+        field.add_whole(8 + 8 * in_.below(3));
+        continue;
+      }
+      for (int d = in_.below(3); d > 0; --d) {
         field.add_origin(static_cast<std::int64_t>(in_.number()));
+        if (in_.flag()) field.add_whole(static_cast<std::int64_t>(in_.number()));
+      }
     }
   }
   template <class Offers>
@@ -124,12 +138,22 @@ private:
     add_offers(*m.mutable_offers());
     m.set_queue_depth(in_.below(4));
     m.set_incarnation(incarnation());
+    if (in_.flag()) return;
+    m.set_when_full(static_cast<wire::WhenFull>(in_.below(4)));
+    m.set_queue_bytes(static_cast<std::int64_t>(in_.number()));
+    m.set_keep_steps(in_.below(4));
+    m.set_is_state(in_.flag());
+    m.set_readable_by_all(in_.flag());
   }
   void fill(wire::Subscribe& m) {
     m.set_stream(name('s'));
     add_fields(*m.mutable_fields());
     add_offers(*m.mutable_offers());
     m.set_incarnation(incarnation());
+    if (in_.flag()) return;
+    m.set_wants_latest(in_.flag());
+    m.set_start(static_cast<wire::Start>(in_.below(4)));
+    m.set_shares(in_.flag());
   }
   void fill(wire::Matched& m) {
     m.set_link(link());
@@ -140,6 +164,8 @@ private:
     m.set_offer("local@h");
     m.set_queue_depth(in_.below(4));
     m.set_incarnation(1 + incarnation());
+    m.set_shares(in_.flag());
+    m.set_missing(in_.below(3));
   }
   void fill(wire::Counters& m) {
     m.set_stream(name('s'));
@@ -150,6 +176,33 @@ private:
     m.set_wait_seconds(seconds());
     m.set_copied_bytes(in_.number());
     if (in_.flag()) m.set_waits_for(name('g'));
+    if (in_.flag()) return;
+    wire::Lag& lag = *m.add_lags();
+    lag.set_link(link());
+    lag.set_steps(in_.number());
+    lag.set_waited_seconds(seconds());
+  }
+  void fill(wire::Wait& m) {
+    m.set_number(1 + static_cast<std::uint64_t>(in_.below(2)));
+    m.set_seconds(seconds());
+    m.set_call("begin_step");
+    m.set_stream(name('s'));
+    m.set_agreements(static_cast<std::uint64_t>(in_.below(3)));
+    for (int count = in_.below(3); count > 0; --count) {
+      wire::Turns& turns = *m.add_turns();
+      turns.set_link(link());
+      turns.set_count(static_cast<std::uint64_t>(in_.below(3)));
+    }
+    if (in_.flag()) {
+      m.set_incarnation(incarnation());
+      m.set_consumers(in_.below(3));
+      return;
+    }
+    m.set_group(name('g'));
+    m.set_is_for_all_ranks(in_.flag());
+    for (int count = in_.below(3); count > 0; --count) m.add_ranks(in_.below(2));
+    m.set_link(in_.flag() ? 0 : link());
+    m.set_count(in_.number());
   }
 
   /// Of a session that comes to stay.
@@ -226,12 +279,21 @@ private:
         for (int count = in_.below(4); count > 0; --count)
           fill(*m.mutable_heartbeat()->add_counters());
         m.mutable_heartbeat()->set_agreement(in_.number());
+        if (in_.flag()) fill(*m.mutable_heartbeat()->mutable_wait());
         break;
       case 6:
         m.mutable_goodbye();
         break;
       case 7:
         m.mutable_status()->set_ranks(in_.flag());
+        m.mutable_status()->set_waits(in_.flag());
+        if (in_.flag()) break;
+        m.mutable_status()->mutable_from()->set_part(
+            static_cast<wire::StatusPlace::Part>(in_.below(9)));
+        m.mutable_status()->mutable_from()->set_name(name('g'));
+        m.mutable_status()->mutable_from()->set_stream(static_cast<std::uint64_t>(in_.below(3)));
+        m.mutable_status()->mutable_from()->set_after(in_.number());
+        m.mutable_status()->mutable_from()->set_goes_on(in_.flag());
         break;
       case 8:
         m.mutable_describe()->set_stream(name('s'));

@@ -48,9 +48,16 @@ const std::string attributes =
 const std::string field =
     "fields { name: 'f' element_type: 10 layout: 'shape=8x9 grid=2x1' " + attributes + "} ";
 const std::string offer = "offers { transport: 'ofi' offer: 'ofi:tcp;ofi_rxm' } ";
+const std::string part =
+    "fields { name: 'f' element_type: 10 layout: 'shape=6x4 grid=1x1' origin: [0, 4] whole: [6, 8] "
+    "} ";
 const std::string announce =
     "stream: 's' " + field + offer + "queue_depth: 2 incarnation: 1 " + attributes;
 const std::string subscribe = "stream: 's' " + field + offer + "incarnation: 1 ";
+const std::string wait =
+    "wait { number: 1 seconds: 2.5 call: 'begin_step' stream: 's' step: 4 what: 'to send it' "
+    "group: 'g' ranks: 0 ranks: 1 link: 4294967297 count: 3 ";
+const std::string turns = "agreements: 7 turns { link: 4294967297 count: 3 } } ";
 const std::string matched = "link: 4294967297 stream: 's' peer_group: 'g' peer_size: 2 " + field +
                             "offer: 'ofi:tcp' why: 'both' queue_depth: 2 incarnation: 1 " +
                             attributes;
@@ -60,15 +67,24 @@ const std::string counters =
 const std::vector<std::string> to_server{
     "hello { protocol: 1 group: 'g' rank: 0 size: 2 job: 'j' host: 'h' pid: 9 version: '0.1' }",
     "announce { " + announce + "}",
+    "announce { stream: 's' " + part + offer +
+        "queue_depth: 2 incarnation: 1 readable_by_all: true }",
+    "announce { " + announce + "is_state: true keep_steps: 1 queue_bytes: 4096 is_proved: true }",
     "subscribe { " + subscribe + "}",
+    "subscribe { " + subscribe + "start: START_OLDEST }",
+    "subscribe { " + subscribe + "shares: true }",
     "unsubscribe { stream: 's' }",
     "link_addresses { link: 1 addresses: 'abc' addresses: 'def' }",
     "share { round: 1 bytes: 'xyz' }",
     "close_link { link: 1 why: 'end' of_rank: true }",
     "close_stream { stream: 's' }",
     "heartbeat { " + counters + "agreement: 2 }",
+    "heartbeat { " + wait + turns + "}",
+    "heartbeat { wait { number: 2 call: 'serve' incarnation: 1 consumers: 2 } }",
+    "close_stream { stream: 's' gave_up: true why: 'thrown' incarnation: 1 }",
     "goodbye {}",
     "status { ranks: true }",
+    "status { waits: true from { part: waits name: 'g' after: 3 } }",
     "describe { stream: 's' }",
     "presence { is_present: true incarnation: 1 }",
     "explain { incarnation: 1 }",
@@ -91,6 +107,12 @@ const std::vector<std::string> to_client{
         "consumed { steps: 3 ranks { rank: 0 steps: 3 waits_for: 'g' } } } } }",
     "request: 1 described { group: 'g' size: 2 connected: 2 " + field +
         "hosts: 'h' host_of_rank: 0 host_of_rank: 0 queue_depth: 2 " + attributes + "}",
+    "request: 1 status { waits { group: 'g' rank: 1 host: 'h' pid: 9 " + wait + "} } }",
+    "request: 1 described { group: 'g' size: 1 " + part + "queue_depth: 2 others { group: 'h' " +
+        "size: 1 " + part + "} missing: '[0, 6) x [0, 4)' }",
+    "matched { " + matched + "missing: 1 shares: true }",
+    "stream_given_up { incarnation: 1 why: 'thrown' }",
+    "deadlock { wait: 1 text: 'rank 0 waits for rank 1' }",
     "stream_refused { incarnation: 1 refused { code: 3 text: 'no' } }",
     "awaited {}",
     "request: 1 explained { text: 'it sleeps' has_come: true }",
@@ -154,8 +176,15 @@ int main(int argc, char** argv) {
        {"{server: \"localhost:7423\", transport: auto, timeout: 4.5, step_timeout: none}",
         "silence: 3\nindex_algorithm: falls\nvalidate_plans: yes\ncopy_threads: 2\nlog: info",
         "{queue_depth: 2, wait_for_consumers: 1, progress: thread}", "{method: greedy}",
-        "{ofi_provider: tcp, ofi_bind: lo, host: h, check_lent: true}"})
+        "{ofi_provider: tcp, ofi_bind: lo, host: h, check_lent: true}",
+        "{when_full: drop_oldest, queue_bytes: 1048576, keep_steps: 3, kind: state, readable_by: "
+        "all}",
+        "{steps: share, start: oldest}",
+        "{proof: true, key_file: k, tls_ca: c, tls_name: n, dump: no}"})
     options.add(std::string(text));
   Seeds file(folder, "server_config");
   file.add(std::string("bind: 127.0.0.1\nport: 7423\nport_file: 'a'\nlog: info\nheartbeat: 0.5\n"));
+  file.add(
+      std::string("key_file: k\ntls_certificate: c\ntls_key: k\nhello: 3\nconnections_per_host: "
+                  "9\nmemory: 64\n"));
 }

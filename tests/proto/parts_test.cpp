@@ -40,6 +40,17 @@ TEST(Parts, NamesTheBoxesThatAreMissing) {
   for (const auto& row : rows) EXPECT_EQ(listed(missing(shape, row.parts)), row.missing);
 }
 
+// Each part is compared with what is missing so far.
+TEST(Parts, OfWhichManyAreMissingAreNamedInABoundedNumber) {
+  constexpr Index parts = 5000;
+  std::vector<Box> every_other;
+  for (Index i = 0; i < parts; ++i) every_other.push_back({{2 * i + 1}, {1}});
+  const std::vector<Index> shape{2 * parts};
+  const auto found = missing(shape, every_other);
+  EXPECT_EQ(found.size(), 256u);
+  EXPECT_EQ(to_string(found.front()), "[0, 1)");
+}
+
 TEST(Parts, OfWhichOneIsLeftOutMissExactlyThatOne) {
   std::mt19937 random(17);
   for (int trial = 0; trial < 50; ++trial) {

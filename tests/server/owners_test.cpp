@@ -2,6 +2,8 @@
 // Several keys at one server: what belongs to one of them is not another's.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/server/play.hpp"
 
 namespace tremula::server {
@@ -160,6 +162,101 @@ TEST_F(Owners, NamesOfOthersAreInNoExplanation) {
   EXPECT_EQ(explained(10), "consumers of other streams only: 'no such'");
   EXPECT_EQ(explained(11), "only 'sst'");
   EXPECT_EQ(explained(20), "no stream of another group; 1 of 2 ranks of group 'half' have come");
+}
+
+// Nor are the streams and groups that another key's group waits for itself, though all may read one of
+// its streams.
+TEST_F(Owners, WhatAnotherKeysGroupWaitsForIsInNoExplanation) {
+  const auto announced = [](const std::string& stream, const std::string& more) {
+    return "request: 1 announce { queue_depth: 1 stream: '" + stream + "' incarnation: 9 " +
+           Play::field("u", 10, "shape=8 grid=1") + Play::offers({"local"}) + more + "}";
+  };
+  play.tell(10, announced("open", "readable_by_all: true "), {Play::done(10)});
+  play.join("guest", 1, 20);
+  play.tell(20, subscribe("open"), {Play::done(20)});
+  play.tell(20, announce("bobs"), {Play::done(20)});
+  play.tell(20, "heartbeat { counters { stream: 'bobs' waits_for: 'friend of bob' } }", {});
+  play.tell(10, "heartbeat { counters { stream: 'sst' waits_for: 'friend of alice' } }", {});
+  play.tell(10, "request: 5 explain { incarnation: 9 }",
+            {"10: request: 5 explained { text: \"group 'guest' has subscribed, but is in no call "
+             "that opens links\" has_come: true }"});
+  play.tell(20, "request: 5 unsubscribe { stream: 'open' }", {Play::done(20, 5)});
+  play.tell(20,
+            "request: 6 subscribe { stream: 'open' incarnation: 8 " +
+                Play::field("u", 10, "shape=8 grid=1") + Play::offers({"local"}) + "}",
+            {Play::done(20, 6)});
+  play.tell(20, "request: 7 explain { incarnation: 8 }",
+            {"20: request: 7 explained { text: \"group 'ocean' offers it, but is in no call that "
+             "opens links\" has_come: true }"});
+}
+
+// Whoever may read a stream sees how far it has come, and not for whom of another key it waits.
+TEST_F(Owners, WhoeverMayReadAStreamDoesNotSeeItsOtherConsumers) {
+  play.tell(10, announce("open", "readable_by_all: true "), {Play::done(10)});
+  play.join("viewer", 1, 11);
+  play.tell(11, subscribe("open"), {Play::done(11)});
+  play.receive(10, "request: 9 presence { is_present: true incarnation: 7 }");
+  play.receive(11, "request: 9 presence { is_present: true }");
+  play.receive(10,
+               "heartbeat { counters { stream: 'open' steps: 5 waits_for: 'viewer' lags { link: 1 "
+               "steps: 3 waited_seconds: 2 } } }");
+  wire::StatusRequest request;
+  request.set_ranks(true);
+  for (const Owner owner : {0u, 1u, 2u}) {
+    const auto shown = play.status_for(owner, request);
+    const auto stream = std::ranges::find(shown.streams(), "open", &wire::StreamStatus::name);
+    ASSERT_NE(stream, shown.streams().end());
+    EXPECT_EQ(stream->produced().steps(), 5u);
+    EXPECT_EQ(stream->produced().ranks_size(), 1);
+    EXPECT_EQ(stream->slowest(), owner == 2 ? "" : "viewer");
+    EXPECT_EQ(shown.ShortDebugString().find("viewer") == std::string::npos, owner == 2)
+        << shown.ShortDebugString();
+  }
+}
+
+// A circle through groups of two keys is told to all of them, and to each in the names that it may see.
+TEST_F(Owners, ACircleIsToldWithoutTheStreamsOfOthers) {
+  play.join("b", 1, 20);
+  play.join("c", 1, 21);
+  const auto link = [&](ConnectionId producer, ConnectionId consumer, const std::string& stream,
+                        const std::string& more) {
+    const std::string of = fmt::format("stream: '{}' incarnation: {} {}{}", stream, 90 + producer,
+                                       Play::field("u", 10, "shape=8 grid=1"), Play::offers({"t"}));
+    play.receive(producer, "request: 1 announce { queue_depth: 3 " + of + more + " }");
+    play.receive(consumer, "request: 1 subscribe { " + of + " }");
+    for (const std::string is_present : {"true", "false"})
+      for (const ConnectionId rank_0 : {producer, consumer})
+        play.receive(rank_0, "request: 1 presence { is_present: " + is_present + " }");
+  };
+  link(10, 20, "from alice", "readable_by_all: true");
+  link(20, 21, "of bob alone", "");
+  link(21, 10, "to alice", "readable_by_all: true");
+  const auto wait = [&](ConnectionId from, const std::string& stream, const std::string& group,
+                        int number, int mine) {
+    play.receive(from, fmt::format("heartbeat {{ wait {{ number: 1 seconds: 5 call: 'begin_step' "
+                                   "stream: '{}' what: 'to send the next step' group: '{}' ranks: "
+                                   "0 link: {} turns {{ link: {} }} turns {{ link: {} }} }} }}",
+                                   stream, group, number, number, mine));
+  };
+  std::map<ConnectionId, std::string> told;
+  for (int second = 0; second < 9; ++second) {
+    play.at(second);
+    for (const ConnectionId rank : {10u, 20u, 21u}) play.record_heard(rank);
+    wait(10, "to alice", "c", 3, 1);
+    wait(20, "from alice", "ocean", 1, 2);
+    wait(21, "of bob alone", "b", 2, 3);
+    for (const Outgoing& out : play.check_silence().messages)
+      told[out.to] = out.message.deadlock().text();
+  }
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_NE(told[10].find("rank 0 of group 'ocean' waits in begin_step of stream 'to alice', step "
+                          "0, for rank 0 of group 'c' to send the next step"),
+            std::string::npos)
+      << told[10];
+  EXPECT_NE(told[10].find("2 waits of groups with other keys"), std::string::npos) << told[10];
+  EXPECT_EQ(told[10].find("of bob alone"), std::string::npos) << told[10];
+  EXPECT_NE(told[20].find("of bob alone"), std::string::npos) << told[20];
+  EXPECT_NE(told[20].find("1 wait of groups with other keys"), std::string::npos) << told[20];
 }
 
 // Numbers that this server has yet to give are nobody's.

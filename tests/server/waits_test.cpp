@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -187,6 +188,24 @@ TEST_F(Waiting, AClaimThatCannotBeIsNoReason) {
         << of_b;
 }
 
+// However many waits become old one after the other: these half a heartbeat after those.
+TEST_F(Waiting, AreLookedAtOnceAHeartbeat) {
+  std::map<double, std::set<ConnectionId>> told_at;
+  for (double now = 0; now < 5; now += 0.125) {
+    play.at(now);
+    for (const ConnectionId from : {1u, 2u, 11u, 12u, 21u, 22u}) play.record_heard(from);
+    for (const ConnectionId rank : {0u, 1u}) {
+      if (std::fmod(now, 1) != 0.5 * static_cast<double>(rank)) continue;
+      play.receive(1 + rank, "heartbeat { " + needs(4, "b", 0, turns(1, 0) + turns(4, 0)) + " }");
+      play.receive(11 + rank, "heartbeat { " + needs(1, "a", 0, turns(4, 0) + turns(1, 0)) + " }");
+    }
+    if (const auto now_told = told(play.check_silence()); !now_told.empty())
+      told_at[now] = now_told;
+  }
+  // All of the circle are old from 3.5 s on; the look at those that were before was at 3 s.
+  EXPECT_EQ(told_at, (std::map<double, std::set<ConnectionId>>{{4, {1, 2, 11, 12}}}));
+}
+
 TEST_F(Waiting, StatusListsWhatRanksWaitForInPages) {
   tell_for(3, {{2, needs(4, "b", 4, turns(1, 0))}, {21, needs(3, "a", 0, "")}});
   wire::StatusRequest request;
@@ -302,7 +321,7 @@ public:
       for (const Waiter& waiter : circle.waiters) {
         const auto g = static_cast<std::size_t>(waiter.group->name[0] - 'a');
         const auto r = static_cast<std::size_t>(waiter.rank);
-        EXPECT_EQ(rank_[g][r].at, told_at_[g][r]) << circle.text;
+        EXPECT_EQ(rank_[g][r].at, told_at_[g][r]) << circle.texts.at(0);
         stuck_.insert({g, r});
       }
     return !circles.empty();

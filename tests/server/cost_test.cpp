@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server does for a stream of many parts and for many ranks that wait grows no faster than what
+// it was told. Counted: bytes that are allocated, and comparisons of names.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "play.hpp"
+#include "server/rendezvous/waits.hpp"
+
+namespace {
+std::atomic<std::size_t> allocated = 0, compared = 0;
+}  // namespace
+
+// The linker's --wrap, which makes the names, lets it stand in for memcmp.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+extern "C" int __real_memcmp(const void* a, const void* b, std::size_t bytes);
+extern "C" int __wrap_memcmp(const void* a, const void* b, std::size_t bytes);
+extern "C" int __wrap_memcmp(const void* a, const void* b, std::size_t bytes) {
+  ++compared;
+  return __real_memcmp(a, b, bytes);
+}
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
+
+// Under a sanitizer, which has its own, no bytes are counted.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+void* operator new(std::size_t bytes) {
+  allocated += bytes;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
+
+namespace tremula::server {
+namespace {
+
+struct Cost {
+  std::size_t bytes, comparisons;
+};
+template <class Work>
+Cost cost_of(const Work& work) {
+  const std::size_t bytes = allocated, comparisons = compared;
+  work();
+  return {allocated - bytes, compared - comparisons};
+}
+/// Of four times as much.
+void expect_near_linear(const Cost& once, const Cost& four_times) {
+  EXPECT_LT(four_times.bytes, 8 * once.bytes + 1);
+  EXPECT_LT(four_times.comparisons, 8 * once.comparisons + 1);
+}
+
+/// To tell that the last of so many fields lacks elements.
+Cost cost_of_gaps(int fields) {
+  Play play;
+  play.join("west", 1, 1);
+  play.join("east", 1, 2);
+  const auto announce = [&](int column) {
+    std::string text;
+    for (int f = 0; f < fields; ++f)
+      text += fmt::format(
+          "fields {{ name: 'f{:05}' element_type: 10 layout: 'shape=6x{} grid=1x1' origin: [0, {}] "
+          "whole: [6, 8] }} ",
+          f, column > 0 && f == fields - 1 ? 3 : 4, column);
+    return "request: 2 announce { stream: 's' queue_depth: 3 incarnation: 5 " + text +
+           Play::offers({"t"}) + "}";
+  };
+  play.tell(1, announce(0), {Play::done(1, 2)});
+  play.tell(2, announce(4), {Play::done(2, 2)});
+  const auto explain = Play::parsed("request: 3 explain { incarnation: 5 }");
+  return cost_of([&] {
+    const auto text = play.receive(1, explain).messages.at(0).message.explained().text();
+    EXPECT_NE(text.find("missing [0, 6) x [7, 8)"), std::string::npos) << text;
+  });
+}
+
+TEST(Cost, OfTellingGapsGrowsAsTheFieldsOfTheParts) {
+  const Cost once = cost_of_gaps(256);
+  EXPECT_GT(once.comparisons, 256u) << "it counts";
+  expect_near_linear(once, cost_of_gaps(1024));
+}
+
+/// To look for circles where all ranks of 'a' wait for 'b' to come, of which no rank is stuck.
+Cost cost_of_search(core::Rank ranks, int& questions) {
+  Groups groups;
+  ConnectionId last = 0;
+  for (const std::string name : {"a", "b"})
+    for (core::Rank rank = 0; rank < ranks; ++rank) {
+      groups.join(++last, Play::parsed(Play::hello(name, rank, ranks)).hello(), 0);
+      auto& wait = groups.seat(last)->group->members.at(rank).wait;
+      wait = std::make_shared<RankWait>();
+      wait->is_old = true;
+      wait->told.set_call("begin_step");
+      wait->told.set_group(name == "a" ? "b" : "a");
+      if (name == "a") wait->told.set_incarnation(5), wait->told.set_consumers(1);
+    }
+  questions = 0;
+  return cost_of([&] {
+    const auto circles = find_circles(
+        groups,
+        [&](const Group&, const wire::Wait&) {
+          ++questions;
+          return Awaited{.groups = {"b"}, .least = 1};
+        },
+        [](const Group&, const wire::Wait&) { return true; }, 0);
+    EXPECT_TRUE(circles.empty());
+  });
+}
+
+TEST(Cost, OfASearchForCirclesGrowsAsTheRanksThatWait) {
+  int questions = 0;
+  const Cost once = cost_of_search(250, questions);
+  EXPECT_EQ(questions, 1);
+  const Cost four_times = cost_of_search(1000, questions);
+  EXPECT_EQ(questions, 1) << "all ranks of a group wait for the same";
+  expect_near_linear(once, four_times);
+}
+
+}  // namespace
+}  // namespace tremula::server
