@@ -6,6 +6,7 @@
 //     a consumer first      its links are awaited until the producer's Resume restores them
 #include <fmt/format.h>
 
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -145,10 +146,15 @@ void Rendezvous::check_come_back(double now) {
   for (const auto& [id, link] : links_) {
     if (!link.is_missed || link.since >= then) continue;
     tell_not_back(streams_.at(link.stream).producer, id, link.consumer, why);
-    streams_.at(link.stream).left.erase(link.consumer);  // a new job of that name is a new consumer
     over.push_back(id);
   }
-  for (const LinkId id : over) drop_link(id);
+  for (const LinkId id : over) {
+    const auto [of, consumer] = std::pair(links_.at(id).stream, links_.at(id).consumer);
+    drop_link(id);
+    // It has not left: a new job of that name is a new consumer.
+    if (const auto stream = streams_.find(of); stream != streams_.end())
+      stream->second.left.erase(consumer);
+  }
 }
 
 void Rendezvous::tell_not_back(const std::string& group, LinkId link, const std::string& other,

@@ -153,7 +153,7 @@ TEST_P(CoupledCircle, PeopleSeeWhatARankWaitsFor) {
 
 TEST_P(CoupledCircle, PeopleSeeThatAProducerWaitsForRoomThatIsShared) {
   const std::string go = (stage_.directory() / "go").string();
-  Job& a = play({"a", 2}, "put s put s put s", "", "{queue_depth: 1}");
+  Job& a = play({"a", 1}, "put s put s put s", "", "{queue_depth: 1}");
   Job& b = play({"b", 1}, "get s await " + go + " get s get s", "", "{}", "{steps: share}");
   wait_for(a, "put s\nput s\n");
   const std::string wait =
@@ -163,8 +163,8 @@ TEST_P(CoupledCircle, PeopleSeeThatAProducerWaitsForRoomThatIsShared) {
     ASSERT_FALSE(deadline.expired()) << said;
     stuck("0.3", &said);
   }
-  a.process(1).signal(SIGUSR1);
-  wait_for(a, "tremula: rank 1 of 2 of group 'a', pid ");
+  a.process(0).signal(SIGUSR1);
+  wait_for(a, "tremula: rank 0 of 1 of group 'a', pid ");
   wait_for(a, ": waits " + wait);
   Job& maker = play({"maker", 1}, "make " + go);
   for (Job* const job : {&a, &b, &maker})

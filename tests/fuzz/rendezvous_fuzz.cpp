@@ -67,7 +67,9 @@ private:
 
   void deliver(const server::Output& output) {
     for (const server::Outgoing& out : output.messages) {
-      accept(out.message);
+      wire::ToClient message = out.message;
+      if (out.common) message.MergeFrom(*out.common);
+      accept(message);
       if (out.message.has_matched()) link_ = out.message.matched().link();
       if (!out.is_last) continue;
       for (auto& connection : connection_)

@@ -85,6 +85,23 @@ TEST_F(Owners, AConsumerThatWaitsIsRefusedWhenAnotherKeysStreamComes) {
             {Play::done(10), Play::stream_refused(20, refused, not_for_all("late"), 7)});
 }
 
+TEST_F(Owners, AStreamGetsNoPartOfAGroupWithAnotherKey) {
+  const auto part = [](int row) {
+    return "request: 1 announce { queue_depth: 1 stream: 'parts' incarnation: 9 readable_by_all: "
+           "true fields { name: 'u' element_type: 10 layout: 'shape=4 grid=1' whole: 8 origin: " +
+           std::to_string(row) + " } " + Play::offers({"local"}) + "}";
+  };
+  play.join("west", 1, 11);
+  play.join("east", 1, 20);
+  play.join("also east", 1, 12);
+  play.tell(11, part(0), {Play::done(11)});
+  play.tell(20, part(4),
+            {Play::refused(20, refused,
+                           "stream \'parts\' is announced by group \'west\' already; choose "
+                           "another name or announce it when that group has closed it")});
+  play.tell(12, part(4), {Play::done(12)});
+}
+
 TEST_F(Owners, AStreamMayBeForAllToRead) {
   play.join("guest", 1, 20);
   play.tell(10, announce("open", "readable_by_all: true "), {Play::done(10)});
@@ -143,6 +160,35 @@ TEST_F(Owners, AnotherKeysWaitsEndNobodysCall) {
     play.receive(20,
                  "heartbeat { wait { number: 1 call: 'x' group: 'ocean' ranks: 0 count: "
                  "18446744073709551615 } }");
+    EXPECT_TRUE(play.check_silence().messages.empty()) << second;
+  }
+}
+
+// Nor where it does wait for what the other will do next: a consumer of the own key may come all the same.
+TEST_F(Owners, AnotherKeysConsumerThatWaitsIsNoCircle) {
+  const auto of = [](const std::string& stream, int incarnation) {
+    return fmt::format("stream: '{}' incarnation: {} {}{}", stream, incarnation,
+                       Play::field("u", 10, "shape=8 grid=1"), Play::offers({"local"}));
+  };
+  play.join("guest", 1, 20);
+  for (const auto& [stream, incarnation] : {std::pair{"linked", 8}, {"waits", 9}}) {
+    play.receive(10, "request: 1 announce { queue_depth: 1 readable_by_all: true " +
+                         of(stream, incarnation) + " }");
+    play.receive(20, "request: 1 subscribe { " + of(stream, incarnation) + " }");
+    if (incarnation == 9) break;
+    for (const std::string is_present : {"true", "false"})
+      for (const ConnectionId rank_0 : {10u, 20u})
+        play.receive(rank_0, "request: 1 presence { is_present: " + is_present + " }");
+  }
+  for (int second = 0; second < 9; ++second) {
+    play.at(second);
+    for (const ConnectionId rank : {10u, 20u}) play.record_heard(rank);
+    play.receive(10,
+                 "heartbeat { wait { number: 1 call: 'begin_step' stream: 'waits' incarnation: 9 "
+                 "consumers: 1 turns { link: 1 } } }");
+    play.receive(20,
+                 "heartbeat { wait { number: 1 call: 'begin_step' stream: 'linked' group: 'ocean' "
+                 "ranks: 0 link: 1 turns { link: 1 } } }");
     EXPECT_TRUE(play.check_silence().messages.empty()) << second;
   }
 }

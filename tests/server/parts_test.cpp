@@ -120,6 +120,31 @@ TEST_F(Parts, OfWhichOneIsMissingAreNoCircle) {
   }
 }
 
+// 'west' waits for another stream, of the consumer, which waits for the part that nobody has announced.
+TEST_F(Parts, OfWhichOneIsNotAnnouncedAreNoCircle) {
+  const std::string of_back = "stream: 'back' incarnation: 9 " + wanted + Play::offers({"t"});
+  play.receive(11, "request: 1 announce { queue_depth: 3 " + of_back + " }");
+  play.receive(1, "request: 1 subscribe { " + of_back + " }");
+  for (const std::string is_present : {"true", "false"})
+    for (const ConnectionId rank_0 : {11u, 1u})
+      play.receive(rank_0, "request: 1 presence { is_present: " + is_present + " }");
+  play.tell(1, announce(west), {Play::done(1, 2)});
+  play.tell(11, subscribe(), {Play::done(11, 2)});
+  for (int second = 0; second < 9; ++second) {
+    play.at(second);
+    for (const ConnectionId rank : {1u, 2u, 11u}) play.record_heard(rank);
+    play.tell(1,
+              "heartbeat { wait { number: 7 seconds: 5 call: 'begin_step' stream: 'back' group: "
+              "'viewer' ranks: 0 link: 1 turns { link: 1 } } }",
+              {});
+    play.tell(11,
+              "heartbeat { wait { number: 8 seconds: 5 call: 'begin_step' stream: 's' incarnation: "
+              "4 turns { link: 1 } } }",
+              {});
+    EXPECT_TRUE(play.check_silence().messages.empty()) << second;
+  }
+}
+
 TEST_F(Parts, ThatOverlapAreRefusedWithBothBoxes) {
   play.tell(1, announce(west), {Play::done(1, 2)});
   expect_mismatch(announce(part("shape=6x5 grid=1x1", 0, 3)),
@@ -170,6 +195,10 @@ TEST_F(Parts, DropNoSteps) {
   expect_mismatch(announce(east, "when_full: WHEN_FULL_DROP_NEWEST"),
                   "stream 's': expected when_full block, as group 'east' offers a part of it: "
                   "each group would drop steps of its own",
+                  unsupported);
+  expect_mismatch(announce(east, "is_state: true keep_steps: 1"),
+                  "stream 's': expected kind steps, as group 'east' offers a part of it: each "
+                  "group would have a newest version of its own",
                   unsupported);
   play.tell(2, announce(east), {Play::done(2, 2)});
   const std::string text =

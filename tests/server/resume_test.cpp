@@ -249,6 +249,17 @@ TEST_F(Resume, LosesAConsumerInWhosePlaceANewJobOfItsNameComes) {
   expect_loss_of_viewer();
 }
 
+// It has left no stream, so it joins whatever call of the producer opens links.
+TEST_F(Resume, LinksANewJobInThePlaceOfAConsumerThatDidNotComeBack) {
+  ocean_comes_back();
+  play.tell(11, Play::hello("viewer", 0, 1), {welcome(11)});
+  expect_loss_of_viewer();
+  play.tell(11, "request: 2 subscribe { " + subscribed + "}", {Play::done(11, 2)});
+  play.be_present(11, 0, {"1: awaited {}"});
+  play.be_present(1, 0, {matched(11, "ocean", 2, fields, 6), matched(1, "viewer", 1, wanted, 4)});
+  EXPECT_EQ(shown(), "s of ocean to viewer by 1");
+}
+
 TEST_F(Resume, LosesAProducerThatDoesNotComeBack) {
   viewer_comes_back();
   live_until(30.5);
