@@ -13,7 +13,7 @@
 namespace tremula::cli {
 
 namespace {
-struct Options {
+struct ServeOptions {
   std::map<std::string, std::optional<std::string>> texts;  // by key of the config
   std::optional<std::string> config_file;
 };
@@ -22,7 +22,7 @@ struct Options {
 void add_serve(CLI::App& app) {
   CLI::App& command =
       *app.add_subcommand("serve", "Run the rendezvous server until SIGINT or SIGTERM");
-  const auto options = std::make_shared<Options>();  // CLI11 copies the callbacks that use it
+  const auto options = std::make_shared<ServeOptions>();  // CLI11 copies the callbacks that use it
   const auto add = [&](const std::string& option, const std::string& key, const std::string& help) {
     command.add_option(option, options->texts[key], help);
   };

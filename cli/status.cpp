@@ -23,7 +23,7 @@ namespace tremula::cli {
 
 namespace {
 
-struct Options {
+struct StatusOptions {
   std::optional<std::string> server, port_file, key_file, tls_ca, tls_name, timeout;
   std::string stream;  ///< empty: all
   bool json = false, ranks = false;
@@ -33,7 +33,7 @@ struct Options {
 
 constexpr double usual_seconds = 5;  // for an answer
 
-double timeout_of(const Options& options) {
+double timeout_of(const StatusOptions& options) {
   if (options.timeout == "none") return std::numeric_limits<double>::infinity();
   return options.timeout ? std::stod(*options.timeout) : usual_seconds;
 }
@@ -45,13 +45,13 @@ std::string timeout_complaint(const std::string& text) {
              : fmt::format("expected seconds from 0.001 to 1e8, or none; found {}", text);
 }
 
-core::KeySource key_of(const Options& options) {
+core::KeySource key_of(const StatusOptions& options) {
   const char* const file = std::getenv("TREMULA_KEY_FILE");
   return core::key_source(options.key_file.value_or(file != nullptr ? file : ""),
                           std::getenv("TREMULA_KEY"));
 }
 
-transport::TlsTrust tls_of(const Options& options) {
+transport::TlsTrust tls_of(const StatusOptions& options) {
   const auto given = [](const std::optional<std::string>& option, const char* variable) {
     const char* const text = std::getenv(variable);
     return option.value_or(text != nullptr ? text : "");
@@ -87,7 +87,7 @@ wire::Status only(const wire::Status& status, const std::string& name) {
 }
 
 /// @throws core::Error timed_out if a rank has waited for that long
-void show_stuck(StatusClient& client, const Options& options, double seconds) {
+void show_stuck(StatusClient& client, const StatusOptions& options, double seconds) {
   wire::Status stuck;
   for (wire::WaitStatus& wait : client.ask_waits(core::Deadline::after(seconds)))
     if (wait.wait().seconds() >= options.stuck_seconds) *stuck.add_waits() = std::move(wait);
@@ -101,7 +101,7 @@ void show_stuck(StatusClient& client, const Options& options, double seconds) {
                   options.stuck_seconds, stuck.waits_size()));
 }
 
-void show_status(const Options& options, bool is_watching) {
+void show_status(const StatusOptions& options, bool is_watching) {
   if (is_watching) block_watch_signals();
   const double seconds = timeout_of(options);
   StatusClient client(find_server(options.server, options.port_file, std::getenv("TREMULA_SERVER"),
@@ -120,7 +120,7 @@ void show_status(const Options& options, bool is_watching) {
 void add_status(CLI::App& app) {
   CLI::App& command = *app.add_subcommand(
       "status", "Show groups, streams, layouts, counters and which group waits for which");
-  const auto options = std::make_shared<Options>();  // CLI11 copies the callback that uses it
+  const auto options = std::make_shared<StatusOptions>();  // CLI11 copies the callback that uses it
   CLI::Option* stream = command.add_option(
       "stream", options->stream, "Show this stream alone: its fields, types, shapes and layouts");
   stream->type_name("STREAM");

@@ -16,7 +16,6 @@ namespace tremula::cli {
 namespace {
 
 using google::protobuf::FieldDescriptor, google::protobuf::Message;
-using proto::quoted;
 
 void append(std::string& out, const Message& message, int depth);
 
@@ -38,7 +37,7 @@ void append(std::string& out, const Message& message, const FieldDescriptor& fie
           field.type() == FieldDescriptor::TYPE_BYTES)  // all of them are attributes
         out += proto::to_json(proto::decode_attributes(proto::bytes_of(text)));
       else
-        out += quoted(text);
+        out += proto::quoted(text);
       return;
     case FieldDescriptor::CPPTYPE_BOOL:
       out += value(&R::GetBool, &R::GetRepeatedBool) ? "true" : "false";
@@ -49,7 +48,7 @@ void append(std::string& out, const Message& message, const FieldDescriptor& fie
     case FieldDescriptor::CPPTYPE_INT32: {
       const auto number = value(&R::GetInt32, &R::GetRepeatedInt32);
       out += field.name() == "element_type"
-                 ? quoted(core::to_string(static_cast<core::ElementType>(number)))
+                 ? proto::quoted(core::to_string(static_cast<core::ElementType>(number)))
                  : fmt::format("{}", number);
       return;
     }
@@ -58,7 +57,7 @@ void append(std::string& out, const Message& message, const FieldDescriptor& fie
       std::string name(of.GetEnum(message, &field)->name());
       name.erase(0, std::string_view("WHEN_FULL_").size());
       for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      out += quoted(name);
+      out += proto::quoted(name);
       return;
     }
     case FieldDescriptor::CPPTYPE_INT64:
@@ -76,7 +75,7 @@ void append(std::string& out, const Message& message, int depth) {
   for (int f = 0; f < type.field_count(); ++f) {
     const FieldDescriptor& field = *type.field(f);
     fmt::format_to(std::back_inserter(out), "{}\n{}{}: ", f == 0 ? "" : ",", indent,
-                   quoted(field.name()));
+                   proto::quoted(field.name()));
     if (field.has_optional_keyword() && !message.GetReflection()->HasField(message, &field)) {
       out += "null";
       continue;

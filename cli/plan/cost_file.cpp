@@ -23,9 +23,9 @@ using index_calc::CostTable;
 constexpr std::size_t most_places = 8192;
 constexpr double unset = std::numeric_limits<double>::infinity();
 
-class Parser {
+class CostParser {
 public:
-  Parser(const std::string& file, const std::vector<std::string>& names) : file_(file) {
+  CostParser(const std::string& file, const std::vector<std::string>& names) : file_(file) {
     for (const std::string& name : names) places_.emplace(name, places_.size());
   }
 
@@ -96,7 +96,7 @@ CostTable parse_costs(std::string_view text, const std::string& file,
                   .latency = std::vector<double>(places * places, unset),
                   .per_byte = std::vector<double>(places * places)};
   for (std::size_t k = 0; k < places; ++k) table.latency[k * places + k] = 0;
-  Parser parser(file, names);
+  CostParser parser(file, names);
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) parser.read(line, table);
   const std::set<core::Rank> from(table.at.producers.begin(), table.at.producers.end()),

@@ -31,7 +31,7 @@ std::optional<Rank> number(std::string_view text) {
   return is_number && value >= 1 && value <= most_ranks ? std::optional(value) : std::nullopt;
 }
 
-class Parser {
+class HostsParser {
 public:
   std::vector<Rank> places(const std::string& value, Rank ranks, std::string_view side) {
     const auto per_host = number(value);
@@ -85,7 +85,7 @@ private:
 }  // namespace
 
 Hosts parse_hosts_option(const std::vector<std::string>& values, Rank producers, Rank consumers) {
-  Parser parser;
+  HostsParser parser;
   Hosts hosts;
   hosts.places.producers = parser.places(values.front(), producers, "producer");
   hosts.places.consumers = parser.places(values.back(), consumers, "consumer");

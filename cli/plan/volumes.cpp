@@ -14,7 +14,7 @@ namespace {
 
 using index_calc::Layout;
 
-constexpr Rank most_ranks = 16384;
+constexpr Rank most_drawn_ranks = 16384;
 
 /// One side: its ranks ascending, and where each position comes in that order.
 struct Ranks {
@@ -24,11 +24,11 @@ struct Ranks {
 
 Ranks ranks_of(const Layout& layout, Side side) {
   const Rank count = index_calc::rank_count(layout);
-  if (count > most_ranks)
+  if (count > most_drawn_ranks)
     throw core::Error(core::Errc::unsupported,
                       fmt::format("expected at most {} {}s to draw, found {}; draw a smaller "
                                   "redistribution of the same pattern",
-                                  most_ranks, to_string(side), count));
+                                  most_drawn_ranks, to_string(side), count));
   const std::vector<Rank> ranks = index_calc::ranks_of(layout);
   Ranks result;
   for (Rank k = 0; k < count; ++k) result.position.push_back(k);

@@ -20,6 +20,24 @@ function(tremula_add_room name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(tremula_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(tremula_${name} PUBLIC tremula_options ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  tremula_unite_folders(tremula_${name})
+endfunction()
+
+# With CMAKE_UNITY_BUILD each folder of the target is compiled as one source, which takes a third of the time: so a name
+# stands once in a folder, unnamed namespaces included. What that hides (a missing include) or warns of without cause (a
+# name of the next file that is shadowed), the other builds tell.
+function(tremula_unite_folders target)
+  if(NOT CMAKE_UNITY_BUILD)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  target_compile_options(${target} PRIVATE -Wno-shadow -Wno-subobject-linkage)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    cmake_path(GET source PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "in_${folder}" group)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+  endforeach()
 endfunction()
 
 # tremula_add_test(index_calc.plan SOURCES plan/plan_test.cpp LINK tremula_index_calc
@@ -30,9 +48,8 @@ function(tremula_add_test name)
   cmake_parse_arguments(ARG "SLOW" "LABELS;FOLDER;TIMEOUT" "SOURCES;LINK;ARGS" ${ARGN})
   string(REPLACE "." "_" target ${name}_test)
   add_executable(${target} ${ARG_SOURCES})
-  target_link_libraries(${target} PRIVATE tremula_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
-  # The room is built as users get it; its test need not be: that takes longer, and GCC 12 warns in it without cause.
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_link_libraries(${target} PRIVATE tremula_options tremula_test_options ${ARG_LINK} GTest::gtest GTest::gtest_main)
+  target_precompile_headers(${target} REUSE_FROM tremula_test_headers)
   add_test(NAME ${name} COMMAND ${target} ${ARG_ARGS})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)

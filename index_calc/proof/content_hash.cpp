@@ -108,7 +108,7 @@ std::uint64_t ContentHash::of(core::BytesView array) const {
   std::array<Family, max_dimensions> whole{};
   Package all{.dimensions = part_.dimensions, .elements = part_.elements};
   for (std::size_t d = 0; d < part_.dimensions; ++d) {
-    whole[d] = {.first = {.length = part_.extent[d]}, .count = 1};
+    whole[d] = {.first = {.begin = {}, .peer_begin = {}, .length = part_.extent[d]}, .count = 1};
     all.along[d] = {.period = std::span(&whole[d], 1), .repeat = 1};
   }
   return of(all, array);

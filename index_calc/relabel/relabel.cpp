@@ -15,8 +15,6 @@
 namespace tremula::index_calc {
 namespace {
 
-std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
-
 /// @param cost  of a label at a class of processes
 template <class Cost, class CostOf>
 Relabeling<Cost> relabeling(const Gains& gains, const ProcessClasses& classes, Method method,

@@ -9,8 +9,6 @@
 namespace tremula::index_calc {
 namespace {
 
-std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
-
 void expect_rank(Rank rank, Rank ranks, std::string_view side) {
   core::expects(rank < ranks, [&] {
     return fmt::format(

@@ -4,10 +4,13 @@
 #include <utility>
 #include <vector>
 
-#include "index_calc/relabel/relabel.hpp"
 #include "index_calc/plan/volumes.hpp"
+#include "index_calc/relabel/relabel.hpp"
 
 namespace tremula::index_calc {
+
+/// A rank as an index.
+constexpr std::size_t at(Rank rank) noexcept { return static_cast<std::size_t>(rank); }
 
 /// What is sent to each label of the consumer, of all arrays together.
 class Traffic {
@@ -22,8 +25,7 @@ public:
   template <class Visit>
   void for_each_sender(Rank label, Visit&& visit) {
     collect(label);
-    for (const Rank p : senders_)
-      visit(p, std::exchange(bytes_from_[static_cast<std::size_t>(p)], 0));
+    for (const Rank p : senders_) visit(p, std::exchange(bytes_from_[at(p)], 0));
   }
 
 private:

@@ -10,11 +10,12 @@
 
 #include "core/error.hpp"
 #include "server/listener.hpp"
+#include "tests/core/error_of.hpp"
 
 namespace tremula::client {
 namespace {
 
-using core::Deadline, core::Errc, core::Error;
+using core::Deadline, core::Errc, core::Error, core::error_of;
 
 constexpr double patience_seconds = 60;
 
@@ -75,17 +76,6 @@ wire::ToServer which_streams() {
   return message;
 }
 
-std::string error_of(Errc code, const auto& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "expected an error";
-  return "";
-}
-
 class ControlAndServer : public testing::Test {
 protected:
   ControlAndServer() {
@@ -117,7 +107,7 @@ TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
   close("closed");
   server.reset();
   // Nobody is there to be told, and the next server need not be.
-  error_of(Errc::no_server, [&] { close("closed meanwhile"); });
+  error_of([&] { close("closed meanwhile"); }, Errc::no_server);
   restart();
   EXPECT_EQ(streams(), std::vector<std::string>{"kept"});
 }
@@ -140,7 +130,7 @@ TEST_F(ControlAndServer, TellsTheNextServerOfALinkThatWasGivenUpMeanwhile) {
 TEST_F(ControlAndServer, WaitsForAServerAsLongAsACallMay) {
   server.reset();
   const auto text =
-      error_of(Errc::no_server, [&] { control->call(which_streams(), Deadline::after(0.3)); });
+      error_of([&] { control->call(which_streams(), Deadline::after(0.3)); }, Errc::no_server);
   for (const char* part : {"gone for", "tremula serve", "streams that are linked go on"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
   std::thread later([this] {
@@ -214,7 +204,7 @@ TEST_F(ControlAndServer, LosesALinkThatWasBeingSetUp) {
   ASSERT_TRUE(event && event->has_matched());
   const std::uint64_t link = event->matched().link();
   const auto lose = [&] {
-    const auto text = error_of(Errc::no_server, [&] { control->take_addresses(link, until); });
+    const auto text = error_of([&] { control->take_addresses(link, until); }, Errc::no_server);
     EXPECT_NE(text.find("the server went away while the link was being set up"), text.npos) << text;
   };
   server.reset();
@@ -237,7 +227,7 @@ TEST_F(ControlAndServer, IsNotTakenInAgainUnderANameThatAnotherJobHolds) {
     EXPECT_EQ(e.code(), Errc::refused);
     return;
   }
-  const auto text = error_of(Errc::no_server, [&] { streams(); });
+  const auto text = error_of([&] { streams(); }, Errc::no_server);
   EXPECT_NE(text.find("refuses this rank: group 'ocean': the name is held by another job"),
             std::string::npos)
       << text;

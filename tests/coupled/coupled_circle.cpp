@@ -12,9 +12,7 @@
 #include <sstream>
 #include <vector>
 
-#include "tests/coupled/jobs.hpp"
 #include "tests/coupled/program.hpp"
-#include "tests/coupled/stacks.hpp"
 
 namespace tremula::coupled {
 
@@ -99,15 +97,8 @@ void play(tremula_session* session, const Options& options) {
 
 int main(int argc, char** argv) {
   using namespace tremula::coupled;
-  die_with_parent();
-  answer_with_stacks();
-  const Options options(argc, argv);
-  const MaybeMpi mpi(argc, argv);
-  try {
+  return run_program(argc, argv, [](const Options& options, const MaybeMpi& mpi) {
     const Session session = open_session(mpi, options.text("group"), options.text("session", "{}"));
     play(session.get(), options);
-  } catch (const std::exception& error) {
-    std::cout << "failed: " << error.what() << std::endl;
-    std::quick_exit(1);
-  }
+  });
 }

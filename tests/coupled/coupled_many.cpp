@@ -14,7 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include "tests/coupled/jobs.hpp"
 #include "tests/coupled/program.hpp"
 
 namespace tremula::coupled {
@@ -132,15 +131,11 @@ void consume(const tremula_session* session, tremula_in_stream* in, const Option
 
 int main(int argc, char** argv) {
   using namespace tremula::coupled;
-  die_with_parent();
-  const Options options(argc, argv);
-  while (!options.text("await").empty() && !std::filesystem::exists(options.text("await")))
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  const MaybeMpi mpi(argc, argv);
-  const std::string group = options.text("group");
-  try {
+  return run_program(argc, argv, [](const Options& options, const MaybeMpi& mpi) {
+    while (!options.text("await").empty() && !std::filesystem::exists(options.text("await")))
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const Session session = open_session(
-        mpi, group,
+        mpi, options.text("group"),
         "{transport: " + options.text("transport") + ", timeout: 60, step_timeout: 120, host: h}");
     if (options.text("role") == "producer") {
       tremula_out_stream* handle = nullptr;
@@ -153,8 +148,5 @@ int main(int argc, char** argv) {
       const InStream in(handle);
       consume(session.get(), handle, options);
     }
-  } catch (const std::exception& error) {
-    std::cout << group << " failed: " << error.what() << std::endl;
-    std::quick_exit(1);
-  }
+  });
 }

@@ -5,13 +5,10 @@
 // hold. Every element carries stream, step and its own global number.
 #include <algorithm>
 #include <array>
-#include <iostream>
 #include <random>
 #include <vector>
 
-#include "tests/coupled/jobs.hpp"
 #include "tests/coupled/program.hpp"
-#include "tests/coupled/stacks.hpp"
 
 namespace tremula::coupled {
 
@@ -108,19 +105,12 @@ void play(tremula_session* session, bool is_a, long rounds, std::uint64_t seed) 
 
 int main(int argc, char** argv) {
   using namespace tremula::coupled;
-  die_with_parent();
-  answer_with_stacks();
-  const Options options(argc, argv);
-  const MaybeMpi mpi(argc, argv);
-  const std::string group = options.text("group");
-  try {
+  return run_program(argc, argv, [](const Options& options, const MaybeMpi& mpi) {
+    const std::string group = options.text("group");
     const Session session = open_session(
         mpi, group,
         "{transport: " + options.text("transport") + ", timeout: 60, step_timeout: 60}");
     play(session.get(), group == "a", options.number("rounds", 10),
          static_cast<std::uint64_t>(options.number("seed", 1)));
-  } catch (const std::exception& error) {
-    std::cout << group << " failed: " << error.what() << std::endl;
-    std::quick_exit(1);
-  }
+  });
 }

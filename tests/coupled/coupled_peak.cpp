@@ -18,9 +18,7 @@
 #include <sstream>
 #include <vector>
 
-#include "tests/coupled/jobs.hpp"
 #include "tests/coupled/program.hpp"
-#include "tests/coupled/stacks.hpp"
 
 namespace tremula::coupled {
 
@@ -200,15 +198,6 @@ private:
 
 int main(int argc, char** argv) {
   using namespace tremula::coupled;
-  die_with_parent();
-  answer_with_stacks();
-  const Options options(argc, argv);
-  const MaybeMpi mpi(argc, argv);
-  try {
-    Rank(options, mpi).run();
-    return 0;
-  } catch (const std::exception& error) {
-    std::cout << options.text("side") << " failed: " << error.what() << '\n' << std::flush;
-    std::quick_exit(1);  // the others of this job may never come to MPI_Finalize
-  }
+  return run_program(argc, argv,
+                     [](const Options& options, const MaybeMpi& mpi) { Rank(options, mpi).run(); });
 }

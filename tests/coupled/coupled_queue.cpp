@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "tests/coupled/jobs.hpp"
 #include "tests/coupled/program.hpp"
 
 namespace tremula::coupled {
@@ -109,21 +108,14 @@ std::string consume(tremula_session* session, const Options& options, std::mt199
 
 int main(int argc, char** argv) {
   using namespace tremula::coupled;
-  die_with_parent();
-  const Options options(argc, argv);
-  const MaybeMpi mpi(argc, argv);
-  const std::string group = options.text("group");
-  try {
+  return run_program(argc, argv, [](const Options& options, const MaybeMpi& mpi) {
     const Session session = open_session(
-        mpi, group,
+        mpi, options.text("group"),
         "{transport: " + options.text("transport") + ", timeout: 60, step_timeout: 120, host: h}");
     std::mt19937 random(static_cast<unsigned>(options.number("seed", 1)) +
                         17u * static_cast<unsigned>(tremula_session_rank(session.get())));
     std::cout << (options.text("role") == "producer" ? produce(session.get(), options, random)
                                                      : consume(session.get(), options, random))
               << std::endl;
-  } catch (const std::exception& error) {
-    std::cout << group << " failed: " << error.what() << std::endl;
-    std::quick_exit(1);
-  }
+  });
 }

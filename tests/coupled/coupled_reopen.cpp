@@ -4,14 +4,11 @@
 // and closes them again. Every job drifts on its own, and all but job 0 may get first. Every element
 // carries round, step and stream.
 #include <chrono>
-#include <iostream>
 #include <random>
 #include <thread>
 #include <vector>
 
-#include "tests/coupled/jobs.hpp"
 #include "tests/coupled/program.hpp"
-#include "tests/coupled/stacks.hpp"
 
 namespace tremula::coupled {
 
@@ -108,22 +105,18 @@ private:
 
 int main(int argc, char** argv) {
   using namespace tremula::coupled;
-  die_with_parent();
-  answer_with_stacks();
-  const Options options(argc, argv);
-  const MaybeMpi mpi(argc, argv);
-  const std::string group = options.text("group");
-  long round = 0;
-  try {
+  return run_program(argc, argv, [](const Options& options, const MaybeMpi& mpi) {
     const Session session = open_session(
-        mpi, group,
+        mpi, options.text("group"),
         "{transport: " + options.text("transport") + ", timeout: 60, step_timeout: 60}");
     const long job = options.number("job", 0);
     Ring ring(session.get(), options.number("jobs", 2), job,
               static_cast<std::uint64_t>(options.number("seed", 1) + job));
-    for (; round < options.number("rounds", 100); ++round) ring.turn(round);
-  } catch (const std::exception& error) {
-    std::cout << group << " failed in round " << round << ": " << error.what() << std::endl;
-    std::quick_exit(1);
-  }
+    long round = 0;
+    try {
+      for (; round < options.number("rounds", 100); ++round) ring.turn(round);
+    } catch (const std::exception& error) {
+      throw std::runtime_error("round " + std::to_string(round) + ": " + error.what());
+    }
+  });
 }

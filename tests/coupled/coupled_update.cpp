@@ -4,12 +4,8 @@
 // every byte of its buffers with the oracle of redistributions inside one job.
 //
 //     --side out|in  --producers M  --consumers N  --cases C  --queue-depth Q  --transport
-#include <cstdio>
-
 #include "tests/client/redistribution_case.hpp"
-#include "tests/coupled/jobs.hpp"
 #include "tests/coupled/program.hpp"
-#include "tests/coupled/stacks.hpp"
 
 namespace tremula::coupled {
 
@@ -106,16 +102,5 @@ void run(const Options& options, const MaybeMpi& mpi) {
 }  // namespace tremula::coupled
 
 int main(int argc, char** argv) {
-  using namespace tremula::coupled;
-  die_with_parent();
-  answer_with_stacks();
-  const Options options(argc, argv);
-  const MaybeMpi mpi(argc, argv);
-  try {
-    run(options, mpi);
-    return 0;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "%s: %s\n", options.text("side").c_str(), e.what());
-    return 1;
-  }
+  return tremula::coupled::run_program(argc, argv, tremula::coupled::run);
 }

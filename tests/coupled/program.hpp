@@ -2,11 +2,15 @@
 #pragma once
 // What the programs of the coupled tests have in common.
 #include <cstdlib>
+#include <functional>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "tests/coupled/jobs.hpp"
+#include "tests/coupled/stacks.hpp"
 #include "tremula/tremula_mpi.h"
 
 namespace tremula::coupled {
@@ -83,6 +87,23 @@ inline Layout parse_layout(const std::string& text) {
   tremula_layout* layout = nullptr;
   expect_ok(tremula_layout_parse(text.c_str(), &layout), "layout \"" + text + "\"");
   return Layout(layout);
+}
+
+/// A program's main: tells what `play` throws.
+inline int run_program(int argc, char** argv,
+                       const std::function<void(const Options&, const MaybeMpi&)>& play) {
+  die_with_parent();
+  answer_with_stacks();
+  const Options options(argc, argv);
+  const MaybeMpi mpi(argc, argv);
+  try {
+    play(options, mpi);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cout << options.text("group", options.text("side")) << " failed: " << error.what()
+              << std::endl;
+    std::quick_exit(1);  // the others of this job may never come to MPI_Finalize
+  }
 }
 
 }  // namespace tremula::coupled

@@ -6,7 +6,7 @@ source=$1 launcher=${2:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 \
+cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON \
   -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" \
   -DTREMULA_WITH_MPI=OFF -DTREMULA_WITH_OFI=OFF -DTREMULA_BUILD_TESTS=OFF -DTREMULA_BUILD_EXAMPLES=OFF |
   grep 'Tremula transports'

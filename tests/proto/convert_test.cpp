@@ -13,10 +13,12 @@
 #include <span>
 #include <string>
 
+#include "tests/core/error_of.hpp"
+
 namespace tremula::proto {
 namespace {
 
-using core::Errc, core::Error;
+using core::Errc, core::Error, core::error_of;
 
 template <class Message>
 Message message(const std::string& text) {
@@ -30,17 +32,6 @@ core::Bytes raw(const Message& of) {
   const std::string text = of.SerializePartialAsString();
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
   return {begin, begin + text.size()};
-}
-
-std::string error_of(const auto& call, Errc code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an error";
-  return "";
 }
 
 const std::string hello =

@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "proto/convert.hpp"
+#include "tests/core/error_of.hpp"
 
 namespace tremula::proto {
 namespace {
 
-using core::ElementType, core::Errc, core::Error;
+using core::ElementType, core::Errc, core::error_of;
 using index_calc::Layout;
 
 Field field(const std::string& name, ElementType type, const std::string& layout) {
@@ -29,17 +30,6 @@ Field decode_one(const wire::Field& field) {
   WireFields fields;
   *fields.Add() = field;
   return decode(fields).front();
-}
-
-std::string error_of(const auto& call, Errc code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an error";
-  return "";
 }
 
 const char* const layouts[] = {"shape=10000x10000 grid=4x4 block=30x50",

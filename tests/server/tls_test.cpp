@@ -26,13 +26,14 @@
 #include "core/key.hpp"
 #include "proto/convert.hpp"
 #include "server/listener.hpp"
+#include "tests/core/error_of.hpp"
 #include "tests/server/certificates.hpp"
 #include "transport/control/control_connection.hpp"
 
 namespace tremula::server {
 namespace {
 
-using core::Deadline, core::Errc, core::Error;
+using core::Deadline, core::Errc, core::error_of;
 using transport::ControlConnection, transport::HostPort, transport::TlsTrust;
 
 Deadline soon() { return Deadline::after(30); }
@@ -108,16 +109,6 @@ std::string hello(const std::string& group) {
       group);
 }
 
-std::string error_of(const auto& call, Errc code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an error";
-  return "";
-}
 void expect_has(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << text;
 }

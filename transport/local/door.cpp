@@ -12,7 +12,8 @@ namespace tremula::transport::local {
 
 namespace {
 
-constexpr std::uint64_t magic = 0x31726f6f442e4c54;  // "TL.Door1", of this layout and the inbox's
+constexpr std::uint64_t door_magic =
+    0x31726f6f442e4c54;  // "TL.Door1", of this layout and the inbox's
 
 struct Shared {
   std::uint64_t magic;
@@ -29,7 +30,7 @@ struct Wire {
 MemoryPlace place_in(const Address& address, Side side) {
   Wire wire{};
   if (address.size() == sizeof wire) std::memcpy(&wire, address.data(), sizeof wire);
-  if (wire.magic != magic)
+  if (wire.magic != door_magic)
     throw core::Error(core::Errc::transport,
                       fmt::format("expected the address of a 'local' endpoint of this version of "
                                   "Tremula, found {} other bytes",
@@ -43,11 +44,11 @@ MemoryPlace place_in(const Address& address, Side side) {
 }  // namespace
 
 Door::Door(Side side) : side_(side), memory_(sizeof(Shared)) {
-  new (memory_.bytes().data()) Shared{magic, {0}, {}};
+  new (memory_.bytes().data()) Shared{door_magic, {0}, {}};
 }
 
 Address Door::address() const {
-  const Wire wire{magic, side_ == Side::producer ? 1u : 2u, memory_.place()};
+  const Wire wire{door_magic, side_ == Side::producer ? 1u : 2u, memory_.place()};
   const auto bytes = std::as_bytes(std::span(&wire, 1));
   return {bytes.begin(), bytes.end()};
 }
@@ -62,7 +63,7 @@ PeerDoor::PeerDoor(const Address& address, Side side) : memory_(place_in(address
   std::uint64_t found = 0;
   if (memory_.bytes().size() >= sizeof(Shared))
     std::memcpy(&found, memory_.bytes().data(), sizeof found);
-  if (found != magic)
+  if (found != door_magic)
     throw core::Error(core::Errc::transport,
                       "expected the address of an endpoint, found one of other memory");
 }

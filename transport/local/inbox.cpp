@@ -9,7 +9,7 @@ namespace tremula::transport::local {
 
 namespace {
 
-constexpr std::uint64_t magic = 0x31786f626e492e54;  // "T.Inbox1", of this layout
+constexpr std::uint64_t inbox_magic = 0x31786f626e492e54;  // "T.Inbox1", of this layout
 constexpr std::size_t line_bytes = 64;
 
 constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
@@ -33,14 +33,14 @@ struct Inbox::Head {
 std::size_t Inbox::bytes_for(std::size_t lanes) { return lanes_at(lanes) + lanes * sizeof(Lane); }
 
 Inbox Inbox::make(std::span<std::byte> memory, std::span<const std::uint64_t> owners) {
-  new (memory.data()) Head{magic, owners.size()};
+  new (memory.data()) Head{inbox_magic, owners.size()};
   Inbox made(memory);
   std::copy(owners.begin(), owners.end(), made.owners().begin());
   return made;
 }
 
 Inbox::Inbox(std::span<std::byte> memory) : memory_(memory) {
-  const bool is_one = memory.size() >= sizeof(Head) && head().magic == magic &&
+  const bool is_one = memory.size() >= sizeof(Head) && head().magic == inbox_magic &&
                       lanes() <= memory.size() / sizeof(Lane) &&
                       memory.size() >= bytes_for(lanes());
   if (!is_one)

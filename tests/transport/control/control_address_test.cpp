@@ -6,24 +6,14 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "tests/core/error_of.hpp"
 #include "transport/control/address.hpp"
 
 namespace tremula::transport {
 namespace {
 
 namespace fs = std::filesystem;
-using core::Errc, core::Error;
-
-std::string error_of(const auto& call, Errc code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an error";
-  return "";
-}
+using core::Errc, core::error_of;
 
 class PortFile : public testing::Test {
 protected:

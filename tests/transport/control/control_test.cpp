@@ -16,6 +16,7 @@
 
 #include "core/error.hpp"
 #include "core/key.hpp"
+#include "tests/core/error_of.hpp"
 #include "transport/control/authentication.hpp"
 #include "transport/control/control_connection.hpp"
 #include "transport/control/frame.hpp"
@@ -23,7 +24,7 @@
 namespace tremula::transport {
 namespace {
 
-using core::Bytes, core::Deadline, core::Errc, core::Error;
+using core::Bytes, core::Deadline, core::Errc, core::Error, core::error_of;
 
 Bytes bytes_of(std::string_view text) {
   Bytes out(text.size());
@@ -127,17 +128,6 @@ private:
 };
 
 Deadline soon() { return Deadline::after(30); }
-
-std::string error_of(const auto& call, Errc code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "expected an error";
-  return "";
-}
 
 TEST(ControlConnection, SendsLengthLeastSignificantByteFirstThenPayload) {
   PlainServer server;

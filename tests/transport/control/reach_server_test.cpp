@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "tests/core/error_of.hpp"
 
 namespace tremula::transport {
 namespace {
 
 namespace fs = std::filesystem;
-using core::Deadline, core::Errc, core::Error;
+using core::Deadline, core::Errc, core::Error, core::error_of;
 using Key = std::optional<core::Key>;
 
 class ReachServer : public testing::Test {
@@ -22,16 +23,6 @@ protected:
   ~ReachServer() override { fs::remove(file); }
   static void refuse(const HostPort& address, const Key&, Deadline) {
     throw Error(Errc::no_server, "no server at " + to_string(address));
-  }
-  static std::string error_of(const auto& call, Errc code) {
-    try {
-      call();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.what();
-      return error.what();
-    }
-    ADD_FAILURE() << "expected an error";
-    return "";
   }
   const fs::path file =
       fs::path(testing::TempDir()) / ("tremula_reach_" + std::to_string(::getpid()));
