@@ -11,7 +11,7 @@ namespace tremula::proto {
 
 namespace {
 
-constexpr std::string_view memory = "local", hybrid = "local+", libfabric = "ofi";
+constexpr std::string_view memory = "local", hybrid = "local+", libfabric = "ofi", sockets = "tcp";
 
 using Ways = std::vector<std::string_view>;
 bool has(const Ways& ways, std::string_view way) {
@@ -35,10 +35,13 @@ Ways ways_of(const Offering& side) {
   return found;
 }
 
+bool is_network(std::string_view way) {
+  return way.starts_with(libfabric) || way.starts_with(sockets);
+}
+
 /// Ranks of other hosts cannot use it.
 bool is_on_loopback(const Offering& side, std::string_view way) {
-  return way.starts_with(libfabric) &&
-         std::ranges::none_of(side.offers, [&](std::string_view offer) {
+  return is_network(way) && std::ranges::none_of(side.offers, [&](std::string_view offer) {
            if (offer.starts_with(hybrid)) offer.remove_prefix(hybrid.size());
            return offer == way;
          });
@@ -62,7 +65,7 @@ std::string why_not(std::string_view way, const Offering& a, const Offering& b) 
     return fmt::format("they are on different hosts, '{}' and '{}'", a.host, b.host);
   if (way == memory)
     return fmt::format("on host '{}' they are different users or in different containers", a.host);
-  if (!way.starts_with(libfabric)) return "they have different ompi-servers";
+  if (!is_network(way)) return "they have different ompi-servers";
   std::vector<std::string> bound;
   for (const Offering* side : {&a, &b})
     if (is_on_loopback(*side, way)) bound.push_back(side->name);

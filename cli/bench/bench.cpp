@@ -84,7 +84,7 @@ void add_bench(CLI::App& app) {
       ->check(CLI::Range(1, 100'000));
   command.add_option("--queue-depth", options->queue_depth, "Of the stream (default 2)")
       ->check(CLI::Range(0, 1000));
-  command.add_option("--transport", options->transport, "auto, local, ofi or mpi (default auto)");
+  command.add_option("--transport", options->transport, "auto, local, tcp, ofi or mpi (default auto)");
   command.add_option("--ofi-provider", options->ofi_provider,
                      "libfabric provider, e.g. \"tcp;ofi_rxm\" (default: the best)");
   command.add_option(

@@ -39,7 +39,7 @@ void expect_program(const std::string& name) {
     if (access((std::filesystem::path(folder) / name).c_str(), X_OK) == 0) return;
   throw Error(Errc::unsupported,
               fmt::format("--transport mpi: expected the program {} in PATH, found none: install "
-                          "Open MPI (Debian: openmpi-bin), or choose auto, local or ofi",
+                          "Open MPI (Debian: openmpi-bin), or choose auto, local, tcp or ofi",
                           name));
 }
 

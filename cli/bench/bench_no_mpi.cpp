@@ -8,7 +8,7 @@ namespace {
 [[noreturn]] void fail() {
   throw core::Error(core::Errc::unsupported,
                     "--transport: expected MPI in this build for mpi, found none: build with Open "
-                    "MPI, or choose auto, local or ofi");
+                    "MPI, or choose auto, local, tcp or ofi");
 }
 }  // namespace
 

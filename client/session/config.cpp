@@ -176,8 +176,8 @@ Keys session_keys(SessionConfig& c) {
       {"tls_name", [&c](const std::string& text, const std::string&) { c.tls.name = text; }},
       {"transport",
        [&c](const std::string& text, const std::string& from) {
-         if (text != "auto" && text != "local" && text != "ofi" && text != "mpi")
-           bad_value("transport", from, "one of auto, local, ofi, mpi", text);
+         if (text != "auto" && text != "local" && text != "tcp" && text != "ofi" && text != "mpi")
+           bad_value("transport", from, "one of auto, local, tcp, ofi, mpi", text);
          c.transport = text;
        }},
       {"timeout", seconds("timeout", c.timeout, 0.001)},

@@ -24,7 +24,7 @@ struct SessionConfig {
   std::string server_from = "default";    ///< where `server` was set, for messages
   core::KeySource key{};      ///< what this rank and the server prove to each other that they know
   transport::TlsTrust tls{};  ///< how this rank knows the certificate of the server
-  std::string transport = "auto";  ///< auto, local, ofi or mpi
+  std::string transport = "auto";  ///< auto, local, tcp, ofi or mpi
   double timeout = 60;         ///< seconds for every set-up wait: server, rendezvous, connections
   double step_timeout = 3600;  ///< seconds for the data of one step
   double silence = 0;  ///< seconds that this rank may be silent before the server counts it as
@@ -41,7 +41,7 @@ struct SessionConfig {
   int copy_threads = 1;  ///< that copy large packages, the rank's own included
   core::LogLevel log = core::LogLevel::warn;
   std::string ofi_provider;  ///< libfabric provider; empty = the best that both sides have
-  std::string ofi_bind;      ///< interface or address that libfabric listens on; empty = that by
+  std::string ofi_bind;      ///< interface or address that a rank listens on; empty = that by
                              ///< which the server is reached
   std::string host;          ///< ranks with equal names are near each other; empty = gethostname
 };

@@ -21,6 +21,7 @@
 #include "transport/control/interfaces.hpp"
 #include "transport/local/hybrid.hpp"
 #include "transport/local/local.hpp"
+#include "transport/tcp/best_wire.hpp"
 #ifdef TREMULA_HAS_OFI
 #include "transport/ofi/ofi.hpp"
 #endif
@@ -113,18 +114,29 @@ Session::Transports Session::network_transports(const SessionConfig& config) {
   const bool is_auto = config.transport == "auto";
   if (is_auto || config.transport == "local")
     transports.push_back(std::make_unique<transport::Local>());
+  if (config.transport == "tcp")
+    transports.push_back(std::make_unique<transport::Tcp>(config.ofi_bind));
   if (!is_auto && config.transport != "ofi") return transports;
 #ifdef TREMULA_HAS_OFI
-  auto ofi = std::make_unique<transport::Ofi>(
+  using transport::Ofi;
+  auto ofi = std::make_unique<Ofi>(
       transport::OfiOptions{.provider = config.ofi_provider, .bind = config.ofi_bind});
   if (is_auto) {  // libfabric is loaded when a link needs it
-    transports.push_back(std::make_unique<transport::HybridTransport>(std::move(ofi)));
+    const bool is_named = !config.ofi_provider.empty();
+    transports.push_back(
+        std::make_unique<transport::HybridTransport>(std::make_unique<transport::BestWire>(
+            transport::Tcp(config.ofi_bind), std::move(ofi),
+            [is_named](std::string_view choice) { return is_named || Ofi::is_better_wire(choice); },
+            is_named || Ofi::may_have_better_wire())));
   } else {
     ofi->load();
     transports.push_back(std::move(ofi));
   }
 #else
-  if (config.transport == "ofi")
+  if (is_auto)
+    transports.push_back(std::make_unique<transport::HybridTransport>(
+        std::make_unique<transport::Tcp>(config.ofi_bind)));
+  else
     throw Error(Errc::unsupported,
                 "transport: expected libfabric in this build for 'ofi'; found none; install "
                 "libfabric-dev and build again, or choose another transport");
@@ -226,7 +238,7 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
 }
 
 void Session::choose_bind_address() {
-  if (config_.transport != "auto" && config_.transport != "ofi") return;
+  if (config_.transport == "local" || config_.transport == "mpi") return;
   try {
     const auto choice =
         transport::choose_bind(config_.ofi_bind, control_->own_outward_address(),

@@ -44,7 +44,7 @@ public:
                                        std::unique_ptr<transport::Group> channel,
                                        Transports transports, const SessionConfig& config);
 
-  /// The transports that need no launcher, as `config.transport` says: local, and ofi where the
+  /// The transports that need no launcher, as `config.transport` says: local, tcp, and ofi where the
   /// build has it; with auto each pair of ranks goes the way that it has.
   /// @throws core::Error unsupported if the one asked for is not in this build
   static Transports network_transports(const SessionConfig& config);

@@ -25,14 +25,30 @@ struct Case {
   int producers, consumers;
   bool is_alone;  // each rank shares no memory with another one, as on a host of its own
   Coming producer, consumer;
+  std::string provider{};  // that the user names, of libfabric
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 const std::vector<Case> cases{
     {"Local", "local", 2, 1, false, {false, false}, {false, false}},
     {"AutoOnOneHost", "auto", 2, 2, false, {false, false}, {false, false}},
-    {"AutoOnTwoHosts", "auto", 1, 1, true, {false, true}, {false, true}},
-    {"AutoOnThreeHosts", "auto", 2, 1, true, {true, true}, {false, true}},
+    {"AutoOnTwoHosts", "auto", 1, 1, true, {false, false}, {false, false}},
+    {"AutoOnTwoHostsWithAProvider",
+     "auto",
+     1,
+     1,
+     true,
+     {false, true},
+     {false, true},
+     "tcp;ofi_rxm"},
+    {"AutoOnThreeHostsWithAProvider",
+     "auto",
+     2,
+     1,
+     true,
+     {true, true},
+     {false, true},
+     "tcp;ofi_rxm"},
     {"Ofi", "ofi", 2, 1, false, {true, true}, {true, true}},
 };
 
@@ -40,6 +56,7 @@ constexpr int steps = 3;
 
 Environment environment_of(const Case& c) {
   Environment environment{{"TREMULA_TIMEOUT", "60"}, {"TREMULA_STEP_TIMEOUT", "60"}};
+  if (!c.provider.empty()) environment["TREMULA_OFI_PROVIDER"] = c.provider;
   if (c.is_alone) environment["TREMULA_TEST_ALONE"] = "1";
   return environment;
 }

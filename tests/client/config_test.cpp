@@ -131,7 +131,7 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
              "seconds from 0.001 to 100000000, or none; found 'soon'");
   EXPECT_HAS(error_of([] { load_session_config("{timeout: -1}"); }), "found '-1'");
   EXPECT_HAS(error_of([] { load_session_config("{transport: pigeon}"); }),
-             "expected one of auto, local, ofi, mpi; found 'pigeon'");
+             "expected one of auto, local, tcp, ofi, mpi; found 'pigeon'");
   EXPECT_HAS(error_of([] { load_session_config("{index_algorithm: magic}"); }), "aspen");
   EXPECT_HAS(error_of([] { load_session_config("{log: loud}"); }), "'loud'");
   EXPECT_HAS(error_of([] { load_session_config("{validate_plans: perhaps}"); }), "true or false");

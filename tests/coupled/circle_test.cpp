@@ -190,7 +190,7 @@ TEST_P(CoupledCircle, PeopleSeeWhichConsumerIsTheSlowest) {
     EXPECT_EQ(job->wait(Deadline::after(patience_seconds)), 0) << job->output();
 }
 
-INSTANTIATE_TEST_SUITE_P(Jobs, CoupledCircle, testing::Values("local", "ofi"),
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledCircle, testing::Values("local", "tcp", "ofi"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# data_path.sh BIN: two hosts as network namespaces, joined by two cables: one to the server, one for data. A cable is cut
+# data_path.sh BIN TRANSPORT: two hosts as network namespaces, joined by two cables: one to the server, one for data. A cable is cut
 # by sending what goes over it to nobody, as a firewall does that drops: no error, no reset. Both sides are to notice it
 # long before step_timeout, an hour. As root, or where users may make namespaces.
 set -euo pipefail
-bin=$1
+bin=$1 transport=$2
 [ "$(id -u)" = 0 ] || exec unshare --user --map-root-user --net "$0" "$@"
 
 work=$(mktemp -d)
@@ -85,7 +85,7 @@ start() {  # start NAME HOST SIDE ADDRESS SESSION ACTOR_OPTIONS...
     export RANK=0 WORLD_SIZE=1 TREMULA_JOB=$name
     exec nsenter --target "${host[$at]}" --net -- "$bin/coupled_actor" --notes "$work/$name" --side "$side" \
       --group "$name" --layout "shape=300000 grid=1" --pause 0.01 --step-file "$work/$name.steps" \
-      --session "{server: 10.1.0.1:7423, transport: ofi, ofi_bind: $address, $session}" "$@"
+      --session "{server: 10.1.0.1:7423, transport: $transport, ofi_bind: $address, $session}" "$@"
   ) >"$work/$name.log" 2>&1 &
   job[$name]=$!
 }
@@ -109,7 +109,7 @@ cut_cable 1
 start_both "timeout: 4" 100
 for name in producer consumer; do
   await 90 "the end of $name" has_ended $name
-  expect_words $name "expected a first sign of life of rank 0 of group 'consumer' at 10.2.0.2:"
+  expect_words $name "expected a first sign of life of rank 0 of group 'consumer' at 10.2.0.2"
 done
 mend_cable 1
 

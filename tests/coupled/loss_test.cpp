@@ -138,6 +138,7 @@ TEST_P(CoupledLoss, OfOneConsumerCostsTheOtherNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Jobs, CoupledLoss,
     testing::Values(Loss{Roles{{"producer", 2}, {"consumer", 3}}, "local", Launcher::mpirun},
+                    Loss{Roles{{"producer", 2}, {"consumer", 3}}, "tcp", Launcher::plain},
                     Loss{Roles{{"producer", 2}, {"consumer", 3}}, "ofi", Launcher::mpirun},
                     Loss{Roles{{"producer", 2}, {"consumer", 3}}, "ofi", Launcher::plain},
                     Loss{Roles{{"producer", 2}, {"consumer", 3}}, "mpi", Launcher::mpirun}),

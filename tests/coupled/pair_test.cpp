@@ -43,6 +43,7 @@ TEST_P(CoupledPair, GoesAThousandRoundsInEveryOrderThatItsQueuesHold) {
 
 INSTANTIATE_TEST_SUITE_P(Jobs, CoupledPair,
                          testing::Values(PairCase{{{"a", 1}, {"b", 1}}, "local"},
+                                         PairCase{{{"a", 2}, {"b", 1}}, "tcp"},
                                          PairCase{{{"a", 2}, {"b", 1}}, "ofi"},
                                          PairCase{{{"a", 1}, {"b", 2}}, "mpi"}),
                          [](const auto& test) { return test.param.name(); });

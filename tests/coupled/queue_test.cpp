@@ -139,7 +139,7 @@ TEST_P(CoupledShare, GivesEachStepToOneOfTheGroupsAndKeptOnesToALateOne) {
 
 std::vector<QueueCase> cases() {
   std::vector<QueueCase> all;
-  for (const char* const transport : {"local", "ofi"})
+  for (const char* const transport : {"local", "tcp", "ofi"})
     for (const char* const policy : {"block", "drop_oldest", "drop_newest"})
       all.push_back({policy, transport});
   return all;

@@ -48,6 +48,7 @@ TEST_P(CoupledUpdate, GivesWhatTheOracleSays) {
 
 INSTANTIATE_TEST_SUITE_P(Jobs, CoupledUpdate,
                          testing::Values(UpdateCase{{{"producer", 2}, {"consumer", 3}}, "local"},
+                                         UpdateCase{{{"producer", 3}, {"consumer", 2}}, "tcp"},
                                          UpdateCase{{{"producer", 3}, {"consumer", 2}}, "ofi"},
                                          UpdateCase{{{"producer", 2}, {"consumer", 2}}, "mpi"}),
                          [](const auto& test) { return test.param.name(); });

@@ -21,6 +21,8 @@ constexpr std::array magic{std::byte{0},   std::byte{'t'}, std::byte{'r'}, std::
 constexpr std::size_t head_bytes = magic.size() + 1;
 constexpr std::size_t proof_bytes = 32;  // of HMAC-SHA256
 using Proof = std::array<std::byte, proof_bytes>;
+static_assert(head_bytes + std::tuple_size_v<Nonce> == exchange_payload_bytes &&
+              head_bytes + proof_bytes == exchange_payload_bytes);
 
 enum class Kind : unsigned char {
   opening = 1,       // client: its nonce

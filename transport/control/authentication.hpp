@@ -19,6 +19,8 @@ namespace tremula::transport {
 /// The longest payload that an end takes in as long as the other has proved nothing. A Hello fits,
 /// so that a session without a key is told what it lacks.
 inline constexpr std::size_t max_unproved_payload_bytes = 1024;
+/// The length of every payload of the exchange but a refusal.
+inline constexpr std::size_t exchange_payload_bytes = 41;
 /// The exchange ends within this time, or the connection does.
 inline constexpr double exchange_seconds = 10;
 

@@ -103,6 +103,7 @@ public:
     far_->connect(everywhere, deadline);  // to all ranks: it may be collective
     has_near_ = !here.empty();
     has_far_ = here.size() < peers.size();
+    if (!has_far_) far_->give_up();  // what it listens at is closed
   }
 
   Request send(Rank peer, Tag tag, BytesView bytes) override {

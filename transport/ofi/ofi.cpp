@@ -2,11 +2,12 @@
 #include "transport/ofi/ofi.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "core/thread.hpp"
+#include "transport/loopback_identity.hpp"
 #include "transport/ofi/load.hpp"
-#include "transport/ofi/loopback_identity.hpp"
 
 namespace tremula::transport {
 
@@ -24,7 +25,7 @@ Ofi::~Ofi() = default;
 
 std::vector<std::string> Ofi::offers() const {
   if (!ofi::is_installed()) return {};
-  std::vector<std::string> offers{std::string(wide) + '@' + ofi::loopback_identity()};
+  std::vector<std::string> offers{std::string(wide) + '@' + loopback_identity()};
   if (!options_.bind.empty()) offers.emplace_back(wide);
   return offers;
 }
@@ -37,6 +38,22 @@ std::vector<std::string> Ofi::choices(std::string_view offer) {
   std::vector<std::string> choices = providers().offers();
   std::erase_if(choices, [&](const auto& choice) { return is_wide(choice) != is_wide(offer); });
   return choices;
+}
+
+bool Ofi::may_have_better_wire() {
+  // InfiniBand, RoCE, Omni-Path and EFA; Slingshot.
+  for (const char* const devices : {"/sys/class/infiniband", "/sys/class/cxi"}) {
+    std::error_code ignored;
+    if (std::filesystem::directory_iterator(devices, ignored) !=
+        std::filesystem::directory_iterator())
+      return true;
+  }
+  return false;
+}
+
+bool Ofi::is_better_wire(std::string_view choice) {
+  choice = choice.substr(0, choice.find('@'));
+  return choice != "ofi:tcp;ofi_rxm" && choice != "ofi:net";
 }
 
 std::unique_ptr<Endpoint> Ofi::open(std::string_view offer, Side) {

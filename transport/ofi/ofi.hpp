@@ -30,6 +30,12 @@ public:
   /// @param offer  one of the choices
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 
+  /// Whether this machine has a wire that libfabric may use better than sockets. libfabric is not
+  /// asked.
+  static bool may_have_better_wire();
+  /// Whether this choice is a provider over such a wire.
+  static bool is_better_wire(std::string_view choice);
+
   /// Some 0.3 s the first time in a process, nothing from then on.
   /// @throws core::Error unsupported as choices()
   void load() { providers(); }

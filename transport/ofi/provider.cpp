@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "transport/ofi/loopback_identity.hpp"
+#include "transport/loopback_identity.hpp"
 
 namespace tremula::transport::ofi {
 

@@ -255,7 +255,7 @@ inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
 
 struct SessionOptions {
   std::optional<std::string> server;     ///< "host:port" or "file:PATH" of the server's port file
-  std::optional<std::string> transport;  ///< auto, local, ofi, mpi
+  std::optional<std::string> transport;  ///< auto, local, tcp, ofi, mpi
   std::optional<double> timeout;         ///< seconds; infinity: for ever
   std::string more = {};  ///< further keys as YAML, e.g. "log: info, validate_plans: true"
 

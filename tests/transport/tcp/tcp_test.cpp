@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tcp does beyond the contract: where it listens, what it keeps, which wire `auto` takes.
+#include "transport/tcp/tcp.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "tests/transport/count_allocations.hpp"
+#include "tests/transport/tcp/tcp_pair.hpp"
+#include "transport/tcp/best_wire.hpp"
+
+namespace tremula::transport {
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+/// A transport that is only asked.
+class Named final : public Transport {
+public:
+  Named(Texts offers, Texts choices) : offers_(std::move(offers)), choices_(std::move(choices)) {}
+  std::string_view name() const noexcept override { return "named"; }
+  Texts offers() const override { return offers_; }
+  bool has_choices(std::string_view) const override { return true; }
+  Texts choices(std::string_view) override {
+    if (choices_.empty()) throw core::Error(core::Errc::unsupported, "there is nothing");
+    return choices_;
+  }
+  std::unique_ptr<Endpoint> open(std::string_view, Side) override { return nullptr; }
+
+private:
+  Texts offers_, choices_;
+};
+
+}  // namespace
+
+TEST(Tcp, ListensBeyondLoopbackOnlyIfToldWhere) {
+  EXPECT_EQ(Tcp().offers().size(), 1u);
+  EXPECT_TRUE(Tcp().offers().front().starts_with("tcp@"));
+  EXPECT_EQ(Tcp("127.0.0.1").offers().back(), "tcp");
+  EXPECT_THROW(Tcp().open("tcp", Side::producer), core::Error);
+  EXPECT_THROW(Tcp("nowhere").open("tcp", Side::producer), core::Error);
+  const auto own =
+      tcp::Invitation::decode(Tcp().open(Tcp().offers().front(), Side::producer)->address(), 0);
+  EXPECT_TRUE(own.place.text().starts_with("127.0.0.1:")) << own.place.text();
+}
+
+TEST(Tcp, KeepsNoDescriptorOfLinksThatHaveEnded) {
+  const auto before = open_files();
+  for (int i = 0; i < 3; ++i) {
+    TcpPair pair;
+    pair.move(Bytes(10), 1);
+    EXPECT_GT(open_files(), before);
+  }
+  EXPECT_EQ(open_files(), before);
+}
+
+TEST(Tcp, AllocatesNothingForAMessage) {
+  if (!testing_only::counts_allocations()) GTEST_SKIP() << "a sanitizer allocates here";
+  TcpPair pair;
+  const Bytes small(100), long_one(std::size_t{300} << 10), late(5000);
+  Bytes room(long_one.size());
+  const auto round = [&] {
+    for (const Bytes* const message : {&small, &long_one}) pair.move(*message, 1, room);
+    Request send = pair.producer->send(0, 2, late);
+    for (int i = 0; i < 100; ++i) pair.consumer->progress();
+    Request receive = pair.consumer->receive(0, 2, room);
+    pair.finish(send, receive);
+  };
+  for (int i = 0; i < 20; ++i) round();
+  const long before = testing_only::allocations();
+  for (int i = 0; i < 200; ++i) round();
+  EXPECT_EQ(testing_only::allocations() - before, 0);
+}
+
+// A rank that takes nothing costs its peers 256 KiB, and small messages without end wait at their sender.
+TEST(Tcp, KeepsABoundedPartOfWhatHasNoReceive) {
+  TcpPair pair;
+  pair.move(Bytes(1), 1);
+  constexpr std::size_t count = 20000;
+  const Bytes message(8000);
+  std::vector<Request> sends;
+  for (std::size_t i = 0; i < count; ++i) sends.push_back(pair.producer->send(0, 7, message));
+  for (int i = 0; i < 1000; ++i) pair.producer->progress(), pair.consumer->progress();
+  std::size_t tested = 0;
+  for (Request& send : sends)
+    if (send.test()) ++tested;
+  EXPECT_LE(tested * message.size(), std::size_t{256} << 10);
+  Bytes room(message.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    Request receive = pair.consumer->receive(0, 7, room);
+    pair.finish(sends[i], receive);
+  }
+}
+
+TEST(BestWire, TakesTcpWhereTheOtherTransportHasNoBetterWire) {
+  const std::string near = Tcp().offers().front();
+  const auto is_better = [](std::string_view choice) { return choice == "x:fast"; };
+  const auto wire = [&](Texts choices, bool may_have_better) {
+    return BestWire(Tcp("127.0.0.1"), std::make_unique<Named>(Texts{"x@here", "x"}, choices),
+                    is_better, may_have_better);
+  };
+  EXPECT_EQ(wire({}, false).offers(), (Texts{near, "tcp", "x@here", "x"}));
+  EXPECT_EQ(wire({}, true).offers(), (Texts{"x@here", "x", near, "tcp"}));
+  EXPECT_FALSE(wire({}, true).has_choices("tcp"));
+  EXPECT_TRUE(wire({}, true).has_choices("x"));
+  EXPECT_EQ(wire({"x:slow"}, true).choices("x"), (Texts{"tcp", "x:slow"}));
+  EXPECT_EQ(wire({"x:fast", "x:slow"}, true).choices("x"), (Texts{"x:fast", "tcp", "x:slow"}));
+  EXPECT_EQ(wire({"x:slow"}, true).choices("x@here"), (Texts{near, "x:slow"}));
+  EXPECT_EQ(wire({}, true).choices("x"), (Texts{"tcp"}));
+  EXPECT_NE(wire({}, true).open("tcp", Side::consumer), nullptr);
+}
+
+}  // namespace tremula::transport

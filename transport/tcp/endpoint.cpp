@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp/endpoint.hpp"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tremula::transport::tcp {
+
+using core::Errc, core::Error;
+
+namespace {
+
+/// A caller that tests one request after the other pays for one look.
+constexpr auto look_every = std::chrono::microseconds(1);
+constexpr auto shortest_pause = std::chrono::milliseconds(5),
+               longest_pause = std::chrono::milliseconds(500);
+
+class TcpRegion final : public MemoryRegion {
+public:
+  TcpRegion(const RegionKey& key, std::shared_ptr<Regions> regions)
+      : MemoryRegion(key), regions_(std::move(regions)) {}
+  ~TcpRegion() override { regions_->end(key()); }
+
+private:
+  std::shared_ptr<Regions> regions_;  // of an endpoint that may end before
+};
+
+}  // namespace
+
+RegionKey Regions::add(std::span<std::byte> bytes) {
+  RegionKey key{};
+  core::fill_with_secret_bytes(std::as_writable_bytes(std::span(key)));
+  all_[key[0]] = {key[1], bytes};
+  return key;
+}
+
+void Regions::end(const RegionKey& key) noexcept {
+  all_.erase(key[0]);
+  if (endpoint != nullptr) endpoint->end_serving(key[0]);
+}
+
+std::optional<std::span<std::byte>> Regions::find(const RegionKey& key, std::uint64_t offset,
+                                                  std::uint64_t bytes) const noexcept {
+  const auto found = all_.find(key[0]);
+  if (found == all_.end() || found->second.first != key[1]) return std::nullopt;
+  const auto region = found->second.second;
+  if (offset > region.size() || bytes > region.size() - offset) return std::nullopt;
+  return region.subspan(offset, bytes);
+}
+
+TcpEndpoint::TcpEndpoint(Side side, const Place& place)
+    : side_(side), epoll_(epoll_create1(EPOLL_CLOEXEC)), regions_(std::make_shared<Regions>()) {
+  if (!epoll_) throw_system("epoll_create1");
+  own_.place = place;
+  core::fill_with_secret_bytes(std::as_writable_bytes(std::span(&own_.id, 1)));
+  core::fill_with_secret_bytes(own_.secret);
+  if (side_ == Side::producer) door_ = std::make_unique<Door>(own_, epoll_.get());
+  regions_->endpoint = this;
+}
+
+TcpEndpoint::~TcpEndpoint() {
+  regions_->endpoint = nullptr;
+  ::explicit_bzero(own_.secret.data(), own_.secret.size());
+}
+
+void TcpEndpoint::connect(std::span<const Address> peers, Deadline) {
+  core::expects(links_.empty(), "tcp: an endpoint is connected once");
+  std::vector<Invitation> invitations;
+  for (const Address& peer : peers)
+    invitations.push_back(Invitation::decode(peer, invitations.size()));
+  for (const Invitation& peer : invitations)
+    links_.push_back({.peer = Peer(static_cast<Rank>(links_.size()), peer.place.text(),
+                                   epoll_.get(), pool_, *regions_),
+                      .invitation = peer});
+  if (door_ && peers.empty()) door_.reset();
+  if (door_) door_->expect(std::move(invitations));
+}
+
+Request TcpEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
+  return start(TcpOperation::Kind::send, peer, tag,
+               {const_cast<std::byte*>(bytes.data()), bytes.size()});
+}
+
+Request TcpEndpoint::receive(Rank peer, Tag tag, std::span<std::byte> bytes) {
+  return start(TcpOperation::Kind::receive, peer, tag, bytes);
+}
+
+Request TcpEndpoint::read(Rank peer, const RegionKey& region, std::size_t offset,
+                          std::span<std::byte> bytes) {
+  return start(TcpOperation::Kind::read, peer, 0, bytes, region, offset);
+}
+
+Request TcpEndpoint::start(TcpOperation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
+                           const RegionKey& region, std::uint64_t offset) {
+  core::expects(peer >= 0 && static_cast<std::size_t>(peer) < links_.size(),
+                "tcp: the peer must be a rank of the connected group");
+  Link& link = links_[static_cast<std::size_t>(peer)];
+  TcpOperation& operation = pool_.operation();
+  operation.kind = kind;
+  operation.peer = &link.peer;
+  operation.tag = kind == TcpOperation::Kind::read ? region[0] : tag;
+  operation.region = region[1];
+  operation.theirs = offset;
+  operation.data = bytes.data();
+  operation.room = bytes.size();
+  operation.bytes = operation.expected = 0;
+  operation.why = {};
+  Request request(&operation);
+  if (side_ == Side::consumer && !link.is_dialled) dial(link);
+  link.peer.start(operation);
+  return request;
+}
+
+std::unique_ptr<MemoryRegion> TcpEndpoint::register_memory(std::span<std::byte> bytes,
+                                                           Access access) {
+  if (access == Access::own) return nullptr;
+  return std::make_unique<TcpRegion>(regions_->add(bytes), regions_);
+}
+
+// As over any socket, a read costs both processors as much as a message: see transport/ofi.
+std::size_t TcpEndpoint::shortest_read() const noexcept { return std::size_t{512} << 10; }
+
+void TcpEndpoint::give_up() noexcept {
+  strangers_ = strangers();
+  door_.reset();
+  for (Link& link : links_) {
+    end_dial(link);
+    link.peer.lose(Errc::transport, "this side gave the link up");
+  }
+}
+
+void TcpEndpoint::progress() {
+  std::array<epoll_event, 64> events;
+  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  if (count < 0 && errno != EINTR) throw_system("epoll_wait");
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    const std::uint64_t key = event.data.u64;
+    if ((key & Door::event_bit) != 0) {
+      if (door_) door_->move(key);
+      continue;
+    }
+    Link& link = links_[key];
+    if (link.dial)
+      move_dial(link);
+    else
+      link.peer.move((event.events & ~EPOLLOUT) != 0, (event.events & EPOLLOUT) != 0);
+  }
+  if (door_) answer_door();
+  if (dialling_ > 0) dial_again();
+  looked_ = Clock::now();
+}
+
+void TcpEndpoint::answer_door() {
+  for (Door::Entrant& entrant : door_->take_entrants()) {
+    std::string text = Place::far_end_of(entrant.socket).text();
+    links_[static_cast<std::size_t>(entrant.rank)].peer.connect(std::move(entrant.socket),
+                                                                std::move(text));
+  }
+  door_->close_late();
+  if (links_.empty() || !door_->has_all()) return;
+  strangers_ = strangers();
+  door_.reset();
+}
+
+void TcpEndpoint::dial(Link& link) {
+  if (!std::exchange(link.is_dialled, true)) ++dialling_;
+  try {
+    link.dial = std::make_unique<Dial>(own_, link.invitation, epoll_.get(),
+                                       static_cast<std::uint64_t>(link.peer.rank()));
+  } catch (const Error& error) {
+    end_dial(link);
+    link.peer.lose(Errc::peer_lost, error.what());
+  }
+}
+
+void TcpEndpoint::move_dial(Link& link) {
+  switch (link.dial->move()) {
+    case Dial::State::under_way:
+      return;
+    case Dial::State::proved: {
+      Descriptor socket = link.dial->take();
+      end_dial(link);
+      link.peer.connect(std::move(socket), link.invitation.place.text());
+      return;
+    }
+    case Dial::State::closed:
+      link.dial.reset();
+      link.pause = std::clamp<Clock::duration>(2 * link.pause, shortest_pause, longest_pause);
+      link.next_dial = Clock::now() + link.pause;
+      return;
+    case Dial::State::refused: {
+      const int error = link.dial->error();
+      end_dial(link);
+      return link.peer.lose(Errc::peer_lost, "connecting to it failed: " + system_text(error));
+    }
+    case Dial::State::false_:
+      end_dial(link);
+      return link.peer.lose(Errc::peer_lost,
+                            "expected that it proves to be a rank of the link, found another "
+                            "program at its port");
+  }
+}
+
+void TcpEndpoint::dial_again() {
+  const auto now = Clock::now();
+  for (Link& link : links_)
+    if (link.is_dialled && !link.dial && !link.peer.is_connected() && !link.peer.is_lost() &&
+        link.next_dial < now)
+      dial(link);
+}
+
+void TcpEndpoint::end_dial(Link& link) noexcept {
+  link.dial.reset();
+  if (link.is_dialled && !link.peer.is_connected() && !link.peer.is_lost()) --dialling_;
+}
+
+void TcpEndpoint::end_serving(std::uint64_t region) noexcept {
+  for (Link& link : links_) link.peer.end_serving(region);
+}
+
+std::optional<std::size_t> TcpEndpoint::test(TcpOperation& operation) {
+  using State = TcpOperation::State;
+  if (!operation.has_ended() && Clock::now() - looked_ >= look_every) progress();
+  if (operation.state == State::finished) return operation.bytes;
+  if (operation.state == State::failed) throw error_of(operation);
+  if (!operation.peer->is_lost()) return std::nullopt;
+  const Error loss = operation.peer->loss();
+  const Error error(loss.code(), describe(operation) + " ended: " + loss.what());
+  give_up(operation);
+  throw error;
+}
+
+void TcpEndpoint::give_up(TcpOperation& operation) noexcept { operation.peer->give_up(operation); }
+
+Error TcpEndpoint::error_of(const TcpOperation& operation) const {
+  if (!operation.why.empty())
+    return {Errc::transport, describe(operation) + " failed: " + std::string(operation.why)};
+  return {Errc::transport, describe(operation) +
+                               ": expected a message of at most the length posted, found one of " +
+                               std::to_string(operation.bytes) + " bytes"};
+}
+
+std::string TcpEndpoint::describe(const TcpOperation& operation) const {
+  const std::string bytes = std::to_string(operation.room) + " bytes ";
+  const std::string rest =
+      "rank " + std::to_string(operation.peer->rank()) + " at " + operation.peer->text();
+  switch (operation.kind) {
+    case TcpOperation::Kind::send:
+      return "tcp: send of " + bytes + "to " + rest;
+    case TcpOperation::Kind::receive:
+      return "tcp: receive of up to " + bytes + "from " + rest;
+    default:
+      return "tcp: read of " + bytes + "of the memory of " + rest;
+  }
+}
+
+}  // namespace tremula::transport::tcp

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One rank's end of a link over TCP. Private to this folder.
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/introduction.hpp"
+#include "transport/tcp/operation.hpp"
+#include "transport/tcp/peer.hpp"
+#include "transport/tcp/regions.hpp"
+
+namespace tremula::transport::tcp {
+
+class TcpEndpoint final : public Endpoint {
+public:
+  /// @param place  of this rank, without a port
+  TcpEndpoint(Side side, const Place& place);
+  ~TcpEndpoint() override;
+
+  Address address() const override { return own_.encode(); }
+  /// Does not block: a consumer connects with the first operation that needs it, and operations wait
+  /// for that.
+  void connect(std::span<const Address> peers, Deadline deadline) override;
+  Request send(Rank peer, Tag tag, BytesView bytes) override;
+  Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override;
+  std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> bytes, Access access) override;
+  Request read(Rank peer, const RegionKey& region, std::size_t offset,
+               std::span<std::byte> bytes) override;
+  std::size_t shortest_read() const noexcept override;
+  void give_up() noexcept override;
+  void progress() override;
+  std::string address_text(Rank peer) const override {
+    return links_[static_cast<std::size_t>(peer)].peer.text();
+  }
+  /// Connections that were closed because they did not prove to be a rank of the link.
+  std::uint64_t strangers() const noexcept { return strangers_ + (door_ ? door_->strangers() : 0); }
+
+private:
+  friend class TcpOperation;
+  friend class Regions;
+  using Clock = std::chrono::steady_clock;
+
+  struct Link {
+    Peer peer;
+    Invitation invitation;
+    std::unique_ptr<Dial> dial{};  // while it is under way
+    bool is_dialled = false;       // it was begun
+    Clock::time_point next_dial{};
+    Clock::duration pause{};  // before the next one
+  };
+
+  Request start(TcpOperation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
+                const RegionKey& region = {}, std::uint64_t offset = 0);
+  std::optional<std::size_t> test(TcpOperation& operation);
+  void give_up(TcpOperation& operation) noexcept;
+  void release(TcpOperation& operation) noexcept { pool_.release(operation); }
+  core::Error error_of(const TcpOperation& operation) const;
+  std::string describe(const TcpOperation& operation) const;
+
+  void dial(Link& link);
+  void move_dial(Link& link);
+  void dial_again();
+  void end_dial(Link& link) noexcept;
+  void answer_door();
+  void end_serving(std::uint64_t region) noexcept;
+
+  Side side_;
+  Descriptor epoll_;
+  Invitation own_;
+  std::unique_ptr<Door> door_;  // of a producer, until all have come
+  std::uint64_t strangers_ = 0;
+  Pool pool_{*this};
+  std::shared_ptr<Regions> regions_;  // of its regions, too, which may end after this
+  std::deque<Link> links_;            // index = rank
+  std::size_t dialling_ = 0;
+  Clock::time_point looked_{};  // when progress() did last
+};
+
+}  // namespace tremula::transport::tcp

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp/introduction.hpp"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tremula::transport::tcp {
+
+namespace {
+
+/// Connections that have proved nothing, beside one for each rank that is still expected.
+constexpr std::size_t spare_guests = 32;
+/// Connections that are accepted in one turn: the link goes on between them.
+constexpr int most_accepted = 16;
+
+void watch(int epoll, const Descriptor& socket, std::uint64_t key, std::uint32_t events) {
+  epoll_event event{.events = events, .data = {.u64 = key}};
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, socket.get(), &event) != 0) throw_system("epoll_ctl");
+}
+void forget(int epoll, const Descriptor& socket) noexcept {
+  epoll_ctl(epoll, EPOLL_CTL_DEL, socket.get(), nullptr);
+}
+
+}  // namespace
+
+core::Key key_of(const Invitation& accepting, const Invitation& connecting) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const auto* secret : {&accepting.secret, &connecting.secret})
+    for (const std::byte byte : *secret) {
+      text += digits[std::to_integer<std::size_t>(byte) >> 4];
+      text += digits[std::to_integer<std::size_t>(byte) & 15];
+    }
+  core::Key key(text, "tcp");
+  ::explicit_bzero(text.data(), text.size());
+  return key;
+}
+
+Listening::Heard Listening::hear(const Descriptor& socket, std::size_t bytes) {
+  while (count_ < bytes) {
+    const auto count = recv(socket.get(), bytes_.data() + count_, bytes - count_, MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Heard::less;
+    if (count <= 0) return Heard::end;
+    count_ += static_cast<std::size_t>(count);
+  }
+  return Heard::all;
+}
+
+bool say(const Descriptor& socket, BytesView bytes) noexcept {
+  return send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+Dial::Dial(const Invitation& own, const Invitation& peer, int epoll, std::uint64_t event)
+    : epoll_(epoll),
+      own_id_(own.id),
+      socket_(begin_connecting(own.place, peer.place)),
+      exchange_(key_of(peer, own)),
+      event_(event) {
+  watch(epoll_, socket_, event_, EPOLLIN | EPOLLOUT);
+}
+
+Dial::State Dial::move() {
+  if (!has_opened_) {
+    socklen_t bytes = sizeof error_;
+    if (getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error_, &bytes) != 0) error_ = errno;
+    if (error_ != 0) return State::refused;
+    Bytes opening(sizeof own_id_);
+    std::memcpy(opening.data(), &own_id_, sizeof own_id_);
+    const Bytes payload = exchange_.opening();
+    opening.insert(opening.end(), payload.begin(), payload.end());
+    if (!say(socket_, opening)) return errno == EAGAIN ? State::under_way : State::closed;
+    has_opened_ = true;
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = event_}};
+    epoll_ctl(epoll_, EPOLL_CTL_MOD, socket_.get(), &event);
+  }
+  for (;;) {
+    switch (listening_.hear(socket_, exchange_payload_bytes)) {
+      case Listening::Heard::less:
+        return State::under_way;
+      case Listening::Heard::end:
+        return State::closed;
+      case Listening::Heard::all:
+        break;
+    }
+    const ExchangeTurn turn = exchange_.receive(listening_.bytes());
+    listening_.clear();
+    if (turn.failure) return State::false_;
+    if (!turn.reply.empty() && !say(socket_, turn.reply)) return State::closed;
+    if (turn.is_done) return State::proved;
+  }
+}
+
+Descriptor Dial::take() {
+  forget(epoll_, socket_);
+  return std::move(socket_);
+}
+
+Door::Door(Invitation& own, int epoll) : own_(own), epoll_(epoll), socket_(listen_at(own.place)) {
+  own.place = Place::near_end_of(socket_);
+}
+
+void Door::expect(std::vector<Invitation> peers) {
+  peers_ = std::move(peers);
+  is_here_.assign(peers_.size(), false);
+  missing_ = peers_.size();
+  watch(epoll_, socket_, event_bit, EPOLLIN);
+}
+
+std::size_t Door::most_guests() const noexcept { return missing_ + spare_guests; }
+
+void Door::accept() {
+  for (int i = 0; i < most_accepted; ++i) {
+    Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) return;  // nobody is there, or there is no room for anybody at the moment
+    if (guests_.size() == most_guests()) {
+      guests_.erase(guests_.begin());  // a rank tries again
+      ++strangers_;
+    }
+    const std::uint64_t number = ++numbers_;
+    watch(epoll_, socket, event_bit | number, EPOLLIN);
+    guests_.push_back({.number = number,
+                       .until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                   std::chrono::duration<double>(exchange_seconds)),
+                       .socket = std::move(socket)});
+  }
+}
+
+void Door::move(std::uint64_t event) {
+  if (event == event_bit) return accept();
+  const auto is_meant = [&](const Guest& guest) { return (event_bit | guest.number) == event; };
+  const auto guest = std::ranges::find_if(guests_, is_meant);
+  if (guest == guests_.end()) return;
+  const Verdict verdict = hear(*guest);
+  if (verdict == Verdict::stays) return;
+  if (verdict == Verdict::enters)
+    admit(*guest);
+  else
+    ++strangers_;
+  guests_.erase(guest);
+}
+
+Door::Verdict Door::hear(Guest& guest) {
+  for (;;) {
+    const std::size_t id_bytes = guest.rank ? 0 : sizeof(Invitation::Id);
+    switch (guest.listening.hear(guest.socket, id_bytes + exchange_payload_bytes)) {
+      case Listening::Heard::less:
+        return Verdict::stays;
+      case Listening::Heard::end:
+        return Verdict::leaves;
+      case Listening::Heard::all:
+        break;
+    }
+    BytesView heard = guest.listening.bytes();
+    if (!guest.rank) {
+      Invitation::Id id = 0;
+      std::memcpy(&id, heard.data(), sizeof id);
+      heard = heard.subspan(sizeof id);
+      const auto peer = std::ranges::find(peers_, id, &Invitation::id);
+      if (peer == peers_.end()) return Verdict::leaves;
+      guest.rank = static_cast<Rank>(peer - peers_.begin());
+      guest.exchange.emplace(key_of(own_, *peer));
+    }
+    const ExchangeTurn turn = guest.exchange->receive(heard);
+    guest.listening.clear();
+    if (turn.failure || !say(guest.socket, turn.reply)) return Verdict::leaves;
+    if (turn.is_done) return Verdict::enters;
+  }
+}
+
+void Door::admit(Guest& guest) {
+  const auto rank = static_cast<std::size_t>(*guest.rank);
+  if (is_here_[rank]) {
+    ++strangers_;
+    return;
+  }
+  is_here_[rank] = true;
+  --missing_;
+  forget(epoll_, guest.socket);
+  entrants_.push_back({*guest.rank, std::move(guest.socket)});
+}
+
+void Door::close_late() {
+  if (guests_.empty()) return;
+  const auto now = Clock::now();
+  strangers_ += std::erase_if(guests_, [&](const Guest& guest) { return guest.until < now; });
+}
+
+std::vector<Door::Entrant> Door::take_entrants() { return std::exchange(entrants_, {}); }
+
+}  // namespace tremula::transport::tcp

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What is in flight. Private to this folder.
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/queue.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::transport::tcp {
+
+class TcpEndpoint;
+class Peer;
+
+/// Its endpoint keeps it for the next one after release().
+///
+///   send     queued ──> finished                                            copied
+///              ├──────> writing ──> finished                                up to longest_eager
+///              └──────> announced ──> streaming ──> sent ──> finished       longer, or no credit
+///                           ^─────────────┴───────────┘   the receive was given up; another pulls
+///   receive  posted ──> arriving ──> finished | failed                      eager
+///              └──────> pulling ──> finished | failed                       announced
+///   read     pulling ──> finished | failed
+///   serve    streaming                                                      what a peer reads
+class TcpOperation final : public Operation {
+public:
+  enum class Kind { send, receive, read, serve };
+  enum class State {
+    queued,
+    writing,
+    announced,
+    streaming,
+    sent,
+    posted,
+    arriving,
+    pulling,
+    finished,
+    failed
+  };
+
+  TcpOperation(TcpEndpoint& endpoint, std::uint32_t index) : endpoint_(endpoint), index_(index) {}
+  std::optional<std::size_t> test() override;
+  void cancel() noexcept override;
+  void release() noexcept override;
+
+  /// What the peer calls it by: never the same for two that were in flight.
+  std::uint64_t id() const noexcept { return std::uint64_t{generation} << 32 | index_; }
+  bool has_ended() const noexcept { return state == State::finished || state == State::failed; }
+  void finish(std::size_t moved) noexcept {
+    state = State::finished;
+    bytes = moved;
+  }
+
+  Kind kind{};
+  State state = State::finished;
+  std::uint32_t generation = 0;
+  Peer* peer = nullptr;
+  Tag tag = 0;
+  std::byte* data = nullptr;  // a send only reads it
+  std::size_t room = 0;       // bytes posted
+  std::size_t bytes = 0;      // under way so far; when ended: moved, or those that were found
+  std::size_t expected = 0;   // of a receive that pulls
+  std::uint64_t theirs = 0;   // what the peer calls the other end of it
+  std::uint64_t number = 0;   // of the arrival that a receive pulls
+  std::uint64_t region = 0;   // that is served
+  std::string_view why{};     // of a failure that is not one of lengths
+  TcpOperation* next = nullptr;
+
+private:
+  TcpEndpoint& endpoint_;
+  std::uint32_t index_;
+};
+
+/// A message of a peer that has no receive yet. `number` counts those of one peer.
+struct Arrival {
+  std::uint64_t number = 0;
+  Tag tag = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t send = 0;  // of one that was announced
+  bool is_announced = false;
+  std::uint64_t cost = 0;  // to give back when it is delivered
+  Bytes copy;              // of one that was not
+  Arrival* next = nullptr;
+};
+
+/// Makes objects and keeps them for reuse, so that nothing is allocated once there are enough. They
+/// never move.
+class Pool {
+public:
+  explicit Pool(TcpEndpoint& endpoint) : endpoint_(endpoint) {}
+  TcpOperation& operation();
+  void release(TcpOperation& operation) noexcept { idle_operations_.push_back(&operation); }
+  /// The operation in flight that has this id; null if there is none.
+  TcpOperation* find(std::uint64_t id);
+  Arrival& arrival();
+  void release(Arrival& arrival) noexcept;
+  std::deque<TcpOperation>& operations() noexcept { return operations_; }
+
+private:
+  /// Capacity of copies that is kept for reuse.
+  static constexpr std::size_t idle_copy_bytes = std::size_t{1} << 20;
+
+  TcpEndpoint& endpoint_;
+  std::deque<TcpOperation> operations_;
+  std::vector<TcpOperation*> idle_operations_;
+  std::deque<Arrival> arrivals_;
+  std::vector<Arrival*> idle_arrivals_;
+  std::size_t idle_copies_ = 0;  // bytes of capacity
+};
+
+}  // namespace tremula::transport::tcp

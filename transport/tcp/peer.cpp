@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transport/tcp/peer.hpp"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tremula::transport::tcp {
+
+using core::Errc;
+
+namespace {
+constexpr std::size_t input_bytes = std::size_t{16} << 10;
+}
+
+Peer::Peer(Rank rank, std::string text, int epoll, Pool& pool, const Regions& regions)
+    : rank_(rank), text_(std::move(text)), epoll_(epoll), pool_(pool), regions_(regions) {}
+
+void Peer::connect(Descriptor socket, std::string text) {
+  socket_ = std::move(socket);
+  text_ = std::move(text);
+  input_.resize(input_bytes);
+  set_options(socket_);
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = static_cast<std::uint64_t>(rank_)}};
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, socket_.get(), &event) != 0) throw_system("epoll_ctl");
+  flush();
+}
+
+void Peer::start(TcpOperation& operation) {
+  using Kind = TcpOperation::Kind;
+  using State = TcpOperation::State;
+  if (operation.kind == Kind::receive) {
+    operation.state = State::posted;
+    const auto has_its_tag = [&](const Arrival& a) { return a.tag == operation.tag; };
+    if (Arrival* const arrival = arrivals_.take(has_its_tag))
+      deliver_to(operation, *arrival);
+    else
+      posted_.push(operation);
+  } else if (operation.kind == Kind::send) {
+    operation.state = State::queued;
+    queued_.push(operation);
+  } else if (operation.room == 0) {
+    operation.finish(0);
+  } else {
+    operation.state = State::pulling;
+    operation.expected = operation.room;
+    if (is_lost()) return;
+    add({.kind = FrameKind::fetch,
+         .bytes = operation.room,
+         .tag = operation.tag,
+         .send = operation.region,
+         .room = operation.id(),
+         .offset = operation.theirs});
+  }
+  flush();
+}
+
+void Peer::give_up(TcpOperation& operation) noexcept {
+  using Kind = TcpOperation::Kind;
+  using State = TcpOperation::State;
+  const State state = std::exchange(operation.state, State::finished);
+  if (operation.kind == Kind::send) {
+    queued_.remove(operation);
+    if (is_lost() || (state != State::writing && state != State::streaming)) return;
+    if (chunk_.operation == &operation)
+      return lose(Errc::transport, "a send was given up while its bytes were on their way");
+    streaming_.remove(operation);
+  } else {
+    posted_.remove(operation);
+  }
+  if (is_lost()) return;
+  try {
+    if (state == State::streaming)
+      add({.kind = FrameKind::gone, .room = operation.theirs});
+    else if (state == State::arriving || state == State::pulling)
+      detach(operation, state == State::arriving);
+    flush();
+  } catch (const std::exception& error) {
+    lose(Errc::transport, error.what());
+  }
+}
+
+void Peer::move(bool can_read, bool can_write) {
+  if (can_write) awaits_room_ = false;
+  if (can_read) read();
+  flush();
+}
+
+void Peer::end_serving(std::uint64_t region) noexcept {
+  using Kind = TcpOperation::Kind;
+  const auto is_of_it = [&](const TcpOperation& operation) {
+    return operation.kind == Kind::serve && operation.region == region;
+  };
+  if (chunk_.operation != nullptr && is_of_it(*chunk_.operation))
+    return lose(Errc::transport, "memory that it was reading has ended");
+  try {
+    while (TcpOperation* const serve = streaming_.take(is_of_it)) {
+      const std::uint64_t room = serve->theirs;
+      serve->finish(0);
+      pool_.release(*serve);
+      add({.kind = FrameKind::gone, .room = room});
+    }
+    flush();
+  } catch (const std::exception& error) {
+    lose(Errc::transport, error.what());
+  }
+}
+
+void Peer::lose(Errc code, std::string why) noexcept {
+  using Kind = TcpOperation::Kind;
+  if (is_lost()) return;
+  lost_code_ = code;
+  lost_why_ = why.empty() ? "unknown" : std::move(why);
+  socket_.reset();
+  const auto end_serve = [this](TcpOperation* operation) {
+    if (operation == nullptr || operation->kind != Kind::serve) return;
+    operation->finish(0);
+    pool_.release(*operation);
+  };
+  end_serve(chunk_.operation);
+  while (!streaming_.is_empty()) end_serve(streaming_.pop());
+  chunk_ = {};
+  before_ = Bytes(), after_ = Bytes(), input_ = Bytes();
+  written_ = input_begin_ = input_end_ = 0;
+  if (payload_.arrival != nullptr) pool_.release(*payload_.arrival);
+  payload_ = {};
+  while (Arrival* const arrival = arrivals_.take([](const Arrival& a) { return a.is_announced; }))
+    pool_.release(*arrival);
+}
+
+}  // namespace tremula::transport::tcp

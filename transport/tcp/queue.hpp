@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Private to this folder.
+
+namespace tremula::transport::tcp {
+
+/// Items in order, linked by their member `next`; in one queue at a time. Owns none of them.
+template <class Item>
+class Queue {
+public:
+  bool is_empty() const noexcept { return first_ == nullptr; }
+  Item* first() const noexcept { return first_; }
+  void push(Item& item) noexcept {
+    item.next = nullptr;
+    (first_ == nullptr ? first_ : last_->next) = &item;
+    last_ = &item;
+  }
+  /// Where its number belongs.
+  void insert_in_order(Item& item) noexcept {
+    if (last_ == nullptr || last_->number < item.number) return push(item);
+    Item* before = nullptr;
+    for (Item* at = first_; at->number < item.number; at = at->next) before = at;
+    item.next = before == nullptr ? first_ : before->next;
+    (before == nullptr ? first_ : before->next) = &item;
+  }
+  /// Takes out the first one for which `is_wanted`; null if there is none.
+  template <class Predicate>
+  Item* take(Predicate is_wanted) {
+    Item* before = nullptr;
+    for (Item* at = first_; at != nullptr; before = at, at = at->next) {
+      if (!is_wanted(*at)) continue;
+      (before == nullptr ? first_ : before->next) = at->next;
+      if (last_ == at) last_ = before;
+      return at;
+    }
+    return nullptr;
+  }
+  Item* pop() {
+    return take([](const Item&) { return true; });
+  }
+  void remove(const Item& item) {
+    take([&](const Item& other) { return &other == &item; });
+  }
+
+private:
+  Item *first_ = nullptr, *last_ = nullptr;
+};
+
+}  // namespace tremula::transport::tcp

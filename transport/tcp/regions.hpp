@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Memory that peers may read. Private to this folder.
+#include <map>
+#include <span>
+
+#include "transport/transport.hpp"
+
+namespace tremula::transport::tcp {
+
+class TcpEndpoint;
+
+/// Of one endpoint. Its regions may outlive that.
+class Regions {
+public:
+  /// Null once the endpoint has ended.
+  TcpEndpoint* endpoint = nullptr;
+
+  RegionKey add(std::span<std::byte> bytes);
+  void end(const RegionKey& key) noexcept;
+  /// The part that a peer asks for; nothing where there is none with this key, or it is shorter.
+  std::optional<std::span<std::byte>> find(const RegionKey& key, std::uint64_t offset,
+                                           std::uint64_t bytes) const noexcept;
+
+private:
+  std::map<std::uint64_t, std::pair<std::uint64_t, std::span<std::byte>>>
+      all_;  // by the key's words
+};
+
+}  // namespace tremula::transport::tcp

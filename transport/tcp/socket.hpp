@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Sockets and the addresses of ranks. Private to this folder.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "core/unique_handle.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::transport::tcp {
+
+struct DescriptorTraits {
+  using Handle = int;
+  static Handle none() { return -1; }
+  static void close(Handle handle) noexcept;
+};
+using Descriptor = core::UniqueHandle<DescriptorTraits>;
+
+/// The system's text for errno, or for a given number.
+std::string system_text(int error);
+[[noreturn]] void throw_system(const std::string& what);
+
+/// An address and port of this or another host.
+class Place {
+public:
+  Place() = default;
+  /// @param ip  numeric
+  /// @throws core::Error invalid_argument if it is none
+  Place(const std::string& ip, std::uint16_t port);
+  /// Of the near or the far end of a socket.
+  static Place near_end_of(const Descriptor& socket);
+  static Place far_end_of(const Descriptor& socket);
+
+  const sockaddr* socket_address() const noexcept {
+    return reinterpret_cast<const sockaddr*>(&address_);
+  }
+  socklen_t length() const noexcept;
+  int family() const noexcept { return address_.ss_family; }
+  std::uint16_t port() const noexcept;
+  Place with_port(std::uint16_t port) const;
+  /// "10.0.0.5:41233"; without a port "10.0.0.5".
+  std::string text() const;
+
+private:
+  sockaddr_storage address_{};
+};
+
+/// What a rank tells those of the other side about its endpoint. Whoever knows it is a member of the
+/// link: nothing shows it.
+struct Invitation {
+  using Id = std::uint64_t;  ///< no secret
+  using Secret = std::array<std::byte, 32>;
+  Place place;
+  Id id = 0;
+  Secret secret{};
+
+  Address encode() const;
+  /// @throws core::Error transport if it is none
+  static Invitation decode(BytesView address, std::size_t rank);
+};
+
+/// A socket that listens at any port.
+Descriptor listen_at(const Place& place);
+/// A socket that has begun to connect to `to` out of the address `from`.
+/// @throws core::Error transport
+Descriptor begin_connecting(const Place& from, const Place& to);
+/// What every connection has: no delay for small writes, and signs of life by the system.
+void set_options(const Descriptor& socket) noexcept;
+
+}  // namespace tremula::transport::tcp

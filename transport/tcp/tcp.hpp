@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "transport/transport.hpp"
+
+namespace tremula::transport {
+
+/// Sockets of our own, between ranks that have proved to each other that they are of the link.
+class Tcp final : public Transport {
+public:
+  /// @param bind  numeric address by which ranks of other hosts reach this one, e.g. "10.0.0.5";
+  /// empty: nothing listens beyond loopback
+  explicit Tcp(std::string bind = {}) : bind_(std::move(bind)) {}
+
+  std::string_view name() const noexcept override { return "tcp"; }
+  /// "tcp@<identity>" between processes with the same loopback and, with an address, "tcp".
+  std::vector<std::string> offers() const override;
+  std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
+
+private:
+  std::string bind_;
+};
+
+}  // namespace tremula::transport
