@@ -139,6 +139,7 @@ void Source::take_answers() {
         for (auto& end : peer.ends)
           if (end != nullptr) end->credit(slot_at(peer.credited));
         ++peer.credited;
+        if (is_over(peer)) break;  // no further receive
       } else {
         throw protocol_error(
             rank,
@@ -404,6 +405,7 @@ void Source::send_end(std::uint64_t step) {
   Slot& slot = slots_[end_slot()];
   slot.step = step;
   order_.push_back(end_slot());
+  has_told_end_ = true;
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
     Peer& peer = peers_[m];
     if (peer.has_left) continue;

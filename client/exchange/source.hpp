@@ -75,7 +75,7 @@ public:
   void thaw() noexcept { is_frozen_ = false; }
   bool takes_step() const noexcept { return takes_; }
   /// Instead of put and send.  @pre !takes_step()
-  void leave_out() noexcept { dropped_ += is_shared() ? 0 : 1; }
+  void leave_out() noexcept { dropped_ += is_shared() ? 0U : 1U; }
   /// Steps left out or withdrawn; not those that went over another link that shares them.
   std::uint64_t dropped() const noexcept { return dropped_; }
   /// The most steps that ever held a slot, and their bytes on this rank.
@@ -122,7 +122,7 @@ public:
   std::uint64_t first_turn() const noexcept { return first_; }
   /// Steps, and the end, that were put.
   std::uint64_t turns() const noexcept { return first_ + order_.size(); }
-  bool has_left(std::size_t message) const noexcept { return peers_[message].has_left; }
+  bool has_left(std::size_t message) const noexcept { return is_over(peers_[message]); }
   /// True when every peer, and there is one, has told that it wants no further steps.
   bool has_left() const noexcept;
 
@@ -170,6 +170,10 @@ private:
 
   std::size_t depth() const noexcept { return slots_.size() - 1; }
   std::size_t end_slot() const noexcept { return depth(); }
+  /// It has left, or taken everything and the end, too: no answer follows, and it may be gone.
+  bool is_over(const Peer& peer) const noexcept {
+    return peer.has_left || (has_told_end_ && peer.credited == turns());
+  }
   std::size_t slot_at(std::uint64_t turn) const { return order_[turn - first_]; }
   /// The slot that `step` is put into.
   std::size_t slot_for(std::uint64_t step);
@@ -215,7 +219,7 @@ private:
   std::optional<std::size_t> putting_;    // slot of the step that is not sent yet
   std::uint64_t first_ = 0;               // turn
   std::uint64_t dropped_ = 0, most_steps_ = 0, step_bytes_ = 0;
-  bool takes_ = true, is_frozen_ = false;
+  bool takes_ = true, is_frozen_ = false, has_told_end_ = false;
   std::vector<Peer> peers_;  // parallel to plan_.messages; last: its ends use the above
 };
 

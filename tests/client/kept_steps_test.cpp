@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.queue_depth = 0, .wait_for_consumers = 0, .keep_steps = 4},
              {6, 7, 8, 9, 10, 11}},
         Late{"none_is_kept", {.start = Start::oldest}, {.wait_for_consumers = 0}, {10, 11}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& late) { return late.param.name; });
 
 // While a step of one stream is put, another stream's call may link a consumer: it does not get the
 // step in halves.
