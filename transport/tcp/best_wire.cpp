@@ -33,10 +33,10 @@ std::vector<std::string> BestWire::choices(std::string_view offer) {
   } catch (const core::Error& error) {
     if (error.code() != core::Errc::unsupported) throw;
   }
-  const auto worse = std::ranges::stable_partition(choices, is_better_);
+  std::erase_if(choices, [&](const std::string& choice) { return !is_better_(choice); });
   for (const std::string& own : tcp_.offers())
     if ((own.find('@') == own.npos) == is_wide) {
-      choices.insert(worse.begin(), own);
+      choices.push_back(own);
       break;
     }
   return choices;

@@ -21,7 +21,8 @@ public:
   /// Those of both, so that each can talk to a side that has one alone.
   std::vector<std::string> offers() const override;
   bool has_choices(std::string_view offer) const override;
-  /// TCP is among the choices of the other transport.
+  /// The better wires of the other transport, and TCP of our own. Of its wires that are no better, which
+  /// trust whoever connects, there is none: a side that has nothing else is refused.
   std::vector<std::string> choices(std::string_view offer) override;
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;
 

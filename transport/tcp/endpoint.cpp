@@ -158,14 +158,21 @@ void TcpEndpoint::progress() {
 
 void TcpEndpoint::answer_door() {
   for (Door::Entrant& entrant : door_->take_entrants()) {
-    std::string text = Place::far_end_of(entrant.socket).text();
-    links_[static_cast<std::size_t>(entrant.rank)].peer.connect(std::move(entrant.socket),
-                                                                std::move(text));
+    connect_to(links_[static_cast<std::size_t>(entrant.rank)], std::move(entrant.socket), {});
   }
   door_->close_late();
   if (links_.empty() || !door_->has_all()) return;
   strangers_ = strangers();
   door_.reset();
+}
+
+void TcpEndpoint::connect_to(Link& link, Descriptor socket, std::string text) noexcept {
+  try {
+    if (text.empty()) text = Place::far_end_of(socket).text();
+    link.peer.connect(std::move(socket), std::move(text));
+  } catch (const std::exception& error) {
+    link.peer.lose(Errc::peer_lost, std::string("it left while it connected: ") + error.what());
+  }
 }
 
 void TcpEndpoint::dial(Link& link) {
@@ -186,8 +193,7 @@ void TcpEndpoint::move_dial(Link& link) {
     case Dial::State::proved: {
       Descriptor socket = link.dial->take();
       end_dial(link);
-      link.peer.connect(std::move(socket), link.invitation.place.text());
-      return;
+      return connect_to(link, std::move(socket), link.invitation.place.text());
     }
     case Dial::State::closed:
       link.dial.reset();
@@ -226,7 +232,12 @@ void TcpEndpoint::end_serving(std::uint64_t region) noexcept {
 
 std::optional<std::size_t> TcpEndpoint::test(TcpOperation& operation) {
   using State = TcpOperation::State;
-  if (!operation.has_ended() && Clock::now() - looked_ >= look_every) progress();
+  try {
+    if (!operation.has_ended() && Clock::now() - looked_ >= look_every) progress();
+  } catch (...) {  // the request ends with it, and its bytes are the caller's
+    give_up(operation);
+    throw;
+  }
   if (operation.state == State::finished) return operation.bytes;
   if (operation.state == State::failed) throw error_of(operation);
   if (!operation.peer->is_lost()) return std::nullopt;

@@ -62,6 +62,9 @@ private:
 
   void dial(Link& link);
   void move_dial(Link& link);
+  /// Never throws: a peer that cannot be connected is lost, alone.
+  /// @param text  where it is, for people; empty: asked of the socket
+  void connect_to(Link& link, Descriptor socket, std::string text) noexcept;
   void dial_again();
   void end_dial(Link& link) noexcept;
   void answer_door();

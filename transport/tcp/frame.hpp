@@ -38,6 +38,10 @@ inline constexpr std::uint64_t window_bytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t cost_of(std::uint64_t bytes) { return bytes + 64; }
 /// Between two chunks of a large message others have their turn.
 inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
+/// Reads of one peer that an end serves at a time.
+inline constexpr std::size_t most_serves = std::size_t{1} << 16;
+/// Frames that wait until the peer reads them; one that asks and never reads is lost.
+inline constexpr std::size_t most_unwritten = std::size_t{64} << 20;
 /// Announcements without a receive that an end keeps of one peer.
 inline constexpr std::size_t most_announced = std::size_t{1} << 20;
 

@@ -120,11 +120,18 @@ void Door::accept() {
     Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;  // nobody is there, or there is no room for anybody at the moment
     if (guests_.size() == most_guests()) {
-      guests_.erase(guests_.begin());  // a rank tries again
+      // One that has named no rank of the link first; a rank tries again.
+      const auto worst =
+          std::ranges::find_if(guests_, [](const Guest& guest) { return !guest.rank; });
+      guests_.erase(worst == guests_.end() ? guests_.begin() : worst);
       ++strangers_;
     }
     const std::uint64_t number = ++numbers_;
-    watch(epoll_, socket, event_bit | number, EPOLLIN);
+    try {
+      watch(epoll_, socket, event_bit | number, EPOLLIN);
+    } catch (const core::Error&) {  // no memory for it at the moment
+      return;
+    }
     guests_.push_back({.number = number,
                        .until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                                    std::chrono::duration<double>(exchange_seconds)),
@@ -137,7 +144,11 @@ void Door::move(std::uint64_t event) {
   const auto is_meant = [&](const Guest& guest) { return (event_bit | guest.number) == event; };
   const auto guest = std::ranges::find_if(guests_, is_meant);
   if (guest == guests_.end()) return;
-  const Verdict verdict = hear(*guest);
+  Verdict verdict = Verdict::leaves;
+  try {
+    verdict = hear(*guest);
+  } catch (const std::exception&) {  // of this guest alone
+  }
   if (verdict == Verdict::stays) return;
   if (verdict == Verdict::enters)
     admit(*guest);

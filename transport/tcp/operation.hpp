@@ -19,6 +19,7 @@ class Peer;
 ///              ├──────> writing ──> finished                                up to longest_eager
 ///              └──────> announced ──> streaming ──> sent ──> finished       longer, or no credit
 ///                           ^─────────────┴───────────┘   the receive was given up; another pulls
+///                                        └──> ending ──> finished          or is too short for it
 ///   receive  posted ──> arriving ──> finished | failed                      eager
 ///              └──────> pulling ──> finished | failed                       announced
 ///   read     pulling ──> finished | failed
@@ -32,6 +33,7 @@ public:
     announced,
     streaming,
     sent,
+    ending,
     posted,
     arriving,
     pulling,

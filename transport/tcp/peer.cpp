@@ -33,10 +33,14 @@ void Peer::start(TcpOperation& operation) {
   if (operation.kind == Kind::receive) {
     operation.state = State::posted;
     const auto has_its_tag = [&](const Arrival& a) { return a.tag == operation.tag; };
-    if (Arrival* const arrival = arrivals_.take(has_its_tag))
-      deliver_to(operation, *arrival);
-    else
+    Arrival* const arrival = arrivals_.find(has_its_tag);
+    // The bytes of one that was announced do not come any more, and none of its tag overtakes it.
+    if (arrival == nullptr || (is_lost() && arrival->is_announced)) {
       posted_.push(operation);
+    } else {
+      arrivals_.remove(*arrival);
+      deliver_to(operation, *arrival);
+    }
   } else if (operation.kind == Kind::send) {
     operation.state = State::queued;
     queued_.push(operation);
@@ -62,15 +66,19 @@ void Peer::give_up(TcpOperation& operation) noexcept {
   const State state = std::exchange(operation.state, State::finished);
   if (operation.kind == Kind::send) {
     queued_.remove(operation);
-    if (is_lost() || (state != State::writing && state != State::streaming)) return;
+    if (is_lost()) return;
     if (chunk_.operation == &operation)
       return lose(Errc::transport, "a send was given up while its bytes were on their way");
+    if (state != State::streaming) return;
     streaming_.remove(operation);
   } else {
     posted_.remove(operation);
   }
-  if (is_lost()) return;
   try {
+    if (is_lost()) {
+      if (operation.kind == Kind::receive && state == State::pulling) keep_announced(operation);
+      return;
+    }
     if (state == State::streaming)
       add({.kind = FrameKind::gone, .room = operation.theirs});
     else if (state == State::arriving || state == State::pulling)
@@ -84,7 +92,11 @@ void Peer::give_up(TcpOperation& operation) noexcept {
 void Peer::move(bool can_read, bool can_write) {
   if (can_write) awaits_room_ = false;
   if (can_read) read();
-  flush();
+  try {
+    flush();
+  } catch (const std::exception& error) {
+    lose(Errc::transport, error.what());
+  }
 }
 
 void Peer::end_serving(std::uint64_t region) noexcept {
@@ -98,7 +110,7 @@ void Peer::end_serving(std::uint64_t region) noexcept {
     while (TcpOperation* const serve = streaming_.take(is_of_it)) {
       const std::uint64_t room = serve->theirs;
       serve->finish(0);
-      pool_.release(*serve);
+      release_serve(*serve);
       add({.kind = FrameKind::gone, .room = room});
     }
     flush();
@@ -116,7 +128,7 @@ void Peer::lose(Errc code, std::string why) noexcept {
   const auto end_serve = [this](TcpOperation* operation) {
     if (operation == nullptr || operation->kind != Kind::serve) return;
     operation->finish(0);
-    pool_.release(*operation);
+    release_serve(*operation);
   };
   end_serve(chunk_.operation);
   while (!streaming_.is_empty()) end_serve(streaming_.pop());
@@ -125,8 +137,11 @@ void Peer::lose(Errc code, std::string why) noexcept {
   written_ = input_begin_ = input_end_ = 0;
   if (payload_.arrival != nullptr) pool_.release(*payload_.arrival);
   payload_ = {};
-  while (Arrival* const arrival = arrivals_.take([](const Arrival& a) { return a.is_announced; }))
-    pool_.release(*arrival);
+}
+
+void Peer::release_serve(TcpOperation& serve) noexcept {
+  --serves_;
+  pool_.release(serve);
 }
 
 }  // namespace tremula::transport::tcp

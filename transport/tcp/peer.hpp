@@ -62,6 +62,7 @@ private:
   void flush();
   void count_written(std::size_t bytes);
   void end_chunk();
+  void release_serve(TcpOperation& serve) noexcept;
   void await_room(bool is_awaited) noexcept;
 
   // receiving.cpp
@@ -82,6 +83,8 @@ private:
   void give_back(std::uint64_t cost);
   /// The operation of ours that a frame means; null if it has ended meanwhile.
   TcpOperation* ours(std::uint64_t id, bool is_send);
+  /// The message of a receive that is given up is lost with the peer: none of its tag overtakes it.
+  void keep_announced(const TcpOperation& receive);
   /// The message of a receive that is given up waits for another one.
   void detach(TcpOperation& receive, bool is_eager);
 
@@ -100,6 +103,7 @@ private:
   std::size_t written_ = 0;        // of before_
   Chunk chunk_;
   std::uint64_t credit_ = window_bytes;
+  std::size_t serves_ = 0;    // under way
   bool awaits_room_ = false;  // the socket takes no more for now
   bool is_armed_ = false;     // the system tells when it takes more
   bool is_broken_ = false;    // the socket takes nothing any more; what it still has is read

@@ -23,6 +23,13 @@ public:
     item.next = before == nullptr ? first_ : before->next;
     (before == nullptr ? first_ : before->next) = &item;
   }
+  /// The first one for which `is_wanted`, which stays; null if there is none.
+  template <class Predicate>
+  Item* find(Predicate is_wanted) const {
+    for (Item* at = first_; at != nullptr; at = at->next)
+      if (is_wanted(*at)) return at;
+    return nullptr;
+  }
   /// Takes out the first one for which `is_wanted`; null if there is none.
   template <class Predicate>
   Item* take(Predicate is_wanted) {

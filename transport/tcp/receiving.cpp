@@ -106,6 +106,15 @@ void Peer::take(const Frame& frame) {
     case FrameKind::done: {
       TcpOperation* const send = ours(frame.send, true);
       if (send == nullptr) return;
+      // Its receive was given up, and the next one is too short.
+      if (send->state == State::streaming) {
+        if (chunk_.operation == send) {
+          send->state = State::ending;  // the rest of the chunk is still to be written
+          return;
+        }
+        streaming_.remove(*send);
+        return send->finish(send->room);
+      }
       if (send->state != State::announced && send->state != State::sent)
         refuse("an answer to what was announced or sent, in state",
                static_cast<std::uint64_t>(send->state));
@@ -194,6 +203,8 @@ void Peer::answer_pull(const Frame& frame) {
 void Peer::answer_fetch(const Frame& frame) {
   const auto found = regions_.find({frame.tag, frame.send}, frame.offset, frame.bytes);
   if (!found || found->empty()) return add({.kind = FrameKind::gone, .room = frame.room});
+  if (serves_ == most_serves) refuse("fewer reads at once", serves_);
+  ++serves_;
   TcpOperation& serve = pool_.operation();
   serve.kind = TcpOperation::Kind::serve;
   serve.state = TcpOperation::State::streaming;
@@ -276,6 +287,14 @@ void Peer::give_back(std::uint64_t cost) {
   if (owed_ < window_bytes / 2 || !socket_) return;
   add({.kind = FrameKind::credit, .bytes = owed_});
   granted_ += std::exchange(owed_, 0);
+}
+
+void Peer::keep_announced(const TcpOperation& receive) {
+  Arrival& arrival = pool_.arrival();
+  arrival.number = receive.number;
+  arrival.tag = receive.tag;
+  arrival.is_announced = true;
+  arrivals_.insert_in_order(arrival);
 }
 
 void Peer::detach(TcpOperation& receive, bool is_eager) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include "transport/tcp/peer.hpp"
@@ -26,6 +27,11 @@ void append(Bytes& to, const void* from, std::size_t bytes) {
 }  // namespace
 
 void Peer::add(const Frame& frame) {
+  if (before_.size() + after_.size() > most_unwritten)
+    throw core::Error(
+        core::Errc::protocol,
+        "it broke the protocol: expected that it reads what it asks for, found that " +
+            std::to_string(most_unwritten) + " bytes wait for it");
   append(chunk_.left == 0 ? before_ : after_, &frame, sizeof frame);
 }
 
@@ -114,13 +120,13 @@ void Peer::end_chunk() {
   using Kind = TcpOperation::Kind;
   using State = TcpOperation::State;
   TcpOperation& operation = *std::exchange(chunk_, {}).operation;
-  if (operation.state == State::writing) {
+  if (operation.state == State::writing || operation.state == State::ending) {
     operation.finish(operation.room);
   } else if (operation.bytes < operation.room) {
     streaming_.push(operation);
   } else if (operation.kind == Kind::serve) {
     operation.finish(operation.room);
-    pool_.release(operation);
+    release_serve(operation);
   } else {
     operation.state = State::sent;
   }

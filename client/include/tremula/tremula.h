@@ -440,7 +440,8 @@ TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, d
  * NULL: not compared. TREMULA_UNSUPPORTED: the steps have no time, or are dropped or shared, or the
  * producer has no queue_depth for two.
  * Collective, always: all ranks ask for the same time and begin the same step; TREMULA_MISMATCH if they
- * ask for different ones. */
+ * ask for different ones. Where the producer is lost while ranks wait for each other in this call, they
+ * cannot agree any more: close the session, also if it has other streams. */
 TREMULA_API tremula_status tremula_in_begin_step_at(tremula_in_stream* in, int64_t time,
                                                     const char* unit);
 /* The same for the steps between which `time` lies, for interpolation: that at `time` if there is one,
