@@ -128,7 +128,7 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       row.set_closed(stream.closed);
       if (sees(stream.owner)) {
         row.set_slowest(slowest_of(stream));
-      } else {  // for whom it waits is not for others
+      } else {  // the names it waits for are not for others
         row.mutable_produced()->clear_waits_for();
         for (auto& rank : *row.mutable_produced()->mutable_ranks()) rank.clear_waits_for();
       }

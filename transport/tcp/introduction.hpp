@@ -72,7 +72,7 @@ private:
   std::uint64_t event_;
 };
 
-/// The accepting end: what listens, and who has come and proved nothing yet.
+/// The accepting end: what listens, and connections that have proved nothing yet.
 class Door {
 public:
   using Clock = std::chrono::steady_clock;
@@ -81,7 +81,7 @@ public:
 
   /// @param own  its place is replaced by that at which the door listens
   Door(Invitation& own, int epoll);
-  /// Whom to let in, index = rank.
+  /// The ranks to let in, in their order.
   void expect(std::vector<Invitation> peers);
   /// Goes on when the system tells of something that is the door's. Never blocks.
   void move(std::uint64_t event);
@@ -92,7 +92,7 @@ public:
     Rank rank;
     Descriptor socket;
   };
-  /// Those who have proved that they are a rank, each rank once.
+  /// Connections that have proved to be those of a rank, each rank once.
   std::vector<Entrant> take_entrants();
   bool has_all() const noexcept { return missing_ == 0; }
   /// Connections that were closed because they proved nothing.
