@@ -109,7 +109,9 @@ std::string_view when_full(wire::WhenFull policy) {
 
 void append_stream(std::string& out, const wire::StreamStatus& stream) {
   const auto line = [&](const std::string& text) { out += "  " + text + '\n'; };
-  out += fmt::format("\nstream {}{}\n", stream.name(),
+  out += fmt::format("\nstream {}{}{}{}\n", stream.name(),
+                     stream.is_copy() ? fmt::format(", as {} serves it", stream.producer()) : "",
+                     stream.epoch() > 0 ? fmt::format(", epoch {}", stream.epoch()) : "",
                      stream.closed() ? " (closed by its producer)" : "");
   if (stream.producer().empty()) {
     line(fmt::format("no group offers it; {} waits for it",
@@ -118,7 +120,8 @@ void append_stream(std::string& out, const wire::StreamStatus& stream) {
   }
   std::vector<Row> rows{{"group", "as", "credit", "step", "moved", "packages", "plan", "waited",
                          "copying", "wire", "copied"}};
-  append_rows(rows, {stream.producer(), "producer", ""}, stream.produced());
+  append_rows(rows, {stream.producer(), stream.is_copy() ? "serves" : "producer", ""},
+              stream.produced());
   for (const wire::LinkStatus& link : stream.consumers())
     append_rows(rows, {link.consumer(), "consumer", fmt::format("{}", link.credit())},
                 link.consumed());

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
+#include <charconv>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace tremula::core {
 
 /// Type of an element of a field. The values are part of the wire format and of the C interface.
+/// Values above `opaque_types` are elements of that many bytes more, of which nothing is known.
 enum class ElementType : int {
   i8 = 1,
   i16 = 2,
@@ -19,9 +22,15 @@ enum class ElementType : int {
   u64 = 8,
   f32 = 9,
   f64 = 10,
-  c64 = 11,   ///< complex, two f32
-  c128 = 12,  ///< complex, two f64
+  c64 = 11,      ///< complex, two f32
+  c128 = 12,     ///< complex, two f64
+  f16 = 13,      ///< IEEE 754 binary16
+  bf16 = 14,     ///< the upper half of an f32
+  boolean = 15,  ///< a byte that is 0 or 1
 };
+
+inline constexpr int opaque_types = 0x10000;
+inline constexpr std::size_t max_opaque_bytes = 0x4000;  // what any chunk of a message holds
 
 namespace detail {
 struct ElementTypeRow {
@@ -29,7 +38,7 @@ struct ElementTypeRow {
   std::string_view name;
   std::size_t bytes;
 };
-inline constexpr std::array<ElementTypeRow, 12> element_types{{
+inline constexpr std::array<ElementTypeRow, 15> element_types{{
     {ElementType::i8, "i8", 1},
     {ElementType::i16, "i16", 2},
     {ElementType::i32, "i32", 4},
@@ -42,27 +51,56 @@ inline constexpr std::array<ElementTypeRow, 12> element_types{{
     {ElementType::f64, "f64", 8},
     {ElementType::c64, "c64", 8},
     {ElementType::c128, "c128", 16},
+    {ElementType::f16, "f16", 2},
+    {ElementType::bf16, "bf16", 2},
+    {ElementType::boolean, "bool", 1},
 }};
+inline constexpr std::string_view opaque_name = "opaque";
 }  // namespace detail
 
-/// True if `value` is one of the twelve element types (for bytes that come from outside).
-constexpr bool is_element_type(int value) noexcept { return value >= 1 && value <= 12; }
+inline constexpr std::string_view all_element_types =
+    "i8 to i64, u8 to u64, f16, bf16, f32, f64, c64, c128, bool or opaque with a number of bytes "
+    "from 1 to 16384";
+
+/// Elements of so many bytes, which are moved as they are: of a struct, say.
+/// @pre 1 <= bytes <= max_opaque_bytes
+constexpr ElementType opaque(std::size_t bytes) noexcept {
+  return static_cast<ElementType>(opaque_types + static_cast<int>(bytes));
+}
+constexpr bool is_opaque(ElementType type) noexcept {
+  return static_cast<int>(type) > opaque_types;
+}
+/// True if `value` is an element type (for bytes that come from outside).
+constexpr bool is_element_type(int value) noexcept {
+  return (value >= 1 && value <= static_cast<int>(detail::element_types.size())) ||
+         (value > opaque_types && value <= opaque_types + static_cast<int>(max_opaque_bytes));
+}
 /// @pre is_element_type(type)
 constexpr std::size_t element_bytes(ElementType type) noexcept {
+  if (is_opaque(type)) return static_cast<std::size_t>(static_cast<int>(type) - opaque_types);
   return detail::element_types[static_cast<std::size_t>(type) - 1].bytes;
 }
 constexpr bool is_complex(ElementType type) noexcept {
   return type == ElementType::c64 || type == ElementType::c128;
 }
-/// "f64" and so on.  @pre is_element_type(type)
-constexpr std::string_view to_string(ElementType type) noexcept {
-  return detail::element_types[static_cast<std::size_t>(type) - 1].name;
+/// "f64" and so on, "opaque24".  @pre is_element_type(type)
+inline std::string to_string(ElementType type) {
+  if (is_opaque(type))
+    return std::string(detail::opaque_name) + std::to_string(element_bytes(type));
+  return std::string(detail::element_types[static_cast<std::size_t>(type) - 1].name);
 }
 /// The inverse of to_string; empty for any other text.
-constexpr std::optional<ElementType> parse_element_type(std::string_view name) noexcept {
+inline std::optional<ElementType> parse_element_type(std::string_view name) noexcept {
   for (const auto& row : detail::element_types)
     if (row.name == name) return row.type;
-  return std::nullopt;
+  if (!name.starts_with(detail::opaque_name)) return std::nullopt;
+  name.remove_prefix(detail::opaque_name.size());
+  std::size_t bytes = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), bytes);
+  if (error != std::errc{} || end != name.data() + name.size() || name.front() == '0' ||
+      bytes > max_opaque_bytes)
+    return std::nullopt;
+  return opaque(bytes);
 }
 
 }  // namespace tremula::core

@@ -79,6 +79,8 @@ void check(const wire::Announce& m) {
   check_range("Announce.queue_bytes", m.queue_bytes(), std::int64_t{0}, std::int64_t{1} << 60);
   check_when_full("Announce.when_full", m.when_full(), m.queue_depth());
   check_range("Announce.keep_steps", m.keep_steps(), m.is_state() ? 1 : 0, max_kept_steps);
+  const bool is_of_state = m.readers_serve() || m.is_copy();
+  check_range("Announce.is_state", m.is_state() ? 1 : 0, is_of_state ? 1 : 0, 1);
   check_number("Announce.incarnation", m.incarnation());
   check_attributes("Announce.attributes", m.attributes());
 }
@@ -90,6 +92,9 @@ void check(const wire::Subscribe& m) {
   check_offers("Subscribe", m.offers());
   check_start("Subscribe.start", m.start(), m.shares());
   check_number("Subscribe.incarnation", m.incarnation());
+  check_range("Subscribe.least_epoch", m.least_epoch(), std::uint64_t{0}, max_epoch + 1);
+  check_text("Subscribe.token", m.token(), max_token_bytes);
+  check_range("Subscribe.lost_streams, count", m.lost_streams_size(), 0, max_lost_streams);
 }
 
 void check(const wire::LinkChoices& m) {
@@ -153,12 +158,16 @@ void check(const wire::Matched& m) {
   check_name("Matched.offer", m.offer());
   check_text("Matched.why", m.why());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
-  check_when_full("Matched.when_full", m.when_full(), m.queue_depth());
+  if (m.queue_depth() > 0 ||
+      m.when_full() != wire::WHEN_FULL_DROP_OLDEST)  // else versions are lent
+    check_when_full("Matched.when_full", m.when_full(), m.queue_depth());
   check_range("Matched.keep_steps", m.keep_steps(), 0, max_kept_steps);
   check_start("Matched.start", m.start(), m.shares());
   check_number("Matched.incarnation", m.incarnation());
   check_attributes("Matched.attributes", m.attributes());
   check_range("Matched.missing", m.missing(), 0, 1 << 20);
+  check_range("Matched.epoch", m.epoch(), std::uint64_t{0}, max_epoch);
+  check_text("Matched.token", m.token(), max_token_bytes);
 }
 
 void check(const wire::Resume& m) {

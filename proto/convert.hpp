@@ -27,10 +27,16 @@ inline constexpr std::size_t max_layout_bytes = 1 << 20;  ///< text form of one 
 inline constexpr std::size_t max_address_bytes = 4096;    ///< of one rank (transport::Address)
 inline constexpr std::size_t max_ranks_bytes = std::size_t{4}
                                                << 20;  ///< of all RankStatus of a page of a Status
-inline constexpr std::size_t max_shown_fields_bytes = max_ranks_bytes;  ///< as much of its fields
-inline constexpr int max_kept_steps = 1024;                             ///< of one stream
-inline constexpr int max_fields = 65536;                                ///< of one stream
-inline constexpr int max_offers = 64;                                   ///< of one side
+inline constexpr std::size_t max_shown_fields_bytes = max_ranks_bytes;    ///< as much of its fields
+inline constexpr int max_kept_steps = 1024;                               ///< of one stream
+inline constexpr std::uint64_t max_epoch = (std::uint64_t{1} << 32) - 1;  ///< the last one
+inline constexpr std::size_t max_token_bytes = 64;
+inline constexpr int max_lost_streams = 65536;  ///< parts of one array that a consumer has lost
+/// Ranks of a producer times those of a consumer: with more, rank 0 alone is told the addresses of the
+/// consumer, and tells the others. So 256 MiB go out at most, which the server holds once.
+inline constexpr std::int64_t max_addresses_to_all = std::int64_t{1} << 16;
+inline constexpr int max_fields = 65536;  ///< of one stream
+inline constexpr int max_offers = 64;     ///< of one side
 inline constexpr core::Rank max_group_size = 10'000'000;
 inline constexpr int max_wait_ranks = 64, max_wait_turns = 1024;  ///< told of a Wait
 

@@ -27,7 +27,8 @@ struct FieldPart {
 void check(const FieldPart& part, const wire::Field& field) {
   check_name(part("name"), field.name());
   if (!core::is_element_type(field.element_type()))
-    reject(part("element_type"), "1 (i8) to 12 (c128)", fmt::format("{}", field.element_type()));
+    reject(part("element_type"), "1 (i8) to 15 (bool), or 65536 and 1 to 16384 bytes",
+           fmt::format("{}", field.element_type()));
   check_text(part("layout"), field.layout(), max_layout_bytes);
   for (const auto index : field.origin())
     check_range(part("origin"), index, std::int64_t{0},
@@ -162,7 +163,9 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
               "make both sides declare the same {}",
               stream, want.name, consumer, what, mine, producer, what, theirs, what));
     };
-    if (core::is_complex(have->type) && !core::is_complex(want.type))
+    const bool is_opaque = core::is_opaque(have->type) || core::is_opaque(want.type);
+    if ((core::is_complex(have->type) && !core::is_complex(want.type)) ||
+        (is_opaque && have->type != want.type))
       disagree("type", core::to_string(want.type), core::to_string(have->type));
     if (want.origin.empty() && index_calc::shape(want.layout) != whole_shape(*have))
       disagree("shape", shape_of(want), shape_of(*have));
@@ -184,7 +187,8 @@ std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> of
   std::int64_t bytes = 0;
   for (const Field& want : wanted) {
     const Field& have = *by_name.at(want.name);
-    auto of_field = static_cast<std::int64_t>(core::element_bytes(have.type));
+    auto of_field = index_calc::saturating_product(
+        static_cast<std::int64_t>(core::element_bytes(have.type)), copy_count(want.layout));
     for (const core::Index extent : shared_box(want, have).of_wanted.extents)
       of_field = index_calc::saturating_product(of_field, extent);
     bytes = of_field > most - bytes ? most : bytes + of_field;

@@ -161,7 +161,8 @@ struct Listener::Impl {
                     .heartbeat_seconds = config.heartbeat_seconds,
                     .number = config.number,
                     .outward_address = is_outward() ? address.host : "",
-                    .limits = limits}),
+                    .limits = limits,
+                    .keys = keys}),
         tick_period(std::min<Clock::duration>(
             longest_tick, std::chrono::duration_cast<Clock::duration>(
                               std::chrono::duration<double>(config.heartbeat_seconds / 4)))) {

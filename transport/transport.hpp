@@ -136,6 +136,14 @@ public:
   /// @throws core::Error timed_out, transport
   virtual void connect(std::span<const Address> peers, Deadline deadline) = 0;
 
+  /// Ends a connect() that waits in another thread, or one that is still to come, with cancelled. The
+  /// one function that any thread may call. A backend whose connect() waits for nobody ignores it.
+  virtual void stop_connecting() noexcept {}
+
+  /// Tells that this rank exchanges nothing with other ranks than these: nothing waits for the others
+  /// any more, and what is started with one of them may end in an error. Lets a backend close what it
+  /// listens at. May be called again, for fewer of them.  @pre connected
+  virtual void expect_only(std::span<const Rank>) {}
   /// Starts to send `bytes` to `peer`. Never blocks. A finished send means that the bytes may be
   /// changed, not that the peer has them: closing this endpoint before the peer has answered may
   /// lose them.
@@ -168,6 +176,9 @@ public:
   virtual void give_up() noexcept {}
   /// Moves operations in flight forward; call often while waiting for anything.
   virtual void progress() = 0;
+  /// A descriptor that can be read as soon as progress() finds something that has come, from whichever
+  /// peer: a rank that waits may sleep on it. -1 where nothing tells, or sleep does not pay for now.
+  virtual int wake_descriptor() const noexcept { return -1; }
   /// True if what is under way with `peer` moves only inside calls of this rank, however short it is
   /// (rendezvous of a large message included). @pre connected
   virtual bool needs_calls(Rank) const noexcept { return true; }
@@ -206,6 +217,9 @@ public:
   /// What stands behind such an offer here, best first. May load a library and take a second.
   /// @throws core::Error unsupported if there is nothing
   virtual std::vector<std::string> choices(std::string_view) { return {}; }
+  /// Whether an endpoint waits for its peers alone when it connects, in any thread: else both groups
+  /// connect together, in the thread of the application.
+  virtual bool connects_alone() const noexcept { return true; }
   /// This rank's end of a new link over `offer`, one of offers(), or over one of its choices.
   virtual std::unique_ptr<Endpoint> open(std::string_view offer, Side side) = 0;
 };

@@ -43,9 +43,12 @@ void run(BenchOptions options, const Texts& texts) {
   options.to = index_calc::Layout::parse(texts.to);
   const auto type = core::parse_element_type(texts.type);
   if (!type)
-    throw Error(Errc::invalid_argument,
-                fmt::format("--type: expected i8 to i64, u8 to u64, f32, f64, c64 or c128, found "
-                            "'{}'",
+    throw Error(Errc::invalid_argument, fmt::format("--type: expected {}, found '{}'",
+                                                    core::all_element_types, texts.type));
+  if (core::is_opaque(*type))
+    throw Error(Errc::unsupported,
+                fmt::format("--type: expected numbers, found '{}': of the same size they move as "
+                            "fast",
                             texts.type));
   options.type = *type;
   options.allocates_producers = texts.allocate == "producers" || texts.allocate == "both";
@@ -84,7 +87,8 @@ void add_bench(CLI::App& app) {
       ->check(CLI::Range(1, 100'000));
   command.add_option("--queue-depth", options->queue_depth, "Of the stream (default 2)")
       ->check(CLI::Range(0, 1000));
-  command.add_option("--transport", options->transport, "auto, local, tcp, ofi or mpi (default auto)");
+  command.add_option("--transport", options->transport,
+                     "auto, local, tcp, ofi or mpi (default auto)");
   command.add_option("--ofi-provider", options->ofi_provider,
                      "libfabric provider, e.g. \"tcp;ofi_rxm\" (default: the best)");
   command.add_option(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/command.hpp"
+#include "cli/plan/fields_file.hpp"
 #include "cli/plan/layout_option.hpp"
 #include "cli/plan/plan_json.hpp"
 #include "cli/plan/plan_picture.hpp"
@@ -32,20 +33,17 @@ struct Options {
   std::string side = "producer", type = "f64", algorithm = "aspen", picture;
   client::Prospect stream;
   bool is_far = false, relabel = false;
-  std::string cost;
+  std::string cost, fields;
   std::vector<std::string> hosts;
 };
 
 Redistribution redistribution_of(const Options& options) {
-  const auto type = core::parse_element_type(options.type);
-  if (!type)
-    throw core::Error(core::Errc::invalid_argument,
-                      fmt::format("--type: expected an element type, found {}", options.type));
+  const core::ElementType type = *core::parse_element_type(options.type);
   Redistribution result{.from = parse_layout_option("--from", options.from),
                         .to = parse_layout_option("--to", options.to),
                         .side = options.side == "producer" ? Side::producer : Side::consumer,
                         .algorithm = index_calc::parse_algorithm(options.algorithm),
-                        .element_bytes = static_cast<Index>(core::element_bytes(*type)),
+                        .element_bytes = static_cast<Index>(core::element_bytes(type)),
                         .stream = options.stream};
   result.stream.is_near = !options.is_far;
   validate(result);
@@ -67,11 +65,13 @@ std::vector<RankRange> chosen_ranks(const Redistribution& redistribution, const 
 RankPlan planned(const Redistribution& redistribution, Rank rank, bool is_validating) {
   const auto& mine = redistribution.mine();
   const auto& theirs = redistribution.theirs();
-  if (is_validating) index_calc::make_validated_plan(mine, theirs, rank);
+  const auto role =
+      redistribution.side == Side::producer ? index_calc::Role::source : index_calc::Role::sink;
+  if (is_validating) index_calc::make_validated_plan(mine, theirs, rank, role);
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   RankPlan result{.rank = rank,
-                  .plan = index_calc::make_plan(mine, theirs, rank, redistribution.algorithm),
+                  .plan = index_calc::make_plan(mine, theirs, rank, role, redistribution.algorithm),
                   .part = index_calc::local_part(mine, rank),
                   .seconds = 0};
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -125,6 +125,12 @@ std::string picture_complaint(const std::string& file) {
              : fmt::format("expected a file that ends in .svg or .png, found {}", file);
 }
 
+std::string type_complaint(const std::string& type) {
+  return core::parse_element_type(type)
+             ? std::string()
+             : fmt::format("expected {}, found {}", core::all_element_types, type);
+}
+
 CLI::Option* add_choice(CLI::App& command, const std::string& name, std::string& value,
                         const std::string& text, const std::vector<std::string>& choices) {
   return command.add_option(name, value, fmt::format("{} (default {})", text, value))
@@ -160,10 +166,16 @@ void add_plan(CLI::App& app) {
   CLI::App& command =
       *app.add_subcommand("plan", "Show what a redistribution between two layouts will do");
   const auto options = std::make_shared<Options>();  // CLI11 copies the callback that uses it
-  command.add_option("--from", options->from, "The producer's layout")
-      ->required()
-      ->type_name("LAYOUT");
-  command.add_option("--to", options->to, "The consumer's layout")->required()->type_name("LAYOUT");
+  CLI::Option* from = command.add_option("--from", options->from, "The producer's layout");
+  CLI::Option* to = command.add_option("--to", options->to, "The consumer's layout");
+  from->type_name("LAYOUT")->needs(to);
+  to->type_name("LAYOUT")->needs(from);
+  command
+      .add_option("--fields", options->fields,
+                  "Instead of one array: a file with a list of arrays, each {name: N, type: f32, "
+                  "from: LAYOUT, to: LAYOUT}; shows what each pair of ranks exchanges in a step")
+      ->excludes(from)
+      ->type_name("FILE.yaml");
   CLI::Option* rank =
       command
           .add_option("--rank", options->rank, "Whose plan (default: the first that takes part)")
@@ -172,10 +184,9 @@ void add_plan(CLI::App& app) {
   all->excludes(rank);
   CLI::Option* side = add_choice(command, "--side", options->side, "Whose ranks these are",
                                  {"producer", "consumer"});
-  std::vector<std::string> types;
-  types.reserve(core::detail::element_types.size());
-  for (const auto& row : core::detail::element_types) types.emplace_back(row.name);
-  add_choice(command, "--type", options->type, "Element type", types);
+  command.add_option("--type", options->type, "Element type (default f64)")
+      ->check(type_complaint)
+      ->type_name("TYPE");
   CLI::Option* algorithm = add_choice(command, "--algorithm", options->algorithm, "Index algorithm",
                                       {"aspen", "falls", "classical"});
   CLI::Option* validate =
@@ -210,6 +221,9 @@ void add_plan(CLI::App& app) {
       "A layout: \"shape=10000x10000 grid=4x4 block=30x50\". Its keys:\n"
       "  shape=100x90     global extents, 1 to 8 dimensions\n"
       "  grid=3x2         process grid, as many cells as the group has ranks\n"
+      "  mesh=2x4         instead of grid: axes that need not be dimensions\n"
+      "  axes0=1          axes of the mesh that split dimension 0, outermost first; others make "
+      "copies\n"
       "  block=30x50      blocks dealt round-robin, block0=30 along one dimension (default: one "
       "block each)\n"
       "  source=0x1       grid coordinate of the first block\n"
@@ -221,8 +235,16 @@ void add_plan(CLI::App& app) {
       "  ghost=1x1        cells around the part on every side\n"
       "  leading=64       allocated cells along the fastest dimension\n"
       "  members=0-3/7    ranks that take part, in grid order (default: all)");
-  command.callback(
-      [options] { options->relabel ? show_relabeling(*options) : show_plan(*options); });
+  command.callback([options] {
+    if (!options->fields.empty()) {
+      print(fields_text(read_fields(options->fields)));
+      return finish();
+    }
+    if (options->from.empty())
+      throw core::Error(core::Errc::invalid_argument,
+                        "expected --from and --to, or --fields; found none of them");
+    options->relabel ? show_relabeling(*options) : show_plan(*options);
+  });
 }
 
 }  // namespace tremula::cli

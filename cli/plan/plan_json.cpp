@@ -52,6 +52,12 @@ std::vector<RepeatedSegment> flattened(const SegmentList& list) {
          .stride = is_one ? 0 : stride,
          .peer_stride = is_one ? 0 : peer_stride});
   };
+  if (list.skip > 0) {  // a slice of a list is written out
+    list.for_each_family([&](const Family& f) {
+      add(f, 0, 0, f.count, list.family_stride, list.family_peer_stride);
+    });
+    return result;
+  }
   for (const Family& f : list.period) {
     if (list.repeat == 0) break;  // the period holds the tail alone
     if (f.count < list.repeat)

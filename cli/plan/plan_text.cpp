@@ -52,11 +52,15 @@ std::string stream_text(const client::Prospect& stream) {
 }  // namespace
 
 std::string plan_head_text(const Redistribution& redistribution) {
+  const auto ranks = [](const index_calc::Layout& layout, const char* side) {
+    const Rank copies = copy_count(layout);
+    return counted(rank_count(layout), side) +
+           (copies == 1 ? "" : fmt::format(" in {} copies", copies));
+  };
   return fmt::format("array {}, {}: {} to {}\n  from  {}\n  to    {}\n",
                      shape_text(redistribution.from),
                      amount_text(elements(redistribution.from), redistribution),
-                     counted(index_calc::rank_count(redistribution.from), "producer"),
-                     counted(index_calc::rank_count(redistribution.to), "consumer"),
+                     ranks(redistribution.from, "producer"), ranks(redistribution.to, "consumer"),
                      to_string(redistribution.from), to_string(redistribution.to));
 }
 

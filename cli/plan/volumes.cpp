@@ -60,7 +60,7 @@ Volumes volumes(const Layout& from, const Layout& to, std::size_t most_cells) {
   result.columns = per_cell(n, result.consumers_per_cell);
   result.cells.assign(result.rows * result.columns, 0);
 
-  const index_calc::Volumes matrix(from, to);
+  const index_calc::Volumes matrix(from, to, index_calc::Role::source);
   for (std::size_t i = 0; i < m; ++i) {
     double* const cells = &result.cells[i / result.producers_per_cell * result.columns];
     for (const auto& [consumer, elements] : matrix.row(producers.position[i])) {

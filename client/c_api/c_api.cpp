@@ -51,19 +51,27 @@ void copy(const client::Statistics& from, tremula_statistics* to) {
   client::write_struct(statistics, to);
 }
 
+tremula_status status_of(client::Begun begun) {
+  switch (begun) {
+    case client::Begun::not_ready:
+      return TREMULA_NOT_READY;
+    case client::Begun::end_of_stream:
+      return TREMULA_END_OF_STREAM;
+    case client::Begun::none_missing:
+      return TREMULA_NONE_MISSING;
+    case client::Begun::epoch:
+      return TREMULA_EPOCH_CHANGED;
+    case client::Begun::step:
+      break;
+  }
+  return TREMULA_OK;
+}
+
 tremula_status begin_step_by(tremula_in_stream* in, client::Needed needed, int64_t time,
                              const char* unit) {
   return guarded([&] {
     const auto entry = enter(in, "in");
-    switch (in->stream->begin_step_by(needed, time, unit != nullptr ? unit : "")) {
-      case client::InStream::Begun::step:
-        return TREMULA_OK;
-      case client::InStream::Begun::none_missing:
-        return TREMULA_NONE_MISSING;
-      case client::InStream::Begun::end_of_stream:
-        break;
-    }
-    return TREMULA_END_OF_STREAM;
+    return status_of(in->stream->begin_step_by(needed, time, unit != nullptr ? unit : ""));
   });
 }
 
@@ -320,15 +328,14 @@ tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
 tremula_status tremula_in_begin_step(tremula_in_stream* in) {
   return guarded([&] {
     const auto entry = enter(in, "in");
-    return in->stream->begin_step() ? TREMULA_OK : TREMULA_END_OF_STREAM;
+    return status_of(in->stream->begin(std::nullopt));
   });
 }
 
 tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds) {
   return guarded([&] {
     const auto entry = enter(in, "in");
-    const auto has_begun = in->stream->begin_step_until(core::Deadline::after(seconds));
-    return !has_begun ? TREMULA_NOT_READY : *has_begun ? TREMULA_OK : TREMULA_END_OF_STREAM;
+    return status_of(in->stream->begin(core::Deadline::after(seconds)));
   });
 }
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "client/c_api/c_api.hpp"
+#include "index_calc/layout/placements.hpp"
+#include "index_calc/lists/index_list.hpp"
 #include "index_calc/proof/content_hash.hpp"
 
 using namespace tremula;
@@ -28,6 +32,96 @@ tremula_status tremula_layout_from_scalapack(const int desc[9], int rows, int co
     return make_layout(
         index_calc::Layout::from_scalapack(std::span<const int, 9>(desc, 9), rows, columns),
         layout);
+  });
+}
+
+tremula_status tremula_layout_on_mesh(int dimensions, const int64_t* shape, int axes,
+                                      const int64_t* mesh, const int* dimension_of,
+                                      const int64_t* split_factor, tremula_layout** layout) {
+  return guarded([&] {
+    expects_pointer(shape, "shape");
+    expects_pointer(mesh, "mesh");
+    expects_pointer(dimension_of, "dimension_of");
+    expects_pointer(layout, "layout");
+    core::expects(dimensions >= 1 && axes >= 1, [&] {
+      return fmt::format("expected at least one dimension and one axis, found {} and {}",
+                         dimensions, axes);
+    });
+    std::vector<index_calc::Placement> placements(static_cast<std::size_t>(axes));
+    for (std::size_t a = 0; a < placements.size(); ++a) {
+      core::expects(dimension_of[a] >= -1, [&] {
+        return fmt::format("axis {}: expected a dimension, or -1 for copies, found {}", a,
+                           dimension_of[a]);
+      });
+      if (dimension_of[a] >= 0) placements[a].dimension = static_cast<std::size_t>(dimension_of[a]);
+      if (split_factor != nullptr) placements[a].split_factor = split_factor[a];
+    }
+    return make_layout(
+        index_calc::layout_on_mesh({shape, static_cast<std::size_t>(dimensions)},
+                                   {mesh, static_cast<std::size_t>(axes)}, placements),
+        layout);
+  });
+}
+
+namespace {
+
+/// @param make  (shape, lists of numbers) -> IndexList
+template <class Make>
+tremula_status make_listed(int dimensions, const int64_t* shape, int ranks, unsigned options,
+                           int64_t count, tremula_layout** layout, Make&& make) {
+  return guarded([&] {
+    expects_pointer(shape, "shape");
+    expects_pointer(layout, "layout");
+    core::expects(dimensions >= 1 && count >= 0 && ranks >= 1, [&] {
+      return fmt::format(
+          "expected at least 1 dimension, 1 rank and a count of at least 0, found {}, {} and {}",
+          dimensions, ranks, count);
+    });
+    core::expects(count <= std::numeric_limits<int64_t>::max() / dimensions, [&] {
+      return fmt::format("expected a count of what lies in memory, found {}", count);
+    });
+    core::expects((options & ~(TREMULA_PARTIAL | TREMULA_COPIES)) == 0, [&] {
+      return fmt::format("options: expected TREMULA_PARTIAL and TREMULA_COPIES alone, found {:#x}",
+                         options);
+    });
+    const std::span extents(shape, static_cast<std::size_t>(dimensions));
+    index_calc::validate(index_calc::listed_layout(extents, 1, false, false, {}));
+    return make_layout(index_calc::listed_layout(extents, ranks, (options & TREMULA_PARTIAL) != 0,
+                                                 (options & TREMULA_COPIES) != 0, make(extents)),
+                       layout);
+  });
+}
+
+std::span<const int64_t> numbers(const int64_t* first, int64_t count, const char* name) {
+  if (count > 0) expects_pointer(first, name);
+  return {first, static_cast<std::size_t>(count)};
+}
+
+}  // namespace
+
+tremula_status tremula_layout_of_points(int dimensions, const int64_t* shape, int ranks,
+                                        unsigned options, int64_t count, const int64_t* points,
+                                        tremula_layout** layout) {
+  return make_listed(dimensions, shape, ranks, options, count, layout, [&](auto extents) {
+    return index_calc::IndexList::of_points(extents, numbers(points, count, "points"));
+  });
+}
+
+tremula_status tremula_layout_of_segments(int dimensions, const int64_t* shape, int ranks,
+                                          unsigned options, int64_t count, const int64_t* begins,
+                                          const int64_t* lengths, tremula_layout** layout) {
+  return make_listed(dimensions, shape, ranks, options, count, layout, [&](auto extents) {
+    return index_calc::IndexList::of_segments(extents, numbers(begins, count, "begins"),
+                                              numbers(lengths, count, "lengths"));
+  });
+}
+
+tremula_status tremula_layout_of_boxes(int dimensions, const int64_t* shape, int ranks,
+                                       unsigned options, int64_t count, const int64_t* origins,
+                                       const int64_t* extents, tremula_layout** layout) {
+  return make_listed(dimensions, shape, ranks, options, count, layout, [&](auto whole) {
+    return index_calc::IndexList::of_boxes(whole, numbers(origins, count * dimensions, "origins"),
+                                           numbers(extents, count * dimensions, "extents"));
   });
 }
 
@@ -60,6 +154,15 @@ tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int6
     expects_pointer(layout, "layout");
     const auto part = index_calc::local_part(layout->layout, rank);
     const std::size_t dimensions = layout->layout.dims.size();
+    if (layout->layout.listing && dimensions > 1) {  // the buffer is one dimension: the last
+      if (extents) std::fill_n(extents, dimensions - 1, part.elements > 0 ? 1 : 0);
+      if (strides) std::fill_n(strides, dimensions - 1, part.elements);
+      if (extents) extents[dimensions - 1] = part.extent[0];
+      if (strides) strides[dimensions - 1] = part.stride[0];
+      if (first) *first = part.first;
+      if (allocated) *allocated = part.allocated;
+      return TREMULA_OK;
+    }
     if (extents) std::copy_n(part.extent.begin(), dimensions, extents);
     if (strides) std::copy_n(part.stride.begin(), dimensions, strides);
     if (first) *first = part.first;
@@ -77,6 +180,7 @@ tremula_status tremula_layout_global_index(const tremula_layout* layout, int ran
     core::expects(dimension >= 0 && dimension < static_cast<int>(dims.size()), [&] {
       return fmt::format("dimension: expected 0 to {}; found {}", dims.size() - 1, dimension);
     });
+    expect_computed(layout->layout, "the global index of an element");
     const auto d = static_cast<std::size_t>(dimension);
     const auto coords = layout->grid.coords_of(rank);
     const core::Index extent = coords ? index_calc::local_extent(dims[d], (*coords)[d]) : 0;
@@ -104,8 +208,12 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
           "local buffer of rank {}: expected {} elements of {} bytes, found {} bytes", rank,
           part.allocated, width, bytes);
     });
-    *hash = index_calc::ContentHash(layout->layout, rank, part, width)
-                .of({static_cast<const std::byte*>(data), bytes});
+    expect_computed(layout->layout, "a hash");
+    const auto cell = layout->grid.cell_of(rank);
+    const bool is_first = !cell || cell->copy == 0;
+    *hash = !is_first ? 0
+                      : index_calc::ContentHash(layout->layout, rank, part, width)
+                            .of({static_cast<const std::byte*>(data), bytes});
     return TREMULA_OK;
   });
 }

@@ -26,6 +26,7 @@ inline constexpr transport::Tag step = 1;        ///< source to sink
 inline constexpr transport::Tag answer = 2;      ///< sink to source
 inline constexpr transport::Tag sign = 3;        ///< both ways
 inline constexpr transport::Tag attributes = 4;  ///< source to sink
+inline constexpr transport::Tag lists = 5;       ///< both ways, before the others
 }  // namespace tags
 
 /// Where the bytes of an inlined message begin in what is told of a step, counted as in the plan: its

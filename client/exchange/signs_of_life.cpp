@@ -20,8 +20,6 @@ constexpr double signs_within_silence = 5, longest_pause = 1;
 /// A peer of which the server says that it lives may be silent so many times longer: its signs may
 /// have to wait behind long messages.
 constexpr double vouched = 3;
-/// A way that has failed may be that of a peer that has died: the server tells within this time.
-constexpr double explained_within_seconds = 2;
 
 constexpr double forever = std::numeric_limits<double>::infinity();
 

@@ -11,6 +11,9 @@
 
 namespace tremula::client {
 
+/// When a way to a peer fails, perhaps the peer has died: the server knows, and tells, within this time.
+inline constexpr double explained_within_seconds = 2;
+
 /// The signs of life between this rank and its peers of one link, over the link's own endpoint. The
 /// first sign of a peer proves the pair: that both reach each other and hold the same plan. A near
 /// peer sends no more of them: while its process runs, it gives signs of life.

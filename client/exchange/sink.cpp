@@ -434,6 +434,7 @@ bool Sink::is_owed(std::size_t message) const noexcept {
 }
 
 void Sink::list_waits(WaitWords& words) {
+  words.push_back({.descriptor = endpoint_.wake_descriptor()});
   for (Peer& peer : peers_)
     for (const auto& end : peer.ends)
       if (end != nullptr) end->list_waits(words);

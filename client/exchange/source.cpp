@@ -20,7 +20,8 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
       queue_(queue),
       first_step_(first_step),
       readable_(plan_.fields.size()),
-      slots_(static_cast<std::size_t>(std::max(queue.depth, 1)) + 1),
+      slots_(static_cast<std::size_t>(queue.slots()) + 1),
+      most_told_(queue.is_latest ? depth() - 1 : ~std::uint64_t{0}),
       peers_(plan_.messages.size()) {
   std::vector<bool> is_near;
   std::size_t bytes = 0;
@@ -243,10 +244,14 @@ void Source::admit(const Known& of_all) {
   is_frozen_ = false;
   takes_ = turns() - of_all.done < depth();
   const std::uint64_t kept = turns() - std::min(turns(), of_all.told);
-  const auto most_kept = std::max<std::uint64_t>(depth() - 1, 1);  // 1: which is being taken
-  if (!queue_.keeps() || kept == 0 || (takes_ && kept < most_kept)) return;
-  withdraw(of_all.told);
-  takes_ = true;
+  if (queue_.is_latest) most_told_ = of_all.done + depth() - 1;  // one that is kept has room
+  const auto most_kept = static_cast<std::uint64_t>(std::max(queue_.depth - 1, 1));
+  if (queue_.keeps() && kept > 0 && (!takes_ || kept >= most_kept)) {
+    withdraw(of_all.told);
+    takes_ = true;
+  }
+  if (queue_.lends() && takes_)
+    for (Readable& field : readable_) field.end_step();
 }
 
 void Source::withdraw(std::uint64_t turn) {
@@ -273,7 +278,7 @@ bool Source::is_all_credited(std::uint64_t step) const noexcept {
 }
 
 bool Source::has_credited(std::uint64_t step) const noexcept {
-  return queue_.keeps() || is_all_credited(step);
+  return (queue_.keeps() && is_queued()) || is_all_credited(step);
 }
 
 std::size_t Source::slot_for(std::uint64_t step) {
@@ -293,6 +298,7 @@ void Source::line_up() {
 
 void Source::begin(std::size_t slot, std::uint64_t step) {
   slots_[slot].step = arrays_[slot].step = step;
+  slots_[slot].told_at.reset();
   for (Told& told : slots_[slot].told) told.used = 0, told.parts_put = 0;
 }
 
@@ -368,7 +374,7 @@ void Source::tell_peers() {
   if (is_frozen_) return;
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Peer& peer = peers_[m];
-    const auto limit = queue_.keeps() ? std::min(turns(), peer.claimed) : turns();
+    const auto limit = queue_.keeps() ? std::min({turns(), peer.claimed, most_told_}) : turns();
     for (; !peer.has_left && peer.told < limit; ++peer.told) tell(m, peer.told);
   }
 }
@@ -392,6 +398,7 @@ void Source::tell(std::size_t m, std::uint64_t turn) {
                  .attribute_bytes = static_cast<std::uint32_t>(attributes.size())},
                 told.bytes.first<proto::package_header_bytes>());
   told.sent_at = core::Deadline::Clock::now();
+  if (!slots_[slot].told_at) slots_[slot].told_at = told.sent_at;
   told.request = endpoint_.send(message.peer, tags::step, told.bytes.first(bytes));
   if (!attributes.empty())
     told.attributes = endpoint_.send(message.peer, tags::attributes, attributes);
@@ -424,6 +431,7 @@ void Source::send_end(std::uint64_t step) {
 }
 
 void Source::list_waits(WaitWords& words) {
+  words.push_back({.descriptor = endpoint_.wake_descriptor()});
   for (Peer& peer : peers_)
     for (const auto& end : peer.ends)
       if (end != nullptr) end->list_waits(words);

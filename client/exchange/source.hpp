@@ -29,7 +29,9 @@ struct StepMetadata {
 /// Without Queue::keeps every step is told at once. With it, a peer is told the step of its turn when
 /// it has claimed it, and what no peer of any rank was told can be withdrawn: the turns after it move
 /// down by one. All ranks of the source withdraw, and leave out, the same steps (freeze, admit), so
-/// that all ranks of the sink see the same ones.
+/// that all ranks of the sink see the same ones. With Queue::is_latest quick peers are not told so much
+/// that no room is left for the newest step: told <= turns that all peers had credited at the last
+/// admit() + slots - 1.
 ///
 /// The end has a turn and a slot of its own, behind the last step, whatever room there is: a sink that
 /// has not credited the last steps learns that they are the last ones.
@@ -45,6 +47,10 @@ public:
   ~Source();
   Source(const Source&) = delete;
 
+  /// Since when a peer may read what is lent to it; none: no peer of this rank was told of it.
+  std::optional<core::Deadline::Clock::time_point> lent_since() const noexcept {
+    return order_.empty() ? std::nullopt : slots_[order_.front()].told_at;
+  }
   /// True when the next step may be put, or is left out: a slot is idle. Makes progress.
   bool is_ready();
   /// The same, whatever becomes of the step.
@@ -93,7 +99,10 @@ public:
   /// @pre every field of it was put
   void send(std::uint64_t step, const StepMetadata& metadata = {});
   /// True when the end may be sent behind all steps before `step`. Makes progress.
-  bool can_end(std::uint64_t step) { return !queue_.keeps() || is_credited(step); }
+  bool can_end(std::uint64_t step) {
+    most_told_ = ~std::uint64_t{0};  // nothing needs room any more
+    return !queue_.keeps() || is_credited(step);
+  }
   /// Tells every peer that `step` does not exist, nor any after it.  @pre can_end(step)
   void send_end(std::uint64_t step);
   /// True when every peer has credited all steps before `step`, and nothing is on its way. Makes
@@ -152,7 +161,8 @@ private:
     std::optional<core::Deadline::Clock::time_point> sent_at;  // until it is known to be sent
   };
   struct Slot {
-    std::uint64_t step = ~std::uint64_t{0};  // in it
+    std::uint64_t step = ~std::uint64_t{0};                    // in it
+    std::optional<core::Deadline::Clock::time_point> told_at;  // to the first peer
     std::optional<std::int64_t> time;
     core::Bytes attributes;
     std::vector<Told> told;  // parallel to plan_.messages
@@ -218,6 +228,7 @@ private:
   std::deque<std::size_t> order_, idle_;  // slots: of turns from first_ on; free ones
   std::optional<std::size_t> putting_;    // slot of the step that is not sent yet
   std::uint64_t first_ = 0;               // turn
+  std::uint64_t most_told_;               // no turn from this one on is
   std::uint64_t dropped_ = 0, most_steps_ = 0, step_bytes_ = 0;
   bool takes_ = true, is_frozen_ = false, has_told_end_ = false;
   std::vector<Peer> peers_;  // parallel to plan_.messages; last: its ends use the above

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "client/exchange/memory/traffic.hpp"
 
@@ -43,5 +44,13 @@ struct PeerStatistics {
   Traffic traffic;
   std::string path;  ///< that a part took last
 };
+
+/// Appends what the end of an exchange with ranks of `group` knows, in the order of its schedule.
+template <class End>
+void list_peers(const std::string& group, const End& end, std::vector<PeerStatistics>& peers) {
+  const auto& messages = end.plan().messages;
+  for (std::size_t m = 0; m < messages.size(); ++m)
+    peers.push_back({group, messages[m].peer, end.traffic(m), std::string(end.path(m))});
+}
 
 }  // namespace tremula::client

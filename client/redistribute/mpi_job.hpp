@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/redistribute/job_mover.hpp"
 #include "client/redistribute/redistribution.hpp"
 #include "client/session/config.hpp"
 #include "transport/mpi/mpi_group_endpoint.hpp"
@@ -27,14 +28,19 @@ public:
 
   const transport::mpi::Group& group() const noexcept { return endpoint_.group(); }
 
-  std::unique_ptr<Redistribution> make(std::span<const Update> updates) const {
+  /// Collective if a layout lists what its ranks own.
+  std::unique_ptr<Redistribution> make(std::span<const Update> updates) {
     return std::make_unique<Redistribution>(updates, group().rank(), group().size(), options(),
-                                            rings_.near_ranks());
+                                            rings_.near_ranks(), rings_.machines(), match(updates));
   }
   /// One of the last plans, or a new one. Good until the next call.
   Redistribution& kept(const Update& update) {
     const auto found =
         std::ranges::find_if(plans_, [&](const Kept& kept) { return kept.update == update; });
+    if (found != plans_.end() && has_lists(update)) {  // another rank's list may be a new one
+      plans_.erase(found);
+      return kept(update);
+    }
     if (found != plans_.end()) {
       plans_.splice(plans_.begin(), plans_, found);
     } else {
@@ -56,11 +62,7 @@ public:
   }
   void run(Redistribution& redistribution, std::span<const core::BytesView> from,
            std::span<const std::span<std::byte>> to) {
-    core::expects(failure_.empty(), [&] {
-      return "expected a communicator over which nothing has failed, found that a redistribution "
-             "has: use another one; " +
-             failure_;
-    });
+    expect_usable();
     try {
       redistribution.run(endpoint_, rings_, chunks_, from, to,
                          core::Deadline::after(config_.step_timeout));
@@ -76,13 +78,32 @@ public:
 private:
   static constexpr std::size_t most_plans = 16;
   struct Kept {
-    Kept(const Update& u, const Job& job)
+    Kept(const Update& u, Job& job)
         : update(u),
           redistribution({&update, 1}, job.group().rank(), job.group().size(), job.options(),
-                         job.rings_.near_ranks()) {}
+                         job.rings_.near_ranks(), job.rings_.machines(), job.match({&u, 1})) {}
     Update update;
     Redistribution redistribution;
   };
+  std::vector<ListedUpdate> match(std::span<const Update> updates) {
+    if (std::ranges::none_of(updates, has_lists)) return {};
+    expect_usable();
+    try {
+      return match_updates(updates, ++matches_, endpoint_, group().rank(), group().size(),
+                           core::Deadline::after(config_.timeout));
+    } catch (const MatchFailed& e) {  // what others have sent may still come
+      failure_ = e.what();
+      endpoint_.give_up();
+      throw;
+    }
+  }
+  void expect_usable() const {
+    core::expects(failure_.empty(), [&] {
+      return "expected a communicator over which nothing has failed, found that a redistribution "
+             "has: use another one; " +
+             failure_;
+    });
+  }
   index_calc::PlanOptions options() const {
     return {config_.index_algorithm, config_.validate_plans};
   }
@@ -114,7 +135,8 @@ private:
   NearRings rings_;
   ChunkPool chunks_;
   std::string failure_;
-  std::list<Kept> plans_;  // the one used last first
+  std::uint64_t matches_ = 0;  // of lists; the same on all ranks
+  std::list<Kept> plans_;      // the one used last first
 };
 
 }  // namespace tremula::client::redistribute

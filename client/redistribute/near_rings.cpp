@@ -28,6 +28,9 @@ NearRings::NearRings(Rank me, ChunkBytes chunk_bytes, const Allgather& allgather
                      const std::string& identity) {
   constexpr std::size_t page = 4096;
   const auto identities = allgather(bytes_of(std::as_bytes(std::span(identity))));
+  for (const Bytes& each : identities)
+    machines_.push_back(
+        static_cast<std::uint32_t>(std::ranges::find(identities, each) - identities.begin()));
   std::vector<std::size_t> near;
   for (std::size_t rank = 0; rank < identities.size(); ++rank)
     if (identities[rank] == identities[static_cast<std::size_t>(me)]) near.push_back(rank);

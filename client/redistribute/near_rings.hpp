@@ -48,6 +48,8 @@ public:
 
   /// Ranks on this machine, this one included; 0: without rings.
   core::Rank near_ranks() const noexcept { return near_ranks_; }
+  /// Of each rank of the job; ranks of one machine have one number. The same on all ranks.
+  std::span<const std::uint32_t> machines() const noexcept { return machines_; }
   /// What this rank shares with them.
   std::size_t memory_bytes() const noexcept { return memory_ ? memory_->bytes().size() : 0; }
 
@@ -73,6 +75,7 @@ private:
   std::vector<transport::local::Mapping> mappings_;
   std::vector<Ring> to_, from_;  // shape: [rank]
   core::Rank near_ranks_ = 0;
+  std::vector<std::uint32_t> machines_;
   std::uint64_t runs_ = 0;
 };
 

@@ -216,7 +216,7 @@ struct Redistribution::Run {
     words_.clear();
     for (auto& sink : sinks_) sink.end->list_waits(words_);
     for (auto& source : sources_) source.end->list_waits(words_);
-    return transport::local::sleep_on(words_, longest_sleep);
+    return transport::local::sleep_on(words_, longest_sleep, longest_sleep);
   }
 
   static bool is_done(const Ended<SinkEnd>& sink) { return sink.end->is_done(); }
@@ -328,8 +328,10 @@ struct Redistribution::Run {
 };
 
 Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank size,
-                               const index_calc::PlanOptions& options, Rank near_ranks)
-    : plan_(updates, me, size, options, near_ranks), me_(me) {
+                               const index_calc::PlanOptions& options, Rank near_ranks,
+                               std::span<const std::uint32_t> machines,
+                               std::span<const ListedUpdate> listed)
+    : plan_(updates, me, size, options, near_ranks, machines, listed), me_(me) {
   statistics_.plan_seconds = plan_.seconds();
 }
 

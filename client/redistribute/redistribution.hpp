@@ -29,7 +29,9 @@ class Redistribution {
 public:
   /// @throws core::Error as RedistributionPlan
   Redistribution(std::span<const Update> updates, Rank me, Rank size,
-                 const index_calc::PlanOptions& options = {}, Rank near_ranks = 0);
+                 const index_calc::PlanOptions& options = {}, Rank near_ranks = 0,
+                 std::span<const std::uint32_t> machines = {},
+                 std::span<const ListedUpdate> listed = {});
   ~Redistribution();
   /// Collective. Returns when `from` may be changed and all of `to` is there.
   /// @param endpoint  reaches the ranks of the job by their numbers; no one else sends by it now

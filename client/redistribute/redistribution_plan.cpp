@@ -38,15 +38,19 @@ std::size_t RedistributionPlan::longest_chunk_bytes(Rank ranks) noexcept {
 }
 
 RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
-                                       const index_calc::PlanOptions& options, Rank near_ranks) {
+                                       const index_calc::PlanOptions& options, Rank near_ranks,
+                                       std::span<const std::uint32_t> machines,
+                                       std::span<const ListedUpdate> listed) {
   const auto start = core::Deadline::Clock::now();
   std::vector<ExchangePlan::Field> sources, sinks;
-  const auto plan = [&](const Layout& mine, const Layout& theirs) {
-    return std::make_shared<const index_calc::Plan>(
-        options.validate ? make_validated_plan(mine, theirs, me)
-                         : make_plan(mine, theirs, me, options.algorithm));
+  const index_calc::Hosts hosts{.of_mine = machines, .of_theirs = machines, .is_one_job = true};
+  index_calc::PlanCache plans(hosts);  // arrays with the same layouts share them
+  const auto plan = [&](const Layout& mine, const Layout& theirs, index_calc::Role role) {
+    index_calc::PlanOptions of_role = options;
+    of_role.role = role;
+    return plans.get(mine, theirs, me, of_role);
   };
-  const auto add = [&](const Update& update) {
+  const auto add = [&](const Update& update, const ListedUpdate& of_lists) {
     validate_for_group(update.from, size);
     validate_for_group(update.to, size);
     validate(update.transformation);
@@ -61,11 +65,17 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
                               .element_bytes = core::element_bytes(transformation.from),
                               .transformation = transformation,
                               .is_needed = transformation.alpha != 0.0};
-    field.plan = plan(from, to);
-    field.part = my_from;
+    const bool is_listed = of_lists.as_source != nullptr;
+    if (is_listed) {  // the buffers are one dimension
+      field.wire_order = field.write_order = Order::row;
+      field.closest = 0;
+    }
+    const bool keeps_parts = !is_listed || !field.is_needed;
+    field.plan = is_listed ? of_lists.as_source : plan(from, to, index_calc::Role::source);
+    field.part = keeps_parts ? my_from : flattened(my_from);
     sources.push_back(field);
-    field.plan = plan(to, from);
-    field.part = my_to;
+    field.plan = is_listed ? of_lists.as_sink : plan(to, from, index_calc::Role::sink);
+    field.part = keeps_parts ? my_to : flattened(my_to);
     sinks.push_back(std::move(field));
     arrays_.push_back({.from = my_from,
                        .to = my_to,
@@ -73,7 +83,7 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
                        .to_width = core::element_bytes(transformation.to)});
   };
   for (std::size_t i = 0; i < updates.size(); ++i) try {
-      add(updates[i]);
+      add(updates[i], listed.empty() ? ListedUpdate{} : listed[i]);
     } catch (const core::Error& e) {
       if (updates.size() == 1) throw;
       throw core::Error(e.code(), fmt::format("array {}: {}", i, e.what()));

@@ -3,6 +3,7 @@
 // All that one rank of a job moves when arrays go from one layout of the job to another: a message plan
 // as source and one as sink. Pure: no transport, no memory moved.
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,11 @@
 #include "client/exchange/plan/update.hpp"
 
 namespace tremula::client::redistribute {
+
+/// The plans of an update one layout of which lists what its ranks own; empty for another one.
+struct ListedUpdate {
+  std::shared_ptr<const index_calc::Plan> as_source{}, as_sink{};
+};
 
 class RedistributionPlan {
 public:
@@ -21,9 +27,12 @@ public:
 
   /// @param size        ranks of the job
   /// @param near_ranks  of them on this machine; 0: all
+  /// @param listed      parallel to updates; empty if none has lists
   /// @throws core::Error as make_plan, and naming the update that no group of `size` ranks can make
   RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
-                     const index_calc::PlanOptions& options = {}, Rank near_ranks = 0);
+                     const index_calc::PlanOptions& options = {}, Rank near_ranks = 0,
+                     std::span<const std::uint32_t> machines = {},
+                     std::span<const ListedUpdate> listed = {});
   RedistributionPlan(const RedistributionPlan&) = delete;  // ends refer to it
 
   std::span<const Array> arrays() const noexcept { return arrays_; }

@@ -7,6 +7,7 @@
 #include <exception>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -57,7 +58,13 @@ core::Bytes decode_outcome(core::BytesView bytes) {
 }
 
 /// What the bytes behind a head are.
-enum class Kind : std::uint8_t { told_by_root, part_of_all, of_another_call };
+enum class Kind : std::uint8_t {
+  told_by_root,
+  part_of_all,
+  part_of_stream,  ///< a rank that has lost the stream does not come
+  of_another_call,
+  of_lost_stream,  ///< in answer to part_of_stream
+};
 
 template <class Value>
 void append(core::Bytes& bytes, const Value& value) {
@@ -127,22 +134,114 @@ bool is_compared(const Circle& circle) {
   return circle.group.size() > 1 && !circle.call.name.empty();
 }
 
+/// A step of an agreement that this rank may leave, by an exception, or may not.
+template <class Step>
+auto leavable(const Circle& circle, bool may_leave, Left::At at, Step&& step) {
+  Left& left = *circle.left;
+  const bool is_well = left.at != Left::At::failed;
+  if (is_well) left.at = may_leave ? at : Left::At::failed;
+  auto result = step();
+  if (is_well) left.at = Left::At::nothing;
+  return result;
+}
+
+/// The rest of an agreement that this rank has left; of another rank than 0, once it has its head.
+void finish_left(const Circle& circle, core::Deadline deadline) {
+  using enum Left::At;
+  transport::Group& group = circle.group;
+  const auto rest = [&] { return group.finish(deadline); };
+  if (circle.left->at == head && group.rank() == 0) {
+    leavable(circle, true, head, rest);
+    leavable(circle, true, parts, [&] {
+      return group.allgather(headed(Kind::of_lost_stream, circle.call, {}), deadline);
+    });
+  } else if (circle.left->at == parts) {
+    leavable(circle, true, parts, rest);
+  }
+}
+
+/// Of another rank than 0: what rank 0 says that it is in, and tells. Agreements about streams that this
+/// rank has lost come to their end without it.
+/// @param may_leave  this rank, the agreement in turn
+core::Bytes take_head(const Circle& circle, bool may_leave, core::Deadline deadline) {
+  using enum Left::At;
+  transport::Group& group = circle.group;
+  const CollectiveCall& call = circle.call;
+  for (;;) {
+    core::Bytes told = std::exchange(circle.left->head, {});
+    if (told.empty() && circle.left->at == head)
+      told =
+          leavable(circle, true, head, [&] { return std::move(group.finish(deadline).front()); });
+    else if (told.empty())
+      told = leavable(circle, may_leave, head, [&] { return group.broadcast({}, deadline); });
+    const Headed root = split_head(told);
+    const bool is_own = may_leave && root.call == call;
+    const bool is_skipped =
+        root.kind == Kind::part_of_stream && !is_own && (*circle.has_lost)(root.call.stream);
+    if (!is_skipped) return told;
+    leavable(circle, may_leave, parts,
+             [&] { return group.allgather(headed(Kind::of_lost_stream, call, {}), deadline); });
+  }
+}
+
 /// Rank 0 begins every agreement with a broadcast that says what it is in. So the ranks take part in
 /// the same one whatever call they are in, and nothing is taken for something else.
 core::Bytes broadcast(const Circle& circle, core::Bytes bytes, core::Deadline deadline) {
-  auto& [group, name, call] = circle;
+  using enum Left::At;
+  transport::Group& group = circle.group;
+  const CollectiveCall& call = circle.call;
   if (!is_compared(circle)) return group.broadcast(std::move(bytes), deadline);
+  finish_left(circle, deadline);
   if (group.rank() == 0) {
-    group.broadcast(headed(Kind::told_by_root, call, bytes), deadline);
+    leavable(circle, false, head,
+             [&] { return group.broadcast(headed(Kind::told_by_root, call, bytes), deadline); });
     return bytes;
   }
-  const auto told = group.broadcast({}, deadline);
+  const auto told = take_head(circle, false, deadline);
   const Headed root = split_head(told);
-  if (root.kind == Kind::part_of_all)
-    group.allgather(headed(Kind::of_another_call, call, {}), deadline);
+  if (root.kind != Kind::told_by_root)
+    leavable(circle, false, parts,
+             [&] { return group.allgather(headed(Kind::of_another_call, call, {}), deadline); });
   if (root.kind != Kind::told_by_root || root.call != call)
     throw_other_call(circle, group.rank(), call, root.call);
   return {root.payload.begin(), root.payload.end()};
+}
+
+/// @param why_lost  null: all ranks come
+std::vector<core::Bytes> gather(const Circle& circle, core::Bytes bytes,
+                                const std::function<std::string()>* why_lost,
+                                core::Deadline deadline) {
+  using enum Left::At;
+  transport::Group& group = circle.group;
+  const CollectiveCall& call = circle.call;
+  if (!is_compared(circle)) return group.allgather(std::move(bytes), deadline);
+  finish_left(circle, deadline);
+  const bool may_leave = why_lost != nullptr;
+  const Kind kind = may_leave ? Kind::part_of_stream : Kind::part_of_all;
+  auto told = group.rank() == 0
+                  ? leavable(circle, may_leave, head,
+                             [&] { return group.broadcast(headed(kind, call, {}), deadline); })
+                  : take_head(circle, may_leave, deadline);
+  const Headed root = split_head(told);
+  const bool is_own = root.kind == kind && root.call == call;
+  if (may_leave && !is_own)
+    if (const auto why = (*why_lost)(); !why.empty()) {
+      circle.left->head = std::move(told);
+      throw Error(Errc::peer_lost, why);
+    }
+  if (root.kind == Kind::told_by_root) throw_other_call(circle, group.rank(), call, root.call);
+  const auto mine = headed(is_own ? kind : Kind::of_another_call, call, bytes);
+  auto all = leavable(circle, may_leave, parts, [&] { return group.allgather(mine, deadline); });
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const Headed part = split_head(all[rank]);
+    if (part.kind == Kind::of_lost_stream)
+      throw Error(Errc::peer_lost, fmt::format("rank {} of group '{}' has lost stream '{}'", rank,
+                                               circle.name, call.stream));
+    if (part.kind == Kind::of_another_call)
+      throw_other_call(circle, static_cast<core::Rank>(rank), part.call, root.call);
+    all[rank] = core::Bytes(part.payload.begin(), part.payload.end());
+  }
+  return all;
 }
 
 }  // namespace
@@ -161,13 +260,11 @@ WatchedGroup::WatchedGroup(std::unique_ptr<transport::Group> group, Control& con
 
 template <class Call>
 auto WatchedGroup::watched(bool is_of_root, Call&& call) {
-  ++number_;
-  const std::uint64_t begun = control_.waits().begin_agreement();
   const auto describe = [&] {
     wire::Wait wait;
     wait.set_call("an agreement of its group");
     wait.set_group(name_);
-    wait.set_count(begun - 1);
+    wait.set_count(begun_ - 1);
     wait.set_is_for_all_ranks(!is_of_root);
     if (is_of_root && rank() != 0) wait.add_ranks(0);
     return wait;
@@ -194,32 +291,34 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
   }
 }
 
+void WatchedGroup::count() {
+  ++number_;
+  begun_ = control_.waits().begin_agreement();
+}
+
 core::Bytes WatchedGroup::broadcast(core::Bytes bytes, core::Deadline deadline) {
+  count();
   return watched(true, [&] { return group_->broadcast(std::move(bytes), deadline); });
 }
 
 std::vector<core::Bytes> WatchedGroup::allgather(core::Bytes bytes, core::Deadline deadline) {
+  count();
   return watched(false, [&] { return group_->allgather(std::move(bytes), deadline); });
+}
+
+std::vector<core::Bytes> WatchedGroup::finish(core::Deadline deadline) {
+  return watched(false, [&] { return group_->finish(deadline); });
 }
 
 std::vector<core::Bytes> allgather(const Circle& circle, core::Bytes bytes,
                                    core::Deadline deadline) {
-  auto& [group, name, call] = circle;
-  if (!is_compared(circle)) return group.allgather(std::move(bytes), deadline);
-  const bool is_root = group.rank() == 0;
-  const auto told =
-      group.broadcast(is_root ? headed(Kind::part_of_all, call, {}) : core::Bytes{}, deadline);
-  const Headed root = is_root ? Headed{Kind::part_of_all, call, {}} : split_head(told);
-  if (root.kind == Kind::told_by_root) throw_other_call(circle, group.rank(), call, root.call);
-  const Kind kind = root.call == call ? Kind::part_of_all : Kind::of_another_call;
-  auto parts = group.allgather(headed(kind, call, bytes), deadline);
-  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-    const Headed part = split_head(parts[rank]);
-    if (part.kind == Kind::of_another_call)
-      throw_other_call(circle, static_cast<core::Rank>(rank), part.call, root.call);
-    parts[rank] = core::Bytes(part.payload.begin(), part.payload.end());
-  }
-  return parts;
+  return gather(circle, std::move(bytes), nullptr, deadline);
+}
+
+std::vector<core::Bytes> allgather_unless_lost(const Circle& circle, core::Bytes bytes,
+                                               const std::function<std::string()>& why_lost,
+                                               core::Deadline deadline) {
+  return gather(circle, std::move(bytes), &why_lost, deadline);
 }
 
 core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,

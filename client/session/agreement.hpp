@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,14 @@ public:
   core::Rank size() const noexcept override { return group_->size(); }
   core::Bytes broadcast(core::Bytes bytes, core::Deadline deadline) override;
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override;
+  std::vector<core::Bytes> finish(core::Deadline deadline) override;
+  void send_note(core::Rank to, core::BytesView bytes) override { group_->send_note(to, bytes); }
+  std::optional<Note> take_note() override { return group_->take_note(); }
 
 private:
+  /// A call is begun.
+  void count();
+  /// The call that was begun last.
   /// @param is_of_root  it waits for rank 0 alone, and rank 0 for nobody
   template <class Call>
   auto watched(bool is_of_root, Call&& call);
@@ -50,6 +57,7 @@ private:
   Control& control_;
   std::string name_;
   std::uint64_t number_ = 0;  // of the agreement; the same on all ranks
+  std::uint64_t begun_ = 0;   // agreements of the session, with this one
   LongWait* wait_ = nullptr;  // while there is one
 };
 
@@ -61,17 +69,43 @@ struct CollectiveCall {
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 };
 
+/// Where a rank has left an agreement of a stream that is lost. Other ranks may come to that yet: the
+/// next agreement, of whatever call, begins with the rest of it.
+struct Left {
+  enum class At : std::uint8_t {
+    nothing,
+    head,   ///< rank 0 tells, and the others hear, what the agreement is about
+    parts,  ///< everybody tells everybody
+    failed  ///< an agreement that is not to be left: no later one is of any use
+  };
+  At at = At::nothing;
+  core::Bytes head;  ///< has come, and is of a later agreement of this rank; empty: none
+};
+
 /// The ranks of a group, and the call in which this rank is.
 struct Circle {
   transport::Group& group;
   const std::string& name;  ///< of the group
   const CollectiveCall& call;
+  /// Of the session. Null where no call has a name.
+  Left* left = nullptr;
+  /// Whether this rank comes to no further agreement about the steps of a stream.
+  const std::function<bool(const std::string& stream)>* has_lost = nullptr;
 };
 
 /// Collective. Every rank gets the bytes of every rank. Shape of the result: [rank].
 /// @throws core::Error mismatch on every rank if any is in another call than rank 0
 std::vector<core::Bytes> allgather(const Circle& circle, core::Bytes bytes,
                                    core::Deadline deadline);
+
+/// The same about the steps of a stream, as long as no rank has lost it. A rank that has lost it need not
+/// come: the others are told so when it comes to its next agreement. And a rank that waits may leave when
+/// `check` of the group throws. Later agreements are as good as before.
+/// @param why_lost  asked when rank 0 is in another call; empty: the stream is alive
+/// @throws core::Error peer_lost if a rank has lost the stream; mismatch
+std::vector<core::Bytes> allgather_unless_lost(const Circle& circle, core::Bytes bytes,
+                                               const std::function<std::string()>& why_lost,
+                                               core::Deadline deadline);
 
 /// Collective. Runs `work` on rank 0 and gives everybody its bytes; where it throws, everybody
 /// throws that error. Rank 0 waits for nobody.

@@ -288,8 +288,26 @@ OutConfig load_out_config(const std::string& options) {
           if (text != "steps" && text != "state") bad_value("kind", from, "steps or state", text);
           c.is_state = text == "state";
         }},
-       {"keep_steps", number("keep_steps", c.keep_steps, 0, 1024)}});
+       {"keep_steps", number("keep_steps", c.keep_steps, 0, 1024)},
+       {"first_step", number("first_step", c.first_step, std::int64_t{0}, std::int64_t{1} << 62)},
+       {"versions",
+        [&c](const std::string& text, const std::string& from) {
+          if (text != "snapshot" && text != "lend")
+            bad_value("versions", from, "snapshot or lend", text);
+          c.lends = text == "lend";
+        }},
+       {"lease", seconds("lease", c.lease, 0)},
+       {"readers_serve", flag("readers_serve", c.readers_serve)}});
+  core::expects(
+      c.is_state || !c.readers_serve,
+      "readers_serve (from stream options): expected kind: state, of which readers have a "
+      "newest version to serve; found kind: steps: leave readers_serve out, or set kind");
+  core::expects(!c.lends || (c.is_state && c.keep_steps <= 1),
+                "versions (from stream options): expected kind: state and keep_steps of at most 1 "
+                "where versions are lent, as only the newest one can be; found another: leave "
+                "versions out, or set both");
   if (c.is_state) c.keep_steps = std::max(c.keep_steps, 1);
+  if (c.is_state) c.queue_depth = c.lends ? 0 : std::max(c.queue_depth, 1);
   core::expects(c.when_full == WhenFull::block || c.queue_depth > 0,
                 "when_full (from stream options): expected queue_depth of at least 1 where steps "
                 "are dropped; found 0, with which every step waits until it is taken: choose a "
@@ -319,7 +337,15 @@ InConfig load_in_config(const std::string& options) {
     else
       bad_value("start", from, "next, latest or oldest", text);
   };
-  apply_text(options, "stream options", {{"steps", steps}, {"start", start}});
+  apply_text(options, "stream options",
+             {{"steps", steps},
+              {"start", start},
+              {"restart_timeout", seconds("restart_timeout", c.restart_timeout, 0)},
+              {"serve", flag("serve", c.serves)}});
+  core::expects(!c.serves || (c.restart_timeout > 0 && c.steps != Steps::share),
+                "serve (from stream options): expected a restart_timeout, as the ranks of a group "
+                "that serves agree in end_step, and steps other than share; found none, or share: "
+                "leave serve out, or set both");
   core::expects(c.steps != Steps::share || c.start == Start::next,
                 "start (from stream options): expected next where consumers share the steps; found "
                 "another one, whose steps may have gone to another consumer already: leave start "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,8 +63,17 @@ struct OutConfig {
   bool is_readable_by_all = false;  ///< by groups of every key of the server, not of its own alone
   int wait_for_consumers = 1;       ///< consumer groups that the stream needs
   Progress progress = Progress::automatic;
-  bool is_state = false;  ///< its steps are versions, of which consumers get the newest
-  int keep_steps = 0;     ///< newest ones, copied for consumers that come later
+  bool is_state = false;        ///< its steps are versions, of which consumers get the newest
+  int keep_steps = 0;           ///< newest ones, copied for consumers that come later
+  std::int64_t first_step = 0;  ///< number of the first one
+  /// Of a state: a version is not copied; consumers read the arrays until the next one begins. Then
+  /// queue_depth is 0, and keep_steps 1.
+  bool lends = false;
+  double lease = 10;           ///< seconds for which a consumer may read such a version
+  bool readers_serve = false;  ///< of a state: its readers may serve it to others
+  bool is_copy =
+      false;  ///< of a state that this group reads: its steps have the numbers of that one
+  std::optional<bool> is_proved{};  ///< else as the session says
 };
 
 /// @throws core::Error invalid_argument as above
@@ -82,7 +92,9 @@ enum class Start : std::uint8_t { next = 0, latest = 1, oldest = 2 };
 /// What a consumer chooses for one stream.
 struct InConfig {
   Steps steps = Steps::every;
-  Start start = Start::next;  ///< else of those that the producer has kept
+  Start start = Start::next;   ///< else of those that the producer has kept
+  double restart_timeout = 0;  ///< seconds to wait for a lost producer to be started again
+  bool serves = false;         ///< of a state: other readers may get the versions from this group
 };
 
 /// @throws core::Error invalid_argument as above

@@ -338,15 +338,9 @@ bool Control::is_of_earlier_server(std::uint64_t link) const {
 }
 
 template <class Notice>
-Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notice,
-                     std::string_view what, core::Deadline deadline) {
-  std::unique_lock lock(mutex_);
-  wait(lock, deadline, [&] {
-    const KnownLink& told = links_[link];
-    return told.*notice || told.end || own_group_lost_ || is_of_earlier_server(link);
-  });
+std::optional<Notice> Control::find(std::uint64_t link, std::optional<Notice> KnownLink::*notice) {
   KnownLink& told = links_[link];
-  if (told.*notice) return *std::exchange(told.*notice, std::nullopt);
+  if (told.*notice) return std::exchange(told.*notice, std::nullopt);
   if (told.end) throw Error(told.end->lost ? Errc::peer_lost : Errc::cancelled, told.end->why);
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
   if (is_of_earlier_server(link))
@@ -354,6 +348,18 @@ Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notic
                 fmt::format("link {}: the server went away while the link was being "
                             "set up; begin again",
                             link));
+  return std::nullopt;
+}
+
+template <class Notice>
+Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notice,
+                     std::string_view what, core::Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  wait(lock, deadline, [&] {
+    const KnownLink& told = links_[link];
+    return told.*notice || told.end || own_group_lost_ || is_of_earlier_server(link);
+  });
+  if (auto found = find(link, notice)) return std::move(*found);
   throw Error(Errc::timed_out, fmt::format("link {}: expected {} in time; found none", link, what));
 }
 
@@ -363,6 +369,11 @@ wire::LinkChoice Control::take_choice(std::uint64_t link, core::Deadline deadlin
 
 wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
   return take(link, &KnownLink::addresses, "the other side's addresses", deadline);
+}
+
+std::optional<wire::LinkAddresses> Control::find_addresses(std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  return find(link, &KnownLink::addresses);
 }
 
 std::string Control::own_outward_address() {
@@ -380,7 +391,7 @@ std::optional<Control::LinkEnd> Control::link_end(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
   const auto told = links_.find(link);
   if (told != links_.end() && told->second.end) return told->second.end;  // the earlier reason
-  if (own_group_lost_) return LinkEnd{.lost = true, .why = *own_group_lost_};
+  if (own_group_lost_) return LinkEnd{true, *own_group_lost_};
   return std::nullopt;
 }
 
@@ -511,7 +522,7 @@ void Control::on_notice(const wire::ToClient& message) {
   } else if (message.has_link_closed()) {
     const auto& closed = message.link_closed();
     KnownLink* const link = known(closed.link());
-    if (link && !link->end) link->end = LinkEnd{.lost = closed.lost(), .why = closed.why()};
+    if (link && !link->end) link->end = LinkEnd{closed.lost(), closed.why(), ends_told_++};
     any_end_.store(true, std::memory_order_release);
   } else if (message.has_stream_given_up()) {
     const auto& notice = message.stream_given_up();
@@ -523,7 +534,7 @@ void Control::on_notice(const wire::ToClient& message) {
     if (lost.links().empty()) own_group_lost_ = lost.why();
     for (const std::uint64_t number : lost.links())
       if (KnownLink* const link = known(number))
-        link->end = LinkEnd{.lost = true, .why = lost.why()};
+        link->end = LinkEnd{true, lost.why(), ends_told_++};
     any_end_.store(true, std::memory_order_release);
   }
 }

@@ -25,7 +25,8 @@
 namespace tremula::client {
 
 /// Thread-safe. A background thread (of the connection) takes in replies and notices and sends
-/// heartbeats; everything here is called from the application's thread. When the server goes away,
+/// heartbeats; everything here is called from the application's thread, but for find_addresses and
+/// link_end, which any thread calls. When the server goes away,
 /// links that exist stay as they are: their data does not pass through the server. Another thread
 /// then looks for the server until it is there again, and tells it what the group has; calls wait
 /// for that.
@@ -69,6 +70,8 @@ public:
   /// The other side's addresses.  @throws core::Error timed_out, peer_lost, cancelled (the link was
   /// closed)
   wire::LinkAddresses take_addresses(std::uint64_t link, core::Deadline deadline);
+  /// The same if they have come: waits for nothing.  @throws as take_addresses, but for timed_out
+  std::optional<wire::LinkAddresses> find_addresses(std::uint64_t link);
 
   /// @param move  called again and again while a call waits: moves what this rank has under way,
   ///              and says whether something is
@@ -92,6 +95,7 @@ public:
   struct LinkEnd {
     bool lost = false;
     std::string why;
+    std::uint64_t order = ~std::uint64_t{0};  ///< in which the server told; the first has the cause
   };
   /// Empty while the link is alive as far as the server has told. Cheap: one atomic load while all
   /// is well.
@@ -188,10 +192,14 @@ private:
   template <class Notice>
   Notice take(std::uint64_t link, std::optional<Notice> KnownLink::*notice, std::string_view what,
               core::Deadline deadline);
+  /// With the lock held: the notice if it has come.  @throws as take_addresses, but for timed_out
+  template <class Notice>
+  std::optional<Notice> find(std::uint64_t link, std::optional<Notice> KnownLink::*notice);
   /// Null if `link` was forgotten.
   KnownLink* known(std::uint64_t link);
   static constexpr std::size_t most_forgotten = 256;  // notices follow within moments
   std::map<std::uint64_t, KnownLink> links_;
+  std::uint64_t ends_told_ = 0;
   std::deque<std::uint64_t> forgotten_;  // the latest ones
   std::atomic<bool> any_end_ = false;
   std::optional<std::string> own_group_lost_;

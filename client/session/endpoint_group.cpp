@@ -12,12 +12,13 @@
 
 #include "client/session/wait.hpp"
 #include "core/error.hpp"
+#include "transport/local/wait_words.hpp"
 
 namespace tremula::client {
 
 namespace {
 
-constexpr transport::Tag length_tag = 1, bytes_tag = 2;
+constexpr transport::Tag length_tag = 1, bytes_tag = 2, note_tag = 3;
 constexpr std::uint64_t max_bytes = std::uint64_t{1} << 32;
 
 /// Several parts as one, each behind its length.
@@ -48,6 +49,21 @@ std::vector<core::Bytes> split(core::BytesView all) {
 
 }  // namespace
 
+/// One call of all ranks, as far as this one has come with it.
+struct EndpointGroup::Round {
+  /// All messages of a step at once: lengths first, since the receiving rank does not know them.
+  enum class Step : std::uint8_t { send, take_lengths, take };
+  bool gathers;
+  std::vector<Step> steps;         // the last one first; those that have begun are no more in it
+  std::vector<core::Bytes> parts;  // shape: [rank] of rank 0 that gathers; else one
+  std::string_view what{};         // is waited for
+  core::Bytes sent{};
+  std::vector<std::uint64_t> lengths{};
+  std::vector<transport::Request> requests{};  // last: they use the above
+  /// Where the peers' parts go.
+  std::span<core::Bytes> incoming(std::size_t peers) { return std::span(parts).last(peers); }
+};
+
 EndpointGroup::EndpointGroup(std::unique_ptr<transport::Endpoint> endpoint, core::Rank rank,
                              core::Rank size)
     : endpoint_(std::move(endpoint)), rank_(rank), size_(size) {
@@ -55,85 +71,163 @@ EndpointGroup::EndpointGroup(std::unique_ptr<transport::Endpoint> endpoint, core
   std::iota(peers_.begin(), peers_.end(), core::Rank{0});
 }
 
-void EndpointGroup::wait(std::span<transport::Request> requests, std::string_view what,
-                         core::Deadline deadline) {
+EndpointGroup::~EndpointGroup() = default;
+
+void EndpointGroup::wait(Round& round, core::Deadline deadline) {
   const auto is_done = [&] {
     endpoint_->progress();
     move_();
-    return std::all_of(requests.begin(), requests.end(), [](auto& r) { return r.test(); });
+    return std::ranges::all_of(round.requests, [](auto& request) { return request.test(); });
   };
-  if (!wait_for(is_done, deadline, check_).second)
+  const auto sleep = [this] {
+    const transport::local::WaitWord word{.descriptor = endpoint_->wake_descriptor()};
+    return transport::local::sleep_on({&word, 1}, longest_sleep, longest_sleep);
+  };
+  if (!wait_for(is_done, deadline, check_, sleep).second)
     throw core::Error(
         core::Errc::timed_out,
         fmt::format("rank {} of {}: expected {} in time; found none; is a rank of this "
                     "group stuck, or has it taken another turn?",
-                    rank_, size_, what));
+                    rank_, size_, round.what));
 }
 
-void EndpointGroup::send(std::span<const core::Rank> to, core::BytesView bytes,
-                         core::Deadline deadline) {
-  const std::uint64_t length = bytes.size();
-  std::vector<transport::Request> requests;
-  for (const core::Rank r : to) {
-    requests.push_back(endpoint_->send(r, length_tag, std::as_bytes(std::span(&length, 1))));
-    if (length > 0) requests.push_back(endpoint_->send(r, bytes_tag, bytes));
+void EndpointGroup::begin(Round& round) {
+  const auto step = round.steps.back();
+  round.steps.pop_back();
+  round.requests.clear();
+  if (step == Round::Step::send) {
+    round.what = "the other ranks to take a message";
+    round.sent = rank_ == 0 && round.gathers ? joined(round.parts) : std::move(round.parts.front());
+    round.lengths.assign(1, round.sent.size());
+    for (const core::Rank r : peers_) {
+      round.requests.push_back(
+          endpoint_->send(r, length_tag, std::as_bytes(std::span(round.lengths))));
+      if (!round.sent.empty()) round.requests.push_back(endpoint_->send(r, bytes_tag, round.sent));
+    }
+    return;
   }
-  wait(requests, "the other ranks to take a message", deadline);
-}
-
-std::vector<core::Bytes> EndpointGroup::receive(std::span<const core::Rank> from,
-                                                core::Deadline deadline) {
-  std::vector<std::uint64_t> lengths(from.size());
-  std::vector<transport::Request> requests;
-  for (std::size_t i = 0; i < from.size(); ++i)
-    requests.push_back(
-        endpoint_->receive(from[i], length_tag, std::as_writable_bytes(std::span(&lengths[i], 1))));
-  wait(requests, "a message of every other rank", deadline);
-  requests.clear();
-  std::vector<core::Bytes> parts(from.size());
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    core::expects(lengths[i] < max_bytes, "a rank of the own group announced more than 4 GiB");
-    parts[i].resize(lengths[i]);
-    if (lengths[i] > 0) requests.push_back(endpoint_->receive(from[i], bytes_tag, parts[i]));
+  const auto incoming = round.incoming(peers_.size());
+  const bool are_lengths = step == Round::Step::take_lengths;
+  round.what =
+      are_lengths ? "a message of every other rank" : "the rest of a message of every other rank";
+  if (are_lengths) round.lengths.assign(peers_.size(), 0);
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    if (are_lengths) {
+      const auto length = std::span(round.lengths).subspan(i, 1);
+      round.requests.push_back(
+          endpoint_->receive(peers_[i], length_tag, std::as_writable_bytes(length)));
+      continue;
+    }
+    core::expects(round.lengths[i] < max_bytes,
+                  "a rank of the own group announced more than 4 GiB");
+    incoming[i].assign(round.lengths[i], std::byte{});
+    if (!incoming[i].empty())
+      round.requests.push_back(endpoint_->receive(peers_[i], bytes_tag, incoming[i]));
   }
-  wait(requests, "the rest of a message of every other rank", deadline);
-  return parts;
 }
 
-void EndpointGroup::begin() {
-  check_();  // a lost rank is the better reason
-  if (is_out_of_step_)
+std::vector<core::Bytes> EndpointGroup::run(Round round, core::Deadline deadline) {
+  if (round_) {
+    check_();  // a lost rank is the better reason
     throw core::Error(
         core::Errc::timed_out,
         fmt::format("rank {} of {}: expected a usable group, but an earlier agreement "
                     "never ended",
                     rank_, size_));
-  is_out_of_step_ = true;  // until this one has ended, whatever ends it
+  }
+  round_ = std::make_unique<Round>(std::move(round));
+  return finish(deadline);
+}
+
+std::vector<core::Bytes> EndpointGroup::finish(core::Deadline deadline) {
+  core::expects(round_ != nullptr, "expected a call that has not ended; found none");
+  wait(*round_, deadline);
+  while (!round_->steps.empty()) {
+    begin(*round_);
+    wait(*round_, deadline);
+  }
+  const auto ended = std::exchange(round_, nullptr);
+  if (rank_ == 0) return std::move(ended->parts);
+  return ended->gathers ? split(ended->parts.front()) : std::move(ended->parts);
 }
 
 core::Bytes EndpointGroup::broadcast(core::Bytes bytes, core::Deadline deadline) {
-  begin();
+  using enum Round::Step;
   if (rank_ != 0)
-    bytes = std::move(receive(peers_, deadline).front());
-  else
-    send(peers_, bytes, deadline);
-  is_out_of_step_ = false;
+    return std::move(
+        run({.gathers = false, .steps = {take, take_lengths}, .parts = {core::Bytes()}}, deadline)
+            .front());
+  run({.gathers = false, .steps = {send}, .parts = {bytes}}, deadline);
   return bytes;
 }
 
 std::vector<core::Bytes> EndpointGroup::allgather(core::Bytes bytes, core::Deadline deadline) {
-  begin();
-  std::vector<core::Bytes> all;
-  if (rank_ != 0) {
-    send(peers_, bytes, deadline);
-    all = split(receive(peers_, deadline).front());
-  } else {
-    all = receive(peers_, deadline);
-    all.insert(all.begin(), std::move(bytes));
-    send(peers_, joined(all), deadline);
+  using enum Round::Step;
+  Round round{.gathers = true,
+              .steps = {take, take_lengths, send},
+              .parts = std::vector<core::Bytes>(rank_ == 0 ? peers_.size() + 1 : 1)};
+  if (rank_ == 0) round.steps = {send, take, take_lengths};
+  round.parts.front() = std::move(bytes);
+  return run(std::move(round), deadline);
+}
+
+void EndpointGroup::send_note(core::Rank to, core::BytesView bytes) {
+  core::expects((rank_ == 0) != (to == 0) && bytes.size() <= most_note_bytes,
+                "a note: expected few bytes between rank 0 and another rank");
+  forget_sent();
+  NoteOnItsWay& note = sent_.emplace_back(core::Bytes(bytes.begin(), bytes.end()));
+  try {
+    note.request = endpoint_->send(rank_ == 0 ? to - 1 : 0, note_tag, note.bytes);
+  } catch (const core::Error&) {  // the rank is gone, and so is the note
+    sent_.pop_back();
   }
-  is_out_of_step_ = false;
-  return all;
+}
+
+void EndpointGroup::forget_sent() {
+  const auto has_gone = [](NoteOnItsWay& note) {
+    try {
+      return note.request.test();
+    } catch (const core::Error&) {  // so has the rank
+      return true;
+    }
+  };
+  while (!sent_.empty() && has_gone(sent_.front())) sent_.pop_front();
+}
+
+std::optional<transport::Group::Note> EndpointGroup::take_note() {
+  // A rank that has left in order sends no more; those that it has sent are here before.
+  const auto receive_next = [this](std::size_t peer) {
+    NoteOnItsWay& next = receiving_[peer];
+    next.bytes.resize(most_note_bytes);
+    try {
+      next.request = endpoint_->receive(peers_[peer], note_tag, next.bytes);
+    } catch (const core::Error&) {
+      next.is_over = true;
+    }
+  };
+  const auto has_come = [](NoteOnItsWay& next) {
+    try {
+      return !next.is_over && next.request.test();
+    } catch (const core::Error&) {
+      next.is_over = true;
+      return false;
+    }
+  };
+  if (receiving_.empty()) {
+    receiving_.resize(peers_.size());
+    for (std::size_t peer = 0; peer < peers_.size(); ++peer) receive_next(peer);
+  }
+  endpoint_->progress();
+  forget_sent();
+  for (std::size_t peer = 0; peer < receiving_.size(); ++peer) {
+    NoteOnItsWay& next = receiving_[peer];
+    if (!has_come(next)) continue;
+    Note note{rank_ == 0 ? static_cast<core::Rank>(peer) + 1 : 0, std::move(next.bytes)};
+    note.bytes.resize(next.request.bytes());
+    receive_next(peer);
+    return note;
+  }
+  return std::nullopt;
 }
 
 }  // namespace tremula::client

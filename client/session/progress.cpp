@@ -53,7 +53,7 @@ bool ProgressEngine::sleep() {
   const auto lock = hold();
   words_.clear();
   for (Moving* const moving : all_) moving->list_waits(words_);
-  return transport::local::sleep_on(words_, longest_sleep);
+  return transport::local::sleep_on(words_, longest_sleep, longest_sleep_by_events);
 }
 
 std::vector<LinkTurns> ProgressEngine::turns() {
@@ -64,6 +64,7 @@ std::vector<LinkTurns> ProgressEngine::turns() {
 }
 
 void ProgressEngine::start_thread() {
+  const std::scoped_lock lock(mutex_);  // it begins when thread_, at which it looks, is set
   if (!thread_.joinable()) thread_ = core::start_thread([this] { run(); });
 }
 

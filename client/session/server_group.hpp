@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <optional>
 #include <utility>
 
 #include "client/session/control.hpp"
@@ -36,6 +37,12 @@ public:
                   "server: expected one part a rank");
     return all;
   }
+
+  std::vector<core::Bytes> finish(core::Deadline) override { return {}; }  // nothing is left
+  void send_note(core::Rank, core::BytesView) override {
+    core::expects(false, "expected ranks that reach each other without the server to send notes");
+  }
+  std::optional<Note> take_note() override { return std::nullopt; }
 
 private:
   Control& control_;

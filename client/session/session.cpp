@@ -13,6 +13,7 @@
 #include <span>
 #include <sstream>
 
+#include "client/exchange/signs_of_life.hpp"
 #include "client/session/endpoint_group.hpp"
 #include "client/session/server_group.hpp"
 #include "client/session/version.hpp"
@@ -311,8 +312,7 @@ void Session::watch_own_group() {
     control_->check_own_group();
     const std::string why = control_->given_up(in_call_of_, given_up_seconds);
     if (!why.empty()) throw Error(Errc::peer_lost, why);
-    for (const std::uint64_t link : in_call_over_)
-      if (const auto end = control_->link_end(link)) throw Error(Errc::peer_lost, end->why);
+    if (const auto over = why_over(); !over.empty()) throw Error(Errc::peer_lost, over);
   };
   group_->watch(check, [this] { progress_.advance(); });
 }
@@ -357,16 +357,37 @@ std::unique_ptr<transport::Endpoint> Session::open_endpoint(const std::string& o
 }
 
 std::vector<core::Bytes> Session::allgather(core::Bytes bytes, core::Deadline deadline) {
-  return client::allgather({*group_, name_, call_}, std::move(bytes), deadline);
+  return client::allgather(circle(), std::move(bytes), deadline);
+}
+
+std::string Session::why_over() {
+  for (const std::uint64_t link : over_)
+    if (const auto end = control_->link_end(link)) return end->why;
+  return {};
+}
+
+std::vector<core::Bytes> Session::allgather_over(std::vector<std::uint64_t> links,
+                                                 core::Bytes bytes, core::Deadline deadline) {
+  struct Over {
+    std::vector<std::uint64_t>& links;
+    ~Over() { links.clear(); }
+  } const over{over_ = std::move(links)};
+  const auto why_lost = [this] {
+    std::string why;
+    waits_for([&] { return !(why = why_over()).empty(); },
+              core::Deadline::after(explained_within_seconds));
+    return why;
+  };
+  return client::allgather_unless_lost(circle(), std::move(bytes), why_lost, deadline);
 }
 
 core::Bytes Session::run_on_root(const std::function<core::Bytes()>& work,
                                  core::Deadline deadline) {
-  return client::run_on_root({*group_, name_, call_}, work, deadline);
+  return client::run_on_root(circle(), work, deadline);
 }
 
 void Session::run_collectively(const std::function<void()>& work, core::Deadline deadline) {
-  client::run_collectively({*group_, name_, call_}, work, deadline);
+  client::run_collectively(circle(), work, deadline);
 }
 
 }  // namespace tremula::client

@@ -14,6 +14,7 @@
 #include "client/session/set_up.hpp"
 #include "client/session/wait.hpp"
 #include "client/waiting/dump.hpp"
+#include "client/waiting/words.hpp"
 #include "core/error.hpp"
 #include "index_calc/plan/plan_cache.hpp"
 #include "transport/group.hpp"
@@ -67,6 +68,8 @@ public:
   const std::vector<wire::Offer>& offers() const noexcept { return offers_; }
   /// Whether a link over `offer`, one of offers(), begins with a choice: see Transport.
   bool has_choices(const std::string& offer) { return transport_of(offer).has_choices(offer); }
+  /// Whether endpoints of `offer` connect in any thread: see Transport.
+  bool connects_alone(const std::string& offer) { return transport_of(offer).connects_alone(); }
   /// The choices of such an offer that every rank of the group has, best first. Collective.
   /// @throws core::Error unsupported if there is none
   std::vector<std::string> choices(const std::string& offer);
@@ -79,6 +82,8 @@ public:
   /// Of all streams of this rank.
   index_calc::PlanCache& plans() noexcept { return plans_; }
   CopyThreads& copy_threads() noexcept { return copy_threads_; }
+  /// What ranks agree on beside their collective calls; goes with group().
+  Words& words() noexcept { return words_; }
   /// Moves all streams of this rank.
   ProgressEngine& progress() noexcept { return progress_; }
   /// Links all streams of this rank.
@@ -100,18 +105,16 @@ public:
   void begin_call(std::string_view name, std::string_view stream, std::uint64_t step) {
     call_.name = name, call_.stream = stream, call_.step = step;
     in_call_of_ = 0;
-    in_call_over_.clear();
   }
   /// The call is one of an own stream that is produced: another rank that leaves the stream before its
   /// end ends it.
   /// @param incarnation  of the stream; 0: it has none yet
   void end_call_with(std::uint64_t incarnation) noexcept { in_call_of_ = incarnation; }
-  /// The call is one of a stream that is consumed over these links: the end of one ends it.
-  void end_call_with_links(std::vector<std::uint64_t> links) noexcept {
-    in_call_over_ = std::move(links);
-  }
   /// Collective; see agreement.hpp.
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline);
+  /// About the steps of a stream that is consumed over `links`: the end of one ends the wait.
+  std::vector<core::Bytes> allgather_over(std::vector<std::uint64_t> links, core::Bytes bytes,
+                                          core::Deadline deadline);
   core::Bytes run_on_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
   void run_collectively(const std::function<void()>& work, core::Deadline deadline);
   void run_collectively(const std::function<void()>& work) { run_collectively(work, deadline()); }
@@ -130,6 +133,9 @@ private:
   void watch_own_group();
   /// From here on the ranks of a group without MPI agree without the server.
   void link_own_ranks();
+  Circle circle() { return {*group_, name_, call_, &left_, &has_lost_}; }
+  /// Why a link of the agreement that is under way has ended; empty: none has.
+  std::string why_over();
 
   std::string name_;
   SessionConfig config_;
@@ -139,11 +145,16 @@ private:
   std::unique_ptr<transport::Group> group_;  // after what it may talk through
   CollectiveCall call_;                      // the latest one
   std::uint64_t in_call_of_ = 0;             // incarnation of the stream that is produced in it
-  std::vector<std::uint64_t> in_call_over_;  // links of that which is consumed in it
+  std::vector<std::uint64_t> over_;          // links whose end ends the agreement that is under way
+  Left left_;
   std::vector<wire::Offer> offers_;
+  Words words_;
   index_calc::PlanCache plans_;
   CopyThreads copy_threads_;
   SetUp set_up_{*this};
+  const std::function<bool(const std::string&)> has_lost_ = [this](const std::string& stream) {
+    return set_up_.has_lost(stream);
+  };
   ProgressEngine progress_;             // its thread uses the above
   std::unique_ptr<DumpOnSignal> dump_;  // last: likewise
 };

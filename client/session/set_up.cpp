@@ -22,6 +22,8 @@ namespace {
 
 /// So often the server is asked why nothing comes.
 constexpr double turn_seconds = 0.4;
+/// For the server to answer.
+constexpr double least_patience = 1;
 /// What people are told of one call that waits.
 constexpr std::size_t most_warnings = 3;
 
@@ -65,6 +67,11 @@ std::vector<std::string> SetUp::open_streams() const {
   return names;
 }
 
+bool SetUp::has_lost(const std::string& stream) const {
+  return std::ranges::all_of(
+      ends_, [&](StreamEnd* end) { return end->name() != stream || end->has_lost_links(); });
+}
+
 std::vector<StreamEnd*> SetUp::alike(bool with_consumers) const {
   std::map<std::string, StreamEnd*, std::less<>> mine;
   std::vector<StreamEnd*> in_order;
@@ -90,7 +97,9 @@ std::vector<StreamEnd*> SetUp::alike(bool with_consumers) const {
   return in_order;
 }
 
-void SetUp::introduce(bool with_consumers) {
+void SetUp::introduce_producers() { introduce(false, session_.deadline()); }
+
+void SetUp::introduce(bool with_consumers, core::Deadline deadline) {
   const auto ends = alike(with_consumers);
   if (ends.empty()) return;
   for (StreamEnd* const end : ends) end->incarnation_ = ++last_incarnation_;
@@ -99,7 +108,7 @@ void SetUp::introduce(bool with_consumers) {
     for (StreamEnd* const end : ends) {
       wire::Refused& refusal = *told.add_refusals();
       try {
-        session_.control().call(end->introduction(), session_.deadline());
+        session_.control().call(end->introduction(), deadline);
       } catch (const Error& error) {
         if (!is_of_stream(error)) {
           std::for_each(ends.begin(), std::ranges::find(ends, end),
@@ -113,7 +122,7 @@ void SetUp::introduce(bool with_consumers) {
   };
   wire::Introduced told;
   try {
-    told = from_bytes<wire::Introduced>(session_.run_on_root(tell, session_.deadline()));
+    told = from_bytes<wire::Introduced>(session_.run_on_root(tell, deadline));
   } catch (...) {
     for (StreamEnd* const end : ends) end->incarnation_ = 0;
     throw;
@@ -152,13 +161,14 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
     if (away.empty()) break;
     if (away.size() == 2) return {};
   }
-  introduce(true);
+  introduce(true, core::Deadline::after(
+                      std::max(least_patience, own.patience(session_.config().timeout))));
   session_.end_call_with(own.is_producer() ? own.incarnation() : 0);
   Wait wait{.own = own,
             .begins = begins,
             .is_done = is_done,
             .until = until,
-            .none_came = session_.deadline(),
+            .none_came = core::Deadline::after(own.patience(session_.config().timeout)),
             .is_busy = session_.step_deadline()};
   // All ranks are here, and go when rank 0 says so: what it waits for, they do.
   const auto describe = [&] {

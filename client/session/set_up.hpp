@@ -38,8 +38,13 @@ public:
   virtual void join(const wire::Matched& matched) = 0;
   /// Keeps an error that the server has told, for a later call of the stream.
   virtual void refuse(const core::Error& error) = 0;
+  /// Seconds for which a call waits for the other side to come.
+  /// @param timeout  of the session
+  virtual double patience(double timeout) const { return timeout; }
   /// The producers that a consumer is still to be linked to are in the midst of the stream.
   virtual void others_have_begun() {}
+  /// Whether a consumer takes no further steps over the links that it has had.
+  virtual bool has_lost_links() { return true; }
 
 protected:
   ~StreamEnd() = default;
@@ -63,8 +68,11 @@ public:
   /// Names of the streams that are neither closed nor freed.
   std::vector<std::string> open_streams() const;
 
+  /// Whether this rank takes no further steps of a stream: it has lost, closed or freed it.
+  bool has_lost(const std::string& stream) const;
+
   /// Tells the server of all producing ends that all ranks have declared alike. Collective.
-  void introduce_producers() { introduce(false); }
+  void introduce_producers();
 
   struct Outcome {
     bool is_done = false;
@@ -73,7 +81,7 @@ public:
         false;  ///< if not: the other side is known, but has opened no link for step_timeout
   };
   /// Tells the server of all ends that all ranks have declared alike, and opens links until is_done()
-  /// or, if the other side does not come, for the session's `timeout`, or if it has come and does
+  /// or, if the other side does not come, for own.patience(), or if it has come and does
   /// something else, for its `step_timeout`. Collective.
   /// @param own      whose call it is
   /// @param begins   the call begins a step of `own`
@@ -86,7 +94,8 @@ public:
 private:
   struct Wait;
   std::vector<StreamEnd*> alike(bool with_consumers) const;
-  void introduce(bool with_consumers);
+  /// @param deadline  of the server
+  void introduce(bool with_consumers, core::Deadline deadline);
   void take_back(const StreamEnd& end);
   wire::SetUpTurn next_turn(Wait& wait);
   /// Asks the server what is known; says it once if people should hear of it.

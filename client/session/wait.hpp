@@ -22,8 +22,10 @@ constexpr Polled polled(Polled p) { return p; }
 /// A rank that has seen something move sleeps only after this time: about what a peer needs to copy a
 /// chunk or two, and less than falling asleep and waking up cost.
 inline constexpr std::chrono::microseconds awake_after_move{50};
-/// What is not in shared memory is looked at so often.
+/// What tells nobody that it has come is looked at so often.
 inline constexpr std::chrono::microseconds longest_sleep{200};
+/// Where all that can come tells, but the messages of the server.
+inline constexpr std::chrono::microseconds longest_sleep_by_events{2000};
 
 /// Repeats `poll` until it says true (or `done`) or the deadline has passed. Spins a moment, then
 /// lets others run, then sleeps up to 0.1 ms at a time, so that waiting ranks do not take the cores

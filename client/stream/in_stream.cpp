@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 
 #include "client/session/wait.hpp"
@@ -33,10 +32,13 @@ InStream::~InStream() {
 }
 
 void InStream::end() noexcept {
+  leave_together();
   session_.progress().remove(*this);
   session_.set_up().remove(*this);
   session_.control().forget(name(), 0);
-  if (!links_.is_complete() && is_introduced() && session_.rank() == 0) withdraw();
+  const bool is_awaited = links_.is_complete() ? outlives_producer() && links_.is_lost()
+                                               : is_introduced() || least_epoch_ > 0;
+  if (is_awaited && session_.rank() == 0) withdraw();
 }
 
 void InStream::withdraw() noexcept {
@@ -64,6 +66,12 @@ int InStream::declare(proto::Field field, const FieldUpdate& update) {
         "after it",
         name(), field.name);
   });
+  expects(!config_.serves || update.is_none(), [&] {
+    return fmt::format(
+        "stream '{}', field '{}': expected no update where the field is to be served to others "
+        "(serve) as its producer has put it; found one: leave serve out, or get the field as it is",
+        name(), field.name);
+  });
   return fields_.declare(std::move(field), update);
 }
 
@@ -82,6 +90,11 @@ wire::ToServer InStream::introduction() const {
   subscribe.set_wants_latest(config_.steps == Steps::latest);
   subscribe.set_shares(config_.steps == Steps::share);
   subscribe.set_start(static_cast<wire::Start>(config_.start));
+  subscribe.set_outlives(outlives_producer());
+  subscribe.set_least_epoch(least_epoch_);
+  subscribe.set_token(token_);
+  subscribe.set_serves(config_.serves);
+  subscribe.mutable_lost_streams()->Assign(lost_streams_.begin(), lost_streams_.end());
   return message;
 }
 
@@ -100,6 +113,8 @@ bool InStream::find_producer(std::optional<core::Deadline> until) {
       throw *std::exchange(refusal_, {});
     }
     if (!outcome.is_done && until) return false;
+    if (!outcome.is_done && restart_)
+      throw Error(Errc::timed_out, outcome.found.empty() ? "none" : outcome.found);
     if (!outcome.is_done && outcome.has_come)
       throw Error(Errc::timed_out,
                   fmt::format("stream '{}': expected its producer to open the link within {} s; "
@@ -125,6 +140,7 @@ std::string InStream::end_of_a_link() {
 
 void InStream::refuse(const Error& error) {
   incarnation_ = 0;
+  streams_.clear();
   refusal_ = error;
   if (!links_.is_empty()) links_.give_up(error.what());
 }
@@ -132,6 +148,21 @@ void InStream::refuse(const Error& error) {
 void InStream::join(const wire::Matched& matched) {
   try {
     links_.open(matched);
+    if (matched.epoch() < least_epoch_ && !had_copy_) {
+      goes_on_ = true;
+      throw Error(
+          Errc::peer_lost,
+          fmt::format("stream '{}': the link was lost, the producer goes on: group '{}' has "
+                      "missed steps of it; close the stream, and open it again for those "
+                      "that follow",
+                      name(), session_.name()));
+    }
+    epoch_ = matched.epoch();
+    token_ = matched.token();
+    is_copy_ = matched.is_copy();
+    streams_.push_back(matched.stream_number());
+    if (!is_same_epoch()) links_.let_pass_before(0);
+    if (config_.serves) copy_ = std::make_unique<ServedCopy>(session_, fields_, matched);
     if (config_.start != Start::next && matched.keep_steps() == 0)
       session_.log().warn(
           "client",
@@ -145,6 +176,7 @@ void InStream::join(const wire::Matched& matched) {
     return;
   }
   if (!links_.is_complete()) return;
+  if (outlives_producer() && subject_ == 0) session_.words().open(subject_ = incarnation());
   statistics_ = links_.statistics();
   state_ = State::between_steps;
 }
@@ -163,6 +195,7 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
   if (state_ == State::ended) return false;
   if (links_.is_lost()) links_.throw_lost("the producer was lost before");
   if (state_ == State::declaring && !find_producer(until)) return std::nullopt;
+  if (copy_ && !serve_until_step(until)) return std::nullopt;
   const auto hold = session_.progress().hold();
   const auto is_step = find_step("begin_step", until);
   if (is_step.value_or(false)) enter_step();
@@ -175,6 +208,7 @@ std::optional<bool> InStream::find_step(const char* call, std::optional<core::De
     return std::nullopt;
   statistics_.dropped = links_.statistics().dropped;
   if (!links_.has_end()) return true;
+  if (outlives_producer()) state_ = State::ended;  // whatever becomes of its credits
   links_.take_leave();
   state_ = State::ended;
   links_.report(true);
@@ -187,103 +221,6 @@ void InStream::enter_step() {
   step_ = links_.step();
   last_time_ = links_.time();
   if (!first_time_) first_time_ = last_time_;
-}
-
-InStream::Begun InStream::begin_step_by(Needed needed, std::int64_t time, std::string_view unit) {
-  const char* const call = needed == Needed::at ? "begin_step_at" : "begin_step_around";
-  check_may_begin();
-  if (state_ == State::ended) return Begun::end_of_stream;
-  if (links_.is_lost()) links_.throw_lost("the producer was lost before");
-  if (state_ == State::declaring) find_producer(std::nullopt);
-  const auto hold = session_.progress().hold();
-  agree_on(call, time);
-  check_times(unit);
-  expects(!asked_time_ || time >= *asked_time_, [&] {
-    return fmt::format(
-        "stream '{}': expected a time from {} on, that of the call before, since earlier steps "
-        "have gone by; found {}",
-        name(), *asked_time_, time);
-  });
-  asked_time_ = time;
-  if (needed == Needed::at && first_time_ && time < *first_time_)
-    throw_too_early(time, *first_time_);
-  if (last_time_ && *last_time_ >= time) return Begun::none_missing;
-  for (;;) {
-    if (!*find_step(call, std::nullopt)) return Begun::end_of_stream;
-    const std::int64_t found = time_in_turn();
-    if (found > time && needed == Needed::at) {
-      if (!last_time_) throw_too_early(time, found);
-      return Begun::none_missing;
-    }
-    if (found >= time) break;
-    Sink::Next next;
-    links_.wait(
-        [&] {
-          next = links_.look_ahead();
-          return polled(next.state != Sink::State::nothing);
-        },
-        call, "send the step after the next one, or the end");
-    if (next.state == Sink::State::end || next.time.value_or(time) > time) break;
-    links_.wait([&] { return polled(links_.can_finish_step()); }, call, "send the rest of a step");
-    links_.pass_step();
-  }
-  enter_step();
-  return Begun::step;
-}
-
-void InStream::check_times(std::string_view unit) const {
-  if (const auto why = links_.why_no_look_ahead(); !why.empty())
-    throw Error(Errc::unsupported,
-                fmt::format("stream '{}', steps by their time: {}", name(), why));
-  const auto theirs = attributes(of_stream);
-  const auto* const known = theirs.find(proto::time_unit);
-  if (known == nullptr)
-    throw Error(Errc::unsupported,
-                fmt::format("stream '{}': expected steps with a time; found that its producer has "
-                            "set no attribute '{}'",
-                            name(), proto::time_unit));
-  const auto* const texts = std::get_if<std::vector<std::string>>(&known->values);
-  if (!unit.empty() && (texts == nullptr || texts->size() != 1 || texts->front() != unit))
-    throw Error(Errc::mismatch,
-                fmt::format("stream '{}': expected a time in the unit of the stream, {}; found one "
-                            "in {}: convert it",
-                            name(), proto::to_json(known->values), proto::quoted(unit)));
-}
-
-void InStream::agree_on(const char* call, std::int64_t time) {
-  // A rank that knows that a link has ended may not come any more. What was sent before can be had.
-  if (links_.find_end()) return;
-  session_.begin_call(call, name(), step_.value_or(0));
-  session_.end_call_with_links(links_.numbers());
-  const auto mine = std::as_bytes(std::span(&time, 1));
-  std::vector<core::Bytes> all;
-  try {
-    all = session_.allgather({mine.begin(), mine.end()}, session_.step_deadline());
-  } catch (const Error&) {
-    if (links_.find_end()) return;
-    throw;
-  }
-  const auto time_of = [](const core::Bytes& bytes) {
-    std::int64_t told = 0;
-    std::memcpy(&told, bytes.data(), std::min(bytes.size(), sizeof told));
-    return told;
-  };
-  const auto other = std::ranges::find_if(
-      all, [&](const core::Bytes& bytes) { return time_of(bytes) != time_of(all.front()); });
-  if (other == all.end()) return;
-  throw Error(Errc::mismatch,
-              fmt::format("stream '{}': expected all ranks of group '{}' to ask for the same time "
-                          "in {}; found {} on rank 0 and {} on rank {}",
-                          name(), session_.name(), call, time_of(all.front()), time_of(*other),
-                          other - all.begin()));
-}
-
-void InStream::throw_too_early(std::int64_t time, std::int64_t first) const {
-  throw Error(Errc::invalid_argument,
-              fmt::format("stream '{}': expected a time from {} on, that of the first step that "
-                          "group '{}' gets; found {}: a group that comes late calls begin_step "
-                          "first, and goes on from the time of that step",
-                          name(), first, session_.name(), time));
 }
 
 bool InStream::is_ready() {
@@ -355,7 +292,8 @@ void InStream::get(int field, std::span<std::byte> local) {
   } catch (...) {
     links_.give_up_fetching();  // the buffer is the application's again
     links_.lose();              // what comes next may be what was asked for
-    throw;
+    if (!outlives_producer()) throw;
+    throw_lost_in_get(core::current_error());
   }
   try {
     links_.tell_mismatch();
@@ -363,11 +301,19 @@ void InStream::get(int field, std::span<std::byte> local) {
     throw Error(e.code(), fmt::format("stream '{}', step {}, field '{}': {}", name(), step(),
                                       fields_[f].name, e.what()));
   }
+  if (copy_) copy_->got(f, local);
 }
 
 void InStream::end_step() {
-  expects(state_ == State::in_step && !links_.is_lost(),
+  expects(state_ == State::in_step && (outlives_producer() || !links_.is_lost()),
           [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });
+  if (outlives_producer())
+    finish_step_together();
+  else
+    finish_step();
+}
+
+void InStream::finish_step() {
   const auto hold = session_.progress().hold();
   links_.wait([&] { return polled(links_.can_finish_step()); }, "end_step",
               "send the rest of the step");
@@ -384,9 +330,15 @@ void InStream::close() {
   expects(state_ != State::in_step || links_.is_lost(),
           [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
   if (state_ == State::closed) return;
+  std::exception_ptr failure;
+  try {
+    if (copy_ && state_ == State::ended) copy_->close();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  copy_.reset();  // before the end: its readers are linked to another group
   const auto hold = session_.progress().hold();
   // Each rank for itself: one that has lost the stream would not come to an agreement.
-  std::exception_ptr failure;
   try {
     if (state_ == State::between_steps && links_.find_end()) links_.lose();
     if (state_ == State::between_steps && !links_.is_lost()) links_.take_leave();

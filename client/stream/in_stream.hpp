@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "client/exchange/statistics.hpp"
 #include "client/stream/link/declared_fields.hpp"
 #include "client/stream/link/producer_links.hpp"
+#include "client/stream/serving.hpp"
 
 namespace tremula::client {
 
@@ -15,6 +18,15 @@ namespace tremula::client {
 enum class Needed {
   at,     ///< the newest at or before t
   around  ///< the one at t, or the newest before t and the first after it
+};
+
+/// What a begin_step has come to.
+enum class Begun : std::uint8_t {
+  not_ready,
+  step,
+  none_missing,  ///< begin_step_by: no step is needed that was not had
+  end_of_stream,
+  epoch,  ///< linked to another producer; the next call begins its first step
 };
 
 /// The consumer's end of a stream on one rank. What an application may rely on stands in tremula.h.
@@ -37,7 +49,6 @@ public:
   /// @param until  a moment, perhaps past, from which on the call does not wait for the step
   /// @return as begin_step; nothing if there is no step yet
   std::optional<bool> begin_step_until(std::optional<core::Deadline> until);
-  enum class Begun { step, none_missing, end_of_stream };
   /// Begins the first step that the application needs at `time` and has not begun yet; what comes
   /// before it goes by. Waits until it is known which one that is: until the producer has ended a step
   /// at or after `time`, or the stream. Collective: all ranks ask for the same.
@@ -45,6 +56,9 @@ public:
   /// @param unit  in which the time is counted; empty: that of the stream
   /// @return none_missing: the application has begun all that it needs
   Begun begin_step_by(Needed needed, std::int64_t time, std::string_view unit);
+  /// The same where the stream may outlive its producer (InConfig::restart_timeout). Then the call is
+  /// collective, too, from when the producer is lost until it has given `epoch`.
+  Begun begin(std::optional<core::Deadline> until);
   /// Whether begin_step would return at once. Never blocks, and needs no other rank.
   bool is_ready();
   std::uint64_t step() const;
@@ -54,6 +68,7 @@ public:
   /// @param of  a field or of_stream: once the stream is linked; of_step: in a step
   proto::Attributes attributes(int of) const;
   void get(int field, std::span<std::byte> local);
+  /// Collective if the stream may outlive its producer: a step counts on all ranks or on none.
   void end_step();
   void close();
   Statistics statistics() const;
@@ -65,6 +80,55 @@ public:
 
 private:
   enum class State { declaring, between_steps, in_step, ended, closed };
+  /// What has become of a step on a rank, or on all: see epochs.cpp.
+  enum class Fate : std::uint8_t { whole, in_part, lost, failed, no_more };
+
+  bool outlives_producer() const noexcept { return config_.restart_timeout > 0; }
+  /// @return nothing: the producer is lost, as all ranks know
+  std::optional<Begun> begin_in_epoch(std::optional<core::Deadline> until);
+  /// Once for each step, in whatever call this rank has come to its end.
+  void say(Fate fate, core::Errc code = {}, const std::string& why = {});
+  /// The same where no word of another rank matters to this one.
+  void say_last(Fate fate, core::Errc code = {}, const std::string& why = {});
+  /// The stream has failed with `e` on this rank.
+  /// @throws e unless it says that the producer is lost
+  void say_failure(const core::Error& e);
+  [[noreturn]] void throw_lost_in_get(const core::Error& e);
+  /// What has become of the step on all ranks.  @pre this rank has said its own
+  /// @return nothing: not known before `until`
+  /// @throws core::Error of another rank on which the stream has failed; timed_out
+  std::optional<Fate> hear(const char* call, std::optional<core::Deadline> until);
+  /// Leaves the producer that was lost, for the one that follows.
+  void leave_epoch();
+  /// Collective: as find_producer, again and again if a producer was lost before.
+  /// @throws core::Error the last one, after restart_timeout; peer_lost if the producer goes on
+  bool find_next_producer(std::optional<core::Deadline> until);
+  /// While a producer that follows is awaited.
+  struct Restart {
+    core::Deadline until;
+    double pause = 0.05;                   // after the next attempt that fails, seconds
+    std::optional<core::Deadline> next{};  // attempt; none: at once
+    std::optional<core::Error> failure{};  // of the last one
+    bool has_tried = false;
+  };
+  enum class Attempt : std::uint8_t { now, later, none };
+  /// Collective. Waits for the time of the next attempt, as rank 0 sees it.
+  Attempt next_attempt(std::optional<core::Deadline> until);
+  [[noreturn]] void throw_not_restarted();
+  /// The link that was lost was to a copy, and the stream goes on in its epoch.
+  bool is_same_epoch() const noexcept { return had_copy_ && epoch_ < least_epoch_; }
+  void finish_step();
+  /// The same on all ranks. Collective.
+  /// @throws core::Error peer_lost if the step is lost on any
+  void finish_step_together();
+  /// This rank says no more. Waits a second at most.
+  void leave_together() noexcept;
+  /// Of a rank that can go on with another producer.
+  core::Error step_lost(const std::string& why) const;
+  /// Of a reader that serves: links others until the next version is here on all ranks, or a rank has
+  /// lost its link. Collective, until it has returned true for the step in turn.
+  /// @return false if `until` has passed before
+  bool serve_until_step(std::optional<core::Deadline> until);
 
   bool advance() noexcept override { return links_.advance(); }
   void list_waits(WaitWords& words) override { links_.list_waits(words); }
@@ -79,7 +143,7 @@ private:
   std::int64_t time_in_turn() const;
   /// @throws core::Error unsupported, mismatch if this stream's steps cannot be asked for by their time
   void check_times(std::string_view unit) const;
-  /// All ranks ask for the same time.
+  /// All ranks ask for the same time. Once a link has ended, each rank goes on for itself.
   void agree_on(const char* call, std::int64_t time);
   [[noreturn]] void throw_too_early(std::int64_t time, std::int64_t first) const;
   /// Waits until all that produce the stream have come and are linked.
@@ -89,10 +153,14 @@ private:
   void withdraw() noexcept;
   std::string key() const override;
   bool is_producer() const noexcept override { return false; }
+  double patience(double timeout) const override {
+    return restart_ ? restart_->until.remaining() : timeout;
+  }
   wire::ToServer introduction() const override;
   void join(const wire::Matched& matched) override;
   void refuse(const core::Error& error) override;
   void others_have_begun() override { links_.let_pass(); }
+  bool has_lost_links() override;
   void end() noexcept;  ///< no call of the session concerns the stream any more
   const std::string& name() const noexcept override { return fields_.stream(); }
 
@@ -107,8 +175,26 @@ private:
   std::optional<std::uint64_t> step_;                   // opened last
   std::optional<std::int64_t> first_time_, last_time_;  // of the steps that were opened
   std::optional<std::int64_t> asked_time_;              // last, by begin_step_by
+  std::uint64_t epoch_ = 0;                             // of the links
+  std::uint64_t least_epoch_ = 0;  // that it can be linked to; above 0: its producer was lost
+  std::string token_;              // of the links, for the server
+  /// Numbers of the streams to which the links are, and to which those were that are lost.
+  std::vector<std::uint64_t> streams_, lost_streams_;
+  std::uint64_t subject_ = 0;             // of the agreements; 0: it has had no link
+  std::uint64_t round_ = 0;               // of them; one for each step
+  std::optional<Fate> said_;              // in this one
+  std::optional<std::uint64_t> unheard_;  // round that this rank has left
+  std::uint64_t agreement_ = 0;           // the same one, among all of the session
+  std::optional<Restart> restart_;
+  bool goes_on_ = false;            // the producer that was lost, as the next link has shown
+  bool is_void_ = false;            // agreed: the producer is lost
+  bool is_between_epochs_ = false;  // from then until begin() has told of the next one
+  bool is_copy_ = false;            // that of another reader: what the link is to
+  bool had_copy_ = false;           // the link that was lost was to one
+  bool has_served_ = false;         // before the step in turn
   Statistics before_step_, of_last_step_;
-  Statistics statistics_;  // up to the last finished step
+  Statistics statistics_;             // up to the last finished step
+  std::unique_ptr<ServedCopy> copy_;  // of a reader that serves, while it is linked
 };
 
 }  // namespace tremula::client

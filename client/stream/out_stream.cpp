@@ -4,13 +4,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <random>
 
 namespace tremula::client {
 
 using core::Errc, core::Error, core::expects;
 
-/// After which ranks that have no room over any of the links that share the steps ask each other again.
+/// After which ranks that have no room over any of the links that share the steps, or wait for what is
+/// lent, ask each other again.
 constexpr double share_turn_seconds = 0.02;
+/// So long serve() waits at a time for links that are set up.
+constexpr double serve_turn_seconds = 0.1;
+
+namespace {
+std::uint64_t random_number() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+core::Deadline earlier(core::Deadline one, const std::optional<core::Deadline>& other) {
+  return other && other->at() < one.at() ? *other : one;
+}
+}  // namespace
 
 OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
     : session_(session), fields_(session, name), config_(config), links_(session, fields_, config) {
@@ -32,8 +46,9 @@ OutStream::~OutStream() {
     close.set_gave_up(true);
     close.set_why(fmt::format("rank {} of group '{}' gave stream '{}' up {} without closing it",
                               session_.rank(), session_.name(), name(),
-                              state_ == State::in_step ? fmt::format("in step {}", step())
-                                                       : fmt::format("after {} steps", step())));
+                              state_ == State::in_step
+                                  ? fmt::format("in step {}", step())
+                                  : fmt::format("after {} steps", links_.statistics().steps)));
     session_.control().call(std::move(message), core::Deadline::after(1));
   } catch (...) {
     session_.log().try_warn("client", [this] {
@@ -71,12 +86,15 @@ wire::ToServer OutStream::introduction() const {
   *announce.mutable_fields() = fields_.encoded();
   for (const auto& offer : session_.offers()) *announce.add_offers() = offer;
   announce.set_queue_depth(config_.queue_depth);
-  announce.set_is_proved(session_.config().proof);
+  announce.set_is_proved(config_.is_proved.value_or(session_.config().proof));
   announce.set_when_full(static_cast<wire::WhenFull>(config_.when_full));
   announce.set_queue_bytes(config_.queue_bytes);
   announce.set_keep_steps(config_.keep_steps);
   announce.set_is_state(config_.is_state);
   announce.set_readable_by_all(config_.is_readable_by_all);
+  announce.set_readers_serve(config_.readers_serve);
+  announce.set_is_copy(config_.is_copy);
+  if (!config_.is_copy) announce.set_number(random_number());
   announce.set_incarnation(incarnation());
   announce.set_attributes(fields_.attributes().data(), fields_.attributes().size());
   return message;
@@ -140,6 +158,7 @@ auto OutStream::agreed(Agree&& agree) {
   try {
     return agree();
   } catch (const Error& e) {
+    if (config_.lends) take_back();
     if (e.code() == Errc::mismatch) links_.give_up(fmt::format("failed: {}", e.what()));
     if (e.code() != Errc::peer_lost) throw;
     links_.look_for_ends();  // perhaps the server has told why it came to that
@@ -150,7 +169,7 @@ auto OutStream::agreed(Agree&& agree) {
   }
 }
 
-OutStream::Admission OutStream::admit(bool begins) {
+OutStream::Admission OutStream::admit(bool begins, std::optional<core::Deadline> until) {
   // Rank 0 may come to a step much later than the others: it is data that they wait for.
   const auto told = agreed([&] {
     return session_.size() == 1
@@ -167,6 +186,8 @@ OutStream::Admission OutStream::admit(bool begins) {
     session_.set_up().run(
         *this, begins, [] { return true; }, core::Deadline::after(0));
   }
+  if (links_.has_openings())
+    agreed([&] { links_.admit_openings(next_step(), earlier(links_.brief(), until)); });
   const auto links = static_cast<std::size_t>(told.links()) + links_.size() - before;
   return {.lost = told.lost().empty() ? links_.take_lost() : told.lost(),
           .is_enough = links >= static_cast<std::size_t>(config_.wait_for_consumers)};
@@ -195,16 +216,17 @@ bool OutStream::admit_step(std::optional<core::Deadline> until) {
     // All ranks came to this: each looks for room, and they ask each other again.
     if (!waiting) waiting.emplace(session_.control(), name(), links_.shared_group());
     links_.wait_for_shared_room(core::Deadline::after(share_turn_seconds));
+    if (config_.lends) links_.end_leases();
     session_.run_collectively(
         [&] {
           check_own_ranks();
           if (!until) long_wait.look();
           if (limit.expired())
             throw Error(Errc::timed_out,
-                        fmt::format("stream '{}', step {}: waited {} s for one of the consumer "
-                                    "groups that share the steps to take an earlier one; are they "
-                                    "stuck? step_timeout sets how long a step may take",
-                                    name(), step(), session_.config().step_timeout));
+                        fmt::format("stream '{}', step {}: waited {} s for {}; are they stuck? "
+                                    "step_timeout sets how long a step may take",
+                                    name(), step(), session_.config().step_timeout,
+                                    links_.shared_wait_text()));
         },
         session_.deadline());
     const auto told = session_.run_on_root(
@@ -213,11 +235,7 @@ bool OutStream::admit_step(std::optional<core::Deadline> until) {
   }
 }
 
-void OutStream::join(const wire::Matched& matched) {
-  // Over which links the step in turn goes is decided when it is admitted.
-  const bool is_decided = state_ == State::in_step || is_admitted_;
-  links_.open(matched, is_decided ? step() + 1 : step());
-}
+void OutStream::join(const wire::Matched& matched) { links_.open(matched, next_step()); }
 
 void OutStream::check_own_ranks() {
   const std::string why = session_.control().given_up(incarnation());
@@ -243,6 +261,23 @@ bool OutStream::advance() noexcept { return links_.advance(); }
 void OutStream::list_waits(WaitWords& words) { links_.list_waits(words); }
 
 bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
+  if (!config_.lends) return begin(until);
+  try {
+    const bool has_begun = begin(until);
+    if (has_begun && step() > 0) check_lent(step() - 1);
+    return has_begun;
+  } catch (...) {
+    take_back();
+    throw;
+  }
+}
+
+void OutStream::take_back() noexcept {
+  links_.take_back();
+  lent_.forget();
+}
+
+bool OutStream::begin(std::optional<core::Deadline> until) {
   expects(state_ != State::in_step, [&] {
     return fmt::format("stream '{}': expected end_step before the next begin_step", name());
   });
@@ -254,7 +289,7 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
     session_.end_call_with(incarnation());
     links_.drop_ended();
     if (state_ == State::declaring && !wait_for_consumers(until)) return false;
-    const auto [lost, is_enough] = admit(true);
+    const auto [lost, is_enough] = admit(true, until);
     if (!lost.empty() && !is_enough)
       throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step(), lost));
     check_own_ranks();
@@ -272,6 +307,15 @@ bool OutStream::begin_step_until(std::optional<core::Deadline> until) {
   return true;
 }
 
+void OutStream::number_step(std::uint64_t number) {
+  expects(state_ == State::in_step && number >= step(), [&] {
+    return fmt::format("stream '{}': expected a number from {} on, after begin_step; found {}",
+                       name(), step(), number);
+  });
+  const auto hold = session_.progress().hold();
+  links_.skip_to(number);
+}
+
 void OutStream::serve(core::Deadline until) {
   expects(state_ == State::declaring || state_ == State::between_steps, [&] {
     return fmt::format("stream '{}': expected serve between two steps; found it {}", name(),
@@ -281,8 +325,17 @@ void OutStream::serve(core::Deadline until) {
   links_.drop_ended();
   if (!is_introduced() && refusal_) throw *std::exchange(refusal_, {});
   if (!is_introduced()) fields_.check_alike();
-  session_.set_up().run(
-      *this, true, [] { return false; }, until);
+  for (;;) {
+    session_.set_up().run(
+        *this, true, [this] { return links_.has_openings(); }, until);
+    if (!links_.has_openings()) return;  // the same on all ranks: it is over
+    agreed([&] {
+      links_.admit_openings(step(), earlier(core::Deadline::after(serve_turn_seconds), until));
+    });
+    const auto is_over = session_.run_on_root([&] { return core::Bytes(until.expired() ? 1 : 0); },
+                                              session_.deadline());
+    if (!is_over.empty()) return;
+  }
 }
 
 bool OutStream::is_ready() {
@@ -321,8 +374,9 @@ void OutStream::check_lent(std::uint64_t step) {
                   "until {}; found that the application has changed it before, so that consumers "
                   "may have got other elements",
                   name(), changed->step, fields_[changed->field].name,
-                  config_.queue_depth == 0 ? "end_step has returned, as queue_depth is 0"
-                                           : "is_taken or wait has said that it is taken"));
+                  config_.lends              ? "begin_step has returned, as versions are lent"
+                  : config_.queue_depth == 0 ? "end_step has returned, as queue_depth is 0"
+                                             : "is_taken or wait has said that it is taken"));
 }
 
 bool OutStream::is_taken(std::uint64_t taken) {
@@ -331,6 +385,7 @@ bool OutStream::is_taken(std::uint64_t taken) {
                        step(), taken);
   });
   if (state_ == State::closed) return true;
+  if (config_.lends) return is_back(taken);
   const bool is_all = links_.has_credited(taken + 1);
   if (is_all) check_lent(taken);
   return is_all;
@@ -342,6 +397,13 @@ void OutStream::wait_taken(std::uint64_t taken) {
                        step(), taken);
   });
   if (state_ == State::closed) return;
+  expects(!config_.lends || is_back(taken), [&] {
+    return fmt::format(
+        "stream '{}': expected begin_step or close to wait for version {}, which is "
+        "lent until then; found wait",
+        name(), taken);
+  });
+  if (config_.lends) return;
   links_.drop_ended();
   wait_for_links([&](Source& exchange) { return exchange.has_credited(taken + 1); }, "wait",
                  "take a step");
@@ -411,8 +473,8 @@ void OutStream::end_step() {
   last_time_ = time_;
   state_ = State::between_steps;
   // A consumer that waits for another part of the stream is told that this one has begun.
-  if (config_.queue_depth == 0 && step() == 1) report(true);
-  if (config_.queue_depth == 0)
+  if (config_.queue_depth == 0 && statistics().steps == 1) report(true);
+  if (is_taken_at_once())
     wait_for_links(
         [&](Source& exchange) { return exchange.is_queued() || exchange.is_credited(step()); },
         "end_step", "take the step");
@@ -421,7 +483,7 @@ void OutStream::end_step() {
   of_last_step_ = now.since(before_step_);
   before_step_ = now;
   session_.progress().wake();
-  if (config_.queue_depth == 0) check_lent(step() - 1);
+  if (is_taken_at_once()) check_lent(step() - 1);
 }
 
 void OutStream::close() {
@@ -439,6 +501,7 @@ void OutStream::close() {
     agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
   std::string lost =
       admit(false).lost;  // a consumer that has just come learns that the stream ends
+  if (links_.has_openings()) agreed([&] { links_.admit_openings(step(), links_.patience()); });
   // No rank says that the stream has ended before every rank has come to its end. Consumers hear of
   // it before they have taken the last steps: one that looks ahead waits for that.
   wait_for_links([&](Source& exchange) { return exchange.can_end(step()); }, "close",
@@ -479,6 +542,7 @@ void OutStream::close() {
       session_.deadline());
   if (!told.empty())
     throw Error(Errc::peer_lost, fmt::format("stream '{}', close: {}", name(), told));
+  if (config_.lends && step() > 0) check_lent(step() - 1);
 }
 
 Statistics OutStream::statistics() {

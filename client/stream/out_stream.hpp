@@ -30,8 +30,12 @@ public:
   /// @return whether the step was begun; false: consumers are missing, or queue_depth steps are
   /// under way
   bool begin_step_until(std::optional<core::Deadline> until);
+  /// Of the step that has begun, before anything is put: not below step().
+  void number_step(std::uint64_t number);
   /// Links consumers that come until then, and sends them what is kept. Collective.
   void serve(core::Deadline until);
+  /// Consumers are on their way to be linked. The same on all ranks.
+  bool has_openings() const noexcept { return links_.has_openings(); }
   /// Whether begin_step would not have to wait for a consumer. Never blocks, and needs no other
   /// rank.
   bool is_ready();
@@ -74,7 +78,23 @@ private:
   auto agreed(Agree&& agree);
   /// Opens the links that another group waits for.
   /// @param begins  a step, which consumers that come back can join at
-  Admission admit(bool begins);
+  /// @param until   it waits for links that are set up beside the stream
+  Admission admit(bool begins, std::optional<core::Deadline> until = std::nullopt);
+  /// As begin_step_until, in which what is lent comes back.
+  bool begin(std::optional<core::Deadline> until);
+  /// A call fails: what is lent is the application's again.
+  void take_back() noexcept;
+  /// A version that was lent is the application's again.
+  bool is_back(std::uint64_t version) const noexcept {
+    return state_ == State::in_step || version + 1 < step();
+  }
+  /// end_step waits until the step is taken.
+  bool is_taken_at_once() const noexcept { return config_.queue_depth == 0 && !config_.lends; }
+  /// Of the links that are let in now.
+  std::uint64_t next_step() const noexcept {
+    // Over which links the step in turn goes is decided when it is admitted.
+    return state_ == State::in_step || is_admitted_ ? step() + 1 : step();
+  }
   /// Decides over which links the step in turn goes, where steps are dropped or shared.
   /// @return false if there is no room by `until`
   bool admit_step(std::optional<core::Deadline> until);

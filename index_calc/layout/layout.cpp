@@ -35,6 +35,39 @@ void validate_members(const Layout& layout, Index cells) {
         cells, count);
 }
 
+/// @return the cells of the mesh
+Index validate_mesh(const Layout& layout) {
+  const Mesh& mesh = layout.mesh;
+  check(mesh.axes.size() == layout.dims.size(),
+        "mesh: expected the axes of each of the {} dimensions, found those of {}",
+        layout.dims.size(), mesh.axes.size());
+  check(mesh.extents.size() <= max_mesh_axes, "mesh: expected at most {} axes, found {}",
+        max_mesh_axes, mesh.extents.size());
+  Index cells = 1;
+  for (const Index extent : mesh.extents) {
+    check(extent >= 1, "mesh: expected axes of at least 1 rank, found {}", extent);
+    check(!__builtin_mul_overflow(cells, extent, &cells) && cells <= max_rank_count,
+          "mesh: expected at most {} ranks, found more", max_rank_count);
+  }
+  std::vector<bool> is_used(mesh.extents.size());
+  for (std::size_t d = 0; d < mesh.axes.size(); ++d) {
+    Index coordinates = 1;
+    for (const std::size_t axis : mesh.axes[d]) {
+      check(axis < mesh.extents.size(),
+            "mesh: expected axes from 0 to {} for dimension {}, found {}", mesh.extents.size() - 1,
+            d, axis);
+      check(!is_used[axis], "mesh: expected every axis once, found axis {} again for dimension {}",
+            axis, d);
+      is_used[axis] = true;
+      coordinates *= mesh.extents[axis];
+    }
+    check(coordinates == grid(layout.dims[d]),
+          "mesh: expected {} coordinates along dimension {}, the product of its axes, found {}",
+          coordinates, d, grid(layout.dims[d]));
+  }
+  return cells;
+}
+
 /// Sum or product that must fit 63 bits.
 template <class Operation>
 Index exact(Operation builtin_overflow, Index a, Index b) {
@@ -109,6 +142,14 @@ void validate(const Layout& layout) {
   check(layout.leading >= 0,
         "leading: expected at least 1 element, or 0 for as many as are needed, found {}",
         layout.leading);
+  if (!layout.mesh.extents.empty()) cells = validate_mesh(layout);
+  check(!layout.listing || (layout.mesh.extents.empty() && layout.ghost.empty() &&
+                            layout.leading == 0 && layout.storage_order == Order::row),
+        "lists: expected no mesh, ghost, leading or store beside them: a list tells where each "
+        "element "
+        "is");
+  check(!layout.mesh.extents.empty() || layout.mesh.axes.empty(),
+        "mesh: expected extents of the axes, found none");
   validate_members(layout, cells);
 }
 
@@ -144,7 +185,25 @@ void validate_pair(const Layout& mine, const Layout& theirs) {
 Rank rank_count(const Layout& layout) noexcept {
   Index cells = 1;
   for (const Distribution& d : layout.dims) cells *= grid(d);
-  return static_cast<Rank>(cells);
+  return static_cast<Rank>(cells * copy_count(layout));
+}
+
+Rank copy_count(const Layout& layout) noexcept {
+  Index copies = 1;
+  for (const Index extent : layout.mesh.extents) copies *= extent;
+  for (const auto& axes : layout.mesh.axes)
+    for (const std::size_t axis : axes) copies /= layout.mesh.extents[axis];
+  return static_cast<Rank>(copies);
+}
+
+Mesh mesh_of(const Layout& layout) {
+  if (!layout.mesh.extents.empty()) return layout.mesh;
+  Mesh mesh;
+  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+    mesh.extents.push_back(grid(layout.dims[d]));
+    mesh.axes.push_back({d});
+  }
+  return mesh;
 }
 
 std::vector<Rank> ranks_of(const Layout& layout) {
@@ -169,6 +228,9 @@ std::size_t memory_bytes(const Layout& layout) noexcept {
   std::size_t bytes = sizeof(layout) + layout.dims.capacity() * sizeof(Distribution) +
                       layout.ghost.capacity() * sizeof(Index) +
                       layout.members.capacity() * sizeof(RankRange);
+  for (const auto& axes : layout.mesh.axes)
+    bytes += sizeof(axes) + axes.capacity() * sizeof(std::size_t);
+  bytes += layout.mesh.extents.capacity() * sizeof(Index);
   for (const Distribution& d : layout.dims)
     if (const auto* splits = std::get_if<Splits>(&d))
       bytes += (splits->bounds.capacity() + splits->owner.capacity()) * sizeof(Index);
@@ -193,6 +255,18 @@ LocalPart local_part(const Layout& layout, Rank rank) {
   const auto coords = coords_of(layout, rank);
   if (!coords) return {};
   LocalPart part;
+  if (layout.listing) {
+    check(layout.listing->mine != nullptr,
+          "\"{}\": expected the list of this rank, found none: make the layout of points, segments "
+          "or "
+          "boxes, not of its text",
+          to_string(layout));
+    part.dimensions = 1;
+    part.extent[0] = part.elements = layout.listing->elements;
+    part.stride[0] = 1;
+    part.allocated = layout.listing->allocated;
+    return part;
+  }
   part.dimensions = layout.dims.size();
   bool empty = false;
   for (std::size_t d = 0; d < part.dimensions; ++d) {
@@ -220,6 +294,24 @@ LocalPart local_part(const Layout& layout, Rank rank) {
   }
   part.allocated = step;
   return part;
+}
+
+LocalPart flattened(const LocalPart& part) {
+  LocalPart flat;
+  flat.dimensions = 1;
+  flat.extent[0] = flat.allocated = part.allocated;
+  flat.stride[0] = 1;
+  flat.elements = part.elements;
+  return flat;
+}
+
+void expect_computed(const Layout& layout, std::string_view what) {
+  if (!layout.listing) return;
+  throw core::Error(
+      core::Errc::unsupported,
+      fmt::format("expected a layout whose owners are computed for {}, found \"{}\", whose "
+                  "ranks list what they own",
+                  what, to_string(layout)));
 }
 
 std::uint64_t fingerprint(const Layout& layout) {
@@ -253,6 +345,17 @@ std::uint64_t fingerprint(const Layout& layout) {
   add(layout.storage_order == Order::row ? 0 : 1);
   add(static_cast<Index>(layout.members.size()));
   for (const RankRange& r : layout.members) add(r.first), add(r.count);
+  if (!layout.mesh.extents.empty()) {
+    add_all(layout.mesh.extents);
+    for (const auto& axes : layout.mesh.axes) {
+      add(static_cast<Index>(axes.size()));
+      for (const std::size_t axis : axes) add(static_cast<Index>(axis));
+    }
+  }
+  if (layout.listing) {
+    add(-1);
+    add((layout.listing->is_partial ? 1 : 0) + (layout.listing->has_copies ? 2 : 0));
+  }
   return XXH3_64bits(words.data(), words.size() * sizeof(words[0]));
 }
 

@@ -4,6 +4,8 @@
 // part.
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +36,35 @@ struct RankRange {
   friend bool operator==(const RankRange&, const RankRange&) = default;
 };
 
+/// A process grid whose axes need not be the dimensions of the array. Each axis splits one dimension,
+/// several may split the same one, and an axis that splits none makes copies: ranks that differ in it
+/// alone own the same elements.
+///
+/// The coordinate along dimension d, of which dims[d] says what it owns, is made of the places on the
+/// axes that split d, the outermost slowest. With extents 2x3x4 and axes {{2, 0}, {}}, the rank at
+/// (i, j, k) has the coordinates (k * 2 + i, 0) and is copy j of 3.
+struct Mesh {
+  std::vector<Index> extents;  ///< ranks along each axis, >= 1; shape: [axis]
+  /// Numbers of the axes that split each dimension, outermost first; none: it is not split. The
+  /// product of their extents is the dimension's grid. Shape: [dimension][axes]
+  std::vector<std::vector<std::size_t>> axes;
+  friend bool operator==(const Mesh&, const Mesh&) = default;
+};
+
+inline constexpr std::size_t max_mesh_axes = 16;
+
+class IndexList;
+
+/// Of a layout that no formula gives: each rank lists what it owns.
+struct Listing {
+  bool is_partial = false;  ///< elements may be on no rank
+  bool has_copies = false;  ///< elements may be on several ranks
+  /// Of this rank; null where the layout came as a text. Equal if it is the same object.
+  std::shared_ptr<const IndexList> mine{};
+  Index elements = 0, allocated = 0;  ///< of `mine`
+  friend bool operator==(const Listing&, const Listing&) = default;
+};
+
 /// Which rank owns which element, and how each owner stores its part. A value: compare, copy, send.
 /// It is valid where it comes from parse, from_scalapack, another layout (selected, permuted,
 /// relabeled) or the wire; one that is filled in by hand goes through validate(). Everything else
@@ -44,7 +75,13 @@ struct RankRange {
 ///     shape=10000x10000 grid=4x4 block=30x50 [source=0x0] [cut=0x0] [ranks=row|column]
 ///                       [store=row|column] [ghost=1x1] [leading=N] [members=0-3/7]
 ///     shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45
+///     shape=4096x1024 mesh=2x4 axes0=1                 4 ranks share dimension 0, in 2 copies
+///     shape=4096x1024 mesh=2x4x2 axes0=2/0 axes1=1     axis 2 splits dimension 0, axis 0 its parts
+///     shape=180x360 lists=4 [partial=yes] [copies=yes] 4 ranks, each with a list (lists/index_list.hpp)
 ///
+/// `lists` stands in the place of `grid`, too; the lists themselves are no part of the text.
+/// `mesh` stands in the place of `grid`: extents of the axes, and for each dimension that is split
+/// the axes that split it, outermost first. Axes that are named nowhere make copies.
 /// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without
 /// block and without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes
 /// bounds, `owners1=` the owner of each interval; without owners, interval i belongs to coordinate
@@ -52,6 +89,7 @@ struct RankRange {
 /// that coordinate 1 of 3 has nothing. Keys may come in any order, each once.
 struct Layout {
   std::vector<Distribution> dims;    ///< shape: [dimension], 1 to max_dimensions
+  Mesh mesh{};                       ///< no extents: axis d of the process grid is dimension d
   Order rank_order = Order::row;     ///< how ranks number the process grid
   Order storage_order = Order::row;  ///< how one rank stores its local part
   std::vector<Index>
@@ -59,6 +97,8 @@ struct Layout {
   Index leading = 0;  ///< allocated cells along the fastest dimension; 0 = as many as are needed
   std::vector<RankRange>
       members;  ///< group ranks that take part, in grid order; empty = 0 .. rank_count()-1
+  /// Then `dims` tell the shape alone, and as many coordinates along the first as there are ranks.
+  std::optional<Listing> listing{};
 
   /// The inverse of to_string. The result is validated.
   /// @throws LayoutError with the position of the mistake, what was expected there and what was
@@ -120,6 +160,10 @@ std::size_t memory_bytes(const Layout& layout) noexcept;
 
 /// Cells of the process grid = ranks that take part.
 Rank rank_count(const Layout& layout) noexcept;
+/// Ranks that own the same elements; 1 where no axis makes copies.
+Rank copy_count(const Layout& layout) noexcept;
+/// The process grid: the mesh or, where there is none, an axis for each dimension.
+Mesh mesh_of(const Layout& layout);
 /// Global extents. Shape: [dimension].
 std::vector<Index> shape(const Layout& layout);
 
@@ -137,9 +181,19 @@ struct LocalPart {
 };
 
 /// The part of group rank `rank`; all zero for a rank that takes no part, strides and allocated
-/// zero for one that owns no element.
-/// @throws core::Error invalid_argument if `leading` is smaller than the rank needs
+/// zero for one that owns no element. Where ranks list what they own, that of this rank: its buffer, in
+/// one dimension.
+/// @throws core::Error invalid_argument if `leading` is smaller than the rank needs, or this rank's list
+///         is missing
 LocalPart local_part(const Layout& layout, Rank rank);
+
+/// The buffer of a part as one dimension, ghost cells and gaps included.
+LocalPart flattened(const LocalPart& part);
+
+/// That owners are computed, as most functions of this room need.
+/// @param what  cannot be done otherwise, e.g. "a selection"
+/// @throws core::Error unsupported
+void expect_computed(const Layout& layout, std::string_view what);
 
 /// Of all that the other side must know: distributions, both orders, members; not ghost and
 /// leading, which only the owner's memory knows. Equal layouts have equal fingerprints on every

@@ -30,10 +30,10 @@ struct Entry {
 };
 
 constexpr std::string_view keys_of_layouts =
-    "one of shape grid block source cut ranks store ghost leading members, or block, splits or "
-    "owners "
-    "followed by the "
-    "number of a dimension";
+    "one of shape grid mesh lists partial copies block source cut ranks store ghost leading "
+    "members, or "
+    "axes, block, "
+    "splits or owners followed by the number of a dimension";
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -57,13 +57,15 @@ public:
            "one more");
     dimensions_ = shape.size();
     check_product(shape, std::numeric_limits<Index>::max(), "at most 2^63 - 1 elements");
-    const std::vector<Number> grid = per_dimension(required("grid"), 1);
-    check_product(grid, std::numeric_limits<Rank>::max(), "at most 2^31 - 1 ranks in the grid");
-    for (std::size_t d = 0; d < dimensions_; ++d)
-      result.dims.push_back(distribution(d, shape[d], grid[d].value));
     for (const Entry& e : entries_)
       if (e.dimension && *e.dimension >= dimensions_)
         fail(e.at, fmt::format("a dimension from 0 to {}", dimensions_ - 1), e.key, *e.dimension);
+    const std::vector<Index> grid = find("lists") != nullptr ? lists(result) : this->grid(result);
+    for (const std::string_view key : {"partial", "copies"})
+      if (const Entry* e = find(key); e != nullptr && !result.listing)
+        fail(e->at, "lists= beside it", fmt::format("{}= without", key));
+    for (std::size_t d = 0; d < dimensions_; ++d)
+      result.dims.push_back(distribution(d, shape[d], grid[d]));
     begin_of_dealing("source", &BlockCyclic::source, &BlockCyclic::grid, result);
     begin_of_dealing("cut", &BlockCyclic::cut, &BlockCyclic::block, result);
     result.rank_order = order("ranks");
@@ -125,9 +127,10 @@ private:
       e.dimension = static_cast<std::size_t>(e.key.back() - '0');
       e.key.remove_suffix(1);
     }
-    constexpr std::string_view whole_keys[] = {"shape", "grid",  "block", "source",  "cut",
-                                               "ranks", "store", "ghost", "leading", "members"};
-    constexpr std::string_view dimension_keys[] = {"block", "splits", "owners"};
+    constexpr std::string_view whole_keys[] = {"shape", "grid",  "block",   "source",  "cut",
+                                               "ranks", "store", "ghost",   "leading", "members",
+                                               "mesh",  "lists", "partial", "copies"};
+    constexpr std::string_view dimension_keys[] = {"block", "splits", "owners", "axes"};
     const bool known =
         e.dimension ? std::count(std::begin(dimension_keys), std::end(dimension_keys), e.key) != 0
                     : std::count(std::begin(whole_keys), std::end(whole_keys), e.key) != 0;
@@ -199,6 +202,68 @@ private:
     for (const Number& n : factors)
       if (__builtin_mul_overflow(product, n.value, &product) || product > most)
         fail(n.at, expected, "more");
+  }
+
+  /// Coordinates along each dimension. Sets the mesh, if there is one.
+  std::vector<Index> grid(Layout& result) const {
+    constexpr Index most_ranks = std::numeric_limits<Rank>::max();
+    std::vector<Index> coordinates;
+    const Entry* const mesh = find("mesh");
+    if (mesh == nullptr) {
+      for (std::size_t d = 0; d < dimensions_; ++d)
+        if (const Entry* axes = find("axes", d))
+          fail(axes->at, "mesh= beside it", fmt::format("axes{}= without", d));
+      const std::vector<Number> numbers = per_dimension(required("grid"), 1);
+      check_product(numbers, most_ranks, "at most 2^31 - 1 ranks in the grid");
+      for (const Number& n : numbers) coordinates.push_back(n.value);
+      return coordinates;
+    }
+    if (const Entry* grid = find("grid")) fail(grid->at, "no grid= beside mesh=", "both");
+    const std::vector<Number> extents = list(*mesh, 'x');
+    if (extents.size() > max_mesh_axes)
+      fail(extents[max_mesh_axes].at, fmt::format("at most {} axes", max_mesh_axes), "one more");
+    for (const Number& n : extents) at_least(n, 1);
+    check_product(extents, most_ranks, "at most 2^31 - 1 ranks in the mesh");
+    for (const Number& n : extents) result.mesh.extents.push_back(n.value);
+    std::vector<bool> is_used(extents.size());
+    for (std::size_t d = 0; d < dimensions_; ++d) {
+      coordinates.push_back(1);
+      auto& axes_of_dimension = result.mesh.axes.emplace_back();
+      const Entry* const axes = find("axes", d);
+      if (axes == nullptr) continue;
+      for (const Number& n : list(*axes, '/')) {
+        if (n.value >= static_cast<Index>(extents.size()))
+          fail(n.at, fmt::format("an axis from 0 to {}", extents.size() - 1),
+               std::to_string(n.value));
+        const auto axis = static_cast<std::size_t>(n.value);
+        if (is_used[axis]) fail(n.at, "every axis once", fmt::format("axis {} again", axis));
+        is_used[axis] = true;
+        axes_of_dimension.push_back(axis);
+        coordinates.back() *= extents[axis].value;
+      }
+    }
+    return coordinates;
+  }
+
+  /// Ranks that list what they own, as coordinates along dimension 0.
+  std::vector<Index> lists(Layout& result) const {
+    const Number ranks = whole(*find("lists"), 1);
+    check_product({ranks}, std::numeric_limits<Rank>::max(), "at most 2^31 - 1 ranks");
+    for (const Entry& e : entries_)
+      if (e.key != "shape" && e.key != "lists" && e.key != "partial" && e.key != "copies" &&
+          e.key != "members")
+        fail(e.at, "beside lists= only shape, partial, copies and members", quoted(e.key));
+    result.listing = Listing{.is_partial = says_yes("partial"), .has_copies = says_yes("copies")};
+    std::vector<Index> coordinates(dimensions_, 1);
+    coordinates[0] = ranks.value;
+    return coordinates;
+  }
+
+  bool says_yes(std::string_view key) const {
+    const Entry* const e = find(key);
+    if (e == nullptr || e->value == "no") return false;
+    if (e->value != "yes") fail(e->value_at, "yes or no", found_at(e->value_at));
+    return true;
   }
 
   Order order(std::string_view key) const {

@@ -67,6 +67,23 @@ std::string dealing_text(const Layout& layout, std::string_view key, Index Block
                      }));
 }
 
+std::string grid_text(const Layout& layout) {
+  if (layout.listing)
+    return fmt::format(" lists={}{}{}", grid(layout.dims.front()),
+                       layout.listing->is_partial ? " partial=yes" : "",
+                       layout.listing->has_copies ? " copies=yes" : "");
+  if (layout.mesh.extents.empty())
+    return " grid=" +
+           joined(layout.dims, 'x', [](const Distribution& d) { return std::to_string(grid(d)); });
+  std::string result = " mesh=" + joined(layout.mesh.extents, 'x');
+  for (std::size_t d = 0; d < layout.dims.size(); ++d)
+    if (!layout.mesh.axes[d].empty())
+      result += fmt::format(" axes{}={}", d, joined(layout.mesh.axes[d], '/', [](std::size_t axis) {
+                              return std::to_string(axis);
+                            }));
+  return result;
+}
+
 std::string range_text(const RankRange& r) {
   return r.count == 1 ? std::to_string(r.first)
                       : fmt::format("{}-{}", r.first, Index{r.first} + r.count - 1);
@@ -75,9 +92,7 @@ std::string range_text(const RankRange& r) {
 }  // namespace
 
 std::string to_string(const Layout& layout) {
-  std::string result =
-      "shape=" + joined(shape(layout), 'x') + " grid=" +
-      joined(layout.dims, 'x', [](const Distribution& d) { return std::to_string(grid(d)); });
+  std::string result = "shape=" + joined(shape(layout), 'x') + grid_text(layout);
   result += blocks_text(layout) + splits_text(layout);
   result += dealing_text(layout, "source", &BlockCyclic::source);
   result += dealing_text(layout, "cut", &BlockCyclic::cut);

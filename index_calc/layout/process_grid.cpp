@@ -11,23 +11,61 @@ bool holds(const RankRange& ranks, Rank rank) {
   return rank >= ranks.first && Index{rank} < Index{ranks.first} + ranks.count;
 }
 
-/// @param extent_of  cells of the grid along a dimension
-template <class ExtentOf>
-GridCoords coords_of_cell(Index cell, Order order, std::size_t dimensions, ExtentOf&& extent_of) {
-  GridCoords coords{};
-  for (std::size_t k = 0; k < dimensions; ++k) {
-    const std::size_t d = kth_fastest(order, dimensions, k);
-    coords[d] = {cell % extent_of(d)};
-    cell /= extent_of(d);
-  }
-  return coords;
-}
-
 }  // namespace
 
+GridAxes::GridAxes(const Layout& layout) noexcept {
+  const Mesh& mesh = layout.mesh;
+  const bool has_mesh = !mesh.extents.empty();
+  count_ = static_cast<std::uint32_t>(has_mesh ? mesh.extents.size() : layout.dims.size());
+  Rank step = 1;
+  for (std::size_t k = 0; k < count_; ++k) {
+    const std::size_t a = kth_fastest(layout.rank_order, count_, k);
+    axes_[a].extent = static_cast<Rank>(has_mesh ? mesh.extents[a] : grid(layout.dims[a]));
+    axes_[a].step = step;
+    step *= axes_[a].extent;
+    if (!has_mesh) axes_[a].dimension = static_cast<std::uint32_t>(a);
+  }
+  for (std::size_t d = 0; d < mesh.axes.size(); ++d) {
+    Rank weight = 1;
+    for (auto a = mesh.axes[d].rbegin(); a != mesh.axes[d].rend(); ++a) {
+      axes_[*a].dimension = static_cast<std::uint32_t>(d);
+      axes_[*a].weight = weight;
+      weight *= axes_[*a].extent;
+    }
+  }
+  Rank weight = 1;
+  for (std::size_t a = count_; a-- > 0;) {
+    if (axes_[a].dimension != max_dimensions) continue;
+    axes_[a].weight = weight;
+    weight *= axes_[a].extent;
+  }
+}
+
+GridCell GridAxes::cell_at(Index position) const noexcept {
+  GridCell cell;
+  for (std::size_t a = 0; a < count_; ++a) {
+    const Axis& axis = axes_[a];
+    const Index place = position / axis.step % axis.extent * axis.weight;
+    if (axis.dimension == max_dimensions)
+      cell.copy += static_cast<Rank>(place);
+    else
+      cell.coords[axis.dimension].value += place;
+  }
+  return cell;
+}
+
+Index GridAxes::position_of(const GridCoords& coords, Rank copy) const noexcept {
+  Index position = 0;
+  for (std::size_t a = 0; a < count_; ++a) {
+    const Axis& axis = axes_[a];
+    const Index number = axis.dimension == max_dimensions ? copy : coords[axis.dimension].value;
+    position += number / axis.weight % axis.extent * axis.step;
+  }
+  return position;
+}
+
 ProcessGrid::ProcessGrid(const Layout& layout)
-    : order_(layout.rank_order), dimensions_(layout.dims.size()), size_(rank_count(layout)) {
-  for (std::size_t d = 0; d < dimensions_; ++d) extents_[d] = grid(layout.dims[d]);
+    : axes_(layout), size_(rank_count(layout)), copies_(copy_count(layout)) {
   by_cell_.reserve(layout.members.size());
   Rank cell = 0;
   for (const RankRange& ranks : layout.members) {
@@ -39,27 +77,24 @@ ProcessGrid::ProcessGrid(const Layout& layout)
   std::ranges::sort(by_rank_, {}, [&](std::uint32_t i) { return by_cell_[i].ranks.first; });
 }
 
-std::optional<GridCoords> ProcessGrid::coords_of(Rank rank) const {
-  Index cell = rank;
-  if (by_cell_.empty()) {
-    if (rank < 0 || rank >= size_) return std::nullopt;
-  } else {
-    const auto behind = std::ranges::upper_bound(
-        by_rank_, rank, {}, [&](std::uint32_t i) { return by_cell_[i].ranks.first; });
-    if (behind == by_rank_.begin()) return std::nullopt;
-    const Range& range = by_cell_[*std::prev(behind)];
-    if (!holds(range.ranks, rank)) return std::nullopt;
-    cell = Index{range.cell} + rank - range.ranks.first;
-  }
-  return coords_of_cell(cell, order_, dimensions_, [this](std::size_t d) { return extents_[d]; });
+std::optional<GridCell> ProcessGrid::cell_of(Rank rank) const {
+  if (by_cell_.empty())
+    return rank < 0 || rank >= size_ ? std::nullopt : std::optional(axes_.cell_at(rank));
+  const auto behind = std::ranges::upper_bound(
+      by_rank_, rank, {}, [&](std::uint32_t i) { return by_cell_[i].ranks.first; });
+  if (behind == by_rank_.begin()) return std::nullopt;
+  const Range& range = by_cell_[*std::prev(behind)];
+  if (!holds(range.ranks, rank)) return std::nullopt;
+  return axes_.cell_at(Index{range.cell} + rank - range.ranks.first);
 }
 
-Rank ProcessGrid::rank_at(const GridCoords& coords) const {
-  Index cell = 0;
-  for (std::size_t k = dimensions_; k-- > 0;) {
-    const std::size_t d = kth_fastest(order_, dimensions_, k);
-    cell = cell * extents_[d] + coords[d].value;
-  }
+std::optional<GridCoords> ProcessGrid::coords_of(Rank rank) const {
+  const auto cell = cell_of(rank);
+  return cell ? std::optional(cell->coords) : std::nullopt;
+}
+
+Rank ProcessGrid::rank_at(const GridCoords& coords, Rank copy) const {
+  const Index cell = position_of(coords, copy);
   if (by_cell_.empty()) return static_cast<Rank>(cell);
   const auto behind = std::ranges::upper_bound(by_cell_, cell, {}, &Range::cell);
   const Range& range = *std::prev(behind);
@@ -72,19 +107,16 @@ std::size_t ProcessGrid::memory_bytes() const noexcept {
 }
 
 std::optional<GridCoords> coords_of(const Layout& layout, Rank rank) {
-  Index cell = rank, before = 0;
-  bool is_member = layout.members.empty() && rank >= 0 && rank < rank_count(layout);
+  if (layout.members.empty()) {
+    if (rank < 0 || rank >= rank_count(layout)) return std::nullopt;
+    return GridAxes(layout).cell_at(rank).coords;
+  }
+  Index before = 0;
   for (const RankRange& ranks : layout.members) {
-    is_member = holds(ranks, rank);
-    if (is_member) {
-      cell = before + rank - ranks.first;
-      break;
-    }
+    if (holds(ranks, rank)) return GridAxes(layout).cell_at(before + rank - ranks.first).coords;
     before += ranks.count;
   }
-  if (!is_member) return std::nullopt;
-  return coords_of_cell(cell, layout.rank_order, layout.dims.size(),
-                        [&](std::size_t d) { return grid(layout.dims[d]); });
+  return std::nullopt;
 }
 
 }  // namespace tremula::index_calc

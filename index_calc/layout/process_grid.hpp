@@ -10,22 +10,55 @@
 
 namespace tremula::index_calc {
 
-/// Position of one rank in the process grid. Entries beyond the layout's dimensions are 0.
+/// Position of one rank along the dimensions of the array. Entries beyond them are 0.
 using GridCoords = std::array<GridCoord, max_dimensions>;
+
+/// What a rank owns: all ranks with the same coordinates have copies of it.
+struct GridCell {
+  GridCoords coords{};
+  Rank copy = 0;  ///< 0 <= copy < copies; numbered as the mesh numbers its axes, the last fastest
+};
+
+/// The axes of a process grid, without the ranks. Allocates nothing.
+class GridAxes {
+public:
+  /// @pre the layout is valid
+  explicit GridAxes(const Layout& layout) noexcept;
+  /// @param position  in the numbering of the grid
+  GridCell cell_at(Index position) const noexcept;
+  /// The inverse of cell_at.
+  Index position_of(const GridCoords& coords, Rank copy = 0) const noexcept;
+
+private:
+  struct Axis {
+    Rank extent = 1;
+    Rank step = 1;                             ///< positions from one place on it to the next
+    Rank weight = 1;                           ///< coordinates (copies) from one place to the next
+    std::uint32_t dimension = max_dimensions;  ///< that it splits; max_dimensions: it makes copies
+  };
+  std::array<Axis, max_mesh_axes> axes_{};
+  std::uint32_t count_ = 0;
+};
 
 /// The process grid of a layout, for many questions. Keeps what it needs; the layout may go.
 class ProcessGrid {
 public:
   /// @pre the layout is valid
-  /// Cost: O(dimensions + ranges of members * log ranges); memory 16 bytes for each range.
+  /// Cost: O(axes + ranges of members * log ranges); memory 16 bytes for each range.
   explicit ProcessGrid(const Layout& layout);
 
   /// Cells = ranks that take part.
   Rank size() const noexcept { return size_; }
-  /// Empty for a rank that takes no part.  O(dimensions + log ranges)
+  Rank copies() const noexcept { return copies_; }
+  /// Empty for a rank that takes no part.  O(axes + log ranges)
+  std::optional<GridCell> cell_of(Rank rank) const;
   std::optional<GridCoords> coords_of(Rank rank) const;
-  /// The inverse of coords_of.  O(dimensions + log ranges)
-  Rank rank_at(const GridCoords& coords) const;
+  /// The inverse of cell_of.  O(axes + log ranges)
+  Rank rank_at(const GridCoords& coords, Rank copy = 0) const;
+  /// Where a cell comes among all, in grid order: the same without members.
+  Index position_of(const GridCoords& coords, Rank copy = 0) const noexcept {
+    return axes_.position_of(coords, copy);
+  }
   std::size_t memory_bytes() const noexcept;
 
 private:
@@ -33,16 +66,14 @@ private:
     RankRange ranks;
     Rank cell = 0;  ///< number of the first rank's cell in the grid
   };
-  Order order_;
-  std::size_t dimensions_;
-  std::array<Index, max_dimensions> extents_{};  ///< of the grid
-  Rank size_;
+  GridAxes axes_;
+  Rank size_ = 1, copies_ = 1;
   std::vector<Range> by_cell_;          ///< empty: rank = cell
   std::vector<std::uint32_t> by_rank_;  ///< numbers of by_cell_
 };
 
 /// Where group rank `rank` sits in the grid; empty for a rank that takes no part. For one question:
-/// O(dimensions + ranges of members).
+/// O(axes + ranges of members).
 std::optional<GridCoords> coords_of(const Layout& layout, Rank rank);
 
 }  // namespace tremula::index_calc

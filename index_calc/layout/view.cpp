@@ -91,36 +91,10 @@ std::optional<Order> same_order(Order order, Axes axes, Counts&& counts) {
   return std::nullopt;
 }
 
-/// As few ranges as possible; empty if the ranks are 0, 1, 2, ...
-std::vector<RankRange> members_of(const std::vector<Rank>& ranks) {
-  std::vector<RankRange> result;
-  for (const Rank rank : ranks)
-    if (!result.empty() && Index{result.back().first} + result.back().count == rank)
-      ++result.back().count;
-    else
-      result.push_back({.first = rank, .count = 1});
-  if (result.size() == 1 && result.front().first == 0) result.clear();
-  return result;
-}
-
-/// The owners of the cells of the permuted grid, in the order in which `permuted` numbers it.
-std::vector<Rank> owners_of(Layout permuted, Layout layout, Axes axes) {
-  const std::vector<Rank> ranks = ranks_of(layout);
-  layout.members.clear(), permuted.members.clear();
-  const ProcessGrid from(layout), to(permuted);
-  std::vector<Rank> owners(ranks.size());
-  for (std::size_t cell = 0; cell < owners.size(); ++cell) {
-    const GridCoords here = *to.coords_of(static_cast<Rank>(cell));
-    GridCoords there{};
-    for (std::size_t d = 0; d < axes.size(); ++d) there[axes[d]] = here[d];
-    owners[cell] = ranks[static_cast<std::size_t>(from.rank_at(there))];
-  }
-  return owners;
-}
-
 }  // namespace
 
 Layout selected(const Layout& layout, const Selection& selection) {
+  expect_computed(layout, "a selection");
   check_selection(layout, selection);
   Layout result = layout;
   for (std::size_t d = 0; d < layout.dims.size(); ++d)
@@ -155,6 +129,7 @@ LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& s
 }
 
 Layout permuted(const Layout& layout, Axes axes) {
+  expect_computed(layout, "another order of its dimensions");
   check_axes(axes, layout.dims.size());
   Layout result = layout;
   result.ghost.clear();
@@ -167,10 +142,14 @@ Layout permuted(const Layout& layout, Axes axes) {
       if (!layout.ghost.empty()) result.ghost.push_back(layout.ghost[axis]);
   }
   const auto is_dealt = [&](std::size_t d) { return grid(layout.dims[d]) > 1; };
-  if (const auto order = same_order(layout.rank_order, axes, is_dealt))
+  const auto order = same_order(layout.rank_order, axes, is_dealt);
+  if (order && layout.mesh.extents.empty()) {
     result.rank_order = *order;
-  else
-    result.members = members_of(owners_of(result, layout, axes));
+    return result;
+  }
+  const Mesh mesh = mesh_of(layout);
+  result.mesh = mesh;
+  for (std::size_t d = 0; d < axes.size(); ++d) result.mesh.axes[d] = mesh.axes[axes[d]];
   return result;
 }
 

@@ -36,8 +36,8 @@ LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& s
                         Rank rank);
 
 /// The array with its dimensions in another order: dimension d of the result is dimension axes[d]
-/// of `layout`. Every element keeps its owner; where no order of the grid says so, the members do,
-/// one for each cell. Storage follows if the dimensions are kept or reversed. No layout stores a
+/// of `layout`. Every element keeps its owner; where no order of the grid says so, a mesh does.
+/// Storage follows if the dimensions are kept or reversed. No layout stores a
 /// part in any other order: then ghost and leading are dropped, and what a rank has is
 /// permuted(local_part(layout, rank), axes).
 /// @pre the layout is valid

@@ -134,16 +134,61 @@ Overlaps overlaps(const Distribution& mine, GridCoord me, const Distribution& th
   return std::move(builder.result());
 }
 
+Index SegmentList::turn_elements() const noexcept {
+  Index all = 0;
+  for (const Family& f : period) all += f.count * f.first.length;
+  return all;
+}
+
+Index SegmentList::family_with(Index i) const noexcept {
+  const auto& before = index->before;
+  return std::upper_bound(before.begin(), before.end(), i) - before.begin() - 1;
+}
+
 Index SegmentList::elements() const noexcept {
-  Index in_period = 0, in_tail = 0;
-  for (std::size_t i = 0; i < period.size(); ++i) {
-    const Index all = period[i].count * period[i].first.length;
-    in_period += all;
-    if (static_cast<Index>(i) + 1 < tail) in_tail += all;
-    if (static_cast<Index>(i) + 1 == tail)
-      in_tail += (tail_count - 1) * period[i].first.length + tail_length;
+  if (index != nullptr)
+    return index->before[static_cast<std::size_t>(tail - 1)] +
+           (tail_count - 1) * period[static_cast<std::size_t>(tail - 1)].first.length +
+           tail_length - skip;
+  Index in_tail = 0;
+  for (Index i = 0; i < tail; ++i) {
+    const Family& f = period[static_cast<std::size_t>(i)];
+    in_tail +=
+        i + 1 < tail ? f.count * f.first.length : (tail_count - 1) * f.first.length + tail_length;
   }
-  return in_period * repeat + in_tail;
+  return turn_elements() * repeat + in_tail - skip;
+}
+
+Segment SegmentList::first() const noexcept {
+  if (skip == 0) return period.front().first;
+  Segment found;
+  slice(0, 1).for_each_family([&](const Family& f) { found = f.first; });
+  return found;
+}
+
+SegmentList SegmentList::slice(Index first, Index count) const noexcept {
+  SegmentList result = *this;
+  result.skip += first;
+  Index left = result.skip + count;
+  result.tail = result.tail_count = result.tail_length = 0;
+  if (repeat > 0) {
+    const Index turn = turn_elements();
+    result.repeat = std::min(repeat, left / turn);
+    left -= result.repeat * turn;
+  }
+  if (index != nullptr) {
+    result.tail = family_with(left - 1);
+    left -= index->before[static_cast<std::size_t>(result.tail)];
+  }
+  for (; left > 0; ++result.tail) {
+    const Family& f = period[static_cast<std::size_t>(result.tail)];
+    const Index taken = std::min(left, f.count * f.first.length);
+    result.tail_count = (taken - 1) / f.first.length + 1;
+    result.tail_length = taken - (result.tail_count - 1) * f.first.length;
+    left -= taken;
+  }
+  if (result.repeat == 0) result.period = period.first(static_cast<std::size_t>(result.tail));
+  return result;
 }
 
 Segment SegmentList::last() const noexcept {

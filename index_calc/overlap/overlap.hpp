@@ -14,6 +14,7 @@
 //
 // Sources: ASPEN paper, Eqs. (1), (2), (4); FALLS: Ramaswamy & Banerjee 1995; periodicity: Prylli &
 // Tourancheau 1997.
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -39,6 +40,12 @@ struct Family {
   Index count = 1;
 };
 
+/// Of families in any order of local indices: what else a walk over all of them would tell.
+struct FamilyIndex {
+  std::vector<Index> before;    ///< elements before each family, and of all. Shape: [families + 1]
+  Index end = 0, peer_end = 0;  ///< no local index is as large
+};
+
 /// The segments of one pair of coordinates in ascending global order. `period` is walked `repeat`
 /// times, each turn `stride` further in my local indices and `peer_stride` further in the peer's;
 /// then the first `tail` families once more (turn number `repeat`), the last of them with
@@ -49,20 +56,46 @@ struct Family {
 /// 4, 12 14 16 with peer 0. In local indices 0 1 2, 6 7 8, in the peer's 0 2 4, 6 8 10: one family
 /// of 3 segments of 1 element, family_stride 1, family_peer_stride 2; repeat 2, stride 6,
 /// peer_stride 6; no tail.
+///
+/// A slice of a list is a list of the same period without its first `skip` elements.
 struct SegmentList {
   std::span<const Family> period;
   Index family_stride = 0, family_peer_stride = 0;  ///< from one segment of a family to the next
   Index repeat = 0, stride = 0, peer_stride = 0;
   Index tail = 0, tail_count = 0, tail_length = 0;
+  Index skip = 0;  ///< elements at the begin that are left out
+  /// Of a list whose local indices need not ascend; it has no turns. Null: they ascend.
+  const FamilyIndex* index = nullptr;
 
-  Index elements() const noexcept;  ///< O(period)
-  Segment first() const noexcept { return period.front().first; }
+  Index elements() const noexcept;       ///< O(period)
+  Index turn_elements() const noexcept;  ///< of one walk over the period
+  Segment first() const noexcept;
   Segment last() const noexcept;
+  /// Its elements number first .. first + count - 1, in the same memory. O(period)
+  /// @pre first >= 0, count >= 1, first + count <= elements()
+  SegmentList slice(Index first, Index count) const noexcept;
 
-  /// Calls visit(Family) for each family of each turn, in ascending global order. A shortened last
-  /// segment comes as a family of its own.
+  /// Calls visit(Family) for each family of each turn, in ascending global order. A shortened first
+  /// or last segment comes as a family of its own.
   template <class Visit>
   void for_each_family(Visit&& visit) const {
+    if (skip == 0)
+      for_each_family_unskipped(visit);
+    else
+      for_each_family_behind_skip(visit);
+  }
+
+  /// Calls visit(Segment) for each segment in ascending global order.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for_each_family([&](const Family& f) {
+      for (Index i = 0; i < f.count; ++i) visit(moved(f.first, 0, i));
+    });
+  }
+
+private:
+  template <class Visit>
+  void for_each_family_unskipped(Visit&& visit) const {
     for (Index turn = 0; turn < repeat; ++turn)
       for (const Family& f : period) visit(Family{moved(f.first, turn, 0), f.count});
     for (Index i = 0; i + 1 < tail; ++i) {
@@ -75,16 +108,43 @@ struct SegmentList {
     if (tail_count > 1) visit(Family{moved(s, repeat, 0), tail_count - 1});
     visit(Family{last(), 1});
   }
-
-  /// Calls visit(Segment) for each segment in ascending global order.
   template <class Visit>
-  void for_each(Visit&& visit) const {
-    for_each_family([&](const Family& f) {
-      for (Index i = 0; i < f.count; ++i) visit(moved(f.first, 0, i));
+  void for_each_family_behind_skip(Visit&& visit) const {
+    SegmentList all = *this;
+    all.skip = 0;
+    Index left = skip, turns = 0;
+    if (index != nullptr) {
+      const auto passed = static_cast<std::size_t>(family_with(skip));
+      left -= index->before[passed];
+      all.period = period.subspan(passed);
+      all.tail -= static_cast<Index>(passed);
+      all.index = nullptr;
+    }
+    if (repeat > 0) {
+      turns = std::min(skip / turn_elements(), repeat);
+      left -= turns * turn_elements();
+      all.repeat -= turns;
+    }
+    all.for_each_family_unskipped([&](Family f) {
+      f.first = moved(f.first, turns, 0);
+      const Index whole = std::min(left / f.first.length, f.count);
+      left -= whole * f.first.length;
+      f = {moved(f.first, 0, whole), f.count - whole};
+      if (f.count == 0) return;
+      if (left > 0) {
+        Segment rest = f.first;
+        rest.begin.value += left;
+        rest.peer_begin.value += left;
+        rest.length -= left;
+        left = 0;
+        visit(Family{rest, 1});
+        f = {moved(f.first, 0, 1), f.count - 1};
+      }
+      if (f.count > 0) visit(f);
     });
   }
-
-private:
+  /// Number of the family that has element `i`.  @pre index
+  Index family_with(Index i) const noexcept;
   Segment moved(Segment s, Index turns, Index segments) const noexcept {
     s.begin.value += turns * stride + segments * family_stride;
     s.peer_begin.value += turns * peer_stride + segments * family_peer_stride;

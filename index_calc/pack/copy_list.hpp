@@ -27,7 +27,7 @@ struct CopyList {
 /// Appends the runs of a package in wire order; runs that continue the list's last entry on both
 /// sides become a part of it, runs of more than 2 GiB several entries. A list that is made of
 /// appended packages whose `wire_at` ascend ascends on the wire.
-/// @param element_bytes  1, 2, 4, 8 or 16
+/// @param element_bytes  >= 1
 /// @param array          number of the array that `part` describes
 /// @param wire_at        byte offset in the message of the package's first element
 /// @return false, with the list unchanged, if the package has more than `most_runs` runs

@@ -61,8 +61,6 @@ struct CacheUse {
 template <class Unit>
 class ByteMover {
 public:
-  static constexpr std::ptrdiff_t longest_run = std::numeric_limits<std::ptrdiff_t>::max();
-
   ByteMover(Unit unit, CacheUse use) : unit_(unit), use_(use) {}
 
   /// Bytes of what units consist of, and of a unit.
@@ -71,6 +69,8 @@ public:
   std::ptrdiff_t from_unit() const { return unit_; }
   std::ptrdiff_t to_unit() const { return unit_; }
   bool streams() const { return use_.streams; }
+  /// Bytes of the source that move_run takes at a time, where it streams.
+  static std::ptrdiff_t longest_run() { return std::numeric_limits<std::ptrdiff_t>::max(); }
 
   /// A contiguous run of `count` widths.
   void move_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
@@ -204,7 +204,7 @@ private:
     const std::ptrdiff_t width = move_.from_width(), to_width = move_.to_width();
     if (!move_.streams() && count * width >= shortest_long_run)
       return move_.move_run(to, from, count, {});
-    const Index most = Mover::longest_run / width;
+    const Index most = move_.longest_run() / width;
     for (; count > 0; count -= most, to += most * to_width, from += most * width) {
       const Index now = std::min(most, count);
       prefetch_target_run(to, now * to_width);

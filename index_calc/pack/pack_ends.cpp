@@ -22,6 +22,14 @@ bool fits(Index elements, const End& end) {
   return elements >= 0 && static_cast<std::size_t>(elements) <= end.bytes / end.element_bytes;
 }
 
+/// The greatest local index.
+Index last_index(const SegmentList& list, Place place) {
+  const bool is_mine = place == Place::mine;
+  if (list.index != nullptr) return (is_mine ? list.index->end : list.index->peer_end) - 1;
+  const Segment s = list.last();
+  return (is_mine ? s.begin.value : s.peer_begin.value) + s.length - 1;
+}
+
 /// Every element of the package lies in the buffer of its part.
 void check_local(const Package& package, const End& end) {
   const LocalPart& part = *end.part;
@@ -35,12 +43,11 @@ void check_local(const Package& package, const End& end) {
   Index last = part.first;
   bool is_inside = part.first >= 0;
   for (std::size_t d = 0; d < package.dimensions && is_inside; ++d) {
-    const Segment s = package.along[d].last();
-    const Index begin = end.place == Place::mine ? s.begin.value : s.peer_begin.value;
     Index reach = 0;
-    is_inside = part.stride[d] > 0 &&
-                !__builtin_mul_overflow(begin + s.length - 1, part.stride[d], &reach) &&
-                !__builtin_add_overflow(last, reach, &last);
+    is_inside =
+        part.stride[d] > 0 &&
+        !__builtin_mul_overflow(last_index(package.along[d], end.place), part.stride[d], &reach) &&
+        !__builtin_add_overflow(last, reach, &last);
   }
   if (!is_inside || last >= part.allocated)
     refuse(
@@ -61,8 +68,7 @@ void check(const Package& package, const End& end, Index count) {
 
 void check(const Package& package, Stretch stretch, const End& from, const End& to) {
   for (const std::size_t bytes : {from.element_bytes, to.element_bytes})
-    core::expects(bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16,
-                  "pack: expected elements of 1, 2, 4, 8 or 16 bytes");
+    core::expects(bytes >= 1, "pack: expected elements of at least 1 byte");
   if (stretch.first < 0 || stretch.count < 0 || stretch.first > package.elements ||
       stretch.count > package.elements - stretch.first)
     refuse("pack: expected a stretch of a package of {} elements, found {} from {} on",
@@ -75,7 +81,8 @@ void check(const Package& package, Stretch stretch, const End& from, const End& 
 CacheUse cache_use(const Package& package, Stretch stretch, const End& from, const End& to,
                    const CopyTuning& tuning) {
   const auto exceeds_cache = [&](Index elements, std::size_t element_bytes) {
-    return static_cast<std::size_t>(elements) > tuning.cached_bytes / element_bytes;
+    return static_cast<std::size_t>(elements) >
+           tuning.cached_bytes / std::max<std::size_t>(1, element_bytes);
   };
   // A rank moves all of its part at a time: to or from many peers, it leaves the cache all the
   // same.

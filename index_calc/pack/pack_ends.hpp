@@ -39,17 +39,18 @@ void for_each_walk(const Package& package, Order order, Stretch stretch, const E
   check(package, stretch, from, to);
   if (stretch.count == 0) return;
   std::array<Axis, max_dimensions> axes{};
-  Index wire_stride = 1;
+  Index wire_stride = 1, skipped = 0;
   for (std::size_t k = 0; k < package.dimensions; ++k) {
     const std::size_t d = kth_fastest(order, package.dimensions, k);
     const auto step = [&](const End& end) {
       return end.step(end.part != nullptr ? end.part->stride[d] : wire_stride);
     };
     axes[k] = Axis(package.along[d], from.place, step(from), to.place, step(to));
+    skipped += wrapping_product(wire_stride, package.along[d].skip);  // numbers begin before it
     wire_stride = wrapping_product(wire_stride, axes[k].elements());
   }
   const auto origin = [&](const End& end) {
-    return end.step(end.part != nullptr ? end.part->first : -stretch.first);
+    return end.step(end.part != nullptr ? end.part->first : -stretch.first - skipped);
   };
   for_each_box({axes.data(), package.dimensions}, stretch, [&](std::span<const Axis> box) {
     visit(Walk(box, from.element_bytes, origin(from), to.element_bytes, origin(to)));

@@ -74,8 +74,11 @@ public:
   /// @param from_step, to_step  bytes between neighbours in the two buffers
   Axis(const SegmentList& list, Place from, std::ptrdiff_t from_step, Place to,
        std::ptrdiff_t to_step)
-      : period_(list.period), elements_(list.elements()) {
-    for (const Family& f : period_) turn_elements_ += f.count * f.first.length;
+      : period_(list.period), index_(list.index), elements_(list.elements()) {
+    if (index_ != nullptr)
+      turn_elements_ = index_->before.back();
+    else
+      for (const Family& f : period_) turn_elements_ += f.count * f.first.length;
     // Turns of a single segment are one long family.
     is_family_ = period_.size() == 1 && period_[0].count == 1;
     const auto side = [&](Place place, std::ptrdiff_t step) {
@@ -89,6 +92,7 @@ public:
     };
     from_ = side(from, from_step);
     to_ = side(to, to_step);
+    if (list.skip > 0) *this = slice(list.skip, elements_);
   }
 
   Index elements() const { return elements_; }
@@ -107,6 +111,14 @@ public:
     }
     result.start_.turn = result.first_ / turn_elements_;
     Index left = result.first_ % turn_elements_;
+    if (index_ != nullptr) {
+      const auto& before = index_->before;
+      const auto family = std::upper_bound(before.begin(), before.end(), left) - before.begin() - 1;
+      result.start_.family = static_cast<std::size_t>(family);
+      result.start_.before = before[result.start_.family];
+      result.start_.skip = left - result.start_.before;
+      return result;
+    }
     for (const Family& f : period_) {
       const Index all = f.count * f.first.length;
       if (left < all) break;
@@ -127,6 +139,7 @@ public:
 
   /// Are all elements `step` bytes from each other, in both buffers?
   bool is_solid() const {
+    if (index_ != nullptr && period_.size() > 1) return false;
     const Bar begin = first(), end = slice(elements_ - 1, 1).first();
     return end.from - begin.from == wrapping_product(elements_ - 1, from_.step) &&
            end.to - begin.to == wrapping_product(elements_ - 1, to_.step);
@@ -210,6 +223,7 @@ private:
   }
 
   std::span<const Family> period_;
+  const FamilyIndex* index_ = nullptr;
   Index turn_elements_ = 0;
   bool is_family_ = false;
   Side from_, to_;

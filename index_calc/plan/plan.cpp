@@ -8,6 +8,7 @@
 #include <bit>
 
 #include "core/error.hpp"
+#include "index_calc/plan/shares.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -65,18 +66,29 @@ std::string difference(const Overlaps& a, const Overlaps& b) {
   return {};
 }
 
+/// The dimension along which copies share a package; of two, the first.
+std::size_t longest_of(const Package& package) {
+  std::size_t longest = 0;
+  for (std::size_t d = 1; d < package.dimensions; ++d)
+    if (package.along[d].elements() > package.along[longest].elements()) longest = d;
+  return longest;
+}
+
 }  // namespace
 
 std::size_t Plan::size() const noexcept {
+  return is_listed_ ? listed_.size() : has_shares_ ? shares_.size() : cells();
+}
+
+std::size_t Plan::cells() const noexcept {
   if (along_.empty()) return 0;
   std::size_t count = 1;
   for (const Overlaps& o : along_) count *= o.size();
   return count;
 }
 
-Package Plan::operator[](std::size_t i) const {
+Package Plan::package_of(std::size_t i, GridCoords& coords) const {
   Package package{.peer = 0, .dimensions = along_.size(), .along = {}, .elements = 1};
-  GridCoords coords{};
   for (std::size_t d = along_.size(); d-- > 0;) {
     const Overlaps& o = along_[d];
     const std::size_t k = i % o.size();
@@ -85,46 +97,201 @@ Package Plan::operator[](std::size_t i) const {
     package.along[d] = o[k];
     package.elements *= o.elements(k);
   }
-  package.peer = theirs_.rank_at(coords);
   return package;
 }
 
+Package Plan::operator[](std::size_t i) const {
+  if (is_listed_) {
+    const Listed& of = listed_[i];
+    const Family& last = of.families.back();
+    Package package{.peer = of.peer, .dimensions = 1, .elements = of.index.before.back()};
+    package.along[0] = {.period = of.families,
+                        .family_stride = of.family_stride,
+                        .family_peer_stride = of.family_peer_stride,
+                        .tail = static_cast<Index>(of.families.size()),
+                        .tail_count = last.count,
+                        .tail_length = last.first.length,
+                        .index = &of.index};
+    return package;
+  }
+  GridCoords coords{};
+  if (!has_shares_) {
+    Package package = package_of(i, coords);
+    package.peer = theirs_.rank_at(coords);
+    return package;
+  }
+  const Share& share = shares_[i];
+  Package package = package_of(share.cell, coords);
+  package.peer = theirs_.rank_at(coords, share.copy);
+  SegmentList& list = package.along[longest_of(package)];
+  const Index lines = list.elements();
+  if (share.count == lines) return package;
+  list = list.slice(share.first, share.count);
+  package.elements = package.elements / lines * share.count;
+  return package;
+}
+
+void Plan::deal(const ProcessGrid& mine, Rank me, Role role, const Hosts& hosts) {
+  has_shares_ = true;
+  const GridCell cell = *mine.cell_of(me);
+  const auto places_of = [&](std::span<const std::uint32_t> of_ranks, const ProcessGrid& grid,
+                             const GridCoords& coords) {
+    CopyPlaces places;
+    for (Rank copy = 0; copy < grid.copies(); ++copy) {
+      const Rank rank = grid.rank_at(coords, copy);
+      if (hosts.is_one_job) places.ranks.push_back(rank);
+      if (!of_ranks.empty()) places.hosts.push_back(of_ranks[static_cast<std::size_t>(rank)]);
+    }
+    return places;
+  };
+  const CopyPlaces my_places = places_of(hosts.of_mine, mine, cell.coords);
+  for (std::size_t i = 0, end = cells(); i < end; ++i) {
+    GridCoords coords{};
+    const Package package = package_of(i, coords);
+    const bool is_source = role == Role::source;
+    const Index lines = package.along[longest_of(package)].elements();
+    const Index here = mine.position_of(cell.coords), there = theirs_.position_of(coords);
+    CopyPlaces their_places = places_of(hosts.of_theirs, theirs_, coords);
+    const CopiedPair pair{.lines = lines,
+                          .from = is_source ? mine.copies() : theirs_.copies(),
+                          .to = is_source ? theirs_.copies() : mine.copies(),
+                          .from_places = is_source ? my_places : their_places,
+                          .to_places = is_source ? their_places : my_places,
+                          .turn = is_source ? turn_of(here, there) : turn_of(there, here)};
+    const auto shares =
+        is_source ? shares_of_source(pair, cell.copy) : shares_of_sink(pair, cell.copy);
+    for (const CopyShare& share : shares) {
+      shares_.push_back({.cell = i,
+                         .copy = is_source ? share.to : share.from,
+                         .first = share.first,
+                         .count = share.count});
+      elements_ += package.elements / lines * share.count;
+    }
+  }
+}
+
 std::optional<Package> Plan::package_for(Rank peer) const {
-  const auto coords = theirs_.coords_of(peer);
-  if (!coords || along_.empty()) return std::nullopt;
+  if (is_listed_) {
+    const auto found = std::ranges::lower_bound(listed_, peer, {}, &Listed::peer);
+    if (found == listed_.end() || found->peer != peer) return std::nullopt;
+    return (*this)[static_cast<std::size_t>(found - listed_.begin())];
+  }
+  const auto cell = theirs_.cell_of(peer);
+  if (!cell || along_.empty()) return std::nullopt;
   std::size_t i = 0;
   for (std::size_t d = 0; d < along_.size(); ++d) {
     const auto peers = along_[d].peers();
-    const auto at = std::lower_bound(peers.begin(), peers.end(), (*coords)[d]);
-    if (at == peers.end() || *at != (*coords)[d]) return std::nullopt;
+    const auto at = std::lower_bound(peers.begin(), peers.end(), cell->coords[d]);
+    if (at == peers.end() || *at != cell->coords[d]) return std::nullopt;
     i = i * peers.size() + static_cast<std::size_t>(at - peers.begin());
   }
-  return (*this)[i];
+  if (!has_shares_) return (*this)[i];
+  const auto found = std::ranges::find_if(
+      shares_, [&](const Share& s) { return s.cell == i && s.copy == cell->copy; });
+  if (found == shares_.end()) return std::nullopt;
+  return (*this)[static_cast<std::size_t>(found - shares_.begin())];
 }
 
 std::size_t Plan::memory_bytes() const noexcept {
   std::size_t bytes = sizeof(*this) - sizeof(theirs_) + theirs_.memory_bytes();
   for (const Overlaps& o : along_) bytes += o.memory_bytes();
-  return bytes;
+  for (const Listed& of : listed_)
+    bytes += sizeof of + of.families.capacity() * sizeof(Family) +
+             of.index.before.capacity() * sizeof(Index);
+  return bytes + shares_.capacity() * sizeof(Share);
 }
 
-Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Algorithm algorithm) {
+namespace {
+
+struct Strides {
+  Index mine = 0, theirs = 0;
+  friend bool operator==(const Strides&, const Strides&) = default;
+};
+
+Strides between(const Segment& a, const Segment& b) {
+  return {b.begin.value - a.begin.value, b.peer_begin.value - a.peer_begin.value};
+}
+
+/// The distances that most neighbours of equal length have, as far as a vote by one pass tells
+/// (Boyer and Moore 1981).
+Strides usual_strides(std::span<const Segment> segments) {
+  Strides usual;
+  Index votes = 0;
+  for (std::size_t i = 1; i < segments.size(); ++i) {
+    if (segments[i].length != segments[i - 1].length) continue;
+    const Strides strides = between(segments[i - 1], segments[i]);
+    if (votes == 0) usual = strides;
+    votes += strides == usual ? 1 : -1;
+  }
+  return usual;
+}
+
+}  // namespace
+
+Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<PeerSegments> segments,
+                      std::uint64_t match) {
   validate_pair(mine, theirs);
   Plan plan(theirs);
+  plan.fingerprint_ = pair_fingerprint(mine, theirs) ^ (match * 0x9E3779B97F4A7C15u);
+  plan.is_listed_ = true;
+  for (PeerSegments& of : segments) {
+    const Strides usual = usual_strides(of.segments);
+    Plan::Listed listed{.peer = of.peer,
+                        .families = {},
+                        .family_stride = usual.mine,
+                        .family_peer_stride = usual.theirs,
+                        .index = {}};
+    auto& [before, end, peer_end] = listed.index;
+    Index elements = 0;
+    for (std::size_t i = 0; i < of.segments.size(); ++i) {
+      const Segment& s = of.segments[i];
+      end = std::max(end, s.begin.value + s.length);
+      peer_end = std::max(peer_end, s.peer_begin.value + s.length);
+      const bool goes_on = i > 0 && usual.mine > 0 && usual.theirs > 0 &&
+                           s.length == of.segments[i - 1].length &&
+                           between(of.segments[i - 1], s) == usual;
+      if (goes_on) {
+        ++listed.families.back().count;
+      } else {
+        listed.families.push_back({.first = s, .count = 1});
+        before.push_back(elements);
+      }
+      elements += s.length;
+    }
+    before.push_back(elements);
+    plan.elements_ += elements;
+    of.segments = {};
+    plan.listed_.push_back(std::move(listed));
+  }
+  return plan;
+}
+
+Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Algorithm algorithm,
+               const Hosts& hosts) {
+  validate_pair(mine, theirs);
+  for (const Layout* const layout : {&mine, &theirs})
+    expect_computed(*layout, "a plan that no rank is asked for");
+  Plan plan(theirs);
   plan.fingerprint_ = pair_fingerprint(mine, theirs);
-  const auto coords = coords_of(mine, me);
+  const ProcessGrid grid(mine);
+  const auto coords = grid.coords_of(me);
   if (!coords) return plan;
   for (std::size_t d = 0; d < mine.dims.size(); ++d)
     plan.along_.push_back(overlaps(mine.dims[d], (*coords)[d], theirs.dims[d], algorithm));
   if (plan.size() == 0) return plan;
+  if (grid.copies() > 1 || plan.theirs_.copies() > 1) {
+    plan.deal(grid, me, role, hosts);
+    return plan;
+  }
   plan.elements_ = 1;
   for (std::size_t d = 0; d < mine.dims.size(); ++d)
     plan.elements_ *= local_extent(mine.dims[d], (*coords)[d]);
   return plan;
 }
 
-Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me) {
-  Plan plan = make_plan(mine, theirs, me, Algorithm::aspen);
+Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me, Role role,
+                         const Hosts& hosts) {
+  Plan plan = make_plan(mine, theirs, me, role, Algorithm::aspen, hosts);
   const auto coords = coords_of(mine, me);
   if (!coords) return plan;
   for (std::size_t d = 0; d < mine.dims.size(); ++d) {

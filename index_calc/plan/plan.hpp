@@ -5,12 +5,23 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "index_calc/layout/process_grid.hpp"
+#include "index_calc/lists/match.hpp"
 #include "index_calc/overlap/overlap.hpp"
 
 namespace tremula::index_calc {
+
+/// Which end of the exchange the rank that plans is.
+enum class Role { source, sink };
+
+/// The host of each group rank, as numbers of any kind; empty: not known. Shape: [rank]
+struct Hosts {
+  std::span<const std::uint32_t> of_mine, of_theirs;
+  bool is_one_job = false;  ///< both sides are the same ranks
+};
 
 /// All elements that go between this rank and one peer: the outer product of one segment list per
 /// dimension. A view: valid as long as the plan it came from.
@@ -23,9 +34,14 @@ struct Package {
 
 /// The packages of one rank for one field. Holds the segment lists of each dimension; the product
 /// over the dimensions is never written out, packages are made on request.
+///
+/// Where the sink has copies, each of them gets all its elements. Where the source has copies, those
+/// share what they own: of what goes from one cell to all copies of another, each of R copies sends
+/// 1/R, rounded to lines, cut along the dimension in which the cells share the most, and to copies on
+/// its own host first. In one job a rank keeps what it has itself. With copies on either side, the shares of each pair of cells are written out.
 class Plan {
 public:
-  /// Number of peers with elements in common.
+  /// Number of peers with elements in common that go between the two.
   std::size_t size() const noexcept;
   /// Calls visit(Package) for each package, ordered by the grid coordinates of the peers, last
   /// dimension fastest. Each costs O(dimensions + log(ranges of members)).
@@ -37,17 +53,40 @@ public:
   std::optional<Package> package_for(Rank peer) const;
   /// The package that for_each_package visits as number i, at the same cost.
   Package operator[](std::size_t i) const;
-  /// Elements of all packages = elements of the rank's local part.
+  /// Elements of all packages: those of the rank's local part, of a source with copies its share,
+  /// of a source whose sink has copies so many times as much.
   Index elements() const noexcept { return elements_; }
   std::size_t memory_bytes() const noexcept;
   /// Of the pair of layouts, the same on both sides (symmetric in its arguments by wire direction).
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
 private:
-  friend Plan make_plan(const Layout&, const Layout&, Rank, Algorithm);
+  /// What goes between this rank and one copy of a cell of theirs.
+  struct Share {
+    std::size_t cell = 0;  ///< number in the product of along_
+    Rank copy = 0;
+    Index first = 0, count = 0;  ///< elements along the longest dimension
+  };
+  /// What goes between this rank and a peer that was found by lists: one dimension, the buffers.
+  struct Listed {
+    Rank peer = 0;
+    std::vector<Family> families;
+    Index family_stride = 0, family_peer_stride = 0;
+    FamilyIndex index;
+  };
+  friend Plan make_plan(const Layout&, const Layout&, Rank, Role, Algorithm, const Hosts&);
+  friend Plan make_listed_plan(const Layout&, const Layout&, std::vector<PeerSegments>,
+                               std::uint64_t);
   explicit Plan(const Layout& theirs) : theirs_(theirs) {}
+  std::size_t cells() const noexcept;
+  Package package_of(std::size_t cell, GridCoords& coords) const;
+  void deal(const ProcessGrid& mine, Rank me, Role role, const Hosts& hosts);
   ProcessGrid theirs_;
   std::vector<Overlaps> along_;  ///< empty when this rank takes no part
+  bool has_shares_ = false;      ///< either side has copies
+  std::vector<Share> shares_;
+  bool is_listed_ = false;
+  std::vector<Listed> listed_;  ///< ascending peers
   Index elements_ = 0;
   std::uint64_t fingerprint_ = 0;
 };
@@ -57,16 +96,28 @@ private:
 /// package for a peer and the peer's package for me describe the same global elements in the same
 /// order. No communication.
 /// @pre both layouts are valid
+/// @param role   matters where a side has copies
+/// @param hosts  matter where both sides have copies; both sides must pass the same
 /// @throws core::Error mismatch if the shapes differ (both are named), unsupported as overlaps()
 /// Cost: the blocks and segments of one period along each dimension, never their product, the
-/// extent or the ranks of the other side.
-Plan make_plan(const Layout& mine, const Layout& theirs, Rank me,
-               Algorithm algorithm = Algorithm::aspen);
+/// extent or the ranks of the other side. With copies also each pair of cells that overlap, times
+/// the copies of both sides.
+Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role = Role::source,
+               Algorithm algorithm = Algorithm::aspen, const Hosts& hosts = {});
+
+/// The plan where a side lists what its ranks own: a package has one dimension, that of the buffers of
+/// both ranks, whatever the shape of the array, and goes in row-major order of the array.
+/// @param segments  of this rank, as matched
+/// @param match     number of the match, the same on all ranks: a part of the fingerprint
+/// Cost: O(segments); those that are equally spaced in both buffers are kept as families.
+Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<PeerSegments> segments,
+                      std::uint64_t match = 0);
 
 /// Computes the plan with all three algorithms. The classical one walks all blocks of the extent,
 /// for each coordinate of the other side: for tests and for doubts, not for large arrays.
 /// @throws core::Error as make_plan, and internal naming rank, peer, dimension and the first
 /// segment in which two of them differ
-Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me);
+Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me,
+                         Role role = Role::source, const Hosts& hosts = {});
 
 }  // namespace tremula::index_calc

@@ -11,8 +11,8 @@ namespace {
 
 /// To a plan.
 bool are_alike(const Layout& a, const Layout& b) {
-  return a.dims == b.dims && a.rank_order == b.rank_order && a.storage_order == b.storage_order &&
-         a.members == b.members;
+  return a.dims == b.dims && a.mesh == b.mesh && a.rank_order == b.rank_order &&
+         a.storage_order == b.storage_order && a.members == b.members;
 }
 
 /// Without what a plan does not depend on.
@@ -35,20 +35,23 @@ std::shared_ptr<const Plan> PlanCache::get(const Layout& mine, const Layout& the
     return known->second.plan;
   }
   Entry entry{seen_by_a_plan(mine), seen_by_a_plan(theirs), nullptr, 0, 0};
-  entry.plan = std::make_shared<const Plan>(options.validate
-                                                ? make_validated_plan(mine, theirs, me)
-                                                : make_plan(mine, theirs, me, options.algorithm));
+  entry.plan = std::make_shared<const Plan>(
+      options.validate ? make_validated_plan(mine, theirs, me, options.role, hosts_)
+                       : make_plan(mine, theirs, me, options.role, options.algorithm, hosts_));
   entry.last_use = ++uses_;
   entry.bytes = entry.plan->memory_bytes() + memory_bytes(entry.mine) + memory_bytes(entry.theirs);
   const auto plan = entry.plan;  // in use
+  if (known != plans_.end()) bytes_ -= known->second.bytes;
+  bytes_ += entry.bytes;
   plans_.insert_or_assign(key, std::move(entry));
-  forget_idle();
+  if (bytes_ > look_at_bytes_) forget_idle();
   return plan;
 }
 
 void PlanCache::forget_idle() {
   std::vector<std::pair<std::uint64_t, Key>> idle;  // by last use
   std::size_t bytes = 0;
+  looks_ += plans_.size();
   for (const auto& [key, entry] : plans_) {
     if (entry.plan.use_count() > 1) continue;
     idle.emplace_back(entry.last_use, key);
@@ -56,9 +59,12 @@ void PlanCache::forget_idle() {
   }
   std::ranges::sort(idle);
   for (auto oldest = idle.begin(); bytes > most_idle_bytes; ++oldest) {
-    bytes -= plans_.at(oldest->second).bytes;
-    plans_.erase(oldest->second);
+    const auto gone = plans_.find(oldest->second);
+    bytes -= gone->second.bytes;
+    bytes_ -= gone->second.bytes;
+    plans_.erase(gone);
   }
+  look_at_bytes_ = std::max(2 * bytes_, most_idle_bytes);
 }
 
 }  // namespace tremula::index_calc

@@ -108,6 +108,32 @@ private:
   Index onward_;
 };
 
+/// As Folding, of a list that may be a slice.
+Sequence folded(const SegmentList& list, const Sequence& one, Index onward) {
+  if (list.skip == 0) return Folding(list, one, onward).all();
+  // What is left of the turn in which it begins; the turns after it are a list from its begin on.
+  const Index turn = list.repeat > 0 ? list.turn_elements() : list.skip + list.elements();
+  const Index begun = list.skip % turn, elements = list.elements();
+  const Index in_turn = begun == 0 ? 0 : std::min(turn - begun, elements);
+  Sequence result;
+  Index end = 0;  // of the family before
+  if (in_turn > 0)
+    list.slice(0, in_turn).for_each_family([&](const Family& f) {
+      const bool follows = f.first.begin.value - end + 1 == onward;
+      const Sequence segment = repeated(one, f.first.length, onward == 1);
+      result = then(result,
+                    repeated(segment, f.count, list.family_stride - f.first.length + 1 == onward),
+                    follows);
+      end = f.first.begin.value + (f.count - 1) * list.family_stride + f.first.length;
+    });
+  if (in_turn == elements) return result;
+  SegmentList rest = list.slice(in_turn, elements - in_turn);
+  const bool follows = rest.first().begin.value - end + 1 == onward;
+  rest.repeat -= std::min(rest.repeat, rest.skip / turn);
+  rest.skip = 0;
+  return then(result, Folding(rest, one, onward).all(), follows);
+}
+
 /// Local indices from the first element of the list to the last.
 Index span_of(const SegmentList& list) {
   const Segment last = list.last();
@@ -126,7 +152,7 @@ Runs runs(const Package& package, const LocalPart& part, Order order) {
     const std::size_t d = kth_fastest(order, package.dimensions, k);
     const SegmentList& list = package.along[d];
     const Index stride = part.stride[d];
-    all = Folding(list, all, (span + 1) % stride == 0 ? (span + 1) / stride : 0).all();
+    all = folded(list, all, (span + 1) % stride == 0 ? (span + 1) / stride : 0);
     span += span_of(list) * stride;
   }
   Runs result{.count = all.count,

@@ -3,36 +3,33 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <algorithm>
 
 #include "core/error.hpp"
 #include "index_calc/overlap/overlap.hpp"
+#include "index_calc/plan/shares.hpp"
 
 namespace tremula::index_calc {
 namespace {
 
 constexpr Index most_pairs = Index{1} << 24;
 
+Layout without_members(Layout layout) {
+  layout.members.clear();
+  return layout;
+}
+
 }  // namespace
 
-Volumes::Volumes(const Layout& mine, const Layout& theirs) {
+Volumes::Volumes(const Layout& mine, const Layout& theirs, Role role)
+    : mine_(without_members(mine)), theirs_(without_members(theirs)), role_(role) {
   validate_pair(mine, theirs);
-  rows_ = rank_count(mine);
-  columns_ = rank_count(theirs);
-  const std::size_t dimensions = mine.dims.size();
-  std::vector<Index> step(dimensions);  // in the positions of mine
-  Index cells = 1;
-  for (std::size_t k = 0; k < dimensions; ++k) {
-    const std::size_t d = kth_fastest(mine.rank_order, dimensions, k);
-    step[d] = std::exchange(cells, cells * grid(mine.dims[d]));
-  }
+  for (const Layout* const layout : {&mine, &theirs})
+    expect_computed(*layout, "the volumes between ranks");
   OverlapFinder finder;
-  for (std::size_t k = dimensions; k-- > 0;) {
-    const std::size_t d = kth_fastest(theirs.rank_order, dimensions, k);
+  for (std::size_t d = 0; d < mine.dims.size(); ++d) {
     const Distribution &from = mine.dims[d], &to = theirs.dims[d];
-    Dimension& dimension = dims_.emplace_back();
-    dimension.step = step[d];
-    dimension.their_grid = grid(to);
+    Factor& factor = factors_.emplace_back();
     Index pairs = 0;  // of coordinates
     for (Index c = 0; c < grid(from); ++c) {
       const Overlaps& overlaps = finder.find(from, {c}, to);
@@ -43,29 +40,49 @@ Volumes::Volumes(const Layout& mine, const Layout& theirs) {
             fmt::format("expected at most {} pairs of coordinates that overlap along dimension {}, "
                         "found more, grid {} against grid {}; take coarser grids, or larger blocks",
                         most_pairs, d, grid(from), grid(to)));
-      std::vector<Volume>& row = dimension.factor.emplace_back();
+      auto& row = factor.emplace_back();
       row.reserve(overlaps.size());
       for (std::size_t i = 0; i < overlaps.size(); ++i)
-        row.push_back({static_cast<Rank>(overlaps.peers()[i].value), overlaps.elements(i)});
+        row.push_back({overlaps.peers()[i], overlaps.elements(i)});
     }
+    slowest_.push_back(kth_fastest(theirs.rank_order, mine.dims.size(), mine.dims.size() - 1 - d));
   }
 }
 
 std::vector<Volume> Volumes::row(Rank mine) const {
-  core::expects(mine >= 0 && mine < rows_, [&] {
-    return fmt::format("expected a position from 0 to {}, found {}", rows_ - 1, mine);
+  core::expects(mine >= 0 && mine < rows(), [&] {
+    return fmt::format("expected a position from 0 to {}, found {}", rows() - 1, mine);
   });
-  std::vector<Volume> row{{0, 1}}, longer;
-  for (const Dimension& d : dims_) {
-    const auto coordinate = static_cast<std::size_t>(mine / d.step) % d.factor.size();
-    longer.clear();
-    longer.reserve(row.size() * d.factor[coordinate].size());
-    for (const Volume& slower : row)
-      for (const Volume& faster : d.factor[coordinate])
-        longer.push_back({static_cast<Rank>(slower.peer * d.their_grid + faster.peer),
-                          slower.elements * faster.elements});
-    row.swap(longer);
-  }
+  const GridCell cell = *mine_.cell_of(mine);
+  std::vector<Volume> row;
+  GridCoords peer{};
+  const auto share = [&](Index elements, Index lines) {
+    if (mine_.copies() == 1 && theirs_.copies() == 1) {
+      row.push_back({static_cast<Rank>(theirs_.position_of(peer)), elements});
+      return;
+    }
+    const bool is_source = role_ == Role::source;
+    const Index here = mine_.position_of(cell.coords), there = theirs_.position_of(peer);
+    const CopiedPair pair{.lines = lines,
+                          .from = is_source ? mine_.copies() : theirs_.copies(),
+                          .to = is_source ? theirs_.copies() : mine_.copies(),
+                          .turn = is_source ? turn_of(here, there) : turn_of(there, here)};
+    for (const CopyShare& s :
+         is_source ? shares_of_source(pair, cell.copy) : shares_of_sink(pair, cell.copy))
+      row.push_back({static_cast<Rank>(theirs_.position_of(peer, is_source ? s.to : s.from)),
+                     elements / lines * s.count});
+  };
+  const auto walk = [&](const auto& deeper, std::size_t k, Index elements, Index lines) -> void {
+    if (k == slowest_.size()) return share(elements, lines);
+    const std::size_t d = slowest_[k];
+    for (const Overlap& o : factors_[d][static_cast<std::size_t>(cell.coords[d].value)]) {
+      peer[d] = o.peer;
+      deeper(deeper, k + 1, elements * o.elements, std::max(lines, o.elements));
+    }
+  };
+  walk(walk, 0, 1, 0);
+  // A mesh may number the coordinates otherwise.
+  if (!std::ranges::is_sorted(row, {}, &Volume::peer)) std::ranges::sort(row, {}, &Volume::peer);
   return row;
 }
 

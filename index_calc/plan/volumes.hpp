@@ -7,11 +7,12 @@
 //     V(p, q) = prod_d v_d(p_d, q_d)
 //
 // v_d(i, j) is the number of indices of dimension d that coordinate i of mine and coordinate j of
-// theirs own. The small matrices v_d are held, sparse; V itself is made row by row. Ranks are
-// positions: the k-th rank that takes part, in grid order; ranks_of(layout)[k] is its group rank.
+// theirs own. The small matrices v_d are held, sparse; V itself is made row by row. Where a side has
+// copies, V counts what a plan sends between the two. Ranks are positions: the k-th rank that takes
+// part, in grid order; ranks_of(layout)[k] is its group rank.
 #include <vector>
 
-#include "index_calc/layout/layout.hpp"
+#include "index_calc/plan/plan.hpp"
 
 namespace tremula::index_calc {
 
@@ -25,28 +26,31 @@ struct Volume {
 class Volumes {
 public:
   /// @pre both layouts are valid
+  /// @param role  of the ranks of `mine`; matters where a side has copies
   /// @throws core::Error mismatch if the shapes differ, unsupported if more than 2^24 pairs of
   /// coordinates overlap along one dimension
   /// Cost: the segments of one period for each coordinate of mine, dimension by dimension; memory
   /// 16 bytes for each pair of coordinates that overlap.
-  Volumes(const Layout& mine, const Layout& theirs);
+  Volumes(const Layout& mine, const Layout& theirs, Role role = Role::source);
 
-  Rank rows() const noexcept { return rows_; }
-  Rank columns() const noexcept { return columns_; }
+  Rank rows() const noexcept { return mine_.size(); }
+  Rank columns() const noexcept { return theirs_.size(); }
   /// The positions of theirs that share elements with position `mine`, ascending; no others.
   /// @pre 0 <= mine < rows()
   /// Cost: as many steps as the row has entries, about.
   std::vector<Volume> row(Rank mine) const;
 
 private:
-  struct Dimension {
-    /// v_d. Shape: [coordinate of mine][coordinates of theirs that overlap with it, ascending]
-    std::vector<std::vector<Volume>> factor;
-    Index step = 1;  ///< positions from one coordinate of mine to the next
-    Index their_grid = 1;
+  struct Overlap {
+    GridCoord peer;
+    Index elements = 0;
   };
-  std::vector<Dimension> dims_;  ///< theirs counts the first slowest
-  Rank rows_ = 0, columns_ = 0;
+  /// v_d. Shape: [coordinate of mine][coordinates of theirs that overlap with it, ascending]
+  using Factor = std::vector<std::vector<Overlap>>;
+  ProcessGrid mine_, theirs_;  ///< without members: ranks are positions
+  Role role_;
+  std::vector<Factor> factors_;       ///< shape: [dimension]
+  std::vector<std::size_t> slowest_;  ///< the dimensions, as theirs numbers them
 };
 
 }  // namespace tremula::index_calc

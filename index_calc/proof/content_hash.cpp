@@ -28,10 +28,7 @@ template <class Element>
 std::uint64_t hash_of(std::uint64_t number, const std::byte* at) {
   Element element;
   std::memcpy(&element, at, sizeof element);
-  if constexpr (sizeof(Element) <= 8)
-    return mixed(number + element);
-  else
-    return mixed(mixed(number + element[0]) + element[1]);
+  return mixed(number + element);
 }
 
 }  // namespace
@@ -54,8 +51,29 @@ ContentHash::ContentHash(const Layout& layout, Rank me, const LocalPart& part,
   }
 }
 
-template <class Element>
-std::uint64_t ContentHash::hash(const Package& package, const std::byte* array) const {
+ContentHash::ContentHash(const IndexList& list, const LocalPart& part, std::size_t element_bytes)
+    : part_(part), element_bytes_(element_bytes) {
+  auto& number = number_[0];
+  number.resize(static_cast<std::size_t>(part.allocated));
+  for (const ListRun& run : list.runs())
+    for (Index i = 0; i < run.length; ++i)
+      number[static_cast<std::size_t>(run.local + i)] =
+          step * static_cast<std::uint64_t>(run.global + i);
+}
+
+/// Of any length, 8 bytes at a time.
+std::uint64_t hash_of(std::uint64_t number, const std::byte* at, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at + i, std::min<std::size_t>(8, bytes - i));
+    number = mixed(number + word);
+  }
+  return number;
+}
+
+template <class Hash>
+std::uint64_t ContentHash::total(const Package& package, const std::byte* array,
+                                 const Hash& hash) const {
   // The dimension that lies closest in memory is walked innermost.
   std::array<std::size_t, max_dimensions> order{};
   const auto end = order.begin() + static_cast<std::ptrdiff_t>(package.dimensions);
@@ -77,7 +95,7 @@ std::uint64_t ContentHash::hash(const Package& package, const std::byte* array) 
       const std::uint64_t* own = number.data() + bar.to;
       for (Index i = 0; i < bar.count; ++i, element += bar.from_step, own += bar.to_step)
         if (is_innermost)
-          sum += hash_of<Element>(before + *own, element);
+          sum += hash(before + *own, element);
         else
           deeper(deeper, k + 1, element, before + *own);
     });
@@ -91,15 +109,17 @@ std::uint64_t ContentHash::of(const Package& package, core::BytesView array) con
                 "ContentHash: the array has all elements of the part");
   switch (element_bytes_) {
     case 1:
-      return hash<std::uint8_t>(package, array.data());
+      return total(package, array.data(), hash_of<std::uint8_t>);
     case 2:
-      return hash<std::uint16_t>(package, array.data());
+      return total(package, array.data(), hash_of<std::uint16_t>);
     case 4:
-      return hash<std::uint32_t>(package, array.data());
+      return total(package, array.data(), hash_of<std::uint32_t>);
     case 8:
-      return hash<std::uint64_t>(package, array.data());
+      return total(package, array.data(), hash_of<std::uint64_t>);
     default:
-      return hash<std::array<std::uint64_t, 2>>(package, array.data());
+      return total(package, array.data(), [this](std::uint64_t number, const std::byte* at) {
+        return hash_of(number, at, element_bytes_);
+      });
   }
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "index_calc/layout/layout.hpp"
+#include "index_calc/lists/index_list.hpp"
 #include "index_calc/plan/plan.hpp"
 
 namespace tremula::index_calc {
@@ -18,6 +19,9 @@ public:
   /// Cost: time and memory by the owned elements along each dimension, not by their product.
   ContentHash(const Layout& layout, Rank me, const LocalPart& part, std::size_t element_bytes);
 
+  /// Of a buffer that is described by a list. Cost: time and memory by the places of the buffer.
+  ContentHash(const IndexList& list, const LocalPart& part, std::size_t element_bytes);
+
   /// Of the elements of one package. Allocates nothing.
   /// @pre the package is of a plan from `layout`, and `array` has part.allocated elements
   std::uint64_t of(const Package& package, core::BytesView array) const;
@@ -25,8 +29,8 @@ public:
   std::uint64_t of(core::BytesView array) const;
 
 private:
-  template <class Element>
-  std::uint64_t hash(const Package& package, const std::byte* array) const;
+  template <class Hash>
+  std::uint64_t total(const Package& package, const std::byte* array, const Hash& hash) const;
 
   LocalPart part_;
   std::size_t element_bytes_;

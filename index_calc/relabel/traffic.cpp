@@ -30,7 +30,7 @@ Traffic::Traffic(std::span<const Transfer> arrays, Rank producers, Rank consumer
                   "expected arrays of at most 2^61 - 1 bytes together, found more; relabel for "
                   "some of them");
     total += bytes;
-    Array& a = arrays_.emplace_back(Volumes(array.to, array.from), ranks_of(array.from),
+    Array& a = arrays_.emplace_back(Volumes(array.to, array.from, Role::sink), ranks_of(array.from),
                                     std::vector<Rank>(at(consumers), -1), array.element_bytes);
     for (const Rank p : a.producers) expect_rank(p, producers, "producer");
     Rank position = 0;

@@ -79,7 +79,8 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
   const Owner owner = groups_.all().at(subscription.consumer).owner;
   bool is_any_linked = false, have_begun = true, is_covered = true;
   for (const auto& [id, stream] : streams_) {
-    if (stream.closed || stream.producer == subscription.consumer || !stream.is_readable_by(owner))
+    if (stream.closed || stream.is_copy || stream.producer == subscription.consumer ||
+        !stream.is_readable_by(owner))
       continue;
     if (stream.name != subscription.stream) {
       others.insert(stream.name);

@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/name.hpp"
+#include "proto/convert.hpp"
 #include "server/rendezvous/rendezvous.hpp"
 
 namespace tremula::server {
@@ -24,11 +25,22 @@ void Rendezvous::link_addresses(const Call& call, const wire::LinkAddresses& mes
   if (link == nullptr)
     throw Error(Errc::peer_lost,
                 fmt::format("link {} was closed by the other side", message.link()));
-  if (link->consumer != group.name) link->is_answered = true;
+  const bool is_producer = link->consumer != group.name;
+  if (is_producer) link->is_answered = true;
+  if (std::exchange(is_producer ? link->has_producer_told : link->has_consumer_told, true))
+    throw Error(Errc::refused,
+                fmt::format("link {}: expected the addresses of group '{}' once, found them again",
+                            message.link(), group.name));
   reply(call).mutable_done();
   wire::ToClient notice;
   *notice.mutable_link_addresses() = message;
-  if (const Group* other = other_side(*link, group)) notify_rank_0(*other, std::move(notice));
+  const Group* const other = other_side(*link, group);
+  if (other == nullptr) return;
+  // The ranks of a producer may set the link up beside their stream, each for itself.
+  if (!is_producer && std::int64_t{other->size} * group.size <= proto::max_addresses_to_all)
+    notify(*other, std::move(notice));
+  else
+    notify_rank_0(*other, std::move(notice));
 }
 
 void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {

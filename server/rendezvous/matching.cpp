@@ -58,6 +58,9 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
   proto::check_fits_group(fields, group.size, message.stream(), group.name);
 
   Hold held = hold(group, memory_bytes(fields, message.fields()) + message.attributes().size());
+  // What was announced before is no new epoch: its links and those that wait for it know. A copy has that
+  // of its original.
+  const std::uint64_t epoch = is_back || message.is_copy() ? 0 : next_epoch(message.stream());
   const StreamId id = ++last_stream_;
   named_[message.stream()].push_back(id);
   Stream& stream = streams_
@@ -74,10 +77,14 @@ Rendezvous::Stream& Rendezvous::add_stream(const Group& group, const wire::Annou
                                            .queue_bytes = message.queue_bytes(),
                                            .keep_steps = message.keep_steps(),
                                            .is_state = message.is_state(),
+                                           .readers_serve = message.readers_serve(),
+                                           .is_copy = message.is_copy(),
                                            .owner = group.owner,
                                            .is_readable_by_all = message.readable_by_all(),
                                            .produced = Account(group.size, now),
                                            .incarnation = message.incarnation(),
+                                           .number = message.number(),
+                                           .epoch = epoch,
                                            .held = std::move(held),
                                            .links = {}})
                        .first->second;
@@ -100,6 +107,7 @@ void Rendezvous::announce(const Call& call, const wire::Announce& message) {
 }
 
 void Rendezvous::refuse_waiting(const Stream& stream) {
+  if (stream.is_copy) return;  // the original tells
   std::erase_if(subscriptions_, [&](const Subscription& s) {
     return s.stream == stream.name && is_refused(s, stream);
   });
@@ -110,6 +118,7 @@ void Rendezvous::subscribe(const Call& call, const wire::Subscribe& message) {
   add_subscription(group, message);
   reply(call).mutable_done();
   for (const Stream* const stream : offered(message.stream())) refuse_waiting(*stream);
+  keep_epochs(message.stream());
   match_present(group, call.now);
 }
 
@@ -121,18 +130,26 @@ void Rendezvous::add_subscription(const Group& group, const wire::Subscribe& mes
     throw Error(Errc::refused,
                 fmt::format("group '{}' waits for stream '{}' already; one subscription at a time",
                             group.name, message.stream()));
-  Subscription subscription{.consumer = group.name,
-                            .stream = message.stream(),
-                            .incarnation = message.incarnation(),
-                            .fields = proto::decode(message.fields()),
-                            .wanted = message.fields(),
-                            .offers = texts(message.offers()),
-                            .held = {},
-                            .wants_latest = message.wants_latest(),
-                            .start = message.start(),
-                            .shares = message.shares()};
+  const Owner owner = message.least_epoch() > 0 ? owner_of_lost(group, message) : 0;
+  Subscription subscription{
+      .consumer = group.name,
+      .stream = message.stream(),
+      .incarnation = message.incarnation(),
+      .fields = proto::decode(message.fields()),
+      .wanted = message.fields(),
+      .offers = texts(message.offers()),
+      .held = {},
+      .wants_latest = message.wants_latest(),
+      .start = message.start(),
+      .shares = message.shares(),
+      .outlives = message.outlives(),
+      .least_epoch = message.least_epoch(),
+      .owner = owner,
+      .lost_streams = {message.lost_streams().begin(), message.lost_streams().end()},
+      .serves = message.serves()};
   proto::check_fits_group(subscription.fields, group.size, message.stream(), group.name);
-  subscription.held = hold(group, memory_bytes(subscription.fields, subscription.wanted));
+  subscription.held = hold(group, memory_bytes(subscription.fields, subscription.wanted) +
+                                      subscription.lost_streams.size() * sizeof(std::uint64_t));
   if (offered(message.stream()).empty())
     log(fmt::format("consumer_waits stream={} consumer={}", message.stream(), group.name));
   subscriptions_.push_back(std::move(subscription));
@@ -143,6 +160,7 @@ void Rendezvous::unsubscribe(const Call& call, const wire::Unsubscribe& message)
   std::erase_if(subscriptions_, [&](const Subscription& s) {
     return s.consumer == group.name && s.stream == message.stream();
   });
+  end_claim(message.stream(), group.name);
   reply(call).mutable_done();
 }
 
@@ -202,6 +220,12 @@ void Rendezvous::check_may_read(Owner owner, const Stream& stream) {
 std::string Rendezvous::check_match(const Subscription& subscription, const Stream& stream) {
   const Group& consumer = *groups_.find(subscription.consumer);
   check_may_read(consumer.owner, stream);
+  if (subscription.least_epoch > 0 && stream.owner != subscription.owner)
+    throw Error(
+        Errc::refused,
+        fmt::format("stream '{}': consumer '{}' waits for its producer to be started again; "
+                    "expected a group with the key of that one, found one with another key",
+                    stream.name, consumer.name));
   const Group& producer = *groups_.find(stream.producer);
   if (subscription.consumer == stream.producer)
     throw Error(Errc::unsupported,
@@ -219,6 +243,7 @@ std::string Rendezvous::check_match(const Subscription& subscription, const Stre
                             "be another one of each group that produces a part of it; take every "
                             "step",
                             stream.name, subscription.consumer));
+  if (subscription.serves) check_may_serve(subscription, stream);
   proto::check_compatible(subscription.fields, stream.fields, stream.name, subscription.consumer,
                           stream.producer);
   const auto best = std::ranges::find_first_of(stream.offers, subscription.offers);
@@ -246,6 +271,7 @@ void Rendezvous::tell_refused(const Subscription& subscription, const Stream& st
                               const Error& error) {
   log(fmt::format("refused stream={} consumer={} code={} text={}", stream.name,
                   subscription.consumer, core::to_string(error.code()), error.what()));
+  end_claim(stream.name, subscription.consumer);
   wire::ToClient notice;
   wire::StreamRefused& refused = *notice.mutable_stream_refused();
   *refused.mutable_refused() = proto::encode(error);
@@ -263,6 +289,12 @@ bool Rendezvous::is_linked(const Subscription& subscription, const Stream& strea
   });
 }
 
+bool Rendezvous::was_linked(const std::string& consumer, const Stream& stream) const {
+  return stream.left.contains(consumer) || std::ranges::any_of(stream.links, [&](LinkId id) {
+           return links_.at(id).consumer == consumer;
+         });
+}
+
 void Rendezvous::match_present(const Group& about, double now) {
   std::set<std::string> awaited;
   std::erase_if(subscriptions_,
@@ -275,9 +307,11 @@ void Rendezvous::match_present(const Group& about, double now) {
 bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::string>& awaited,
                             double now) {
   const auto streams = offered(s.stream);
+  const auto copies = copies_for(s, streams);
   const auto is_about = [&](const Stream* each) { return each->producer == about.name; };
   if (streams.empty() || !streams.front()->is_covered ||
-      (s.consumer != about.name && std::ranges::none_of(streams, is_about)))
+      (s.consumer != about.name && std::ranges::none_of(streams, is_about) &&
+       std::ranges::none_of(copies, is_about)))
     return false;
   const Group* const consumer = groups_.find(s.consumer);
   std::vector<Stream*> met;
@@ -288,16 +322,17 @@ bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::s
     const Group* const producer = groups_.find(stream->producer);
     // A consumer that has left a stream and opens it again wants further steps: it joins again when
     // the producer begins one, and else waits for the next stream of that name.
-    const bool comes_back =
-        stream->left.contains(s.consumer) || std::ranges::any_of(stream->links, [&](LinkId id) {
-          return links_.at(id).consumer == s.consumer;
-        });
+    const bool comes_back = was_linked(s.consumer, *stream);
     const bool is_ready =
         producer->is_present && (!comes_back || producer->begins == stream->incarnation);
-    if (consumer->is_present && is_ready)
-      met.push_back(stream);
+    Stream* const source = source_for(s, *stream, is_ready, copies, now);
+    if (consumer->is_present && source != nullptr)
+      met.push_back(source);
     else if (consumer->is_present || producer->is_present)
       awaited.insert(consumer->is_present ? producer->name : consumer->name);
+    if (consumer->is_present && source == nullptr)
+      for (const Stream* const copy : copies)
+        if (!groups_.find(copy->producer)->is_present) awaited.insert(copy->producer);
   }
   for (Stream* const stream : met) {
     try {
@@ -311,6 +346,7 @@ bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::s
 }
 
 int Rendezvous::queue_depth(const Subscription& subscription, const Stream& stream) {
+  if (stream.is_state && stream.queue_depth == 0) return 0;  // versions are lent
   // One that the consumer takes, and the newest, which a newer one replaces.
   if (subscription.wants_latest) return 2;
   if (stream.queue_bytes == 0 || stream.queue_depth == 0) return stream.queue_depth;
@@ -325,6 +361,10 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   }
   const Group& consumer = *groups_.find(subscription.consumer);
   const Group& producer = *groups_.find(stream.producer);
+  const Stream& original = stream.is_copy ? *offered(stream.name).front() : stream;
+  stream.epoch = original.epoch;
+  const std::uint64_t epoch =
+      has_lost(subscription, original) ? subscription.least_epoch - 1 : stream.epoch;
   const std::string offer = check_match(subscription, stream);
   Hold held = missing == 0 ? std::move(subscription.held)
                            : hold(consumer, memory_bytes(subscription.fields, subscription.wanted));
@@ -347,12 +387,16 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
                                          : subscription.shares     ? wire::WHEN_FULL_BLOCK
                                                                    : stream.when_full,
                             .shares = subscription.shares,
+                            .wants_latest = subscription.wants_latest,
+                            .outlives = subscription.outlives,
+                            .serves = subscription.serves,
                             .consumed = Account(consumer.size, now),
                             .since = now,
                             .held = std::move(held)})
           .first->second;
   stream.links.insert(id);
   stream.was_linked = true;
+  end_claim(stream.name, consumer.name);
   log(fmt::format("matched link={} stream={} producer={} consumer={} transport={} why={}", id,
                   stream.name, producer.name, consumer.name, proto::short_offer(offer), link.why));
 
@@ -364,21 +408,33 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   matched.set_queue_depth(link.queue_depth);
   matched.set_when_full(link.when_full);
   matched.set_shares(link.shares);
+  matched.set_wants_latest(link.wants_latest);
   matched.set_start(subscription.start);
   matched.set_keep_steps(stream.keep_steps);
   matched.set_is_proved(stream.is_proved);
   matched.set_missing(missing);
+  matched.set_epoch(epoch);
+  matched.set_outlives(link.outlives);
 
   wire::ToClient notice;
   matched.set_incarnation(subscription.incarnation);
   matched.set_peer_group(producer.name);
   matched.set_peer_size(producer.size);
   matched.set_attributes(stream.attributes);
+  if (link.outlives) matched.set_token(token(stream.owner, stream.name, epoch, consumer.name));
+  matched.set_stream_number(original.number);
+  matched.set_is_copy(stream.is_copy);
+  matched.set_readable_by_all(subscription.serves && stream.is_readable_by_all);
   *matched.mutable_fields() = in_order_of(link.fields, stream.announced);
   *notice.mutable_matched() = matched;
   notify_rank_0(consumer, notice);
 
   matched.clear_attributes();
+  matched.clear_token();
+  matched.clear_stream_number();
+  matched.clear_is_copy();
+  matched.clear_readable_by_all();
+  matched.set_serves(link.serves);
   matched.set_incarnation(stream.incarnation);
   matched.set_peer_group(consumer.name);
   matched.set_peer_size(consumer.size);
@@ -402,6 +458,7 @@ void Rendezvous::give_up_stream(const Call& call, const wire::CloseStream& messa
   for (const auto& [rank, member] : seat.group->members)
     if (rank != seat.rank) output_.messages.push_back({member.connection, notice});
   for (const LinkId id : stream->links) tell_link_closed(links_.at(id), *seat.group, why, true);
+  claim_for_consumers(*stream);
   stream->closed = true;
   end_part(*stream, "was given up");
   for (const LinkId id : std::set(stream->links)) drop_link(id);
@@ -440,7 +497,8 @@ void Rendezvous::close_stream(const Call& call, const wire::CloseStream& message
 wire::Streams Rendezvous::open_streams(Owner asking) const {
   std::set<std::string_view> names;
   for (const auto& [id, stream] : streams_)
-    if (!stream.closed && stream.is_readable_by(asking)) names.insert(stream.name);
+    if (!stream.closed && !stream.is_copy && stream.is_readable_by(asking))
+      names.insert(stream.name);
   wire::Streams streams;
   for (const std::string_view name : names) streams.add_names(std::string(name));
   return streams;
@@ -463,7 +521,8 @@ std::vector<Rendezvous::Stream*> Rendezvous::offered(const std::string& name) {
   std::vector<Stream*> streams;
   if (const auto ids = named_.find(name); ids != named_.end())
     for (const StreamId id : ids->second)
-      if (Stream& stream = streams_.at(id); !stream.closed) streams.push_back(&stream);
+      if (Stream& stream = streams_.at(id); !stream.closed && !stream.is_copy)
+        streams.push_back(&stream);
   return streams;
 }
 

@@ -52,6 +52,7 @@ void check_beside(const std::string& stream, const proto::Field& mine, const std
 void Rendezvous::check_announced(const Group& group, const wire::Announce& message,
                                  std::span<const proto::Field> fields, bool is_back) {
   const std::string& name = message.stream();
+  check_claim(group, name);
   const bool is_part = proto::is_part(fields.front());
   if (!std::ranges::all_of(fields, [&](const auto& f) { return proto::is_part(f) == is_part; }))
     throw Error(Errc::invalid_argument,
@@ -68,6 +69,8 @@ void Rendezvous::check_announced(const Group& group, const wire::Announce& messa
                 fmt::format("stream '{}': expected kind steps, as group '{}' offers a part of it: "
                             "each group would have a newest version of its own",
                             name, group.name));
+  if (message.is_copy() && !is_back) check_copy(group, name);
+  if (message.is_copy()) return;
   const auto mine = by_name(fields);
   for (const Stream* const other : offered(name)) {
     if (!is_part || !other->is_part() || other->producer == group.name ||

@@ -213,6 +213,7 @@ Output Rendezvous::check_silence(double now) {
       if (out.to == silent.connection) out.is_last = true;
   }
   check_come_back(now);
+  check_choices(now);
   if (are_waits_due_ && now >= next_look_at_waits_) {
     are_waits_due_ = false;
     next_look_at_waits_ = now + settings_.heartbeat_seconds;
@@ -236,6 +237,8 @@ void Rendezvous::end_group(const Group& group, double now) {
       continue;
     over.push_back(id);
   }
+  for (const auto& [id, stream] : streams_)
+    if (stream.is_produced_by(group) && !stream.closed) claim_for_consumers(stream);
   for (const LinkId id : over) drop_link(id);
   for (auto& [id, stream] : streams_) {
     if (!stream.is_produced_by(group)) continue;
@@ -275,9 +278,11 @@ void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::stri
     message.mutable_links()->Assign(ids.begin(), ids.end());
     notify(*other, notice);
   }
-  for (auto& [id, stream] : streams_)
-    if (stream.is_produced_by(group) && !std::exchange(stream.closed, true))
-      end_part(stream, "was lost");
+  for (auto& [id, stream] : streams_) {
+    if (!stream.is_produced_by(group) || std::exchange(stream.closed, true)) continue;
+    claim_for_consumers(stream);
+    end_part(stream, "was lost");
+  }
   for (const LinkId id : over) drop_link(id);
   erase_streams([&](const Stream& stream) { return stream.is_produced_by(group); });
   remove_group(group.name, now);
@@ -287,6 +292,7 @@ void Rendezvous::remove_group(std::string name, double now) {
   groups_.remove(name);
   std::erase_if(subscriptions_, [&](const Subscription& s) { return s.consumer == name; });
   std::erase_if(awaited_, [&](const auto& entry) { return entry.second.consumer == name; });
+  end_claims(name);
   for (auto& [id, stream] : streams_) stream.left.erase(name);  // another job may take the name
   for (WaitingHello& waiting : std::exchange(waiting_hellos_, {})) {
     waiting.call.now = now;
@@ -354,9 +360,13 @@ void Rendezvous::refuse(const Call& call, const Error& error) {
                   error.what()));
 }
 
-void Rendezvous::notify(const Group& group, const wire::ToClient& message) {
+void Rendezvous::notify(const Group& group, wire::ToClient message) {
+  const auto common = std::make_shared<const wire::ToClient>(std::move(message));
   for (const auto& [rank, member] : group.members)
-    output_.messages.push_back({member.connection, message});
+    output_.messages.push_back({.to = member.connection,
+                                .message = {},
+                                .common = common,
+                                .sharers = group.members.size()});
 }
 
 void Rendezvous::notify_rank_0(const Group& group, wire::ToClient message) {

@@ -33,6 +33,7 @@ public:
     std::uint32_t number = 0;          ///< of this server, another one each time it is started
     std::string outward_address = {};  ///< numeric, by which other hosts reach it; empty: loopback
     Limits limits = {};                ///< group_bytes and held_bytes
+    transport::ServerExchange::Keys keys = {};  ///< by the numbers of their owners; null: none
   };
   /// A rank that has been silent for so many seconds, and for so many heartbeats, is lost, unless its
   /// Hello says otherwise.
@@ -88,9 +89,13 @@ private:
     int queue_depth = 0;
     wire::WhenFull when_full = wire::WHEN_FULL_BLOCK;
     bool shares = false;
+    bool wants_latest = false;
+    bool outlives = false;  // its producer
+    bool serves = false;
     Account consumed;
     std::vector<std::string> producer_choices{}, consumer_choices{};  // none until they have come
-    bool is_answered = false;         // the producer has sent its choices or addresses
+    bool is_answered = false;  // the producer has sent its choices or addresses
+    bool has_producer_told = false, has_consumer_told = false;  // its addresses
     std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
     double since = 0;
     bool is_missed = false;     // its producer has come back, its consumer not yet
@@ -127,10 +132,14 @@ private:
     std::int64_t queue_bytes;
     int keep_steps;
     bool is_state;
+    bool readers_serve;
+    bool is_copy;
     Owner owner;
     bool is_readable_by_all;
     Account produced;
     std::uint64_t incarnation;  // as the producer calls it
+    std::uint64_t number;       // by which consumers know it at any server
+    std::uint64_t epoch = 0;
     Hold held;
     std::set<LinkId> links;
     std::set<std::string> left{};  // groups that had a link and left it
@@ -158,6 +167,21 @@ private:
     bool wants_latest;
     wire::Start start;
     bool shares;
+    bool outlives;                            // its producer
+    std::uint64_t least_epoch;                // 0: it has had no link
+    Owner owner;                              // of the stream that it has lost
+    std::vector<std::uint64_t> lost_streams;  // numbers of that, or of its parts
+    bool serves;
+    double choice_until =
+        0;  // it waits for the best of those that have the stream; 0: for no choice
+    bool takes_any = false;  // that time is over
+  };
+  /// A name whose producer was lost, while consumers that outlive it wait for the one that follows: it
+  /// is of the key of the former.
+  struct Claim {
+    Owner owner;
+    std::uint64_t epoch;                      // of the stream that is announced next
+    std::map<std::string, Hold> consumers{};  // that have no link yet
   };
   struct WaitingHello {
     Call call;
@@ -224,6 +248,44 @@ private:
   ///         mismatch naming the boxes if two parts overlap
   void check_announced(const Group& group, const wire::Announce& message,
                        std::span<const proto::Field> fields, bool is_back);
+  /// The stream has ended before its end: its name is kept for the consumers that outlive it.
+  void claim_for_consumers(const Stream& lost);
+  /// If there is memory for it.
+  /// @param epoch  that the consumer can be linked to, at least
+  void claim(const std::string& stream, Owner owner, std::uint64_t epoch, const Group& consumer);
+  /// The consumer does not wait any more.
+  void end_claim(const std::string& stream, const std::string& consumer);
+  void end_claims(const std::string& consumer);
+  /// @throws core::Error refused if the name is claimed for another key
+  void check_claim(const Group& group, const std::string& stream) const;
+  /// Of a stream that is announced.
+  std::uint64_t next_epoch(const std::string& stream);
+  /// By which the consumer shows that it has had a link to that stream; empty if nobody has a key.
+  std::string token(Owner owner, const std::string& stream, std::uint64_t epoch,
+                    const std::string& consumer) const;
+  /// Whose the stream was that the group has lost, by its token.
+  /// @throws core::Error refused if it is none
+  Owner owner_of_lost(const Group& group, const wire::Subscribe& message) const;
+  /// The link that it has lost was to that stream, or to a copy of it.
+  static bool has_lost(const Subscription& subscription, const Stream& stream);
+  /// For those that wait for a stream of that name after a loss, and are not refused: the epoch of what
+  /// is offered is one that they can be linked to, and the name is claimed.
+  void keep_epochs(const std::string& stream);
+  /// The group reads the stream, and may announce a copy of it.
+  bool may_serve(const Group& group, const Stream& original) const;
+  /// @throws core::Error refused if the group cannot announce a copy of that
+  void check_copy(const Group& group, const std::string& name);
+  /// @throws core::Error refused, unsupported if a consumer that is to serve the stream cannot
+  void check_may_serve(const Subscription& subscription, const Stream& stream) const;
+  /// Copies of what is offered that the consumer may be linked to instead.
+  std::vector<Stream*> copies_for(const Subscription& subscription,
+                                  std::span<Stream* const> offered);
+  /// That one of the stream and its copies which the consumer is linked to; null: not yet.
+  /// @param is_ready  the producer of the stream
+  Stream* source_for(Subscription& subscription, Stream& stream, bool is_ready,
+                     std::span<Stream* const> copies, double now);
+  /// Links consumers that have waited long enough for the best one.
+  void check_choices(double now);
   /// Boxes that no part has, for people; empty if there is none.
   static std::string describe_gaps(std::span<const Stream* const> parts);
   std::string describe_gaps(const std::string& stream) const;
@@ -236,6 +298,8 @@ private:
   /// Does not link it yet.
   /// @throws core::Error refused if the group has one for that stream
   void add_subscription(const Group& group, const wire::Subscribe& message);
+  /// The same of an earlier server; one with a token that is none is refused alone.
+  void resume_subscription(const Group& group, const wire::Subscribe& message);
   /// Tells those that know of a link of an earlier server that a rank of `by` has given it up.
   void give_up_earlier_link(const Group& by, LinkId id, const std::string& why, double now);
   /// True if it was given up; the group is told.
@@ -259,6 +323,7 @@ private:
   void tell_refused(const Subscription& subscription, const Stream& stream,
                     const core::Error& error);
   bool is_linked(const Subscription& subscription, const Stream& stream) const;
+  bool was_linked(const std::string& consumer, const Stream& stream) const;
   /// Links the subscriptions of `about` and those to its streams where both groups are present; a
   /// group that alone is missing is told.
   void match_present(const Group& about, double now);
@@ -306,7 +371,8 @@ private:
 
   wire::ToClient& reply(const Call& call);
   void refuse(const Call& call, const core::Error& error);
-  void notify(const Group& group, const wire::ToClient& message);
+  /// All its ranks; held and encoded once.
+  void notify(const Group& group, wire::ToClient message);
   void notify_rank_0(const Group& group, wire::ToClient message);
   void log(const std::string& event) { output_.events.push_back(event); }
 
@@ -316,6 +382,7 @@ private:
   std::map<StreamId, Stream> streams_;
   std::unordered_map<std::string, std::vector<StreamId>> named_;  // as they were announced
   std::map<LinkId, Link> links_;
+  std::map<std::string, Claim> claims_;  // by the name of the stream
   std::map<LinkId, AwaitedLink> awaited_;
   std::map<LinkId, GivenUpLink> given_up_;  // not more than most_given_up
   std::vector<Subscription> subscriptions_;

@@ -6,6 +6,7 @@
 //     a consumer first      its links are awaited until the producer's Resume restores them
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -33,8 +34,15 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   for (const wire::Announce& stream : message.streams())
     streams.push_back(&add_stream(group, stream, call.now, true));
   for (const wire::Matched& link : message.links()) {
-    if (was_given_up(group, link)) continue;
-    Stream* const stream = open_stream(link.stream(), group);
+    Stream* stream = open_stream(link.stream(), group);
+    // A group that serves a copy consumes a stream of the same name.
+    if (stream != nullptr && stream->is_copy && stream->incarnation != link.incarnation())
+      stream = nullptr;
+    if (stream != nullptr) stream->epoch = std::max(stream->epoch, link.epoch());
+    if (was_given_up(group, link)) {
+      if (stream != nullptr) stream->left.insert(link.peer_group());
+      continue;
+    }
     if (stream == nullptr) {  // it consumes that stream
       if (!links_.contains(link.link()))
         awaited_.try_emplace(
@@ -59,6 +67,9 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                      .queue_depth = link.queue_depth(),
                      .when_full = link.when_full(),
                      .shares = link.shares(),
+                     .wants_latest = link.wants_latest(),
+                     .outlives = link.outlives(),
+                     .serves = link.serves(),
                      .consumed = Account(link.peer_size(), call.now),
                      .is_answered = true,
                      .since = call.now,
@@ -74,17 +85,37 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     stream->was_linked = true;
     awaited_.erase(link.link());
   }
-  for (const wire::Subscribe& subscription : message.subscriptions())
-    add_subscription(group, subscription);
+  std::vector<std::string> names;  // of streams that may be waited for after a loss
+  for (const wire::Announce& stream : message.streams()) names.push_back(stream.stream());
+  for (const wire::Subscribe& subscription : message.subscriptions()) {
+    names.push_back(subscription.stream());
+    resume_subscription(group, subscription);
+  }
   reply(call).mutable_done();
   log(fmt::format("group_back group={} streams={} links={}", group.name, message.streams_size(),
                   message.links_size()));
   for (const Stream* const stream : streams) refuse_waiting(*stream);
   for (const wire::Subscribe& subscription : message.subscriptions())
     for (const Stream* const stream : offered(subscription.stream())) refuse_waiting(*stream);
+  for (const std::string& name : names) keep_epochs(name);
   group.is_present = message.presence().is_present();
   group.begins = message.presence().incarnation();
   match_present(group, call.now);
+}
+
+void Rendezvous::resume_subscription(const Group& group, const wire::Subscribe& subscription) {
+  try {
+    if (subscription.least_epoch() > 0) owner_of_lost(group, subscription);
+  } catch (const core::Error& error) {  // the rest of what the group has does not suffer
+    log(fmt::format("refused stream={} consumer={} text={}", subscription.stream(), group.name,
+                    error.what()));
+    wire::ToClient notice;
+    notice.mutable_stream_refused()->set_incarnation(subscription.incarnation());
+    *notice.mutable_stream_refused()->mutable_refused() = proto::encode(error);
+    notify_rank_0(group, std::move(notice));
+    return;
+  }
+  add_subscription(group, subscription);
 }
 
 void Rendezvous::give_up_earlier_link(const Group& by, LinkId id, const std::string& why,

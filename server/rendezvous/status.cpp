@@ -121,6 +121,8 @@ wire::ToClient Rendezvous::status(double now, const wire::StatusRequest& request
       row.set_queue_bytes(stream.queue_bytes);
       row.set_keep_steps(stream.keep_steps);
       row.set_is_state(stream.is_state);
+      row.set_is_copy(stream.is_copy);
+      row.set_epoch(stream.epoch);
       row.set_attributes(attributes);
       row.set_fields_left_out(room.add(*row.mutable_fields(), stream.announced));
       *row.mutable_produced() = stream.produced.total();

@@ -295,8 +295,9 @@ Awaited Rendezvous::awaited_by(const Group& group, const wire::Wait& wait) {
   for (const Subscription& s : subscriptions_) {
     if (s.consumer == group.name && s.incarnation == wait.incarnation()) {
       for (const Stream* const stream : offered(s.stream)) {
-        // Any group may bring a part that is missing.
-        if (!stream->is_covered || !is_of_owner(stream->producer)) return {};
+        // Any group may bring a part that is missing, or serve a copy.
+        if (!stream->is_covered || stream->readers_serve || !is_of_owner(stream->producer))
+          return {};
         if (stream->producer != group.name && !is_linked(s, *stream))
           groups.insert(stream->producer);
       }

@@ -42,6 +42,40 @@ TEST(Readme, ShowsTheQuickStartAsItIs) {
   }
 }
 
+// Every failure of the page "What happens when" is shown by tests, which the last column names as ctest
+// does: `room.subject`, with or without cases, or the suite `chaos`.
+TEST(Readme, NamesATestForEveryFailure) {
+  const std::string readme = contents(root / "README.md");
+  const auto begin = readme.find("\n## What happens when\n");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string page = readme.substr(begin + 1, readme.find("\n## ", begin + 1) - begin);
+  const std::regex row(R"(\n\|([^|\n]*)\|[^|\n]*\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|(?=\n))"),
+      name("`([^`]+)`"), test(R"(([a-z_]+)\.([a-z_]+)(\.\*)?)");
+  std::size_t seen = 0;
+  for (auto at = std::sregex_iterator(page.begin(), page.end(), row); at != std::sregex_iterator();
+       ++at) {
+    const std::string failure = (*at)[1], column = (*at)[2];
+    if (failure.starts_with("---") || failure == " What happens ") continue;
+    ++seen;
+    EXPECT_TRUE(std::regex_search(column, name)) << failure;
+    for (auto in = std::sregex_iterator(column.begin(), column.end(), name);
+         in != std::sregex_iterator(); ++in) {
+      const std::string of = (*in)[1];
+      std::smatch parts;
+      if (!std::regex_match(of, parts, test)) {
+        EXPECT_EQ(of, "chaos") << failure;
+        continue;
+      }
+      const fs::path folder = root / "tests" / parts[1].str();
+      const std::string subject = parts[2];
+      EXPECT_TRUE(fs::exists(folder / (subject + "_test.cpp")) ||
+                  fs::exists(folder / (subject + ".sh")))
+          << failure << "names " << of;
+    }
+  }
+  EXPECT_GT(seen, 20u);
+}
+
 std::vector<fs::path> pages() {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(root)) {

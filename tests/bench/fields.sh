@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # ./dev bench fields: many small fields in one step from 4 ranks to 3, as a stream and as a redistribution inside one job,
-# beside a hand-packed MPI program in the same processes; every element of every round is verified.
+# beside a hand-packed MPI program in the same processes; every element of every round is verified. Then the set-up of
+# fields between 8 ranks and 8.
 #
 #   fields.sh BIN OUT
 set -euo pipefail
@@ -24,4 +25,14 @@ for case in "1 1024 400" "200 1024 200" "1000 1024 60" "10000 1024 12" "200 6553
   echo "${figures// /,}" >>"$csv"
   awk '{printf "%-22s %9.3f ms %9.3f ms %5.2f (%9.3f ms %5.2f) %9.3f ms %5.2f (%9.3f ms %5.2f) %9.3f ms\n", $1 " x " $2, 1e3*$4,
     1e3*$6, $6/$4, 1e3*$5, $5/$3, 1e3*$8, $8/$4, 1e3*$7, $7/$3, 1e3*$9}' <<<"$figures"
+done
+
+csv=$out/set_up.csv
+echo "fields,signatures,declared_s,linked_s,redistribution_s" >"$csv"
+printf '\n%-36s %14s %14s %16s\n' "set-up, 8 ranks to 8" declarations "first step" redistribution
+for case in "1000 1" "10000 1" "1000 1000" "10000 10000"; do
+  # shellcheck disable=SC2086  # words on purpose
+  figures=$(timeout 300 mpirun --oversubscribe --bind-to none -n 16 "$bin/tremula_set_up_bench" $case)
+  echo "${figures// /,}" >>"$csv"
+  awk '{printf "%-36s %11.3f ms %11.3f ms %13.3f ms\n", $1 " fields, " $2 " pairs of layouts", 1e3*$3, 1e3*$4, 1e3*$5}' <<<"$figures"
 done

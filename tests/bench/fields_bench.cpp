@@ -21,7 +21,11 @@
 #include <tremula/tremula_mpi.hpp>
 #include <vector>
 
+#include "tests/bench/timing.hpp"
+
 namespace {
+
+using tremula::bench::least, tremula::bench::median, tremula::bench::timed;
 
 constexpr int sources = 4, sinks = 3;
 
@@ -99,26 +103,6 @@ void by_hand(Arrays& arrays, long n) {
       from += count;
     }
   }
-}
-
-/// Seconds from the first process's begin to the last one's end.
-double timed(const std::function<void()>& run) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double begin = MPI_Wtime();
-  run();
-  const double end = MPI_Wtime();
-  double first = 0, last = 0;
-  MPI_Allreduce(&begin, &first, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
-  MPI_Allreduce(&end, &last, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return last - first;
-}
-
-double median(std::vector<double> seconds) {
-  std::nth_element(seconds.begin(), seconds.begin() + long(seconds.size() / 2), seconds.end());
-  return seconds[seconds.size() / 2];
-}
-double least(const std::vector<double>& seconds) {
-  return *std::min_element(seconds.begin(), seconds.end());
 }
 
 void measure(int fields, long bytes, int rounds) {

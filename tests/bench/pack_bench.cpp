@@ -15,9 +15,9 @@
 
 #include "core/buffer.hpp"
 #include "index_calc/pack/pack.hpp"
-#include "index_calc/pack/transform.hpp"
 #include "index_calc/plan/runs.hpp"
 #include "index_calc/proof/content_hash.hpp"
+#include "index_calc/transform/transform.hpp"
 
 namespace {
 

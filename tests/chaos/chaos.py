@@ -75,8 +75,9 @@ class World:
                 run(*host, "ip", "neigh", "del", other, "dev", "cable")
 
     def new_far_consumer(self, silence=None):
+        wire = "ofi" if self.round.transport == "ofi" else "tcp"  # the hosts share their memory in truth
         far = Group(self, "far", "in", self.round.consumers, self.round, self.server_address, silence=silence,
-                    transport="ofi", host=self.on_far)
+                    transport=wire, host=self.on_far)
         until(lambda: far.expect_no_error() or far.goes_on([0] * len(far.ranks)), "the far consumer gets no step")
         return far
 
@@ -358,7 +359,7 @@ class World:
         self.proxy.is_silent = False
 
     def lose_packets(self):
-        """Where the queue of the network is full, packets are dropped: on the way to the server and, over ofi, of data."""
+        """Where the queue of the network is full, packets are dropped: on the way to the server and, over tcp and ofi, of data."""
         self.pass_packets("2mbit", "16kb", self.dice.uniform(2, 4))
 
     def cut_network(self):
@@ -461,7 +462,7 @@ FAULTS = ["kill_consumer", "slow_consumer", "restart_server", "throw_in_consumer
           "cut_network", "drop_between_hosts", "other_version", "drop_between_hosts_for_long"]
 ENDS = ["kill_producer_mid_step", "end_in_order", "throw_in_producer", "kill_producer", "throw_in_rank_0_of_producer",
         "kill_producer_without_server"]
-TRANSPORTS = ["auto", "local", "ofi"]
+TRANSPORTS = ["auto", "local", "tcp", "ofi"]
 STARTED = time.monotonic()
 
 

@@ -26,7 +26,8 @@ std::string json_of(const Redistribution& r, const std::vector<Rank>& ranks) {
   for (const Rank rank : ranks)
     plan_json_rank(r,
                    {.rank = rank,
-                    .plan = index_calc::make_plan(r.mine(), r.theirs(), rank, r.algorithm),
+                    .plan = index_calc::make_plan(r.mine(), r.theirs(), rank,
+                                                  index_calc::Role::source, r.algorithm),
                     .part = index_calc::local_part(r.mine(), rank),
                     .seconds = 0.25},
                    rank == ranks.front(), [&out](std::string_view text) { out += text; });
@@ -51,15 +52,23 @@ Json parsed(const std::string& text) {
 
 /// The grid coordinates of every rank that takes part, from the definition.
 std::map<Rank, Indices> grid_of(const Layout& layout) {
-  Indices cells;
-  for (const auto& d : layout.dims) cells.push_back(static_cast<Index>(deal(d).count.size()));
+  const auto& mesh = layout.mesh;
+  Indices cells = mesh.extents;
+  if (cells.empty())
+    for (const auto& d : layout.dims) cells.push_back(static_cast<Index>(deal(d).count.size()));
   std::vector<Rank> members;
   for (const auto& m : layout.members)
     for (Rank k = 0; k < m.count; ++k) members.push_back(m.first + k);
   std::map<Rank, Indices> grid;
   std::size_t n = 0;
   World::for_each_index(cells, layout.rank_order, [&](const Indices& cell) {
-    grid[members.empty() ? static_cast<Rank>(n) : members[n]] = cell;
+    Indices& coords = grid[members.empty() ? static_cast<Rank>(n) : members[n]];
+    if (mesh.extents.empty()) coords = cell;
+    for (const auto& axes : mesh.axes) {
+      coords.push_back(0);
+      for (const std::size_t axis : axes)
+        coords.back() = coords.back() * mesh.extents[axis] + cell[axis];
+    }
     ++n;
   });
   return grid;

@@ -130,6 +130,25 @@ TEST(StatusText, ShowsWhatWasDroppedAndTheMostThatWasQueued) {
   EXPECT_EQ(text.find("for all"), std::string::npos) << text;
 }
 
+TEST(StatusText, ShowsTheEpochOfAStreamWhoseProducerWasStartedAgain) {
+  const std::string text = status_text(status(
+      "streams { name: 'first' producer: 'a' } streams { name: 'third' producer: 'a' epoch: 2 }"));
+  EXPECT_NE(text.find("\nstream first\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nstream third, epoch 2\n"), std::string::npos) << text;
+}
+
+TEST(StatusText, ShowsWhichReaderServesWhom) {
+  const std::string text = status_text(
+      status("streams { name: 's' producer: 'a' consumers { link: 1 consumer: 'b' offer: 'tcp' } } "
+             "streams { name: 's' producer: 'b' is_copy: true "
+             "consumers { link: 2 consumer: 'c' offer: 'tcp' } }"));
+  EXPECT_NE(text.find("\nstream s\n"), std::string::npos) << text;
+  const auto copy = text.find("\nstream s, as b serves it\n");
+  ASSERT_NE(copy, std::string::npos) << text;
+  EXPECT_NE(text.find("  b      serves", copy), std::string::npos) << text;
+  EXPECT_NE(text.find("  c      consumer", copy), std::string::npos) << text;
+}
+
 TEST(StatusText, NamesTheSlowestConsumer) {
   const std::string text =
       status_text(status("streams { name: 's' producer: 'ocean' queue_depth: 4 slowest: 'viewer' "

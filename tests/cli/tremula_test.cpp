@@ -78,7 +78,10 @@ std::string contents(const std::string& path) {
 class Tremula : public testing::Test {
 protected:
   Tremula() { fs::create_directories(folder); }
-  ~Tremula() override { fs::remove_all(folder); }
+  ~Tremula() override {
+    server.reset();  // it removes its port file when it ends
+    fs::remove_all(folder);
+  }
 
   /// A server on a free port that has written its port file.
   void serve() {

@@ -18,7 +18,6 @@ namespace tremula::client {
 namespace {
 
 using Times = std::vector<std::int64_t>;
-using Begun = InStream::Begun;
 using numbered::Event;
 using numbered::Numbers;
 using numbered::Part;
@@ -52,8 +51,9 @@ struct Oracle {
 
 void produce(
     Session& s, const Times& times, const OutConfig& config,
-    const std::function<void(std::size_t)>& before = [](std::size_t) {}) {
-  OutStream out(s, "s", config);
+    const std::function<void(std::size_t)>& before = [](std::size_t) {},
+    const std::string& stream = "s") {
+  OutStream out(s, stream, config);
   Part part(s);
   out.declare(part.field());
   out.set_attribute(of_stream, "time_unit", Texts{"min"});
@@ -70,8 +70,8 @@ void produce(
 
 class Consumer {
 public:
-  explicit Consumer(Session& session, const InConfig& config = {})
-      : in(session, "s", config), part_(session) {
+  explicit Consumer(Session& session, const InConfig& config = {}, const std::string& stream = "s")
+      : in(session, stream, config), part_(session) {
     in.declare(part_.field());
   }
   Begun begin(Needed needed, std::int64_t time, std::string_view unit = "min") {
@@ -433,6 +433,38 @@ TEST(ByTime, RanksThatAskForDifferentTimesAreTold) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
+// As in any other call; neither stream is lost.
+TEST(ByTime, RanksThatAskForStepsOfDifferentStreamsAreTold) {
+  World world;
+  for (const std::string stream : {"s", "t"})
+    world.start("producer_of_" + stream, 1, [&, stream](Session& s) {
+      produce(
+          s, every(20, 60), {}, [](std::size_t) {}, stream);
+    });
+  world.start("consumer", 3, [&](Session& s) {
+    Consumer one(s), other(s, {}, "t");
+    for (Consumer* c : {&one, &other}) {
+      ASSERT_EQ(c->begin(Needed::at, 0), Begun::step);
+      c->take();
+    }
+    const auto error = error_of([&] { (s.rank() == 1 ? one : other).begin(Needed::at, 20); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->code(), Errc::mismatch) << error->what();
+    EXPECT_NE(std::string(error->what())
+                  .find("found rank 1 in begin_step_at of stream 's', step 0, while rank 0 is in "
+                        "begin_step_at of stream 't', step 0"),
+              std::string::npos)
+        << error->what();
+    for (Consumer* c : {&one, &other}) {
+      ASSERT_EQ(c->begin(Needed::at, 60), Begun::step) << "nothing has gone by";
+      c->take();
+      EXPECT_EQ(c->begin(Needed::at, 80), Begun::end_of_stream);
+      c->in.close();
+    }
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 TEST(ByTime, RefusesStreamsInWhichItHasNoMeaning) {
   struct Case {
     OutConfig out;
@@ -464,6 +496,10 @@ TEST(ByTime, RefusesStreamsInWhichItHasNoMeaning) {
       {{},
        {.steps = Steps::share},
        by_time + "send all steps to this group; found that groups share them (steps: share)"},
+      {{},
+       {.restart_timeout = 60},
+       "stream 's', steps by their time: expected a consumer that ends with its producer; found a "
+       "restart_timeout: leave that out, or take every step with begin_step"},
       {{},
        {},
        "stream 's': expected a time in the unit of the stream, \"min\"; found one in \"h\": "
@@ -547,6 +583,85 @@ TEST(ByTime, AProducerThatIsLostEndsTheWaitForItsNextStep) {
   world.join();
   EXPECT_EQ(lost, 2);
 }
+
+/// How one rank learns of a loss: later than those that wait for it in a call, or before them.
+struct Loss {
+  std::string name;
+  Rank rank;           ///< that one
+  bool comes;          ///< to the call after all, else it frees the stream
+  bool first = false;  ///< it has given the stream up itself, and the others learn of it so
+};
+class LostByOneRank : public testing::TestWithParam<Loss> {};
+
+// The ranks meet in this call, which some of them leave for good: later calls take nothing of it.
+TEST_P(LostByOneRank, LeavesTheOtherStreamsOfTheSessionAsTheyAre) {
+  const Loss& of = GetParam();
+  constexpr Rank ranks = 3;
+  World world;
+  world.step_timeout = 60;  // nobody waits so long
+  Event asking, told, over;
+  world.start("mortal", 2, [&](Session& s) {
+    OutStream out(s, "s", {});
+    Part part(s);
+    out.declare(part.field());
+    out.set_attribute(of_stream, "time_unit", Texts{"min"});
+    for (std::size_t step = 0; step < 2; ++step) {
+      out.begin_step();
+      out.set_time(20 * static_cast<std::int64_t>(step));
+      part.fill(step);
+      out.put(0, part.bytes());
+      out.end_step();
+    }
+    (of.first ? over : asking).wait(ranks - 1);
+  });  // leaves without closing
+  world.start("steady", 1, [](Session& s) {
+    produce(
+        s, every(20, 400), {}, [](std::size_t) {}, "t");
+  });
+  world.start("consumer", ranks, [&](Session& s) {
+    auto lost = std::make_unique<Consumer>(s);
+    Consumer steady(s, {}, "t");
+    Oracle oracle{every(20, 400)};
+    for (const std::int64_t time : {10, 20}) {
+      ASSERT_EQ(lost->begin(Needed::at, time), Begun::step);
+      lost->take();
+      steady.follow(oracle, Needed::at, time);
+    }
+    if (s.rank() != of.rank) {
+      asking.set();
+      const auto error = error_of([&] { lost->begin(Needed::at, 40); });
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code(), Errc::peer_lost) << error->what();
+      told.set();
+    } else if (!of.first) {
+      told.wait(ranks - 1);
+    }
+    if (s.rank() == of.rank && of.comes) {
+      const auto error = error_of([&] { lost->begin(Needed::at, 40); });
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code(), Errc::peer_lost) << error->what();
+    }
+    lost.reset();
+    for (std::int64_t time = 30; time < 400; time += 30) {
+      s.begin_call("meet", "", 0);
+      s.run_collectively([] {});
+      steady.follow(oracle, Needed::around, time);
+    }
+    EXPECT_EQ(steady.begin(Needed::around, 401), Begun::end_of_stream);
+    steady.in.close();
+    over.set();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LostByOneRank,
+                         testing::Values(Loss{"RankZeroComes", 0, true},
+                                         Loss{"RankZeroDoesNot", 0, false},
+                                         Loss{"AnotherComes", 1, true},
+                                         Loss{"AnotherDoesNot", 2, false},
+                                         Loss{"RankZeroIsTheFirst", 0, false, true},
+                                         Loss{"AnotherIsTheFirst", 1, false, true}),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace tremula::client

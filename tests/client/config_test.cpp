@@ -155,9 +155,37 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
              "expected next, latest or oldest; found 'last'");
   EXPECT_HAS(error_of([] { load_in_config("{start: latest, steps: share}"); }),
              "expected next where consumers share the steps");
+  EXPECT_EQ(load_in_config("").restart_timeout, 0);
+  EXPECT_EQ(load_in_config("{restart_timeout: 2.5}").restart_timeout, 2.5);
+  EXPECT_EQ(load_in_config("{restart_timeout: none}").restart_timeout, no_limit);
+  EXPECT_TRUE(load_in_config("{serve: true, restart_timeout: 1}").serves);
+  for (const char* options : {"{serve: true}", "{serve: true, restart_timeout: 1, steps: share}"})
+    EXPECT_HAS(error_of([&] { load_in_config(options); }),
+               "serve (from stream options): expected a restart_timeout");
+  EXPECT_HAS(
+      error_of([] { load_in_config("{restart_timeout: -1}"); }),
+      "restart_timeout (from stream options): expected seconds from 0 to 100000000, or none");
+  EXPECT_EQ(load_out_config("{}").first_step, 0);
+  EXPECT_EQ(load_out_config("{first_step: 5000000000}").first_step, 5000000000);
+  EXPECT_HAS(error_of([] { load_out_config("{first_step: -1}"); }), "first_step");
   EXPECT_EQ(load_out_config("{}").keep_steps, 0);
   EXPECT_EQ(load_out_config("{keep_steps: 3}").keep_steps, 3);
   EXPECT_EQ(load_out_config("{kind: state}").keep_steps, 1);
+  EXPECT_FALSE(load_out_config("{kind: state, queue_depth: 0}").lends);
+  EXPECT_EQ(load_out_config("{kind: state, queue_depth: 0}").queue_depth, 1);
+  const auto lent = load_out_config("{kind: state, versions: lend, lease: 2.5}");
+  EXPECT_TRUE(lent.lends);
+  EXPECT_EQ(lent.queue_depth, 0);
+  EXPECT_EQ(lent.lease, 2.5);
+  EXPECT_EQ(load_out_config("{kind: state, versions: lend, lease: none}").lease, no_limit);
+  EXPECT_HAS(error_of([] { load_out_config("{versions: lend}"); }), "expected kind: state");
+  EXPECT_TRUE(load_out_config("{kind: state, readers_serve: true}").readers_serve);
+  EXPECT_HAS(error_of([] { load_out_config("{readers_serve: true}"); }),
+             "readers_serve (from stream options): expected kind: state");
+  EXPECT_HAS(error_of([] { load_out_config("{kind: state, versions: lend, keep_steps: 2}"); }),
+             "keep_steps of at most 1");
+  EXPECT_HAS(error_of([] { load_out_config("{versions: copy}"); }),
+             "versions (from stream options): expected snapshot or lend");
   EXPECT_HAS(error_of([] { load_out_config("{kind: weights}"); }),
              "expected steps or state; found 'weights'");
   EXPECT_EQ(load_out_config("{}").when_full, WhenFull::block);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "core/error.hpp"
@@ -55,6 +56,103 @@ TEST(EndpointGroup, GivesEverybodyWhatEverybodyPassed) {
                   bytes_of(0, count));
       }
     });
+}
+
+TEST(EndpointGroup, GoesOnWithACallThatItsRanksHaveLeft) {
+  constexpr Rank size = 3;
+  for (const bool gathers : {true, false})
+    for (const Rank late : {0, 2}) {
+      std::atomic<int> left = 0;
+      with_group(size, [&](EndpointGroup& group) {
+        const bool is_late = group.rank() == late || (!gathers && group.rank() == 0);
+        bool leaves = !is_late;
+        group.watch([&] {
+          if (leaves) throw core::Error(core::Errc::cancelled, "leaves");
+        });
+        const int leaving = gathers || late == 0 ? size - 1 : 1;
+        while (is_late && left < leaving) std::this_thread::yield();
+        const auto mine = bytes_of(group.rank(), 5);
+        const auto call = [&] {
+          return gathers ? group.allgather(mine, Deadline::after(60))
+                         : std::vector<Bytes>(1, group.broadcast(mine, Deadline::after(60)));
+        };
+        std::vector<Bytes> all;
+        if (is_late) {
+          all = call();
+        } else {
+          EXPECT_THROW(call(), core::Error);
+          leaves = false;
+          ++left;
+          EXPECT_THROW(call(), core::Error) << "the call has not ended";
+          all = group.finish(Deadline::after(60));
+        }
+        for (Rank r = 0; r < (gathers ? size : 1); ++r)
+          if (gathers || group.rank() != 0) {
+            EXPECT_EQ(all[static_cast<std::size_t>(r)], bytes_of(r, 5));
+          }
+        EXPECT_EQ(group.allgather(mine, Deadline::after(60)).back(), bytes_of(size - 1, 5));
+      });
+    }
+}
+
+// Whatever calls the ranks make meanwhile.
+TEST(EndpointGroup, TakesNotesBesideItsCalls) {
+  for (const Rank size : {2, 5})
+    with_group(size, [size](EndpointGroup& group) {
+      const auto take = [&] {
+        for (const Deadline until = Deadline::after(30); !until.expired();)
+          if (auto note = group.take_note()) return *note;
+        ADD_FAILURE() << "rank " << group.rank() << " has got no note";
+        return EndpointGroup::Note{};
+      };
+      const Rank rank = group.rank();
+      for (const std::size_t count : {std::size_t{1}, EndpointGroup::most_note_bytes}) {
+        if (rank != 0) group.send_note(0, bytes_of(rank, count));
+        EXPECT_EQ(group.allgather(bytes_of(rank, 3), Deadline::after(30)).back(),
+                  bytes_of(size - 1, 3));
+        if (rank == 0) {
+          for (Rank other = 1; other < size; ++other) {
+            const auto note = take();
+            EXPECT_EQ(note.bytes, bytes_of(note.from, count));
+            group.send_note(note.from, note.bytes);
+          }
+        } else {
+          const auto note = take();
+          EXPECT_EQ(note.from, 0);
+          EXPECT_EQ(note.bytes, bytes_of(rank, count));
+        }
+        group.allgather({}, Deadline::after(30));
+      }
+    });
+}
+
+// A rank that has said its last word closes its session; the others have not heard it yet.
+TEST(EndpointGroup, TakesTheNotesOfARankThatHasLeftAndGoesOnWithTheOthers) {
+  std::atomic<bool> has_left = false, is_over = false;
+  with_group(3, [&](EndpointGroup& group) {
+    const auto take = [&] {
+      for (const Deadline until = Deadline::after(30); !until.expired();)
+        if (auto note = group.take_note()) return *note;
+      ADD_FAILURE() << "rank " << group.rank() << " has got no note";
+      return EndpointGroup::Note{};
+    };
+    if (group.rank() == 0) {
+      EXPECT_EQ(take().from, 1);
+      has_left = true;
+      while (!is_over) {
+        EXPECT_FALSE(group.take_note());
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        group.send_note(1, bytes_of(0, 5));  // there is nobody any more
+        group.send_note(2, bytes_of(0, 7));
+      }
+    } else if (group.rank() == 1) {
+      group.send_note(0, bytes_of(1, 3));
+      while (!has_left) group.take_note();
+    } else {
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(take().bytes, bytes_of(0, 7));
+      is_over = true;
+    }
+  });
 }
 
 TEST(EndpointGroup, GivesUpOnARankThatDoesNotCome) {

@@ -114,7 +114,7 @@ TEST_P(ExchangeUpdates, GiveWhatTheOracleSays) {
   Random random;
   for (int c = 0; c < 60; ++c) {
     const auto m = static_cast<Rank>(random.in(1, 4)), n = static_cast<Rank>(random.in(1, 4));
-    const Case wanted(random, m, n);
+    const Case wanted(random, m, n, testing::Copies::some);
     SCOPED_TRACE(fmt::format("case {}, {} to {} ranks:\n{}", c, m, n, wanted.text()));
     check(GetParam(), wanted, m, n, 1);
     if (HasFatalFailure()) return;

@@ -77,6 +77,66 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"direct_near_and_far", 0, some, ordinary, shared, false, -1}),
     [](const auto& way) { return std::string(way.param.name); });
 
+// Elements that the end of no chunk meets: none is divided, whichever way it goes.
+TEST_P(ExchangeWays, BringElementsOfAnySizeWhole) {
+  const Way& way = GetParam();
+  for (const std::size_t width :
+       {std::size_t{3}, std::size_t{12}, std::size_t{1000}, core::max_opaque_bytes}) {
+    const auto rows = static_cast<Index>((std::size_t{5} << 20) / width / 16);
+    std::vector<proto::Field> from, to;
+    for (const char* grid : {"grid=2x1", "grid=1x2 store=column"})
+      for (auto* side : {&from, &to})
+        if ((side == &from) == (grid[5] == '2'))
+          for (const char* name : {"small", "large"})
+            side->push_back({.name = name,
+                             .type = core::opaque(width),
+                             .layout = Layout::parse(
+                                 fmt::format("shape={}x16 {}", name[0] == 's' ? 3 : rows, grid))});
+    SCOPED_TRACE(fmt::format("{} bytes: {} -> {}", width, to_string(from[1].layout),
+                             to_string(to[1].layout)));
+    Network network;
+    Coupling k(network, from, to, way.queue_depth, way.is_near, 2);
+    const auto bytes_of = [&](const std::vector<Index>& numbers) {
+      std::vector<std::byte> bytes(numbers.size() * width);
+      for (std::size_t i = 0; i < bytes.size(); ++i)
+        bytes[i] = static_cast<std::byte>(static_cast<std::uint64_t>(numbers[i / width]) * 31 +
+                                          i % width * 7);
+      return bytes;
+    };
+    const auto array_of = [](std::size_t bytes, Memory memory) {
+      return std::make_unique<Array>((bytes + 7) / 8, memory);
+    };
+    std::vector<std::unique_ptr<Array>> given;
+    for (std::size_t r = 0; r < k.outs.size(); ++r) {
+      soon(k, [&] { return k.outs[r]->is_ready(); });
+      for (std::size_t f = 0; f < 2; ++f) {
+        const auto bytes =
+            bytes_of(part_of(from[f].layout, static_cast<Rank>(r), [](Index g) { return g; }));
+        given.push_back(array_of(bytes.size(), way.out));
+        const auto array = given.back()->bytes().first(bytes.size());
+        std::ranges::copy(bytes, array.begin());
+        k.outs[r]->put(0, f, array, way.is_async);
+      }
+      k.outs[r]->send(0);
+    }
+    for (std::size_t r = 0; r < k.ins.size(); ++r) {
+      soon(k, [&] { return k.ins[r]->is_complete(); });
+      for (std::size_t f = 0; f < 2; ++f) {
+        const auto want =
+            bytes_of(part_of(to[f].layout, static_cast<Rank>(r), [](Index g) { return g; }));
+        const auto got = array_of(want.size(), way.in);
+        const auto array = got->bytes().first(want.size());
+        k.ins[r]->begin_again(f);
+        soon(k, [&] { return k.ins[r]->fetch_some(f, array); });
+        ASSERT_TRUE(std::ranges::equal(array, want)) << "consumer rank " << r << " field " << f;
+      }
+      soon(k, [&] { return k.ins[r]->can_finish_step(); });
+      k.ins[r]->finish_step();
+    }
+    for (auto& out : k.outs) soon(k, [&] { return out->is_credited(1); });
+  }
+}
+
 TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
   const Way& way = GetParam();
   const auto seed = test_seed();

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stream of ten thousand fields: all sizes and types, among them fields with no element for a rank.
+// What it costs in plans, packages and messages.
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "client/redistribute/redistribution_plan.hpp"
+#include "client/stream/link/link_plan.hpp"
 #include "tests/client/world.hpp"
 
 namespace tremula::client {
@@ -22,6 +26,11 @@ core::ElementType type_of(int f) {
 std::size_t extent(int f) {
   const std::size_t bytes = f == 5000 ? 1 << 20 : std::size_t{1} << (f % 13);
   return std::max<std::size_t>(1, bytes / core::element_bytes(type_of(f)));
+}
+std::set<std::size_t> extents() {
+  std::set<std::size_t> all;
+  for (int f = 0; f < fields; ++f) all.insert(extent(f));
+  return all;
 }
 proto::Field field(int f, Rank ranks) {
   return {.name = "field " + std::to_string(f),
@@ -44,7 +53,7 @@ void for_each_part(std::size_t ranks, std::size_t rank, std::vector<std::byte>& 
   }
 }
 
-TEST(ManyFields, OfAllSizesGoInOneStream) {
+TEST(StreamOfManyFields, HasAllSizes) {
   World world(8192, World::Way::local);
   world.step_timeout = 120;
   world.start(
@@ -63,6 +72,9 @@ TEST(ManyFields, OfAllSizesGoInOneStream) {
                         });
           out.end_step();
         }
+        EXPECT_EQ(out.statistics().traffic.packages, 2u * steps)
+            << "one message a step to each rank with which it has elements in common";
+        EXPECT_EQ(s.plans().size(), extents().size());
         out.close();
       },
       60);
@@ -83,6 +95,8 @@ TEST(ManyFields, OfAllSizesGoInOneStream) {
                         });
           in.end_step();
         }
+        EXPECT_EQ(in.statistics().traffic.packages, (s.rank() == 1 ? 2u : 1u) * steps);
+        EXPECT_EQ(s.plans().size(), extents().size());
         in.close();
       },
       60);
@@ -92,6 +106,65 @@ TEST(ManyFields, OfAllSizesGoInOneStream) {
   for (int f = 0; f < fields; ++f) whole += extent(f) * core::element_bytes(type_of(f));
   EXPECT_EQ(bytes, steps * whole);
 }
+
+/// Of `fields` fields that have `signatures` pairs of layouts in turn.
+struct Costs {
+  std::size_t plans = 0, packages = 0, messages = 0, parts = 0;
+  friend bool operator==(const Costs&, const Costs&) = default;
+};
+void PrintTo(const Costs& costs, std::ostream* out) {
+  *out << costs.plans << " plans, " << costs.packages << " packages, " << costs.messages
+       << " messages, " << costs.parts << " parts";
+}
+Costs costs_of(const ExchangePlan& plan) {
+  std::set<const void*> plans, packages;
+  Costs costs{.messages = plan.messages.size()};
+  for (const auto& field : plan.fields) plans.insert(field.plan.get());
+  for (const Message& message : plan.messages) {
+    costs.parts += message.parts.size();
+    for (const Part& part : message.parts) packages.insert(part.package.get());
+  }
+  costs.plans = plans.size();
+  costs.packages = packages.size();
+  return costs;
+}
+index_calc::Layout laid_out(int field, int signatures, const std::string& how) {
+  const int number = field % signatures;
+  return index_calc::Layout::parse(
+      fmt::format("shape={}x{} {}", 8 * (1 + number % 100), 8 * (1 + number / 100), how));
+}
+
+class ManyFields : public testing::TestWithParam<int> {};
+
+TEST_P(ManyFields, OfTheSameLayoutsShareAPlanAndAllGoInOneMessageToEachPeer) {
+  constexpr Rank ranks = 8;
+  const int signatures = GetParam();
+  std::vector<proto::Field> rows, columns;
+  std::vector<Update> updates;
+  for (int f = 0; f < fields; ++f) {
+    const auto from = laid_out(f, signatures, "grid=8x1"), to = laid_out(f, signatures, "grid=1x8");
+    rows.push_back({.name = fmt::format("{}", f), .type = type_of(f), .layout = from});
+    columns.push_back({.name = fmt::format("{}", f), .type = type_of(f), .layout = to});
+    updates.push_back({.from = from, .to = to});
+  }
+  const std::size_t peers = ranks, distinct = static_cast<std::size_t>(signatures);
+  const Costs expected{distinct, distinct * peers, peers, fields * peers};
+  for (const auto side : {transport::Side::producer, transport::Side::consumer}) {
+    const bool produces = side == transport::Side::producer;
+    index_calc::PlanCache cache;
+    const auto plan = plan_exchange(produces ? rows : columns, produces ? columns : rows, side, 3,
+                                    ranks, ranks, cache, {});
+    EXPECT_EQ(costs_of(plan), expected);
+    EXPECT_EQ(cache.size(), distinct);
+    EXPECT_EQ(cache.hits(), fields - distinct);
+    EXPECT_LE(cache.looks(), 2 * distinct);
+  }
+  const redistribute::RedistributionPlan plan(updates, 3, ranks);
+  EXPECT_EQ(costs_of(plan.source()), expected);
+  EXPECT_EQ(costs_of(plan.sink()), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signatures, ManyFields, testing::Values(1, 7, 2000));
 
 }  // namespace
 }  // namespace tremula::client

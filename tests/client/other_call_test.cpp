@@ -103,11 +103,14 @@ TEST(OtherCall, IsToldOverAnEndpointGroupWhicheverAgreementItMeets) {
       const auto agree = [&](EndpointGroup& group, bool gathers) {
         const CollectiveCall call{group.rank() == 0 ? "close" : "begin_step", "s", 7};
         const auto deadline = core::Deadline::after(30);
+        Left left;
+        const std::function<bool(const std::string&)> has_lost = [](const auto&) { return false; };
+        const Circle circle{group, name, call, &left, &has_lost};
         if (gathers)
-          allgather({group, name, call}, {}, deadline);
+          allgather(circle, {}, deadline);
         else
           run_on_root(
-              {group, name, call}, [] { return core::Bytes(3); }, deadline);
+              circle, [] { return core::Bytes(3); }, deadline);
       };
       const auto told = "rank 1 in begin_step of stream 's', step 7, while rank 0 is in close";
       std::thread thread([&, end = std::move(other)]() mutable {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that waits, in whatever call, moves everything of its session. Over a network that ends a
 // send only when it is received, and moves nothing by itself, each of these pairs hung before.
+#include "client/session/progress.hpp"
+
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "tests/client/world.hpp"
 
@@ -87,6 +92,23 @@ private:
   std::uint64_t steps_ = 0;
   InStream stream_;
 };
+
+// Nothing else has happened between the two threads: for the thread sanitizer.
+TEST(Progress, TheThreadMovesWhatWasAddedBeforeItWasStarted) {
+  struct Mover : Moving {
+    std::atomic<bool> has_moved{false};
+    bool advance() noexcept override { return has_moved.exchange(true, std::memory_order_relaxed); }
+    void list_waits(std::vector<transport::local::WaitWord>&) override {}
+    void list_turns(std::vector<LinkTurns>&) override {}
+  } mover;
+  ProgressEngine engine;
+  engine.add(mover);
+  engine.start_thread();
+  const auto until = core::Deadline::after(30);
+  while (!mover.has_moved.load(std::memory_order_relaxed) && !until.expired())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(mover.has_moved);
+}
 
 TEST(Progress, APairThatPutsForthAndGetsBackDoesNotHang) {
   World world(no_eager_bytes);

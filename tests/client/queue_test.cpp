@@ -155,6 +155,50 @@ TEST(Queue, AConsumerOfTheLatestStepNeverHoldsUpTheProducerNorTheOthers) {
   }
 }
 
+// Ranks that go at their own pace can be at different steps, and get the newest after these all the same.
+TEST(Queue, TheLatestStepIsKeptThoughRanksOfTheConsumerAreApart) {
+  for (const bool asks_for_a_third : {false, true}) {
+    SCOPED_TRACE(asks_for_a_third);
+    World world;
+    Event is_begun, is_ended, is_apart, is_full;
+    world.start("producer", 3, [&](Session& s) {
+      Producer p(s, {});
+      p.put_to(1);
+      is_begun.wait(2);
+      p.put_to(10);  // 0 is being taken
+      is_ended.set();
+      is_apart.wait();
+      p.put_to(11);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      p.put_to(50);  // rank 1 has 0 yet, and rank 0 has 9, or asks for the next one
+      is_full.set();
+      p.out.close();
+      EXPECT_EQ(p.out.statistics().dropped, 47u);
+    });
+    world.start("consumer", 2, [&](Session& s) {
+      Consumer c(s, {.steps = Steps::latest});
+      EXPECT_TRUE(c.begin());
+      is_begun.set();
+      if (s.rank() == 0) {
+        is_ended.wait(3);
+        c.take();
+        EXPECT_TRUE(c.begin());
+        if (asks_for_a_third) c.take();
+        is_apart.set();
+      }
+      if (s.rank() == 1 || !asks_for_a_third) {
+        is_full.wait(3);
+        c.take();
+      }
+      while (c.begin()) c.take();
+      EXPECT_EQ(c.steps, (Numbers{0, 9, 49}));
+      EXPECT_EQ(c.in.statistics().dropped, 47u);
+      c.in.close();
+    });
+    EXPECT_EQ(text_of(world.join()), "");
+  }
+}
+
 // The next step is asked for when it is begun, not when the one before has ended: what is computed
 // between two steps does not make the next one old.
 TEST(Queue, TheLatestStepIsTheLatestWhenItIsBegun) {
@@ -244,6 +288,63 @@ TEST(Queue, BytesBoundItsSteps) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
+// Ranks of the producer learn of a failure each at its own moment: a step that some of them put over the
+// link would be nobody's.
+TEST(Queue, NoStepIsDealtToAGroupWhoseLinkHasFailedOnOneRank) {
+  World world;
+  Event are_put, failing_has_taken, is_next_begun;
+  std::atomic<int> messages = 0;
+  world.network().set_weather([&](const transport::Network::MessageView& message) {
+    // Of the first four steps there were two each, of which none fails.
+    return transport::Network::Fault{.fail = message.tag == tags::step && ++messages == 9};
+  });
+  world.start("producer", 2, [&](Session& s) {
+    Producer p(s, {.queue_depth = 2, .wait_for_consumers = 1});
+    const auto has_both = [&] {
+      return !s.run_on_root(
+                   [&] { return core::Bytes(p.out.peer_statistics().size() == 2 ? 1 : 0); },
+                   core::Deadline::after(30))
+                  .empty();
+    };
+    while (!has_both()) p.out.serve(core::Deadline::after(0.05));
+    p.put_to(4);  // two steps for each, as nobody takes one
+    are_put.set();
+    failing_has_taken.wait();
+    p.put_to(5);  // fails on one rank
+    is_next_begun.set();
+    p.put_to(10);
+    p.out.close();
+  });
+  world.start("failing", 1, [&](Session& s) {
+    Consumer c(s, {.steps = Steps::share});
+    for (int step = 0; step < 2; ++step) {
+      ASSERT_TRUE(c.begin());
+      are_put.wait(2);
+      c.take();
+    }
+    failing_has_taken.set();
+    try {
+      c.begin();
+      ADD_FAILURE() << "a step that has not come as a whole was given: " << c.in.step();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+    }
+    EXPECT_EQ(c.steps.size(), 2u);
+  });
+  world.start("healthy", 1, [&](Session& s) {
+    Consumer c(s, {.steps = Steps::share});
+    ASSERT_TRUE(c.begin());
+    is_next_begun.wait(2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // its queue is full
+    do c.take();
+    while (c.begin());
+    ASSERT_EQ(c.steps.size(), 7u);
+    EXPECT_EQ(Numbers(c.steps.begin() + 2, c.steps.end()), (Numbers{5, 6, 7, 8, 9}));
+    c.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 /// What all ranks of a group have seen.
 class Seen {
 public:
@@ -280,6 +381,7 @@ TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
       World world(8192, way);
       world.step_timeout = 60;
       Seen seen;
+      Event is_half_put;
       std::atomic<std::uint64_t> dropped = 0;
       const auto nap = [](std::mt19937_64& random, int most) {
         if (random() % 4 == 0)
@@ -291,6 +393,7 @@ TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
         Producer p(s, {.queue_depth = 3, .when_full = when_full, .wait_for_consumers = 3});
         for (std::uint64_t step = 1; step <= steps; ++step) {
           p.put_to(step);
+          if (step == steps / 2) is_half_put.set();
           nap(random, 500);
         }
         p.out.close();
@@ -305,6 +408,8 @@ TEST(Queue, RanksOfAConsumerSeeTheSameStepsAtAnyPace) {
           std::mt19937_64 random(seed + 100 * group.size() + static_cast<unsigned>(s.rank()));
           Consumer c(s, {.steps = group == "latest" ? Steps::latest : Steps::every});
           while (c.begin()) {
+            // However slow the producer is: of its first half, what exceeds the queue has no room.
+            if (group != "quick" && s.rank() == 1 && c.steps.size() == 1) is_half_put.wait(2);
             c.take();
             if (group != "quick") nap(random, s.rank() == 1 ? 10000 : 5000);
           }

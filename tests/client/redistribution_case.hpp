@@ -50,8 +50,9 @@ auto with_type(ElementType type, Action&& action) {
       return action(std::complex<float>{});
     case ElementType::c128:
       return action(std::complex<double>{});
+    default:  // the others have tests of their own
+      return action(double{});
   }
-  return action(double{});
 }
 inline void write(std::byte* at, ElementType type, Number value) {
   with_type(type, [&]<class T>(T) {
@@ -93,12 +94,16 @@ inline FieldUpdate field_update(const Update& u) {
   return update;
 }
 
+/// Whether several ranks may own the same elements.
+enum class Copies { none, some };
+
 class Case {
 public:
-  Case(Random& random, Rank ranks) : Case(random, ranks, ranks) {}
+  Case(Random& random, Rank ranks, Copies copies = Copies::none)
+      : Case(random, ranks, ranks, copies) {}
   /// Between a job of `producers` and one of `consumers` ranks.
-  Case(Random& random, Rank producers, Rank consumers)
-      : producers_(producers), consumers_(consumers) {
+  Case(Random& random, Rank producers, Rank consumers, Copies copies = Copies::none)
+      : producers_(producers), consumers_(consumers), copies_(copies) {
     const auto arrays = static_cast<std::size_t>(random.one_in(3) ? random.in(2, 4) : 1);
     for (std::size_t i = 0; i < arrays; ++i) add(random);
   }
@@ -118,7 +123,13 @@ public:
   std::vector<std::vector<std::byte>> to_before(Rank me) const { return parts(me, Which::before); }
   std::vector<std::vector<std::byte>> to_after(Rank me) const { return parts(me, Which::after); }
 
-  /// Bytes that leave `me` in the types of `from`, from the definition.
+  bool has_copies() const {
+    return std::ranges::any_of(
+        updates, [](const Update& u) { return copy_count(u.from) > 1 || copy_count(u.to) > 1; });
+  }
+
+  /// Bytes that leave `me` in the types of `from`, from the definition; of layouts
+  /// without copies.
   std::size_t bytes_sent(Rank me) const {
     std::size_t bytes = 0;
     for (const Whole& whole : wholes_)
@@ -161,11 +172,11 @@ private:
     std::map<Index, Index> origin;  ///< number in `to` of what is written -> number in `from`
   };
 
-  static Layout layout(Random& random, const std::vector<Index>& shape, Rank group) {
+  Layout layout(Random& random, const std::vector<Index>& shape, Rank group) const {
     Layout result;
     Index cells = 0;
     do {
-      result = random.layout(shape, group);
+      result = random.layout(shape, group, copies_ == Copies::some);
       cells = rank_count(result);
     } while (cells > group);
     result.members.clear();
@@ -275,6 +286,7 @@ private:
   }
 
   Rank producers_, consumers_;
+  Copies copies_ = Copies::none;
   std::vector<Whole> wholes_;
 };
 

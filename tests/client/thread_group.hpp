@@ -2,8 +2,11 @@
 #pragma once
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "core/error.hpp"
@@ -16,10 +19,9 @@ class ThreadRanks {
 public:
   explicit ThreadRanks(core::Rank size) : parts_(static_cast<std::size_t>(size)) {}
 
-  std::vector<core::Bytes> allgather(core::Rank rank, core::Bytes bytes, core::Deadline deadline,
-                                     const std::function<void()>& check,
-                                     const std::function<void()>& move) {
-    std::unique_lock lock(mutex_);
+  /// A rank has come.  @return its round
+  std::size_t come(core::Rank rank, core::Bytes bytes) {
+    const std::scoped_lock lock(mutex_);
     const auto round = round_;
     parts_[static_cast<std::size_t>(rank)] = std::move(bytes);
     if (++arrived_ == parts_.size()) {
@@ -27,23 +29,42 @@ public:
       ++round_;
       whole_ = parts_;
       changed_.notify_all();
-    } else {
-      while (
-          !changed_.wait_for(lock, std::chrono::milliseconds(1), [&] { return round_ != round; })) {
-        lock.unlock();
-        move();
-        check();
-        lock.lock();
-        if (deadline.expired())
-          throw core::Error(core::Errc::timed_out,
-                            "thread group: expected all ranks to come; they did not");
-      }
+    }
+    return round;
+  }
+  std::vector<core::Bytes> wait(std::size_t round, core::Deadline deadline,
+                                const std::function<void()>& check,
+                                const std::function<void()>& move) {
+    std::unique_lock lock(mutex_);
+    while (
+        !changed_.wait_for(lock, std::chrono::milliseconds(1), [&] { return round_ != round; })) {
+      lock.unlock();
+      move();
+      check();
+      lock.lock();
+      if (deadline.expired())
+        throw core::Error(core::Errc::timed_out,
+                          "thread group: expected all ranks to come; they did not");
     }
     return whole_;  // no rank can begin the round after next before this one has left
   }
   core::Rank size() const noexcept { return static_cast<core::Rank>(parts_.size()); }
 
+  void send_note(core::Rank from, core::Rank to, core::BytesView bytes) {
+    const std::scoped_lock lock(mutex_);
+    notes_[to].push_back({from, core::Bytes(bytes.begin(), bytes.end())});
+  }
+  std::optional<transport::Group::Note> take_note(core::Rank rank) {
+    const std::scoped_lock lock(mutex_);
+    auto& notes = notes_[rank];
+    if (notes.empty()) return std::nullopt;
+    auto note = std::move(notes.front());
+    notes.pop_front();
+    return note;
+  }
+
 private:
+  std::map<core::Rank, std::deque<transport::Group::Note>> notes_;  // by the rank that gets them
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<core::Bytes> parts_, whole_;
@@ -59,12 +80,21 @@ public:
     return allgather(std::move(bytes), deadline).front();
   }
   std::vector<core::Bytes> allgather(core::Bytes bytes, core::Deadline deadline) override {
-    return ranks_.allgather(rank_, std::move(bytes), deadline, check_, move_);
+    round_ = ranks_.come(rank_, std::move(bytes));
+    return finish(deadline);
   }
+  std::vector<core::Bytes> finish(core::Deadline deadline) override {
+    return ranks_.wait(round_, deadline, check_, move_);
+  }
+  void send_note(core::Rank to, core::BytesView bytes) override {
+    ranks_.send_note(rank_, to, bytes);
+  }
+  std::optional<Note> take_note() override { return ranks_.take_note(rank_); }
 
 private:
   ThreadRanks& ranks_;
   core::Rank rank_;
+  std::size_t round_ = 0;  // in which this rank is
 };
 
 }  // namespace tremula::client

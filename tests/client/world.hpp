@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,7 +30,8 @@ using core::Errc, core::Error, core::Rank;
 /// A server on a thread of its own.
 class Server {
 public:
-  Server() : log_("server", core::LogLevel::off), listener_(config(), "test", log_) {
+  explicit Server(std::uint32_t number = 0, std::uint16_t port = 0)
+      : log_("server", core::LogLevel::off), listener_(config(number, port), "test", log_) {
     thread_ = std::thread([this] { listener_.run(); });
   }
   ~Server() {
@@ -37,11 +39,13 @@ public:
     thread_.join();
   }
   std::string address() const { return to_string(listener_.address()); }
+  std::uint16_t port() const { return listener_.address().port; }
 
 private:
-  static server::Config config() {
+  static server::Config config(std::uint32_t number, std::uint16_t port) {
     server::Config c;
-    c.port = 0;
+    c.number = number;
+    c.port = port;
     c.heartbeat_seconds = 0.2;
     return c;
   }
@@ -63,12 +67,13 @@ public:
   core::LogLevel log = core::LogLevel::off;
   bool check_lent = SessionConfig{}.check_lent;
   bool proof = false;
+  std::function<std::unique_ptr<transport::Transport>()> other_way;  ///< of every rank, instead
   std::map<std::string, double> step_timeout_of;  ///< of single ranks, "group.rank"
   std::map<std::string, std::string> host_of;     ///< likewise
 
   SessionConfig config(double timeout) const {
     SessionConfig c;
-    c.server = server_.address();
+    c.server = address_;
     c.timeout = timeout;
     c.step_timeout = step_timeout;
     c.silence = silence;
@@ -93,7 +98,9 @@ public:
       threads_.emplace_back([=, this] {
         try {
           std::vector<std::unique_ptr<transport::Transport>> transports;
-          if (way_ == Way::local)
+          if (other_way)
+            transports.push_back(other_way());
+          else if (way_ == Way::local)
             transports.push_back(std::make_unique<transport::Local>());
           else
             transports.push_back(std::make_unique<transport::Loopback>(network_));
@@ -114,10 +121,16 @@ public:
   }
   ~World() { join(); }
   transport::Network& network() { return network_; }
+  void stop_server() { server_.reset(); }
+  /// Another one, where the first was.
+  void start_server() { server_.emplace(++number_, port_); }
 
 private:
   Way way_;
-  Server server_;
+  std::optional<Server> server_{std::in_place};
+  std::string address_ = server_->address();
+  std::uint16_t port_ = server_->port();
+  std::uint32_t number_ = 0;
   transport::Network network_;
   std::mutex mutex_;
   std::vector<std::pair<std::string, Error>> errors_;

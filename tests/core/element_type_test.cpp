@@ -29,6 +29,11 @@ constexpr Row rows[] = {
     {10, ElementType::f64, "f64", sizeof(double)},
     {11, ElementType::c64, "c64", sizeof(std::complex<float>)},
     {12, ElementType::c128, "c128", sizeof(std::complex<double>)},
+    {13, ElementType::f16, "f16", 2},
+    {14, ElementType::bf16, "bf16", 2},
+    {15, ElementType::boolean, "bool", sizeof(bool)},
+    {0x10001, opaque(1), "opaque1", 1},
+    {0x14000, opaque(16384), "opaque16384", 16384},
 };
 
 TEST(ElementType, HasItsValueNameAndSize) {
@@ -43,8 +48,10 @@ TEST(ElementType, HasItsValueNameAndSize) {
 }
 
 TEST(ElementType, IsNothingElse) {
-  for (const int value : {-1, 0, 13, 1 << 20}) EXPECT_FALSE(is_element_type(value)) << value;
-  for (const std::string_view name : {"", "f", "f6", "f640", "F64", " f64", "double"})
+  for (const int value : {-1, 0, 16, 0x10000, 0x14001, 0x1FFFF, 1 << 20})
+    EXPECT_FALSE(is_element_type(value)) << value;
+  for (const std::string_view name : {"", "f", "f6", "f640", "F64", " f64", "double", "opaque",
+                                      "opaque0", "opaque16385", "opaque8 ", "opaque08"})
     EXPECT_EQ(parse_element_type(name), std::nullopt) << name;
 }
 

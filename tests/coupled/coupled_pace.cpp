@@ -7,11 +7,18 @@
 //   around    interpolates between the steps around these times
 //             --late 1: begins with the step that comes, and its time; --leave-after K: calls
 //             --first-file FILE: it makes FILE.RANK when it has the first step
+//   both      has two streams, s and t, and loses s: --files PREFIX: makes PREFIX.asks.RANK before it
+//             begins a step that will not come, and PREFIX.told.RANK when it knows that; --waits R: rank R
+//             does so when all others know; --comes 0: or frees the stream instead
+// --stream NAME: of one that has one, default s; --dies FILE: a producer kills itself after its last step,
+// when the file is there.
 // A consumer writes at the end "rank R steps N passed P last TIME".
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -52,10 +59,16 @@ private:
   Layout layout_{nullptr};
 };
 
+void await(const std::string& file) {
+  while (!std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
 std::string produce(tremula_session* session, const Options& options) {
   const Part part(session);
   tremula_out_stream* handle = nullptr;
-  expect_ok(tremula_out_open(session, "s", options.text("options").c_str(), &handle), "open");
+  expect_ok(tremula_out_open(session, options.text("stream", "s").c_str(),
+                             options.text("options").c_str(), &handle),
+            "open");
   const OutStream out(handle);
   int field = -1;
   expect_ok(tremula_out_field(handle, "f", TREMULA_F64, part.layout(), &field), "declare");
@@ -73,23 +86,28 @@ std::string produce(tremula_session* session, const Options& options) {
     expect_ok(tremula_out_end_step(handle), "end_step");
     if (!until.empty() && !std::filesystem::exists(until)) std::this_thread::sleep_for(pause);
   }
+  if (const auto file = options.text("dies"); !file.empty()) {
+    await(file);
+    std::raise(SIGKILL);
+  }
   expect_ok(tremula_out_close(handle), "close");
   return "ended";
 }
 
 class Consumer {
 public:
-  Consumer(tremula_session* session, const Options& options)
+  Consumer(tremula_session* session, const Options& options, const std::string& stream = "s")
       : rank_(tremula_session_rank(session)), part_(session), options_(options) {
     tremula_in_stream* handle = nullptr;
-    expect_ok(tremula_in_open(session, "s", options.text("options").c_str(), &handle), "open");
+    expect_ok(tremula_in_open(session, stream.c_str(), options.text("options").c_str(), &handle),
+              "open");
     in_.reset(handle);
     expect_ok(tremula_in_field(handle, "f", TREMULA_F64, part_.layout(), &field_), "declare");
     earlier_.resize(part_.count()), later_.resize(part_.count());
   }
   std::string run() {
     const std::int64_t dt = options_.number("dt", 1);
-    const bool is_at = options_.text("role") == "at";
+    const bool is_at = options_.text("role") != "around";
     std::int64_t time = 0;
     if (options_.number("late", 0) != 0) {
       if (expect_ok(tremula_in_begin_step(in_.get()), "begin_step") != TREMULA_OK)
@@ -106,6 +124,23 @@ public:
            " passed " + std::to_string(statistics.passed) + " last " + std::to_string(later_time_);
   }
 
+  /// False at the end of the stream.
+  bool is_at_time(std::int64_t time) {
+    const auto status = expect_ok(tremula_in_begin_step_at(in_.get(), time, unit), "begin_step_at");
+    if (status == TREMULA_END_OF_STREAM) return false;
+    if (is_last_) throw std::runtime_error("a step that was not the newest one was given");
+    if (status == TREMULA_OK) take();
+    // The producer's steps are 20 apart: only the last one serves longer.
+    if (later_time_ > time) throw std::runtime_error("a step after the time was given");
+    is_last_ = time - later_time_ >= 20;
+    return true;
+  }
+  void lose(std::int64_t time) {
+    const auto status = tremula_in_begin_step_at(in_.get(), time, unit);
+    if (status != TREMULA_PEER_LOST)
+      throw std::runtime_error("expected a lost producer, found status " + std::to_string(status));
+  }
+
 private:
   void take() {
     std::swap(earlier_, later_);
@@ -117,17 +152,6 @@ private:
     for (std::size_t i = 0; i < later_.size(); ++i) part_.expect(later_time_, i, later_[i]);
     if (const auto file = options_.text("first-file"); !file.empty() && count_++ == 0)
       std::ofstream(file + "." + std::to_string(rank_)) << std::endl;
-  }
-  /// False at the end of the stream.
-  bool is_at_time(std::int64_t time) {
-    const auto status = expect_ok(tremula_in_begin_step_at(in_.get(), time, unit), "begin_step_at");
-    if (status == TREMULA_END_OF_STREAM) return false;
-    if (is_last_) throw std::runtime_error("a step that was not the newest one was given");
-    if (status == TREMULA_OK) take();
-    // The producer's steps are 20 apart: only the last one serves longer.
-    if (later_time_ > time) throw std::runtime_error("a step after the time was given");
-    is_last_ = time - later_time_ >= 20;
-    return true;
   }
   bool is_around(std::int64_t time) {
     for (;;) {
@@ -163,6 +187,25 @@ private:
   long count_ = 0;
 };
 
+std::string lose_one_of_both(tremula_session* session, const Options& options) {
+  const int ranks = tremula_session_size(session), rank = tremula_session_rank(session);
+  const long late = options.number("waits", 0);
+  const std::string files = options.text("files");
+  auto lost = std::make_unique<Consumer>(session, options, "s");
+  Consumer steady(session, options, "t");
+  lost->is_at_time(0);
+  if (rank == late) {
+    for (int other = 0; other < ranks; ++other)
+      if (other != rank) await(files + ".told." + std::to_string(other));
+  } else {
+    std::ofstream(files + ".asks." + std::to_string(rank)) << std::endl;
+  }
+  if (rank != late || options.number("comes", 1) != 0) lost->lose(40);
+  std::ofstream(files + ".told." + std::to_string(rank)) << std::endl;
+  lost.reset();
+  return steady.run();
+}
+
 }  // namespace
 
 }  // namespace tremula::coupled
@@ -177,8 +220,10 @@ int main(int argc, char** argv) {
     const Session session = open_session(
         mpi, group,
         "{transport: " + options.text("transport") + ", timeout: 60, step_timeout: 120, host: h}");
-    std::cout << (options.text("role") == "producer" ? produce(session.get(), options)
-                                                     : Consumer(session.get(), options).run())
+    const std::string role = options.text("role");
+    std::cout << (role == "producer" ? produce(session.get(), options)
+                  : role == "both"   ? lose_one_of_both(session.get(), options)
+                                     : Consumer(session.get(), options).run())
               << std::endl;
   } catch (const std::exception& error) {
     std::cout << group << " failed: " << error.what() << std::endl;

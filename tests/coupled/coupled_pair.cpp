@@ -2,7 +2,8 @@
 // coupled_pair --group a|b --ranks-a M --ranks-b N --rounds K --transport T --seed S: two jobs, two
 // streams forth and two back, every option as it is by default. In each round both jobs put all their
 // streams first, or one of them gets first, in an order that is drawn anew: what queues of that depth
-// hold. Every element carries stream, step and its own global number.
+// hold. Of two streams the producers, and of one of them the consumers, list their points. Every element
+// carries stream, step and its own global number.
 #include <algorithm>
 #include <array>
 #include <random>
@@ -21,15 +22,35 @@ double element(int stream, long step, long i) {
   return 1e9 * stream + 1e6 * static_cast<double>(step % 1000) + static_cast<double>(i);
 }
 
-/// One stream as this job has it, in blocks.
+/// Points of one rank, in an order in which hardly any are neighbours.
+std::vector<std::int64_t> scattered(long extent, int ranks, int rank, bool puts) {
+  const long step = puts ? 37 : 51;  // have no factor in common with the extents
+  std::vector<std::int64_t> points;
+  for (long i = rank; i < extent; i += ranks) points.push_back(i * step % extent);
+  return points;
+}
+
+/// One stream as this job has it, in blocks or as points.
 class End {
 public:
   End(tremula_session* session, int number, bool puts) : number_(number) {
-    const long extent = extents[static_cast<std::size_t>(number)];
-    const long ranks = tremula_session_size(session), each = (extent + ranks - 1) / ranks;
-    begin_ = std::min(extent, each * tremula_session_rank(session));
-    part_.resize(static_cast<std::size_t>(std::min(extent, begin_ + each) - begin_));
-    layout_ = parse_layout("shape=" + std::to_string(extent) + " grid=" + std::to_string(ranks));
+    const std::int64_t extent = extents[static_cast<std::size_t>(number)];
+    const int ranks = tremula_session_size(session), rank = tremula_session_rank(session);
+    if (number == 1 || (number == 2 && puts)) {
+      numbers_ = scattered(extent, ranks, rank, puts);
+      tremula_layout* layout = nullptr;
+      expect_ok(
+          tremula_layout_of_points(1, &extent, ranks, 0, static_cast<std::int64_t>(numbers_.size()),
+                                   numbers_.data(), &layout),
+          "points");
+      layout_.reset(layout);
+    } else {
+      const long each = (extent + ranks - 1) / ranks;
+      for (long i = each * rank; i < std::min<long>(extent, each * (rank + 1)); ++i)
+        numbers_.push_back(i);
+      layout_ = parse_layout("shape=" + std::to_string(extent) + " grid=" + std::to_string(ranks));
+    }
+    part_.resize(numbers_.size());
     const std::string name = "stream" + std::to_string(number);
     if (puts) {
       tremula_out_stream* out = nullptr;
@@ -48,7 +69,7 @@ public:
     const auto bytes = part_.size() * sizeof(double);
     if (out_) {
       for (std::size_t i = 0; i < part_.size(); ++i)
-        part_[i] = element(number_, step_, begin_ + static_cast<long>(i));
+        part_[i] = element(number_, step_, numbers_[i]);
       expect_ok(tremula_out_begin_step(out_.get()), "begin_step to put");
       expect_ok(tremula_out_put(out_.get(), field_, part_.data(), bytes), "put");
       expect_ok(tremula_out_end_step(out_.get()), "end_step of a put");
@@ -58,11 +79,10 @@ public:
       expect_ok(tremula_in_get(in_.get(), field_, part_.data(), bytes), "get");
       expect_ok(tremula_in_end_step(in_.get()), "end_step of a get");
       for (std::size_t i = 0; i < part_.size(); ++i)
-        if (part_[i] != element(number_, step_, begin_ + static_cast<long>(i)))
-          throw std::runtime_error("stream " + std::to_string(number_) + ", step " +
-                                   std::to_string(step_) + ", element " +
-                                   std::to_string(begin_ + static_cast<long>(i)) + ": found " +
-                                   std::to_string(part_[i]));
+        if (part_[i] != element(number_, step_, numbers_[i]))
+          throw std::runtime_error(
+              "stream " + std::to_string(number_) + ", step " + std::to_string(step_) +
+              ", element " + std::to_string(numbers_[i]) + ": found " + std::to_string(part_[i]));
     }
     ++step_;
   }
@@ -72,7 +92,8 @@ public:
 
 private:
   int number_, field_ = -1;
-  long begin_ = 0, step_ = 0;
+  long step_ = 0;
+  std::vector<std::int64_t> numbers_;  // of the elements in part_
   Layout layout_{nullptr};
   OutStream out_;
   InStream in_;

@@ -3,8 +3,12 @@
 // and of 7. coupled_pace checks every element; here, what each rank has begun and what has gone by.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "tests/coupled/jobs.hpp"
 
@@ -112,6 +116,35 @@ TEST_P(CoupledPace, AConsumerThatIsStartedAgainGoesOnFromTheStepThatComes) {
   EXPECT_EQ(first[0], first[1]);
   EXPECT_EQ(second[0], second[1]);
   EXPECT_EQ(second[0].last, producer_dt * (steps - 1));
+}
+
+// Ranks leave a call in which they meet, since the producer is dead, and one rank comes to it late or
+// never: with the other stream of the session they go on together.
+TEST_P(CoupledPace, AProducerThatDiesLeavesTheOtherStreamOfItsConsumerAsItIs) {
+  constexpr long steps = 51;
+  constexpr int ranks = 3;
+  const auto deadline = core::Deadline::after(300);
+  for (const auto& [late, comes] : {std::pair{0, 1}, std::pair{0, 0}, std::pair{1, 1}}) {
+    SCOPED_TRACE("rank " + std::to_string(late) + (comes ? " comes late" : " does not come"));
+    const auto name = std::to_string(late) + std::to_string(comes);
+    const auto files = (stage.directory() / ("files" + name)).string();
+    start({"mortal" + name, 2}, "producer", producer_dt,
+          {"--steps", "2", "--dies", files + ".die"});
+    Job& steady = start({"steady" + name, 1}, "producer", producer_dt,
+                        {"--steps", std::to_string(steps), "--stream", "t"});
+    Job& both = start(
+        {"both" + name, ranks}, "both", 30,
+        {"--files", files, "--waits", std::to_string(late), "--comes", std::to_string(comes)});
+    for (int rank = 0; rank < ranks; ++rank)
+      while (rank != late && !std::filesystem::exists(files + ".asks." + std::to_string(rank))) {
+        ASSERT_FALSE(deadline.expired()) << stage.report();
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    std::ofstream(files + ".die") << std::endl;
+    ASSERT_EQ(both.wait(deadline), 0) << stage.report();
+    ASSERT_EQ(steady.wait(deadline), 0) << stage.report();
+    EXPECT_EQ(had_by(both), std::vector<Had>(ranks, expected(steps, 30, false)));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Jobs, CoupledPace, testing::Values("local", "ofi", "mpi"),

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <numeric>
 #include <random>
-#include <stdexcept>
 
 namespace tremula::coupled {
 
@@ -73,10 +72,21 @@ SideLayout make_layout(Dice& dice, const std::vector<std::int64_t>& shape, int r
     layout.members.assign(all.begin(), all.begin() + cells);
   }
   std::vector<std::int64_t> grid(shape.size(), 1);
+  const bool has_mesh = cells > 1 && dice.one_in(3);
+  if (has_mesh) layout.axes.resize(shape.size());
   for (int rest = cells, factor = 2; rest > 1; ++factor)
-    for (; rest % factor == 0; rest /= factor)
-      grid[static_cast<std::size_t>(dice.from(0, static_cast<std::int64_t>(shape.size()) - 1))] *=
-          factor;
+    for (; rest % factor == 0; rest /= factor) {
+      const auto d =
+          static_cast<std::size_t>(dice.from(0, static_cast<std::int64_t>(shape.size()) - 1));
+      if (has_mesh) {  // each factor is an axis, and some make copies
+        layout.mesh.push_back(factor);
+        if (dice.one_in(3)) continue;
+        auto& axes = layout.axes[d];
+        axes.insert(axes.begin() + dice.from(0, static_cast<std::int64_t>(axes.size())),
+                    static_cast<int>(layout.mesh.size()) - 1);
+      }
+      grid[d] *= factor;
+    }
   for (std::size_t d = 0; d < shape.size(); ++d)
     layout.dimensions.push_back(make_dealing(dice, shape[d], grid[d]));
   layout.is_rank_order_column = dice.one_in(2);
@@ -115,8 +125,11 @@ std::vector<std::vector<std::int64_t>> Dealing::hands() const {
 }
 
 std::string SideLayout::text() const {
-  std::string text =
-      "shape=" + join(dimensions, &Dealing::extent) + " grid=" + join(dimensions, &Dealing::grid);
+  std::string text = "shape=" + join(dimensions, &Dealing::extent);
+  if (mesh.empty()) text += " grid=" + join(dimensions, &Dealing::grid);
+  if (!mesh.empty()) text += " mesh=" + join(mesh, 'x');
+  for (std::size_t d = 0; d < axes.size(); ++d)
+    if (!axes[d].empty()) text += " axes" + std::to_string(d) + "=" + join(axes[d], '/');
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
     const std::string number = std::to_string(d);
     if (dimensions[d].bounds.empty())
@@ -134,6 +147,14 @@ std::string SideLayout::text() const {
   return text;
 }
 
+std::int64_t SideLayout::copies() const {
+  std::int64_t copies = 1;
+  for (const std::int64_t extent : mesh) copies *= extent;
+  for (const auto& split : axes)
+    for (const int axis : split) copies /= mesh[static_cast<std::size_t>(axis)];
+  return copies;
+}
+
 Part part_of(const SideLayout& layout, int rank) {
   const std::size_t n = layout.dimensions.size();
   Part part{.extents = std::vector<std::int64_t>(n),
@@ -145,12 +166,23 @@ Part part_of(const SideLayout& layout, int rank) {
     if (found == layout.members.end()) return part;
     seat = static_cast<int>(found - layout.members.begin());
   }
+  std::vector<int> places = {layout.mesh.begin(), layout.mesh.end()};  // along the axes
+  if (places.empty())
+    for (const Dealing& d : layout.dimensions) places.push_back(static_cast<int>(d.grid));
+  for (std::size_t k = 0; k < places.size(); ++k) {  // what runs fastest with the rank first
+    int& place = places[layout.is_rank_order_column ? k : places.size() - 1 - k];
+    const int extent = place;
+    place = seat % extent;
+    seat /= extent;
+  }
   std::vector<std::vector<std::int64_t>> held(n);
-  for (std::size_t k = 0; k < n; ++k) {  // the coordinate that runs fastest with the rank first
-    const std::size_t d = layout.is_rank_order_column ? k : n - 1 - k;
-    const auto hands = layout.dimensions[d].hands();
-    held[d] = hands[static_cast<std::size_t>(seat) % hands.size()];
-    seat /= static_cast<int>(hands.size());
+  for (std::size_t d = 0; d < n; ++d) {
+    int coordinate = layout.mesh.empty() ? places[d] : 0;
+    if (!layout.mesh.empty())
+      for (const int axis : layout.axes[d])
+        coordinate = coordinate * static_cast<int>(layout.mesh[static_cast<std::size_t>(axis)]) +
+                     places[static_cast<std::size_t>(axis)];
+    held[d] = layout.dimensions[d].hands()[static_cast<std::size_t>(coordinate)];
     part.extents[d] = static_cast<std::int64_t>(held[d].size());
   }
   if (std::ranges::find(part.extents, 0) != part.extents.end()) return part;
@@ -196,7 +228,9 @@ Scenario make_scenario(std::uint64_t seed, int number, int producers, int consum
   for (int f = 0; f < fields; ++f) {
     FieldCase field;
     field.name = "field-" + std::to_string(f);
-    field.type = static_cast<tremula_type>(dice.from(TREMULA_I8, TREMULA_C128));
+    const auto type = dice.from(TREMULA_I8, TREMULA_BOOL + 2);
+    field.type = type <= TREMULA_BOOL ? static_cast<tremula_type>(type)
+                                      : TREMULA_OPAQUE(type == TREMULA_BOOL + 1 ? 12 : 1000);
     // Most are small, where the odd cases are; some have messages that no transport copies on the
     // way.
     const bool is_big = dice.one_in(8);
@@ -218,9 +252,12 @@ std::size_t element_bytes(tremula_type type) {
   switch (type) {
     case TREMULA_I8:
     case TREMULA_U8:
+    case TREMULA_BOOL:
       return 1;
     case TREMULA_I16:
     case TREMULA_U16:
+    case TREMULA_F16:
+    case TREMULA_BF16:
       return 2;
     case TREMULA_I32:
     case TREMULA_U32:
@@ -233,19 +270,24 @@ std::size_t element_bytes(tremula_type type) {
       return 8;
     case TREMULA_C128:
       return 16;
+    default:
+      return static_cast<std::size_t>(type - TREMULA_OPAQUE_NONE);
   }
-  throw std::logic_error("no element type");
 }
 
 void write_value(std::byte* at, tremula_type type, std::int64_t global, std::uint64_t step,
                  std::size_t field) {
   const auto number = static_cast<std::uint64_t>(global) + 1 + step * 10007 + field * 100003;
   switch (type) {
+    case TREMULA_BOOL:
+      return store(at, static_cast<std::uint8_t>(number % 2));
     case TREMULA_I8:
     case TREMULA_U8:
       return store(at, static_cast<std::uint8_t>(number));
     case TREMULA_I16:
     case TREMULA_U16:
+    case TREMULA_F16:
+    case TREMULA_BF16:
       return store(at, static_cast<std::uint16_t>(number));
     case TREMULA_I32:
     case TREMULA_U32:
@@ -262,8 +304,11 @@ void write_value(std::byte* at, tremula_type type, std::int64_t global, std::uin
     case TREMULA_C128:
       return store(at,
                    std::complex<double>(static_cast<double>(number), -static_cast<double>(field)));
+    default:
+      for (std::size_t i = 0; i < element_bytes(type); ++i)
+        at[i] = static_cast<std::byte>(number >> i % 8 * 8);
+      return;
   }
-  throw std::logic_error("no element type");
 }
 
 }  // namespace tremula::coupled

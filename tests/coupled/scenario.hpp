@@ -27,6 +27,8 @@ struct Dealing {
 /// One side's layout of one field.
 struct SideLayout {
   std::vector<Dealing> dimensions;
+  std::vector<std::int64_t> mesh;      ///< ranks along its axes; empty: axis d is dimension d
+  std::vector<std::vector<int>> axes;  ///< that split each dimension, outermost first
   bool is_rank_order_column = false, is_storage_column = false;
   std::vector<std::int64_t> ghost;  ///< empty: none
   std::int64_t leading = 0;         ///< 0: as many as are needed
@@ -34,6 +36,8 @@ struct SideLayout {
 
   /// Text form of the layout.
   std::string text() const;
+  /// Ranks that own the same elements.
+  std::int64_t copies() const;
 };
 
 /// A cell of a rank's buffer that holds an element.

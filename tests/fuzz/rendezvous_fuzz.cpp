@@ -140,18 +140,25 @@ private:
     add_offers(*m.mutable_offers());
     m.set_queue_depth(in_.below(4));
     m.set_incarnation(incarnation());
+    m.set_number(m.incarnation());
     if (in_.flag()) return;
     m.set_when_full(static_cast<wire::WhenFull>(in_.below(4)));
     m.set_queue_bytes(static_cast<std::int64_t>(in_.number()));
     m.set_keep_steps(in_.below(4));
     m.set_is_state(in_.flag());
     m.set_readable_by_all(in_.flag());
+    m.set_readers_serve(m.is_state() && m.keep_steps() > 1);
+    m.set_is_copy(m.is_state() && m.keep_steps() == 3);
   }
   void fill(wire::Subscribe& m) {
     m.set_stream(name('s'));
     add_fields(*m.mutable_fields());
     add_offers(*m.mutable_offers());
     m.set_incarnation(incarnation());
+    m.set_outlives(m.incarnation() > 1);  // of the same bytes: the corpus stays what it is
+    m.set_least_epoch(m.incarnation() / 2);
+    if (m.incarnation() > 2) m.add_lost_streams(1);
+    m.set_serves(m.incarnation() == 2);
     if (in_.flag()) return;
     m.set_wants_latest(in_.flag());
     m.set_start(static_cast<wire::Start>(in_.below(4)));
@@ -166,6 +173,9 @@ private:
     m.set_offer("local@h");
     m.set_queue_depth(in_.below(4));
     m.set_incarnation(1 + incarnation());
+    m.set_outlives(m.peer_size() > 1);
+    m.set_serves(m.peer_size() > 2);
+    m.set_epoch(static_cast<std::uint64_t>(m.queue_depth()));
     m.set_shares(in_.flag());
     m.set_missing(in_.below(3));
   }

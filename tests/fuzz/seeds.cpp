@@ -70,6 +70,7 @@ const std::vector<std::string> to_server{
     "announce { stream: 's' " + part + offer +
         "queue_depth: 2 incarnation: 1 readable_by_all: true }",
     "announce { " + announce + "is_state: true keep_steps: 1 queue_bytes: 4096 is_proved: true }",
+    "announce { " + announce + "is_state: true keep_steps: 1 readers_serve: true is_copy: true }",
     "subscribe { " + subscribe + "}",
     "subscribe { " + subscribe + "start: START_OLDEST }",
     "subscribe { " + subscribe + "shares: true }",

@@ -67,7 +67,7 @@ inline std::map<Index, std::vector<Segment>> shared(const Dealt& mine, Index me,
 /// (row-major).
 struct World {
   std::vector<Index> shape;
-  std::map<Index, Rank> owner;    ///< global number -> rank
+  std::map<Index, Rank> owner;    ///< global number -> rank; of copies the last one
   std::map<Index, Index> offset;  ///< global number -> element offset in the buffer of its rank
   std::map<Rank, std::vector<Index>>
       buffers;  ///< of the ranks that take part; -1 where no element lies
@@ -75,17 +75,25 @@ struct World {
   explicit World(const Layout& layout) {
     const std::size_t dimensions = layout.dims.size();
     std::vector<Dealt> dealt;
-    std::vector<Index> cells;
+    std::vector<Index> places = layout.mesh.extents;  // along the axes of the process grid
     for (const Distribution& d : layout.dims) {
       dealt.push_back(deal(d));
       shape.push_back(static_cast<Index>(dealt.back().owner.size()));
-      cells.push_back(static_cast<Index>(dealt.back().count.size()));
+      if (layout.mesh.extents.empty())
+        places.push_back(static_cast<Index>(dealt.back().count.size()));
     }
     std::vector<Rank> ranks;
     for (const RankRange& r : layout.members)
       for (Rank k = 0; k < r.count; ++k) ranks.push_back(r.first + k);
     Index number = 0;
-    for_each_index(cells, layout.rank_order, [&](const std::vector<Index>& cell) {
+    for_each_index(places, layout.rank_order, [&](const std::vector<Index>& place_on) {
+      std::vector<Index> cell = place_on;  // coordinates along the dimensions
+      if (!layout.mesh.extents.empty()) {
+        cell.assign(dimensions, 0);
+        for (std::size_t d = 0; d < dimensions; ++d)
+          for (const std::size_t axis : layout.mesh.axes[d])
+            cell[d] = cell[d] * layout.mesh.extents[axis] + place_on[axis];
+      }
       const Rank rank =
           ranks.empty() ? static_cast<Rank>(number) : ranks[static_cast<std::size_t>(number)];
       ++number;

@@ -46,12 +46,22 @@ public:
 
   /// Any layout of `shape`, with idle ranks, ghost cells and a padded leading dimension now and
   /// then.
-  Layout layout(const std::vector<Index>& shape, Index max_grid) {
+  /// @param may_copy  some axes of the process grid may split no dimension
+  Layout layout(const std::vector<Index>& shape, Index max_grid, bool may_copy = false) {
     Layout result;
+    if (one_in(4)) result.mesh = mesh(shape.size(), max_grid, may_copy);
     Index cells = 1;
-    for (const Index n : shape) {
-      result.dims.push_back(distribution(n, max_grid));
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      Index coordinates = 1;  // along this dimension of the mesh
+      if (!result.mesh.extents.empty())
+        for (const std::size_t axis : result.mesh.axes[d]) coordinates *= result.mesh.extents[axis];
+      result.dims.push_back(distribution(shape[d], max_grid));
+      if (!result.mesh.extents.empty()) set_grid(result.dims.back(), coordinates);
       cells *= grid(result.dims.back());
+    }
+    if (!result.mesh.extents.empty()) {
+      cells = 1;
+      for (const Index extent : result.mesh.extents) cells *= extent;
     }
     result.rank_order = one_in(2) ? Order::row : Order::column;
     result.storage_order = one_in(2) ? Order::row : Order::column;
@@ -68,7 +78,35 @@ public:
     return result;
   }
 
+  /// Axes that split the dimensions in any order, at most max_grid coordinates along each.
+  Mesh mesh(std::size_t dimensions, Index max_grid, bool may_copy) {
+    Mesh result;
+    result.axes.resize(dimensions);
+    std::vector<Index> coordinates(dimensions, 1);
+    for (Index left = in(1, static_cast<Index>(dimensions) + 2); left > 0; --left) {
+      const auto d = static_cast<std::size_t>(in(0, static_cast<Index>(dimensions) - 1));
+      const Index extent = in(1, std::max(Index{1}, max_grid / coordinates[d]));
+      result.extents.push_back(may_copy ? in(1, 3) : extent);
+      if (may_copy && one_in(3)) continue;
+      result.extents.back() = extent;
+      coordinates[d] *= extent;
+      auto& axes = result.axes[d];
+      axes.insert(axes.begin() + in(0, static_cast<Index>(axes.size())), result.extents.size() - 1);
+    }
+    return result;
+  }
+
 private:
+  static void set_grid(Distribution& d, Index coordinates) {
+    if (auto* dealt = std::get_if<BlockCyclic>(&d)) {
+      dealt->grid = coordinates;
+      dealt->source %= coordinates;
+    } else {
+      auto& splits = std::get<Splits>(d);
+      splits.grid = coordinates;
+      for (Index& owner : splits.owner) owner %= coordinates;
+    }
+  }
   static unsigned choose() {
     if (const char* given = std::getenv("TREMULA_TEST_SEED"))
       return static_cast<unsigned>(std::stoul(given));

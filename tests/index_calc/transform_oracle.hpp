@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "index_calc/pack/transform.hpp"
+#include "index_calc/transform/transform.hpp"
 #include "tests/index_calc/random.hpp"
 
 namespace tremula::index_calc::testing {
@@ -52,10 +52,9 @@ auto with_type(ElementType type, const F& f) {
       return f(double{});
     case ElementType::c64:
       return f(std::complex<float>{});
-    case ElementType::c128:
-      break;
+    default:  // c128; the others have tests of their own
+      return f(std::complex<double>{});
   }
-  return f(std::complex<double>{});
 }
 
 /// A value of any type, exactly.

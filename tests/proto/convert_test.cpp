@@ -167,7 +167,8 @@ TEST(Convert, NamesThePartOfAnAnnounce) {
       {"request: 1 announce { stream: 's' " + offers + "}",
        "Announce.fields, count: expected 1 to 65536, found 0"},
       {"request: 1 announce { stream: 's' fields { name: 'u' element_type: 77 } }",
-       "Announce.fields[0].element_type: expected 1 (i8) to 12 (c128), found 77"},
+       "Announce.fields[0].element_type: expected 1 (i8) to 15 (bool), or 65536 and 1 to 16384 "
+       "bytes, found 77"},
       {"request: 1 announce { stream: 's' " + fields + fields + "}",
        "Announce.fields[1].name: expected names that differ, found 'u' twice"},
       {"request: 1 announce { stream: 's' " + fields + "}",
@@ -201,6 +202,12 @@ TEST(Convert, NamesThePartOfASubscription) {
        "Subscribe.offers, count: expected 1 to 64, found 0"},
       {"request: 1 subscribe { stream: 's' " + fields + offers + "}",
        "Subscribe.incarnation: expected 1 to 18446744073709551615, found 0"},
+      {"request: 1 subscribe { stream: 's' incarnation: 1 least_epoch: 4294967297 " + fields +
+           offers + "}",
+       "Subscribe.least_epoch: expected 0 to 4294967296, found 4294967297"},
+      {"request: 1 subscribe { stream: 's' incarnation: 1 token: '" + std::string(65, 'x') + "' " +
+           fields + offers + "}",
+       "Subscribe.token: expected at most 64 bytes, found 65"},
       {"request: 1 explain {}", "Explain.incarnation: expected 1 to 18446744073709551615, found 0"},
       {"request: 1 unsubscribe {}", "Unsubscribe.stream: " + rule},
       {"request: 1 describe {}", "Describe.stream: " + rule},
@@ -269,6 +276,8 @@ TEST(Convert, NamesThePartOfAMatch) {
        "Matched.queue_depth: expected 0 to 1048576, found -1"},
       {matched + fields + " offer: 'o' }",
        "Matched.incarnation: expected 1 to 18446744073709551615, found 0"},
+      {matched + fields + " offer: 'o' incarnation: 1 epoch: 4294967296 }",
+       "Matched.epoch: expected 0 to 4294967295, found 4294967296"},
       {"stream_refused {}",
        "StreamRefused.incarnation: expected 1 to 18446744073709551615, found 0"},
       {"explained { text: '" + std::string(16385, 'x') + "' }",

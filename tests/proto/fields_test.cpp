@@ -70,9 +70,15 @@ TEST(Fields, NameThePartThatIsWrong) {
       {wire_field(std::string(256, 'n'), 10, good),
        "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, found '" +
            std::string(64, 'n') + "...' (256 bytes)"},
-      {wire_field("t", 0, good), "fields[0].element_type: expected 1 (i8) to 12 (c128), found 0"},
-      {wire_field("t", 13, good), "fields[0].element_type: expected 1 (i8) to 12 (c128), found 13"},
-      {wire_field("t", -1, good), "fields[0].element_type: expected 1 (i8) to 12 (c128), found -1"},
+      {wire_field("t", 0, good),
+       "fields[0].element_type: expected 1 (i8) to 15 (bool), or 65536 and 1 to 16384 bytes, found "
+       "0"},
+      {wire_field("t", 16, good),
+       "fields[0].element_type: expected 1 (i8) to 15 (bool), or 65536 and 1 to 16384 bytes, found "
+       "16"},
+      {wire_field("t", -1, good),
+       "fields[0].element_type: expected 1 (i8) to 15 (bool), or 65536 and 1 to 16384 bytes, found "
+       "-1"},
       {wire_field("t", 10, "shape=8 grid=2 block=4 ghost=1"),
        "fields[0].layout: expected a layout without ghost and leading, found 'shape=8 grid=2 "
        "block=4 "

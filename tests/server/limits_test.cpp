@@ -101,6 +101,37 @@ TEST(Limits, SubscriptionsAndSharesAreHeldUntilTheyAreOver) {
   EXPECT_EQ(play.held_bytes(), 0u);
 }
 
+TEST(Limits, AddressesThatAllRanksGetAreHeldOnce) {
+  constexpr int producers = 1024, consumers = 64;
+  static_assert(std::int64_t{producers} * consumers == proto::max_addresses_to_all);
+  Play play;
+  play.join("ocean", producers, 1);
+  play.join("viewer", consumers, 2001);
+  const auto what = [&](int ranks) {
+    return "incarnation: 1 " + Play::offers({"tcp"}) +
+           Play::field("u", 10, fmt::format("shape={} grid={}", producers, ranks)) + "}";
+  };
+  play.receive(1, "request: 2 announce { stream: 's' " + what(producers));
+  play.receive(2001, "request: 2 subscribe { stream: 's' " + what(consumers));
+  play.receive(1, "request: 3 presence { is_present: true incarnation: 1 }");
+  play.receive(2001, "request: 3 presence { is_present: true }");
+  wire::ToServer told;
+  told.set_request(4);
+  told.mutable_link_addresses()->set_link(1);
+  for (int rank = 0; rank < consumers; ++rank)
+    told.mutable_link_addresses()->add_addresses(std::string(proto::max_address_bytes, 'a'));
+  const Output output = play.receive(2001, told);
+  ASSERT_EQ(output.messages.size(), 1u + producers);
+  std::size_t bytes = 0;
+  std::set<const wire::ToClient*> shared;
+  for (const Outgoing& out : output.messages) {
+    bytes += out.message.SpaceUsedLong();
+    if (shared.insert(out.common.get()).second && out.common) bytes += out.common->SpaceUsedLong();
+  }
+  EXPECT_LT(bytes, 2 * told.SpaceUsedLong());
+  EXPECT_EQ(output.messages.back().common->link_addresses().addresses_size(), consumers);
+}
+
 TEST(Limits, SharesThatAreTooLongAreNotKept) {
   Play play;
   play.join("g", 3, 1);

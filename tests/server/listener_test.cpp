@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <condition_variable>
 #include <csignal>
 #include <fstream>
@@ -316,7 +317,8 @@ public:
   /// The server has closed, and sent nothing before.
   bool is_closed_soon() {
     char byte = 0;
-    return ::recv(fd_, &byte, 1, 0) == 0;
+    const auto count = ::recv(fd_, &byte, 1, 0);
+    return count == 0 || (count < 0 && errno == ECONNRESET);  // what had come was not read
   }
   /// The next payload; empty if there is none.
   core::Bytes receive() {

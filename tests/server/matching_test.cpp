@@ -73,11 +73,13 @@ TEST_F(Matching, TellsBothSidesTheQueueOfTheirLink) {
       {"queue_bytes: 1", "", "queue_depth: 1"},
       {"queue_bytes: 1000000", "", "queue_depth: 3"},
       {"when_full: WHEN_FULL_DROP_NEWEST", "", "queue_depth: 3 when_full: WHEN_FULL_DROP_NEWEST"},
-      {"queue_bytes: 1", "wants_latest: true", "queue_depth: 2 when_full: WHEN_FULL_DROP_OLDEST"},
+      {"queue_bytes: 1", "wants_latest: true",
+       "queue_depth: 2 when_full: WHEN_FULL_DROP_OLDEST wants_latest: true"},
       {"keep_steps: 4", "start: START_OLDEST", "queue_depth: 3 start: START_OLDEST keep_steps: 4"},
       {"when_full: WHEN_FULL_DROP_NEWEST", "shares: true", "queue_depth: 3 shares: true"},
       {"is_state: true keep_steps: 1", "",
-       "queue_depth: 2 when_full: WHEN_FULL_DROP_OLDEST start: START_LATEST keep_steps: 1"},
+       "queue_depth: 2 when_full: WHEN_FULL_DROP_OLDEST wants_latest: true start: START_LATEST "
+       "keep_steps: 1"},
   };
   for (const auto& row : rows) {
     SCOPED_TRACE(row.announced);
@@ -94,6 +96,20 @@ TEST_F(Matching, TellsBothSidesTheQueueOfTheirLink) {
         11, with(subscribe("s"), row.subscribed),
         {Play::done(11, 2), with_queue(to_viewer, row.queue), with_queue(to_ocean, row.queue)});
   }
+}
+
+// A queue that holds nothing, of which consumers get the newest step.
+TEST_F(Matching, TellsBothSidesThatTheVersionsOfAStateAreLent) {
+  const auto with = [](std::string text, const std::string& before, const std::string& after) {
+    return text.replace(text.find(before), before.size(), after);
+  };
+  play.tell(1, with(announce("s"), "queue_depth: 3", "queue_depth: 0 is_state: true keep_steps: 1"),
+            {Play::done(1, 2)});
+  const std::string queue =
+      "when_full: WHEN_FULL_DROP_OLDEST wants_latest: true start: START_LATEST keep_steps: 1 ";
+  play.tell(11, subscribe("s"),
+            {Play::done(11, 2), with(to_viewer, "queue_depth: 3 ", queue),
+             with(to_ocean, "queue_depth: 3 ", queue)});
 }
 
 TEST_F(Matching, LetsAConsumerWaitForTheStream) {
@@ -127,9 +143,11 @@ TEST_F(Matching, GivesEveryConsumerALinkOfItsOwn) {
              "1: matched { link: 1 stream: 's' peer_group: 'second' peer_size: 2 " + wanted_by_two +
                  "offer: 'local' queue_depth: 3 " + second_why + "}",
              numbered(to_viewer, 2), numbered(to_ocean, 2)});
-  // Addresses go to the right ones.
+  // Addresses go to the right ones: those of a consumer to all ranks, which may set the link up each
+  // for itself.
   play.tell(21, "request: 3 link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
-            {Play::done(21, 3), "1: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
+            {Play::done(21, 3), "1: link_addresses { link: 1 addresses: 'a' addresses: 'b' }",
+             "2: link_addresses { link: 1 addresses: 'a' addresses: 'b' }"});
   play.tell(1, "request: 3 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
             {Play::done(1, 3), "11: link_addresses { link: 2 addresses: 'c' addresses: 'd' }"});
   // One leaves, the other stays.
@@ -137,7 +155,8 @@ TEST_F(Matching, GivesEveryConsumerALinkOfItsOwn) {
   play.tell(21, "request: 4 close_link { link: 1 }",
             {Play::done(21, 4), "1: " + closed, "2: " + closed});
   play.tell(1, "request: 4 link_addresses { link: 2 addresses: 'c' addresses: 'd' }",
-            {Play::done(1, 4), "11: link_addresses { link: 2 addresses: 'c' addresses: 'd' }"});
+            {"1: request: 4 refused { code: -7 text: \"link 2: expected the addresses of group "
+             "\\'ocean\\' once, found them again\" }"});
 }
 
 TEST_F(Matching, TakesTheProducersFirstCommonTransport) {
@@ -424,7 +443,8 @@ TEST_F(Matching, PassesAddressesOn) {
   play.tell(
       11, "request: 3 link_addresses { link: 1 addresses: '' addresses: '\\000' addresses: 'c2' }",
       {Play::done(11, 3),
-       "1: link_addresses { link: 1 addresses: '' addresses: '\\000' addresses: 'c2' }"});
+       "1: link_addresses { link: 1 addresses: '' addresses: '\\000' addresses: 'c2' }",
+       "2: link_addresses { link: 1 addresses: '' addresses: '\\000' addresses: 'c2' }"});
 }
 
 TEST_F(Matching, RefusesAddressesThatDoNotBelong) {

@@ -22,12 +22,15 @@ public:
   using Where = std::source_location;
 
   /// @param number  of the server
-  explicit Play(std::uint32_t number = 0, const Limits& limits = {})
+  /// @param keys    by the numbers of their owners
+  explicit Play(std::uint32_t number = 0, const Limits& limits = {},
+                const std::vector<std::string>& keys = {})
       : rendezvous_({.version = "0.1",
                      .listens_on = "here:1",
                      .heartbeat_seconds = 1,
                      .number = number,
-                     .limits = limits}) {}
+                     .limits = limits,
+                     .keys = keys_of(keys)}) {}
 
   void at(double seconds) { now_ = seconds; }
   void own(ConnectionId connection, Owner owner) { rendezvous_.set_owner(connection, owner); }
@@ -136,6 +139,11 @@ public:
   }
 
 private:
+  static transport::ServerExchange::Keys keys_of(const std::vector<std::string>& texts) {
+    std::vector<core::Key> keys;
+    for (const std::string& text : texts) keys.emplace_back(text, "test");
+    return std::make_shared<const std::vector<core::Key>>(std::move(keys));
+  }
   static std::string normal(const std::string& answer) {
     const std::size_t colon = answer.find(": ");
     wire::ToClient parsed;

@@ -7,5 +7,7 @@ namespace tremula::testing_only {
 long allocations();
 /// Whether this build can count.
 bool counts_allocations();
+/// The allocation of this number, as allocations() counts, finds no memory.
+void fail_allocation(long number);
 
 }  // namespace tremula::testing_only

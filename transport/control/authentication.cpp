@@ -19,8 +19,8 @@ namespace {
 constexpr std::array magic{std::byte{0},   std::byte{'t'}, std::byte{'r'}, std::byte{'m'},
                            std::byte{'l'}, std::byte{'a'}, std::byte{'.'}, std::byte{'1'}};
 constexpr std::size_t head_bytes = magic.size() + 1;
-constexpr std::size_t proof_bytes = 32;  // of HMAC-SHA256
-using Proof = std::array<std::byte, proof_bytes>;
+using Proof = Seal;
+constexpr std::size_t proof_bytes = std::tuple_size_v<Proof>;
 static_assert(head_bytes + std::tuple_size_v<Nonce> == exchange_payload_bytes &&
               head_bytes + proof_bytes == exchange_payload_bytes);
 
@@ -69,29 +69,15 @@ std::optional<Nonce> nonce_in(BytesView payload, Kind kind) noexcept {
 /// The label keeps the proof of one end from being that of the other.
 Proof proof(const core::Key& key, std::string_view label, const Nonce& client,
             const Nonce& server) {
-  Bytes text;
-  const auto add = [&](BytesView bytes) { text.insert(text.end(), bytes.begin(), bytes.end()); };
-  add(std::as_bytes(std::span(label)));
-  add(client);
-  add(server);
-  Proof out{};
-  unsigned bytes = 0;
-  const auto* begin = reinterpret_cast<const unsigned char*>(text.data());
-  if (HMAC(EVP_sha256(), key.bytes().data(), static_cast<int>(key.bytes().size()), begin,
-           text.size(), reinterpret_cast<unsigned char*>(out.data()), &bytes) == nullptr ||
-      bytes != out.size())
-    throw Error(Errc::internal, "OpenSSL: expected HMAC-SHA256, found none");
-  return out;
+  Bytes text(client.begin(), client.end());
+  text.insert(text.end(), server.begin(), server.end());
+  return seal(key, label, text);
 }
 Proof client_proof(const core::Key& key, const Nonce& client, const Nonce& server) {
   return proof(key, "tremula control 1: client", client, server);
 }
 Proof server_proof(const core::Key& key, const Nonce& client, const Nonce& server) {
   return proof(key, "tremula control 1: server", client, server);
-}
-
-bool is_same(BytesView found, const Proof& expected) noexcept {
-  return CRYPTO_memcmp(found.data(), expected.data(), expected.size()) == 0;
 }
 
 constexpr std::string_view where_key =
@@ -108,6 +94,25 @@ ExchangeTurn failed(Bytes reply, Error error) {
 }
 
 }  // namespace
+
+Seal seal(const core::Key& key, std::string_view label, BytesView text) {
+  const auto view = std::as_bytes(std::span(label));
+  Bytes all(view.begin(), view.end());
+  all.insert(all.end(), text.begin(), text.end());
+  Seal out{};
+  unsigned bytes = 0;
+  const auto* begin = reinterpret_cast<const unsigned char*>(all.data());
+  if (HMAC(EVP_sha256(), key.bytes().data(), static_cast<int>(key.bytes().size()), begin,
+           all.size(), reinterpret_cast<unsigned char*>(out.data()), &bytes) == nullptr ||
+      bytes != out.size())
+    throw Error(Errc::internal, "OpenSSL: expected HMAC-SHA256, found none");
+  return out;
+}
+
+bool is_same(BytesView found, const Seal& expected) noexcept {
+  return found.size() == expected.size() &&
+         CRYPTO_memcmp(found.data(), expected.data(), expected.size()) == 0;
+}
 
 Nonce random_nonce() {
   Nonce nonce;

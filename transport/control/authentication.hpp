@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,13 @@ inline constexpr double exchange_seconds = 10;
 
 using Nonce = std::array<std::byte, 32>;
 Nonce random_nonce();
+
+/// What only those that know the key can make of a text: its HMAC-SHA256. All texts of one label
+/// begin with it, and with no other's.
+using Seal = std::array<std::byte, 32>;
+Seal seal(const core::Key& key, std::string_view label, core::BytesView text);
+/// Takes the same time wherever they differ.
+bool is_same(core::BytesView found, const Seal& expected) noexcept;
 
 /// True of payloads of the exchange, and of no control message.
 bool is_of_exchange(core::BytesView payload) noexcept;

@@ -24,11 +24,12 @@ constexpr auto longest_nap = std::chrono::milliseconds(20);  // while connecting
 /// Waits for what one peer does to connect. Naps an eighth of the wait so far, so that a thousand
 /// ranks that wait leave the processors to the one they wait for.
 template <class Look>
-auto wait(Look look, Deadline deadline) {
+auto wait(Look look, Deadline deadline, const std::atomic<bool>& stops) {
   using Clock = Deadline::Clock;
   for (const auto start = Clock::now();;) {
     if (auto found = look()) return found;
     if (deadline.expired()) throw Error(Errc::timed_out, "it did not connect in time");
+    if (stops) throw Error(Errc::cancelled, "it did not connect before the link was given up");
     const auto nap = std::min<Clock::duration>((Clock::now() - start) / 8, longest_nap);
     std::this_thread::sleep_for(std::max<Clock::duration>(nap, std::chrono::microseconds(20)));
   }
@@ -76,7 +77,8 @@ void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline dead
 
   for (std::size_t lane = 0; lane < peers.size(); ++lane)
     with_rank_in_errors(peers[lane].rank, [&] {
-      Mapping mapping(*wait([&] { return doors[lane].inbox(); }, deadline), true);
+      Mapping mapping(*wait([&] { return doors[lane].inbox(); }, deadline, connecting_stops_),
+                      true);
       const Inbox inbox(mapping.bytes());
       const auto its_lane = inbox.lane_of(door_->region());
       if (!its_lane) throw Error(Errc::transport, "it was given other addresses than this rank's");
@@ -92,7 +94,7 @@ void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline dead
               throw Error(Errc::peer_lost, "it left before this side connected");
             return false;
           },
-          deadline);
+          deadline, connecting_stops_);
     });
   for (Peer& peer : peers_) {
     by_rank_[static_cast<std::size_t>(peer.rank())] = &peer;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One rank's end of a link through memory. Private to this folder.
+#include <atomic>
+
 #include "transport/local/door.hpp"
 #include "transport/local/peer.hpp"
 
@@ -12,6 +14,7 @@ public:
 
   Address address() const override { return address_; }
   void connect(std::span<const Address> peers, Deadline deadline) override;
+  void stop_connecting() noexcept override { connecting_stops_ = true; }
   Request send(Rank peer, Tag tag, BytesView bytes) override;
   Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override;
   void progress() override;
@@ -53,7 +56,8 @@ private:
   Side side_;
   std::unique_ptr<Door> door_;  // until connected
   Address address_ = door_->address();
-  std::unique_ptr<SharedMemory> memory_;         // the inbox
+  std::unique_ptr<SharedMemory> memory_;  // the inbox
+  std::atomic<bool> connecting_stops_ = false;
   std::span<std::atomic<std::uint64_t>> bells_;  // in the inbox; none for few peers
   Pool pool_;
   std::deque<Peer> peers_;      // index = lane

@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include "transport/local/endpoint.hpp"
 
@@ -88,11 +90,14 @@ public:
 
   void connect(std::span<const Address> peers, Deadline deadline) override {
     std::vector<Address> here, everywhere;
-    std::vector<Rank> ranks_here;
+    std::vector<Rank> ranks_here, far_ranks;
     for (std::size_t rank = 0; rank < peers.size(); ++rank) {
       auto [identity, near, far] = parts_of(peers[rank], rank);
       everywhere.push_back(std::move(far));
-      if (identity != identity_) continue;
+      if (identity != identity_) {
+        far_ranks.push_back(static_cast<Rank>(rank));
+        continue;
+      }
       here.push_back(std::move(near));
       ranks_here.push_back(static_cast<Rank>(rank));
     }
@@ -103,7 +108,19 @@ public:
     far_->connect(everywhere, deadline);  // to all ranks: it may be collective
     has_near_ = !here.empty();
     has_far_ = here.size() < peers.size();
-    if (!has_far_) far_->give_up();  // what it listens at is closed
+    if (has_far_)
+      far_->expect_only(far_ranks);
+    else
+      far_->give_up();  // what it listens at is closed
+  }
+  void stop_connecting() noexcept override {
+    near_.stop_connecting();
+    far_->stop_connecting();
+  }
+  void expect_only(std::span<const Rank> peers) override {
+    std::vector<Rank> far;
+    std::ranges::copy_if(peers, std::back_inserter(far), [this](Rank p) { return !is_near(p); });
+    far_->expect_only(far);
   }
 
   Request send(Rank peer, Tag tag, BytesView bytes) override {
@@ -126,6 +143,7 @@ public:
     near_.progress();
     if (has_far_) far_->progress();
   }
+  int wake_descriptor() const noexcept override { return has_near_ ? -1 : far_->wake_descriptor(); }
   bool is_near(Rank peer) const noexcept override { return near_.is_near(peer); }
   bool needs_calls(Rank peer) const noexcept override {
     return is_near(peer) ? near_.needs_calls(peer) : far_->needs_calls(peer);

@@ -18,6 +18,7 @@ public:
   /// "local+X" for each offer X of the other transport, then X as they are.
   std::vector<std::string> offers() const override;
   bool has_choices(std::string_view offer) const override;
+  bool connects_alone() const noexcept override { return far_->connects_alone(); }
   std::vector<std::string> choices(std::string_view offer) override;
   /// @pre an endpoint does not outlive its transport
   std::unique_ptr<Endpoint> open(std::string_view offer, Side side) override;

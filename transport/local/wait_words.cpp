@@ -2,6 +2,7 @@
 #include "transport/local/wait_words.hpp"
 
 #include <linux/futex.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +35,21 @@ std::uint32_t* word_of(std::atomic<std::uint64_t>& count) noexcept {
   return reinterpret_cast<std::uint32_t*>(&count) + low;
 }
 
+/// No counter is among the words.
+bool poll_on(std::span<const WaitWord> words, std::chrono::microseconds most,
+             std::chrono::microseconds most_by_events) noexcept {
+  std::array<pollfd, most_words> descriptors;
+  std::size_t count = 0;
+  for (const WaitWord& word : words)
+    if (word.descriptor >= 0 && count < most_words)
+      descriptors[count++] = {.fd = word.descriptor, .events = POLLIN, .revents = 0};
+  if (count == 0) return false;
+  const auto longest = count == words.size() ? most_by_events : most;
+  const timespec time{.tv_sec = longest.count() / 1000000,
+                      .tv_nsec = longest.count() % 1000000 * 1000};
+  return ppoll(descriptors.data(), count, &time, nullptr) >= 0 || errno == EINTR;
+}
+
 }  // namespace
 
 void WaitCounter::show(std::uint64_t value) noexcept {
@@ -43,16 +59,19 @@ void WaitCounter::show(std::uint64_t value) noexcept {
   syscall(SYS_futex, word_of(count), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-bool sleep_on(std::span<const WaitWord> words, std::chrono::microseconds most) noexcept {
-  if (words.empty()) return false;
+bool sleep_on(std::span<const WaitWord> words, std::chrono::microseconds most,
+              std::chrono::microseconds most_by_events) noexcept {
+  const auto has_counter = [](const WaitWord& word) { return word.counter != nullptr; };
+  if (std::ranges::none_of(words, has_counter)) return poll_on(words, most, most_by_events);
   std::array<Waiter, most_words> waiters;
-  const std::size_t count = std::min(words.size(), most_words);
-  for (std::size_t i = 0; i < count; ++i) {
-    WaitCounter& counter = *words[i].counter;
+  std::size_t count = 0;
+  for (const WaitWord& word : words) {
+    if (!has_counter(word) || count == most_words) continue;
+    WaitCounter& counter = *word.counter;
     counter.is_slept_on.store(1, std::memory_order_seq_cst);
-    if (counter.count.load(std::memory_order_seq_cst) != words[i].seen) return true;
-    waiters[i].value = static_cast<std::uint32_t>(words[i].seen);
-    waiters[i].address = reinterpret_cast<std::uint64_t>(word_of(counter.count));
+    if (counter.count.load(std::memory_order_seq_cst) != word.seen) return true;
+    waiters[count].value = static_cast<std::uint32_t>(word.seen);
+    waiters[count++].address = reinterpret_cast<std::uint64_t>(word_of(counter.count));
   }
   timespec until{};
   clock_gettime(CLOCK_MONOTONIC, &until);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "core/error.hpp"
 
@@ -17,6 +18,7 @@ using core::Bytes, core::Deadline, core::Errc, core::Error;
 namespace {
 
 constexpr std::int64_t most_bytes = std::numeric_limits<int>::max();
+constexpr int note_tag = 1;
 
 int narrow(std::int64_t bytes) {
   core::expects(bytes <= most_bytes, "expected less than 2 GiB for one collective call, found " +
@@ -35,13 +37,56 @@ struct Begin {
 
 /// One collective call, and the memory that MPI may touch until it has ended.
 struct Group::Round {
-  Comm abandoned;  // the group's communicator, once the call is known to be stuck
+  Comm abandoned;  // the group's communicator, where the call never ends
   MPI_Request request = MPI_REQUEST_NULL;
+  std::string what;  // is called
+  bool gathers = false, has_begun_rest = false;
+  std::int64_t length = 0;  // of a broadcast
   Bytes mine, all;
-  std::int64_t length = 0;
   Begin begin;
   std::vector<Begin> begins;
   std::vector<int> counts, offsets;
+
+  void gather(Bytes bytes, core::Rank size) {
+    gathers = true;
+    begin.bytes = static_cast<std::int64_t>(bytes.size());
+    const auto taken = static_cast<std::ptrdiff_t>(begin.taken());
+    std::copy_n(bytes.begin(), taken, begin.data.begin());
+    mine.assign(bytes.begin() + taken, bytes.end());
+    begins.resize(static_cast<std::size_t>(size));
+  }
+  /// Once all begins are here.
+  /// @return whether a rank has more
+  bool has_rest() {
+    std::int64_t rest = 0;
+    for (const Begin& part : begins) {
+      offsets.push_back(narrow(rest));
+      rest += part.bytes - static_cast<std::int64_t>(part.taken());
+      counts.push_back(narrow(rest) - offsets.back());
+    }
+    all.resize(static_cast<std::size_t>(rest));
+    return rest > 0;
+  }
+  std::vector<Bytes> parts() const {
+    std::vector<Bytes> result;
+    for (std::size_t i = 0; i < begins.size(); ++i) {
+      const auto n = static_cast<std::ptrdiff_t>(begins[i].taken());
+      Bytes& part = result.emplace_back(begins[i].data.begin(), begins[i].data.begin() + n);
+      const auto rest = all.begin() + offsets[i];
+      part.insert(part.end(), rest, rest + counts[i]);
+    }
+    return result;
+  }
+};
+
+struct Group::NoteOnItsWay {
+  Bytes bytes;
+  MPI_Request request = MPI_REQUEST_NULL;
+  bool has_gone() {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test of a note");
+    return done != 0;
+  }
 };
 
 Group::Group(MPI_Comm comm, double timeout) : comm_(duplicate(comm, timeout)) {
@@ -49,29 +94,38 @@ Group::Group(MPI_Comm comm, double timeout) : comm_(duplicate(comm, timeout)) {
   check(MPI_Comm_size(comm_.get(), &size_), "MPI_Comm_size");
 }
 
-void Group::wait(std::unique_ptr<Round>& round, std::string_view what, Deadline deadline) {
+Group::~Group() {
+  // A note that nobody has taken would belong to the next communicator of that number.
+  if (has_notes_) keep();
+  for (auto& note : sent_)
+    if (note->request != MPI_REQUEST_NULL)
+      static_cast<void>(note.release());  // MPI may touch it for as long as the process lives
+  if (!round_) return;
+  round_->abandoned = std::move(comm_);
+  static_cast<void>(round_.release());  // MPI may touch it for as long as the process lives
+}
+
+Group::Round& Group::begin() {
+  if (round_)
+    throw Error(Errc::timed_out,
+                "expected a usable group, but its " + round_->what + " never ended");
+  round_ = std::make_unique<Round>();
+  return *round_;
+}
+
+void Group::wait(Deadline deadline) {
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const auto patient = began + std::chrono::milliseconds(2);
   auto next_check = began + std::chrono::milliseconds(20);
-  const auto give_up = [&] {
-    stuck_ = std::string(what);
-    round->abandoned = std::move(comm_);
-    static_cast<void>(round.release());  // MPI may touch it for as long as the process lives
-  };
   for (int done = 0;;) {
-    check(MPI_Test(&round->request, &done, MPI_STATUS_IGNORE), what);
+    check(MPI_Test(&round_->request, &done, MPI_STATUS_IGNORE), round_->what);
     if (done != 0) return;
     if (deadline.expired()) break;
     move_();
     if (Clock::now() >= next_check) {
       next_check = Clock::now() + std::chrono::milliseconds(20);
-      try {
-        check_();
-      } catch (...) {
-        give_up();
-        throw;
-      }
+      check_();
     }
     if (Clock::now() < patient)
       std::this_thread::yield();
@@ -79,89 +133,104 @@ void Group::wait(std::unique_ptr<Round>& round, std::string_view what, Deadline 
       std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   const std::chrono::duration<double> waited = Clock::now() - began;
-  give_up();
   throw Error(Errc::timed_out,
               "expected all " + std::to_string(size_) + " ranks of the group to join the " +
-                  stuck_ + ", but rank " + std::to_string(rank_) + " has waited " +
+                  round_->what + ", but rank " + std::to_string(rank_) + " has waited " +
                   std::to_string(waited.count()) +
                   " s for the others: check that every rank makes the same calls in the same "
                   "order, and that none has ended");
 }
 
+bool Group::begin_rest() {
+  Round& round = *round_;
+  if (std::exchange(round.has_begun_rest, true)) return false;
+  if (!round.gathers) {
+    round.what = "broadcast (MPI_Ibcast)";
+    round.mine.resize(static_cast<std::size_t>(round.length));
+    check(MPI_Ibcast(round.mine.data(), narrow(round.length), MPI_BYTE, 0, comm_.get(),
+                     &round.request),
+          "MPI_Ibcast");
+    return true;
+  }
+  if (!round.has_rest()) return false;
+  round.what = "exchange (MPI_Iallgatherv)";
+  check(MPI_Iallgatherv(round.mine.data(), static_cast<int>(round.mine.size()), MPI_BYTE,
+                        round.all.data(), round.counts.data(), round.offsets.data(), MPI_BYTE,
+                        comm_.get(), &round.request),
+        "MPI_Iallgatherv");
+  return true;
+}
+
+std::vector<Bytes> Group::finish(Deadline deadline) {
+  core::expects(round_ != nullptr, "expected a call that has not ended; found none");
+  wait(deadline);
+  if (begin_rest()) wait(deadline);
+  const auto ended = std::exchange(round_, nullptr);
+  return ended->gathers ? ended->parts() : std::vector<Bytes>(1, std::move(ended->mine));
+}
+
 Bytes Group::broadcast(Bytes bytes, Deadline deadline) {
-  if (!stuck_.empty())
-    throw Error(Errc::timed_out, "expected a usable group, but its " + stuck_ + " never ended");
-  auto round = std::make_unique<Round>();
-  round->length = static_cast<std::int64_t>(bytes.size());
-  if (rank_ == 0) narrow(round->length);
-  check(MPI_Ibcast(&round->length, 1, MPI_INT64_T, 0, comm_.get(), &round->request), "MPI_Ibcast");
-  wait(round, "broadcast of a length (MPI_Ibcast)", deadline);
-  round->mine = std::move(bytes);
-  round->mine.resize(static_cast<std::size_t>(round->length));
-  check(MPI_Ibcast(round->mine.data(), narrow(round->length), MPI_BYTE, 0, comm_.get(),
-                   &round->request),
-        "MPI_Ibcast");
-  wait(round, "broadcast (MPI_Ibcast)", deadline);
-  return std::move(round->mine);
+  if (rank_ == 0) narrow(static_cast<std::int64_t>(bytes.size()));
+  Round& round = begin();
+  round.what = "broadcast of a length (MPI_Ibcast)";
+  round.length = static_cast<std::int64_t>(bytes.size());
+  round.mine = std::move(bytes);
+  check(MPI_Ibcast(&round.length, 1, MPI_INT64_T, 0, comm_.get(), &round.request), "MPI_Ibcast");
+  return std::move(finish(deadline).front());
 }
 
 std::vector<Bytes> Group::allgather(Bytes bytes, Deadline deadline) {
-  return gather(std::move(bytes), deadline);
+  Round& round = begin();
+  round.what = "exchange (MPI_Iallgather)";
+  round.gather(std::move(bytes), size_);
+  check(MPI_Iallgather(&round.begin, sizeof(Begin), MPI_BYTE, round.begins.data(), sizeof(Begin),
+                       MPI_BYTE, comm_.get(), &round.request),
+        "MPI_Iallgather");
+  return finish(deadline);
 }
 
 std::vector<Bytes> Group::allgather_at_once(Bytes bytes) {
-  return gather(std::move(bytes), std::nullopt);
+  Round round;
+  round.gather(std::move(bytes), size_);
+  check(MPI_Allgather(&round.begin, sizeof(Begin), MPI_BYTE, round.begins.data(), sizeof(Begin),
+                      MPI_BYTE, comm_.get()),
+        "MPI_Allgather");
+  if (round.has_rest())
+    check(MPI_Allgatherv(round.mine.data(), static_cast<int>(round.mine.size()), MPI_BYTE,
+                         round.all.data(), round.counts.data(), round.offsets.data(), MPI_BYTE,
+                         comm_.get()),
+          "MPI_Allgatherv");
+  return round.parts();
 }
 
-std::vector<Bytes> Group::gather(Bytes bytes, std::optional<Deadline> deadline) {
-  if (!stuck_.empty())
-    throw Error(Errc::timed_out, "expected a usable group, but its " + stuck_ + " never ended");
-  auto round = std::make_unique<Round>();
-  round->begin.bytes = static_cast<std::int64_t>(bytes.size());
-  const auto taken = static_cast<std::ptrdiff_t>(round->begin.taken());
-  std::copy_n(bytes.begin(), taken, round->begin.data.begin());
-  round->begins.resize(static_cast<std::size_t>(size_));
-  const auto all_begins = [&](auto collective, auto... request) {
-    check(collective(&round->begin, sizeof(Begin), MPI_BYTE, round->begins.data(), sizeof(Begin),
-                     MPI_BYTE, comm_.get(), request...),
-          "MPI_Allgather");
-  };
-  if (deadline) {
-    all_begins(MPI_Iallgather, &round->request);
-    wait(round, "exchange (MPI_Iallgather)", *deadline);
-  } else {
-    all_begins(MPI_Allgather);
-  }
+void Group::send_note(core::Rank to, core::BytesView bytes) {
+  has_notes_ = true;
+  core::expects((rank_ == 0) != (to == 0) && bytes.size() <= most_note_bytes,
+                "a note: expected few bytes between rank 0 and another rank");
+  if (!comm_) return;  // of no use any more
+  while (!sent_.empty() && sent_.front()->has_gone()) sent_.pop_front();
+  auto note = std::make_unique<NoteOnItsWay>();
+  note->bytes.assign(bytes.begin(), bytes.end());
+  check(MPI_Isend(note->bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, note_tag,
+                  comm_.get(), &note->request),
+        "MPI_Isend of a note");
+  sent_.push_back(std::move(note));
+}
 
-  std::vector<Bytes> result;
-  std::int64_t rest = 0;
-  for (const Begin& begin : round->begins) {
-    const auto n = static_cast<std::ptrdiff_t>(begin.taken());
-    result.emplace_back(begin.data.begin(), begin.data.begin() + n);
-    round->offsets.push_back(narrow(rest));
-    rest += begin.bytes - n;
-    round->counts.push_back(narrow(rest) - round->offsets.back());
-  }
-  if (rest == 0) return result;
-  round->mine.assign(bytes.begin() + taken, bytes.end());
-  round->all.resize(static_cast<std::size_t>(rest));
-  const auto all_rests = [&](auto collective, auto... request) {
-    check(collective(round->mine.data(), static_cast<int>(round->mine.size()), MPI_BYTE,
-                     round->all.data(), round->counts.data(), round->offsets.data(), MPI_BYTE,
-                     comm_.get(), request...),
-          "MPI_Allgatherv");
-  };
-  if (deadline) {
-    all_rests(MPI_Iallgatherv, &round->request);
-    wait(round, "exchange (MPI_Iallgatherv)", *deadline);
-  } else {
-    all_rests(MPI_Allgatherv);
-  }
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const auto begin = round->all.begin() + round->offsets[i];
-    result[i].insert(result[i].end(), begin, begin + round->counts[i]);
-  }
-  return result;
+std::optional<transport::Group::Note> Group::take_note() {
+  has_notes_ = true;
+  if (!comm_) return std::nullopt;
+  while (!sent_.empty() && sent_.front()->has_gone()) sent_.pop_front();
+  int is_there = 0, bytes = 0;
+  MPI_Status status;
+  check(MPI_Iprobe(MPI_ANY_SOURCE, note_tag, comm_.get(), &is_there, &status), "MPI_Iprobe");
+  if (is_there == 0) return std::nullopt;
+  check(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+  Note note{status.MPI_SOURCE, Bytes(static_cast<std::size_t>(bytes))};
+  check(MPI_Recv(note.bytes.data(), bytes, MPI_BYTE, status.MPI_SOURCE, note_tag, comm_.get(),
+                 MPI_STATUS_IGNORE),
+        "MPI_Recv of a note");
+  return note;
 }
 
 void Group::keep() noexcept {

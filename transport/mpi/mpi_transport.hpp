@@ -20,6 +20,7 @@ public:
   Transport(MPI_Comm comm, double timeout, const core::Log* log = nullptr);
 
   std::string_view name() const noexcept override { return "mpi"; }
+  bool connects_alone() const noexcept override { return false; }
   /// "mpi:<library>" and what else two jobs must share; empty if this process cannot connect to
   /// another job.
   std::vector<std::string> offers() const override;

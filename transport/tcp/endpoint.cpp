@@ -75,10 +75,27 @@ void TcpEndpoint::connect(std::span<const Address> peers, Deadline) {
     invitations.push_back(Invitation::decode(peer, invitations.size()));
   for (const Invitation& peer : invitations)
     links_.push_back({.peer = Peer(static_cast<Rank>(links_.size()), peer.place.text(),
-                                   epoll_.get(), pool_, *regions_),
+                                   epoll_.get(), pool_, *regions_, share_),
                       .invitation = peer});
+  share_ = share_of(links_.size());
   if (door_ && peers.empty()) door_.reset();
   if (door_) door_->expect(std::move(invitations));
+}
+
+void TcpEndpoint::expect_only(std::span<const Rank> peers) {
+  std::vector<bool> is_expected(links_.size());
+  for (const Rank peer : peers) {
+    core::expects(is_rank(peer), "tcp: the peer must be a rank of the connected group");
+    is_expected[static_cast<std::size_t>(peer)] = true;
+  }
+  for (Link& link : links_) {
+    if (is_expected[static_cast<std::size_t>(link.peer.rank())]) continue;
+    if (door_) door_->excuse(link.peer.rank());
+    end_dial(link);
+    link.peer.lose(Errc::transport, "this rank has said that it exchanges nothing with it");
+  }
+  share_ = share_of(peers.size());
+  if (door_ && door_->has_all()) close_door();
 }
 
 Request TcpEndpoint::send(Rank peer, Tag tag, BytesView bytes) {
@@ -97,8 +114,7 @@ Request TcpEndpoint::read(Rank peer, const RegionKey& region, std::size_t offset
 
 Request TcpEndpoint::start(TcpOperation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                            const RegionKey& region, std::uint64_t offset) {
-  core::expects(peer >= 0 && static_cast<std::size_t>(peer) < links_.size(),
-                "tcp: the peer must be a rank of the connected group");
+  core::expects(is_rank(peer), "tcp: the peer must be a rank of the connected group");
   Link& link = links_[static_cast<std::size_t>(peer)];
   TcpOperation& operation = pool_.operation();
   operation.kind = kind;
@@ -126,8 +142,7 @@ std::unique_ptr<MemoryRegion> TcpEndpoint::register_memory(std::span<std::byte> 
 std::size_t TcpEndpoint::shortest_read() const noexcept { return std::size_t{512} << 10; }
 
 void TcpEndpoint::give_up() noexcept {
-  strangers_ = strangers();
-  door_.reset();
+  close_door();
   for (Link& link : links_) {
     end_dial(link);
     link.peer.lose(Errc::transport, "this side gave the link up");
@@ -154,6 +169,7 @@ void TcpEndpoint::progress() {
   if (door_) answer_door();
   if (dialling_ > 0) dial_again();
   looked_ = Clock::now();
+  if (count > 0) moved_ = looked_;
 }
 
 void TcpEndpoint::answer_door() {
@@ -161,7 +177,10 @@ void TcpEndpoint::answer_door() {
     connect_to(links_[static_cast<std::size_t>(entrant.rank)], std::move(entrant.socket), {});
   }
   door_->close_late();
-  if (links_.empty() || !door_->has_all()) return;
+  if (!links_.empty() && door_->has_all()) close_door();
+}
+
+void TcpEndpoint::close_door() noexcept {
   strangers_ = strangers();
   door_.reset();
 }
@@ -171,22 +190,35 @@ void TcpEndpoint::connect_to(Link& link, Descriptor socket, std::string text) no
     if (text.empty()) text = Place::far_end_of(socket).text();
     link.peer.connect(std::move(socket), std::move(text));
   } catch (const std::exception& error) {
-    link.peer.lose(Errc::peer_lost, std::string("it left while it connected: ") + error.what());
+    link.peer.lose(Errc::peer_lost, error.what());
   }
 }
 
-void TcpEndpoint::dial(Link& link) {
-  if (!std::exchange(link.is_dialled, true)) ++dialling_;
+void TcpEndpoint::dial(Link& link) noexcept {
+  if (!std::exchange(link.is_dialled, true)) {
+    link.is_dialling = true;
+    ++dialling_;
+  }
   try {
-    link.dial = std::make_unique<Dial>(own_, link.invitation, epoll_.get(),
-                                       static_cast<std::uint64_t>(link.peer.rank()));
-  } catch (const Error& error) {
+    link.dial = std::make_unique<Dial>(own_, link.invitation,
+                                       begin_connecting(own_.place, link.invitation.place),
+                                       epoll_.get(), static_cast<std::uint64_t>(link.peer.rank()));
+  } catch (const std::exception& error) {
     end_dial(link);
     link.peer.lose(Errc::peer_lost, error.what());
   }
 }
 
-void TcpEndpoint::move_dial(Link& link) {
+void TcpEndpoint::move_dial(Link& link) noexcept {
+  try {
+    go_on_dialling(link);
+  } catch (const std::exception& error) {
+    end_dial(link);
+    link.peer.lose(Errc::peer_lost, error.what());
+  }
+}
+
+void TcpEndpoint::go_on_dialling(Link& link) {
   switch (link.dial->move()) {
     case Dial::State::under_way:
       return;
@@ -213,17 +245,15 @@ void TcpEndpoint::move_dial(Link& link) {
   }
 }
 
-void TcpEndpoint::dial_again() {
+void TcpEndpoint::dial_again() noexcept {
   const auto now = Clock::now();
   for (Link& link : links_)
-    if (link.is_dialled && !link.dial && !link.peer.is_connected() && !link.peer.is_lost() &&
-        link.next_dial < now)
-      dial(link);
+    if (link.is_dialling && !link.dial && link.next_dial < now) dial(link);
 }
 
 void TcpEndpoint::end_dial(Link& link) noexcept {
   link.dial.reset();
-  if (link.is_dialled && !link.peer.is_connected() && !link.peer.is_lost()) --dialling_;
+  if (std::exchange(link.is_dialling, false)) --dialling_;
 }
 
 void TcpEndpoint::end_serving(std::uint64_t region) noexcept {
@@ -241,10 +271,9 @@ std::optional<std::size_t> TcpEndpoint::test(TcpOperation& operation) {
   if (operation.state == State::finished) return operation.bytes;
   if (operation.state == State::failed) throw error_of(operation);
   if (!operation.peer->is_lost()) return std::nullopt;
-  const Error loss = operation.peer->loss();
-  const Error error(loss.code(), describe(operation) + " ended: " + loss.what());
   give_up(operation);
-  throw error;
+  const Error loss = operation.peer->loss();
+  throw Error(loss.code(), describe(operation) + " ended: " + loss.what());
 }
 
 void TcpEndpoint::give_up(TcpOperation& operation) noexcept { operation.peer->give_up(operation); }

@@ -24,6 +24,7 @@ public:
   /// Does not block: a consumer connects with the first operation that needs it, and operations wait
   /// for that.
   void connect(std::span<const Address> peers, Deadline deadline) override;
+  void expect_only(std::span<const Rank> peers) override;
   Request send(Rank peer, Tag tag, BytesView bytes) override;
   Request receive(Rank peer, Tag tag, std::span<std::byte> bytes) override;
   std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> bytes, Access access) override;
@@ -32,6 +33,10 @@ public:
   std::size_t shortest_read() const noexcept override;
   void give_up() noexcept override;
   void progress() override;
+  /// None while bytes come and go: to sleep between two of them takes longer than to look.
+  int wake_descriptor() const noexcept override {
+    return looked_ - moved_ < std::chrono::milliseconds(1) ? -1 : epoll_.get();
+  }
   std::string address_text(Rank peer) const override {
     return links_[static_cast<std::size_t>(peer)].peer.text();
   }
@@ -48,10 +53,14 @@ private:
     Invitation invitation;
     std::unique_ptr<Dial> dial{};  // while it is under way
     bool is_dialled = false;       // it was begun
+    bool is_dialling = false;      // and has not ended
     Clock::time_point next_dial{};
     Clock::duration pause{};  // before the next one
   };
 
+  bool is_rank(Rank peer) const noexcept {
+    return peer >= 0 && static_cast<std::size_t>(peer) < links_.size();
+  }
   Request start(TcpOperation::Kind kind, Rank peer, Tag tag, std::span<std::byte> bytes,
                 const RegionKey& region = {}, std::uint64_t offset = 0);
   std::optional<std::size_t> test(TcpOperation& operation);
@@ -60,26 +69,29 @@ private:
   core::Error error_of(const TcpOperation& operation) const;
   std::string describe(const TcpOperation& operation) const;
 
-  void dial(Link& link);
-  void move_dial(Link& link);
-  /// Never throws: a peer that cannot be connected is lost, alone.
+  // A peer that cannot be connected is lost, alone.
+  void dial(Link& link) noexcept;
+  void move_dial(Link& link) noexcept;
+  void go_on_dialling(Link& link);
   /// @param text  where it is, for people; empty: asked of the socket
   void connect_to(Link& link, Descriptor socket, std::string text) noexcept;
-  void dial_again();
+  void dial_again() noexcept;
   void end_dial(Link& link) noexcept;
   void answer_door();
+  void close_door() noexcept;
   void end_serving(std::uint64_t region) noexcept;
 
   Side side_;
   Descriptor epoll_;
   Invitation own_;
-  std::unique_ptr<Door> door_;  // of a producer, until all have come
+  std::unique_ptr<Door> door_;  // of a producer, until all that it expects have come
   std::uint64_t strangers_ = 0;
   Pool pool_{*this};
   std::shared_ptr<Regions> regions_;  // of its regions, too, which may end after this
+  Share share_;                       // of each peer
   std::deque<Link> links_;            // index = rank
   std::size_t dialling_ = 0;
-  Clock::time_point looked_{};  // when progress() did last
+  Clock::time_point looked_{}, moved_{};  // when progress() did last, and found something last
 };
 
 }  // namespace tremula::transport::tcp

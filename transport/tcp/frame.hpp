@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What goes over a connection once both ends are proved, and how much of it. Private to this folder.
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -38,11 +39,22 @@ inline constexpr std::uint64_t window_bytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t cost_of(std::uint64_t bytes) { return bytes + 64; }
 /// Between two chunks of a large message others have their turn.
 inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
-/// Reads of one peer that an end serves at a time.
-inline constexpr std::size_t most_serves = std::size_t{1} << 16;
-/// Frames that wait until the peer reads them; one that asks and never reads is lost.
-inline constexpr std::size_t most_unwritten = std::size_t{64} << 20;
-/// Announcements without a receive that an end keeps of one peer.
-inline constexpr std::size_t most_announced = std::size_t{1} << 20;
+/// What an endpoint keeps at most for one of its peers, which is lost when it wants more.
+struct Share {
+  std::size_t announced = 0;  ///< messages without a receive
+  std::size_t serves = 0;     ///< reads that it serves at a time
+  std::size_t unwritten = 0;  ///< bytes of frames that wait until the peer reads them
+};
+/// What it keeps for all of them is dealt equally among those that it expects. Beyond some thousands of
+/// peers each costs a little more, as its socket does.
+constexpr Share share_of(std::size_t peers) {
+  constexpr Share all{
+      .announced = std::size_t{1} << 20, .serves = 1 << 16, .unwritten = std::size_t{64} << 20};
+  constexpr Share least{.announced = 256, .serves = 256, .unwritten = std::size_t{1} << 20};
+  const std::size_t among = std::max<std::size_t>(peers, 1);
+  return {.announced = std::max(all.announced / among, least.announced),
+          .serves = std::max(all.serves / among, least.serves),
+          .unwritten = std::max(all.unwritten / among, least.unwritten)};
+}
 
 }  // namespace tremula::transport::tcp

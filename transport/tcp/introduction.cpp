@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -13,8 +14,9 @@ namespace tremula::transport::tcp {
 
 namespace {
 
-/// Connections that have proved nothing, beside one for each rank that is still expected.
-constexpr std::size_t spare_guests = 32;
+// Of the process, as its descriptors are: no object but the process itself knows all doors.
+std::atomic<std::size_t> seats_taken = 0;
+
 /// Connections that are accepted in one turn: the link goes on between them.
 constexpr int most_accepted = 16;
 
@@ -26,7 +28,15 @@ void forget(int epoll, const Descriptor& socket) noexcept {
   epoll_ctl(epoll, EPOLL_CTL_DEL, socket.get(), nullptr);
 }
 
+Seat take_seat() noexcept {
+  Seat seat(true);
+  if (seats_taken.fetch_add(1) >= seats_of_process) seat.reset();
+  return seat;
+}
+
 }  // namespace
+
+void SeatTraits::close(Handle) noexcept { --seats_taken; }
 
 core::Key key_of(const Invitation& accepting, const Invitation& connecting) {
   constexpr std::string_view digits = "0123456789abcdef";
@@ -57,10 +67,11 @@ bool say(const Descriptor& socket, BytesView bytes) noexcept {
          static_cast<ssize_t>(bytes.size());
 }
 
-Dial::Dial(const Invitation& own, const Invitation& peer, int epoll, std::uint64_t event)
+Dial::Dial(const Invitation& own, const Invitation& peer, Descriptor socket, int epoll,
+           std::uint64_t event)
     : epoll_(epoll),
       own_id_(own.id),
-      socket_(begin_connecting(own.place, peer.place)),
+      socket_(std::move(socket)),
       exchange_(key_of(peer, own)),
       event_(event) {
   watch(epoll_, socket_, event_, EPOLLIN | EPOLLOUT);
@@ -113,47 +124,67 @@ void Door::expect(std::vector<Invitation> peers) {
   watch(epoll_, socket_, event_bit, EPOLLIN);
 }
 
-std::size_t Door::most_guests() const noexcept { return missing_ + spare_guests; }
+void Door::excuse(Rank rank) noexcept {
+  const auto index = static_cast<std::size_t>(rank);
+  if (is_here_[index]) return;
+  is_here_[index] = true;
+  --missing_;
+}
 
 void Door::accept() {
   for (int i = 0; i < most_accepted; ++i) {
     Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;  // nobody is there, or there is no room for anybody at the moment
-    if (guests_.size() == most_guests()) {
-      // One that has named no rank of the link first; a rank tries again.
-      const auto worst =
-          std::ranges::find_if(guests_, [](const Guest& guest) { return !guest.rank; });
-      guests_.erase(worst == guests_.end() ? guests_.begin() : worst);
-      ++strangers_;
-    }
-    const std::uint64_t number = ++numbers_;
-    try {
-      watch(epoll_, socket, event_bit | number, EPOLLIN);
-    } catch (const core::Error&) {  // no memory for it at the moment
-      return;
-    }
+    take_in(std::move(socket));
+  }
+}
+
+void Door::take_in(Descriptor socket) {
+  Seat seat = make_room();
+  const std::uint64_t number = ++numbers_;
+  try {
+    watch(epoll_, socket, event_bit | number, EPOLLIN);
     guests_.push_back({.number = number,
                        .until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                                    std::chrono::duration<double>(exchange_seconds)),
-                       .socket = std::move(socket)});
+                       .socket = std::move(socket),
+                       .seat = std::move(seat)});
+  } catch (const std::exception&) {  // no memory for it at the moment
+    return;
   }
+  attend(guests_.end() - 1);  // a rank has named itself before the next one comes
+}
+
+Seat Door::make_room() {
+  Seat seat = take_seat();
+  const auto has_none = [](const Guest& guest) { return !guest.seat; };
+  if (seat || std::ranges::count_if(guests_, has_none) < std::ptrdiff_t{seats_of_door}) return seat;
+  const auto unnamed =
+      std::ranges::find_if(guests_, [](const Guest& guest) { return !guest.rank; });
+  const auto worst = unnamed == guests_.end() ? guests_.begin() : unnamed;
+  seat = std::move(worst->seat);
+  guests_.erase(worst);
+  ++strangers_;
+  return seat;
 }
 
 void Door::move(std::uint64_t event) {
   if (event == event_bit) return accept();
   const auto is_meant = [&](const Guest& guest) { return (event_bit | guest.number) == event; };
   const auto guest = std::ranges::find_if(guests_, is_meant);
-  if (guest == guests_.end()) return;
+  if (guest != guests_.end()) attend(guest);
+}
+
+void Door::attend(Guests::iterator guest) {
   Verdict verdict = Verdict::leaves;
   try {
     verdict = hear(*guest);
+    if (verdict == Verdict::enters) verdict = admit(*guest);
   } catch (const std::exception&) {  // of this guest alone
+    verdict = Verdict::leaves;
   }
   if (verdict == Verdict::stays) return;
-  if (verdict == Verdict::enters)
-    admit(*guest);
-  else
-    ++strangers_;
+  if (verdict == Verdict::leaves) ++strangers_;
   guests_.erase(guest);
 }
 
@@ -185,16 +216,15 @@ Door::Verdict Door::hear(Guest& guest) {
   }
 }
 
-void Door::admit(Guest& guest) {
+Door::Verdict Door::admit(Guest& guest) {
   const auto rank = static_cast<std::size_t>(*guest.rank);
-  if (is_here_[rank]) {
-    ++strangers_;
-    return;
-  }
-  is_here_[rank] = true;
-  --missing_;
+  if (is_here_[rank]) return Verdict::leaves;
+  entrants_.reserve(entrants_.size() + 1);
   forget(epoll_, guest.socket);
   entrants_.push_back({*guest.rank, std::move(guest.socket)});
+  is_here_[rank] = true;
+  --missing_;
+  return Verdict::enters;
 }
 
 void Door::close_late() {

@@ -51,8 +51,9 @@ public:
     refused,  ///< nobody listens there, or there is no way
     false_,   ///< another program listens there
   };
-  /// @throws core::Error transport
-  Dial(const Invitation& own, const Invitation& peer, int epoll, std::uint64_t event);
+  /// @param socket  that has begun to connect to the peer
+  Dial(const Invitation& own, const Invitation& peer, Descriptor socket, int epoll,
+       std::uint64_t event);
 
   /// Goes on when the system tells of the socket. Never blocks.
   State move();
@@ -72,6 +73,18 @@ private:
   std::uint64_t event_;
 };
 
+/// A place for a connection that has proved nothing. Those of all doors are of one store: the
+/// descriptors are the process's.
+struct SeatTraits {
+  using Handle = bool;
+  static Handle none() { return false; }
+  static void close(Handle) noexcept;
+};
+using Seat = core::UniqueHandle<SeatTraits>;
+
+/// In the store, and what each door has beside it, so that none waits for what happens at another.
+inline constexpr std::size_t seats_of_process = 128, seats_of_door = 4;
+
 /// The accepting end: what listens, and connections that have proved nothing yet.
 class Door {
 public:
@@ -83,10 +96,14 @@ public:
   Door(Invitation& own, int epoll);
   /// The ranks to let in, in their order.
   void expect(std::vector<Invitation> peers);
+  /// This rank need not come.
+  void excuse(Rank rank) noexcept;
   /// Goes on when the system tells of something that is the door's. Never blocks.
   void move(std::uint64_t event);
   /// Closes what has taken too long. Reads a clock while there is anybody.
   void close_late();
+  /// A new connection. The oldest that has named no rank makes room for it; a rank tries again.
+  void take_in(Descriptor socket);
 
   struct Entrant {
     Rank rank;
@@ -97,21 +114,26 @@ public:
   bool has_all() const noexcept { return missing_ == 0; }
   /// Connections that were closed because they proved nothing.
   std::uint64_t strangers() const noexcept { return strangers_; }
+  /// Connections that have proved nothing yet.
+  std::size_t guests() const noexcept { return guests_.size(); }
 
 private:
   struct Guest {
     std::uint64_t number;
     Clock::time_point until;
     Descriptor socket;
+    Seat seat;  // none: one of the door's
     Listening listening{};
     std::optional<Rank> rank{};  // as it says
     std::optional<ServerExchange> exchange{};
   };
+  using Guests = std::vector<Guest>;
   void accept();
+  Seat make_room();
+  void attend(Guests::iterator guest);
   enum class Verdict { stays, enters, leaves };
   Verdict hear(Guest& guest);
-  void admit(Guest& guest);
-  std::size_t most_guests() const noexcept;
+  Verdict admit(Guest& guest);
 
   const Invitation& own_;
   int epoll_;
@@ -119,7 +141,7 @@ private:
   std::vector<Invitation> peers_;
   std::vector<bool> is_here_;  // index = rank
   std::size_t missing_ = 0;
-  std::vector<Guest> guests_;  // oldest first
+  Guests guests_;  // oldest first
   std::vector<Entrant> entrants_;
   std::uint64_t numbers_ = 0, strangers_ = 0;
 };

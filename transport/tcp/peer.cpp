@@ -14,8 +14,14 @@ namespace {
 constexpr std::size_t input_bytes = std::size_t{16} << 10;
 }
 
-Peer::Peer(Rank rank, std::string text, int epoll, Pool& pool, const Regions& regions)
-    : rank_(rank), text_(std::move(text)), epoll_(epoll), pool_(pool), regions_(regions) {}
+Peer::Peer(Rank rank, std::string text, int epoll, Pool& pool, const Regions& regions,
+           const Share& share)
+    : rank_(rank),
+      text_(std::move(text)),
+      epoll_(epoll),
+      pool_(pool),
+      regions_(regions),
+      share_(share) {}
 
 void Peer::connect(Descriptor socket, std::string text) {
   socket_ = std::move(socket);
@@ -27,7 +33,16 @@ void Peer::connect(Descriptor socket, std::string text) {
   flush();
 }
 
-void Peer::start(TcpOperation& operation) {
+void Peer::start(TcpOperation& operation) noexcept {
+  try {
+    begin(operation);
+    flush();
+  } catch (const std::exception& error) {
+    lose(Errc::transport, error.what());
+  }
+}
+
+void Peer::begin(TcpOperation& operation) {
   using Kind = TcpOperation::Kind;
   using State = TcpOperation::State;
   if (operation.kind == Kind::receive) {
@@ -57,7 +72,6 @@ void Peer::start(TcpOperation& operation) {
          .room = operation.id(),
          .offset = operation.theirs});
   }
-  flush();
 }
 
 void Peer::give_up(TcpOperation& operation) noexcept {
@@ -89,7 +103,7 @@ void Peer::give_up(TcpOperation& operation) noexcept {
   }
 }
 
-void Peer::move(bool can_read, bool can_write) {
+void Peer::move(bool can_read, bool can_write) noexcept {
   if (can_write) awaits_room_ = false;
   if (can_read) read();
   try {
@@ -119,11 +133,15 @@ void Peer::end_serving(std::uint64_t region) noexcept {
   }
 }
 
-void Peer::lose(Errc code, std::string why) noexcept {
+void Peer::lose(Errc code, std::string_view why) noexcept {
   using Kind = TcpOperation::Kind;
   if (is_lost()) return;
   lost_code_ = code;
-  lost_why_ = why.empty() ? "unknown" : std::move(why);
+  try {
+    lost_why_ = why.empty() ? "unknown" : why;
+  } catch (const std::bad_alloc&) {
+    lost_why_ = "out of memory";  // short enough to need none
+  }
   socket_.reset();
   const auto end_serve = [this](TcpOperation* operation) {
     if (operation == nullptr || operation->kind != Kind::serve) return;

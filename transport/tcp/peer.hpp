@@ -2,6 +2,7 @@
 #pragma once
 // One peer and the connection with it. Private to this folder.
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "transport/tcp/frame.hpp"
@@ -18,7 +19,8 @@ inline constexpr std::size_t most_bytes_per_turn = std::size_t{4} << 20;
 /// and end with it.
 class Peer {
 public:
-  Peer(Rank rank, std::string text, int epoll, Pool& pool, const Regions& regions);
+  Peer(Rank rank, std::string text, int epoll, Pool& pool, const Regions& regions,
+       const Share& share);
 
   Rank rank() const noexcept { return rank_; }
   /// Where it is reached, for people.
@@ -30,15 +32,16 @@ public:
 
   /// @param socket  connected; the peer has proved that it is this one
   void connect(Descriptor socket, std::string text);
-  void start(TcpOperation& operation);
+  void start(TcpOperation& operation) noexcept;
   /// The bytes of the operation are the caller's again.
   void give_up(TcpOperation& operation) noexcept;
   /// What the system tells of the socket.
-  void move(bool can_read, bool can_write);
+  void move(bool can_read, bool can_write) noexcept;
   /// No more bytes of this region are sent.
   void end_serving(std::uint64_t region) noexcept;
-  /// Everything in flight ends in this error.
-  void lose(core::Errc code, std::string why) noexcept;
+  /// Everything in flight ends in this error. So it does when there is no memory for what is to be
+  /// sent or kept: half of a frame is no frame.
+  void lose(core::Errc code, std::string_view why) noexcept;
 
 private:
   /// Bytes of somebody else that are being written; nobody's when `left` is 0.
@@ -55,6 +58,8 @@ private:
     Arrival* arrival = nullptr;
   };
 
+  void begin(TcpOperation& operation);
+
   // sending.cpp
   void add(const Frame& frame);
   void fill();
@@ -66,7 +71,7 @@ private:
   void await_room(bool is_awaited) noexcept;
 
   // receiving.cpp
-  void read();
+  void read() noexcept;
   /// Takes what is in the input, until more must come.
   void take_input();
   void take(const Frame& frame);
@@ -93,6 +98,7 @@ private:
   int epoll_;
   Pool& pool_;
   const Regions& regions_;
+  const Share& share_;
   Descriptor socket_;  // none before the peer is connected and once it is lost
   core::Errc lost_code_{};
   std::string lost_why_;

@@ -24,7 +24,7 @@ namespace {
 
 }  // namespace
 
-void Peer::read() {
+void Peer::read() noexcept {
   try {
     for (std::size_t turn = 0; socket_ && turn < most_bytes_per_turn;) {
       // The input is empty while a payload is read. Behind a long one comes a frame, and no byte of
@@ -148,7 +148,7 @@ void Peer::take_message(const Frame& frame) {
   using State = TcpOperation::State;
   const std::uint64_t number = ++arrived_;
   if (frame.kind == FrameKind::announce) {
-    if (++announced_ > most_announced) refuse("fewer messages without a receive", announced_);
+    if (++announced_ > share_.announced) refuse("fewer messages without a receive", announced_);
     Arrival& arrival = pool_.arrival();
     arrival.number = number;
     arrival.tag = frame.tag;
@@ -203,7 +203,7 @@ void Peer::answer_pull(const Frame& frame) {
 void Peer::answer_fetch(const Frame& frame) {
   const auto found = regions_.find({frame.tag, frame.send}, frame.offset, frame.bytes);
   if (!found || found->empty()) return add({.kind = FrameKind::gone, .room = frame.room});
-  if (serves_ == most_serves) refuse("fewer reads at once", serves_);
+  if (serves_ >= share_.serves) refuse("fewer reads at once", serves_);
   ++serves_;
   TcpOperation& serve = pool_.operation();
   serve.kind = TcpOperation::Kind::serve;

@@ -20,8 +20,19 @@ Chunk Chunks::next() noexcept {
   Chunk chunk{.first = part_, .last = part_, .begin = begin_, .end = 0};
   const std::size_t most = std::min(begin_ + most_, end_);
   while (chunk.last + 1 < end_part_ && parts[chunk.last + 1].offset < most) ++chunk.last;
+  chunk.end = std::min(most, parts[chunk.last].offset + parts[chunk.last].bytes);
+  // The element that the end would divide belongs to the next chunk.
+  const auto whole = [&](const Part& part) {
+    const std::size_t width = part.bytes / static_cast<std::size_t>(part.package->elements);
+    return part.offset + (chunk.end - part.offset) / width * width;
+  };
+  if (whole(parts[chunk.last]) == parts[chunk.last].offset && chunk.last > chunk.first) {
+    --chunk.last;
+    chunk.end = parts[chunk.last].offset + parts[chunk.last].bytes;
+  } else {
+    chunk.end = whole(parts[chunk.last]);
+  }
   const std::size_t end_of_last = parts[chunk.last].offset + parts[chunk.last].bytes;
-  chunk.end = std::min(most, end_of_last);
   part_ = chunk.last;
   begin_ = chunk.end;
   if (chunk.end == end_of_last && chunk.last + 1 < end_part_) begin_ = parts[++part_].offset;

@@ -12,7 +12,7 @@ struct Chunk {
   std::size_t bytes() const noexcept { return end - begin; }
 };
 
-/// Cuts some parts of a message into chunks. No element is divided.
+/// Cuts some parts of a message into chunks. No element is divided: a chunk has room for one.
 class Chunks {
 public:
   Chunks() = default;

@@ -91,10 +91,13 @@ private:
   void pack_chunk_by_chunk(std::size_t slot, const Part& p, bool is_next) {
     const auto& f = way_.plan.fields[p.field];
     const auto packed = message(slot);
-    for (std::size_t at = p.offset, end = p.offset + p.bytes; at < end;) {
-      const std::size_t next = std::min(end, (at / cut_.each + 1) * cut_.each);
-      const index_calc::Stretch stretch{static_cast<Index>((at - p.offset) / f.element_bytes),
-                                        static_cast<Index>((next - at) / f.element_bytes)};
+    const std::size_t end = p.offset + p.bytes, width = f.element_bytes;
+    for (std::size_t at = p.offset; at < end;) {
+      // The element that the end of a chunk divides belongs to it.
+      const std::size_t chunk_end = std::min(end, (at / cut_.each + 1) * cut_.each);
+      const std::size_t next = p.offset + (chunk_end - p.offset + width - 1) / width * width;
+      const index_calc::Stretch stretch{static_cast<Index>((at - p.offset) / width),
+                                        static_cast<Index>((next - at) / width)};
       {
         const Stopwatch watch(way_.traffic.copy_seconds);
         way_.threads.run(stretch, f.element_bytes, [&](index_calc::Stretch some) {

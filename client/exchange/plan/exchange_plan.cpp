@@ -47,11 +47,6 @@ std::size_t bytes_that_fill_lines(const ExchangePlan::Field& field,
 
 std::size_t Message::payload_bytes() const noexcept { return bytes - message_header_bytes; }
 
-bool Message::is_contiguous() const noexcept {
-  return std::all_of(parts.begin(), parts.end(),
-                     [](const Part& part) { return part.contiguous_at.has_value(); });
-}
-
 ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_source, Rank me,
                            Rank my_size, Rank peer_size, std::span<const Rank> listeners,
                            const ChunkSizes& chunks) {
@@ -63,21 +58,28 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
   std::map<Rank, Message> by_peer;
   for (const Rank peer : listeners) by_peer[peer].is_to_listener = true;
 
+  // Fields of the same layouts share a plan, and its packages.
+  std::map<const index_calc::Plan*, std::vector<std::shared_ptr<const index_calc::Package>>> known;
   for (std::size_t f = 0; f < out.fields.size(); ++f) {
     const ExchangePlan::Field& field = out.fields[f];
     out.fingerprint = mix(out.fingerprint, field.plan->fingerprint());
     if (!field.is_needed) continue;
     const bool is_moved_as_it_is = is_source || field.transformation.is_copy();
-    field.plan->for_each_package([&](const index_calc::Package& package) {
-      Part part{.field = f, .package = std::make_shared<const index_calc::Package>(package)};
-      part.bytes = static_cast<std::size_t>(package.elements) * field.element_bytes;
-      if (is_moved_as_it_is) part.contiguous_at = contiguous_at(package, field);
-      Message& message = by_peer[package.peer];
+    auto& packages = known[field.plan.get()];
+    if (packages.empty())
+      field.plan->for_each_package([&](const index_calc::Package& package) {
+        packages.push_back(std::make_shared<const index_calc::Package>(package));
+      });
+    for (const auto& package : packages) {
+      Part part{.field = f, .package = package};
+      part.bytes = static_cast<std::size_t>(package->elements) * field.element_bytes;
+      if (is_moved_as_it_is) part.contiguous_at = contiguous_at(*package, field);
+      Message& message = by_peer[package->peer];
       message.near_chunk_bytes =
-          std::clamp(bytes_that_fill_lines(field, package, chunks.longest),
+          std::clamp(bytes_that_fill_lines(field, *package, chunks.longest),
                      std::max(message.near_chunk_bytes, chunks.near), chunks.longest);
       message.parts.push_back(std::move(part));
-    });
+    }
   }
 
   // Rank i of M begins opposite of itself, at peer i * N / M, so that not all ranks address the

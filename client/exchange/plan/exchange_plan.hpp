@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "index_calc/pack/copy_list.hpp"
-#include "index_calc/pack/transform.hpp"
 #include "index_calc/plan/plan_cache.hpp"
 #include "index_calc/proof/content_hash.hpp"
+#include "index_calc/transform/transform.hpp"
 
 namespace tremula::client {
 
@@ -33,7 +33,7 @@ struct Part {
   std::size_t offset = 0;  ///< bytes from the begin of the message
   std::size_t bytes = 0;
   /// Byte of the local array where it begins if it lies there in one piece as in the message.
-  std::optional<std::size_t> contiguous_at;
+  std::optional<std::size_t> contiguous_at{};
   /// Entries of Message::copies; none if it has many runs, is long or is transformed.
   std::uint32_t first_copy = 0, end_copy = 0;
   std::shared_ptr<const index_calc::Package> package;  ///< valid as long as the field's plan
@@ -50,15 +50,13 @@ struct Message {
   bool is_to_listener = false;  ///< the peer gets it in any case, and the attributes of the step
   index_calc::CopyList copies;  ///< of all short parts; array numbers are fields
   std::size_t payload_bytes() const noexcept;
-  /// Every part lies in one piece in the local array.
-  bool is_contiguous() const noexcept;
 };
 
 /// All messages of one rank in one role, in the order in which they are served.
 struct ExchangePlan {
   struct Field {
-    std::shared_ptr<const index_calc::Plan> plan;
-    index_calc::LocalPart part;                             ///< in the dimensions of the source
+    std::shared_ptr<const index_calc::Plan> plan{};
+    index_calc::LocalPart part{};                           ///< in the dimensions of the source
     index_calc::Order wire_order = index_calc::Order::row;  ///< that of the source's memory
     /// In which the sink's array is written best, and the dimension that is closest in it.
     index_calc::Order write_order = index_calc::Order::row;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "index_calc/layout/view.hpp"
-#include "index_calc/pack/transform.hpp"
+#include "index_calc/transform/transform.hpp"
 
 namespace tremula::client {
 

@@ -42,6 +42,7 @@ typedef enum tremula_status {
   TREMULA_NOT_READY = 2,     /* a begin_step_within: the time has passed; call it again */
   TREMULA_NONE_MISSING =
       3, /* tremula_in_begin_step_at, _around: no step is needed that was not had */
+  TREMULA_EPOCH_CHANGED = 4, /* tremula_in_begin_step: the stream goes on with another producer */
   TREMULA_INVALID_ARGUMENT = -1,
   TREMULA_TIMED_OUT = -2,
   TREMULA_TRANSPORT = -3,
@@ -68,9 +69,16 @@ typedef enum tremula_type {
   TREMULA_U64,
   TREMULA_F32,
   TREMULA_F64,
-  TREMULA_C64, /* complex, two f32 */
-  TREMULA_C128 /* complex, two f64 */
+  TREMULA_C64,  /* complex, two f32 */
+  TREMULA_C128, /* complex, two f64 */
+  TREMULA_F16,  /* IEEE 754 binary16 */
+  TREMULA_BF16, /* the upper half of an f32 */
+  TREMULA_BOOL, /* a byte that is 0 or 1 */
+  TREMULA_OPAQUE_NONE = 0x10000,
+  TREMULA_OPAQUE_MOST = 0x1FFFF /* room for more than there are */
 } tremula_type;
+/* Elements of 1 to 16384 bytes that are moved as they are: structs, for example. */
+#define TREMULA_OPAQUE(bytes) ((tremula_type)(TREMULA_OPAQUE_NONE + (int)(bytes)))
 
 #define TREMULA_MAX_DIMENSIONS 8
 
@@ -135,6 +143,38 @@ TREMULA_API tremula_status tremula_layout_parse(const char* text, tremula_layout
  * row-major rank order. */
 TREMULA_API tremula_status tremula_layout_from_scalapack(const int desc[9], int rows, int columns,
                                                          tremula_layout** layout);
+/* Of an array on a mesh of ranks that are numbered last axis fastest, in the words of PyTorch's
+ * DTensor. Axes act in their order: axis a either cuts dimension dimension_of[a] of what the axes
+ * before have left to a rank (Shard), or makes copies, with dimension_of[a] = -1 (Replicate).
+ * split_factor[a] is that of _StridedShard, 1 for Shard; NULL if all are 1. */
+TREMULA_API tremula_status tremula_layout_on_mesh(int dimensions, const int64_t* shape, int axes,
+                                                  const int64_t* mesh, const int* dimension_of,
+                                                  const int64_t* split_factor,
+                                                  tremula_layout** layout);
+/* What a layout whose ranks list what they own may leave open; a sum of them. */
+#define TREMULA_PARTIAL 1u /* elements may be on no rank: a consumer's stay as they are */
+#define TREMULA_COPIES \
+  2u /* elements may be on several ranks: of a consumer's each gets them, of a
+                              producer's one sends them */
+/* Of an array of which each of `ranks` ranks lists what it owns, this one `count` points: element i of
+ * its buffer is number points[i] of the array, counted in row-major order from 0. The list is copied.
+ * Every rank passes its own list, and the same for all else; ranks find each other's elements when they
+ * are linked. No part, selection or other order of dimensions can be taken of such an array. */
+TREMULA_API tremula_status tremula_layout_of_points(int dimensions, const int64_t* shape, int ranks,
+                                                    unsigned options, int64_t count,
+                                                    const int64_t* points, tremula_layout** layout);
+/* The same with segments: lengths[i] elements from number begins[i] on, one after the other in the
+ * buffer. */
+TREMULA_API tremula_status tremula_layout_of_segments(int dimensions, const int64_t* shape,
+                                                      int ranks, unsigned options, int64_t count,
+                                                      const int64_t* begins, const int64_t* lengths,
+                                                      tremula_layout** layout);
+/* The same with boxes, each row-major, one after the other in the buffer. Shape of origins and
+ * extents: [count][dimensions]. */
+TREMULA_API tremula_status tremula_layout_of_boxes(int dimensions, const int64_t* shape, int ranks,
+                                                   unsigned options, int64_t count,
+                                                   const int64_t* origins, const int64_t* extents,
+                                                   tremula_layout** layout);
 TREMULA_API void tremula_layout_free(tremula_layout* layout);
 /* Shortest text that parses to the same layout. Valid as long as the layout. "" for NULL. */
 TREMULA_API const char* tremula_layout_text(const tremula_layout* layout);
@@ -143,7 +183,8 @@ TREMULA_API int tremula_layout_dimensions(const tremula_layout* layout);
 TREMULA_API tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* extents);
 /* Extents, strides (in elements) and buffer of the part of rank `rank`; each out argument may be
  * NULL. first: offset of the first owned element, in elements; allocated: elements that the buffer
- * must have. */
+ * must have. Where ranks list what they own: of the rank that has made the layout, whatever `rank`, and
+ * its buffer along the last dimension. */
 TREMULA_API tremula_status tremula_layout_local(const tremula_layout* layout, int rank,
                                                 int64_t* extents, int64_t* strides, int64_t* first,
                                                 int64_t* allocated);
@@ -153,8 +194,8 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
                                                        int dimension, int64_t local,
                                                        int64_t* global);
 /* Of what `rank` owns of an array, in its local buffer `data` of `bytes` bytes. The sum over all
- * ranks, modulo 2^64, is the same for every layout of the same array: whoever holds an array in
- * another distribution can compare. One element that differs always changes it; it is no defence
+ * ranks, modulo 2^64, is the same for every layout of the same array (of copies the first counts,
+ * the others are 0): whoever holds an array in another distribution can compare. One element that differs always changes it; it is no defence
  * against somebody who chooses the elements. Costs a pass over the elements. */
 TREMULA_API tremula_status tremula_layout_hash(const tremula_layout* layout, int rank,
                                                tremula_type type, const void* data, size_t bytes,
@@ -246,6 +287,19 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       keep_steps is at least 1; every consumer gets the newest complete version
  *                       when it comes, and from then on that which is the newest when it begins one
  *                       (as with `start` and `steps`: latest). The producer waits for none.
+ *   first_step          number of the first step, default 0: a simulation that goes on from a checkpoint
+ *                       goes on counting
+ *   versions            of a state. snapshot (default): put copies a version; lend: it does not.
+ *                       Consumers read the arrays themselves, which stay as they were put until the
+ *                       next begin_step, or close, has returned or failed; is_taken says so, and wait
+ *                       cannot be used. begin_step waits for consumers that are in a step, each as
+ *                       long as its lease, and then takes the version back: such a consumer loses the
+ *                       stream, with TREMULA_PEER_LOST at its end_step at the latest, and may open it
+ *                       again. close waits until all have taken the newest version.
+ *   lease               seconds for which a consumer may read a version that is lent, from when a
+ *                       first rank of it begins the step, default 10, or none
+ *   readers_serve       of a state: readers with the key of this group may serve others (serve, below),
+ *                       which then do not read from this group. Default false
  *   wait_for_consumers  consumer groups that the stream needs, default 1. The first step waits for
  *                       them. When one is lost later and fewer remain, begin_step fails once with
  *                       TREMULA_PEER_LOST on every rank, and the stream may go on without it.
@@ -392,14 +446,41 @@ TREMULA_API tremula_status tremula_attributes_find(const tremula_attributes* att
  *   steps  every (default): all steps, but for those that the producer's when_full drops;
  *          latest: each begin_step gives the newest step that is complete when the first rank of the
  *          group calls it, or the next one. The producer never waits for this consumer: it keeps
- *          the newest step for it, and the one that is being taken, whatever its queue_depth is;
+ *          the newest step for it, and those, at most two, that its ranks are taking, whatever its
+ *          queue_depth is;
  *          share: each step goes to one of the groups that share the steps of the stream, to that
  *          which has the fewest under way. The producer waits when all of them have queue_depth, and
  *          drops none, whatever its when_full says. What is on its way to a group that leaves or
  *          fails is no other's.
  *   start  the first step of a group that comes when the stream is under way: next (default): that
  *          which the producer begins next; latest: the newest that it has kept (keep_steps); oldest:
- *          the oldest that it has kept. next where steps are shared. */
+ *          the oldest that it has kept. next where steps are shared.
+ *   restart_timeout
+ *          seconds, or none, that begin_step waits for another producer when that of the stream is lost
+ *          (killed, not heard of, or freed without close); default 0: the loss is an error. The stream
+ *          is then started again under its name by a group with the same server key, perhaps in another
+ *          layout, and goes on in a new epoch: begin_step returns TREMULA_EPOCH_CHANGED once, on every
+ *          rank, and the next call begins a step of that producer, as `start` says, which numbers its
+ *          steps (its first_step). Of a stream of several groups (tremula_out_part) all are started
+ *          again. With it tremula_in_end_step is collective, and a step counts when that has returned
+ *          TREMULA_OK, on all ranks or on none: what the ranks do together belongs behind it. A step
+ *          that the producer's loss has cut short ends with TREMULA_PEER_LOST from tremula_in_get or
+ *          tremula_in_end_step; the call after that is begin_step, which then returns no TREMULA_PEER_LOST
+ *          unless the link alone was lost and the producer goes on: steps of it are missing.
+ *          TREMULA_TIMED_OUT, or what the last attempt has found, such as TREMULA_NO_SERVER: no producer
+ *          came in time. Any other error of the stream on one rank is told to the others, which get it
+ *          with the number of that rank.
+ *          A state whose readers serve may be read from one of them: when that leaves or is lost, the next
+ *          begin_step links this group to another one that has it, in the same epoch; no version comes
+ *          twice, nor an older one.
+ *   serve  of a state whose producer says readers_serve, default false. true: when all ranks have ended
+ *          a version of which they have got all fields, other readers may get it from this group, if
+ *          they have a restart_timeout. They get no newer one than it has ended. It needs a
+ *          restart_timeout of its own, and fields as the producer has put them: of the same type,
+ *          without tremula_in_update. tremula_in_get copies what it gets; the group keeps two copies,
+ *          and two more for each of its readers, which it links in begin_step and end_step.
+ *          tremula_in_begin_step and tremula_in_close are collective, too; after the end of the stream
+ *          the latter waits until the readers have taken the newest version. */
 TREMULA_API tremula_status tremula_in_open(tremula_session* session, const char* stream,
                                            const char* options, tremula_in_stream** in);
 /* Asks for a field in a layout of this group. Declared as fields of tremula_out_field are. A type
@@ -423,12 +504,14 @@ TREMULA_API tremula_status tremula_in_update(tremula_in_stream* in, const char* 
  * Collective; waits at most the session's timeout for a producer that offers the stream. */
 TREMULA_API tremula_status tremula_in_relabel(tremula_in_stream* in, const char* options,
                                               int* label);
-/* Waits for the next step: TREMULA_OK, TREMULA_END_OF_STREAM or an error. */
+/* Waits for the next step: TREMULA_OK, TREMULA_END_OF_STREAM or an error; with restart_timeout also
+ * TREMULA_EPOCH_CHANGED. */
 TREMULA_API tremula_status tremula_in_begin_step(tremula_in_stream* in);
-/* As tremula_in_begin_step, but waits at most `seconds` for the step: TREMULA_OK,
- * TREMULA_END_OF_STREAM, TREMULA_NOT_READY or an error. 0 does not wait; then a stream is first
- * linked when its producer waits for consumers. Collective until that; from then on ranks may get
- * different answers. */
+/* As tremula_in_begin_step, but waits at most `seconds` for the step, and then returns
+ * TREMULA_NOT_READY. 0 does not wait; then a stream is first linked when its producer waits for
+ * consumers. Collective until that, and with restart_timeout from the loss of the producer until
+ * TREMULA_EPOCH_CHANGED: TREMULA_NOT_READY until all ranks have found the loss, and then until another
+ * producer is linked. Else ranks may get different answers. */
 TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds);
 /* For a group with time steps of its own: begins the step at or before `time`, the newest one, when its
  * time has come; older ones go by (`passed`). TREMULA_OK, or TREMULA_NONE_MISSING if this group has begun
@@ -438,10 +521,10 @@ TREMULA_API tremula_status tremula_in_begin_step_within(tremula_in_stream* in, d
  * tremula_in_begin_step first, which may be mixed with this, and goes on from the time of that step.
  * unit: in which `time` is counted, e.g. "s": TREMULA_MISMATCH if that is not the stream's "time_unit";
  * NULL: not compared. TREMULA_UNSUPPORTED: the steps have no time, or are dropped or shared, or the
- * producer has no queue_depth for two.
+ * producer has no queue_depth for two, or this group has a restart_timeout.
  * Collective, always: all ranks ask for the same time and begin the same step; TREMULA_MISMATCH if they
- * ask for different ones. Where the producer is lost while ranks wait for each other in this call, they
- * cannot agree any more: close the session, also if it has other streams. */
+ * ask for different ones. A rank that has lost the stream need not come: TREMULA_PEER_LOST on the others.
+ * The other streams of the session go on. */
 TREMULA_API tremula_status tremula_in_begin_step_at(tremula_in_stream* in, int64_t time,
                                                     const char* unit);
 /* The same for the steps between which `time` lies, for interpolation: that at `time` if there is one,
@@ -468,7 +551,7 @@ TREMULA_API tremula_status tremula_in_attributes(const tremula_in_stream* in, in
  * undefined. TREMULA_MISMATCH: a value did not fit the declared type; the stream goes on. */
 TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data,
                                           size_t bytes);
-/* Gives the step back to the producer's queue. */
+/* Gives the step back to the producer's queue. Collective with restart_timeout. */
 TREMULA_API tremula_status tremula_in_end_step(tremula_in_stream* in);
 /* Leaves the stream, also before its end. Every rank of the group calls it, at any time. */
 TREMULA_API tremula_status tremula_in_close(tremula_in_stream* in);

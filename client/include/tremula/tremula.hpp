@@ -41,6 +41,14 @@ private:
   tremula_status status_;
 };
 
+/// Elements of the floating types of 16 bits, as their bits.
+struct F16 {
+  std::uint16_t bits = 0;
+};
+struct BF16 {
+  std::uint16_t bits = 0;
+};
+
 namespace detail {
 
 inline tremula_status check(tremula_status status) {
@@ -68,8 +76,17 @@ constexpr tremula_type type_of() {
     return TREMULA_C64;
   else if constexpr (std::is_same_v<U, std::complex<double>>)
     return TREMULA_C128;
-  else {
-    static_assert(std::is_integral_v<U> && !std::is_same_v<U, bool>, "no element type of Tremula");
+  else if constexpr (std::is_same_v<U, F16>)
+    return TREMULA_F16;
+  else if constexpr (std::is_same_v<U, BF16>)
+    return TREMULA_BF16;
+  else if constexpr (std::is_same_v<U, bool>)
+    return TREMULA_BOOL;
+  else if constexpr (std::is_class_v<U>) {
+    static_assert(std::is_trivially_copyable_v<U> && sizeof(U) <= 16384, "no element of Tremula");
+    return TREMULA_OPAQUE(sizeof(U));
+  } else {
+    static_assert(std::is_integral_v<U>, "no element type of Tremula");
     constexpr int log2_bytes = sizeof(U) == 1 ? 0 : sizeof(U) == 2 ? 1 : sizeof(U) == 4 ? 2 : 3;
     return static_cast<tremula_type>((std::is_signed_v<U> ? TREMULA_I8 : TREMULA_U8) + log2_bytes);
   }
@@ -103,6 +120,24 @@ public:
     std::string more = {};
   };
 
+  /// A process grid whose axes need not be the dimensions of the array.
+  struct Mesh {
+    std::vector<Index> shape;
+    std::vector<Index> mesh;  ///< ranks along each axis
+    /// The axes that split each dimension, outermost first; axes that are named nowhere make copies.
+    std::vector<std::vector<int>> axes;
+    std::string more = {};
+  };
+  /// What an axis of a mesh does, in the words of PyTorch's DTensor.
+  struct Placement {
+    int dimension = -1;      ///< that is cut; -1: none, each rank along the axis has a copy
+    Index split_factor = 1;  ///< of _StridedShard
+    static Placement shard(int dimension, Index split_factor = 1) {
+      return {dimension, split_factor};
+    }
+    static Placement replicate() { return {}; }
+  };
+
   /// From the text form, which the README explains.
   static Layout parse(const std::string& text) {
     tremula_layout* handle = nullptr;
@@ -118,6 +153,71 @@ public:
     return parse("shape=" + detail::joined(b.shape) + " grid=" + detail::joined(b.grid) +
                  " block=" + detail::joined(b.block) +
                  (b.source.empty() ? "" : " source=" + detail::joined(b.source)) + " " + b.more);
+  }
+  static Layout on_mesh(const Mesh& m) {
+    std::string text = "shape=" + detail::joined(m.shape) + " mesh=" + detail::joined(m.mesh);
+    for (std::size_t d = 0; d < m.axes.size(); ++d) {
+      std::string axes;
+      for (const int axis : m.axes[d]) axes += (axes.empty() ? "" : "/") + std::to_string(axis);
+      if (!axes.empty()) text += " axes" + std::to_string(d) + "=" + axes;
+    }
+    return parse(text + " " + m.more);
+  }
+  /// Each axis of the mesh cuts a dimension of what the axes before it have left, or makes copies;
+  /// ranks are numbered last axis fastest.
+  static Layout on_mesh(const std::vector<Index>& shape, const std::vector<Index>& mesh,
+                        const std::vector<Placement>& placements) {
+    if (placements.size() != mesh.size())
+      throw Error(TREMULA_INVALID_ARGUMENT, "placements: expected one for each axis of the mesh");
+    std::vector<int> dimension_of;
+    std::vector<Index> split_factor;
+    for (const Placement& p : placements) {
+      dimension_of.push_back(p.dimension);
+      split_factor.push_back(p.split_factor);
+    }
+    tremula_layout* handle = nullptr;
+    detail::check(tremula_layout_on_mesh(static_cast<int>(shape.size()), shape.data(),
+                                         static_cast<int>(mesh.size()), mesh.data(),
+                                         dimension_of.data(), split_factor.data(), &handle));
+    return Layout(handle);
+  }
+  /// An array of which each rank lists what it owns.
+  struct Listed {
+    std::vector<Index> shape;
+    int ranks = 1;
+    bool is_partial = false;  ///< elements may be on no rank
+    bool has_copies = false;  ///< elements may be on several ranks
+  };
+  /// Element i of this rank's buffer is number points[i], in row-major order of the array.
+  static Layout of_points(const Listed& l, std::span<const Index> points) {
+    tremula_layout* handle = nullptr;
+    detail::check(tremula_layout_of_points(
+        static_cast<int>(l.shape.size()), l.shape.data(), l.ranks, options(l),
+        static_cast<std::int64_t>(points.size()), points.data(), &handle));
+    return Layout(handle);
+  }
+  /// lengths[i] elements from number begins[i] on, one segment after the other.
+  static Layout of_segments(const Listed& l, std::span<const Index> begins,
+                            std::span<const Index> lengths) {
+    if (begins.size() != lengths.size())
+      throw Error(TREMULA_INVALID_ARGUMENT, "lengths: expected as many as begins");
+    tremula_layout* handle = nullptr;
+    detail::check(tremula_layout_of_segments(
+        static_cast<int>(l.shape.size()), l.shape.data(), l.ranks, options(l),
+        static_cast<std::int64_t>(begins.size()), begins.data(), lengths.data(), &handle));
+    return Layout(handle);
+  }
+  /// Boxes, each row-major, one after the other. Shape of both: [box * dimensions]
+  static Layout of_boxes(const Listed& l, std::span<const Index> origins,
+                         std::span<const Index> extents) {
+    if (l.shape.empty() || origins.size() != extents.size() || origins.size() % l.shape.size() != 0)
+      throw Error(TREMULA_INVALID_ARGUMENT, "boxes: expected an index for each of the dimensions");
+    tremula_layout* handle = nullptr;
+    detail::check(tremula_layout_of_boxes(
+        static_cast<int>(l.shape.size()), l.shape.data(), l.ranks, options(l),
+        static_cast<std::int64_t>(origins.size() / l.shape.size()), origins.data(), extents.data(),
+        &handle));
+    return Layout(handle);
   }
   /// From a ScaLAPACK descriptor on a rows x columns BLACS grid.
   static Layout from_scalapack(std::span<const int, 9> desc, int rows, int columns) {
@@ -175,6 +275,9 @@ public:
   const tremula_layout* handle() const noexcept { return handle_.get(); }
 
 private:
+  static unsigned options(const Listed& l) {
+    return (l.is_partial ? TREMULA_PARTIAL : 0u) | (l.has_copies ? TREMULA_COPIES : 0u);
+  }
   explicit Layout(tremula_layout* handle) : handle_(handle, tremula_layout_free) {}
   std::shared_ptr<tremula_layout> handle_;  // shared, so that a layout is a value
 };
@@ -253,6 +356,18 @@ inline Relabeling relabel(const std::vector<Redistributed>& arrays, int ranks,
   return found;
 }
 
+namespace detail {
+
+inline std::string seconds_text(double seconds) {
+  if (std::isinf(seconds)) return "none";
+  std::ostringstream number;  // a decimal point in every locale
+  number.imbue(std::locale::classic());
+  number << seconds;
+  return number.str();
+}
+
+}  // namespace detail
+
 struct SessionOptions {
   std::optional<std::string> server;     ///< "host:port" or "file:PATH" of the server's port file
   std::optional<std::string> transport;  ///< auto, local, tcp, ofi, mpi
@@ -265,14 +380,7 @@ struct SessionOptions {
     const auto add = [&s](const std::string& entry) { s += (s.empty() ? "" : ", ") + entry; };
     if (server) add("server: \"" + *server + "\"");
     if (transport) add("transport: \"" + *transport + "\"");
-    if (timeout && std::isinf(*timeout)) {
-      add("timeout: none");
-    } else if (timeout) {
-      std::ostringstream number;  // a decimal point in every locale
-      number.imbue(std::locale::classic());
-      number << *timeout;
-      add("timeout: " + number.str());
-    }
+    if (timeout) add("timeout: " + detail::seconds_text(*timeout));
     if (!more.empty()) add(more);
     return "{" + s + "}";
   }
@@ -280,6 +388,9 @@ struct SessionOptions {
 
 /// What a stream carries: see tremula.h.
 enum class Kind { steps, state };
+
+/// Of a state: whether put copies a version, or consumers read the arrays: see tremula.h.
+enum class Versions { snapshot, lend };
 
 /// What becomes of a step when queue_depth steps are under way to a consumer: see tremula.h.
 enum class WhenFull { block, drop_oldest, drop_newest };
@@ -291,7 +402,11 @@ struct OutOptions {
   WhenFull when_full = WhenFull::block;
   std::int64_t queue_bytes = 0;  ///< of all ranks, under way to a consumer; 0: see queue_depth
   Kind kind = Kind::steps;
-  int keep_steps = 0;  ///< newest ones, for consumers that come later
+  int keep_steps = 0;           ///< newest ones, for consumers that come later
+  std::int64_t first_step = 0;  ///< its number
+  Versions versions = Versions::snapshot;
+  int lease = 10;              ///< seconds for which a consumer may read a version that is lent
+  bool readers_serve = false;  ///< of a state: readers may serve others
 
   std::string text() const {
     const char* const policy = when_full == WhenFull::block         ? "block"
@@ -301,7 +416,12 @@ struct OutOptions {
            ", wait_for_consumers: " + std::to_string(wait_for_consumers) +
            ", when_full: " + policy + ", queue_bytes: " + std::to_string(queue_bytes) +
            ", kind: " + (kind == Kind::state ? "state" : "steps") +
-           ", keep_steps: " + std::to_string(keep_steps) + (more.empty() ? "" : ", " + more) + "}";
+           ", keep_steps: " + std::to_string(keep_steps) +
+           ", first_step: " + std::to_string(first_step) +
+           ", versions: " + (versions == Versions::lend ? "lend" : "snapshot") +
+           ", lease: " + std::to_string(lease) +
+           ", readers_serve: " + (readers_serve ? "true" : "false") +
+           (more.empty() ? "" : ", " + more) + "}";
   }
 };
 
@@ -313,6 +433,8 @@ enum class Start { next, latest, oldest };
 struct InOptions {
   Steps steps = Steps::every;
   Start start = Start::next;
+  double restart_timeout = 0;  ///< seconds to wait for a producer that is lost: see tremula_in_open
+  bool serve = false;          ///< of a state: other readers may get the versions from this group
 
   std::string text() const {
     const char* const which = steps == Steps::every    ? "every"
@@ -321,7 +443,9 @@ struct InOptions {
     const char* const first = start == Start::next     ? "next"
                               : start == Start::latest ? "latest"
                                                        : "oldest";
-    return std::string("{steps: ") + which + ", start: " + first + "}";
+    return std::string("{steps: ") + which + ", start: " + first +
+           ", restart_timeout: " + detail::seconds_text(restart_timeout) +
+           ", serve: " + (serve ? "true" : "false") + "}";
   }
 };
 
@@ -516,7 +640,7 @@ struct Request {
   std::uint64_t number = 0;
 };
 
-enum class StepStatus { ok, end_of_stream, not_ready, none_missing };
+enum class StepStatus { ok, end_of_stream, not_ready, none_missing, epoch_changed };
 
 /// The producer's end of a stream.
 class OutStream {
@@ -749,10 +873,11 @@ private:
   }
   static StepStatus status_of(tremula_status status) {
     detail::check(status);
-    return status == TREMULA_OK             ? StepStatus::ok
-           : status == TREMULA_NOT_READY    ? StepStatus::not_ready
-           : status == TREMULA_NONE_MISSING ? StepStatus::none_missing
-                                            : StepStatus::end_of_stream;
+    return status == TREMULA_OK              ? StepStatus::ok
+           : status == TREMULA_NOT_READY     ? StepStatus::not_ready
+           : status == TREMULA_NONE_MISSING  ? StepStatus::none_missing
+           : status == TREMULA_EPOCH_CHANGED ? StepStatus::epoch_changed
+                                             : StepStatus::end_of_stream;
   }
   std::unique_ptr<tremula_in_stream, detail::Free<tremula_in_free>> handle_;
 };

@@ -15,8 +15,11 @@ namespace tremula::client {
 using core::Errc, core::Error;
 
 namespace {
-/// When a link fails, perhaps the consumer has died: the server knows within this time.
-constexpr double explained_within_seconds = 2;
+/// For which the calls of a stream wait, once, for a link that is set up beside it: a consumer that is
+/// not slow gets the step in turn.
+constexpr double brief_seconds = 0.5;
+/// Links that are set up at a time, each with a thread of its own; for further ones the stream waits.
+constexpr std::size_t most_openings = 16;
 
 void add(Statistics& statistics, const Source& exchange) {
   statistics.traffic += exchange.traffic();
@@ -26,8 +29,9 @@ void add(Statistics& statistics, const Source& exchange) {
 }
 
 /// Steps that were kept and go over a new link.
-std::uint64_t kept_count(const KeptSteps& kept, const wire::Matched& matched, std::uint64_t next) {
-  const auto all = kept.count_before(next);
+/// @param put  steps that were
+std::uint64_t kept_count(const KeptSteps& kept, const wire::Matched& matched, std::uint64_t put) {
+  const auto all = kept.count(put);
   if (matched.start() == wire::START_NEXT) return 0;
   if (matched.start() == wire::START_LATEST) return std::min<std::uint64_t>(all, 1);
   // Where steps are dropped all ranks send the same: what has room at once.
@@ -36,54 +40,159 @@ std::uint64_t kept_count(const KeptSteps& kept, const wire::Matched& matched, st
 }
 }  // namespace
 
+std::uint64_t ConsumerLinks::first_over(const wire::Matched& matched, std::uint64_t next) const {
+  return next - kept_count(kept_, matched, next - first_step());
+}
+
+LinkTerms ConsumerLinks::terms(std::uint64_t first) const {
+  return {.side = transport::Side::producer,
+          .first_step = first,
+          .most_seconds = links_.empty() ? no_limit : patience_,
+          .answers_between_calls = config_.progress != Progress::calls};
+}
+
+bool ConsumerLinks::opens_beside(const wire::Matched& matched) {
+  // Such a link is set up by all ranks together.
+  const auto is_special = [](const proto::Field& field) {
+    return !field.whole.empty() || field.layout.listing;
+  };
+  const auto is_listed = [](const auto& field) {
+    return field.layout().find(" lists=") != std::string::npos;
+  };
+  const bool has_addresses =  // of the consumer, on every rank
+      std::int64_t{session_.size()} * matched.peer_size() <= proto::max_addresses_to_all;
+  // A consumer of several groups is told by each with which step it begins, when it is linked.
+  if (std::ranges::any_of(fields_.all(), is_special) || !has_addresses ||
+      std::ranges::any_of(matched.fields(), is_listed) ||
+      !session_.connects_alone(matched.offer()) || openings_.size() >= most_openings)
+    return false;
+  const auto needed = session_.run_on_root(
+      [this] {
+        const auto least = static_cast<std::size_t>(config_.wait_for_consumers);
+        return core::Bytes(links_.size() < least ? 1 : 0);
+      },
+      session_.deadline());
+  return needed.empty();
+}
+
 void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
-  is_agreed_ = is_agreed_ || matched.when_full() != wire::WHEN_FULL_BLOCK || matched.shares();
-  const std::uint64_t first = next - kept_count(kept_, matched, next);
+  const std::uint64_t first = first_over(matched, next);
   try {
-    Open open;
-    open.link = open_link(session_, matched, fields_.all(),
-                          {.side = transport::Side::producer,
-                           .first_step = first,
-                           .most_seconds = links_.empty() ? no_limit : patience_,
-                           .answers_between_calls = config_.progress != Progress::calls});
-    open.first_step = next;
-    open.next_kept = first;
-    ended_.plan_seconds += open.link.plan.seconds;
-    ended_.transport = open.link.transport;
-    session_.run_collectively([&] {  // staging may not fit into memory
-      open.exchange =
-          std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
-                                   first, open.link.queue, session_.copy_threads());
-      const auto& messages = open.exchange->plan().messages;
-      const bool needs_thread = std::ranges::any_of(
-          messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
-      if (config_.progress == Progress::thread ||
-          (config_.progress == Progress::automatic &&
-           (needs_thread || open.link.queue.keeps())))  // claims come at any time
-        session_.progress().start_thread();
-      const auto hold = session_.progress().hold();
-      links_.reserve(links_.size() + 1);
+    if (!opens_beside(matched))
+      return let_in(matched, open_link(session_, matched, fields_.all(), terms(first)), first,
+                    next);
+    auto terms_beside = terms(first);
+    terms_beside.most_seconds = patience_;
+    Link link = begin_link(session_, matched, fields_.all(), terms_beside);
+    session_.run_collectively([&] {
+      openings_.push_back(std::make_unique<Opening>(session_, matched, std::move(link),
+                                                    terms_beside, session_.deadline()));
     });
-    const auto hold = session_.progress().hold();
-    links_.push_back(std::move(open));
-    patience_ = usual_patience;
-    try {
-      feed(links_.back());
-    } catch (...) {
-      keep_failure(links_.back());
-    }
+    brief_ = core::Deadline::after(brief_seconds);
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
-    if (!links_.empty()) patience_ = std::max(patience_ / 2, least_patience);
-    lost_ =
-        fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), e.what());
-    session_.log().warn("client", lost_);
-    session_.control().forget_link(matched.link());
-    if (session_.rank() != 0) return;
+    std::erase_if(openings_,
+                  [&](const auto& opening) { return opening->matched().link() == matched.link(); });
+    refuse(matched, e.what());
+  }
+}
+
+void ConsumerLinks::let_in(const wire::Matched& matched, Link link, std::uint64_t first,
+                           std::uint64_t next) {
+  is_agreed_ = is_agreed_ || matched.when_full() != wire::WHEN_FULL_BLOCK || matched.shares();
+  Open open;
+  open.link = std::move(link);
+  open.first_step = next;
+  open.next_kept = first;
+  ended_.plan_seconds += open.link.plan.seconds;
+  ended_.transport = open.link.transport;
+  session_.run_collectively([&] {  // staging may not fit into memory
+    if (open.link.queue.lends() != config_.lends)
+      throw Error(Errc::protocol,
+                  fmt::format("server: link {} of stream '{}': expected a queue whose steps are "
+                              "{}; found one of depth {}",
+                              matched.link(), stream(), config_.lends ? "lent" : "copied",
+                              open.link.queue.depth));
+    open.exchange =
+        std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
+                                 first, open.link.queue, session_.copy_threads());
+    const auto& messages = open.exchange->plan().messages;
+    const bool needs_thread = std::ranges::any_of(
+        messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
+    if (config_.progress == Progress::thread ||
+        (config_.progress == Progress::automatic &&
+         (needs_thread || open.link.queue.keeps())))  // claims come at any time
+      session_.progress().start_thread();
+    const auto hold = session_.progress().hold();
+    links_.reserve(links_.size() + 1);
+  });
+  const auto hold = session_.progress().hold();
+  links_.push_back(std::move(open));
+  patience_ = usual_patience;
+  try {
+    feed(links_.back());
+  } catch (...) {
+    keep_failure(links_.back());
+  }
+}
+
+void ConsumerLinks::refuse(const wire::Matched& matched, const std::string& why) {
+  if (!links_.empty()) patience_ = std::max(patience_ / 2, least_patience);
+  lost_ = fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), why);
+  session_.log().warn("client", lost_);
+  session_.control().forget_link(matched.link());
+  if (session_.rank() != 0) return;
+  try {
+    close_link(matched.link(), lost_);
+  } catch (const Error& gone) {
+    session_.log().warn(
+        "client", fmt::format("close_link link={} error=\"{}\"", matched.link(), gone.what()));
+  }
+}
+
+void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
+  using State = Opening::State;
+  const auto is_under_way = [](const auto& opening) {
+    return opening->state() == State::under_way;
+  };
+  session_.waits_for([&] { return std::ranges::none_of(openings_, is_under_way); }, until);
+  wire::Openings mine;
+  for (const auto& opening : openings_) {
+    auto& told = *mine.add_links();
+    const State state = opening->state();
+    told.set_is_ready(state == State::ready);
+    if (state == State::failed)
+      told.set_failure(fmt::format("rank {} of group '{}': {}", session_.rank(), session_.name(),
+                                   opening->why()));
+  }
+  const auto all = session_.size() == 1
+                       ? std::vector<core::Bytes>{to_bytes(mine)}
+                       : session_.allgather(to_bytes(mine), session_.step_deadline());
+  std::vector<bool> is_ready(openings_.size(), true);
+  std::vector<std::string> failure(openings_.size());
+  for (const core::Bytes& bytes : all) {
+    const auto of_rank = from_bytes<wire::Openings>(bytes);
+    for (int i = 0; i < of_rank.links_size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      is_ready[at] = is_ready[at] && of_rank.links(i).is_ready();
+      if (failure[at].empty()) failure[at] = of_rank.links(i).failure();
+    }
+  }
+  auto openings = std::exchange(openings_, {});
+  for (std::size_t i = 0; i < openings.size(); ++i) {
+    if (failure[i].empty() && !is_ready[i]) {
+      openings_.push_back(std::move(openings[i]));
+      continue;
+    }
+    const wire::Matched matched = openings[i]->matched();
     try {
-      close_link(matched.link(), lost_);
-    } catch (const Error& gone) {
-      session_.log().warn(
-          "client", fmt::format("close_link link={} error=\"{}\"", matched.link(), gone.what()));
+      const auto opening = std::exchange(openings[i], nullptr);
+      if (!failure[i].empty()) throw Error(Errc::peer_lost, failure[i]);
+      Link link = opening->take();
+      const std::uint64_t first = link.first_step = first_over(matched, next);
+      log_link(session_, link, transport::Side::producer);
+      let_in(matched, std::move(link), first, next);
+    } catch (const Error& e) {  // its opening holds nothing of it any more
+      refuse(matched, e.what());
     }
   }
 }
@@ -93,7 +202,12 @@ core::Bytes ConsumerLinks::freeze() {
   session_.progress().advance();
   wire::Queues known;
   for (Open& open : links_) {
-    if (!open.failure.empty() || has_ended(open) || !open.exchange->is_agreed()) continue;
+    const bool is_over = !open.failure.empty() || has_ended(open);
+    if (is_over && config_.lends) {  // it reads nothing from here on
+      open.exchange->take_back();
+      if (open.failure.empty()) open.failure = "the link has ended";
+    }
+    if (is_over || !open.exchange->is_agreed()) continue;
     const auto [told, done] = open.exchange->freeze();
     auto& link = *known.add_links();
     link.set_link(open.link.number);
@@ -143,7 +257,10 @@ bool ConsumerLinks::admit(std::span<const core::Bytes> known) {
              all != of_all.end() && open.exchange->drops())
       open.exchange->admit(all->second.known);
   }
-  return true;
+  const auto is_held = [](const auto& all) {  // a rank was told of it, and has not credited it
+    return all.second.known.told > all.second.known.done;
+  };
+  return !config_.lends || std::ranges::none_of(of_all, is_held);
 }
 
 void ConsumerLinks::thaw() noexcept {
@@ -227,20 +344,25 @@ bool ConsumerLinks::has_room() {
   return std::ranges::all_of(links_, has_room) && has_shared_room();
 }
 
+bool ConsumerLinks::is_past(Open& open) {
+  try {
+    if (!open.failure.empty() || has_ended(open) || open.exchange->has_idle_slot()) return true;
+    if (config_.lends && !open.exchange->lent_since()) return true;  // it can be withdrawn
+    judge(open);
+  } catch (...) {
+    keep_failure(open);
+  }
+  return !open.failure.empty();
+}
+
 bool ConsumerLinks::has_shared_room() {
   const auto hold = session_.progress().hold();
+  if (config_.lends) return std::ranges::all_of(links_, [this](Open& o) { return is_past(o); });
   bool is_any = false;
   for (Open& open : links_) {
     if (!open.exchange->is_shared()) continue;
     is_any = true;
-    try {
-      if (!open.failure.empty() || has_ended(open)) return true;  // it is not chosen any more
-      if (open.exchange->has_idle_slot()) return true;
-      judge(open);
-    } catch (...) {
-      keep_failure(open);
-      return true;
-    }
+    if (is_past(open)) return true;  // if it has failed, it is not chosen any more
   }
   return !is_any;
 }
@@ -251,23 +373,45 @@ void ConsumerLinks::wait_for_shared_room(core::Deadline until) {
   wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
 }
 
-const std::string& ConsumerLinks::shared_group() const noexcept {
-  return std::ranges::find_if(links_, [](const Open& open) { return open.exchange->is_shared(); })
-      ->link.peer_group;
+std::string ConsumerLinks::shared_group() const {
+  const auto is_awaited = [this](const Open& open) {
+    return config_.lends ? open.exchange->lent_since().has_value() : open.exchange->is_shared();
+  };
+  const auto found = std::ranges::find_if(links_, is_awaited);
+  return found == links_.end() ? "a consumer" : found->link.peer_group;
+}
+
+std::string_view ConsumerLinks::shared_wait_text() const noexcept {
+  return config_.lends ? "the consumer groups that read the newest version to end their step"
+                       : "one of the consumer groups that share the steps to take an earlier one";
 }
 
 wire::Wait ConsumerLinks::describe_shared_wait(const char* call) const {
-  constexpr std::string_view what = "take an earlier step";
   const auto is_shared = [](const Open& open) { return open.exchange->is_shared(); };
   if (std::ranges::count_if(links_, is_shared) == 1)
-    return describe_wait(*std::ranges::find_if(links_, is_shared), call, what);
-  // Any of them may: the server cannot judge that, and shows it only.
+    return describe_wait(*std::ranges::find_if(links_, is_shared), call, "take an earlier step");
+  // Any of them may, or they give it back in time: the server cannot judge that, and shows it only.
   wire::Wait wait;
   wait.set_call(call);
   wait.set_stream(stream());
   wait.set_step(step_);
-  wait.set_what("for one of the groups that share the steps to take an earlier one");
+  wait.set_what(fmt::format("for {}", shared_wait_text()));
   return wait;
+}
+
+void ConsumerLinks::end_leases() {
+  const auto hold = session_.progress().hold();
+  const auto now = core::Deadline::Clock::now();
+  for (Open& open : links_) {
+    if (is_past(open)) continue;
+    const core::Deadline::Seconds held = now - *open.exchange->lent_since();
+    if (held.count() < config_.lease) continue;
+    open.exchange->take_back();
+    go_on_without(open, fmt::format("took version {} back, which group '{}' had held for longer "
+                                    "than its lease of {:.3g} s; `lease` of the stream sets how "
+                                    "long a version may be read",
+                                    step_ - 1, open.link.peer_group, config_.lease));
+  }
 }
 
 bool ConsumerLinks::has_credited(std::uint64_t end) {
@@ -370,11 +514,15 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const
     } catch (...) {
       keep_failure(open);
     }
-    if (!open.failure.empty()) look_for_circle();  // perhaps the consumer was told first
     if (!open.failure.empty() && !circle) {
-      // Perhaps the consumer died: the server knows within a moment.
-      is_alive = !session_.waits_for([&] { return has_ended(open); },
-                                     core::Deadline::after(explained_within_seconds));
+      // Perhaps the consumer died: the server knows within a moment. Or the consumer was told of a
+      // circle first, and is gone.
+      const auto knows = [&] {
+        const bool is_told = has_ended(open);
+        look_for_circle();
+        return is_told || circle;
+      };
+      is_alive = !session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
       if (is_alive) {
         const Error error = failed(open);
         const auto did = fmt::format("failed: {}", open.failure);
@@ -419,6 +567,7 @@ void ConsumerLinks::judge(Open& open) {
 
 void ConsumerLinks::take_back() noexcept {
   const auto hold = session_.progress().hold();
+  if (config_.lends) kept_.forget(step_ - first_step());
   for (Open& open : links_) {
     if (open.exchange->has_credited(step_)) continue;
     open.exchange->take_back();
@@ -507,11 +656,21 @@ void ConsumerLinks::drop_ended() {
 }
 
 void ConsumerLinks::drop_all() {
+  for (auto& opening : std::exchange(openings_, {})) {
+    const wire::Matched matched = opening->matched();
+    opening.reset();
+    refuse(matched, "the stream has ended before it was");
+  }
   const auto hold = session_.progress().hold();
   while (!links_.empty()) drop(0);
 }
 
 void ConsumerLinks::forget() {
+  for (auto& opening : std::exchange(openings_, {})) {
+    const std::uint64_t link = opening->matched().link();
+    opening.reset();
+    session_.control().forget_link(link);
+  }
   for (const Open& open : links_) session_.control().forget_link(open.link.number);
 }
 
@@ -561,7 +720,7 @@ void ConsumerLinks::list_lags(wire::Counters& counters) const {
 
 Statistics ConsumerLinks::statistics() const {
   Statistics s = ended_;
-  s.steps = step_;
+  s.steps = step_ - first_step() - skipped_;
   s.wait_seconds = wait_seconds_;
   for (const Open& open : links_) add(s, *open.exchange);
   return s;
@@ -569,12 +728,7 @@ Statistics ConsumerLinks::statistics() const {
 
 std::vector<PeerStatistics> ConsumerLinks::peer_statistics() const {
   std::vector<PeerStatistics> peers;
-  for (const Open& open : links_) {
-    const auto& messages = open.exchange->plan().messages;
-    for (std::size_t m = 0; m < messages.size(); ++m)
-      peers.push_back({open.link.peer_group, messages[m].peer, open.exchange->traffic(m),
-                       std::string(open.exchange->path(m))});
-  }
+  for (const Open& open : links_) list_peers(open.link.peer_group, *open.exchange, peers);
   return peers;
 }
 

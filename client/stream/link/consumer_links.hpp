@@ -15,6 +15,7 @@
 #include "client/exchange/statistics.hpp"
 #include "client/stream/link/declared_fields.hpp"
 #include "client/stream/link/link.hpp"
+#include "client/stream/link/opening.hpp"
 
 namespace tremula::client {
 
@@ -27,15 +28,29 @@ public:
       : session_(session),
         fields_(fields),
         config_(config),
-        kept_(config.keep_steps),
+        step_(first_step()),
+        kept_(config.keep_steps, config.lends),
         patience_(usual_patience) {}
 
-  /// Collective. What fails is kept in lost(), the same on all ranks.
+  /// Collective. What fails is kept in lost(), the same on all ranks. A link that the stream does not
+  /// wait for is only begun: admit_openings() lets it in.
   /// @param next  the step that is begun next; kept ones may go over the link before
   void open(const wire::Matched& matched, std::uint64_t next);
+  /// Whether links are set up beside the stream. The same on all ranks.
+  bool has_openings() const noexcept { return !openings_.empty(); }
+  /// Lets in the links that all ranks have proved, and drops those that failed on any. Collective.
+  /// @param next   as of open()
+  /// @param until  it waits for those that are under way
+  void admit_openings(std::uint64_t next, core::Deadline until);
+  /// For which a call that does nothing else waits for a link that has just been begun.
+  core::Deadline brief() const noexcept { return brief_; }
+  /// For which close() waits for links that are set up.
+  core::Deadline patience() const { return core::Deadline::after(patience_); }
   std::size_t size() const noexcept { return links_.size(); }
   /// The step in turn: of which is put, or will be next.
   std::uint64_t step() const noexcept { return step_; }
+  /// The step in turn has that number: none has those before it.
+  void skip_to(std::uint64_t step) noexcept { skipped_ += step - std::exchange(step_, step); }
 
   /// Steps may be dropped over a link, or are shared: all ranks agree about every step. The same on all
   /// ranks.
@@ -45,7 +60,8 @@ public:
   /// Decides over which of them the step in turn goes, as all ranks do. Of the links that share the
   /// steps it is the one with the fewest steps under way; of several, that which has got the fewest.
   /// @param known  of all ranks
-  /// @return false if none of these has room on all ranks: nothing is decided
+  /// @return false if none of these has room on all ranks, or what is lent is not back: nothing is
+  /// decided
   bool admit(std::span<const core::Bytes> known);
   /// Instead of admit(), when the ranks did not agree.
   void thaw() noexcept;
@@ -57,14 +73,20 @@ public:
   /// Tells all consumers that the step in turn does not exist, nor any after it.
   void send_end();
 
-  /// False while no link that shares the steps has room on this rank.
+  /// False while no link that shares the steps has room on this rank, or what is lent is not back.
   bool has_shared_room();
   /// Waits until it has, or something is wrong with one of them.
   void wait_for_shared_room(core::Deadline until);
-  /// Of one that shares the steps.  @pre there is one
-  const std::string& shared_group() const noexcept;
-  /// The wait for room over one of the links that share the steps.
+  /// One that admit() waits for, as far as this rank knows.
+  std::string shared_group() const;
+  /// The wait for room over one of the links that share the steps, or for what is lent.
   wire::Wait describe_shared_wait(const char* call) const;
+  /// What the consumers that admit() waits for are to do.
+  std::string_view shared_wait_text() const noexcept;
+  /// Takes back from consumers what they hold for longer than their lease; they lose the link.
+  void end_leases();
+  /// From all consumers that have not taken everything. Without staging they lose the link by that.
+  void take_back() noexcept;
   /// A consumer that has not taken as many steps as the queue holds is no hindrance if it is lost.
   bool has_room();
   /// True when no link needs what was put before step `end`. Waits for nothing.
@@ -119,6 +141,13 @@ private:
     std::optional<core::Deadline> explained_by;
   };
 
+  /// The first step that goes over a new link.
+  std::uint64_t first_over(const wire::Matched& matched, std::uint64_t next) const;
+  LinkTerms terms(std::uint64_t first) const;
+  /// Whether the link is set up beside the stream. Collective.
+  bool opens_beside(const wire::Matched& matched);
+  void let_in(const wire::Matched& matched, Link link, std::uint64_t first, std::uint64_t next);
+  void refuse(const wire::Matched& matched, const std::string& why);
   void wait_for_all(const std::function<bool(Source&)>& poll, const char* call,
                     std::string_view what);
   wire::Wait describe_wait(const Open& open, const char* call, std::string_view what) const;
@@ -134,8 +163,8 @@ private:
   void give_up(Open& open, std::string_view did) noexcept;
   /// Gives up one link, and says so: the stream has other consumers.
   void go_on_without(Open& open, std::string_view did);
-  /// From all consumers that have not taken everything. Without staging they lose the link by that.
-  void take_back() noexcept;
+  /// True if nobody need wait for the link: it has room, or has ended.
+  bool is_past(Open& open);
   void close_link(std::uint64_t link, const std::string& why, bool gave_up = false);
   /// True when the link has ended; says why in lost_ if it was not in order.
   bool has_ended(Open& open);
@@ -147,13 +176,19 @@ private:
     return open.failure.empty() && step_ >= open.first_step && open.exchange->takes_step();
   }
   const std::string& stream() const noexcept { return fields_.stream(); }
+  std::uint64_t first_step() const noexcept {
+    return static_cast<std::uint64_t>(config_.first_step);
+  }
 
   Session& session_;
   const DeclaredFields& fields_;
   OutConfig config_;
-  std::uint64_t step_ = 0;
+  std::uint64_t step_, skipped_ = 0;
   KeptSteps kept_;  // may be lent to links
   std::vector<Open> links_;
+  std::vector<std::unique_ptr<Opening>>
+      openings_;  // of links that are set up; the same on all ranks
+  core::Deadline brief_ = core::Deadline::after(0);  // for the newest of them
   bool is_agreed_ = false, has_told_end_ = false;
   std::string lost_;
   Statistics ended_;  // of links that are no more

@@ -47,6 +47,8 @@ Target apply(const FieldUpdate& update, proto::Field& field, Rank me) {
                                    .beta = update.beta,
                                    .conjugates = update.conjugates}};
   validate(target.transformation);
+  if (update.of_data || !update.axes.empty())
+    expect_computed(field.layout, "a selection or another order of its dimensions");
   if (update.of_data) {
     target.part = selected_part(field.layout, *update.of_data, me);
     field.layout = selected(field.layout, *update.of_data);
@@ -89,7 +91,10 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
   try {
     validate_for_group(field.layout, session_->size());
     bytes_of(field.layout, core::element_bytes(field.type));
-    if (proto::is_part(field)) proto::check_part(field);
+    if (proto::is_part(field)) {
+      proto::check_part(field);
+      expect_computed(field.layout, "a part of an array that several groups produce");
+    }
     data = {field.layout, local_part(field.layout, session_->rank()), update};
     target = apply(update, field, session_->rank());
     encoded = proto::encode(field);

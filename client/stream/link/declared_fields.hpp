@@ -25,6 +25,11 @@ struct FieldUpdate {
   /// The part of the data that is written; empty: all.
   std::optional<index_calc::Selection> of_data{};
   std::vector<Index> from_origin{};  ///< where that part begins in the field, in its dimensions
+  /// The data is the field.
+  bool is_none() const {
+    return alpha == 1.0 && beta == 0.0 && !conjugates && axes.empty() && !of_data &&
+           from_origin.empty();
+  }
 };
 
 /// Makes of the data that an application declares the field that the producer is to see: its

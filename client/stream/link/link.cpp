@@ -7,6 +7,7 @@
 #include <map>
 #include <string_view>
 
+#include "client/stream/link/link_mover.hpp"
 #include "proto/attributes.hpp"
 #include "proto/offers.hpp"
 
@@ -46,6 +47,17 @@ wire::LinkChoice settle(Session& session, const wire::Matched& matched, core::De
       deadline));
 }
 
+/// Of rank 0: every rank's address to the server.
+void tell_addresses(Session& session, const Link& link,
+                    const std::vector<transport::Address>& addresses) {
+  wire::ToServer message;
+  auto& out = *message.mutable_link_addresses();
+  out.set_link(link.number);
+  out.set_first_step(link.first_step);
+  for (const auto& address : addresses) out.add_addresses(address.data(), address.size());
+  session.control().call(message, session.deadline());
+}
+
 /// Every rank's address to the server, every peer's address back, and with them the link's first
 /// step.
 std::vector<transport::Address> exchange_addresses(Session& session, Link& link,
@@ -53,44 +65,33 @@ std::vector<transport::Address> exchange_addresses(Session& session, Link& link,
   const auto mine = session.allgather(link.endpoint->address(), session.deadline());
   const auto reply = session.run_on_root(
       [&] {
-        wire::ToServer message;
-        auto& out = *message.mutable_link_addresses();
-        out.set_link(link.number);
-        out.set_first_step(link.first_step);
-        for (const auto& address : mine) out.add_addresses(address.data(), address.size());
-        session.control().call(message, session.deadline());
+        tell_addresses(session, link, mine);
         return to_bytes(session.control().take_addresses(link.number, deadline));
       },
       deadline);
   const auto message = from_bytes<wire::LinkAddresses>(reply);
   link.first_step = std::max(link.first_step, message.first_step());  // a consumer says 0
-  std::vector<transport::Address> theirs;
-  for (const std::string& address : message.addresses()) {
-    const auto view = std::as_bytes(std::span(address));
-    theirs.emplace_back(view.begin(), view.end());
-  }
-  return theirs;
+  return addresses_in(message);
 }
 
 /// What the engine keeps of steps that are under way. Without put_async and queue_depth 0: what is
 /// lent is not kept.
 std::size_t queue_bytes(const Link& link, transport::Side side) {
+  if (link.queue.depth == 0) return 0;
   std::size_t bytes = 0;
   for (const Message& message : link.plan.messages)
     if (message.payload_bytes() > link.plan.inlined_bytes &&
         (side == transport::Side::producer || !link.endpoint->is_near(message.peer)))
       bytes += message.parts_bytes;
   const bool is_one = side == transport::Side::consumer && link.queue.keeps();
-  return bytes * static_cast<std::size_t>(is_one ? 1 : link.queue.depth);
+  return bytes * static_cast<std::size_t>(is_one ? 1 : link.queue.slots());
 }
 
 /// Waits until every pair of the plan is proved.
 /// @throws core::Error timed_out naming the first peer that is not; what the server has told of the
 ///         link meanwhile
 void prove(Session& session, Link& link, const LinkTerms& terms, core::Deadline deadline) {
-  const double silence = session.config().silence > 0 ? session.config().silence : usual_silence;
-  link.signs = std::make_unique<SignsOfLife>(link.plan, *link.endpoint, link.number,
-                                             terms.answers_between_calls ? silence : no_limit);
+  send_first_signs(session, link, terms);
   std::optional<Control::LinkEnd> end;
   const auto start = core::Deadline::Clock::now();
   session.waits_for(
@@ -103,15 +104,7 @@ void prove(Session& session, Link& link, const LinkTerms& terms, core::Deadline 
   const auto missing = link.signs->unproved();
   if (!missing) return;
   if (end) throw core::Error(end->lost ? core::Errc::peer_lost : core::Errc::cancelled, end->why);
-  const std::string at = link.endpoint->address_text(*missing);
-  const core::Deadline::Seconds waited = core::Deadline::Clock::now() - start;
-  throw core::Error(
-      core::Errc::timed_out,
-      fmt::format("stream '{}': expected a first sign of life of rank {} of group '{}'{} over {}; "
-                  "found none within {:.3g} s; is its process stopped, or its port closed by a "
-                  "firewall?",
-                  link.stream, *missing, link.peer_group, at.empty() ? "" : " at " + at,
-                  link.transport, waited.count()));
+  throw unproved(link, *missing, start);
 }
 
 /// The other ranks of both groups need not wait for what this one knows already.
@@ -134,11 +127,49 @@ void tell_failure(Session& session, std::uint64_t link, const core::Error& error
 
 }  // namespace
 
-Link open_link(Session& session, const wire::Matched& matched,
-               std::span<const proto::Field> declared, const LinkTerms& terms,
-               std::span<const Target> targets) {
+std::vector<transport::Address> addresses_in(const wire::LinkAddresses& message) {
+  std::vector<transport::Address> addresses;
+  for (const std::string& address : message.addresses()) {
+    const auto view = std::as_bytes(std::span(address));
+    addresses.emplace_back(view.begin(), view.end());
+  }
+  return addresses;
+}
+
+void send_first_signs(const Session& session, Link& link, const LinkTerms& terms) {
+  std::vector<Rank> peers;
+  for (const Message& message : link.plan.messages) peers.push_back(message.peer);
+  link.endpoint->expect_only(peers);
+  const double silence = session.config().silence > 0 ? session.config().silence : usual_silence;
+  link.signs = std::make_unique<SignsOfLife>(link.plan, *link.endpoint, link.number,
+                                             terms.answers_between_calls ? silence : no_limit);
+}
+
+core::Error unproved(const Link& link, Rank missing, core::Deadline::Clock::time_point since) {
+  const std::string at = link.endpoint->address_text(missing);
+  const core::Deadline::Seconds waited = core::Deadline::Clock::now() - since;
+  return core::Error(
+      core::Errc::timed_out,
+      fmt::format("stream '{}': expected a first sign of life of rank {} of group '{}'{} over {}; "
+                  "found none within {:.3g} s; is its process stopped, or its port closed by a "
+                  "firewall?",
+                  link.stream, missing, link.peer_group, at.empty() ? "" : " at " + at,
+                  link.transport, waited.count()));
+}
+
+namespace {
+index_calc::PlanOptions plan_options(const Session& session) {
+  return {.algorithm = session.config().index_algorithm,
+          .validate = session.config().validate_plans};
+}
+
+/// Opens this rank's endpoint, and plans, unless a side lists what its ranks own.
+/// @param taken  set to those of `targets` that the link has, parallel to Link::mine
+Link prepare_link(Session& session, const wire::Matched& matched,
+                  std::span<const proto::Field> declared, const LinkTerms& terms,
+                  std::span<const Target> targets, core::Deadline answered,
+                  std::vector<Target>& taken) {
   const transport::Side side = terms.side;
-  const auto answered = answer_deadline(session, terms);
   Link link;
   link.number = matched.link();
   link.stream = matched.stream();
@@ -149,9 +180,8 @@ Link open_link(Session& session, const wire::Matched& matched,
   const auto settled = settle(session, matched, answered);
   link.offer = settled.choice();
   link.transport = proto::short_offer(link.offer);
-  link.queue =
-      Queue(matched.queue_depth(), static_cast<WhenFull>(matched.when_full()), matched.shares());
-  std::vector<Target> taken;  // parallel to link.mine
+  link.queue = Queue(matched.queue_depth(), static_cast<WhenFull>(matched.when_full()),
+                     matched.shares(), matched.wants_latest());
   session.run_collectively([&] {
     link.endpoint = session.open_endpoint(matched.offer(), link.offer, side);
     link.theirs = proto::decode(matched.fields());
@@ -166,12 +196,35 @@ Link open_link(Session& session, const wire::Matched& matched,
       link.mine.push_back(declared[number]);
       if (!targets.empty()) taken.push_back(targets[number]);
     }
-    link.plan = plan_exchange(link.mine, link.theirs, side, session.rank(), session.size(),
-                              matched.peer_size(), session.plans(),
-                              {.algorithm = session.config().index_algorithm,
-                               .validate = session.config().validate_plans},
-                              taken, matched.is_proved());
+    if (!has_lists(link.mine, link.theirs))
+      link.plan = plan_exchange(link.mine, link.theirs, side, session.rank(), session.size(),
+                                matched.peer_size(), session.plans(), plan_options(session), taken,
+                                matched.is_proved());
   });
+  link.why = settled.why();
+  return link;
+}
+}  // namespace
+
+Link begin_link(Session& session, const wire::Matched& matched,
+                std::span<const proto::Field> declared, const LinkTerms& terms) {
+  std::vector<Target> none;
+  Link link =
+      prepare_link(session, matched, declared, terms, {}, answer_deadline(session, terms), none);
+  core::expects(!has_lists(link.mine, link.theirs), "begin_link: lists are matched by open_link");
+  const auto mine = session.allgather(link.endpoint->address(), session.deadline());
+  session.run_on_root([&] { return tell_addresses(session, link, mine), core::Bytes{}; },
+                      session.deadline());
+  return link;
+}
+
+Link open_link(Session& session, const wire::Matched& matched,
+               std::span<const proto::Field> declared, const LinkTerms& terms,
+               std::span<const Target> targets) {
+  const transport::Side side = terms.side;
+  const auto answered = answer_deadline(session, terms);
+  std::vector<Target> taken;
+  Link link = prepare_link(session, matched, declared, terms, targets, answered, taken);
   const auto peers = exchange_addresses(session, link, answered);
   session.run_collectively([&] {
     const auto until = side == transport::Side::producer
@@ -179,17 +232,30 @@ Link open_link(Session& session, const wire::Matched& matched,
                            : core::Deadline::after(session.config().timeout + patience_seconds);
     try {
       link.endpoint->connect(peers, until);
+      if (has_lists(link.mine, link.theirs)) {
+        LinkMover mover(session, link, side, matched.peer_size(), until);
+        const auto listed = match_fields(link.mine, link.theirs, side, session.rank(),
+                                         session.size(), matched.peer_size(), taken, mover);
+        link.plan = plan_exchange(link.mine, link.theirs, side, session.rank(), session.size(),
+                                  matched.peer_size(), session.plans(), plan_options(session),
+                                  taken, matched.is_proved(), listed);
+      }
       prove(session, link, terms, until);
     } catch (const core::Error& error) {
       tell_failure(session, link.number, error);
       throw;
     }
   });
+  log_link(session, link, side);
+  return link;
+}
+
+void log_link(Session& session, const Link& link, transport::Side side) {
   session.log().info(
       "client",
       fmt::format("linked stream={} link={} peer={} transport={} ({}) packages={} bytes={} "
                   "plan_seconds={:.6f} known_plans={}",
-                  link.stream, link.number, link.peer_group, link.transport, settled.why(),
+                  link.stream, link.number, link.peer_group, link.transport, link.why,
                   link.plan.messages.size(), link.plan.payload_bytes, link.plan.seconds,
                   session.plans().hits()));
   if (const std::size_t kept = queue_bytes(link, side); kept > 0)
@@ -197,7 +263,6 @@ Link open_link(Session& session, const wire::Matched& matched,
                        fmt::format("queue stream={} link={} queue_depth={} memory_bytes={} on this "
                                    "rank, beside the arrays",
                                    link.stream, link.number, link.queue.depth, kept));
-  return link;
 }
 
 std::string complaint(Session& session, const Link& link,

@@ -22,6 +22,7 @@ struct Link {
   std::string peer_group;
   std::string offer;      ///< what both sides agreed on, e.g. "local+ofi:tcp;ofi_rxm"
   std::string transport;  ///< the same for people: "ofi:tcp;ofi_rxm"
+  std::string why;        ///< the offer was chosen, for the log
   Queue queue = 1;
   std::vector<proto::Field> mine, theirs;  ///< the link's fields in the consumer's order
   core::Bytes attributes;                  ///< of the stream, encoded; a consumer's
@@ -50,6 +51,17 @@ struct LinkTerms {
 Link open_link(Session& session, const wire::Matched& matched,
                std::span<const proto::Field> declared, const LinkTerms& terms,
                std::span<const Target> targets = {});
+
+/// Of a producer: the same as far as it waits for no addresses of the other side, which are told to
+/// every rank (proto::max_addresses_to_all). Opening goes on from there. Collective.
+Link begin_link(Session& session, const wire::Matched& matched,
+                std::span<const proto::Field> declared, const LinkTerms& terms);
+std::vector<transport::Address> addresses_in(const wire::LinkAddresses& message);
+/// Once `link` is connected: makes link.signs.
+void send_first_signs(const Session& session, Link& link, const LinkTerms& terms);
+/// That no sign of life of rank `missing` has come.
+core::Error unproved(const Link& link, Rank missing, core::Deadline::Clock::time_point since);
+void log_link(Session& session, const Link& link, transport::Side side);
 
 /// What is wrong with a peer that owes this rank something: see SignsOfLife::complaint. Empty: nothing.
 /// @param is_owed  by the peer of a message

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/stream/link/link_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "index_calc/layout/view.hpp"
@@ -30,7 +32,59 @@ index_calc::LocalPart selected_of(const index_calc::LocalPart& part,
 /// Every consumer rank hears from this producer rank, whether or not they share elements.
 Rank teller_of(Rank consumer, Rank producers) { return consumer % producers; }
 
+bool is_listed(const proto::Field& mine, const proto::Field& theirs) {
+  return mine.layout.listing || theirs.layout.listing;
+}
+
+index_calc::LocalPart part_of(const proto::Field& field, Rank me, const Target* target) {
+  return target != nullptr ? target->part : local_part(field.layout, me);
+}
+
 }  // namespace
+
+bool has_lists(std::span<const proto::Field> mine, std::span<const proto::Field> theirs) {
+  for (std::size_t f = 0; f < mine.size(); ++f)
+    if (is_listed(mine[f], theirs[f])) return true;
+  return false;
+}
+
+std::vector<ListedField> match_fields(std::span<const proto::Field> mine,
+                                      std::span<const proto::Field> theirs, transport::Side side,
+                                      Rank me, Rank my_size, Rank peer_size,
+                                      std::span<const Target> targets,
+                                      index_calc::ListMover& mover) {
+  const bool is_producer = side == transport::Side::producer;
+  std::vector<ListedField> listed(mine.size());
+  for (std::size_t f = 0; f < mine.size(); ++f) {
+    const proto::Field& own = mine[f];
+    if (!is_listed(own, theirs[f])) continue;
+    if (!own.origin.empty() || !theirs[f].origin.empty())
+      throw core::Error(
+          core::Errc::unsupported,
+          fmt::format("field '{}': expected the whole array where ranks list what they "
+                      "own, found a part of it",
+                      own.name));
+    validate_pair(own.layout, theirs[f].layout);
+    ListedField& field = listed[f];
+    const auto part = part_of(own, me, targets.empty() ? nullptr : &targets[f]);
+    const auto* const listing = own.layout.listing ? &*own.layout.listing : nullptr;
+    field.list =
+        listing != nullptr && listing->mine
+            ? listing->mine
+            : std::make_shared<const index_calc::IndexList>(
+                  listing != nullptr ? index_calc::IndexList()  // of a rank that takes no part
+                                     : index_calc::IndexList::of_layout(own.layout, me, part));
+    const auto sides = is_producer
+                           ? matched_sides(own.layout, my_size, theirs[f].layout, peer_size)
+                           : matched_sides(theirs[f].layout, peer_size, own.layout, my_size);
+    auto matched = match_lists(sides, is_producer ? field.list.get() : nullptr,
+                               is_producer ? nullptr : field.list.get(), me, mover);
+    field.plan = std::make_shared<const index_calc::Plan>(
+        make_listed_plan(own.layout, theirs[f].layout,
+                         std::move(is_producer ? matched.as_source : matched.as_sink)));
+  }
+  return listed;
+}
 
 Shared shared(const proto::Field& offered, const proto::Field& wanted) {
   const auto box = proto::shared_box(wanted, offered);
@@ -41,7 +95,8 @@ Shared shared(const proto::Field& offered, const proto::Field& wanted) {
 ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const proto::Field> theirs,
                            transport::Side side, Rank me, Rank my_size, Rank peer_size,
                            index_calc::PlanCache& cache, const index_calc::PlanOptions& options,
-                           std::span<const Target> targets, bool is_proved) {
+                           std::span<const Target> targets, bool is_proved,
+                           std::span<const ListedField> listed) {
   core::expects(mine.size() == theirs.size(), "plan_exchange: both sides name the same fields");
   const bool is_producer = side == transport::Side::producer;
   std::vector<Rank> listeners;
@@ -53,28 +108,41 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
   }
 
   const auto start = core::Deadline::Clock::now();
+  index_calc::PlanOptions of_role = options;
+  of_role.role = is_producer ? index_calc::Role::source : index_calc::Role::sink;
   std::vector<ExchangePlan::Field> fields;
   for (std::size_t f = 0; f < mine.size(); ++f) {
     ExchangePlan::Field field;
     const proto::Field& offered = (is_producer ? mine : theirs)[f];
     const proto::Field& wanted = (is_producer ? theirs : mine)[f];
-    const auto box = proto::shared_box(wanted, offered);
-    const auto from = selected_of(offered.layout, box.of_offered);
-    const auto to = selected_of(wanted.layout, box.of_wanted);
-    field.plan = is_producer ? cache.get(from, to, me, options) : cache.get(to, from, me, options);
     field.transformation = targets.empty()
                                ? index_calc::Transformation{.from = offered.type, .to = wanted.type}
                                : targets[f].transformation;
     field.transformation.from = offered.type;
     validate(field.transformation);
-    field.part = selected_of(targets.empty() ? local_part(mine[f].layout, me) : targets[f].part,
-                             mine[f].layout, is_producer ? box.of_offered : box.of_wanted, me);
+    field.element_bytes = core::element_bytes(offered.type);
+    const auto part = part_of(mine[f], me, targets.empty() ? nullptr : &targets[f]);
+    const bool has_hash = is_proved && (is_producer || field.transformation.is_copy());
+    if (is_listed(offered, wanted)) {
+      field.plan = listed[f].plan;
+      field.part = flattened(part);
+      if (has_hash)
+        field.hash = std::make_shared<index_calc::ContentHash>(*listed[f].list, field.part,
+                                                               field.element_bytes);
+      fields.push_back(std::move(field));
+      continue;
+    }
+    const auto box = proto::shared_box(wanted, offered);
+    const auto from = selected_of(offered.layout, box.of_offered);
+    const auto to = selected_of(wanted.layout, box.of_wanted);
+    field.plan = is_producer ? cache.get(from, to, me, of_role) : cache.get(to, from, me, of_role);
+    field.part =
+        selected_of(part, mine[f].layout, is_producer ? box.of_offered : box.of_wanted, me);
     const std::size_t dimensions = offered.layout.dims.size();
     field.wire_order = offered.layout.storage_order;
     field.write_order = wanted.layout.storage_order;
     field.closest = kth_fastest(wanted.layout.storage_order, dimensions, std::size_t{0});
-    field.element_bytes = core::element_bytes(offered.type);
-    if (is_proved && (is_producer || field.transformation.is_copy()))
+    if (has_hash)
       field.hash = std::make_shared<index_calc::ContentHash>(is_producer ? from : to, me,
                                                              field.part, field.element_bytes);
     fields.push_back(std::move(field));

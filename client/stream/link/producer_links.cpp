@@ -15,8 +15,6 @@ namespace tremula::client {
 using core::Errc, core::Error;
 
 namespace {
-/// When a link fails, perhaps the producer has died: the server knows within this time.
-constexpr double explained_within_seconds = 2;
 /// For what a producer sent before it died.
 constexpr double grace_seconds = 0.5;
 }  // namespace
@@ -79,6 +77,12 @@ void ProducerLinks::let_pass() {
 void ProducerLinks::give_up(const std::string& why) {
   if (session_.rank() == 0) tell_server(Farewell::of_all, why);
   drop_all();
+}
+
+void ProducerLinks::renew(const std::string& why) {
+  ended_ = statistics();
+  give_up(why);
+  is_lost_ = false;
 }
 
 void ProducerLinks::drop_all() {
@@ -144,6 +148,11 @@ bool ProducerLinks::has_step() {
     is_all = is_in_turn && open.exchange->is_complete() && is_all;
   }
   at_ = 0;
+  if (ended == 0 && is_all && step() < had_before_) {
+    if (can_finish_step())
+      for (const Open& open : links_) open.exchange->finish_step();
+    return false;
+  }
   if (ended == 0 && is_all) check_times();
   if (ended == 0) return is_all;
   const auto is_at_same_step = [this](const Open& open) {
@@ -272,6 +281,12 @@ void ProducerLinks::tell_mismatch() {
 
 bool ProducerLinks::can_finish_step() {
   bool can = true;
+  for (at_ = 0; at_ < links_.size(); ++at_) {
+    const Link& link = links_[at_].link;
+    if (!link.queue.lends()) continue;  // else what was read may have been taken back
+    if (const auto end = session_.control().link_end(link.number))
+      throw Error(Errc::peer_lost, end->why);
+  }
   for (at_ = 0; at_ < links_.size(); ++at_) can = links_[at_].exchange->can_finish_step() && can;
   at_ = 0;
   return can;
@@ -343,13 +358,18 @@ std::string ProducerLinks::complaint_of_any() {
 }
 
 std::optional<Control::LinkEnd> ProducerLinks::find_end() {
-  for (at_ = 0; at_ < links_.size(); ++at_) {
-    Open& open = links_[at_];
-    auto end = session_.control().link_end(open.link.number);
-    if (end && !(open.has_left && open.exchange->is_told())) return end;
-  }
+  const auto hold = session_.progress().hold();
+  std::optional<Control::LinkEnd> first;
   at_ = 0;
-  return std::nullopt;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const Open& open = links_[i];
+    auto end = session_.control().link_end(open.link.number);
+    if (!end || (open.has_left && open.exchange->is_told())) continue;
+    if (first && first->order <= end->order) continue;
+    first = std::move(end);
+    at_ = i;
+  }
+  return first;
 }
 
 std::vector<std::uint64_t> ProducerLinks::numbers() const {
@@ -369,6 +389,12 @@ bool ProducerLinks::is_ready() {
     links_[at_].failure = std::current_exception();
     return true;
   }
+}
+
+bool ProducerLinks::has_failed() {
+  const auto hold = session_.progress().hold();
+  return std::ranges::any_of(links_, [](const Open& open) { return open.failure != nullptr; }) ||
+         find_end() || !complaint_of_any().empty();
 }
 
 void ProducerLinks::throw_lost(const std::string& why) {
@@ -459,12 +485,17 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
     if (e.code() == Errc::deadlock) throw e;  // nothing is wrong with the stream
     is_lost_ = true;                          // what comes next cannot be trusted
     if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw e;
-    look_for_circle();  // perhaps the producer was told first, and is gone
     const Link& link = links_[at_].link;
-    // Perhaps because the producer died: the server knows within a moment.
-    const auto knows = [&] { return (end = session_.control().link_end(link.number)).has_value(); };
+    // Perhaps because the producer died: the server knows within a moment. Or the producer was told of
+    // a circle first, and is gone.
+    const auto knows = [&] {
+      end = session_.control().link_end(link.number);
+      look_for_circle();
+      return end.has_value();
+    };
     session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
     const auto why = fmt::format("producer group '{}': {}", link.peer_group, e.what());
+    if (end) end = find_end().value_or(*end);  // of another link, which is why this one ended
     if (!end)  // the others hear of this cause, and not of what this rank does next
       tell_server(link.number, Farewell::gave_up, fmt::format("lost the stream: {}", why));
     throw_lost(end ? end->why : why);
@@ -509,7 +540,8 @@ void ProducerLinks::tell_server(Farewell farewell, const std::string& what) noex
 }
 
 Statistics ProducerLinks::statistics() const {
-  Statistics s;
+  const auto hold = session_.progress().hold();
+  Statistics s = ended_;
   s.steps = steps_;
   s.passed = passed_;
   s.wait_seconds = wait_seconds_;
@@ -523,13 +555,9 @@ Statistics ProducerLinks::statistics() const {
 }
 
 std::vector<PeerStatistics> ProducerLinks::peer_statistics() const {
+  const auto hold = session_.progress().hold();
   std::vector<PeerStatistics> peers;
-  for (const Open& open : links_) {
-    const auto& messages = open.exchange->plan().messages;
-    for (std::size_t m = 0; m < messages.size(); ++m)
-      peers.push_back({open.link.peer_group, messages[m].peer, open.exchange->traffic(m),
-                       std::string(open.exchange->path(m))});
-  }
+  for (const Open& open : links_) list_peers(open.link.peer_group, *open.exchange, peers);
   return peers;
 }
 

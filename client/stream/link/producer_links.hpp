@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -42,14 +43,22 @@ public:
   bool is_complete() const noexcept { return is_complete_; }
   /// Until is_complete(), all steps go by.
   void let_pass();
+  /// Steps before that one go by: they were had over an earlier link.
+  void let_pass_before(std::uint64_t step) noexcept { had_before_ = step; }
   /// Collective, before is_complete(): closes all links.
   void give_up(const std::string& why);
+  /// Collective: closes all links, so that others can be opened. What they have counted stays.
+  void renew(const std::string& why);
+  /// The step finished last was not whole on another rank.
+  void uncount_step() noexcept { --steps_; }
 
   /// Takes in what has come. What fails is thrown by the next wait.
   /// @return whether something may still be under way
   bool advance() noexcept;
   void list_waits(WaitWords& words);
   void list_turns(std::vector<LinkTurns>& turns) const;
+  /// What is waited for: of the links that owe something, the first one.
+  wire::Wait describe_wait(const char* call, const std::string& what) const;
   /// Waits until poll() is done. After any failure but a timeout, is_lost().
   /// @param call   in which the producers' applications have to do something; null: they have not
   /// @param what   the producers are to do, e.g. "send the next step"
@@ -64,10 +73,12 @@ public:
   [[noreturn]] void throw_lost(const std::string& why);
   /// Of all links.
   std::vector<std::uint64_t> numbers() const;
-  /// What the server has told of a link that is still needed.
+  /// What the server has told of links that are still needed: the end that it told of first.
   std::optional<Control::LinkEnd> find_end();
   /// Whether a wait for the step in turn would end at once. Never blocks.
   bool is_ready();
+  /// Whether a link has ended or failed, as the next wait tells.
+  bool has_failed();
 
   /// Asks for the step in turn. True if all of it is here, or the end.
   /// @throws core::Error mismatch if a group has ended the stream before another one
@@ -147,8 +158,6 @@ private:
   /// @throws core::Error mismatch if the groups have told different times of the step
   void check_times() const;
   [[noreturn]] void throw_uneven();
-  /// What is waited for: of the links that owe something, the first one.
-  wire::Wait describe_wait(const char* call, const std::string& what) const;
   void report_waiting(bool waits);
   void tell_server(std::uint64_t link, Farewell farewell, const std::string& what) noexcept;
   const std::string& stream() const noexcept { return fields_.stream(); }
@@ -159,10 +168,13 @@ private:
   std::vector<Open> links_;
   std::size_t at_ = 0;             // the link that a call is about: if it throws, it is of that one
   std::uint64_t incarnation_ = 0;  // of the stream, as the server knows it
-  bool is_complete_ = false, is_lost_ = false;
+  bool is_complete_ = false;
+  std::atomic<bool> is_lost_ = false;     // the application's thread tells that of the engine
   std::uint64_t pass_until_ = 0;          // steps before this one go by
+  std::uint64_t had_before_ = 0;          // likewise
   std::uint64_t steps_ = 0, passed_ = 0;  // that the application has had, has not asked for
   std::optional<std::int64_t> time_;      // of the last of them
+  Statistics ended_;                      // of links that are no more
   double wait_seconds_ = 0;
   core::Deadline::Clock::time_point next_report_;
 };

@@ -64,8 +64,7 @@ public:
     return NearRings(
         me, RedistributionPlan::longest_chunk_bytes,
         [this, me](core::Bytes mine) {
-          return ranks_.allgather(
-              me, std::move(mine), core::Deadline::after(20), [] {}, [] {});
+          return ThreadGroup(ranks_, me).allgather(std::move(mine), core::Deadline::after(20));
         },
         machine);
   }

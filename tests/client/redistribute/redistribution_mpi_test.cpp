@@ -55,7 +55,7 @@ TEST(RedistributionByMpi, GivesWhatTheOracleSays) {
   Random random = common_random();
   const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   for (int i = 0; i < 60; ++i) {
-    const Case wanted(random, size);
+    const Case wanted(random, size, client::testing::Copies::some);
     std::vector<Redistributed> arrays;
     for (const auto& update : wanted.updates) arrays.push_back(array_of(update));
     Redistribution redistribution(MPI_COMM_WORLD, arrays);
@@ -65,7 +65,9 @@ TEST(RedistributionByMpi, GivesWhatTheOracleSays) {
       redistribution({from.begin(), from.end()}, {to.begin(), to.end()});
       ASSERT_EQ(to, expected) << "case " << i << "\n" << wanted.text();
     }
-    EXPECT_EQ(redistribution.statistics().bytes_sent, 2 * wanted.bytes_sent(me));
+    if (!wanted.has_copies()) {
+      EXPECT_EQ(redistribution.statistics().bytes_sent, 2 * wanted.bytes_sent(me));
+    }
     auto once = wanted.to_before(me);
     const auto& a = arrays[0];
     const auto handle = a.update.handle(&a.from, a.to, a.from_type, a.to_type);
@@ -98,6 +100,121 @@ TEST(RedistributionByMpi, SendsWhatRelabelingPredicts) {
     ASSERT_EQ(sent, found.after) << "case " << i << "\n" << wanted.text();
     ASSERT_LE(found.after, found.before);
   }
+}
+
+/// Numbers of the elements of each rank in the order of its buffer: all of `count`, dealt in runs.
+std::vector<std::vector<Index>> dealt_at_random(Random& random, int ranks, Index count) {
+  std::vector<std::pair<Index, Index>> runs;
+  for (Index at = 0; at < count; at += runs.back().second)
+    runs.emplace_back(at, std::min(count - at, random.in(1, 5)));
+  std::vector<std::vector<Index>> numbers(static_cast<std::size_t>(ranks));
+  while (!runs.empty()) {
+    const auto at = static_cast<std::size_t>(random.in(0, static_cast<Index>(runs.size()) - 1));
+    auto& of_rank = numbers[static_cast<std::size_t>(random.in(0, ranks - 1))];
+    for (Index i = 0; i < runs[at].second; ++i) of_rank.push_back(runs[at].first + i);
+    runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  return numbers;
+}
+
+TEST(RedistributionByMpi, MovesWhatRanksList) {
+  Random random = common_random();
+  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  const auto mine = static_cast<std::size_t>(me);
+  for (int i = 0; i < 30; ++i) {
+    const std::vector<Index> shape{random.in(1, 12), random.in(1, 12)};
+    const Index count = shape[0] * shape[1];
+    const Layout::Listed listed{.shape = shape, .ranks = size};
+    const auto from_numbers = dealt_at_random(random, size, count)[mine],
+               to_numbers = dealt_at_random(random, size, count)[mine];
+    const bool is_plain = random.one_in(3);  // rows, dealt in turn
+    const Layout rows =
+        Layout::block_cyclic({.shape = shape, .grid = {size, 1}, .block = {1, shape[1]}});
+    std::vector<Index> of_rows;
+    for (Index row = me; row < shape[0]; row += size)
+      for (Index column = 0; column < shape[1]; ++column)
+        of_rows.push_back(row * shape[1] + column);
+    const auto& wanted = is_plain ? of_rows : to_numbers;
+    const Layout from = Layout::of_points(listed, from_numbers),
+                 to = is_plain ? rows : Layout::of_points(listed, to_numbers);
+    const Redistributed array{.from = from,
+                              .to = to,
+                              .from_type = TREMULA_I64,
+                              .to_type = TREMULA_F64,
+                              .update = {.alpha = 3}};
+    std::vector<double> expected;
+    for (const Index number : wanted) expected.push_back(3.0 * static_cast<double>(number));
+    Redistribution redistribution(MPI_COMM_WORLD, {array});
+    for (int round = 0; round < 2; ++round) {
+      std::vector<double> found(wanted.size(), -1);
+      redistribution({std::as_bytes(std::span(from_numbers))},
+                     {std::as_writable_bytes(std::span(found))});
+      ASSERT_EQ(found, expected) << from.text() << " to " << to.text();
+    }
+    std::vector<double> once(wanted.size(), -1);
+    const auto handle = array.update.handle(&from, to, array.from_type, array.to_type);
+    ASSERT_EQ(tremula_redistribute(MPI_COMM_WORLD, &handle, from_numbers.data(),
+                                   from_numbers.size() * sizeof(Index), once.data(),
+                                   once.size() * sizeof(double)),
+              TREMULA_OK)
+        << tremula_last_error();
+    ASSERT_EQ(once, expected);
+  }
+}
+
+TEST(RedistributionByMpi, TellsAllRanksOfAnElementThatIsListedTwice) {
+  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  const Index count = 4 * size;
+  std::vector<Index> mine;
+  for (Index i = 0; i < 4; ++i) mine.push_back(4 * me + i);
+  const Layout::Listed listed{.shape = {count}, .ranks = size};
+  const Layout good = Layout::of_points(listed, mine);
+  if (me == size - 1) mine.back() = size == 1 ? 0 : 2;  // that rank 0 has, too; the last is nowhere
+  try {
+    const Layout bad = Layout::of_points(listed, mine);
+    Redistribution(MPI_COMM_WORLD,
+                   {{.from = good, .to = bad, .from_type = TREMULA_I64, .to_type = TREMULA_I64}});
+    ADD_FAILURE() << "expected an error";
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    EXPECT_TRUE(text.find("on none") != text.npos || text.find("every element on") != text.npos ||
+                text.find("once") != text.npos)
+        << text;
+  }
+  // The communicator is as good as before.
+  std::vector<std::int64_t> from{1, 2, 3, 4}, to(4);
+  Redistribution({MPI_COMM_WORLD,
+                  {{.from = good, .to = good, .from_type = TREMULA_I64, .to_type = TREMULA_I64}}})(
+      {std::as_bytes(std::span(from))}, {std::as_writable_bytes(std::span(to))});
+  EXPECT_EQ(to, from);
+}
+
+/// What the others have sent to each other may still come: the communicator is of no use any more.
+TEST(RedistributionByMpi, OfListsIsOverWhereARankStaysAway) {
+  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  if (size == 1) return;
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const Layout plain = Layout::block({.shape = {size}, .grid = {size}});
+  const std::vector<Index> mine{me};
+  const Layout listed = Layout::of_points({.shape = {size}, .ranks = size}, mine);
+  const auto make = [&](const Layout& to) {
+    try {
+      Redistribution(comm,
+                     {{.from = plain, .to = to, .from_type = TREMULA_I64, .to_type = TREMULA_I64}});
+      return std::string();
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+  };
+  setenv("TREMULA_TIMEOUT", "2", 1);
+  EXPECT_EQ(make(plain), "");
+  unsetenv("TREMULA_TIMEOUT");
+  if (me != 0) {
+    EXPECT_NE(make(listed).find("expected all ranks to tell in time"), std::string::npos);
+    EXPECT_NE(make(listed).find("over which nothing has failed"), std::string::npos);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 /// Megabytes that the process has in memory.

@@ -87,7 +87,9 @@ TEST(LayoutText, NamesPositionOfAKeyThatIsMissingUnknownOrTwice) {
       {"", 0, "shape=", "the end of the text"},
       {"shape=4", 7, "grid=", "the end of the text"},
       {"shape grid=2", 0, "key=value", "\"shape\""},
-      {"shape=4 gird=2", 8, "one of shape grid block source cut ranks store ghost leading members",
+      {"shape=4 gird=2", 8,
+       "one of shape grid mesh lists partial copies block source cut ranks store ghost leading "
+       "members",
        "\"gird\""},
       {"shape=4 grid=2 grid=2", 15, "every key once", "\"grid\" again"},
       {"shape=4 grid=2 =3", 15, "one of shape", "\"\""},
@@ -119,6 +121,20 @@ TEST(LayoutText, NamesPositionOfAMistakeInBlock) {
       {"shape=4 grid=2 block=2 block0=2", 23, "one block for dimension 0", "a second one"},
       {"shape=4 grid=2 block1=2", 15, "a dimension from 0 to 0", "\"block1\""},
       {"shape=4 grid=2 shape0=2", 15, "one of shape", "\"shape0\""},
+  });
+}
+
+TEST(LayoutText, NamesPositionOfAMistakeInMesh) {
+  expect_refused({
+      {"shape=4 mesh=2 grid=2", 15, "no grid= beside mesh=", "both"},
+      {"shape=4 grid=2 axes0=0", 15, "mesh= beside it", "axes0= without"},
+      {"shape=4 mesh=2x0", 15, "a number of at least 1", "0"},
+      {"shape=4 mesh=2 axes0=1", 21, "an axis from 0 to 0", "1"},
+      {"shape=4x4 mesh=2 axes0=0 axes1=0", 31, "every axis once", "axis 0 again"},
+      {"shape=4 mesh=2 axes1=0", 15, "a dimension from 0 to 0", "\"axes1\""},
+      {"shape=4 mesh=2 axes0=", 21, "a number", "the end of the text"},
+      {"shape=4 mesh=1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1", 45, "at most 16 axes", "one more"},
+      {"shape=4 mesh=65536x65536", 19, "at most 2^31 - 1 ranks in the mesh", "more"},
   });
 }
 

@@ -308,13 +308,13 @@ TEST(Permuted, KnowsTheseCases) {
        "shape=6x4x6 grid=1x2x3 ranks=column store=column"},
       {"shape=4x6x8 grid=2x3x4",
        {1, 0, 2},
-       "shape=6x4x8 grid=3x2x4 members=0-3/12-15/4-7/16-19/8-11/20-23"},
-      {"shape=6x4x8 grid=3x2x4 members=0-3/12-15/4-7/16-19/8-11/20-23",
+       "shape=6x4x8 mesh=2x3x4 axes0=1 axes1=0 axes2=2"},
+      {"shape=6x4x8 mesh=5x2x3x4 axes0=2 axes1=1 axes2=3",
        {1, 0, 2},
-       "shape=4x6x8 grid=2x3x4"},
+       "shape=4x6x8 mesh=5x2x3x4 axes0=1 axes1=2 axes2=3"},
       {"shape=4x6x2 grid=2x2x2 members=10/9/8/7/6/5/4/3",
        {0, 2, 1},
-       "shape=4x2x6 grid=2x2x2 members=10/8-9/7/6/4-5/3"},
+       "shape=4x2x6 mesh=2x2x2 axes0=0 axes1=2 axes2=1 members=10/9/8/7/6/5/4/3"},
       {"shape=9 grid=3 splits0=0/1/5/9", {0}, "shape=9 grid=3 splits0=0/1/5/9"},
   };
   for (const auto& row : rows)

@@ -211,7 +211,7 @@ TEST(CopyList, RefusesAPartThatDoesNotHoldThePackage) {
     EXPECT_TRUE(list.entries.empty());
   };
   LocalPart part = local_part(layout, 0);
-  expect_refused(part, 3);
+  expect_refused(part, 0);
   part.allocated = 23;
   expect_refused(part, 8);
   part.allocated = std::numeric_limits<Index>::max();

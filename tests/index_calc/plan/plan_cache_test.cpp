@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index_calc/plan/plan_cache.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <vector>
 
 #include "core/error.hpp"
 
@@ -79,6 +82,27 @@ TEST(PlanCache, ForgetsTheLongestUnusedFirst) {
   EXPECT_EQ(cache.hits(), hits + 1);
   cache.get(cyclic, other, 1);  // the first to go
   EXPECT_EQ(cache.hits(), hits + 1);
+}
+
+/// What n plans that stay in use look at.
+std::uint64_t looks_of(int n) {
+  PlanCache cache;
+  std::vector<std::shared_ptr<const Plan>> used;
+  for (int i = 0; i < n; ++i) {
+    const std::string shape = fmt::format("shape={}x{}", 8 + i % 100, 8 + i / 100);
+    used.push_back(
+        cache.get(Layout::parse(shape + " grid=8x1"), Layout::parse(shape + " grid=1x8"), 0));
+  }
+  EXPECT_EQ(cache.size(), static_cast<std::size_t>(n));
+  EXPECT_EQ(cache.hits(), 0U);
+  return cache.looks();
+}
+
+TEST(PlanCache, LooksAtFewPlansForEachThatIsMade) {
+  EXPECT_EQ(looks_of(100), 0U);
+  const auto looks = looks_of(10'000);
+  EXPECT_GT(looks, 0U);
+  EXPECT_LE(looks, 20'000U);
 }
 
 }  // namespace

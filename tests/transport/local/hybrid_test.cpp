@@ -160,4 +160,13 @@ TEST(HybridTransport, RefusesAddressesThatAreNone) {
   }
 }
 
+TEST(HybridTransport, StopsConnectingWhenAnotherThreadSaysSo) {
+  Network network;
+  HybridTransport transport(std::make_unique<Loopback>(network), "a");
+  const auto open = [&](Side side) { return transport.open("local+loopback", side); };
+  const auto silent = open(Side::consumer), end = open(Side::producer);
+  const auto stopped = stopped_error(*end, silent->address());
+  EXPECT_EQ(stopped.code(), core::Errc::cancelled) << stopped.what();
+}
+
 }  // namespace tremula::transport

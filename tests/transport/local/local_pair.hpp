@@ -52,6 +52,15 @@ struct Pair {
                             consumer = open_end(Side::consumer);
 };
 
+/// Of a connect() with far too long a deadline that is stopped from another thread.
+inline core::Error stopped_error(Endpoint& end, const Address& peer) {
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    end.stop_connecting();
+  });
+  return error_of([&] { end.connect(std::vector<Address>{peer}, Deadline::after(1000)); });
+}
+
 inline Bytes filled(std::size_t bytes, int value) {
   return Bytes(bytes, static_cast<std::byte>(value));
 }

@@ -125,6 +125,18 @@ TEST(Local, NamesThePeerThatDoesNotConnect) {
   EXPECT_EQ(left.code(), core::Errc::peer_lost) << left.what();
 }
 
+TEST(Local, StopsConnectingWhenAnotherThreadSaysSo) {
+  const auto silent = open_end(Side::consumer), end = open_end(Side::producer);
+  const auto stopped = stopped_error(*end, silent->address());
+  EXPECT_EQ(stopped.code(), core::Errc::cancelled) << stopped.what();
+
+  const auto early = open_end(Side::producer);
+  early->stop_connecting();
+  const auto refused = error_of(
+      [&] { early->connect(std::vector<Address>{silent->address()}, Deadline::after(1000)); });
+  EXPECT_EQ(refused.code(), core::Errc::cancelled) << refused.what();
+}
+
 TEST(Local, LeavesNothingBehind) {
   const auto files = open_files(), maps = mappings();
   for (int i = 0; i < 5; ++i) {

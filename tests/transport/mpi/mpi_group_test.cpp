@@ -53,6 +53,29 @@ TEST(MpiGroup, GivesEverybodyWhatEverybodyPassed) {
   for (const Bytes& nothing : group.allgather({}, soon())) EXPECT_TRUE(nothing.empty());
 }
 
+TEST(MpiGroup, TakesNotesBesideItsCalls) {
+  Group group(MPI_COMM_WORLD, 20);
+  const auto take = [&] {
+    for (const Deadline until = soon(); !until.expired();)
+      if (auto note = group.take_note()) return *note;
+    ADD_FAILURE() << "rank " << group.rank() << " has got no note";
+    return Group::Note{};
+  };
+  if (group.rank() != 0) group.send_note(0, bytes_of(group.rank(), Group::most_note_bytes));
+  EXPECT_EQ(group.broadcast(bytes_of(group.rank(), 3), soon()), bytes_of(0, 3));
+  if (group.rank() != 0) {
+    EXPECT_EQ(take().bytes, bytes_of(group.rank(), 1));
+  } else {
+    for (core::Rank other = 1; other < group.size(); ++other) {
+      const auto note = take();
+      EXPECT_EQ(note.bytes, bytes_of(note.from, Group::most_note_bytes));
+      group.send_note(note.from, bytes_of(note.from, 1));
+    }
+  }
+  group.broadcast({}, soon());
+  EXPECT_FALSE(group.take_note());
+}
+
 TEST(MpiGroup, NumbersItsRanksAsTheCommunicatorDoes) {
   int rank = 0, size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -102,6 +125,32 @@ TEST(MpiGroup, GivesUpAtTheDeadlineAndSaysWhatItWaitedFor) {
     EXPECT_THROW(group.broadcast({}, soon()), Error) << "a group that is stuck stays so";
   }
   MPI_Barrier(MPI_COMM_WORLD);  // MPI itself is well
+}
+
+TEST(MpiGroup, GoesOnWithACallThatItsRanksHaveLeft) {
+  Group group(MPI_COMM_WORLD, 20);
+  const core::Rank last = group.size() - 1;
+  if (last == 0) return;
+  for (const std::size_t count : {std::size_t{3}, std::size_t{1000}}) {  // in one part, in two
+    bool leaves = group.rank() != last;
+    group.watch([&] {
+      if (leaves) throw Error(Errc::cancelled, "leaves");
+    });
+    std::vector<Bytes> all;
+    if (leaves) {
+      EXPECT_THROW(group.allgather(bytes_of(group.rank(), count), soon()), Error);
+      leaves = false;
+      MPI_Barrier(MPI_COMM_WORLD);
+      all = group.finish(soon());
+    } else {
+      MPI_Barrier(MPI_COMM_WORLD);
+      all = group.allgather(bytes_of(group.rank(), count), soon());
+    }
+    ASSERT_EQ(all.size(), static_cast<std::size_t>(group.size()));
+    for (core::Rank r = 0; r <= last; ++r)
+      EXPECT_EQ(all[static_cast<std::size_t>(r)], bytes_of(r, count));
+    EXPECT_EQ(group.broadcast(bytes_of(group.rank(), count), soon()), bytes_of(0, count));
+  }
 }
 
 TEST(MpiGroup, DoesNotWaitForEverForARankThatComesTooLate) {

@@ -2,24 +2,20 @@
 #pragma once
 // Ends of a link in this process, and programs that are none.
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <iterator>
 #include <memory>
 #include <vector>
 
 #include "core/error.hpp"
+#include "tests/transport/descriptors.hpp"
 #include "transport/tcp/endpoint.hpp"
 
 namespace tremula::transport {
 
 using core::Bytes, core::BytesView;
-
-inline std::size_t open_files() {
-  return static_cast<std::size_t>(std::distance(
-      std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
-}
+using testing_only::listening_sockets, testing_only::open_files;
 
 /// A producer and its first consumer. The door of the producer stays open as long as there are consumers
 /// that have not come.
@@ -60,8 +56,42 @@ struct TcpPair {
     move(out, tag, in);
   }
 
+  /// One message from the producer to the first of the others.
+  void move_late(BytesView out) {
+    Bytes in(out.size());
+    Request receive = others.front()->receive(0, 1, in), send = producer->send(1, 1, out);
+    finish(send, receive);
+    EXPECT_TRUE(std::ranges::equal(out, in));
+  }
+
   std::unique_ptr<tcp::TcpEndpoint> producer, consumer;
   std::vector<std::unique_ptr<tcp::TcpEndpoint>> others;
 };
+
+inline Bytes bytes_of(std::size_t count, unsigned char value) {
+  return Bytes(count, std::byte{value});
+}
+
+/// An exchange goes on, of small and large messages.
+inline void expect_exchange(TcpPair& pair) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{2} << 20})
+    pair.move(bytes_of(bytes, 7), 3);
+}
+
+/// An attempt to connect to the door, until it has been answered.
+struct Attempt {
+  Attempt(const tcp::Invitation& own, const tcp::Invitation& door, Endpoint& owner)
+      : dial(own, door, tcp::begin_connecting(own.place, door.place), epoll.get(), 0) {
+    const auto deadline = Deadline::after(20);
+    while ((state = dial.move()) == tcp::Dial::State::under_way && !deadline.expired())
+      owner.progress();
+  }
+  tcp::Descriptor epoll{epoll_create1(EPOLL_CLOEXEC)};
+  tcp::Dial dial;
+  tcp::Dial::State state{};
+};
+inline void expect_no_port(const tcp::Invitation& door, Endpoint& owner) {
+  EXPECT_EQ(Attempt({.place = tcp::Place("127.0.0.1", 0)}, door, owner).dial.error(), ECONNREFUSED);
+}
 
 }  // namespace tremula::transport

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strangers at the port of a rank: nothing that they do harms a link whose exchange goes on meanwhile.
-// Members that break the protocol: they end, and nobody else.
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -15,8 +14,6 @@ namespace tremula::transport {
 namespace {
 
 using namespace tcp;
-
-Bytes bytes_of(std::size_t count, unsigned char value) { return Bytes(count, std::byte{value}); }
 
 /// A program that knows where the door is.
 class Stranger {
@@ -47,12 +44,6 @@ private:
   bool has_ended_ = false;
 };
 
-/// An exchange goes on, of small and large messages.
-void expect_exchange(TcpPair& pair) {
-  for (const std::size_t bytes : {std::size_t{1}, std::size_t{20000}, std::size_t{2} << 20})
-    pair.move(bytes_of(bytes, 7), 3);
-}
-
 /// The opening of a rank, as it goes over the wire.
 Bytes opening_of(const Invitation& rank, const ClientExchange& exchange) {
   Bytes out(sizeof rank.id);
@@ -62,34 +53,13 @@ Bytes opening_of(const Invitation& rank, const ClientExchange& exchange) {
   return out;
 }
 
+/// Connections that have proved nothing, at a door that has the store to itself.
+constexpr std::size_t most_guests = seats_of_process + seats_of_door;
+
 std::int64_t resident_bytes() {
   std::int64_t pages = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> pages >> resident;
   return resident * 4096;
-}
-
-/// The connection of a rank that has proved itself, in the hands of the test.
-Descriptor member(TcpPair& pair, const Invitation& own) {
-  const Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  Dial dial(own, pair.door(), epoll.get(), 0);
-  for (const auto deadline = Deadline::after(20); !deadline.expired();) {
-    pair.producer->progress();
-    const auto state = dial.move();
-    if (state == Dial::State::proved) return dial.take();
-    if (state != Dial::State::under_way) break;
-  }
-  ADD_FAILURE() << "a member is not let in";
-  return {};
-}
-
-/// All of it, unless the other end has gone.
-void say_all(const Descriptor& socket, BytesView bytes, TcpPair& pair) {
-  while (!bytes.empty()) {
-    pair.producer->progress();
-    const auto count = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno != EAGAIN) return;
-    if (count > 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
 }
 
 }  // namespace
@@ -167,7 +137,8 @@ TEST(TcpStranger, TakesNoPlaceOfARankHoweverManyWait) {
     pair.producer->progress();
   }
   expect_exchange(pair);
-  EXPECT_GE(pair.producer->strangers(), count - 40);  // and their descriptors are free again
+  EXPECT_GE(pair.producer->strangers(),
+            count - most_guests);  // and their descriptors are free again
   EXPECT_LT(resident_bytes() - before, std::int64_t{16} << 20);
   // The rank comes, while more of them come.
   Bytes in(5);
@@ -184,14 +155,77 @@ TEST(TcpStranger, TakesNoPlaceOfARankHoweverManyWait) {
   expect_exchange(pair);
 }
 
+// They are descriptors of the process, whichever of its doors they have found.
+TEST(TcpStranger, TakesFewDescriptorsHoweverManyDoorsThereAre) {
+  constexpr std::size_t doors = 16, at_each = 30;
+  std::vector<std::unique_ptr<TcpPair>> pairs;
+  for (std::size_t i = 0; i < doors; ++i) {
+    pairs.push_back(std::make_unique<TcpPair>(1));
+    expect_exchange(*pairs.back());
+  }
+  const auto before = open_files();
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  for (std::size_t i = 0; i < doors * at_each; ++i) {
+    strangers.push_back(std::make_unique<Stranger>(pairs[i % doors]->door().place));
+    pairs[i % doors]->producer->progress();
+  }
+  for (const auto& pair : pairs)
+    for (int i = 0; i < 100; ++i) pair->producer->progress();
+  EXPECT_LE(open_files() - before - strangers.size(), seats_of_process + doors * seats_of_door);
+  for (const auto& pair : pairs) pair->move_late(bytes_of(5, 9));
+}
+
+// It is the oldest one at the door, and has said nothing yet, when more come than there is room for.
+TEST(TcpStranger, MakesARankTryAgainAtMost) {
+  TcpPair pair(1);
+  expect_exchange(pair);
+  const auto before = open_files();
+  Bytes in(5);
+  Request receive = pair.others[0]->receive(0, 1, in);
+  for (const auto deadline = Deadline::after(20); open_files() < before + 2;) {  // both ends
+    ASSERT_FALSE(deadline.expired());
+    pair.producer->progress();
+  }
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  while (strangers.size() < most_guests) {
+    strangers.push_back(std::make_unique<Stranger>(pair.door().place));
+    for (int i = 0; i < 10; ++i) pair.producer->progress();
+  }
+  for (const auto deadline = Deadline::after(20); pair.producer->strangers() == 0;) {
+    ASSERT_FALSE(deadline.expired());
+    pair.producer->progress();
+  }
+  EXPECT_EQ(pair.producer->strangers(), 1u);
+  const Bytes out = bytes_of(5, 9);
+  Request send = pair.producer->send(1, 1, out);
+  pair.finish(send, receive);
+  EXPECT_EQ(in, out);
+  EXPECT_EQ(pair.producer->strangers(), 2u) << "one more made room for it";
+}
+
 TEST(TcpStranger, FindsNoPortOnceAllRanksAreThere) {
   TcpPair pair;
   expect_exchange(pair);
-  const Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
-  Dial dial(Invitation::decode(pair.consumer->address(), 0), pair.door(), epoll.get(), 0);
-  const auto deadline = Deadline::after(20);
-  while (dial.move() == Dial::State::under_way && !deadline.expired()) pair.producer->progress();
-  EXPECT_EQ(dial.error(), ECONNREFUSED);
+  expect_no_port(pair.door(), *pair.producer);
+}
+
+TEST(TcpStranger, FindsNoPortOnceAllRanksWithWhichThereIsBusinessAreThere) {
+  for (const bool is_told_first : {true, false}) {
+    TcpPair pair(1);
+    const std::vector<Rank> peers{0};
+    if (is_told_first) pair.producer->expect_only(peers);
+    expect_exchange(pair);
+    if (!is_told_first) pair.producer->expect_only(peers);
+    expect_no_port(pair.door(), *pair.producer);
+    Bytes in(5);
+    Request receive = pair.producer->receive(1, 1, in);
+    EXPECT_THROW(receive.test(), core::Error) << "nobody comes";
+    pair.producer->expect_only({});
+    EXPECT_THROW(pair.move(in, 1), core::Error);
+  }
+  TcpPair pair(1);
+  pair.producer->expect_only({});
+  expect_no_port(pair.door(), *pair.producer);
 }
 
 TEST(TcpStranger, AtThePortOfARankIsFoundOut) {
@@ -224,90 +258,6 @@ TEST(TcpStranger, AtThePortOfARankIsFoundOut) {
   for (int i = 0; i < 1000; ++i) other.progress(), consumer.progress();
   EXPECT_FALSE(receive.test());  // it goes on trying
   EXPECT_GE(other.strangers(), 1u);
-}
-
-TEST(TcpMember, ThatBreaksTheProtocolIsLostAlone) {
-  const std::uint64_t huge = std::uint64_t{4} << 30;
-  const std::vector<std::vector<Frame>> breaches{
-      {{.kind = static_cast<FrameKind>(99)}},
-      {{.kind = FrameKind::message, .bytes = huge, .tag = 1}},
-      {{.kind = FrameKind::message, .bytes = ~std::uint64_t{0}, .tag = 1}},
-      {{.kind = FrameKind::credit, .bytes = huge}},
-      {{.kind = FrameKind::credit, .bytes = 1}},
-      std::vector<Frame>(5000, {.kind = FrameKind::message, .tag = 1}),  // without credit
-  };
-  for (const auto& frames : breaches) {
-    TcpPair pair(1);
-    expect_exchange(pair);
-    const Descriptor socket = member(pair, Invitation::decode(pair.others[0]->address(), 0));
-    Bytes in(5);
-    Request receive = pair.producer->receive(1, 2, in);
-    say_all(socket, std::as_bytes(std::span(frames)), pair);
-    try {
-      for (const auto deadline = Deadline::after(20); !receive.test();)
-        if (deadline.expired()) break;
-      ADD_FAILURE() << "was not lost";
-    } catch (const core::Error& error) {
-      EXPECT_NE(std::string(error.what()).find("broke the protocol"), std::string::npos)
-          << error.what();
-    }
-    expect_exchange(pair);
-  }
-}
-
-TEST(TcpMember, ThatNamesWhatIsNotThereHarmsNothing) {
-  TcpPair pair(1);
-  expect_exchange(pair);
-  const Descriptor socket = member(pair, Invitation::decode(pair.others[0]->address(), 0));
-  const Bytes secret = bytes_of(100, 5);
-  Bytes region_bytes = secret;
-  const auto region = pair.producer->register_memory(region_bytes, Access::peers_read);
-  const auto key = region->key();
-  const std::uint64_t huge = std::uint64_t{1} << 63;
-  std::vector<Frame> frames{
-      {.kind = FrameKind::pull, .send = 12345, .room = 1},
-      {.kind = FrameKind::done, .send = huge},
-      {.kind = FrameKind::gone, .room = huge},
-      {.kind = FrameKind::fetch, .bytes = 8, .tag = key[0], .send = key[1] + 1, .room = 2},
-      {.kind = FrameKind::fetch, .bytes = 101, .tag = key[0], .send = key[1], .room = 3},
-      {.kind = FrameKind::fetch,
-       .bytes = 8,
-       .tag = key[0],
-       .send = key[1],
-       .room = 4,
-       .offset = 93},
-      {.kind = FrameKind::fetch,
-       .bytes = huge,
-       .tag = key[0],
-       .send = key[1],
-       .room = 5,
-       .offset = huge},
-      {.kind = FrameKind::announce, .bytes = huge, .tag = 9, .send = 7},  // without a receive
-      {.kind = FrameKind::message, .bytes = 0, .tag = 8},
-  };
-  say_all(socket, std::as_bytes(std::span(frames)), pair);
-  Bytes in(5);
-  Request receive = pair.producer->receive(1, 8, in);
-  for (const auto deadline = Deadline::after(20); !receive.test();)
-    ASSERT_FALSE(deadline.expired());
-  pair.producer->progress();
-  std::vector<Frame> answers(5);
-  std::size_t have = 0;
-  while (have < answers.size() * sizeof(Frame)) {
-    pollfd ready{socket.get(), POLLIN, 0};
-    ASSERT_EQ(poll(&ready, 1, 20000), 1);
-    const auto count = recv(socket.get(), reinterpret_cast<char*>(answers.data()) + have,
-                            answers.size() * sizeof(Frame) - have, 0);
-    ASSERT_GT(count, 0);
-    have += static_cast<std::size_t>(count);
-  }
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    EXPECT_EQ(answers[i].kind, FrameKind::gone);
-    EXPECT_EQ(answers[i].room, i + 1);
-  }
-  Request too_long = pair.producer->receive(1, 9, in);
-  EXPECT_THROW(too_long.test(), core::Error);
-  expect_exchange(pair);
 }
 
 }  // namespace tremula::transport

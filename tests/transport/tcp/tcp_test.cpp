@@ -4,9 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
+#include <thread>
+
 #include "core/error.hpp"
 #include "tests/transport/count_allocations.hpp"
 #include "tests/transport/tcp/tcp_pair.hpp"
+#include "transport/local/hybrid.hpp"
+#include "transport/local/wait_words.hpp"
 #include "transport/tcp/best_wire.hpp"
 
 namespace tremula::transport {
@@ -139,6 +145,70 @@ TEST(Tcp, KeepsABoundedPartOfWhatHasNoReceive) {
     Request receive = pair.consumer->receive(0, 7, room);
     pair.finish(sends[i], receive);
   }
+}
+
+TEST(Tcp, WakesARankThatSleeps) {
+  using std::chrono::seconds;
+  TcpPair pair;
+  pair.move(Bytes(1), 1);
+  for (const auto quiet = Deadline::after(20); pair.consumer->wake_descriptor() < 0;) {
+    ASSERT_FALSE(quiet.expired());
+    pair.consumer->progress();
+  }
+  const Bytes out(5);
+  Bytes in(5);
+  Request receive = pair.consumer->receive(0, 2, in);
+  const auto start = Deadline::Clock::now();
+  Request send;
+  {
+    const std::jthread producer([&] { send = pair.producer->send(0, 2, out); });
+    EXPECT_TRUE(
+        local::sleep_on(std::array{local::WaitWord{.descriptor = pair.consumer->wake_descriptor()}},
+                        seconds(60), seconds(60)));
+  }
+  EXPECT_LT(Deadline::Clock::now() - start, seconds(30));
+  pair.finish(send, receive);
+}
+
+TEST(WaitWords, SleepOnWhatTellsNobodyOnlyBesideWhatDoes) {
+  const local::WaitWord tells_nobody{};
+  const std::chrono::microseconds moment(100);
+  EXPECT_FALSE(local::sleep_on({}, moment, moment));
+  EXPECT_FALSE(local::sleep_on(std::array{tells_nobody}, moment, moment));
+  TcpPair pair;
+  pair.consumer->progress();
+  const local::WaitWord tells{.descriptor = pair.consumer->wake_descriptor()};
+  ASSERT_GE(tells.descriptor, 0);
+  // For the shorter time.
+  EXPECT_TRUE(local::sleep_on(std::array{tells, tells_nobody}, moment, std::chrono::hours(1)));
+}
+
+// Ranks that share memory do not come over tcp.
+TEST(Tcp, ListensForNobodyOnceAllFarRanksAreThere) {
+  const auto before = listening_sockets();
+  const std::string offer = "local+" + Tcp().offers().front();
+  HybridTransport here(std::make_unique<Tcp>(), "a"), there(std::make_unique<Tcp>(), "b");
+  const auto producer = here.open(offer, Side::producer);
+  std::vector<std::unique_ptr<Endpoint>> consumers;
+  std::vector<Address> addresses;
+  for (HybridTransport* const machine : {&here, &there, &here, &there})
+    addresses.push_back(consumers.emplace_back(machine->open(offer, Side::consumer))->address());
+  {
+    std::vector<std::jthread> threads;
+    for (const auto& consumer : consumers)
+      threads.emplace_back([&] {
+        consumer->connect(std::vector<Address>{producer->address()}, Deadline::after(30));
+      });
+    producer->connect(addresses, Deadline::after(30));
+  }
+  EXPECT_EQ(listening_sockets(), before + 1);
+  producer->expect_only(std::vector<Rank>{0, 1, 2});  // with the last one it shares nothing
+  const Bytes out(5);
+  Bytes in(5);
+  Request receive = consumers[1]->receive(0, 1, in), send = producer->send(1, 1, out);
+  for (const auto deadline = Deadline::after(30); !(receive.test() & send.test());)
+    ASSERT_FALSE(deadline.expired());
+  EXPECT_EQ(listening_sockets(), before);
 }
 
 TEST(BestWire, TakesTcpWhereTheOtherTransportHasNoBetterWire) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/pack/transform.hpp"
+#include "index_calc/transform/transform.hpp"
 
 #include <gtest/gtest.h>
 

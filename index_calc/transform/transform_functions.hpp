@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <string>
 
-#include "index_calc/pack/transform.hpp"
+#include "index_calc/transform/conversions.hpp"
+#include "index_calc/transform/transform.hpp"
 
 namespace tremula::index_calc {
 
@@ -24,6 +25,7 @@ struct TransformFunction {
                             const Transformation& transformation, Unfit& unfit);
   Function function = nullptr;
   bool reads_to = false;
+  LineConversion lines = nullptr;  ///< the same of elements side by side, if there is one
 };
 
 /// @pre validate(transformation) throws nothing

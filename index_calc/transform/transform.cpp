@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/pack/transform.hpp"
+#include "index_calc/transform/transform.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "core/error.hpp"
 #include "index_calc/pack/pack_ends.hpp"
 #include "index_calc/pack/pack_kernels.hpp"
-#include "index_calc/pack/transform_functions.hpp"
+#include "index_calc/transform/transform_functions.hpp"
 
 namespace tremula::index_calc {
 namespace {
 
 using core::ElementType, core::Errc;
 
-bool is_integer(ElementType type) { return !is_complex(type) && type < ElementType::f32; }
+bool is_integer(ElementType type) {
+  return type < ElementType::f32 || type == ElementType::boolean;
+}
 
 template <class... Arguments>
 [[noreturn]] void fail(Errc code, fmt::format_string<Arguments...> text, Arguments&&... arguments) {
@@ -41,8 +44,6 @@ void validate_factor(const char* name, std::complex<double> factor, ElementType 
 /// What BarCopier makes of a bar here.
 class Transformer {
 public:
-  static constexpr std::ptrdiff_t longest_run = piece_bytes;
-
   Transformer(const Transformation& transformation, const Walk& walk, CacheUse use, Unfit& unfit)
       : transformation_(transformation),
         function_(transform_function(transformation)),
@@ -57,8 +58,14 @@ public:
   std::ptrdiff_t from_unit() const { return from_unit_; }
   std::ptrdiff_t to_unit() const { return to_unit_; }
   bool streams() const { return use_.streams && !function_.reads_to; }
+  std::ptrdiff_t longest_run() const {
+    return function_.lines != nullptr ? std::numeric_limits<std::ptrdiff_t>::max() : piece_bytes;
+  }
 
   void move_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
+    if (function_.lines != nullptr && streams() && is_worth_streaming(to, count * to_width()) &&
+        bytes_after_line_begin(to) % to_width() == 0)
+      return stream_long_run(to, from, count, ahead);
     ahead.prefetch();
     transform(to, from, count, to_width(), from_width());
   }
@@ -84,6 +91,32 @@ private:
       stream(to, from, count, from_step);
     else
       function_.function(to, to_step, from, from_step, count, transformation_, unfit_);
+  }
+
+  /// As pack/copy_lines.hpp has it: of what is further on than `queue_bytes` nothing was prefetched.
+  void stream_long_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
+    const std::ptrdiff_t width = to_width(), from_line = cache_line / width * from_width();
+    const auto move = [&](Index elements) {
+      function_.function(to, width, from, from_width(), elements, transformation_, unfit_);
+      to += elements * width;
+      from += elements * from_width();
+      count -= elements;
+    };
+    const auto stream = [&](Index lines, const std::byte* prefetched_now) {
+      function_.lines(to, from, lines, prefetched_now);
+      to += lines * cache_line;
+      from += lines * from_line;
+      count -= lines * (cache_line / width);
+    };
+    move((cache_line - bytes_after_line_begin(to)) % cache_line / width);
+    const Index lines = count * width / cache_line, first = lines - queue_bytes / from_line;
+    if (first > 0) stream(first, from + queue_bytes);
+    const Index together =
+        std::min(count * width / cache_line, ahead.lines * cache_line / from_line);
+    stream(together, ahead.at);
+    ahead.prefetch(together * from_line / cache_line);
+    stream(count * width / cache_line, from);
+    move(count);
   }
 
   /// Through a small buffer, so that whole lines are streamed.
@@ -133,8 +166,16 @@ bool Transformation::is_copy() const noexcept {
 void validate(const Transformation& t) {
   for (const ElementType type : {t.from, t.to})
     if (!core::is_element_type(static_cast<int>(type)))
-      fail(Errc::invalid_argument, "transform: expected element types 1 to 12, found {}",
+      fail(Errc::invalid_argument, "transform: expected element types, found {}",
            static_cast<int>(type));
+  if (is_opaque(t.from) || is_opaque(t.to)) {
+    if (t.from != t.to || t.alpha != 1.0 || t.beta != 0.0)
+      fail(Errc::unsupported,
+           "transform: expected opaque elements to stay as they are, found {} to become {} with "
+           "alpha {} and beta {}",
+           to_string(t.from), to_string(t.to), t.alpha.real(), t.beta.real());
+    return;
+  }
   if (is_complex(t.from) && !is_complex(t.to))
     fail(Errc::unsupported,
          "transform: expected a complex type for what comes as {}, found {}; receive c64 or c128 "

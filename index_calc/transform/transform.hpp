@@ -5,9 +5,10 @@
 //
 //     to = alpha * op(from) + beta * to
 //
-// Arithmetic. Where `to` is floating or complex: in float if both types are made of f32 (with alpha
-// 0, if `to` is), with alpha and beta rounded to float; else in double. The result is rounded to
-// `to` as IEEE says; what is too large for f32 becomes infinite. Where alpha and beta are real, the
+// Arithmetic. Where `to` is floating or complex: in float if both types are made of f32, f16 or bf16
+// (with alpha 0, if `to` is), with alpha and beta rounded to float; else in double. The result is rounded to
+// `to` as IEEE says; what is too large becomes infinite. A plain
+// conversion rounds once. Where alpha and beta are real, the
 // parts of a complex number do not mix; else a product is the textbook's, so that an infinite part
 // may make the other a NaN. Where `to` is an integer: exactly; of a floating `from`, alpha * from
 // is computed in double and truncated toward zero, as C++ converts, before beta * to is added.
@@ -41,7 +42,7 @@ struct Transformation {
   bool is_copy() const noexcept;
 };
 
-/// Any real type becomes any other or, with imaginary part 0, a complex one; a complex type becomes
+/// Any real type becomes any other, where a bool counts as an integer of 0 or 1, or, with imaginary part 0, a complex one; a complex type becomes
 /// a complex one.
 /// @throws core::Error unsupported if a complex type is to become a real one; invalid_argument if a
 /// type is none, alpha or beta has an imaginary part and `to` is real, or is no whole number of at

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements that lie side by side have a loop of their own, which compilers vectorise.
-#include "index_calc/pack/transform_functions.hpp"
+#include "index_calc/transform/transform_functions.hpp"
 
 #include <fmt/format.h>
 
@@ -12,6 +12,8 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+
+#include "index_calc/transform/small_floats.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -45,21 +47,35 @@ using Part = typename Parts<T>::type;
 template <class T>
 constexpr bool is_complex = Parts<T>::are_two;
 
+/// A byte that is 0 or 1.
+struct Boolean {
+  std::uint8_t byte = 0;
+};
+
+template <class T>
+constexpr bool is_whole = std::is_integral_v<T> || std::is_same_v<T, Boolean>;
+/// f16, bf16 and f32.
+template <class T>
+constexpr bool fits_float =
+    std::is_same_v<T, float> || std::is_same_v<T, F16> || std::is_same_v<T, BF16>;
+
 /// What is computed in.
 template <class From, class To>
-using Factor = std::conditional_t<
-    std::is_integral_v<To> && std::is_integral_v<From>, Wide,
-    std::conditional_t<std::is_same_v<From, float> && std::is_same_v<To, float>, float, double>>;
+using Factor =
+    std::conditional_t<is_whole<To> && is_whole<From>, Wide,
+                       std::conditional_t<fits_float<From> && fits_float<To>, float, double>>;
+
+/// As a type that C++ calculates with.
+template <class T>
+T plain(T value) {
+  return value;
+}
+inline int plain(Boolean value) { return value.byte != 0 ? 1 : 0; }
+inline float plain(F16 value) { return static_cast<float>(value); }
+inline float plain(BF16 value) { return static_cast<float>(value); }
 
 template <class T>
 using Width = std::integral_constant<std::ptrdiff_t, static_cast<std::ptrdiff_t>(sizeof(T))>;
-
-template <class T>
-T load(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
 
 [[gnu::cold, gnu::noinline]] void add_unfit(Unfit& unfit, auto value) {
   if (unfit.count++ == 0) unfit.first = fmt::format("{}", value);
@@ -68,7 +84,10 @@ T load(const std::byte* at) {
 template <class To, class Value>
 bool fits(Value value) {
   using Limits = std::numeric_limits<To>;
-  if constexpr (std::is_same_v<Value, Wide>) {
+  if constexpr (std::is_same_v<To, Boolean>) {
+    const auto number = static_cast<double>(value);  // to be truncated
+    return number > -1 && number < 2;
+  } else if constexpr (std::is_same_v<Value, Wide>) {
     return value >= Limits::min() && value <= Limits::max();
   } else if constexpr (std::is_integral_v<Value>) {
     return std::in_range<To>(value);
@@ -83,12 +102,15 @@ bool fits(Value value) {
 /// C++'s conversion, checked if `To` is an integer.
 template <class To, class Value>
 To narrowed(Value value, Unfit& unfit) {
-  if constexpr (std::is_integral_v<To>)
+  if constexpr (is_whole<To>)
     if (!fits<To>(value)) {
       add_unfit(unfit, value);
       return {};
     }
-  return static_cast<To>(value);
+  if constexpr (std::is_same_v<To, Boolean>)
+    return {static_cast<std::uint8_t>(value)};
+  else
+    return static_cast<To>(value);
 }
 
 /// The formula with real factors, of real types.
@@ -104,25 +126,26 @@ public:
     if constexpr (formula == Formula::zero)
       return {};
     else if constexpr (formula == Formula::from)
-      return narrowed<To>(from, unfit_);
+      return narrowed<To>(plain(from), unfit_);
     else if constexpr (formula == Formula::beta_to)
-      return narrowed<To>(beta_ * static_cast<Number>(to), unfit_);
+      return narrowed<To>(beta_ * static_cast<Number>(plain(to)), unfit_);
     else if constexpr (formula == Formula::alpha_from)
-      return narrowed<To>(alpha_ * static_cast<Number>(from), unfit_);
+      return narrowed<To>(alpha_ * static_cast<Number>(plain(from)), unfit_);
     else
-      return sum(alpha_ * static_cast<Number>(from), to);
+      return sum(alpha_ * static_cast<Number>(plain(from)), to);
   }
 
 private:
   using Number = Factor<From, To>;
 
   To sum(Number product, To to) const {
-    if constexpr (std::is_floating_point_v<To> || std::is_same_v<Number, Wide>) {
-      return narrowed<To>(product + beta_ * static_cast<Number>(to), unfit_);
+    if constexpr (!is_whole<To> || std::is_same_v<Number, Wide>) {
+      return narrowed<To>(product + beta_ * static_cast<Number>(plain(to)), unfit_);
     } else {
       constexpr double most = 0x1p126;  // what Wide holds beside beta * to
       if (!(product > -most && product < most)) return narrowed<To>(product, unfit_);
-      return narrowed<To>(static_cast<Wide>(product) + static_cast<Wide>(beta_) * to, unfit_);
+      return narrowed<To>(static_cast<Wide>(product) + static_cast<Wide>(beta_) * plain(to),
+                          unfit_);
     }
   }
 
@@ -162,7 +185,7 @@ public:
       if constexpr (is_complex<From>)
         sum = product(alpha_, {from.re, sign_ * from.im});
       else
-        sum = product(alpha_, static_cast<Number>(from));
+        sum = product(alpha_, static_cast<Number>(plain(from)));
     }
     if constexpr (reads_to(formula)) {
       const Pair<Number> kept = product(beta_, {to.re, to.im});
@@ -222,9 +245,9 @@ void transform(std::byte* to, std::ptrdiff_t to_step, const std::byte* from,
 }
 
 // In the order of core::ElementType.
-using Types =
-    std::tuple<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
-               std::uint32_t, std::uint64_t, float, double, Pair<float>, Pair<double>>;
+using Types = std::tuple<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                         std::uint16_t, std::uint32_t, std::uint64_t, float, double, Pair<float>,
+                         Pair<double>, F16, BF16, Boolean>;
 constexpr std::size_t types = std::tuple_size_v<Types>;
 using Function = TransformFunction::Function;
 
@@ -272,6 +295,17 @@ Function function(Formula formula, std::size_t from, std::size_t to) {
   return both[from * types + to];
 }
 
+/// Vectorised where elements lie side by side.
+void convert(std::byte* to, std::ptrdiff_t to_step, const std::byte* from, std::ptrdiff_t from_step,
+             Index count, const Transformation& t, Unfit& unfit) {
+  const auto from_width = static_cast<std::ptrdiff_t>(element_bytes(t.from)),
+             to_width = static_cast<std::ptrdiff_t>(element_bytes(t.to));
+  if (to_step == to_width && from_step == from_width)
+    return vector_conversion(t.from, t.to)(to, from, count);
+  function(Formula::from, static_cast<std::size_t>(t.from) - 1, static_cast<std::size_t>(t.to) - 1)(
+      to, to_step, from, from_step, count, t, unfit);
+}
+
 Formula formula_of(const Transformation& t) {
   const bool has_beta = t.beta != 0.0;
   if (t.alpha == 0.0) return has_beta ? Formula::beta_to : Formula::zero;
@@ -284,6 +318,8 @@ Formula formula_of(const Transformation& t) {
 TransformFunction transform_function(const Transformation& t) {
   const auto number = [](core::ElementType type) { return static_cast<std::size_t>(type) - 1; };
   const Formula formula = formula_of(t);
+  if (formula == Formula::from && vector_conversion(t.from, t.to) != nullptr)
+    return {.function = convert, .reads_to = false, .lines = line_conversion(t.from, t.to)};
   return {.function = function(formula, number(t.from), number(t.to)),
           .reads_to = reads_to(formula)};
 }

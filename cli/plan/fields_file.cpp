@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/fields_file.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "cli/table.hpp"
+#include "cli/units.hpp"
+#include "core/error.hpp"
+#include "index_calc/plan/volumes.hpp"
+
+namespace tremula::cli {
+
+namespace {
+
+using core::Index, core::Rank;
+using index_calc::Layout;
+
+constexpr std::size_t most_columns = 12;  // of consumers, as a table
+
+[[noreturn]] void fail(const std::string& file, const std::string& text) {
+  throw core::Error(core::Errc::invalid_argument, fmt::format("--fields {}: {}", file, text));
+}
+
+PlannedField field_of(const YAML::Node& node) {
+  if (!node.IsMap()) throw std::invalid_argument("expected name, type, from and to");
+  for (const auto& entry : node) {
+    const auto key = entry.first.as<std::string>();
+    if (key != "name" && key != "type" && key != "from" && key != "to")
+      throw std::invalid_argument(
+          fmt::format("expected the keys name, type, from and to, found '{}'", key));
+  }
+  const auto text = [&](const char* key) {
+    if (!node[key]) throw std::invalid_argument(fmt::format("expected the key '{}'", key));
+    return node[key].as<std::string>();
+  };
+  PlannedField field;
+  field.name = text("name");
+  const std::string type = node["type"] ? text("type") : "f64";
+  const auto known = core::parse_element_type(type);
+  if (!known)
+    throw std::invalid_argument(
+        fmt::format("expected as type {}, found '{}'", core::all_element_types, type));
+  field.type = *known;
+  field.from = Layout::parse(text("from"));
+  field.to = Layout::parse(text("to"));
+  validate_pair(field.from, field.to);
+  return field;
+}
+
+/// What ranks exchange in a step, in bytes.
+struct Traffic {
+  std::map<std::pair<Rank, Rank>, Index> pairs;  ///< producer and consumer
+  std::map<Rank, Index> sent, received;
+  Index total = 0;
+  std::size_t signatures = 0;  ///< pairs of layouts, each of which is planned once
+};
+
+Traffic traffic_of(const std::vector<PlannedField>& fields) {
+  std::map<std::pair<std::string, std::string>, std::pair<Index, const PlannedField*>> alike;
+  for (const PlannedField& field : fields) {
+    auto& [bytes, one] = alike[{to_string(field.from), to_string(field.to)}];
+    bytes += static_cast<Index>(core::element_bytes(field.type));
+    one = &field;
+  }
+  Traffic traffic;
+  traffic.signatures = alike.size();
+  for (const auto& [texts, both] : alike) {
+    const auto& [bytes, field] = both;
+    const index_calc::Volumes volumes(field->from, field->to);
+    const auto producers = ranks_of(field->from), consumers = ranks_of(field->to);
+    for (std::size_t p = 0; p < producers.size(); ++p)
+      for (const index_calc::Volume& v : volumes.row(static_cast<Rank>(p))) {
+        const Rank producer = producers[p], consumer = consumers[static_cast<std::size_t>(v.peer)];
+        const Index moved = v.elements * bytes;
+        traffic.pairs[{producer, consumer}] += moved;
+        traffic.sent[producer] += moved;
+        traffic.received[consumer] += moved;
+        traffic.total += moved;
+      }
+  }
+  return traffic;
+}
+
+std::string amount(Index bytes) { return bytes_text(static_cast<double>(bytes)); }
+
+std::string busiest_text(const char* side, const char* does, const std::map<Rank, Index>& by_rank,
+                         Index total) {
+  if (by_rank.empty()) return "";
+  const auto most = std::ranges::max_element(by_rank, {}, [](const auto& e) { return e.second; });
+  const double mean = static_cast<double>(total) / static_cast<double>(by_rank.size());
+  return fmt::format("  busiest {} {}: {} {}, {:.2f} times the mean\n", side, most->first, does,
+                     amount(most->second), static_cast<double>(most->second) / mean);
+}
+
+}  // namespace
+
+std::vector<PlannedField> read_fields(const std::string& file) {
+  YAML::Node list;
+  try {
+    list = YAML::LoadFile(file);
+  } catch (const YAML::Exception& e) {
+    fail(file, e.what());
+  }
+  if (!list.IsSequence()) fail(file, "expected a list of fields");
+  std::vector<PlannedField> fields;
+  for (std::size_t i = 0; i < list.size(); ++i) try {
+      fields.push_back(field_of(list[i]));
+    } catch (const std::exception& e) {
+      const YAML::Mark mark = list[i].Mark();
+      fail(file, fmt::format("field {}, line {}: {}", i, mark.line + 1, e.what()));
+    }
+  return fields;
+}
+
+std::string fields_text(const std::vector<PlannedField>& fields) {
+  const Traffic traffic = traffic_of(fields);
+  Index array_bytes = 0;
+  for (const PlannedField& f : fields) array_bytes += bytes_of(f.from, core::element_bytes(f.type));
+  std::string out = fmt::format(
+      "{} fields, {} of arrays: {} producers to {} consumers\n"
+      "  {} in {} messages, one for each pair and step; {} layouts to plan\n",
+      fields.size(), amount(array_bytes), traffic.sent.size(), traffic.received.size(),
+      amount(traffic.total), traffic.pairs.size(), traffic.signatures);
+  out += busiest_text("producer", "sends", traffic.sent, traffic.total);
+  out += busiest_text("consumer", "receives", traffic.received, traffic.total);
+  if (traffic.received.size() > most_columns || traffic.pairs.empty()) return out;
+  std::vector<Row> rows{{"producer"}};
+  for (const auto& [consumer, bytes] : traffic.received)
+    rows.front().push_back(fmt::format("to {}", consumer));
+  rows.front().push_back("total");
+  for (const auto& [producer, sent] : traffic.sent) {
+    Row& row = rows.emplace_back(Row{std::to_string(producer)});
+    for (const auto& [consumer, bytes] : traffic.received) {
+      const auto pair = traffic.pairs.find({producer, consumer});
+      row.push_back(pair == traffic.pairs.end() ? "-" : amount(pair->second));
+    }
+    row.push_back(amount(sent));
+  }
+  Row& last = rows.emplace_back(Row{"total"});
+  for (const auto& [consumer, bytes] : traffic.received) last.push_back(amount(bytes));
+  last.push_back(amount(traffic.total));
+  append_table(out, rows, Align::right);
+  return out;
+}
+
+}  // namespace tremula::cli

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// `tremula plan --fields`: what a step of many arrays moves between each pair of ranks.
+#include <string>
+#include <vector>
+
+#include "core/element_type.hpp"
+#include "index_calc/layout/layout.hpp"
+
+namespace tremula::cli {
+
+struct PlannedField {
+  std::string name;
+  core::ElementType type = core::ElementType::f64;
+  index_calc::Layout from, to;
+};
+
+/// A list in YAML (or JSON): [{name: ..., type: f32, from: LAYOUT, to: LAYOUT}, ...]; type is f64
+/// where it is left out.
+/// @throws core::Error invalid_argument naming the file, the field and what was expected
+std::vector<PlannedField> read_fields(const std::string& file);
+
+/// Totals, the busiest ranks and, of few ranks, the bytes of each pair.
+std::string fields_text(const std::vector<PlannedField>& fields);
+
+}  // namespace tremula::cli

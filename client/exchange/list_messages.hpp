@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Messages of any length that ranks send each other before a plan is there: one from each to each.
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/types.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::client {
+
+class ListMessages {
+public:
+  /// Returns when `is_done` says so, or throws.
+  using Wait = std::function<void(const std::function<bool()>& is_done)>;
+
+  /// @param endpoint  connected to ranks 0 to peers - 1, but for `me`; must outlive this object
+  ListMessages(transport::Endpoint& endpoint, core::Rank peers, Wait wait,
+               std::optional<core::Rank> me = std::nullopt)
+      : endpoint_(endpoint),
+        peers_(static_cast<std::size_t>(peers)),
+        me_(me),
+        wait_(std::move(wait)) {}
+
+  /// Shape of all: [peer]. What goes to `me` stays.
+  void send(std::vector<core::Bytes> messages);
+  /// @throws core::Error protocol if a peer announces too much
+  std::vector<core::Bytes> receive();
+  std::vector<core::Bytes> exchange(std::vector<core::Bytes> messages);
+
+private:
+  void begin_send(std::vector<core::Bytes> messages);
+  struct Posted {
+    transport::Request request;
+    std::size_t bytes = 0;
+  };
+  void finish(std::vector<transport::Request>& requests);
+  /// @throws core::Error protocol if what came is shorter than what was posted
+  void finish(std::vector<Posted>& receives);
+  bool is_me(std::size_t peer) const { return me_ && static_cast<std::size_t>(*me_) == peer; }
+
+  transport::Endpoint& endpoint_;
+  std::size_t peers_;
+  std::optional<core::Rank> me_;
+  Wait wait_;
+  std::vector<core::Bytes> out_, in_;
+  std::vector<std::uint64_t> out_sizes_, in_sizes_;
+  std::vector<transport::Request> sends_;
+};
+
+}  // namespace tremula::client

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Matches the lists of a redistribution: every rank of the job is a source and a sink.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "client/exchange/list_messages.hpp"
+#include "client/redistribute/redistribution_plan.hpp"
+#include "core/deadline.hpp"
+#include "core/error.hpp"
+#include "transport/transport.hpp"
+
+namespace tremula::client::redistribute {
+
+bool has_lists(const Update& update);
+
+/// That ranks did not come, or cannot be told.
+class MatchFailed : public core::Error {
+public:
+  using core::Error::Error;
+};
+
+/// Collective. What fails on one rank is thrown on all.
+/// @param number    of the call, the same on all ranks
+/// @param endpoint  reaches the ranks of the job by their numbers
+/// @return parallel to updates; empty if none has lists
+/// @throws MatchFailed if not all ranks know of it, after which the endpoint is of no use
+/// @throws core::Error as match_lists
+std::vector<ListedUpdate> match_updates(std::span<const Update> updates, std::uint64_t number,
+                                        transport::Endpoint& endpoint, Rank me, Rank size,
+                                        core::Deadline deadline);
+
+}  // namespace tremula::client::redistribute

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/waiting/words.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace tremula::client {
+
+namespace {
+
+/// The beginning of a note; the rest is text.
+struct Head {
+  std::uint64_t subject, round;
+  std::int32_t from, code;
+  std::uint8_t value, is_final;
+};
+
+core::Bytes encode(std::uint64_t subject, std::uint64_t round, const Word& word) {
+  const Head head{subject,    round,
+                  word.from,  static_cast<std::int32_t>(word.code),
+                  word.value, static_cast<std::uint8_t>(word.is_final)};
+  const auto size = std::min(word.why.size(), transport::Group::most_note_bytes - sizeof head);
+  core::Bytes bytes(sizeof head + size);
+  std::memcpy(bytes.data(), &head, sizeof head);
+  std::memcpy(bytes.data() + sizeof head, word.why.data(), size);
+  return bytes;
+}
+
+}  // namespace
+
+void Words::say(transport::Group& group, std::uint64_t subject, std::uint64_t round, Word word) {
+  word.from = group.rank();
+  if (group.rank() == 0)
+    gather(group, subject, round, std::move(word));
+  else
+    group.send_note(0, encode(subject, round, word));
+}
+
+void Words::gather(transport::Group& group, std::uint64_t subject, std::uint64_t number,
+                   Word word) {
+  Round& round = subjects_.at(subject)[number];
+  if (round.is_over) return;
+  round.said.insert(word.from);
+  const bool is_final = word.is_final;
+  if (!round.greatest || is_final || word.value > round.greatest->value)
+    round.greatest = std::move(word);
+  if (!is_final && round.said.size() < static_cast<std::size_t>(group.size())) return;
+  round.is_over = true;
+  for (core::Rank rank = 1; rank < group.size(); ++rank)
+    group.send_note(rank, encode(subject, number, *round.greatest));
+}
+
+void Words::take_notes(transport::Group& group) {
+  while (const auto note = group.take_note()) {
+    Head head{};
+    core::expects(note->bytes.size() >= sizeof head, "a rank of the own group sent half a word");
+    std::memcpy(&head, note->bytes.data(), sizeof head);
+    const auto subject = subjects_.find(head.subject);
+    if (subject == subjects_.end()) continue;  // this rank has left it
+    const auto why = std::span(note->bytes).subspan(sizeof head);
+    Word word{.value = head.value,
+              .is_final = head.is_final != 0,
+              .from = head.from,
+              .code = static_cast<core::Errc>(head.code),
+              .why = std::string(reinterpret_cast<const char*>(why.data()), why.size())};
+    if (group.rank() == 0)
+      gather(group, head.subject, head.round, std::move(word));
+    else
+      subject->second[head.round] = Round{.said = {}, .greatest = std::move(word), .is_over = true};
+  }
+}
+
+std::optional<Word> Words::hear(transport::Group& group, std::uint64_t subject,
+                                std::uint64_t number) {
+  take_notes(group);
+  Subject& rounds = subjects_.at(subject);
+  const auto round = rounds.find(number);
+  if (round == rounds.end() || !round->second.is_over) return std::nullopt;
+  auto word = std::move(round->second.greatest);
+  // Late words of this round and of earlier ones change nothing: they are not kept for long.
+  round->second = Round{.said = {}, .greatest = std::nullopt, .is_over = true};
+  rounds.erase(rounds.begin(), round);
+  return word;
+}
+
+}  // namespace tremula::client

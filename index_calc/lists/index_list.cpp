@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/lists/index_list.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "index_calc/layout/check.hpp"
+#include "index_calc/layout/process_grid.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+Index elements_of(std::span<const Index> shape) {
+  return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
+}
+
+std::string joined(std::span<const Index> numbers) {
+  return fmt::format("{}", fmt::join(numbers, "x"));
+}
+
+void expect_inside(std::span<const Index> shape, Index all, Index begin, Index length) {
+  if (length >= 0 && begin >= 0 && begin <= all && length <= all - begin) return;
+  check(false,
+        "index list: expected numbers of elements from 0 to {} of an array of {}, found {} from {} "
+        "on",
+        all - 1, joined(shape), length, begin);
+}
+
+/// Successive elements that one coordinate owns along a dimension.
+struct Stretched {
+  Index global = 0, local = 0, length = 0;
+};
+
+std::vector<Stretched> owned_along(const Distribution& d, GridCoord c) {
+  std::vector<Stretched> owned;
+  for (Index i = 0, end = local_extent(d, c); i < end; ++i) {
+    const Index global = to_global(d, c, LocalIndex{i}).value;
+    if (!owned.empty() && owned.back().global + owned.back().length == global)
+      ++owned.back().length;
+    else
+      owned.push_back({global, i, 1});
+  }
+  return owned;
+}
+
+}  // namespace
+
+Layout listed_layout(std::span<const Index> shape, Rank ranks, bool is_partial, bool has_copies,
+                     IndexList list) {
+  Layout layout;
+  for (const Index extent : shape) {
+    const Index grid = layout.dims.empty() ? ranks : 1;
+    layout.dims.push_back(
+        BlockCyclic{.extent = extent, .block = plain_block(extent, grid), .grid = grid});
+  }
+  layout.listing = Listing{.is_partial = is_partial,
+                           .has_copies = has_copies,
+                           .elements = list.elements(),
+                           .allocated = list.allocated()};
+  layout.listing->mine = std::make_shared<const IndexList>(std::move(list));
+  validate(layout);
+  return layout;
+}
+
+std::string element_text(std::span<const Index> shape, Index number) {
+  std::vector<Index> index(shape.size());
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    index[d] = number % shape[d];
+    number /= shape[d];
+  }
+  return fmt::format("({})", fmt::join(index, ", "));
+}
+
+void IndexList::add(Index global, Index local, Index length) {
+  if (length == 0) return;
+  elements_ += length;
+  allocated_ = std::max(allocated_, local + length);
+  if (!runs_.empty() && runs_.back().global + runs_.back().length == global &&
+      runs_.back().local + runs_.back().length == local)
+    runs_.back().length += length;
+  else
+    runs_.push_back({global, local, length});
+}
+
+void IndexList::finish(std::span<const Index> shape) {
+  const auto number = [](const ListRun& run) { return std::pair(run.global, run.local); };
+  if (!std::ranges::is_sorted(runs_, {}, number)) std::ranges::sort(runs_, {}, number);
+  for (std::size_t i = 1; i < runs_.size(); ++i)
+    if (runs_[i - 1].global + runs_[i - 1].length > runs_[i].global)
+      check(
+          false,
+          "index list: expected every element once, found element {} at {} and at {} of the buffer",
+          element_text(shape, runs_[i].global),
+          runs_[i - 1].local + runs_[i].global - runs_[i - 1].global, runs_[i].local);
+}
+
+IndexList IndexList::of_points(std::span<const Index> shape, std::span<const Index> points) {
+  const Index all = elements_of(shape);
+  IndexList list;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (points[i] < 0 || points[i] >= all) expect_inside(shape, all, points[i], 1);
+    list.add(points[i], static_cast<Index>(i), 1);
+  }
+  list.finish(shape);
+  return list;
+}
+
+IndexList IndexList::of_segments(std::span<const Index> shape, std::span<const Index> begins,
+                                 std::span<const Index> lengths) {
+  check(begins.size() == lengths.size(),
+        "index list: expected as many lengths as begins, found {} and {}", lengths.size(),
+        begins.size());
+  const Index all = elements_of(shape);
+  IndexList list;
+  for (std::size_t i = 0; i < begins.size(); ++i) {
+    expect_inside(shape, all, begins[i], lengths[i]);
+    list.add(begins[i], list.elements_, lengths[i]);
+  }
+  list.finish(shape);
+  return list;
+}
+
+IndexList IndexList::of_boxes(std::span<const Index> shape, std::span<const Index> origins,
+                              std::span<const Index> extents) {
+  const std::size_t dimensions = shape.size();
+  check(
+      origins.size() == extents.size() && origins.size() % dimensions == 0,
+      "index list: expected {} numbers for the origin and the extents of each box, found {} and {}",
+      dimensions, origins.size(), extents.size());
+  IndexList list;
+  std::vector<Index> at(dimensions);
+  for (std::size_t box = 0; box < origins.size(); box += dimensions) {
+    const auto origin = origins.subspan(box, dimensions), extent = extents.subspan(box, dimensions);
+    bool is_empty = false;
+    for (std::size_t d = 0; d < dimensions; ++d) {
+      if (origin[d] < 0 || extent[d] < 0 || origin[d] > shape[d] ||
+          extent[d] > shape[d] - origin[d])
+        check(false, "index list: expected boxes inside an array of {}, found one of {} from {} on",
+              joined(shape), joined(extent), joined(origin));
+      is_empty = is_empty || extent[d] == 0;
+    }
+    if (is_empty) continue;
+    std::ranges::copy(origin, at.begin());
+    const std::size_t last = dimensions - 1;
+    for (bool is_next = true; is_next;) {
+      Index number = 0;
+      for (std::size_t d = 0; d < dimensions; ++d) number = number * shape[d] + at[d];
+      list.add(number, list.elements_, extent[last]);
+      is_next = false;
+      for (std::size_t d = last; d-- > 0 && !is_next;) {
+        is_next = ++at[d] < origin[d] + extent[d];
+        if (!is_next) at[d] = origin[d];
+      }
+    }
+  }
+  list.finish(shape);
+  return list;
+}
+
+IndexList IndexList::of_layout(const Layout& layout, Rank me, const LocalPart& part) {
+  IndexList list;
+  const auto coords = coords_of(layout, me);
+  if (!coords || part.elements == 0) return list;
+  const std::size_t dimensions = layout.dims.size(), last = dimensions - 1;
+  std::vector<std::vector<Stretched>> owned;
+  for (std::size_t d = 0; d < dimensions; ++d)
+    owned.push_back(owned_along(layout.dims[d], (*coords)[d]));
+  const auto add_along = [&](const auto& deeper, std::size_t d, Index number, Index place) -> void {
+    const Index extent = index_calc::extent(layout.dims[d]), stride = part.stride[d];
+    for (const Stretched& s : owned[d]) {
+      if (d == last && stride == 1) {
+        list.add(number * extent + s.global, place + s.local, s.length);
+        continue;
+      }
+      for (Index i = 0; i < s.length; ++i) {
+        const Index n = number * extent + s.global + i, p = place + (s.local + i) * stride;
+        if (d == last)
+          list.add(n, p, 1);
+        else
+          deeper(deeper, d + 1, n, p);
+      }
+    }
+  };
+  add_along(add_along, 0, 0, part.first);
+  list.allocated_ = part.allocated;
+  return list;
+}
+
+}  // namespace tremula::index_calc

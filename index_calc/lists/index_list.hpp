@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What one rank owns of an array whose layout no formula gives: points, segments or boxes in any order.
+// Only the rank itself has the list; who has what is found by match.hpp.
+//
+// Global numbers are those of the elements in row-major order, 0-based, whatever the order of storage.
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "index_calc/layout/layout.hpp"
+
+namespace tremula::index_calc {
+
+/// Elements that follow each other in the array and in the rank's memory.
+struct ListRun {
+  Index global = 0;  ///< number of the first one
+  Index local = 0;   ///< its place in the rank's buffer, in elements
+  Index length = 0;  ///< >= 1
+  friend bool operator==(const ListRun&, const ListRun&) = default;
+};
+
+/// The runs of one rank, ascending in their global numbers; none touches the one before in both numbers.
+/// A value that is not changed any more.
+class IndexList {
+public:
+  /// Element i of the buffer is number points[i].
+  /// @throws core::Error invalid_argument naming an element that is listed twice or that the array
+  ///         has not, for all of these
+  /// Cost: O(points), and a sort of the runs where they do not ascend.
+  static IndexList of_points(std::span<const Index> shape, std::span<const Index> points);
+  /// The buffer holds the segments one after the other: lengths[i] elements from number begins[i] on.
+  static IndexList of_segments(std::span<const Index> shape, std::span<const Index> begins,
+                               std::span<const Index> lengths);
+  /// The buffer holds the boxes one after the other, each row-major. Shape of both: [box * dimensions]
+  static IndexList of_boxes(std::span<const Index> shape, std::span<const Index> origins,
+                            std::span<const Index> extents);
+  /// What a layout that is computed gives rank `me`, as it lies in its buffer.
+  /// @param part  in the dimensions of the layout
+  /// Cost: the runs.
+  static IndexList of_layout(const Layout& layout, Rank me, const LocalPart& part);
+
+  std::span<const ListRun> runs() const noexcept { return runs_; }
+  Index elements() const noexcept { return elements_; }
+  /// Elements that the buffer must have.
+  Index allocated() const noexcept { return allocated_; }
+  std::size_t memory_bytes() const noexcept { return runs_.capacity() * sizeof(ListRun); }
+
+private:
+  void add(Index global, Index local, Index length);
+  void finish(std::span<const Index> shape);
+  std::vector<ListRun> runs_;
+  Index elements_ = 0, allocated_ = 0;
+};
+
+/// The layout of an array of which each of `ranks` ranks lists what it owns, and this one `list`.
+/// @throws core::Error invalid_argument if the shape is none
+Layout listed_layout(std::span<const Index> shape, Rank ranks, bool is_partial, bool has_copies,
+                     IndexList list);
+
+/// "(3, 17)": the element with that number.
+std::string element_text(std::span<const Index> shape, Index number);
+
+}  // namespace tremula::index_calc

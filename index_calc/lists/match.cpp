@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/lists/match.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "core/error.hpp"
+#include "index_calc/lists/run_code.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+Index elements_of(const std::vector<Index>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
+}
+
+/// First number of slice `s` of `count`; slice `count` begins behind the last.
+Index slice_begin(Index elements, Rank s, Rank count) {
+  return elements / count * s + elements % count * s / count;
+}
+
+/// Calls visit(run) for the parts of ascending `runs` between `begin` and `end`.
+template <class Visit>
+void for_each_between(std::span<const ListRun> runs, Index begin, Index end, Visit&& visit) {
+  auto at = std::ranges::upper_bound(runs, begin, {},
+                                     [](const ListRun& run) { return run.global + run.length; });
+  for (; at != runs.end() && at->global < end; ++at) {
+    const Index first = std::max(at->global, begin), last = std::min(at->global + at->length, end);
+    visit(ListRun{first, at->local + first - at->global, last - first});
+  }
+}
+
+/// The first of ascending runs that ends behind `number`, from `at` on. O(log of how far it is)
+template <class Run, class End>
+Run first_behind(Run at, Run last, Index number, End&& end_of) {
+  std::ptrdiff_t step = 1;
+  for (; step < last - at && end_of(at[step]) <= number; step *= 2) at += step;
+  return std::partition_point(at, at + std::min(step + 1, last - at),
+                              [&](const auto& run) { return end_of(run) <= number; });
+}
+
+/// Calls visit(a, b) for what two ascending lists have in common: parts of the runs of both, of one
+/// number and one length. O(what they have in common, times a logarithm)
+template <class Visit>
+void for_each_common(std::span<const ListRun> a, std::span<const ListRun> b, Visit&& visit) {
+  const auto end_of = [](const ListRun& run) { return run.global + run.length; };
+  for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end();) {
+    x = first_behind(x, a.end(), y->global, end_of);
+    if (x == a.end()) return;
+    y = first_behind(y, b.end(), x->global, end_of);
+    if (y == b.end()) return;
+    const Index x_end = end_of(*x), y_end = end_of(*y);
+    const Index first = std::max(x->global, y->global), last = std::min(x_end, y_end);
+    if (first < last)
+      visit(ListRun{first, x->local + first - x->global, last - first},
+            ListRun{first, y->local + first - y->global, last - first});
+    if (x_end <= y_end) ++x;
+    if (y_end <= x_end) ++y;
+  }
+}
+
+/// A run and the rank that has it.
+struct Owned {
+  Index begin = 0, end = 0;
+  Rank rank = 0;
+};
+
+/// The lists of all ranks of a side as one, ascending.
+std::vector<Owned> merged(std::span<const std::vector<ListRun>> lists) {
+  std::vector<Owned> all;
+  std::vector<std::size_t> bounds{0};
+  for (std::size_t r = 0; r < lists.size(); ++r) {
+    for (const ListRun& run : lists[r])
+      all.push_back({run.global, run.global + run.length, static_cast<Rank>(r)});
+    bounds.push_back(all.size());
+  }
+  const auto at = [&](std::size_t list) {
+    return all.begin() + static_cast<std::ptrdiff_t>(bounds[std::min(list, bounds.size() - 1)]);
+  };
+  for (std::size_t width = 1; width < lists.size(); width *= 2)
+    for (std::size_t r = 0; r + width < lists.size(); r += 2 * width)
+      std::inplace_merge(at(r), at(r + width), at(r + 2 * width),
+                         [](const Owned& a, const Owned& b) { return a.begin < b.begin; });
+  return all;
+}
+
+/// Leaves every element to one rank.
+/// @throws core::Error mismatch
+std::vector<Owned> single(std::vector<Owned> all, const char* side,
+                          const MatchedSides::Rules& rules, const std::vector<Index>& shape,
+                          Index begin, Index end) {
+  const auto expect_no_gap = [&](Index from, Index to) {
+    if (rules.is_partial || from >= to) return;
+    throw core::Error(core::Errc::mismatch,
+                      fmt::format("index lists of the {}: expected every element on a rank; found "
+                                  "element {} on none: list it, or declare the layout partial",
+                                  side, element_text(shape, from)));
+  };
+  std::vector<Owned> result;
+  result.reserve(all.size());
+  Index covered = begin;
+  Rank last = 0;
+  for (Owned run : all) {
+    if (run.begin < covered) {
+      if (!rules.has_copies)
+        throw core::Error(core::Errc::mismatch,
+                          fmt::format("index lists of the {}: expected every element on one rank; "
+                                      "found element {} on ranks {} and {}: list it once, or "
+                                      "declare the layout to have copies",
+                                      side, element_text(shape, run.begin), last, run.rank));
+      run.begin = covered;
+    }
+    if (run.begin >= run.end) continue;
+    expect_no_gap(covered, run.begin);
+    covered = run.end;
+    last = run.rank;
+    result.push_back(run);
+  }
+  expect_no_gap(covered, end);
+  return result;
+}
+
+std::vector<Bytes> lists_of(std::vector<RunWriter>& writers) {
+  std::vector<Bytes> bytes(writers.size());
+  for (std::size_t i = 0; i < writers.size(); ++i) writers[i].write_to(bytes[i]);
+  return bytes;
+}
+
+}  // namespace
+
+MatchedSides matched_sides(const Layout& source, Rank sources, const Layout& sink, Rank sinks) {
+  const auto rules = [](const Layout& layout) {
+    if (!layout.listing) return MatchedSides::Rules{.has_copies = copy_count(layout) > 1};
+    return MatchedSides::Rules{layout.listing->is_partial, layout.listing->has_copies};
+  };
+  return {.shape = shape(source),
+          .sources = sources,
+          .sinks = sinks,
+          .source = rules(source),
+          .sink = rules(sink)};
+}
+
+SourceMatch::SourceMatch(const MatchedSides& sides, const IndexList& list, Rank me)
+    : sides_(sides), list_(list), me_(me), wanted_(static_cast<std::size_t>(sides.sinks)) {}
+
+std::vector<Bytes> SourceMatch::to_directory(std::span<const Bytes> from_sinks) {
+  const Index all = elements_of(sides_.shape);
+  std::vector<RunReader> readers;
+  for (const Bytes& bytes : from_sinks) readers.emplace_back(bytes);
+  std::vector<Bytes> out(static_cast<std::size_t>(sides_.sinks));
+  for (Rank s = 0; s < sides_.sinks; ++s) {
+    const Index begin = slice_begin(all, s, sides_.sinks),
+                end = slice_begin(all, s + 1, sides_.sinks);
+    Bytes& bytes = out[static_cast<std::size_t>(s)];
+    RunWriter mine(false);
+    for_each_between(list_.runs(), begin, end, [&](const ListRun& run) { mine.add(run); });
+    mine.write_to(bytes);
+    if (s % sides_.sources != me_) continue;
+    for (RunReader& reader : readers) {
+      RunWriter passed(false);
+      for (const ListRun& run : reader.read(false, begin, end)) passed.add(run);
+      passed.write_to(bytes);
+    }
+  }
+  return out;
+}
+
+std::vector<Bytes> SourceMatch::places(std::span<const Bytes> from_directory) {
+  const Index all = elements_of(sides_.shape);
+  std::vector<RunWriter> places(wanted_.size(), RunWriter(true));
+  for (Rank s = 0; s < sides_.sinks; ++s) {
+    RunReader reader(from_directory[static_cast<std::size_t>(s)]);
+    const Index begin = slice_begin(all, s, sides_.sinks),
+                end = slice_begin(all, s + 1, sides_.sinks);
+    for (std::size_t sink = 0; sink < wanted_.size(); ++sink) {
+      const auto runs = reader.read(false, begin, end);
+      if (runs.empty()) continue;
+      const auto first =
+          std::ranges::upper_bound(list_.runs(), runs.front().global, {},
+                                   [](const ListRun& run) { return run.global + run.length; });
+      for_each_common(std::span(first, list_.runs().end()), runs,
+                      [&](const ListRun& mine, const ListRun&) {
+                        places[sink].add(mine);
+                        wanted_[sink].push_back(mine);
+                      });
+    }
+  }
+  return lists_of(places);
+}
+
+std::vector<PeerSegments> SourceMatch::segments(std::span<const Bytes> from_sinks) const {
+  const Index all = elements_of(sides_.shape);
+  std::vector<PeerSegments> result;
+  for (std::size_t sink = 0; sink < wanted_.size(); ++sink) {
+    const auto theirs = RunReader(from_sinks[sink]).read(true, 0, all);
+    PeerSegments peer{.peer = static_cast<Rank>(sink), .segments = {}};
+    for_each_common(wanted_[sink], theirs, [&](const ListRun& a, const ListRun& b) {
+      peer.segments.push_back({{a.local}, {b.local}, a.length});
+    });
+    if (!peer.segments.empty()) result.push_back(std::move(peer));
+  }
+  return result;
+}
+
+SinkMatch::SinkMatch(const MatchedSides& sides, const IndexList& list, Rank me)
+    : sides_(sides), list_(list), me_(me) {}
+
+std::vector<Bytes> SinkMatch::to_sources() const {
+  const Index all = elements_of(sides_.shape);
+  std::vector<Bytes> out(static_cast<std::size_t>(sides_.sources));
+  for (Rank s = 0; s < sides_.sinks; ++s) {
+    RunWriter runs(false);
+    for_each_between(list_.runs(), slice_begin(all, s, sides_.sinks),
+                     slice_begin(all, s + 1, sides_.sinks),
+                     [&](const ListRun& run) { runs.add(run); });
+    runs.write_to(out[static_cast<std::size_t>(s % sides_.sources)]);
+  }
+  return out;
+}
+
+std::vector<Bytes> SinkMatch::overlaps(std::span<const Bytes> from_sources) const {
+  const Index all = elements_of(sides_.shape);
+  const Index begin = slice_begin(all, me_, sides_.sinks),
+              end = slice_begin(all, me_ + 1, sides_.sinks);
+  std::vector<std::vector<ListRun>> of_sources, of_sinks;
+  for (std::size_t r = 0; r < from_sources.size(); ++r) {
+    RunReader reader(from_sources[r]);
+    of_sources.push_back(reader.read(false, begin, end));
+    if (static_cast<Rank>(r) != me_ % sides_.sources) continue;
+    for (Rank s = 0; s < sides_.sinks; ++s) of_sinks.push_back(reader.read(false, begin, end));
+  }
+  single(merged(of_sinks), "consumer", sides_.sink, sides_.shape, begin, end);
+  const auto owners =
+      single(merged(of_sources), "producer", sides_.source, sides_.shape, begin, end);
+  const auto sources = static_cast<std::size_t>(sides_.sources);
+  std::vector<Bytes> out(sources);
+  for (const auto& wanted : of_sinks) {
+    std::vector<RunWriter> from(sources, RunWriter(false));
+    auto owner = owners.begin();
+    for (const ListRun& run : wanted) {
+      const Index run_end = run.global + run.length;
+      owner = first_behind(owner, owners.end(), run.global, [](const Owned& o) { return o.end; });
+      for (auto o = owner; o != owners.end() && o->begin < run_end; ++o) {
+        const Index first = std::max(run.global, o->begin), last = std::min(run_end, o->end);
+        from[static_cast<std::size_t>(o->rank)].add({.global = first, .length = last - first});
+      }
+    }
+    for (std::size_t r = 0; r < sources; ++r) from[r].write_to(out[r]);
+  }
+  return out;
+}
+
+std::vector<Bytes> SinkMatch::places(std::span<const Bytes> from_sources) {
+  const Index all = elements_of(sides_.shape);
+  std::vector<RunWriter> places(from_sources.size(), RunWriter(true));
+  for (std::size_t r = 0; r < from_sources.size(); ++r) {
+    PeerSegments peer{.peer = static_cast<Rank>(r), .segments = {}};
+    for_each_common(list_.runs(), RunReader(from_sources[r]).read(true, 0, all),
+                    [&](const ListRun& mine, const ListRun& theirs) {
+                      places[r].add(mine);
+                      peer.segments.push_back({{mine.local}, {theirs.local}, mine.length});
+                    });
+    if (!peer.segments.empty()) segments_.push_back(std::move(peer));
+  }
+  return lists_of(places);
+}
+
+MatchedLists match_lists(const MatchedSides& sides, const IndexList* source, const IndexList* sink,
+                         Rank me, ListMover& mover) {
+  std::optional<SourceMatch> out;
+  std::optional<SinkMatch> in;
+  if (source != nullptr) out.emplace(sides, *source, me);
+  if (sink != nullptr) in.emplace(sides, *sink, me);
+  const auto none = std::vector<Bytes>();
+  auto came = mover.back(in ? in->to_sources() : none);
+  came = mover.forth(out ? out->to_directory(came) : none);
+  came = mover.back(in ? in->overlaps(came) : none);
+  came = mover.forth(out ? out->places(came) : none);
+  came = mover.back(in ? in->places(came) : none);
+  MatchedLists matched;
+  if (out) matched.as_source = out->segments(came);
+  if (in) matched.as_sink = in->segments();
+  return matched;
+}
+
+}  // namespace tremula::index_calc

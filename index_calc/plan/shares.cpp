@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/plan/shares.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace tremula::index_calc {
+namespace {
+
+__extension__ using Wide = __int128;
+
+/// All lines that some copies of the sink need, one copy after the other, cut into equal pieces, one
+/// for each copy of the source; the turn says where the cuts are rounded up.
+class Cuts {
+public:
+  Cuts(const CopiedPair& pair, Rank sinks)
+      : all_(Wide{pair.lines} * sinks),
+        from_(pair.from),
+        shift_(static_cast<Index>(pair.turn % static_cast<std::uint64_t>(pair.from))) {}
+  /// Where the piece of copy k begins; of k = from, where the last one ends.
+  Wide operator[](Rank k) const { return (k * all_ + shift_) / from_; }
+  /// The copy whose piece holds a line.
+  Rank copy_at(Wide line) const {
+    Rank low = 0, high = from_;  // cuts[low] <= line < cuts[high]
+    while (high - low > 1) {
+      const Rank middle = low + (high - low) / 2;
+      ((*this)[middle] <= line ? low : high) = middle;
+    }
+    return low;
+  }
+
+private:
+  Wide all_;
+  Rank from_;
+  Index shift_;
+};
+
+bool has_places(const CopiedPair& pair) {
+  const auto both = [](const auto& a, const auto& b) { return !a.empty() && !b.empty(); };
+  return both(pair.from_places.ranks, pair.to_places.ranks) ||
+         both(pair.from_places.hosts, pair.to_places.hosts);
+}
+
+}  // namespace
+
+std::vector<CopyShare> deal_copies(const CopiedPair& pair) {
+  const auto number = [](Rank copy) { return static_cast<std::size_t>(copy); };
+  std::vector<CopyShare> shares;
+  std::vector<Index> begun(number(pair.to));  // lines that each copy of the sink has
+  Rank others = pair.to;                      // copies of the sink that are none of the source
+  if (!pair.from_places.ranks.empty() && !pair.to_places.ranks.empty()) {
+    std::map<Rank, Rank> copy_on;
+    for (Rank k = 0; k < pair.from; ++k) copy_on.emplace(pair.from_places.ranks[number(k)], k);
+    for (Rank j = 0; j < pair.to; ++j) {
+      const auto own = copy_on.find(pair.to_places.ranks[number(j)]);
+      if (own == copy_on.end()) continue;
+      shares.push_back({.from = own->second, .to = j, .first = 0, .count = pair.lines});
+      begun[number(j)] = pair.lines;
+      --others;
+    }
+  }
+  const Cuts cuts(pair, others);
+  std::vector<Wide> left(number(pair.from));  // that each copy of the source may send
+  for (Rank k = 0; k < pair.from; ++k) left[number(k)] = cuts[k + 1] - cuts[k];
+  /// Goes on to the next copy of the source when one has sent its part.
+  const auto fill = [&](Rank j, const std::vector<Rank>& sources, std::size_t& at) {
+    Index& first = begun[number(j)];
+    while (first < pair.lines && at < sources.size()) {
+      Wide& rest = left[number(sources[at])];
+      const auto count = static_cast<Index>(std::min(rest, Wide{pair.lines - first}));
+      if (count > 0)
+        shares.push_back({.from = sources[at], .to = j, .first = first, .count = count});
+      rest -= count;
+      first += count;
+      if (rest == 0) ++at;
+    }
+  };
+  if (!pair.from_places.hosts.empty() && !pair.to_places.hosts.empty()) {
+    std::map<std::uint32_t, std::pair<std::vector<Rank>, std::size_t>> on_host;
+    for (Rank k = 0; k < pair.from; ++k)
+      on_host[pair.from_places.hosts[number(k)]].first.push_back(k);
+    for (Rank j = 0; j < pair.to; ++j)
+      if (const auto near = on_host.find(pair.to_places.hosts[number(j)]); near != on_host.end())
+        fill(j, near->second.first, near->second.second);
+  }
+  std::vector<Rank> all(number(pair.from));
+  std::iota(all.begin(), all.end(), 0);
+  std::size_t at = 0;
+  for (Rank j = 0; j < pair.to; ++j) fill(j, all, at);
+  std::ranges::sort(shares, {}, [](const CopyShare& s) { return std::pair(s.to, s.first); });
+  return shares;
+}
+
+std::vector<CopyShare> shares_of_source(const CopiedPair& pair, Rank copy) {
+  std::vector<CopyShare> shares;
+  if (has_places(pair)) {
+    for (const CopyShare& share : deal_copies(pair))
+      if (share.from == copy) shares.push_back(share);
+    return shares;
+  }
+  const Cuts cuts(pair, pair.to);
+  for (Wide at = cuts[copy], end = cuts[copy + 1]; at < end;) {
+    const auto to = static_cast<Rank>(at / pair.lines);
+    const auto first = static_cast<Index>(at % pair.lines);
+    const auto count = static_cast<Index>(std::min(end - at, Wide{pair.lines - first}));
+    shares.push_back({.from = copy, .to = to, .first = first, .count = count});
+    at += count;
+  }
+  return shares;
+}
+
+std::vector<CopyShare> shares_of_sink(const CopiedPair& pair, Rank copy) {
+  std::vector<CopyShare> shares;
+  if (has_places(pair)) {
+    for (const CopyShare& share : deal_copies(pair))
+      if (share.to == copy) shares.push_back(share);
+    return shares;
+  }
+  const Cuts cuts(pair, pair.to);
+  const Wide begin = Wide{pair.lines} * copy, end = begin + pair.lines;
+  for (Wide at = begin; at < end;) {
+    const Rank from = cuts.copy_at(at);
+    const auto count = static_cast<Index>(std::min(end, cuts[from + 1]) - at);
+    shares.push_back(
+        {.from = from, .to = copy, .first = static_cast<Index>(at - begin), .count = count});
+    at += count;
+  }
+  return shares;
+}
+
+std::uint64_t turn_of(Index source, Index sink) noexcept {
+  // The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+  auto z =
+      static_cast<std::uint64_t>(source) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(sink);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+}  // namespace tremula::index_calc

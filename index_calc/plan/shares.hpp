@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Which copy sends what to which copy, where a source or a sink has copies of what it owns.
+#include <cstdint>
+#include <vector>
+
+#include "core/types.hpp"
+
+namespace tremula::index_calc {
+
+using core::Index, core::Rank;
+
+/// Lines of elements that one copy of a source sends to one copy of a sink.
+struct CopyShare {
+  Rank from = 0, to = 0;       ///< numbers of the copies
+  Index first = 0, count = 0;  ///< lines
+  friend bool operator==(const CopyShare&, const CopyShare&) = default;
+};
+
+/// Where the copies of one cell are. Shape of both: [copy]; empty: not known.
+struct CopyPlaces {
+  std::vector<Rank> ranks;  ///< in a job of both sides
+  std::vector<std::uint32_t> hosts;
+};
+
+/// Two cells that share `lines`: every copy of the source has them, every copy of the sink needs them.
+struct CopiedPair {
+  Index lines = 0;
+  Rank from = 1, to = 1;  ///< copies
+  CopyPlaces from_places{}, to_places{};
+  std::uint64_t turn = 0;  ///< any number that both sides know: who sends lines that are left over
+};
+
+/// A rank that is a copy of both keeps what it has. Of what the others need, each copy of the source
+/// sends an equal part, rounded down or up; those on one host come first, then all in turn. The same
+/// on every rank.
+/// @return ordered by copies of the sink and their lines; no share is empty
+/// Cost: the copies of both sides, times a logarithm.
+std::vector<CopyShare> deal_copies(const CopiedPair& pair);
+
+/// The shares of one copy, of the source or of the sink.
+/// Cost: as deal_copies; where no places are known, those shares, and the logarithm of the copies.
+std::vector<CopyShare> shares_of_source(const CopiedPair& pair, Rank copy);
+std::vector<CopyShare> shares_of_sink(const CopiedPair& pair, Rank copy);
+
+/// A turn for two positions, different for neighbours of either.
+std::uint64_t turn_of(Index source, Index sink) noexcept;
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/fields_file.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.hpp"
+
+namespace tremula::cli {
+namespace {
+
+class FieldsFile : public ::testing::Test {
+protected:
+  ~FieldsFile() override { std::filesystem::remove(file_); }
+  std::vector<PlannedField> read(const std::string& text) {
+    std::ofstream(file_) << text;
+    return read_fields(file_);
+  }
+  std::string complaint_about(const std::string& text) {
+    try {
+      read(text);
+    } catch (const core::Error& e) {
+      EXPECT_EQ(e.code(), core::Errc::invalid_argument);
+      return e.what();
+    }
+    return "none";
+  }
+  std::string file_ =
+      std::filesystem::temp_directory_path() / ("fields_" + std::to_string(::getpid()) + ".yaml");
+};
+
+TEST_F(FieldsFile, ShowsWhatEachPairOfRanksExchanges) {
+  const auto fields = read(R"(
+- {name: wq, type: bf16, from: "shape=8x4 grid=2x1", to: "shape=8x4 mesh=2x2 axes0=0"}
+- {name: wk, type: bf16, from: "shape=8x4 grid=2x1", to: "shape=8x4 mesh=2x2 axes0=0"}
+- {name: bias, from: "shape=6 grid=2", to: "shape=6 grid=4 members=3/2/1/0"}
+)");
+  EXPECT_EQ(fields_text(fields),
+            "3 fields, 176 B of arrays: 2 producers to 4 consumers\n"
+            "  304 B in 7 messages, one for each pair and step; 2 layouts to plan\n"
+            "  busiest producer 0: sends 152 B, 1.00 times the mean\n"
+            "  busiest consumer 1: receives 80 B, 1.05 times the mean\n"
+            "  producer  to 0  to 1  to 2  to 3  total\n"
+            "         0  64 B  64 B   8 B  16 B  152 B\n"
+            "         1     -  16 B  72 B  64 B  152 B\n"
+            "     total  64 B  80 B  80 B  80 B  304 B\n");
+}
+
+TEST_F(FieldsFile, NamesTheFieldThatIsWrong) {
+  EXPECT_NE(complaint_about("{a: 1}").find("expected a list of fields"), std::string::npos);
+  const auto field = [](const std::string& more) {
+    return "- {name: a, from: \"shape=4 grid=2\", to: \"shape=4 grid=1\"}\n- {name: b" + more +
+           "}\n";
+  };
+  const std::string from = ", from: \"shape=4 grid=2\"";
+  EXPECT_NE(complaint_about(field("")).find("field 1, line 2: expected the key 'from'"),
+            std::string::npos);
+  EXPECT_NE(complaint_about(field(from + ", to: \"shape=4 gird=2\"")).find("found \"gird\""),
+            std::string::npos);
+  EXPECT_NE(complaint_about(field(from + ", to: \"shape=5 grid=2\"")).find("one shape"),
+            std::string::npos);
+  EXPECT_NE(complaint_about(field(from + ", type: f17, to: \"shape=4 grid=2\"")).find("'f17'"),
+            std::string::npos);
+  EXPECT_NE(complaint_about(field(from + ", size: 1")).find("found 'size'"), std::string::npos);
+  EXPECT_NE(complaint_about("- [").find("--fields"), std::string::npos);
+  std::filesystem::remove(file_);
+  EXPECT_THROW(read_fields(file_), core::Error);
+}
+
+}  // namespace
+}  // namespace tremula::cli

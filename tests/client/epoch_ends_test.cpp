@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the steps of a consumer that outlives its producer end, where its ranks see different things, or
+// cannot be linked again at once.
+#include <optional>
+
+#include "tests/client/numbered_steps.hpp"
+
+namespace tremula::client {
+namespace {
+
+using numbered::Event;
+using numbered::Numbers;
+using numbered::Part;
+using numbered::Producer;
+
+const auto at_once = [] { return std::optional(core::Deadline::after(0)); };
+
+void take(InStream& in, Part& part) {
+  in.get(0, part.bytes());
+  in.end_step();
+  part.expect(in.step());
+}
+
+/// Steps up to `end`, numbered from `first` on; then the stream is given up, or closed.
+void produce(Session& s, int first, std::uint64_t end, const Event* taken, int takers) {
+  OutStream out(s, "s", {.first_step = first});
+  Part part(s);
+  out.declare(part.field());
+  for (auto step = static_cast<std::uint64_t>(first); step < end; ++step) {
+    out.begin_step();
+    part.fill(step);
+    out.put(0, part.bytes());
+    out.end_step();
+  }
+  if (taken != nullptr)
+    taken->wait(takers);
+  else
+    out.close();
+}
+
+TEST(EndOfStream, IsSeenByEachRankForItself) {
+  World world;
+  world.step_timeout = 60;
+  const auto start = core::Deadline::Clock::now();
+  Event seen;
+  world.start("producer", 2, [&](Session& s) { produce(s, 0, 2, nullptr, 0); });
+  world.start("consumer", 3, [&](Session& s) {
+    InStream in(s, "s", {.restart_timeout = 60});
+    Part part(s);
+    in.declare(part.field());
+    for (int step = 0; step < 2; ++step) {
+      ASSERT_EQ(in.begin(std::nullopt), Begun::step);
+      take(in, part);
+    }
+    if (s.rank() != 1) seen.wait();  // in no call of the stream
+    Begun begun = Begun::not_ready;
+    while ((begun = in.begin(at_once())) == Begun::not_ready) {
+    }
+    EXPECT_EQ(begun, Begun::end_of_stream);
+    seen.set();
+    EXPECT_EQ(in.begin(std::nullopt), Begun::end_of_stream);
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  const core::Deadline::Seconds took = core::Deadline::Clock::now() - start;
+  EXPECT_LT(took.count(), 50) << "within step_timeout";
+}
+
+// The ranks agree together on something else meanwhile.
+TEST(Loss, IsAgreedOnWithoutWaitingInOneCall) {
+  World world;
+  world.step_timeout = 60;
+  Event taken, lost;
+  world.start("first", 2, [&](Session& s) {
+    produce(s, 0, 2, &taken, 3);
+    lost.set();
+  });
+  world.start("second", 1, [&](Session& s) {
+    lost.wait(2);
+    produce(s, 2, 4, nullptr, 0);
+  });
+  world.start("consumer", 3, [&](Session& s) {
+    InStream in(s, "s", {.restart_timeout = 60});
+    Part part(s);
+    in.declare(part.field());
+    for (int step = 0; step < 2; ++step) {
+      ASSERT_EQ(in.begin(std::nullopt), Begun::step);
+      take(in, part);
+    }
+    taken.set();
+    lost.wait(2);
+    for (int turn = 0; turn < 40; ++turn) {
+      if (s.rank() == 1) {
+        EXPECT_EQ(in.begin(at_once()), Begun::not_ready);
+        std::this_thread::sleep_for(std::chrono::milliseconds(40));  // until it has seen the loss
+      }
+      s.run_collectively([] {});
+    }
+    Numbers had;
+    for (;;) {
+      const Begun begun = in.begin(at_once());
+      if (begun == Begun::end_of_stream) break;
+      if (begun == Begun::epoch) had.push_back(99);
+      if (begun != Begun::step) continue;
+      take(in, part);
+      had.push_back(in.step());
+    }
+    EXPECT_EQ(had, (Numbers{99, 2, 3}));
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// Ranks of the producer set different times. One rank of the consumer hears of both.
+TEST(Failure, OfOneRankIsToldToTheOthers) {
+  World world;
+  world.step_timeout = 60;
+  const auto field = [](const std::string& layout) {
+    return proto::Field{.name = "f",
+                        .type = core::ElementType::i64,
+                        .layout = index_calc::Layout::parse(layout),
+                        .origin = {}};
+  };
+  Event failed;
+  world.start("producer", 2, [&](Session& s) {
+    try {
+      OutStream out(s, "s", {});
+      out.declare(field("shape=12 grid=2 block=6"));
+      out.set_attribute(of_stream, "time_unit", std::vector<std::string>{"s"});
+      const std::vector<std::int64_t> mine(6, 1);
+      out.begin_step();
+      out.set_time(s.rank());
+      out.put(0, std::as_bytes(std::span(mine)));
+      out.end_step();
+      failed.wait(2);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+    }
+  });
+  const auto start = core::Deadline::Clock::now();
+  world.start("consumer", 2, [&](Session& s) {
+    InStream in(s, "s", {.restart_timeout = 60});
+    in.declare(field("shape=12 grid=2 splits0=0/3/12"));
+    try {
+      EXPECT_EQ(in.begin(std::nullopt), Begun::step);
+      in.end_step();
+      ADD_FAILURE() << "rank " << s.rank();
+    } catch (const Error& e) {
+      const std::string text = e.what();
+      EXPECT_EQ(e.code(), Errc::mismatch) << text;
+      EXPECT_NE(text.find("time"), text.npos) << text;
+      const bool is_other = text.find("rank 1 of group 'consumer' has failed: ") != text.npos;
+      EXPECT_EQ(is_other, s.rank() == 0) << text;
+    }
+    failed.set();
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  const core::Deadline::Seconds took = core::Deadline::Clock::now() - start;
+  EXPECT_LT(took.count(), 50) << "within step_timeout";
+}
+
+TEST(Failure, OfARankThatFreesTheStreamInAStepIsToldToTheOthers) {
+  World world;
+  world.step_timeout = 60;
+  Event gone;
+  world.start("producer", 2, [&](Session& s) {
+    try {
+      produce(s, 0, 2, &gone, 3);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+    }
+  });
+  const auto start = core::Deadline::Clock::now();
+  world.start("consumer", 3, [&](Session& s) {
+    try {
+      InStream in(s, "s", {.restart_timeout = 60});
+      Part part(s);
+      in.declare(part.field());
+      ASSERT_EQ(in.begin(std::nullopt), Begun::step);
+      in.get(0, part.bytes());
+      if (s.rank() == 2) throw Error(Errc::internal, "of the application");
+      in.end_step();
+      ADD_FAILURE() << "rank " << s.rank();
+    } catch (const Error& e) {
+      const std::string text = e.what();
+      if (s.rank() != 2) {
+        EXPECT_NE(text.find("stream 's': rank 2 of group 'consumer' has failed: it has left the "
+                            "stream before its end"),
+                  text.npos)
+            << text;
+      }
+    }
+    gone.set();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  const core::Deadline::Seconds took = core::Deadline::Clock::now() - start;
+  EXPECT_LT(took.count(), 50) << "within step_timeout";
+}
+
+// The server is away for longer than the session's timeout.
+TEST(Restart, IsAwaitedWhileTheServerIsAway) {
+  for (const bool comes_back : {true, false}) {
+    SCOPED_TRACE(comes_back);
+    World world;
+    Event taken, lost, stopped;
+    world.start("first", 1, [&](Session& s) {
+      produce(s, 0, 2, &taken, 2);
+      lost.set();
+    });
+    world.start(
+        "consumer", 2,
+        [&](Session& s) {
+          InStream in(s, "s", {.restart_timeout = comes_back ? 60.0 : 2.5});
+          Part part(s);
+          in.declare(part.field());
+          for (int step = 0; step < 2; ++step) {
+            ASSERT_EQ(in.begin(std::nullopt), Begun::step);
+            take(in, part);
+          }
+          taken.set();
+          stopped.wait();
+          try {
+            ASSERT_EQ(in.begin(std::nullopt), Begun::epoch);
+            ASSERT_TRUE(comes_back);
+            for (int step = 2; step < 4; ++step) {
+              ASSERT_EQ(in.begin(std::nullopt), Begun::step);
+              EXPECT_EQ(in.step(), static_cast<std::uint64_t>(step));
+              take(in, part);
+            }
+            EXPECT_EQ(in.begin(std::nullopt), Begun::end_of_stream);
+          } catch (const Error& e) {
+            ASSERT_FALSE(comes_back) << e.what();
+            EXPECT_EQ(e.code(), Errc::no_server) << e.what();
+            EXPECT_NE(std::string(e.what()).find(
+                          "stream 's': expected its producer, which was lost, to be started again "
+                          "within 2.5 s; found server "),
+                      std::string::npos)
+                << e.what();
+          }
+          in.close();
+        },
+        1);
+    lost.wait();
+    world.stop_server();
+    stopped.set();
+    if (comes_back) {
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+      world.start_server();
+      world.start(
+          "second", 1, [&](Session& s) { produce(s, 2, 4, nullptr, 0); }, 30);
+    }
+    EXPECT_EQ(text_of(world.join()), "");
+  }
+}
+
+// A link that is lost while its producer lives is no new epoch: steps are missing.
+TEST(Link, ThatIsLostAloneIsNoEpoch) {
+  World world;
+  world.step_timeout = 60;
+  Event told;
+  world.start("producer", 1, [&](Session& s) {
+    Producer p(s, {.wait_for_consumers = 0});
+    for (std::uint64_t end = 1; !told.has_come(2); ++end) {
+      p.put_to(end);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    p.out.close();
+  });
+  world.start("consumer", 2, [&](Session& s) {
+    InStream in(s, "s", {.restart_timeout = 60});
+    Part part(s);
+    in.declare(part.field());
+    ASSERT_EQ(in.begin(std::nullopt), Begun::step);
+    take(in, part);
+    if (s.rank() == 0) {
+      wire::ToServer message;
+      message.mutable_close_link()->set_link(1);
+      message.mutable_close_link()->set_gave_up(true);
+      message.mutable_close_link()->set_why("its path is cut");
+      s.control().call(message, core::Deadline::after(30));
+    }
+    for (;;) try {
+        const Begun begun = in.begin(std::nullopt);
+        EXPECT_EQ(begun, Begun::step) << "steps are missing";
+        if (begun != Begun::step) break;
+        in.end_step();
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+        const std::string text = e.what();
+        if (text.find("counts on no rank") != text.npos) continue;
+        EXPECT_NE(text.find("stream 's': the link was lost, the producer goes on"), text.npos)
+            << text;
+        break;
+      }
+    told.set();
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+}  // namespace
+}  // namespace tremula::client

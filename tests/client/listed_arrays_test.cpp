@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams of arrays whose ranks list what they own: points, segments, boxes, beside layouts that are
+// computed. Every element carries its number and its step.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/client/world.hpp"
+#include "tests/index_calc/lists/random_lists.hpp"
+
+namespace tremula::client {
+namespace {
+
+using index_calc::Index, index_calc::IndexList, index_calc::Layout;
+using index_calc::testing::Random, index_calc::testing::Side;
+
+constexpr std::uint64_t steps = 3;
+
+std::int64_t value(Index number, std::uint64_t step) {
+  return 1000 * number + static_cast<std::int64_t>(step);
+}
+
+proto::Field field_of(const Side& side, Rank rank,
+                      core::ElementType type = core::ElementType::i64) {
+  return {.name = "f", .type = type, .layout = side.layout[static_cast<std::size_t>(rank)]};
+}
+
+void produce(Session& s, const Side& side) {
+  OutStream out(s, "s", {});
+  out.declare(field_of(side, s.rank()));
+  const auto& numbers = side.numbers[static_cast<std::size_t>(s.rank())];
+  std::vector<std::int64_t> buffer(numbers.size());
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = value(numbers[i], step);
+    out.begin_step();
+    out.put(0, std::as_bytes(std::span(buffer)));
+    out.end_step();
+  }
+  out.close();
+}
+
+/// @param offered  numbers that the producer has
+void consume(Session& s, const Side& side, const std::vector<bool>& offered) {
+  InStream in(s, "s");
+  in.declare(field_of(side, s.rank(), core::ElementType::f64),
+             {.alpha = 2.0});  // converted and scaled on the way
+  const auto& numbers = side.numbers[static_cast<std::size_t>(s.rank())];
+  std::uint64_t step = 0;
+  for (; in.begin_step(); ++step) {
+    std::vector<double> buffer(numbers.size(), -7);
+    in.get(0, std::as_writable_bytes(std::span(buffer)));
+    in.end_step();
+    for (std::size_t i = 0; i < buffer.size(); ++i) {
+      const bool is_there = numbers[i] >= 0 && offered[static_cast<std::size_t>(numbers[i])];
+      ASSERT_EQ(buffer[i], is_there ? 2.0 * static_cast<double>(value(numbers[i], step)) : -7)
+          << "rank " << s.rank() << ", place " << i << ", step " << step;
+    }
+  }
+  EXPECT_EQ(step, steps);
+  in.close();
+}
+
+class ListedArrays : public testing::TestWithParam<World::Way> {};
+
+TEST_P(ListedArrays, OfAnyKindToAnyKindArriveWhole) {
+  Random random;
+  for (int i = 0; i < 12; ++i) {
+    const auto shape = index_calc::testing::random_shape(random);
+    const bool is_listed = random.one_in(2);
+    const Side source = index_calc::testing::random_side(random, shape, !is_listed);
+    const Side sink = index_calc::testing::random_side(random, shape, is_listed);
+    SCOPED_TRACE(to_string(source.layout[0]) + " to " + to_string(sink.layout[0]));
+    std::vector<bool> offered(static_cast<std::size_t>(index_calc::testing::volume(shape)));
+    for (const auto& numbers : source.numbers)
+      for (const Index number : numbers)
+        if (number >= 0) offered[static_cast<std::size_t>(number)] = true;
+    World world(8192, GetParam());
+    world.proof = random.one_in(2);
+    world.start("producer", source.ranks(), [&](Session& s) { produce(s, source); });
+    world.start("consumer", sink.ranks(), [&](Session& s) { consume(s, sink, offered); });
+    ASSERT_EQ(text_of(world.join()), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, ListedArrays,
+                         testing::Values(World::Way::loopback, World::Way::local),
+                         [](const auto& way) {
+                           return way.param == World::Way::local ? "local" : "loopback";
+                         });
+
+Side of_points(const std::vector<Index>& shape, std::vector<std::vector<Index>> numbers) {
+  Side side{.numbers = std::move(numbers)};
+  for (const auto& points : side.numbers)
+    side.layout.push_back(
+        listed_layout(shape, side.ranks(), false, false, IndexList::of_points(shape, points)));
+  return side;
+}
+
+TEST(ListedArraysAlone, WithAnElementOnNoRankOrOnTwoAreRefusedOnAllRanks) {
+  const std::vector<Index> shape{2, 4};
+  const Side good = of_points(shape, {{0, 1, 2, 3}, {7, 6, 5, 4}});
+  const Side lacks = of_points(shape, {{0, 1, 2}, {7, 6, 5, 4}});
+  const Side twice = of_points(shape, {{0, 1, 2, 3}, {7, 6, 5, 4, 2}});
+  const auto expect_refused = [&](const Side& source, const Side& sink, const std::string& why) {
+    World world;
+    std::atomic<int> told = 0;
+    const auto expect_error = [&](const std::function<void()>& call) {
+      try {
+        call();
+        ADD_FAILURE() << "expected an error";
+      } catch (const Error& e) {
+        EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
+        ++told;
+      }
+    };
+    world.start("producer", source.ranks(),
+                [&](Session& s) { expect_error([&] { produce(s, source); }); });
+    world.start("consumer", sink.ranks(), [&](Session& s) {
+      expect_error([&] { consume(s, sink, std::vector<bool>(8, true)); });
+    });
+    EXPECT_EQ(text_of(world.join()), "");
+    EXPECT_EQ(told, 4);
+  };
+  expect_refused(lacks, good, "found element (0, 3) on none");
+  expect_refused(good, twice, "found element (0, 2) on ranks 0 and 1");
+}
+
+/// The producer's ranks list their points; a consumer in blocks comes when the stream runs.
+TEST(ListedArraysAlone, AreHadByAConsumerThatComesLate) {
+  const std::vector<Index> shape{2, 4};
+  const Side source = of_points(shape, {{0, 5, 2, 3}, {7, 6, 1, 4}});
+  World world(8192, World::Way::local);
+  std::atomic<bool> is_under_way = false, has_come = false;
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {});
+    out.declare(field_of(source, s.rank()));
+    const auto& numbers = source.numbers[static_cast<std::size_t>(s.rank())];
+    std::vector<std::int64_t> buffer(numbers.size());
+    const auto goes_on = [&] {
+      return s.run_on_root([&] { return core::Bytes(has_come ? 1 : 0); }, s.deadline()).empty();
+    };
+    for (std::uint64_t step = 0; goes_on(); ++step) {
+      for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = value(numbers[i], step);
+      out.begin_step();
+      out.put(0, std::as_bytes(std::span(buffer)));
+      out.end_step();
+    }
+    out.close();
+  });
+  const auto consume_blocks = [&](Session& s, const std::function<void()>& got) {
+    InStream in(s, "s");
+    in.declare({.name = "f",
+                .type = core::ElementType::i64,
+                .layout = Layout::parse("shape=2x4 grid=1x1")});
+    std::vector<std::int64_t> buffer(8);
+    while (in.begin_step()) {
+      in.get(0, std::as_writable_bytes(std::span(buffer)));
+      for (Index i = 0; i < 8; ++i)
+        ASSERT_EQ(buffer[static_cast<std::size_t>(i)], value(i, in.step()));
+      in.end_step();
+      got();
+    }
+    in.close();
+  };
+  world.start("first", 1, [&](Session& s) { consume_blocks(s, [&] { is_under_way = true; }); });
+  world.start("late", 1, [&](Session& s) {
+    while (!is_under_way) std::this_thread::yield();
+    consume_blocks(s, [&] { has_come = true; });
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_TRUE(has_come);
+}
+
+TEST(ListedArraysAlone, AreNotCutPermutedOrReadFromText) {
+  World world;
+  world.start("group", 1, [](Session& s) {
+    const std::vector<Index> shape{2, 2};
+    const auto declare = [&](Layout layout, const FieldUpdate& update) {
+      InStream in(s, "s");
+      try {
+        in.declare({.name = "f", .type = core::ElementType::i64, .layout = std::move(layout)},
+                   update);
+      } catch (const Error& e) {
+        return std::string(e.what());
+      }
+      return std::string();
+    };
+    const auto has = [](const std::string& text, const std::string& part) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    };
+    const std::vector<Index> points{3, 1, 0, 2};
+    const Layout listed =
+        listed_layout(shape, 1, false, false, IndexList::of_points(shape, points));
+    EXPECT_EQ(declare(listed, {}), "");
+    has(declare(listed, {.axes = {1, 0}}), "whose ranks list what they own");
+    has(declare(listed, {.of_data = index_calc::Selection{{0, 0}, {1, 1}}}),
+        "whose ranks list what they own");
+    const proto::Field part{.name = "f",
+                            .type = core::ElementType::i64,
+                            .layout = listed,
+                            .origin = {0, 0},
+                            .whole = {4, 4}};
+    OutStream out(s, "t", {});
+    try {
+      out.declare(part);
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& e) {
+      has(e.what(), "whose ranks list what they own");
+    }
+    has(declare(Layout::parse(to_string(listed)), {}),
+        "expected the list of this rank, found none");
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+}  // namespace
+}  // namespace tremula::client

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+// Readers of a state that serve it to other readers. Every element carries its version and its own global
+// number.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+#include "tests/client/numbered_steps.hpp"
+#include "tests/coupled/jobs.hpp"
+
+namespace tremula::client {
+namespace {
+
+using numbered::Event;
+using numbered::Numbers;
+using numbered::Part;
+
+constexpr OutConfig served{
+    .wait_for_consumers = 0, .is_state = true, .keep_steps = 1, .readers_serve = true};
+constexpr InConfig reads{.restart_timeout = 60},
+    reads_and_serves{.restart_timeout = 60, .serves = true};
+
+/// Rank 0's answer, for all ranks of a group.
+bool ask_root(Session& session, const std::function<bool()>& question) {
+  return !session
+              .run_on_root([&] { return core::Bytes(question() ? 1 : 0); },
+                           core::Deadline::after(30))
+              .empty();
+}
+
+class Writer {
+public:
+  explicit Writer(Session& session, OutConfig config = served)
+      : out(session, "s", config),
+        session_(session),
+        part_(session),
+        version_(static_cast<std::uint64_t>(config.first_step)) {
+    out.declare(part_.field());
+    out.set_attribute(of_stream, proto::time_unit, std::vector<std::string>{"s"});
+    out.set_attribute(0, "units", std::vector<std::string>{"K"});
+  }
+  void put() {
+    out.begin_step();
+    part_.fill(version_);
+    out.put(0, part_.bytes());
+    out.set_time(static_cast<std::int64_t>(10 * version_));
+    out.set_attribute(of_step, "loss", std::vector<std::int64_t>{std::int64_t(version_) + 1});
+    out.end_step();
+    part_.fill(++version_ + 999);
+  }
+  void put_to(std::uint64_t end) {
+    while (version_ < end) put();
+  }
+  void serve_until(const Event& event, int count) {
+    while (!ask_root(session_, [&] { return event.has_come(count); }))
+      out.serve(core::Deadline::after(0.05));
+  }
+  void put_until(const Event& event, int count) {
+    while (!ask_root(session_, [&] { return event.has_come(count); })) put();
+  }
+  std::uint64_t version() const { return version_; }
+  OutStream out;
+
+private:
+  Session& session_;
+  Part part_;
+  std::uint64_t version_;
+};
+
+/// What a rank has had: the numbers of versions, and `epoch` where another writer follows.
+constexpr std::uint64_t epoch = ~std::uint64_t{0};
+
+class Reader {
+public:
+  Reader(Session& session, const InConfig& config) : in(session, "s", config), part_(session) {
+    in.declare(part_.field());
+  }
+  /// @return false at the end
+  bool take_next() { return take(std::nullopt) != Begun::end_of_stream; }
+  void take_all() {
+    while (take_next()) {
+    }
+  }
+  /// Until the event has come, as rank 0 sees it.
+  void take_until(Session& session, const Event& event, int count) {
+    while (!ask_root(session, [&] { return event.has_come(count); }))
+      take(core::Deadline::after(0.02));
+  }
+  /// One whole version, every element.
+  Begun take(std::optional<core::Deadline> until) {
+    const Begun begun = in.begin(until);
+    if (begun == Begun::epoch) had.push_back(epoch);
+    if (begun != Begun::step) return begun;
+    if (on_step) on_step();
+    const std::uint64_t version = in.step();
+    EXPECT_EQ(in.time(), static_cast<std::int64_t>(10 * version));
+    const auto attributes = in.attributes(of_step);
+    if (attributes.find("loss") == nullptr) throw Error(Errc::internal, "no attribute");
+    EXPECT_EQ(std::get<0>(attributes.find("loss")->values).at(0), std::int64_t(version) + 1);
+    const std::string group = in.peer_statistics().at(0).group;
+    try {
+      in.get(0, part_.bytes());
+      in.end_step();
+    } catch (const Error& e) {
+      if (e.code() != Errc::peer_lost) throw;
+      EXPECT_NE(std::string(e.what()).find("the step counts on no rank"), std::string::npos)
+          << e.what();
+      return begun;
+    }
+    part_.expect(version);
+    if (!had.empty() && had.back() != epoch) {
+      EXPECT_GT(version, had.back());
+    }
+    had.push_back(version);
+    from.push_back(group);
+    return begun;
+  }
+  InStream in;
+  Numbers had;
+  std::vector<std::string> from;  // the groups
+  std::function<void()> on_step;
+
+private:
+  Part part_;
+};
+
+/// All ranks of a group at the same place, after the event.
+void wait_for(Session& session, const Event& event, int count) {
+  if (session.rank() == 0) event.wait(count);
+  session.run_collectively([] {}, core::Deadline::after(60));
+}
+
+class Serving : public testing::TestWithParam<World::Way> {
+protected:
+  World world{8192, GetParam()};
+};
+
+TEST_P(Serving, AReaderGetsTheNewestVersionFromAnotherWhileTheWriterComputes) {
+  world.proof = true;
+  Event has_put, first_has_one, second_has_one;
+  world.start("writer", 2, [&](Session& s) {
+    Writer w(s);
+    w.put_to(4);
+    has_put.set();
+    w.serve_until(first_has_one, 2);
+    EXPECT_EQ(w.out.peer_statistics().at(0).group, "first");
+    wait_for(s, second_has_one, 3);  // and calls nothing meanwhile
+    w.put_to(9);
+    EXPECT_EQ(w.out.peer_statistics().back().group, "first");
+    w.out.close();
+  });
+  world.start("first", 2, [&](Session& s) {
+    wait_for(s, has_put, 2);
+    Reader r(s, reads_and_serves);
+    ASSERT_TRUE(r.take_next());
+    EXPECT_EQ(r.had, Numbers{3});
+    first_has_one.set();
+    r.take_all();
+    EXPECT_EQ(r.had.back(), 8u);
+    r.in.close();
+  });
+  world.start("second", 3, [&](Session& s) {
+    wait_for(s, first_has_one, 2);
+    Reader r(s, reads);
+    ASSERT_TRUE(r.take_next());
+    EXPECT_EQ(r.had, Numbers{3});
+    EXPECT_EQ(r.from, std::vector<std::string>{"first"});
+    const auto of_field = r.in.attributes(0);
+    ASSERT_NE(of_field.find("units"), nullptr);
+    EXPECT_EQ(std::get<2>(of_field.find("units")->values).at(0), "K");
+    second_has_one.set();
+    r.take_all();
+    EXPECT_EQ(r.had.back(), 8u);
+    EXPECT_EQ(r.from.back(), "first");
+    const auto counted = r.in.statistics();
+    EXPECT_EQ(counted.steps, r.had.size());
+    EXPECT_EQ(counted.traffic.proved_bytes, counted.traffic.bytes);
+    EXPECT_GT(counted.traffic.proved_bytes, 0u);
+    r.in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST_P(Serving, AReaderWhoseSourceLeavesGoesOnWithAnother) {
+  Event first_has_one, second_has_one, is_linked_anew;
+  world.start("writer", 2, [&](Session& s) {
+    Writer w(s);
+    w.put();
+    w.serve_until(first_has_one, 2);
+    wait_for(s, second_has_one, 3);
+    w.serve_until(is_linked_anew, 3);  // with the version that they have had
+    w.put_to(w.version() + 3);
+    w.out.close();
+  });
+  world.start("first", 2, [&](Session& s) {
+    Reader r(s, reads_and_serves);
+    ASSERT_TRUE(r.take_next());
+    first_has_one.set();
+    r.take_until(s, second_has_one, 3);
+    r.in.close();
+  });
+  std::mutex mutex;
+  std::vector<Numbers> had;
+  world.start("second", 3, [&](Session& s) {
+    wait_for(s, first_has_one, 2);
+    Reader r(s, reads);
+    ASSERT_TRUE(r.take_next());
+    EXPECT_EQ(r.from, std::vector<std::string>{"first"});
+    second_has_one.set();
+    const auto source = [&] {
+      const auto peers = r.in.peer_statistics();
+      return peers.empty() ? std::string() : std::string(peers[0].group);
+    };
+    while (source() != "writer") r.take(core::Deadline::after(0.02));
+    is_linked_anew.set();
+    r.take_all();
+    EXPECT_EQ(r.from.back(), "writer");
+    EXPECT_EQ(std::ranges::count(r.had, epoch), 0);
+    r.in.close();
+    const std::scoped_lock lock(mutex);
+    had.push_back(r.had);
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  ASSERT_EQ(had.size(), 3u);
+  EXPECT_EQ(had[0], had[1]);
+  EXPECT_EQ(had[0], had[2]);
+}
+
+// Both readers lose the writer, one of them through the other, and go on with the next one.
+TEST_P(Serving, AllReadersGoOnWithTheNextWriterInANewEpoch) {
+  Event has_put, first_has_one, second_has_one, lost, both_have_it;
+  world.start("one", 2, [&](Session& s) {
+    {
+      Writer w(s);
+      w.put_to(3);
+      has_put.set();
+      w.serve_until(first_has_one, 2);
+      wait_for(s, second_has_one, 3);
+    }
+    lost.set();
+  });
+  world.start("two", 1, [&](Session& s) {
+    wait_for(s, lost, 2);
+    OutConfig config = served;
+    config.first_step = 1;
+    Writer w(s, config);
+    w.put_until(both_have_it, 5);
+    w.out.close();
+  });
+  const auto go_on = [&](Reader& r) {
+    while (std::ranges::count(r.had, epoch) == 0 || r.had.back() == epoch)
+      if (!r.take_next()) return ADD_FAILURE() << "the stream has ended";
+    both_have_it.set();
+    r.take_all();
+    EXPECT_EQ(r.had[1], epoch);
+    EXPECT_EQ(std::ranges::count(r.had, epoch), 1);
+    r.in.close();
+  };
+  world.start("first", 2, [&](Session& s) {
+    wait_for(s, has_put, 2);
+    Reader r(s, reads_and_serves);
+    ASSERT_TRUE(r.take_next());
+    first_has_one.set();
+    go_on(r);
+  });
+  world.start("second", 3, [&](Session& s) {
+    wait_for(s, first_has_one, 2);
+    Reader r(s, reads);
+    ASSERT_TRUE(r.take_next());
+    EXPECT_EQ(r.from.back(), "first");
+    second_has_one.set();
+    go_on(r);
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// It got one field of two: what it has is no whole version.
+TEST_P(Serving, OnlyWholeVersionsAreServed) {
+  Event first_has_one, second_has_one;
+  const auto declare_other = [](Session& s, auto& stream) {
+    auto field = Part(s).field();
+    field.name = "g";
+    return stream.declare(std::move(field));
+  };
+  world.start("writer", 1, [&](Session& s) {
+    OutStream out(s, "s", served);
+    Part part(s);
+    out.declare(part.field());
+    declare_other(s, out);
+    for (std::uint64_t version = 0; version < 2; ++version) {
+      out.begin_step();
+      part.fill(version);
+      for (const int field : {0, 1}) out.put(field, part.bytes());
+      out.end_step();
+      while (!(version == 0 ? first_has_one : second_has_one).has_come())
+        out.serve(core::Deadline::after(0.02));
+    }
+    out.close();
+  });
+  const auto read = [&](Session& s, const InConfig& config, bool gets_all, const Event& done,
+                        Event& has_one) {
+    InStream in(s, "s", config);
+    Part part(s);
+    in.declare(part.field());
+    declare_other(s, in);
+    std::vector<std::string> from;
+    for (Begun begun; (begun = in.begin(core::Deadline::after(0.02))) != Begun::end_of_stream;) {
+      if (begun != Begun::step) continue;
+      in.get(0, part.bytes());
+      if (gets_all) in.get(1, part.bytes());
+      in.end_step();
+      from.push_back(in.peer_statistics().at(0).group);
+      has_one.set();
+    }
+    EXPECT_TRUE(done.has_come());
+    in.close();
+    return from;
+  };
+  world.start("first", 1,
+              [&](Session& s) { read(s, reads_and_serves, false, second_has_one, first_has_one); });
+  world.start("second", 1, [&](Session& s) {
+    first_has_one.wait();
+    const auto from = read(s, reads, true, second_has_one, second_has_one);
+    EXPECT_EQ(from.front(), "writer");
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(In, Serving, testing::Values(World::Way::local, World::Way::loopback),
+                         [](const auto& way) {
+                           return std::string(way.param == World::Way::local ? "local"
+                                                                             : "loopback");
+                         });
+
+TEST(ServingReader, NeedsThatItsProducerAllowsIt) {
+  World world;
+  Event is_over;
+  const auto expect_refusal = [&](const std::string& group, core::ElementType type,
+                                  const std::string& stream, const std::string& text) {
+    world.start(group, 2, [=, &is_over](Session& s) {
+      InStream in(s, stream, reads_and_serves);
+      auto field = Part(s).field();
+      field.type = type;
+      in.declare(std::move(field));
+      try {
+        in.begin(std::nullopt);
+        ADD_FAILURE() << "begun";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), Errc::unsupported);
+        EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+      }
+      in.close();
+      is_over.set();
+    });
+  };
+  expect_refusal("one", core::ElementType::i64, "steps",
+                 "expected 'kind: state' and 'readers_serve");
+  expect_refusal("two", core::ElementType::f64, "s",
+                 "expected all of field 'f' as i64; found f64; leave serve out");
+  world.start("writer", 1, [&](Session& s) {
+    OutStream steps(s, "steps", {.wait_for_consumers = 0});
+    steps.declare(Part(s).field());
+    Writer w(s);
+    while (!is_over.has_come(4)) {
+      w.out.serve(core::Deadline::after(0.02));
+      steps.serve(core::Deadline::after(0.02));
+    }
+    steps.close();
+    w.out.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+// Ranks 1 and 2 of the writer set different times. Rank 1 of the reader hears of both while rank 0 has
+// nothing yet.
+TEST(ServingReader, ARankThatHasFailedIsNotKeptByTheOthers) {
+  World world;
+  world.step_timeout = 60;
+  const auto field = [](const std::string& layout) {
+    return proto::Field{.name = "f",
+                        .type = core::ElementType::i64,
+                        .layout = index_calc::Layout::parse(layout),
+                        .origin = {}};
+  };
+  const auto start = core::Deadline::Clock::now();
+  Event one_has_failed, both_have_failed;
+  world.start("writer", 3, [&](Session& s) {
+    OutConfig config = served;
+    config.wait_for_consumers = 1;
+    OutStream out(s, "s", config);
+    out.declare(field("shape=12 grid=3 block=4"));
+    out.set_attribute(of_stream, proto::time_unit, std::vector<std::string>{"s"});
+    const std::vector<std::int64_t> mine(4, 1);
+    out.begin_step();
+    if (s.rank() == 0) one_has_failed.wait();
+    out.set_time(s.rank());
+    out.put(0, std::as_bytes(std::span(mine)));
+    out.end_step();
+    both_have_failed.wait(2);
+  });
+  world.start("reader", 2, [&](Session& s) {
+    InStream in(s, "s", reads_and_serves);
+    in.declare(field("shape=12 grid=2 splits0=0/4/12"));
+    std::vector<std::int64_t> mine(s.rank() == 0 ? 4 : 8);
+    try {
+      EXPECT_EQ(in.begin(std::nullopt), Begun::step);
+      in.get(0, std::as_writable_bytes(std::span(mine)));
+      in.end_step();
+      ADD_FAILURE() << "rank " << s.rank();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::mismatch) << e.what();
+    }
+    if (s.rank() == 1) one_has_failed.set();
+    both_have_failed.set();
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  const core::Deadline::Seconds took = core::Deadline::Clock::now() - start;
+  EXPECT_LT(took.count(), 50) << "within step_timeout";
+}
+
+/// Of a process of its own: a reader that serves until it is killed.
+TEST(ReaderProcess, DISABLED_Serves) {
+  SessionConfig config;
+  config.server = std::getenv("TREMULA_TEST_SERVER");
+  Session::Transports transports;
+  transports.push_back(std::make_unique<transport::Local>());
+  ThreadRanks ranks(1);
+  const auto session = Session::open("victim", std::make_unique<ThreadGroup>(ranks, 0),
+                                     std::move(transports), config);
+  Reader r(*session, reads_and_serves);
+  ASSERT_TRUE(r.take_next());
+  std::ofstream(std::getenv("TREMULA_TEST_FILE")) << "here";
+  r.take_all();
+}
+
+// In the middle of a step, or between two: each version counts on all ranks or on none, and no rank gets an
+// older one.
+TEST(ServingReader, AReaderWhoseSourceIsKilledGoesOnWithTheWriter) {
+  for (const bool is_in_step : {true, false}) {
+    SCOPED_TRACE(is_in_step);
+    World world(8192, World::Way::local);
+    world.step_timeout = 60;
+    const auto file = std::filesystem::temp_directory_path() /
+                      fmt::format("tremula_serves_{}_{}", getpid(), is_in_step);
+    std::optional<coupled::Process> victim;
+    Event may_begin, victim_has_one, has_one, is_linked_anew;
+    world.start("writer", 2, [&](Session& s) {
+      Writer w(s);
+      w.put();
+      may_begin.set();
+      w.serve_until(victim_has_one, 1);
+      wait_for(s, has_one, 3);
+      w.put_until(is_linked_anew, 3);
+      w.out.close();
+    });
+    std::mutex mutex;
+    std::vector<Numbers> had;
+    world.start("reader", 3, [&](Session& s) {
+      wait_for(s, victim_has_one, 1);
+      Reader r(s, reads);
+      ASSERT_TRUE(r.take_next());
+      EXPECT_EQ(r.from.back(), "victim");
+      has_one.set();
+      if (is_in_step)
+        r.on_step = [&] {
+          if (s.rank() == 1) victim->signal(SIGKILL);
+        };
+      else if (s.rank() == 1)
+        victim->signal(SIGKILL);
+      while (r.from.back() != "writer" && r.take_next()) r.on_step = nullptr;
+      is_linked_anew.set();
+      r.take_all();
+      EXPECT_EQ(std::ranges::count(r.had, epoch), 0);
+      r.in.close();
+      const std::scoped_lock lock(mutex);
+      had.push_back(r.had);
+    });
+    may_begin.wait(2);
+    victim.emplace(
+        coupled::Arguments{"/proc/self/exe", "--gtest_filter=ReaderProcess.DISABLED_Serves",
+                           "--gtest_also_run_disabled_tests"},
+        coupled::Environment{{"TREMULA_TEST_SERVER", world.config(1).server},
+                             {"TREMULA_TEST_FILE", file.string()}},
+        file.string() + ".log");
+    const auto limit = core::Deadline::after(60);
+    while (!std::filesystem::exists(file) && !limit.expired())
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_TRUE(std::filesystem::exists(file)) << victim->output();
+    victim_has_one.set();
+    EXPECT_EQ(text_of(world.join()), "");
+    std::filesystem::remove(file);
+    std::filesystem::remove(file.string() + ".log");
+    ASSERT_EQ(had.size(), 3u);
+    EXPECT_EQ(had[0], had[1]);
+    EXPECT_EQ(had[0], had[2]);
+  }
+}
+
+}  // namespace
+}  // namespace tremula::client

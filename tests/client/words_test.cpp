@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nothing of it waits: all ranks are played by one thread.
+#include "client/waiting/words.hpp"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "tests/client/thread_group.hpp"
+
+namespace tremula::client {
+namespace {
+
+constexpr core::Rank size = 3;
+constexpr std::uint64_t subject = 7;
+
+class Words3 : public testing::Test {
+protected:
+  Words3() {
+    for (core::Rank rank = 0; rank < size; ++rank) {
+      groups_.emplace_back(shared_, rank);
+      words_.emplace_back().open(subject);
+    }
+  }
+  void say(core::Rank rank, std::uint64_t round, std::uint8_t value, bool is_final = false) {
+    words_[at(rank)].say(groups_[at(rank)], subject, round,
+                         {.value = value,
+                          .is_final = is_final,
+                          .code = core::Errc::mismatch,
+                          .why = std::to_string(value)});
+  }
+  /// The value that counts; -1: not known yet.
+  int hear(core::Rank rank, std::uint64_t round) {
+    const auto word = words_[at(rank)].hear(groups_[at(rank)], subject, round);
+    if (!word) return -1;
+    EXPECT_EQ(word->why, std::to_string(word->value).substr(0, word->why.size()));
+    EXPECT_EQ(word->code, core::Errc::mismatch);
+    return word->value;
+  }
+  static std::size_t at(core::Rank rank) { return static_cast<std::size_t>(rank); }
+
+  ThreadRanks shared_{size};
+  std::deque<ThreadGroup> groups_;
+  std::deque<Words> words_;
+};
+
+TEST_F(Words3, TheGreatestCountsWhenAllHaveSaidTheirs) {
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    say(2, round, 1);
+    EXPECT_EQ(hear(2, round), -1);
+    say(0, round, 0);
+    EXPECT_EQ(hear(0, round), -1);
+    say(1, round, 0);
+    EXPECT_EQ(hear(1, round), -1) << "rank 0 has not looked";
+    EXPECT_EQ(hear(0, round), 1);
+    EXPECT_EQ(hear(1, round), 1);
+    EXPECT_EQ(hear(2, round), 1);
+  }
+}
+
+TEST_F(Words3, OneThatIsFinalCountsAtOnce) {
+  say(1, 0, 3, true);
+  say(2, 0, 9);
+  EXPECT_EQ(hear(0, 0), 3) << "also before it has said its own";
+  EXPECT_EQ(hear(2, 0), 3);
+  say(0, 0, 0);
+  for (const core::Rank rank : {1, 0, 2}) say(rank, 1, 1);  // rank 1 has not heard of the first one
+  for (const core::Rank rank : {0, 1, 2}) EXPECT_EQ(hear(rank, 1), 1);
+}
+
+TEST_F(Words3, OneThatComesAfterItsSubjectHasEndedIsNone) {
+  words_[0].close(subject);
+  say(1, 0, 3, true);
+  words_[0].open(subject + 1);
+  EXPECT_FALSE(words_[0].hear(groups_[0], subject + 1, 0));
+}
+
+TEST_F(Words3, ALongReasonIsCutOff) {
+  words_[1].say(groups_[1], subject, 0, {.is_final = true, .why = std::string(5000, 'x')});
+  const auto word = words_[0].hear(groups_[0], subject, 0);
+  ASSERT_TRUE(word);
+  EXPECT_EQ(word->from, 1);
+  EXPECT_GT(word->why.size(), 400u);
+  EXPECT_EQ(word->why, std::string(word->why.size(), 'x'));
+}
+
+}  // namespace
+}  // namespace tremula::client

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs that are killed in the middle of a step and started again: a producer, whose consumer goes on
+// with a new epoch, and a consumer, whose producer has never stopped (coupled_epoch checks every
+// element).
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/coupled/jobs.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+/// First step and number of steps of each epoch.
+using Had = std::vector<std::uint64_t>;
+
+/// What each rank has written.
+std::vector<Had> had_by(const Job& job) {
+  std::vector<Had> all;
+  std::istringstream lines(job.output());
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string word;
+    if (!(words >> word) || word != "had") continue;
+    Had& had = all.emplace_back();
+    for (std::uint64_t number; words >> word;)
+      if (std::istringstream(word) >> number) had.push_back(number);
+  }
+  return all;
+}
+
+class CoupledEpoch : public testing::TestWithParam<std::string> {
+protected:
+  void TearDown() override {
+    if (HasFailure()) ADD_FAILURE() << stage.report();
+  }
+  Job& start(const Role& role, const std::string& side, const std::string& layout,
+             const Arguments& more) {
+    Arguments command{std::string(PROGRAMS) + "/coupled_epoch",
+                      "--group",
+                      role.name,
+                      "--role",
+                      side,
+                      "--layout",
+                      layout,
+                      "--transport",
+                      GetParam()};
+    command.insert(command.end(), more.begin(), more.end());
+    return stage.start(
+        role, Launcher::mpirun, command,
+        {{"TREMULA_OFI_PROVIDER", "tcp;ofi_rxm"},
+         {"TREMULA_SERVER", "file:" + (stage.directory() / "server.port").string()}});
+  }
+  /// @param step  gets that in which a rank has died
+  static void expect_death(Job& job, Deadline deadline, std::uint64_t* step = nullptr) {
+    const auto status = job.wait(deadline);
+    ASSERT_TRUE(status.has_value()) << job.name() << " does not end";
+    EXPECT_NE(*status, 0);
+    const std::string said = job.output(), dies = "dies in step ";
+    const auto at = said.find(dies);
+    ASSERT_NE(at, std::string::npos) << said;
+    if (step != nullptr) *step = std::stoull(said.substr(at + dies.size()));
+  }
+  /// What `tremula status` says.
+  std::string status() {
+    Process process(
+        Arguments{std::string(PROGRAMS) + "/tremula", "status", "--server", stage.server()}, {},
+        stage.directory() / ("status" + std::to_string(++asked_)));
+    process.wait(Deadline::after(60));
+    return process.output();
+  }
+  static std::string path(const Stage& stage, const std::string& name) {
+    return (stage.directory() / name).string();
+  }
+  Stage stage;
+
+private:
+  int asked_ = 0;
+};
+
+TEST_P(CoupledEpoch, AProducerThatIsStartedAgainContinuesTheStream) {
+  constexpr std::uint64_t dies_in = 9;
+  stage.start_server();
+  const auto deadline = Deadline::after(300);
+  Job& consumer = start({"consumer", 3}, "consumer", "shape=60x84 grid=1x3 block=60x4",
+                        {"--options", "{restart_timeout: 200}"});
+  Job& other = start({"other", 2}, "consumer", "shape=60x84 grid=1x2 store=column",
+                     {"--options", "{restart_timeout: 200}"});
+  const auto die = [&](const std::string& rank, const std::string& step) {
+    return Arguments{"--steps", "1000", "--die-rank", rank, "--die-step", step};
+  };
+  const auto produce = [&](const Role& role, const std::string& layout, Arguments arguments,
+                           const std::string& first) -> Job& {
+    arguments.insert(arguments.end(), {"--first", first, "--options",
+                                       "{wait_for_consumers: 2, first_step: " + first + "}"});
+    return start(role, "producer", layout, arguments);
+  };
+  // The ranks that do not die have perhaps sent their part of the step.
+  Job& first = produce({"ocean", 4}, "shape=60x84 grid=2x2 block=7x9",
+                       die("1", std::to_string(dies_in)), "0");
+  ASSERT_NO_FATAL_FAILURE(expect_death(first, deadline));
+  // From a checkpoint, on other ranks, in another layout: rank 1 of `other` needs nothing of the rank
+  // that dies, and has the step.
+  Job& second = produce({"ocean", 2}, "shape=60x84 grid=1x2 store=column", die("0", "12"), "5");
+  ASSERT_NO_FATAL_FAILURE(expect_death(second, deadline));
+  stage.stop_server(SIGKILL);
+  stage.start_server();
+  Job& third = produce({"ocean", 3}, "shape=60x84 grid=3x1", {"--steps", "40"}, "10");
+  for (Job* job : {&third, &consumer, &other}) ASSERT_EQ(job->wait(deadline), 0) << job->name();
+  for (Job* job : {&consumer, &other}) {
+    const auto had = had_by(*job);
+    ASSERT_EQ(had.size(), job == &consumer ? 3u : 2u) << job->output();
+    for (const Had& of_rank : had) {
+      EXPECT_EQ(of_rank, had[0]) << "a step counts on all ranks or on none";
+      ASSERT_EQ(of_rank.size(), 6u) << job->output();
+      EXPECT_EQ(of_rank[0], 0u);
+      // Ranks of a producer are at steps of their own; that in which one has died is none.
+      EXPECT_GE(of_rank[1], 1u);
+      EXPECT_LE(of_rank[1], dies_in);
+      EXPECT_EQ(of_rank[2], 5u);
+      EXPECT_GE(of_rank[3], 1u);
+      EXPECT_LE(of_rank[3], 12 - 5u);
+      EXPECT_EQ(of_rank[4], 10u);
+      EXPECT_EQ(of_rank[5], 30u);
+    }
+  }
+}
+
+TEST_P(CoupledEpoch, AConsumerThatIsStartedAgainGoesOnWhereTheProducerIs) {
+  constexpr std::uint64_t steps = 3000, kept = 6;
+  for (const std::string begins : {"next", "oldest"}) {
+    SCOPED_TRACE(begins);
+    stage.start_server();
+    const auto deadline = Deadline::after(300);
+    const std::string again_is_there = path(stage, "again-" + begins),
+                      steady_is_there = path(stage, "steady-" + begins);
+    Job& producer = start({"ocean", 2}, "producer", "shape=60x84 grid=2x1",
+                          {"--steps", std::to_string(steps), "--slow-until", again_is_there,
+                           "--options", "{keep_steps: " + std::to_string(kept) + "}"});
+    Job& steady =
+        start({"steady", 3}, "consumer", "shape=60x84 grid=1x3", {"--touch", steady_is_there});
+    const std::string layout = "shape=60x84 grid=2x1 block=3x84",
+                      options = "{start: " + begins + "}";
+    Job& mortal = start(
+        {"mortal", 2}, "consumer", layout,
+        {"--die-rank", "1", "--die-step", "20", "--await", steady_is_there, "--options", options});
+    std::uint64_t died_in = 0;
+    ASSERT_NO_FATAL_FAILURE(expect_death(mortal, deadline, &died_in));
+    Job& again =
+        start({"mortal", 2}, "consumer", layout, {"--touch", again_is_there, "--options", options});
+    for (Job* job : {&producer, &steady, &again}) ASSERT_EQ(job->wait(deadline), 0) << job->name();
+    EXPECT_EQ(had_by(steady), std::vector<Had>(3, Had{0, steps})) << steady.output();
+    const auto had = had_by(again);
+    ASSERT_EQ(had.size(), 2u) << again.output();
+    EXPECT_EQ(had[0], had[1]);
+    ASSERT_EQ(had[0].size(), 2u);
+    EXPECT_GT(had[0][0] + (begins == "oldest" ? kept : 0), died_in);
+    EXPECT_EQ(had[0][0] + had[0][1], steps) << "to the end, without a gap";
+    stage.stop_server(SIGTERM);
+  }
+}
+
+// A trainer, one job that reads its weights and serves them, and one that reads them from there; the server
+// is started again before the second one is killed.
+TEST_P(CoupledEpoch, AReaderOfAStateGoesOnWhenTheOneThatServesItIsKilled) {
+  constexpr std::uint64_t versions = 15000;
+  stage.start_server();
+  const auto deadline = Deadline::after(300);
+  const std::string first_is_there = path(stage, "first"), second_is_there = path(stage, "second"),
+                    may_die = path(stage, "die"), may_end = path(stage, "end");
+  Job& trainer = start({"trainer", 2}, "producer", "shape=60x84 grid=2x1",
+                       {"--steps", std::to_string(versions), "--slow-until", may_end, "--options",
+                        "{kind: state, wait_for_consumers: 0, readers_serve: true}"});
+  Job& first = start({"first", 2}, "consumer", "shape=60x84 grid=1x2 block=60x4",
+                     {"--skips", "1", "--touch", first_is_there, "--die-rank", "1", "--die-when",
+                      may_die, "--options", "{restart_timeout: 200, serve: true}"});
+  Job& second = start({"second", 3}, "consumer", "shape=60x84 grid=3x1",
+                      {"--skips", "1", "--await", first_is_there, "--touch", second_is_there,
+                       "--options", "{restart_timeout: 200}"});
+  const auto served = [&] {  // by first to second, as the server knows
+    const std::string said = status(), row = "stream s, as first serves it";
+    const auto at = said.find(row);
+    return at != said.npos && said.find("second ", at) != said.npos;
+  };
+  const auto wait_until = [&](const auto& is_so) {
+    while (!is_so() && !deadline.expired() && !second.wait(Deadline::after(0.05))) {
+    }
+    EXPECT_TRUE(is_so());
+  };
+  wait_until([&] { return std::filesystem::exists(second_is_there); });
+  wait_until(served);
+  stage.stop_server(SIGKILL);
+  stage.start_server();
+  wait_until(served);
+  std::ofstream(may_die) << "now";
+  ASSERT_NO_FATAL_FAILURE(expect_death(first, deadline));
+  wait_until([&] { return second.output().find("from trainer") != std::string::npos; });
+  std::ofstream(may_end) << "now";
+  for (Job* job : {&trainer, &second}) ASSERT_EQ(job->wait(deadline), 0) << job->name();
+  const std::string said = second.output();
+  EXPECT_NE(said.find("from first"), std::string::npos) << said;
+  EXPECT_LT(said.find("from first"), said.find("from trainer")) << said;
+  const auto had = had_by(second);
+  ASSERT_EQ(had.size(), 3u) << said;
+  for (const Had& of_rank : had) {
+    EXPECT_EQ(of_rank, had[0]);
+    ASSERT_EQ(of_rank.size(), 2u) << said;  // one epoch
+    EXPECT_EQ(of_rank[1], versions - 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledEpoch, testing::Values("local", "ofi"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+
+}  // namespace tremula::coupled

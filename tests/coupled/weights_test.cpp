@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameters of a transformer go from the ranks that train it to those that serve it, held in another way
+// and in another type, and back (coupled_weights checks every element, all bytes and all messages).
+#include <gtest/gtest.h>
+
+#include "tests/coupled/jobs.hpp"
+
+namespace tremula::coupled {
+
+namespace {
+
+struct WeightsCase {
+  std::string to, transport;
+  std::string name() const { return to + "_" + transport; }
+};
+void PrintTo(const WeightsCase& weights, std::ostream* out) { *out << weights.name(); }
+
+class CoupledWeights : public testing::TestWithParam<WeightsCase> {};
+
+TEST_P(CoupledWeights, GoFromOneJobToAnother) {
+  Stage stage;
+  stage.start_server();
+  std::vector<Job*> jobs;
+  for (const Role& role : Roles{{"trained", 4}, {"served", 4}})
+    jobs.push_back(
+        &stage.start(role, Launcher::mpirun,
+                     {std::string(PROGRAMS) + "/coupled_weights", "--group", role.name, "--to",
+                      GetParam().to, "--versions", "5", "--transport", GetParam().transport},
+                     {}));
+  const auto deadline = core::Deadline::after(300);
+  for (Job* job : jobs) ASSERT_EQ(job->wait(deadline), 0) << job->name() << stage.report();
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledWeights,
+                         testing::Values(WeightsCase{"tensor_parallel", "local"},
+                                         WeightsCase{"tensor_parallel", "tcp"},
+                                         WeightsCase{"sharded", "local"}),
+                         [](const auto& test) { return test.param.name(); });
+
+}  // namespace
+
+}  // namespace tremula::coupled

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// A peer that has proved itself and sends what it likes, while this side sends, receives, reads and gives
+// up. The first byte: bytes of each of the first pieces in which what it sends arrives the second time.
+#include <sys/epoll.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include "tests/fuzz/fuzz.hpp"
+#include "transport/tcp/endpoint.hpp"
+
+using namespace tremula;
+using namespace tremula::transport;
+using namespace tremula::transport::tcp;
+
+namespace {
+
+constexpr std::size_t most_events = 100, most_operations = 32, longest_message = 70'000;
+constexpr int most_pieces = 6;
+
+/// What became of everything.
+struct Outcome {
+  struct Operation {
+    bool is_finished = false, is_failed = false;
+    std::size_t bytes = 0;
+    core::Bytes memory{};
+    friend bool operator==(const Operation&, const Operation&) = default;
+  };
+  std::vector<Operation> operations;
+  std::string loss;
+  bool is_compared = true;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+class Play {
+public:
+  /// @param piece  0: all that is said at once arrives at once
+  Play(core::BytesView bytes, std::size_t piece) : in_(bytes), piece_(piece) {
+    static TcpEndpoint owner(Side::consumer, Place("127.0.0.1", 0));  // of the operations
+    static const Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
+    pool_ = std::make_unique<Pool>(owner);
+    peer_ = std::make_unique<Peer>(0, "there", epoll.get(), *pool_, regions_, share_);
+    int ends[2];
+    fuzz::require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0,
+                  "a socket");
+    other_ = Descriptor(ends[1]);
+    peer_->connect(Descriptor(ends[0]), "there");
+  }
+
+  Outcome play() {
+    for (std::size_t events = 0; events < most_events && in_.has_more(); ++events) {
+      happen(in_.below(10));
+      say();
+      drain();
+    }
+    other_.reset();
+    peer_->move(true, true);
+    fuzz::require(peer_->is_lost(), "a peer that has closed its end is lost");
+    outcome_.loss = peer_->loss().what();
+    for (auto& [operation, memory, is_given_up] : mine_) {
+      using State = TcpOperation::State;
+      if (operation->has_ended() && !is_given_up)
+        outcome_.operations.push_back({operation->state == State::finished,
+                                       operation->state == State::failed, operation->bytes,
+                                       memory});
+      else
+        outcome_.operations.push_back({});
+      if (!operation->has_ended()) peer_->give_up(*operation);
+    }
+    return std::move(outcome_);
+  }
+
+private:
+  struct Mine {
+    TcpOperation* operation;
+    core::Bytes memory;  // exactly as large as was posted
+    bool is_given_up = false;
+  };
+
+  void happen(int event) {
+    using Kind = TcpOperation::Kind;
+    switch (event) {
+      case 0:
+        return start(Kind::send);
+      case 1:
+        return start(Kind::receive);
+      case 2:
+        return start(Kind::read);
+      case 3: {
+        if (mine_.empty()) return;
+        Mine& mine = mine_[in_.byte() % mine_.size()];
+        if (mine.operation->has_ended()) return;
+        peer_->give_up(*mine.operation);
+        mine.is_given_up = true;
+        return;
+      }
+      case 4:
+        if (memory_.size() >= 4) return;
+        memory_.emplace_back(length());
+        keys_.push_back(regions_.add(memory_.back()));
+        return;
+      case 5: {
+        if (keys_.empty()) return;
+        const RegionKey key = in_.of(keys_);
+        regions_.end(key);
+        return peer_->end_serving(key[0]);
+      }
+      case 6: {
+        const auto raw = in_.bytes(in_.byte());
+        said_.insert(said_.end(), raw.begin(), raw.end());
+        is_in_step_ = is_in_step_ && raw.empty();
+        return;
+      }
+      case 7:
+        if (in_.below(8) != 0) return;
+        is_read_ = outcome_.is_compared = false;  // how much is written is the system's choice
+        return;
+      default:
+        for (int frames = in_.below(4); frames >= 0; --frames) say_frame();
+    }
+  }
+
+  std::size_t length() { return in_.number() * 96 % longest_message; }
+  /// Of an operation of this side, mostly. Neither these nor keys are the same in both plays: they are
+  /// said only where they mean what they are.
+  std::uint64_t id() {
+    const std::uint64_t number = in_.number();
+    const bool is_any = mine_.empty() || number >= 0xf0 || !is_in_step_;
+    return is_any ? number : mine_[number % mine_.size()].operation->id();
+  }
+
+  void start(TcpOperation::Kind kind) {
+    if (mine_.size() == most_operations) return;
+    TcpOperation& operation = pool_->operation();
+    auto& made = mine_.emplace_back(Mine{&operation, core::Bytes(length())});
+    operation.kind = kind;
+    operation.peer = peer_.get();
+    operation.tag = static_cast<Tag>(in_.below(4));
+    operation.data = made.memory.data();
+    operation.room = made.memory.size();
+    operation.bytes = operation.expected = 0;
+    operation.why = {};
+    peer_->start(operation);
+  }
+
+  /// As an honest peer writes it, whatever it says.
+  void say_frame() {
+    Frame frame{.kind = static_cast<FrameKind>(in_.below(10))};
+    frame.tag = static_cast<Tag>(in_.below(4));
+    frame.bytes = in_.flag() ? length() : in_.number();
+    frame.send = frame.room = id();
+    if (frame.kind == FrameKind::fetch && !keys_.empty() && is_in_step_) {
+      const RegionKey& key = in_.of(keys_);
+      frame.tag = key[0];
+      frame.send = key[1] + static_cast<std::uint64_t>(in_.below(8) == 0);
+      frame.offset = in_.number();
+    }
+    const auto* const begin = reinterpret_cast<const std::byte*>(&frame);
+    said_.insert(said_.end(), begin, begin + sizeof frame);
+    if (frame.kind != FrameKind::message && frame.kind != FrameKind::data) return;
+    const std::size_t bytes = std::min<std::size_t>(frame.bytes, longest_message);
+    const std::size_t cut = in_.below(8) == 0 ? bytes / 2 : bytes;
+    is_in_step_ = is_in_step_ && cut == frame.bytes;
+    for (std::size_t i = 0; i < cut; ++i) said_.push_back(std::byte(++number_));
+  }
+
+  void say() {
+    core::BytesView left = said_;
+    for (int pieces = 0; !left.empty() && !peer_->is_lost(); ++pieces) {
+      const bool is_piece = piece_ > 0 && pieces < most_pieces;
+      const auto some = left.first(is_piece ? std::min(piece_, left.size()) : left.size());
+      const auto count = send(other_.get(), some.data(), some.size(), MSG_NOSIGNAL);
+      if (count <= 0) break;  // a rank that does not read
+      left = left.subspan(static_cast<std::size_t>(count));
+      peer_->move(true, false);
+      drain();
+    }
+    said_.clear();
+  }
+
+  /// Reads what this side writes, until it has nothing more.
+  void drain() {
+    if (!is_read_) return;
+    static core::Bytes sink(std::size_t{1} << 18);
+    while (!peer_->is_lost() && recv(other_.get(), sink.data(), sink.size(), 0) > 0)
+      peer_->move(true, true);
+  }
+
+  fuzz::Choices in_;
+  std::size_t piece_;
+  std::unique_ptr<Pool> pool_;
+  Regions regions_;
+  Share share_{.announced = 20, .serves = 20, .unwritten = std::size_t{1} << 20};
+  std::unique_ptr<Peer> peer_;
+  Descriptor other_;
+  std::deque<Mine> mine_;
+  std::deque<core::Bytes> memory_;
+  std::vector<RegionKey> keys_;
+  core::Bytes said_;
+  unsigned number_ = 0;  // of payload bytes
+  bool is_read_ = true, is_in_step_ = true;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const auto bytes = fuzz::view(data + 1, size - 1);
+  const Outcome whole = Play(bytes, 0).play();
+  if (data[0] % 4 == 0 || !whole.is_compared) return 0;  // twice as many inputs
+  fuzz::require(Play(bytes, data[0]).play() == whole,
+                "frames mean the same in whatever pieces they arrive");
+  return 0;
+}

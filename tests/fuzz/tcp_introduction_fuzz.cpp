@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is said before a proof: by connections at the port of a rank, by a program at the port of a peer,
+// and in an address. Only a rank that has proved itself enters.
+#include <sys/epoll.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+
+#include "core/error.hpp"
+#include "tests/fuzz/fuzz.hpp"
+#include "transport/tcp/introduction.hpp"
+
+using namespace tremula;
+using namespace tremula::transport;
+using namespace tremula::transport::tcp;
+
+namespace {
+
+constexpr std::size_t most_events = 60, most_guests = 40;
+constexpr Rank ranks = 2;
+
+Invitation invitation(unsigned char number) {
+  Invitation made{.place = Place("127.0.0.1", 0), .id = number};
+  made.secret.fill(std::byte{number});
+  return made;
+}
+
+struct Ends {
+  Descriptor tested, other;
+};
+Ends connection() {
+  int ends[2];
+  fuzz::require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0,
+                "a socket");
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+/// All that has come.
+core::Bytes hear(const Descriptor& socket) {
+  core::Bytes heard(256);
+  const auto count = recv(socket.get(), heard.data(), heard.size(), MSG_DONTWAIT);
+  heard.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  return heard;
+}
+
+int epoll() {
+  static const Descriptor made(epoll_create1(EPOLL_CLOEXEC));
+  return made.get();
+}
+
+/// Connections at a door that expects two ranks.
+class AtDoor {
+public:
+  explicit AtDoor(core::BytesView bytes) : in_(bytes) {
+    door_.expect({invitation(1), invitation(2)});
+  }
+
+  void play() {
+    for (std::size_t events = 0; events < most_events && in_.has_more(); ++events)
+      happen(in_.below(7));
+    for (std::size_t i = 0; i < guests_.size(); ++i) {  // the honest ones go on to the end
+      hear_at_door(i);
+      answer(guests_[i]);
+      hear_at_door(i);
+    }
+    for (const Guest& guest : guests_) {
+      const auto rank = static_cast<std::size_t>(guest.rank);
+      fuzz::require(!guest.is_honest || !guest.socket || is_in_[rank] || is_excused_[rank],
+                    "a rank that proves itself enters");
+    }
+  }
+
+private:
+  struct Guest {
+    Descriptor socket;
+    std::optional<ClientExchange> exchange{};
+    Rank rank = 0;
+    bool is_honest = false;  // has said what a rank says, and nothing else
+    bool has_said = false;
+  };
+
+  void happen(int event) {
+    if (event == 0 || guests_.empty()) {
+      if (guests_.size() == most_guests) return;
+      Ends ends = connection();
+      guests_.push_back({.socket = std::move(ends.other)});
+      return door_.take_in(std::move(ends.tested));
+    }
+    const std::size_t number = in_.byte() % guests_.size();
+    Guest& guest = guests_[number];
+    switch (event) {
+      case 1:
+        say(guest, in_.bytes(in_.byte()));
+        guest.is_honest = false;
+        break;
+      case 2:
+        open(guest);
+        break;
+      case 3:
+        answer(guest);
+        break;
+      case 4:
+        guest.socket.reset();
+        break;
+      case 5: {
+        const Rank rank = in_.below(ranks);
+        door_.excuse(rank);
+        is_excused_[static_cast<std::size_t>(rank)] = true;
+        return;
+      }
+      default:
+        return door_.close_late();
+    }
+    if (in_.below(4) != 0) hear_at_door(number);
+  }
+
+  static void say(Guest& guest, core::BytesView bytes) {
+    if (!guest.socket || bytes.empty()) return;
+    tcp::say(guest.socket, bytes);
+    guest.has_said = true;
+  }
+
+  /// As a rank does, with its secret or with a guessed one; or only the beginning of it.
+  void open(Guest& guest) {
+    guest.rank = in_.below(ranks);
+    const auto number = static_cast<unsigned char>(guest.rank + 1);
+    Invitation own = invitation(number);
+    const bool is_rank = in_.flag();
+    if (!is_rank) own.secret[0] ^= std::byte{1};
+    guest.exchange.emplace(key_of(own_, own), Nonce{});
+    core::Bytes opening(sizeof own.id);
+    std::memcpy(opening.data(), &own.id, sizeof own.id);
+    const core::Bytes payload = guest.exchange->opening();
+    opening.insert(opening.end(), payload.begin(), payload.end());
+    const std::size_t cut = in_.below(4) == 0 ? in_.byte() % opening.size() : opening.size();
+    guest.is_honest = is_rank && !guest.has_said && cut == opening.size();
+    is_invited_[static_cast<std::size_t>(guest.rank)] |= is_rank;
+    say(guest, core::BytesView(opening).first(cut));
+  }
+
+  static void answer(Guest& guest) {
+    if (!guest.socket || !guest.exchange) return;
+    const core::Bytes heard = hear(guest.socket);
+    if (heard.size() < exchange_payload_bytes) return;
+    const ExchangeTurn turn =
+        guest.exchange->receive(core::BytesView(heard).first(exchange_payload_bytes));
+    say(guest, turn.reply);
+    if (turn.is_done || turn.failure) guest.exchange.reset();
+  }
+
+  /// As the system tells of it. Connections are numbered from 1 on.
+  void hear_at_door(std::size_t guest) {
+    door_.move(Door::event_bit | (guest + 1));
+    fuzz::require(door_.guests() <= guests_.size(), "who is kept has come");
+    for (const Door::Entrant& entrant : door_.take_entrants()) {
+      const auto rank = static_cast<std::size_t>(entrant.rank);
+      fuzz::require(is_invited_[rank] && !is_in_[rank] && entrant.socket,
+                    "a rank that enters has proved itself, once");
+      is_in_[rank] = true;
+    }
+  }
+
+  fuzz::Choices in_;
+  Invitation own_ = invitation(9);
+  Door door_{own_, epoll()};
+  std::deque<Guest> guests_;
+  std::array<bool, ranks> is_invited_{}, is_in_{}, is_excused_{};
+};
+
+/// A program at the port of a peer.
+void at_dial(fuzz::Choices in) {
+  const Invitation own = invitation(1), peer = invitation(9);
+  Invitation guessed = peer;
+  guessed.secret[0] ^= std::byte{1};
+  Ends ends = connection();
+  Dial dial(own, peer, std::move(ends.tested), epoll(), 1);
+  const bool is_peer = in.flag();
+  ServerExchange exchange(key_of(is_peer ? peer : guessed, own), Nonce{});
+  bool has_failed = false, has_answered = false;
+  core::Bytes heard;
+  std::size_t taken = sizeof own.id;
+  auto state = dial.move();
+  while (state == Dial::State::under_way && in.has_more()) {
+    switch (in.below(4)) {
+      case 0:
+        say(ends.other, in.bytes(in.byte()));
+        break;
+      case 1:
+        ends.other.reset();
+        break;
+      default: {
+        if (!ends.other || has_failed) break;
+        const core::Bytes more = hear(ends.other);
+        heard.insert(heard.end(), more.begin(), more.end());
+        if (heard.size() < taken + exchange_payload_bytes) break;
+        const ExchangeTurn turn =
+            exchange.receive(core::BytesView(heard).subspan(taken, exchange_payload_bytes));
+        taken += exchange_payload_bytes;
+        say(ends.other, turn.reply);
+        has_answered = turn.is_done;
+        has_failed = turn.is_done || turn.failure.has_value();
+      }
+    }
+    if (!ends.other && in.flag()) break;
+    state = dial.move();
+  }
+  fuzz::require(state != Dial::State::proved || (is_peer && has_answered),
+                "a program that is taken for the peer has proved that it is");
+}
+
+void in_address(core::BytesView bytes) {
+  try {
+    const Invitation found = Invitation::decode(bytes, 0);
+    const Address again = found.encode();
+    fuzz::require(Invitation::decode(again, 0).encode() == again, "an address means one place");
+    found.place.text();
+  } catch (const core::Error&) {
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const auto bytes = fuzz::view(data + 1, size - 1);
+  switch (data[0] % 4) {
+    case 0:
+      in_address(bytes);
+      break;
+    case 1:
+      at_dial(fuzz::Choices(bytes));
+      break;
+    default:
+      AtDoor(bytes).play();
+  }
+  return 0;
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of arrays whose ranks list what they own, against what every place of every buffer holds.
+#include "index_calc/lists/match.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "core/error.hpp"
+#include "index_calc/lists/run_code.hpp"
+#include "index_calc/pack/pack.hpp"
+#include "index_calc/plan/plan.hpp"
+#include "tests/index_calc/lists/random_lists.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+using testing::Random, testing::Side;
+
+IndexList list_of(const Side& side, Rank rank) {
+  const Layout& layout = side.layout[static_cast<std::size_t>(rank)];
+  return layout.listing ? *layout.listing->mine
+                        : IndexList::of_layout(layout, rank, local_part(layout, rank));
+}
+
+/// out[from][to] as it comes to each `to`.
+std::vector<Bytes> column(const std::vector<std::vector<Bytes>>& out, Rank to) {
+  std::vector<Bytes> in;
+  for (const auto& of_rank : out) in.push_back(of_rank[static_cast<std::size_t>(to)]);
+  return in;
+}
+
+/// All ranks of both sides, step by step.
+struct Matched {
+  std::vector<std::vector<PeerSegments>> of_source, of_sink;  // shape: [rank]
+
+  Matched(const Side& source, const Side& sink) {
+    const auto sides =
+        matched_sides(source.layout[0], source.ranks(), sink.layout[0], sink.ranks());
+    std::vector<IndexList> source_lists, sink_lists;
+    for (Rank r = 0; r < source.ranks(); ++r) source_lists.push_back(list_of(source, r));
+    for (Rank r = 0; r < sink.ranks(); ++r) sink_lists.push_back(list_of(sink, r));
+    std::vector<SourceMatch> sources;
+    std::vector<SinkMatch> sinks;
+    for (Rank r = 0; r < source.ranks(); ++r)
+      sources.emplace_back(sides, source_lists[static_cast<std::size_t>(r)], r);
+    for (Rank r = 0; r < sink.ranks(); ++r)
+      sinks.emplace_back(sides, sink_lists[static_cast<std::size_t>(r)], r);
+    const auto forth = [&](auto&& tell, const std::vector<std::vector<Bytes>>& came) {
+      std::vector<std::vector<Bytes>> out;
+      for (Rank r = 0; r < source.ranks(); ++r)
+        out.push_back(tell(sources[static_cast<std::size_t>(r)], column(came, r)));
+      return out;
+    };
+    const auto back = [&](auto&& tell, const std::vector<std::vector<Bytes>>& came) {
+      std::vector<std::vector<Bytes>> out;
+      for (Rank r = 0; r < sink.ranks(); ++r)
+        out.push_back(tell(sinks[static_cast<std::size_t>(r)], column(came, r)));
+      return out;
+    };
+    auto out = back([](SinkMatch& s, const auto&) { return s.to_sources(); }, {});
+    out = forth([](SourceMatch& s, const auto& in) { return s.to_directory(in); }, out);
+    out = back([](SinkMatch& s, const auto& in) { return s.overlaps(in); }, out);
+    out = forth([](SourceMatch& s, const auto& in) { return s.places(in); }, out);
+    out = back([](SinkMatch& s, const auto& in) { return s.places(in); }, out);
+    for (Rank r = 0; r < source.ranks(); ++r)
+      of_source.push_back(sources[static_cast<std::size_t>(r)].segments(column(out, r)));
+    for (auto& s : sinks) of_sink.push_back(s.segments());
+  }
+};
+
+std::span<const std::byte> bytes_of(const std::vector<Index>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+/// The buffer of a rank as one dimension.
+LocalPart flat(const std::vector<Index>& buffer, Index elements) {
+  LocalPart part;
+  part.dimensions = 1;
+  part.extent[0] = part.allocated = static_cast<Index>(buffer.size());
+  part.stride[0] = 1;
+  part.elements = elements;
+  return part;
+}
+
+Index elements_in(const std::vector<Index>& buffer) {
+  return static_cast<Index>(buffer.size()) - std::ranges::count(buffer, -1);
+}
+
+void expect_moves_all(Random& random, const Side& source, const Side& sink) {
+  Matched matched(source, sink);
+  std::vector<Plan> source_plans, sink_plans;
+  for (std::size_t r = 0; r < source.numbers.size(); ++r)
+    source_plans.push_back(
+        make_listed_plan(source.layout[r], sink.layout[0], std::move(matched.of_source[r])));
+  for (std::size_t r = 0; r < sink.numbers.size(); ++r)
+    sink_plans.push_back(
+        make_listed_plan(sink.layout[r], source.layout[0], std::move(matched.of_sink[r])));
+  std::set<Index> offered;
+  for (const auto& buffer : source.numbers) offered.insert(buffer.begin(), buffer.end());
+  for (std::size_t r = 0; r < sink.numbers.size(); ++r) {
+    const auto& expected = sink.numbers[r];
+    std::vector<Index> by_wire(expected.size(), -1), from_peer = by_wire, to_peer = by_wire;
+    const auto part = flat(expected, elements_in(expected));
+    sink_plans[r].for_each_package([&](const Package& package) {
+      const auto peer = static_cast<std::size_t>(package.peer);
+      const auto& theirs = source.numbers[peer];
+      const auto their_part = flat(theirs, elements_in(theirs));
+      const auto opposite = source_plans[peer].package_for(static_cast<Rank>(r));
+      ASSERT_TRUE(opposite);
+      ASSERT_EQ(opposite->elements, package.elements);
+      std::vector<Index> wire(static_cast<std::size_t>(package.elements));
+      const Index cut = random.in(0, package.elements);
+      for (const auto& [first, count] : {std::pair{Index{0}, cut}, {cut, package.elements - cut}}) {
+        const auto bytes = std::as_writable_bytes(std::span(wire).subspan(
+            static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+        pack(*opposite, their_part, Order::row, sizeof(Index), {first, count}, bytes_of(theirs),
+             bytes);
+      }
+      EXPECT_TRUE(std::ranges::is_sorted(wire));
+      for (const auto& [first, count] : {std::pair{Index{0}, cut}, {cut, package.elements - cut}}) {
+        const auto bytes = std::as_bytes(std::span(wire).subspan(static_cast<std::size_t>(first),
+                                                                 static_cast<std::size_t>(count)));
+        unpack(package, part, Order::row, sizeof(Index), {first, count}, bytes,
+               std::as_writable_bytes(std::span(by_wire)));
+      }
+      copy_from_peer(package, part, their_part, sizeof(Index), bytes_of(theirs),
+                     std::as_writable_bytes(std::span(from_peer)));
+      copy_to_peer(*opposite, their_part, part, sizeof(Index), bytes_of(theirs),
+                   std::as_writable_bytes(std::span(to_peer)));
+    });
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const Index want = offered.contains(expected[i]) ? expected[i] : -1;
+      ASSERT_EQ(by_wire[i], want) << "rank " << r << ", place " << i;
+      ASSERT_EQ(from_peer[i], want) << "rank " << r << ", place " << i;
+      ASSERT_EQ(to_peer[i], want) << "rank " << r << ", place " << i;
+    }
+  }
+}
+
+TEST(Lists, OfAnyKindToAnyKindMoveEveryElement) {
+  Random random;
+  for (int i = 0; i < 2500 && !HasFatalFailure(); ++i) {
+    const auto shape = testing::random_shape(random);
+    const bool is_listed = random.one_in(2);
+    const Side source = testing::random_side(random, shape, !is_listed);
+    const Side sink = testing::random_side(random, shape, is_listed);
+    if (!source.layout[0].listing && !sink.layout[0].listing) continue;
+    SCOPED_TRACE(to_string(source.layout[0]) + " to " + to_string(sink.layout[0]));
+    expect_moves_all(random, source, sink);
+  }
+}
+
+/// One side of 2 ranks of an array of 3x4.
+Side two_ranks(std::vector<Index> a, std::vector<Index> b, bool is_partial = false,
+               bool has_copies = false) {
+  const std::vector<Index> shape{3, 4};
+  Side side{.numbers = {std::move(a), std::move(b)}};
+  for (const auto& points : side.numbers)
+    side.layout.push_back(
+        listed_layout(shape, 2, is_partial, has_copies, IndexList::of_points(shape, points)));
+  return side;
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const core::Error& e) {
+    return std::string(core::to_string(e.code())) + ": " + e.what();
+  }
+  return "no error";
+}
+
+TEST(Lists, ThatLackAnElementOrHaveItTwiceAreNamed) {
+  const Side good = two_ranks({0, 1, 2, 3, 4, 5}, {11, 10, 9, 8, 7, 6});
+  const Side lacks = two_ranks({0, 1, 2, 3, 4}, {11, 10, 9, 8, 7, 6});
+  const Side twice = two_ranks({0, 1, 2, 3, 4, 5, 9}, {11, 10, 9, 8, 7, 6});
+  const auto text = [](const Side& source, const Side& sink) {
+    return error_of([&] { Matched(source, sink); });
+  };
+  EXPECT_EQ(text(good, good), "no error");
+  EXPECT_EQ(
+      text(lacks, good),
+      "mismatch: index lists of the producer: expected every element on a rank; found element "
+      "(1, 1) on none: list it, or declare the layout partial");
+  EXPECT_EQ(
+      text(good, twice),
+      "mismatch: index lists of the consumer: expected every element on one rank; found element "
+      "(2, 1) on ranks 1 and 0: list it once, or declare the layout to have copies");
+  EXPECT_EQ(
+      error_of([] {
+        IndexList::of_points(std::vector<Index>{3, 4}, std::vector<Index>{7, 2, 7});
+      }),
+      "invalid_argument: index list: expected every element once, found element (1, 3) at 0 and "
+      "at 2 of the buffer");
+  EXPECT_EQ(
+      error_of([] {
+        IndexList::of_points(std::vector<Index>{3, 4}, std::vector<Index>{12});
+      }),
+      "invalid_argument: index list: expected numbers of elements from 0 to 11 of an array of "
+      "3x4, found 1 from 12 on");
+  Random random;
+  const Side partial = two_ranks({0, 1}, {11}, true),
+             copies = two_ranks({0, 1, 2, 3, 4, 5, 9}, {11, 10, 9, 8, 7, 6}, false, true);
+  expect_moves_all(random, good, partial);
+  expect_moves_all(random, partial, good);
+  expect_moves_all(random, copies, good);
+  expect_moves_all(random, good, copies);
+}
+
+/// A plan of points that lie in runs, or at equal distances, is short.
+TEST(Lists, OfPointsKeepRunsAndEqualDistances) {
+  const std::vector<Index> shape{1000};
+  std::vector<Index> even, odd, all(1000);
+  std::iota(all.begin(), all.end(), 0);
+  for (Index i = 0; i < 1000; ++i) (i % 2 == 0 ? even : odd).push_back(i);
+  Side cyclic{.numbers = {even, odd}}, whole{.numbers = {all}};
+  for (const auto& points : cyclic.numbers)
+    cyclic.layout.push_back(
+        listed_layout(shape, 2, false, false, IndexList::of_points(shape, points)));
+  whole.layout.push_back(listed_layout(shape, 1, false, false, IndexList::of_points(shape, all)));
+  EXPECT_EQ(whole.layout[0].listing->mine->runs().size(), 1u);
+  Matched matched(cyclic, whole);
+  const Plan plan =
+      make_listed_plan(whole.layout[0], cyclic.layout[0], std::move(matched.of_sink[0]));
+  ASSERT_EQ(plan.size(), 2u);
+  EXPECT_EQ(plan[0].along[0].period.size(), 1u);
+  EXPECT_EQ(plan[0].along[0].period[0].count, 500);
+}
+
+TEST(Lists, OfDifferentMatchesHaveDifferentFingerprints) {
+  const Side side = two_ranks({0, 1, 2, 3, 4, 5}, {11, 10, 9, 8, 7, 6});
+  const auto fingerprint = [&](std::uint64_t match) {
+    return make_listed_plan(side.layout[0], side.layout[1], {}, match).fingerprint();
+  };
+  EXPECT_EQ(fingerprint(1), fingerprint(1));
+  EXPECT_NE(fingerprint(1), fingerprint(2));
+}
+
+/// What no rank has written ends in an error, and what one has written is read as it was.
+TEST(Lists, FromForeignBytesAreReadOrRefused) {
+  Random random;
+  for (int i = 0; i < 2000; ++i) {
+    const bool has_places = random.one_in(2);
+    RunWriter writer(has_places);
+    std::vector<ListRun> runs;
+    Index at = random.in(0, 3);
+    for (Index left = random.in(0, 9); left > 0; --left) {
+      runs.push_back({at, has_places ? random.in(0, 1 << 20) : 0, random.in(1, 300)});
+      writer.add(runs.back());
+      at += runs.back().length + random.in(1, 300);
+    }
+    Bytes bytes;
+    writer.write_to(bytes);
+    EXPECT_EQ(RunReader(bytes).read(has_places, 0, at), runs);
+    if (bytes.size() > 1) {
+      const auto cut = std::span(bytes).first(bytes.size() - 1);
+      EXPECT_NE(error_of([&] { RunReader(cut).read(has_places, 0, at); }), "no error");
+    }
+    if (!runs.empty()) {
+      const Index end = runs.back().global;
+      EXPECT_NE(error_of([&] { RunReader(bytes).read(has_places, 0, end); }), "no error");
+    }
+    bytes[static_cast<std::size_t>(random.in(0, static_cast<Index>(bytes.size()) - 1))] =
+        static_cast<std::byte>(random.in(0, 255));
+    try {
+      Index before = 0;
+      for (const ListRun& run : RunReader(bytes).read(has_places, 0, at)) {
+        EXPECT_GE(run.global, before);
+        EXPECT_GE(run.local, 0);
+        before = run.global + run.length;
+        EXPECT_LE(before, at);
+      }
+    } catch (const core::Error& e) {
+      EXPECT_EQ(e.code(), core::Errc::protocol);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tremula::index_calc

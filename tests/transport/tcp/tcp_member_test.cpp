@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank that has proved itself and then says what it likes: it reads what it may, keeps a bounded part of
+// this process, and loses its own connection when it breaks the protocol.
+#include <cstring>
+
+#include "tests/transport/tcp/tcp_pair.hpp"
+
+namespace tremula::transport {
+
+namespace {
+
+using namespace tcp;
+
+/// The connection of rank 1 that has proved itself, in the hands of the test.
+Descriptor member(TcpPair& pair) {
+  Attempt attempt(Invitation::decode(pair.others[0]->address(), 0), pair.door(), *pair.producer);
+  if (attempt.state == Dial::State::proved) return attempt.dial.take();
+  ADD_FAILURE() << "a member is not let in";
+  return {};
+}
+
+/// All of it, unless the other end has gone.
+void say_all(const Descriptor& socket, BytesView bytes, TcpPair& pair) {
+  while (!bytes.empty()) {
+    pair.producer->progress();
+    const auto count = send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno != EAGAIN) return;
+    if (count > 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+void say_all(const Descriptor& socket, const std::vector<Frame>& frames, TcpPair& pair) {
+  say_all(socket, std::as_bytes(std::span(frames)), pair);
+}
+
+/// As many bytes as there is room for.
+void hear_all(const Descriptor& socket, std::span<std::byte> room, TcpPair& pair) {
+  for (const auto deadline = Deadline::after(20); !room.empty();) {
+    ASSERT_FALSE(deadline.expired());
+    pair.producer->progress();
+    const auto count = recv(socket.get(), room.data(), room.size(), MSG_DONTWAIT);
+    if (count > 0) room = room.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void expect_breach(Request& request, const std::string& words = "broke the protocol") {
+  try {
+    for (const auto deadline = Deadline::after(20); !request.test();)
+      if (deadline.expired()) break;
+    ADD_FAILURE() << "was not lost";
+  } catch (const core::Error& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+
+TEST(TcpMember, ThatBreaksTheProtocolIsLostAlone) {
+  const std::uint64_t huge = std::uint64_t{4} << 30;
+  const std::vector<std::vector<Frame>> breaches{
+      {{.kind = static_cast<FrameKind>(99)}},
+      {{.kind = FrameKind::message, .bytes = huge, .tag = 1}},
+      {{.kind = FrameKind::message, .bytes = ~std::uint64_t{0}, .tag = 1}},
+      {{.kind = FrameKind::credit, .bytes = huge}},
+      {{.kind = FrameKind::credit, .bytes = 1}},
+      std::vector<Frame>(5000, {.kind = FrameKind::message, .tag = 1}),  // without credit
+  };
+  for (const auto& frames : breaches) {
+    TcpPair pair(1);
+    expect_exchange(pair);
+    const Descriptor socket = member(pair);
+    Bytes in(5);
+    Request receive = pair.producer->receive(1, 2, in);
+    say_all(socket, frames, pair);
+    expect_breach(receive);
+    expect_exchange(pair);
+  }
+}
+
+TEST(TcpMember, ThatNamesWhatIsNotThereHarmsNothing) {
+  TcpPair pair(1);
+  expect_exchange(pair);
+  const Descriptor socket = member(pair);
+  const Bytes secret = bytes_of(100, 5);
+  Bytes region_bytes = secret;
+  const auto region = pair.producer->register_memory(region_bytes, Access::peers_read);
+  const auto key = region->key();
+  const std::uint64_t huge = std::uint64_t{1} << 63;
+  std::vector<Frame> frames{
+      {.kind = FrameKind::pull, .send = 12345, .room = 1},
+      {.kind = FrameKind::done, .send = huge},
+      {.kind = FrameKind::gone, .room = huge},
+      {.kind = FrameKind::fetch, .bytes = 8, .tag = key[0], .send = key[1] + 1, .room = 2},
+      {.kind = FrameKind::fetch, .bytes = 101, .tag = key[0], .send = key[1], .room = 3},
+      {.kind = FrameKind::fetch,
+       .bytes = 8,
+       .tag = key[0],
+       .send = key[1],
+       .room = 4,
+       .offset = 93},
+      {.kind = FrameKind::fetch,
+       .bytes = huge,
+       .tag = key[0],
+       .send = key[1],
+       .room = 5,
+       .offset = huge},
+      {.kind = FrameKind::fetch,
+       .bytes = 8,
+       .tag = key[0],
+       .send = key[1],
+       .room = 6,
+       .offset = ~std::uint64_t{3}},
+      {.kind = FrameKind::fetch, .tag = key[0], .send = key[1], .room = 7},
+      {.kind = FrameKind::fetch, .bytes = 8, .tag = key[0] + 1, .send = key[1], .room = 8},
+      {.kind = FrameKind::announce, .bytes = huge, .tag = 9, .send = 7},  // without a receive
+      {.kind = FrameKind::message, .bytes = 0, .tag = 8},
+  };
+  say_all(socket, frames, pair);
+  Bytes in(5);
+  Request receive = pair.producer->receive(1, 8, in);
+  for (const auto deadline = Deadline::after(20); !receive.test();)
+    ASSERT_FALSE(deadline.expired());
+  pair.producer->progress();
+  std::vector<Frame> answers(8);
+  hear_all(socket, std::as_writable_bytes(std::span(answers)), pair);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    EXPECT_EQ(answers[i].kind, FrameKind::gone);
+    EXPECT_EQ(answers[i].room, i + 1);
+  }
+  Request too_long = pair.producer->receive(1, 9, in);
+  EXPECT_THROW(too_long.test(), core::Error);
+  expect_exchange(pair);
+}
+
+TEST(TcpMember, ReadsWhatARegionHoldsUntilItEnds) {
+  TcpPair pair(1);
+  const Descriptor socket = member(pair);
+  Bytes region_bytes = bytes_of(100, 5);
+  region_bytes.back() = std::byte{6};
+  auto region = pair.producer->register_memory(region_bytes, Access::peers_read);
+  const auto key = region->key();
+  const auto fetch = [&](std::uint64_t bytes, std::uint64_t offset) {
+    say_all(socket,
+            {{.kind = FrameKind::fetch,
+              .bytes = bytes,
+              .tag = key[0],
+              .send = key[1],
+              .offset = offset}},
+            pair);
+    Frame answer;
+    hear_all(socket, std::as_writable_bytes(std::span(&answer, 1)), pair);
+    return answer;
+  };
+  for (const std::uint64_t offset : {0u, 50u, 99u}) {
+    const Frame answer = fetch(100 - offset, offset);
+    ASSERT_EQ(answer.kind, FrameKind::data);
+    ASSERT_EQ(answer.bytes, 100 - offset);
+    Bytes found(answer.bytes);
+    hear_all(socket, found, pair);
+    EXPECT_TRUE(std::ranges::equal(found, std::span(region_bytes).subspan(offset)));
+  }
+  region.reset();
+  EXPECT_EQ(fetch(1, 0).kind, FrameKind::gone);
+}
+
+TEST(TcpMember, ThatSendsMoreThanWasAskedForIsLostBeforeAByteOfItIsTaken) {
+  constexpr std::size_t asked = 1000;
+  for (const std::vector<std::uint64_t>& parts :
+       std::vector<std::vector<std::uint64_t>>{{asked + 1}, {600, 401}, {~std::uint64_t{0}}}) {
+    TcpPair pair(1);
+    const Descriptor socket = member(pair);
+    Bytes memory = bytes_of(asked + 100, 3);
+    Request receive = pair.producer->receive(1, 5, std::span(memory).first(asked));
+    say_all(socket, {{.kind = FrameKind::announce, .bytes = asked, .tag = 5, .send = 7}}, pair);
+    Frame pull;
+    hear_all(socket, std::as_writable_bytes(std::span(&pull, 1)), pair);
+    ASSERT_EQ(pull.kind, FrameKind::pull);
+    for (const std::uint64_t bytes : parts) {
+      say_all(socket, {{.kind = FrameKind::data, .bytes = bytes, .room = pull.room}}, pair);
+      say_all(socket, bytes_of(std::min<std::uint64_t>(bytes, 1100), 9), pair);
+    }
+    expect_breach(receive, "expected data of at most the bytes asked for");
+    EXPECT_EQ(memory[asked - 1], std::byte{3});
+    EXPECT_EQ(memory[asked], std::byte{3});
+    expect_exchange(pair);
+  }
+}
+
+// What an endpoint keeps is dealt among its peers: each is lost, alone, where its own part ends.
+TEST(TcpMember, ThatLetsMoreWaitThanItsPartIsLostAlone) {
+  constexpr std::size_t peers = 16;
+  TcpPair pair(peers - 1);
+  expect_exchange(pair);
+  const Descriptor socket = member(pair);
+  const std::size_t part = share_of(peers).announced;
+  EXPECT_EQ(part * peers, share_of(1).announced);
+  Bytes in(5);
+  Request receive = pair.producer->receive(1, 2, in);
+  say_all(
+      socket,
+      std::vector<Frame>(part, {.kind = FrameKind::announce, .bytes = 100, .tag = 1, .send = 1}),
+      pair);
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(receive.test());
+  say_all(socket, {{.kind = FrameKind::announce, .bytes = 100, .tag = 1, .send = 1}}, pair);
+  expect_breach(receive, "fewer messages without a receive, found " + std::to_string(part + 1));
+  expect_exchange(pair);
+}
+
+TEST(TcpMember, ThatAsksAndDoesNotReadIsLostAlone) {
+  constexpr std::size_t peers = 16;
+  const Share part = share_of(peers);
+  EXPECT_EQ(part.serves * peers, share_of(1).serves);
+  EXPECT_EQ(part.unwritten * peers, share_of(1).unwritten);
+  for (const bool is_there : {true, false}) {
+    TcpPair pair(peers - 1);
+    expect_exchange(pair);
+    const Descriptor socket = member(pair);
+    Bytes region_bytes(std::size_t{1} << 20);
+    const auto region = pair.producer->register_memory(region_bytes, Access::peers_read);
+    const Frame fetch{.kind = FrameKind::fetch,
+                      .bytes = region_bytes.size(),
+                      .tag = region->key()[0],
+                      .send = is_there ? region->key()[1] : 0};
+    // And what the buffers of the system take.
+    const std::size_t count =
+        is_there ? part.serves + 100 : part.unwritten / sizeof fetch + 1'000'000;
+    Bytes in(5);
+    Request receive = pair.producer->receive(1, 2, in);
+    say_all(socket, std::vector<Frame>(count, fetch), pair);
+    expect_breach(receive, is_there ? "fewer reads at once" : "that it reads what it asks for");
+    expect_exchange(pair);
+  }
+}
+
+}  // namespace tremula::transport
