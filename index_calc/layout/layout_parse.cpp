@@ -51,7 +51,7 @@ public:
 
   Layout layout() {
     Layout result;
-    const std::vector<Number> shape = list(required("shape"), 'x');
+    const std::vector<Number> shape = extents(result);
     if (shape.size() > max_dimensions)
       fail(shape[max_dimensions].at, fmt::format("at most {} dimensions", max_dimensions),
            "one more");
@@ -202,6 +202,39 @@ private:
     for (const Number& n : factors)
       if (__builtin_mul_overflow(product, n.value, &product) || product > most)
         fail(n.at, expected, "more");
+  }
+
+  /// Extents along each dimension, 0 of one that changes.
+  std::vector<Number> extents(Layout& result) const {
+    const Entry& e = required("shape");
+    const std::size_t star = e.value.find('*');
+    if (star == std::string_view::npos) return list(e, 'x');
+    std::vector<Number> numbers;
+    std::size_t at = e.value_at;
+    const std::size_t end = e.value_at + e.value.size();
+    for (;; ++at) {
+      if (at == end || text_[at] != '*') {
+        numbers.push_back(number(at, end));
+      } else if (result.changing) {
+        fail(at, "one dimension that changes", "a second one");
+      } else {
+        result.changing = Changing{.dimension = numbers.size()};
+        numbers.push_back({.value = 0, .at = at++});
+      }
+      if (at == end) break;
+      if (text_[at] != 'x') fail(at, "'x' or a space", found_at(at));
+    }
+    const std::size_t d = result.changing->dimension;
+    for (const std::string_view key : {"splits", "owners"})
+      if (const Entry* of = find(key, d))
+        fail(of->at, fmt::format("no {}{}= of a dimension whose extent changes", key, d), "one");
+    for (const std::string_view key : {"ghost", "leading"})
+      if (const Entry* of = find(key))
+        fail(of->at, fmt::format("no {}= where an extent changes", key), "one");
+    if (const Entry* lists = find("lists"))
+      fail(lists->at, "grid= or mesh= where an extent changes", "lists=");
+    result.changing->is_even = find("block") == nullptr && find("block", d) == nullptr;
+    return numbers;
   }
 
   /// Coordinates along each dimension. Sets the mesh, if there is one.

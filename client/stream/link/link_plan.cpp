@@ -132,6 +132,18 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
       fields.push_back(std::move(field));
       continue;
     }
+    if (offered.layout.changing) {
+      if (is_proved)
+        throw core::Error(core::Errc::unsupported,
+                          fmt::format("field '{}': expected fields of fixed extents in a stream with "
+                                      "proof, found one whose extent changes with every step",
+                                      offered.name));
+      field.changing = std::make_shared<const ExchangePlan::Changing>(
+          ExchangePlan::Changing{.source = offered.layout, .sink = wanted.layout});
+      field.wire_order = offered.layout.storage_order;
+      fields.push_back(std::move(field));
+      continue;
+    }
     const auto box = proto::shared_box(wanted, offered);
     const auto from = selected_of(offered.layout, box.of_offered);
     const auto to = selected_of(wanted.layout, box.of_wanted);
