@@ -370,7 +370,7 @@ tremula_status tremula_in_layout(const tremula_in_stream* in, int field, tremula
   return guarded([&] {
     const auto entry = enter(in, "in");
     expects_pointer(layout, "layout");
-    return make_layout(in->stream->layout(field), layout);
+    return client::make_layout(in->stream->layout(field), layout);
   });
 }
 

@@ -3,8 +3,8 @@
 // Fields whose extent is another one in every step. They have no parts in the plan and go by no path:
 // what a pair of ranks shares is known only when the counts of the step are. The ranks of the source
 // tell each other theirs before the step is sent, so that each knows what it owes to whom; each tells
-// its own to every rank of the sink with the step, and what they share of all such fields follows in one
-// message:
+// its own (where the sink takes rows by keys: how many rows that rank gets of it) to every rank of the sink
+// with the step, and what they share of all such fields follows in one message:
 //
 //     elements of the first field, in wire order, those of the second one, ...      no padding
 //
@@ -41,8 +41,7 @@ private:
 /// The layouts of one field in one step, and what this rank shares with whom.
 class ChangingPlan {
 public:
-  ChangingPlan(const ExchangePlan::Field& field, Rank me, index_calc::Role role)
-      : field_(&field), me_(me), role_(role) {}
+  ChangingPlan(const ExchangePlan::Field& field, Rank me, index_calc::Role role);
   /// @param counts  shape: [coordinate of the source along the dimension that changes]
   void update(std::span<const Index> counts);
   std::optional<index_calc::Package> package_for(Rank peer) const {
@@ -55,12 +54,31 @@ public:
 
 private:
   const ExchangePlan::Field* field_;
+  index_calc::Layout sink_;
   Rank me_;
   index_calc::Role role_;
   std::vector<Index> counts_;
   index_calc::Layout mine_;
   index_calc::LocalPart part_;
   std::optional<index_calc::Plan> plan_;  // none before the first step
+};
+
+/// The rows of a source rank in the order of the coordinates of the sink that take them.
+class RowsByKey {
+public:
+  /// @param sink  its keys tell who takes what; must outlive this object
+  explicit RowsByKey(const index_calc::Layout& sink) : sink_(&sink), grid_(sink) {}
+  /// @param keys  64-bit integers, of the rows in the order in which the rank has them
+  void update(core::BytesView keys);
+  /// Numbers of the rows that `peer` takes, ascending.
+  std::span<const std::size_t> rows_for(Rank peer) const;
+  const index_calc::Layout& sink() const noexcept { return *sink_; }
+
+private:
+  const index_calc::Layout* sink_;
+  index_calc::ProcessGrid grid_;
+  std::vector<std::size_t> rows_, ends_;  // ends_: of each coordinate in rows_
+  std::vector<Index> coordinates_;        // of each row
 };
 
 class ChangingSource {
@@ -91,12 +109,22 @@ private:
     GrowingBuffer buffer;
     std::span<std::byte> packed;
     std::vector<std::size_t> ends;      // of each message in `packed`
-    std::vector<std::uint64_t> counts;  // of this rank; parallel to plan_.changing
+    std::vector<std::uint64_t> counts;  // as they are told; shape: [message][plan_.changing]
   };
+  std::size_t number_of(std::size_t field) const;
+  /// Of field plan_.changing[k]: null unless its rows are taken by keys.
+  const RowsByKey* rows_of(std::size_t k) const {
+    return by_key_[k] ? &routes_[*by_key_[k]] : nullptr;
+  }
+  std::size_t bytes_for(std::size_t k, Rank peer) const;
+  void pack(std::size_t k, Rank peer, std::span<std::byte> to);
   const ExchangePlan& plan_;
   CopyThreads& threads_;
   std::vector<ChangingPlan> plans_;  // parallel to plan_.changing
   std::vector<Put> puts_;            // likewise
+  std::vector<std::size_t> row_bytes_;               // likewise; of this rank, in each row
+  std::vector<RowsByKey> routes_;                    // fields whose keys say the same share one
+  std::vector<std::optional<std::size_t>> by_key_;   // parallel to plan_.changing: number in routes_
   std::vector<Slot> slots_;
   std::uint64_t copied_ = 0;  // bytes, of the step that is packed next
 };
@@ -123,12 +151,22 @@ private:
     core::BytesView bytes;
     std::vector<std::uint64_t> counts;  // parallel to plan_.changing
   };
+  /// A row of the step: where its message has it.
+  struct Row {
+    std::int64_t key = 0;
+    std::size_t message = 0, number = 0;
+  };
   std::size_t number_of(std::size_t field) const;
+  /// Of field plan_.changing[k] in a message.
+  core::BytesView bytes_of(std::size_t k, std::size_t message) const;
+  void sort_rows(std::size_t k);
   const ExchangePlan& plan_;
   CopyThreads& threads_;
   Mismatch& mismatch_;
   std::vector<ChangingPlan> plans_;  // parallel to plan_.changing
   std::vector<From> from_;           // parallel to plan_.messages
+  std::vector<std::vector<Row>> rows_;  // parallel to plan_.changing; of keys whose rows are sorted
+  GrowingBuffer sorted_;
 };
 
 }  // namespace tremula::client

@@ -82,10 +82,11 @@ int OutStream::declare(proto::Field field) {
         "declare the fields of all streams first",
         name(), field.name);
   });
-  expects(!field.layout.changing || field.layout.changing->is_even, [&] {
+  expects(!field.layout.changing ||
+              (field.layout.changing->is_even && field.layout.changing->key.empty()), [&] {
     return fmt::format(
-        "stream '{}', field '{}': expected no block along dimension {} of the producer, whose ranks' "
-        "elements follow each other as they put them; found \"{}\": leave the block out",
+        "stream '{}', field '{}': expected no block and no key along dimension {} of the producer, "
+        "whose ranks' elements follow each other as they put them; found \"{}\": leave them out",
         name(), field.name, field.layout.changing->dimension, to_string(field.layout));
   });
   return fields_.declare(std::move(field));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index_calc/layout/changing.hpp"
 
+#include <algorithm>
+
 #include "index_calc/layout/check.hpp"
 #include "index_calc/layout/process_grid.hpp"
 
@@ -27,6 +29,27 @@ Layout sized(const Layout& layout, std::span<const Index> counts) {
   result.dims[layout.changing->dimension] = std::move(splits);
   result.changing.reset();
   validate(result);
+  return result;
+}
+
+Index coordinate_of(const Layout& layout, std::int64_t key) noexcept {
+  const Changing& changing = *layout.changing;
+  const Index coordinates = grid(layout.dims[changing.dimension]);
+  if (coordinates == 1) return 0;
+  if (!changing.ranges.empty())
+    return std::ranges::upper_bound(changing.ranges, key) - changing.ranges.begin();
+  auto z = static_cast<std::uint64_t>(key) + 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<Index>((z ^ (z >> 31)) % static_cast<std::uint64_t>(coordinates));
+}
+
+Layout alone(const Layout& layout, Rank rank) {
+  Layout result = layout;
+  std::get<BlockCyclic>(result.dims[layout.changing->dimension]).grid = 1;
+  result.mesh = {};
+  result.members = {{.first = rank, .count = 1}};
+  result.changing = Changing{.dimension = layout.changing->dimension};
   return result;
 }
 

@@ -20,6 +20,14 @@ Layout sized(const Layout& layout, Index extent);
 /// @param counts  >= 0; shape: [coordinate along the dimension]
 Layout sized(const Layout& layout, std::span<const Index> counts);
 
+/// The coordinate that takes the rows with that key: by its range or, without ranges,
+/// splitmix64(key) modulo the coordinates (the finaliser of Steele, Lea, Flood 2014; key as 64 bits).
+/// @pre layout.changing has a key
+Index coordinate_of(const Layout& layout, std::int64_t key) noexcept;
+
+/// Of a sink that takes rows by keys: the layout of what `rank` has, which takes part alone.
+Layout alone(const Layout& layout, Rank rank);
+
 /// Elements that `rank` stores for each one along the dimension that changes; 0 if it takes no part.
 /// @throws core::Error invalid_argument if they exceed 63 bits
 Index slice_elements(const Layout& layout, Rank rank);

@@ -36,7 +36,7 @@ void validate_members(const Layout& layout, Index cells) {
 }
 
 void validate_changing(const Layout& layout) {
-  const auto [d, is_even] = *layout.changing;
+  const auto& [d, is_even, key, ranges, is_sorted] = *layout.changing;
   check(d < layout.dims.size(), "changing: expected a dimension from 0 to {}, found {}",
         layout.dims.size() - 1, d);
   const auto* const dealt = std::get_if<BlockCyclic>(&layout.dims[d]);
@@ -48,6 +48,22 @@ void validate_changing(const Layout& layout) {
         "shape: expected no lists, ghost or leading where the extent of dimension {} changes with "
         "every step",
         d);
+  check(!key.empty() || (ranges.empty() && !is_sorted),
+        "changing: expected a key beside ranges and sorted, found none of dimension {}", d);
+  if (key.empty()) return;
+  const std::size_t slowest =
+      kth_fastest(layout.storage_order, layout.dims.size(), layout.dims.size() - 1);
+  check(d == slowest && is_even && dealt->source == 0,
+        "key: expected rows along dimension {}, the slowest one in memory, without block and source; "
+        "found them along dimension {}",
+        slowest, d);
+  for (std::size_t other = 0; other < layout.dims.size(); ++other)
+    check(other == d || grid(layout.dims[other]) == 1,
+          "key: expected whole rows, found dimension {} split in {}", other,
+          grid(layout.dims[other]));
+  check(ranges.empty() || (static_cast<Index>(ranges.size()) == dealt->grid - 1 &&
+                           std::ranges::is_sorted(ranges)),
+        "ranges: expected {} ascending numbers, found {}", dealt->grid - 1, ranges.size());
 }
 
 /// @return the cells of the mesh
@@ -381,7 +397,9 @@ std::uint64_t fingerprint(const Layout& layout) {
   if (layout.changing) {
     add(-2);
     add(static_cast<Index>(layout.changing->dimension));
-    add(layout.changing->is_even ? 1 : 0);
+    add((layout.changing->is_even ? 1 : 0) + (layout.changing->is_sorted ? 2 : 0));
+    add(static_cast<Index>(XXH3_64bits(layout.changing->key.data(), layout.changing->key.size())));
+    add_all(layout.changing->ranges);
   }
   return XXH3_64bits(words.data(), words.size() * sizeof(words[0]));
 }

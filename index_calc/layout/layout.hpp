@@ -66,10 +66,19 @@ struct Listing {
 };
 
 /// Of an array whose extent along one dimension is another one in every step.
+///
+/// A sink may take rows by their keys, as particles are followed by their ids: a row is all that has one
+/// index along the dimension, which is then the slowest one in memory, and the only one that is split.
 struct Changing {
   std::size_t dimension = 0;
   /// The elements of a step in one block for each coordinate; else dims[dimension] tells the block.
   bool is_even = true;
+  /// Name of the field of the stream that holds the keys, one 64-bit integer for each row; empty: none.
+  std::string key{};
+  /// Coordinate c takes the keys from ranges[c - 1] on that are below ranges[c]. Empty: a hash of the key
+  /// tells the coordinate (coordinate_of). Ascending; shape: [coordinates - 1]
+  std::vector<Index> ranges{};
+  bool is_sorted = false;  ///< rows in ascending order of keys; else by ranks of the source, as they are there
   friend bool operator==(const Changing&, const Changing&) = default;
 };
 
@@ -87,6 +96,8 @@ struct Changing {
 ///     shape=4096x1024 mesh=2x4x2 axes0=2/0 axes1=1     axis 2 splits dimension 0, axis 0 its parts
 ///     shape=180x360 lists=4 [partial=yes] [copies=yes] 4 ranks, each with a list (lists/index_list.hpp)
 ///     shape=*x3 grid=8                                 rows whose number changes (changing.hpp)
+///     shape=*x3 grid=3x1 key=id [ranges=100/200] [sorted=yes]
+///                                                      the same by keys, at a sink
 ///
 /// `lists` stands in the place of `grid`, too; the lists themselves are no part of the text.
 /// `mesh` stands in the place of `grid`: extents of the axes, and for each dimension that is split

@@ -112,6 +112,10 @@ std::string to_string(const Layout& layout) {
   if (!layout.ghost.empty()) result += " ghost=" + joined(layout.ghost, 'x');
   if (layout.leading != 0) result += fmt::format(" leading={}", layout.leading);
   if (!layout.members.empty()) result += " members=" + joined(layout.members, '/', range_text);
+  if (!layout.changing || layout.changing->key.empty()) return result;
+  result += " key=" + layout.changing->key;
+  if (!layout.changing->ranges.empty()) result += " ranges=" + joined(layout.changing->ranges, '/');
+  if (layout.changing->is_sorted) result += " sorted=yes";
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -209,6 +210,250 @@ INSTANTIATE_TEST_SUITE_P(Over, Changing, testing::Values(World::Way::loopback, W
                          [](const auto& way) {
                            return way.param == World::Way::local ? "local" : "loopback";
                          });
+
+/// A row: its key, and a number that tells where it was put.
+struct Row {
+  std::int64_t key = 0, value = 0;
+  friend bool operator==(const Row&, const Row&) = default;
+};
+
+/// What two ranks have in a step: the first one none now and then.
+std::vector<Row> rows_of(Rank rank, std::size_t step) {
+  std::vector<Row> rows;
+  const std::size_t count = rank == 0 && step % 3 == 1 ? 0 : 5 + 7 * step + static_cast<std::size_t>(rank);
+  for (std::size_t i = 0; i < count; ++i)
+    rows.push_back({.key = static_cast<std::int64_t>((i * 37 + step) % 50) - 20,
+                    .value = static_cast<std::int64_t>(10000 * step + 100 * i) + rank});
+  return rows;
+}
+
+constexpr std::size_t keyed_steps = 7;
+
+void produce_rows(
+    Session& s, const OutConfig& config = {}, std::size_t steps = keyed_steps,
+    const std::function<void(OutStream&, std::size_t)>& before = [](OutStream&, std::size_t) {}) {
+  OutStream out(s, "s", config);
+  const auto layout = Layout::parse("shape=* grid=2"), rows_layout = Layout::parse("shape=2x* grid=1x2 store=column");
+  out.declare({.name = "key", .type = core::ElementType::i64, .layout = layout, .origin = {}});
+  out.declare({.name = "v", .type = core::ElementType::i64, .layout = rows_layout, .origin = {}});
+  for (std::size_t step = 0; step < steps; ++step) {
+    std::vector<std::int64_t> keys, values;
+    for (const Row& row : rows_of(s.rank(), step)) {
+      keys.push_back(row.key);
+      values.insert(values.end(), {row.value, -row.value});
+    }
+    before(out, step);
+    out.begin_step();
+    out.put(0, std::as_bytes(std::span(keys)));
+    out.put(1, std::as_bytes(std::span(values)));
+    out.end_step();
+  }
+  out.close();
+}
+
+/// @param owner  of a key, from the definition
+void consume_rows(Session& s, const std::string& how, const std::function<Rank(std::int64_t)>& owner,
+                  bool is_sorted, bool has_copies = false) {
+  InStream in(s, "s");
+  const std::string ranks = has_copies ? "" : std::to_string(s.size());
+  const auto layout = [&](const std::string& shape, const std::string& of_grid) {
+    return Layout::parse(fmt::format("shape={} {} key=key{}", shape, of_grid, how));
+  };
+  in.declare({.name = "v",
+              .type = core::ElementType::f64,
+              .layout = layout("2x*", has_copies ? "mesh=2x2 axes1=0 store=column"
+                                                 : fmt::format("grid=1x{} store=column", ranks)),
+              .origin = {}},
+             {.alpha = 0.5});
+  in.declare({.name = "key",
+              .type = core::ElementType::i64,
+              .layout = layout("*", has_copies ? "mesh=2x2 axes0=0" : "grid=" + ranks),
+              .origin = {}});
+  const Rank coordinate = has_copies ? s.rank() / 2 : s.rank();
+  std::size_t step = 0;
+  for (; in.begin_step(); ++step) {
+    std::vector<Row> expected;
+    for (Rank rank = 0; rank < 2; ++rank)
+      for (const Row& row : rows_of(rank, step))
+        if (owner(row.key) == coordinate) expected.push_back(row);
+    if (is_sorted) std::ranges::stable_sort(expected, {}, &Row::key);
+    ASSERT_EQ(index_calc::local_part(in.layout(0), s.rank()).extent[1],
+              static_cast<Index>(expected.size()));
+    std::vector<std::int64_t> keys(expected.size());
+    std::vector<double> values(2 * expected.size());
+    in.get(0, std::as_writable_bytes(std::span(values)));
+    in.get(1, std::as_writable_bytes(std::span(keys)));
+    in.end_step();
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(keys[i], expected[i].key) << "row " << i << " of step " << step;
+      ASSERT_EQ(values[2 * i], 0.5 * static_cast<double>(expected[i].value));
+      ASSERT_EQ(values[2 * i + 1], -0.5 * static_cast<double>(expected[i].value));
+    }
+  }
+  EXPECT_EQ(step, keyed_steps);
+  in.close();
+}
+
+Rank by_hash(std::int64_t key, Rank ranks) {  // splitmix64
+  auto z = static_cast<std::uint64_t>(key) + 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<Rank>((z ^ (z >> 31)) % static_cast<std::uint64_t>(ranks));
+}
+
+TEST(ChangingRows, ComeToTheRankThatTheirKeyTells) {
+  World world;
+  world.start("producer", 2, [](Session& s) { produce_rows(s, {.wait_for_consumers = 4}); });
+  world.start("hash", 3, [](Session& s) {
+    consume_rows(s, "", [](std::int64_t key) { return by_hash(key, 3); }, false);
+  });
+  world.start("sorted", 2, [](Session& s) {
+    consume_rows(s, " sorted=yes", [](std::int64_t key) { return by_hash(key, 2); }, true);
+  });
+  world.start("ranges", 3, [](Session& s) {
+    consume_rows(s, " ranges=0/11 sorted=yes",
+                 [](std::int64_t key) { return key < 0 ? 0 : key < 11 ? 1 : 2; }, true);
+  });
+  world.start("copies", 4, [](Session& s) {
+    consume_rows(s, "", [](std::int64_t key) { return by_hash(key, 2); }, false, true);
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+/// Runs a producer and a consumer of two ranks each that are both refused, or all ranks of one of them.
+void expect_refused(const std::function<void(Session&)>& producer,
+                    const std::function<void(Session&)>& consumer, const std::string& why,
+                    int ranks) {
+  World world;
+  std::atomic<int> told = 0;
+  const auto run = [&](const std::function<void(Session&)>& body) {
+    return [&](Session& s) {
+      try {
+        body(s);
+      } catch (const Error& e) {
+        if (std::string(e.what()).find(why) != std::string::npos) ++told;
+      }
+    };
+  };
+  if (producer) world.start("producer", 2, run(producer));
+  if (consumer) world.start("consumer", 2, run(consumer));
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_EQ(told, ranks) << "expected on so many ranks: " << why;
+}
+
+proto::Field field(const std::string& layout, core::ElementType type = core::ElementType::i64) {
+  return {.name = "f", .type = type, .layout = Layout::parse(layout), .origin = {}};
+}
+
+void put_counts(Session& s, const std::string& layout, std::vector<std::size_t> counts) {
+  OutStream out(s, "s", {});
+  out.declare(field(layout));
+  out.begin_step();
+  const std::vector<std::int64_t> data(counts[static_cast<std::size_t>(s.rank())]);
+  out.put(0, std::as_bytes(std::span(data)));
+  out.end_step();
+  out.close();
+}
+
+void get_one(Session& s, const std::vector<std::string>& layouts) {
+  InStream in(s, "s");
+  for (std::size_t f = 0; f < layouts.size(); ++f) {
+    auto wanted = field(layouts[f]);
+    wanted.name = layouts.size() > 1 && f == 0 ? "key" : layouts.size() > 1 ? "v" : "f";
+    in.declare(wanted);
+  }
+  in.begin_step();
+}
+
+TEST(ChangingRefusals, NameWhatIsExpected) {
+  const auto takes = [](const std::string& layout) {
+    return [=](Session& s) { get_one(s, {layout}); };
+  };
+  expect_refused([](Session& s) { put_counts(s, "shape=* grid=2 block=3", {1, 1}); }, nullptr,
+                 "expected no block and no key along dimension 0 of the producer", 2);
+  expect_refused([](Session& s) { put_counts(s, "shape=*x3 grid=2x1", {6, 4}); },
+                 takes("shape=*x3 mesh=2"),
+                 "rank 1: expected a buffer of a multiple of 24 bytes", 1);
+  expect_refused([](Session& s) { put_counts(s, "shape=*x2 grid=1x2", {6, 4}); },
+                 takes("shape=*x2 mesh=2"),
+                 "expected ranks 0 and 1, which have the same place along dimension 0, to have "
+                 "equally many elements along it, found 6 and 4",
+                 2);
+  expect_refused([](Session& s) { put_counts(s, "shape=*x2 grid=2x1", {6, 4}); },
+                 takes("shape=0x2 grid=2x1"), "wants shape 0x2, producer 'producer' offers shape *x2",
+                 4);
+  expect_refused([](Session& s) { produce_rows(s); },
+                 [](Session& s) { get_one(s, {"shape=* grid=2", "shape=2x* grid=1x2 store=column key=key"}); },
+                 "expected the keys to be taken likewise", 4);
+  expect_refused([](Session& s) { produce_rows(s); },
+                 [](Session& s) {
+                   get_one(s, {"shape=* grid=2 key=no", "shape=2x* grid=1x2 store=column key=no"});
+                 },
+                 "expected the consumer to declare that field, too where a consumer takes rows by key "
+                 "'no'",
+                 4);
+  expect_refused([](Session& s) { put_counts(s, "shape=* grid=2", {1, 2}); },
+                 [](Session& s) {
+                   InStream in(s, "s");
+                   in.declare(field("shape=* grid=2"));
+                   ASSERT_TRUE(in.begin_step());
+                   std::vector<std::int64_t> buffer(7);
+                   in.get(0, std::as_writable_bytes(std::span(buffer)));
+                 },
+                 "this rank has of \"shape=3 grid=2\" in this step); found 56 bytes", 2);
+}
+
+// Whatever becomes of steps that have no room: those that are had are whole.
+TEST(ChangingQueue, StepsAreDroppedSharedAndKeptWhole) {
+  for (const auto when_full : {WhenFull::drop_oldest, WhenFull::drop_newest, WhenFull::block}) {
+    World world;
+    world.step_timeout = 60;
+    std::atomic<int> seen = 0;
+    std::atomic<bool> is_under_way = false;
+    world.start("producer", 2, [&](Session& s) {
+      OutConfig config;
+      config.queue_depth = config.keep_steps = config.wait_for_consumers = 2;
+      config.when_full = when_full;
+      produce_rows(s, config, 40, [&](OutStream& out, std::size_t step) {
+        if (step != 10) return;
+        is_under_way = true;
+        const auto have_all_come = [&] {  // three groups of two ranks
+          return !s.run_on_root(
+                       [&] { return core::Bytes(out.peer_statistics().size() == 6 ? 1 : 0); },
+                       core::Deadline::after(30))
+                      .empty();
+        };
+        while (!have_all_come()) out.serve(core::Deadline::after(0.05));
+      });
+    });
+    for (const std::string group : {"share", "pool", "latest"})
+      world.start(group, 2, [&, group](Session& s) {
+        while (group == "latest" && !is_under_way) std::this_thread::yield();
+        InStream in(s, "s", {.steps = group == "latest" ? Steps::latest : Steps::share,
+                             .start = group == "latest" ? Start::oldest : Start::next});
+        in.declare({.name = "v",
+                    .type = core::ElementType::i64,
+                    .layout = Layout::parse("shape=2x* mesh=2"),
+                    .origin = {}});
+        while (in.begin_step()) {
+          std::vector<Row> expected;
+          for (Rank rank = 0; rank < 2; ++rank)
+            for (const Row& row : rows_of(rank, in.step())) expected.push_back(row);
+          std::vector<std::int64_t> values(2 * expected.size());
+          in.get(0, std::as_writable_bytes(std::span(values)));
+          in.end_step();
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            ASSERT_EQ(values[i], expected[i].value);
+            ASSERT_EQ(values[expected.size() + i], -expected[i].value);
+          }
+          ++seen;
+        }
+        in.close();
+      });
+    EXPECT_EQ(text_of(world.join()), "");
+    EXPECT_GT(seen, 0);
+  }
+}
 
 }  // namespace
 }  // namespace tremula::client

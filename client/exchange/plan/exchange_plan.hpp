@@ -57,6 +57,8 @@ struct ExchangePlan {
   /// Of a field whose extent is another one in every step: the layouts without it.
   struct Changing {
     index_calc::Layout source, sink;
+    std::size_t key = 0;  ///< number of the field that holds the keys, where the sink takes rows by them
+    bool has_key() const noexcept { return !sink.changing->key.empty(); }
   };
   struct Field {
     std::shared_ptr<const index_calc::Plan> plan{};  ///< null of a field that changes

@@ -56,6 +56,9 @@ TEST(LayoutText, ReadsAndWritesTheShortestForm) {
       {"shape=3x* grid=2x4 block=1x1", "shape=3x* grid=2x4 block=1x1"},
       {"shape=* grid=4 block=1 source=2", "shape=* grid=4 block=1 source=2"},
       {"shape=* mesh=4x2 axes0=1", "shape=* mesh=4x2 axes0=1"},
+      {"key=id sorted=no shape=*x3 grid=3x1", "shape=*x3 grid=3x1 key=id"},
+      {"shape=3x* grid=1x3 store=column key=id sorted=yes ranges=5/70",
+       "shape=3x* grid=1x3 store=column key=id ranges=5/70 sorted=yes"},
   };
   for (const auto& row : rows) {
     EXPECT_EQ(to_string(Layout::parse(row.given)), row.shortest);
@@ -129,6 +132,12 @@ TEST(LayoutText, NamesPositionOfAMistakeWhereAnExtentChanges) {
       {"shape=*x3 leading=4 grid=2x1", 10, "no leading= where an extent changes", "one"},
       {"shape=* lists=2", 8, "grid= or mesh= where an extent changes", "lists="},
       {"shape=* grid=2 cut=1", 19, "a cut from 0 to 0", "1"},
+      {"shape=4 grid=2 key=id", 15, "a dimension * in the shape beside it", "key= without"},
+      {"shape=* grid=2 sorted=yes", 15, "key= beside it", "sorted= without"},
+      {"shape=* grid=2 key=", 19, "the name of a field", "the end of the text"},
+      {"shape=* grid=3 key=id ranges=4", 29,
+       "2 numbers, one less than the coordinates along dimension 0", "1"},
+      {"shape=* grid=3 key=id ranges=4/3", 29, "ascending numbers", "\"4/3\""},
   });
 }
 
