@@ -85,7 +85,8 @@ void for_each_field(std::string_view before, const WireFields& fields, Each&& ea
 }
 
 std::string shape_of(const Field& field) {
-  return fmt::format("{}", fmt::join(whole_shape(field), "x"));
+  return is_part(field) ? fmt::format("{}", fmt::join(field.whole, "x"))
+                        : index_calc::shape_text(field.layout);
 }
 
 std::string listed(std::span<const Field> fields) {
@@ -167,7 +168,9 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
     if ((core::is_complex(have->type) && !core::is_complex(want.type)) ||
         (is_opaque && have->type != want.type))
       disagree("type", core::to_string(want.type), core::to_string(have->type));
-    if (want.origin.empty() && index_calc::shape(want.layout) != whole_shape(*have))
+    if (want.origin.empty() &&
+        (index_calc::shape(want.layout) != whole_shape(*have) ||
+         changing_dimension(want.layout) != changing_dimension(have->layout)))
       disagree("shape", shape_of(want), shape_of(*have));
     if (!want.origin.empty() && !holds(*have, want))
       throw core::Error(

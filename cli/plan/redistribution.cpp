@@ -91,10 +91,6 @@ Index queue_bytes(const Redistribution& redistribution, Index kept_bytes) noexce
   return index_calc::saturating_product(kept_bytes, redistribution.stream.queue_depth);
 }
 
-std::string shape_text(const Layout& layout) {
-  return fmt::format("{}", fmt::join(index_calc::shape(layout), "x"));
-}
-
 Index elements(const Layout& layout) noexcept {
   Index product = 1;
   for (const auto& d : layout.dims) {

@@ -76,8 +76,6 @@ index_calc::GridCoords coords_of_member(const index_calc::Layout& layout, Rank r
 PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
                    const index_calc::Package& package);
 
-/// "100x90".
-std::string shape_text(const index_calc::Layout& layout);
 Index elements(const index_calc::Layout& layout) noexcept;
 
 }  // namespace tremula::cli

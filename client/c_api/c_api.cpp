@@ -43,6 +43,7 @@ void copy(const client::Statistics& from, tremula_statistics* to) {
   statistics.copy_seconds = from.traffic.copy_seconds;
   statistics.wire_seconds = from.traffic.wire_seconds;
   statistics.proved_bytes = from.traffic.proved_bytes;
+  statistics.growths = from.traffic.growths;
   from.transport.copy(statistics.transport, sizeof statistics.transport - 1);
   statistics.dropped = from.dropped;
   statistics.queued_steps = from.queued_steps;
@@ -362,6 +363,14 @@ tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step) {
     expects_pointer(step, "step");
     *step = in->stream->step();
     return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_layout(const tremula_in_stream* in, int field, tremula_layout** layout) {
+  return guarded([&] {
+    const auto entry = enter(in, "in");
+    expects_pointer(layout, "layout");
+    return client::make_layout(in->stream->layout(field), layout);
   });
 }
 

@@ -28,6 +28,8 @@ Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
     is_near.push_back(endpoint_.is_near(message.peer));
     bytes += line_aligned(told_bytes_at_most(plan_, message));
   }
+  if (!plan_.changing.empty())
+    changing_ = std::make_unique<ChangingSink>(plan_, threads_, mismatch_);
   staging_ = std::make_unique<StepStaging>(plan_, endpoint_, slots_.size(), is_near);
   told_ = core::Buffer(slots_.size() * bytes);
   told_region_ = endpoint_.register_memory(told_.span(), transport::Access::own);
@@ -94,18 +96,32 @@ bool Sink::has_arrived(std::size_t message) {
   Incoming& in = incoming()[message];
   if (!in.is_told) {
     if (!in.request.test()) return false;
-    const auto bytes = std::span(std::as_const(in.told)).first(in.request.bytes());
+    auto bytes = std::span(std::as_const(in.told)).first(in.request.bytes());
     in.is_told = true;
     in.used = 0;
     if (!take_header(message, bytes)) return true;
     const std::size_t hashes = hash_bytes(plan_, plan_.messages[message]);
-    if (bytes.size() < proto::package_header_bytes + hashes)
-      throw protocol_error(plan_.messages[message].peer, fmt::format("{} bytes of hashes", hashes),
+    const std::size_t counts = count_bytes(plan_);
+    if (bytes.size() < proto::package_header_bytes + hashes + counts)
+      throw protocol_error(plan_.messages[message].peer,
+                           fmt::format("{} bytes of hashes and counts", hashes + counts),
                            fmt::format("{} bytes", bytes.size() - proto::package_header_bytes));
+    if (changing_) {
+      const auto room = changing_->take_told(message, bytes.last(counts));
+      in.changing = {};
+      if (!room.empty())
+        in.changing = endpoint_.receive(plan_.messages[message].peer, tags::changing, room);
+      bytes = bytes.first(bytes.size() - counts);
+    }
     std::ranges::copy(bytes.last(hashes), std::as_writable_bytes(std::span(in.hashes)).begin());
     take_places(message, bytes.first(bytes.size() - hashes));
   }
   if (plan_.messages[message].is_to_listener && !take_attributes()) return false;
+  if (!in.changing.test()) return false;
+  if (changing_ && in.changing.bytes() != changing_->bytes(message))
+    throw protocol_error(plan_.messages[message].peer,
+                         fmt::format("{} bytes of the fields that change", changing_->bytes(message)),
+                         fmt::format("{}", in.changing.bytes()));
   Peer& peer = peers_[message];
   for (std::size_t path = 0; path < paths_.size(); ++path)
     if ((in.used & (1u << path)) && !end(peer, path).is_here(slot())) return false;
@@ -216,6 +232,7 @@ void Sink::take_arrived() {
     in.has_arrived = true;
     ++arrived_;
   }
+  if (changing_ && arrived_ == plan_.messages.size() && ended_ == 0) changing_->plan_step();
 }
 
 Sink::State Sink::poll() {
@@ -227,6 +244,7 @@ Sink::State Sink::poll() {
 Traffic Sink::traffic() const noexcept {
   Traffic sum;
   for (const Peer& peer : peers_) sum += peer.traffic;
+  if (changing_) sum.growths += changing_->growths();
   return sum;
 }
 
@@ -254,6 +272,13 @@ Sink::Next Sink::look_ahead() {
 bool Sink::fetch_some(std::size_t field, MemoryView array) {
   const auto local = host_bytes(array);
   take_arrived();
+  if (plan_.fields[field].changing) {
+    if (!is_complete()) return false;
+    std::vector<Traffic*> traffic;
+    for (Peer& peer : peers_) traffic.push_back(&peer.traffic);
+    changing_->unpack(field, local, traffic);
+    return true;
+  }
   arrays_.set(field, local);
   if (queue_.depth == 0 && target_ == nullptr)
     target_ = endpoint_.register_memory(local, transport::Access::own);
@@ -379,8 +404,9 @@ void Sink::finish_step() {
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
     receive(slot(), m);
     tell(m, PackageKind::credit, step_);
-    if (!plan_.messages[m].parts.empty()) ++peers_[m].traffic.packages;
-    peers_[m].traffic.bytes += plan_.messages[m].parts_bytes;
+    const std::size_t changing = changing_ ? changing_->bytes(m) : 0;
+    if (!plan_.messages[m].parts.empty() || changing > 0) ++peers_[m].traffic.packages;
+    peers_[m].traffic.bytes += plan_.messages[m].parts_bytes + changing;
   }
   ++turn_;
   ++step_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/exchange/answers.hpp"
+#include "client/exchange/changing.hpp"
 #include "client/exchange/memory/memory_view.hpp"
 #include "client/exchange/memory/mismatch.hpp"
 #include "core/buffer.hpp"
@@ -38,6 +39,8 @@ public:
   std::uint64_t dropped() const noexcept { return queue_.is_shared ? 0 : dropped_; }
   /// Steps finished.
   std::uint64_t steps() const noexcept { return turn_; }
+  /// That of this rank's side, of a field that changes.  @pre is_complete() was true
+  const index_calc::Layout& layout(std::size_t field) const { return changing_->layout(field); }
   /// Forgets what was fetched of `field` in this step: a new array follows.
   void begin_again(std::size_t field);
   /// Fetches what can be had of `field` since the last call for it; true when all of it is in
@@ -110,6 +113,7 @@ private:
     std::vector<std::uint8_t> path_of;  // shape: [part]; of paths_: that it takes
     std::vector<PartState> states;      // shape: [part]
     std::vector<std::uint64_t> hashes;  // shape: [part]; if the plan proves
+    transport::Request changing;
     HeaderBytes credit;
     transport::Request credit_request;
   };
@@ -164,6 +168,7 @@ private:
   transport::local::Mappings mappings_;
   std::uint64_t moved_ = 0;
   Mismatch mismatch_;
+  std::unique_ptr<ChangingSink> changing_;  // null if no field changes
   std::string not_proved_;  // the first part that is not what its source has hashed
   ChunkPool chunks_;
   std::unique_ptr<StepStaging> staging_;

@@ -35,6 +35,8 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
   staging_ = std::make_unique<StepStaging>(plan_, endpoint_, depth(), is_near);
   arrays_.assign(depth(), SourceArrays(plan_.fields.size()));
   arrays_.emplace_back(0);
+  if (!plan_.changing.empty())
+    changing_ = std::make_unique<ChangingSource>(plan_, depth(), threads_);
   told_ = core::Buffer(depth() * bytes + peers_.size() * end_bytes);
   told_region_ = endpoint_.register_memory(told_.span(), transport::Access::own);
   for (std::size_t m = 0; m < peers_.size(); ++m) {
@@ -127,6 +129,7 @@ void Source::take_answers() {
         for (Slot& slot : slots_) {
           slot.told[m].request.reset();
           slot.told[m].attributes.reset();
+          slot.told[m].changing.reset();
         }
         break;  // nothing follows: no further receive
       }
@@ -190,6 +193,7 @@ bool Source::has_left() const noexcept {
 Traffic Source::traffic() const noexcept {
   Traffic sum;
   for (const Peer& peer : peers_) sum += peer.traffic;
+  if (changing_) sum.growths += changing_->growths();
   return sum;
 }
 
@@ -198,7 +202,7 @@ bool Source::is_free(std::size_t slot) {
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Told& told = slots_[slot].told[m];
     const bool is_sent = told.request.test();
-    is_all = told.attributes.test() && is_sent && is_all;
+    is_all = told.attributes.test() && told.changing.test() && is_sent && is_all;
     if (is_sent && told.sent_at)
       peers_[m].traffic.wire_seconds += seconds_since(*std::exchange(told.sent_at, std::nullopt));
     for (const auto& end : peers_[m].ends)
@@ -305,9 +309,10 @@ void Source::begin(std::size_t slot, std::uint64_t step) {
 void Source::put(std::uint64_t step, std::size_t field, ConstMemoryView array, bool may_lend) {
   const auto local = host_bytes(array);
   const std::size_t slot = slot_for(step);
+  const bool lends = !is_queued() || (may_lend && !queue_.keeps());
+  if (plan_.fields[field].changing) return changing_->put(field, local, lends);
   SourceArrays& arrays = arrays_[slot];
   arrays.set(field, local);
-  const bool lends = !is_queued() || (may_lend && !queue_.keeps());
   auto& loan = arrays.loans[field];
   loan.reset();
   arrays.regions[field] = nullptr;
@@ -366,6 +371,11 @@ void Source::send(std::uint64_t step, const StepMetadata& metadata) {
     core::expects(
         peers_[m].has_left || slots_[slot].told[m].parts_put == plan_.messages[m].parts.size(),
         "a step is sent when every field of it was put");
+  if (changing_) {
+    std::vector<Traffic*> traffic;
+    for (Peer& peer : peers_) traffic.push_back(&peer.traffic);
+    changing_->pack(slot, metadata.counts, traffic);
+  }
   line_up();
   tell_peers();
 }
@@ -387,7 +397,13 @@ void Source::tell(std::size_t m, std::uint64_t turn) {
   Told& told = slots_[slot].told[m];
   const auto attributes =
       message.is_to_listener ? core::BytesView(slots_[slot].attributes) : core::BytesView{};
-  const std::size_t bytes = tell_places(slot, m);
+  std::size_t bytes = tell_places(slot, m);
+  core::BytesView changing;
+  if (changing_) {
+    changing_->tell(slot, m, told.bytes.subspan(bytes));
+    bytes += count_bytes(plan_);
+    changing = changing_->bytes(slot, m);
+  }
   proto::encode({.kind = PackageKind::step,
                  .link = link_,
                  .step = step,
@@ -402,10 +418,11 @@ void Source::tell(std::size_t m, std::uint64_t turn) {
   told.request = endpoint_.send(message.peer, tags::step, told.bytes.first(bytes));
   if (!attributes.empty())
     told.attributes = endpoint_.send(message.peer, tags::attributes, attributes);
+  if (!changing.empty()) told.changing = endpoint_.send(message.peer, tags::changing, changing);
   for (std::size_t path = 0; path < paths_.size(); ++path)
     if (told.used & (1u << path)) end(peer, path).flush(slot);
-  if (!message.parts.empty()) ++peer.traffic.packages;
-  peer.traffic.bytes += message.parts_bytes;
+  if (!message.parts.empty() || !changing.empty()) ++peer.traffic.packages;
+  peer.traffic.bytes += message.parts_bytes + changing.size();
 }
 
 void Source::send_end(std::uint64_t step) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/exchange/answers.hpp"
+#include "client/exchange/changing.hpp"
 #include "client/exchange/memory/memory_view.hpp"
 #include "client/exchange/memory/readable.hpp"
 #include "core/buffer.hpp"
@@ -16,6 +17,9 @@ namespace tremula::client {
 struct StepMetadata {
   std::optional<std::int64_t> time{};
   core::BytesView attributes{};  ///< encoded (proto/attributes.hpp)
+  /// Of each field that changes: ChangingPlan::update. Parallel to the fields of the plan; empty if no
+  /// field changes.
+  std::span<const std::vector<Index>> counts{};
 };
 
 /// The source end of an exchange: the steps of one link on one rank. Nothing in it blocks.
@@ -157,7 +161,7 @@ private:
     std::uint32_t used = 0;             // paths, a bit for each
     std::size_t parts_put = 0;
     std::vector<std::uint64_t> hashes;  // shape: [part]; if the plan proves
-    transport::Request request, attributes;
+    transport::Request request, attributes, changing;
     std::optional<core::Deadline::Clock::time_point> sent_at;  // until it is known to be sent
   };
   struct Slot {
@@ -222,6 +226,7 @@ private:
   core::Buffer told_;
   std::unique_ptr<transport::MemoryRegion> told_region_;
   transport::local::Mappings mappings_;
+  std::unique_ptr<ChangingSource> changing_;  // null if no field changes
   std::vector<Readable> readable_;        // parallel to plan_.fields
   std::vector<SourceArrays> arrays_;      // shape: [slot]
   std::vector<Slot> slots_;               // the last one: of the end

@@ -29,6 +29,7 @@ struct Statistics {
     s.traffic.bytes -= earlier.traffic.bytes;
     s.traffic.copied_bytes -= earlier.traffic.copied_bytes;
     s.traffic.proved_bytes -= earlier.traffic.proved_bytes;
+    s.traffic.growths -= earlier.traffic.growths;
     s.traffic.copy_seconds -= earlier.traffic.copy_seconds;
     s.traffic.wire_seconds -= earlier.traffic.wire_seconds;
     s.plan_seconds -= earlier.plan_seconds;

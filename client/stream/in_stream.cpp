@@ -274,10 +274,23 @@ proto::Attributes InStream::attributes(int of) const {
                                       : link.theirs[*link.number_of[fields_.check(of)]].attributes);
 }
 
+const index_calc::Layout& InStream::layout(int field) const {
+  const std::size_t f = fields_.check(field);
+  if (!fields_[f].layout.changing) return fields_.layout(f);
+  expects(state_ == State::in_step && !links_.is_lost(), [&] {
+    return fmt::format("stream '{}': expected begin_step before the layout of field '{}', which "
+                       "changes with every step",
+                       name(), fields_[f].name);
+  });
+  return links_.layout(f);
+}
+
 void InStream::get(int field, std::span<std::byte> local) {
   expects(state_ == State::in_step && !links_.is_lost(),
           [&] { return fmt::format("stream '{}': expected begin_step before get", name()); });
-  const std::size_t f = fields_.check(field, local.size());
+  const bool changes = fields_[fields_.check(field)].layout.changing.has_value();
+  const std::size_t f = changes ? fields_.check(field, layout(field), local.size())
+                                : fields_.check(field, local.size());
   const auto hold = session_.progress().hold();
   links_.begin_get(f);
   try {

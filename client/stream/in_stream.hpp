@@ -67,6 +67,8 @@ public:
   /// What the producer has set. Costs a copy.
   /// @param of  a field or of_stream: once the stream is linked; of_step: in a step
   proto::Attributes attributes(int of) const;
+  /// Of the application's array: as declared or, of a field that changes, in this step.
+  const index_calc::Layout& layout(int field) const;
   void get(int field, std::span<std::byte> local);
   /// Collective if the stream may outlive its producer: a step counts on all ranks or on none.
   void end_step();

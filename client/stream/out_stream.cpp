@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
+
+#include "index_calc/layout/changing.hpp"
 
 namespace tremula::client {
 
@@ -20,6 +23,14 @@ namespace {
 std::uint64_t random_number() {
   std::random_device device;
   return std::uint64_t{device()} << 32 | device();
+}
+/// All elements of a buffer, in one dimension.
+index_calc::LocalPart whole_buffer(std::size_t elements) {
+  index_calc::LocalPart part;
+  part.dimensions = 1;
+  part.extent[0] = part.elements = part.allocated = static_cast<Index>(elements);
+  part.stride[0] = 1;
+  return part;
 }
 core::Deadline earlier(core::Deadline one, const std::optional<core::Deadline>& other) {
   return other && other->at() < one.at() ? *other : one;
@@ -70,6 +81,13 @@ int OutStream::declare(proto::Field field) {
         "stream of the session, which tells the server of all of them; found '{}' after it: "
         "declare the fields of all streams first",
         name(), field.name);
+  });
+  expects(!field.layout.changing ||
+              (field.layout.changing->is_even && field.layout.changing->key.empty()), [&] {
+    return fmt::format(
+        "stream '{}', field '{}': expected no block and no key along dimension {} of the producer, "
+        "whose ranks' elements follow each other as they put them; found \"{}\": leave them out",
+        name(), field.name, field.layout.changing->dimension, to_string(field.layout));
   });
   return fields_.declare(std::move(field));
 }
@@ -301,6 +319,7 @@ bool OutStream::begin(std::optional<core::Deadline> until) {
   wait_for_links([&](Source& exchange) { return exchange.is_ready(); }, "begin_step",
                  "take an earlier step");
   is_put_.assign(fields_.size(), false);
+  my_counts_.assign(fields_.size(), 0);
   attributes_.clear();
   time_.reset();
   state_ = State::in_step;
@@ -354,15 +373,18 @@ std::uint64_t OutStream::put_async(int field, std::span<const std::byte> local) 
 void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_lend) {
   expects(state_ == State::in_step,
           [&] { return fmt::format("stream '{}': expected begin_step before put", name()); });
-  const std::size_t f = fields_.check(field, local.size());
+  const bool changes = fields_[fields_.check(field)].layout.changing.has_value();
+  const std::size_t f = changes ? fields_.check(field) : fields_.check(field, local.size());
+  if (changes) my_counts_[f] = fields_.count_in(f, local.size());
   expects(!is_put_[f], [&] {
     return fmt::format("stream '{}', step {}: field '{}' was put twice", name(), step(),
                        fields_[f].name);
   });
   links_.put(f, local, may_lend);
   is_put_[f] = true;
+  const std::size_t size = core::element_bytes(fields_[f].type);
   if (session_.config().check_lent && (may_lend || config_.queue_depth == 0))
-    lent_.lend(step(), f, fields_.part(f), core::element_bytes(fields_[f].type), local);
+    lent_.lend(step(), f, changes ? whole_buffer(local.size() / size) : fields_.part(f), size, local);
 }
 
 void OutStream::check_lent(std::uint64_t step) {
@@ -449,6 +471,28 @@ void OutStream::set_time(std::int64_t time) {
   time_ = time;
 }
 
+void OutStream::gather_counts() {
+  counts_.clear();
+  if (!fields_.has_changing()) return;
+  const auto bytes = std::as_bytes(std::span(my_counts_));
+  const auto all = agreed([&] {
+    return session_.allgather({bytes.begin(), bytes.end()}, session_.step_deadline());
+  });
+  counts_.resize(fields_.size());
+  std::vector<Index> of_ranks(all.size());
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    if (!fields_[f].layout.changing) continue;
+    for (std::size_t r = 0; r < all.size(); ++r)
+      std::memcpy(&of_ranks[r], all[r].data() + f * sizeof(Index), sizeof(Index));
+    try {
+      counts_[f] = counts_along(fields_[f].layout, of_ranks);
+    } catch (const Error& e) {
+      throw Error(e.code(), fmt::format("stream '{}', step {}, field '{}': {}", name(), step(),
+                                        fields_[f].name, e.what()));
+    }
+  }
+}
+
 StepMetadata OutStream::metadata() {
   expects(time_ || !fields_.has_time(), [&] {
     return fmt::format(
@@ -456,9 +500,9 @@ StepMetadata OutStream::metadata() {
         "set it before end_step",
         name(), step(), proto::time_unit);
   });
-  if (attributes_.all().empty()) return {.time = time_};
+  if (attributes_.all().empty()) return {.time = time_, .counts = counts_};
   encoded_attributes_ = proto::encode(attributes_);
-  return {.time = time_, .attributes = encoded_attributes_};
+  return {.time = time_, .attributes = encoded_attributes_, .counts = counts_};
 }
 
 void OutStream::end_step() {
@@ -469,6 +513,7 @@ void OutStream::end_step() {
       return fmt::format("stream '{}', step {}: expected every field to be put; '{}' is missing",
                          name(), step(), fields_[f].name);
     });
+  gather_counts();
   links_.send(metadata());
   last_time_ = time_;
   state_ = State::between_steps;

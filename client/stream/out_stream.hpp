@@ -65,6 +65,10 @@ private:
   void withdraw();
   /// Of the step that ends. @throws core::Error invalid_argument if it lacks a time
   StepMetadata metadata();
+  /// Tells the other ranks how many elements this one has put of each field that changes, and hears the
+  /// same from them. Collective.
+  /// @throws core::Error on all ranks: mismatch
+  void gather_counts();
   /// Waits for the consumers that the stream needs.
   bool wait_for_consumers(std::optional<core::Deadline> until);
   /// The same on all ranks, as rank 0 knows it.
@@ -130,6 +134,9 @@ private:
   std::optional<core::Error> refusal_;  // of the stream or, before the first step, of a consumer
   bool is_admitted_ = false;            // to the step in turn, which has not begun
   std::vector<bool> is_put_;            // parallel to fields_
+  std::vector<Index> my_counts_;        // of fields that change, in the step; parallel to fields_
+  /// The same of all coordinates along the dimension that changes; empty if no field does.
+  std::vector<std::vector<Index>> counts_;
   proto::Attributes attributes_;        // of the step
   core::Bytes encoded_attributes_;
   std::optional<std::int64_t> time_, last_time_;  // of the step; of the one before

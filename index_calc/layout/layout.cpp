@@ -35,6 +35,37 @@ void validate_members(const Layout& layout, Index cells) {
         cells, count);
 }
 
+void validate_changing(const Layout& layout) {
+  const auto& [d, is_even, key, ranges, is_sorted] = *layout.changing;
+  check(d < layout.dims.size(), "changing: expected a dimension from 0 to {}, found {}",
+        layout.dims.size() - 1, d);
+  const auto* const dealt = std::get_if<BlockCyclic>(&layout.dims[d]);
+  check(dealt != nullptr && dealt->extent == 0 && dealt->cut == 0 && (!is_even || dealt->block == 1),
+        "changing: expected dimension {} dealt in blocks, with extent 0, cut 0 and, if it is even, "
+        "block 1",
+        d);
+  check(!layout.listing && layout.ghost.empty() && layout.leading == 0,
+        "shape: expected no lists, ghost or leading where the extent of dimension {} changes with "
+        "every step",
+        d);
+  check(!key.empty() || (ranges.empty() && !is_sorted),
+        "changing: expected a key beside ranges and sorted, found none of dimension {}", d);
+  if (key.empty()) return;
+  const std::size_t slowest =
+      kth_fastest(layout.storage_order, layout.dims.size(), layout.dims.size() - 1);
+  check(d == slowest && is_even && dealt->source == 0,
+        "key: expected rows along dimension {}, the slowest one in memory, without block and source; "
+        "found them along dimension {}",
+        slowest, d);
+  for (std::size_t other = 0; other < layout.dims.size(); ++other)
+    check(other == d || grid(layout.dims[other]) == 1,
+          "key: expected whole rows, found dimension {} split in {}", other,
+          grid(layout.dims[other]));
+  check(ranges.empty() || (static_cast<Index>(ranges.size()) == dealt->grid - 1 &&
+                           std::ranges::is_sorted(ranges)),
+        "ranges: expected {} ascending numbers, found {}", dealt->grid - 1, ranges.size());
+}
+
 /// @return the cells of the mesh
 Index validate_mesh(const Layout& layout) {
   const Mesh& mesh = layout.mesh;
@@ -148,6 +179,7 @@ void validate(const Layout& layout) {
         "lists: expected no mesh, ghost, leading or store beside them: a list tells where each "
         "element "
         "is");
+  if (layout.changing) validate_changing(layout);
   check(!layout.mesh.extents.empty() || layout.mesh.axes.empty(),
         "mesh: expected extents of the axes, found none");
   validate_members(layout, cells);
@@ -173,7 +205,8 @@ void validate_pair(const Layout& mine, const Layout& theirs) {
   const auto have_one_extent = [](const Distribution& a, const Distribution& b) {
     return extent(a) == extent(b);
   };
-  if (!std::ranges::equal(mine.dims, theirs.dims, have_one_extent))
+  if (!std::ranges::equal(mine.dims, theirs.dims, have_one_extent) ||
+      changing_dimension(mine) != changing_dimension(theirs))
     throw core::Error(
         core::Errc::mismatch,
         fmt::format(
@@ -306,6 +339,11 @@ LocalPart flattened(const LocalPart& part) {
 }
 
 void expect_computed(const Layout& layout, std::string_view what) {
+  if (layout.changing)
+    throw core::Error(core::Errc::unsupported,
+                      fmt::format("expected a layout whose extents are known for {}, found \"{}\", "
+                                  "one of which changes with every step",
+                                  what, to_string(layout)));
   if (!layout.listing) return;
   throw core::Error(
       core::Errc::unsupported,
@@ -355,6 +393,13 @@ std::uint64_t fingerprint(const Layout& layout) {
   if (layout.listing) {
     add(-1);
     add((layout.listing->is_partial ? 1 : 0) + (layout.listing->has_copies ? 2 : 0));
+  }
+  if (layout.changing) {
+    add(-2);
+    add(static_cast<Index>(layout.changing->dimension));
+    add((layout.changing->is_even ? 1 : 0) + (layout.changing->is_sorted ? 2 : 0));
+    add(static_cast<Index>(XXH3_64bits(layout.changing->key.data(), layout.changing->key.size())));
+    add_all(layout.changing->ranges);
   }
   return XXH3_64bits(words.data(), words.size() * sizeof(words[0]));
 }

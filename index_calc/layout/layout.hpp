@@ -65,6 +65,23 @@ struct Listing {
   friend bool operator==(const Listing&, const Listing&) = default;
 };
 
+/// Of an array whose extent along one dimension is another one in every step.
+///
+/// A sink may take rows by their keys, as particles are followed by their ids: a row is all that has one
+/// index along the dimension, which is then the slowest one in memory, and the only one that is split.
+struct Changing {
+  std::size_t dimension = 0;
+  /// The elements of a step in one block for each coordinate; else dims[dimension] tells the block.
+  bool is_even = true;
+  /// Name of the field of the stream that holds the keys, one 64-bit integer for each row; empty: none.
+  std::string key{};
+  /// Coordinate c takes the keys from ranges[c - 1] on that are below ranges[c]. Empty: a hash of the key
+  /// tells the coordinate (coordinate_of). Ascending; shape: [coordinates - 1]
+  std::vector<Index> ranges{};
+  bool is_sorted = false;  ///< rows in ascending order of keys; else by ranks of the source, as they are there
+  friend bool operator==(const Changing&, const Changing&) = default;
+};
+
 /// Which rank owns which element, and how each owner stores its part. A value: compare, copy, send.
 /// It is valid where it comes from parse, from_scalapack, another layout (selected, permuted,
 /// relabeled) or the wire; one that is filled in by hand goes through validate(). Everything else
@@ -78,6 +95,9 @@ struct Listing {
 ///     shape=4096x1024 mesh=2x4 axes0=1                 4 ranks share dimension 0, in 2 copies
 ///     shape=4096x1024 mesh=2x4x2 axes0=2/0 axes1=1     axis 2 splits dimension 0, axis 0 its parts
 ///     shape=180x360 lists=4 [partial=yes] [copies=yes] 4 ranks, each with a list (lists/index_list.hpp)
+///     shape=*x3 grid=8                                 rows whose number changes (changing.hpp)
+///     shape=*x3 grid=3x1 key=id [ranges=100/200] [sorted=yes]
+///                                                      the same by keys, at a sink
 ///
 /// `lists` stands in the place of `grid`, too; the lists themselves are no part of the text.
 /// `mesh` stands in the place of `grid`: extents of the axes, and for each dimension that is split
@@ -99,6 +119,8 @@ struct Layout {
       members;  ///< group ranks that take part, in grid order; empty = 0 .. rank_count()-1
   /// Then `dims` tell the shape alone, and as many coordinates along the first as there are ranks.
   std::optional<Listing> listing{};
+  /// Then that dimension has extent 0 here, and dims tell of it what sized() makes a step's from.
+  std::optional<Changing> changing{};
 
   /// The inverse of to_string. The result is validated.
   /// @throws LayoutError with the position of the mistake, what was expected there and what was
@@ -147,7 +169,7 @@ void validate(const Layout& layout);
 /// @throws core::Error invalid_argument with both numbers and what to do
 void validate_for_group(const Layout& layout, Rank group_size);
 
-/// That both have one shape.
+/// That both have one shape; of changing ones, that the same dimension changes.
 /// @throws core::Error mismatch naming both
 void validate_pair(const Layout& mine, const Layout& theirs);
 
@@ -164,8 +186,14 @@ Rank rank_count(const Layout& layout) noexcept;
 Rank copy_count(const Layout& layout) noexcept;
 /// The process grid: the mesh or, where there is none, an axis for each dimension.
 Mesh mesh_of(const Layout& layout);
-/// Global extents. Shape: [dimension].
+/// Global extents, 0 of a dimension that changes. Shape: [dimension].
 std::vector<Index> shape(const Layout& layout);
+/// The same as in the text form, e.g. "*x3".
+std::string shape_text(const Layout& layout);
+/// The dimension whose extent changes with every step; max_dimensions if none does.
+inline std::size_t changing_dimension(const Layout& layout) noexcept {
+  return layout.changing ? layout.changing->dimension : max_dimensions;
+}
 
 /// The group ranks that take part, in grid order. Shape: [rank_count]
 std::vector<Rank> ranks_of(const Layout& layout);
@@ -190,7 +218,7 @@ LocalPart local_part(const Layout& layout, Rank rank);
 /// The buffer of a part as one dimension, ghost cells and gaps included.
 LocalPart flattened(const LocalPart& part);
 
-/// That owners are computed, as most functions of this room need.
+/// That owners are computed, from extents that are known, as most functions of this room need.
 /// @param what  cannot be done otherwise, e.g. "a selection"
 /// @throws core::Error unsupported
 void expect_computed(const Layout& layout, std::string_view what);

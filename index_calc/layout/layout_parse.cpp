@@ -31,7 +31,7 @@ struct Entry {
 
 constexpr std::string_view keys_of_layouts =
     "one of shape grid mesh lists partial copies block source cut ranks store ghost leading "
-    "members, or "
+    "members key ranges sorted, or "
     "axes, block, "
     "splits or owners followed by the number of a dimension";
 
@@ -51,7 +51,7 @@ public:
 
   Layout layout() {
     Layout result;
-    const std::vector<Number> shape = list(required("shape"), 'x');
+    const std::vector<Number> shape = extents(result);
     if (shape.size() > max_dimensions)
       fail(shape[max_dimensions].at, fmt::format("at most {} dimensions", max_dimensions),
            "one more");
@@ -74,6 +74,7 @@ public:
       for (const Number& n : per_dimension(*e, 0)) result.ghost.push_back(n.value);
     if (const Entry* e = find("leading")) result.leading = whole(*e, 1).value;
     if (const Entry* e = find("members")) members(*e, result);
+    keys(result);
     validate(result);
     return result;
   }
@@ -129,7 +130,8 @@ private:
     }
     constexpr std::string_view whole_keys[] = {"shape", "grid",  "block",   "source",  "cut",
                                                "ranks", "store", "ghost",   "leading", "members",
-                                               "mesh",  "lists", "partial", "copies"};
+                                               "mesh",  "lists", "partial", "copies",
+                                               "key",   "ranges", "sorted"};
     constexpr std::string_view dimension_keys[] = {"block", "splits", "owners", "axes"};
     const bool known =
         e.dimension ? std::count(std::begin(dimension_keys), std::end(dimension_keys), e.key) != 0
@@ -204,6 +206,39 @@ private:
         fail(n.at, expected, "more");
   }
 
+  /// Extents along each dimension, 0 of one that changes.
+  std::vector<Number> extents(Layout& result) const {
+    const Entry& e = required("shape");
+    const std::size_t star = e.value.find('*');
+    if (star == std::string_view::npos) return list(e, 'x');
+    std::vector<Number> numbers;
+    std::size_t at = e.value_at;
+    const std::size_t end = e.value_at + e.value.size();
+    for (;; ++at) {
+      if (at == end || text_[at] != '*') {
+        numbers.push_back(number(at, end));
+      } else if (result.changing) {
+        fail(at, "one dimension that changes", "a second one");
+      } else {
+        result.changing = Changing{.dimension = numbers.size()};
+        numbers.push_back({.value = 0, .at = at++});
+      }
+      if (at == end) break;
+      if (text_[at] != 'x') fail(at, "'x' or a space", found_at(at));
+    }
+    const std::size_t d = result.changing->dimension;
+    for (const std::string_view key : {"splits", "owners"})
+      if (const Entry* of = find(key, d))
+        fail(of->at, fmt::format("no {}{}= of a dimension whose extent changes", key, d), "one");
+    for (const std::string_view key : {"ghost", "leading"})
+      if (const Entry* of = find(key))
+        fail(of->at, fmt::format("no {}= where an extent changes", key), "one");
+    if (const Entry* lists = find("lists"))
+      fail(lists->at, "grid= or mesh= where an extent changes", "lists=");
+    result.changing->is_even = find("block") == nullptr && find("block", d) == nullptr;
+    return numbers;
+  }
+
   /// Coordinates along each dimension. Sets the mesh, if there is one.
   std::vector<Index> grid(Layout& result) const {
     constexpr Index most_ranks = std::numeric_limits<Rank>::max();
@@ -257,6 +292,31 @@ private:
     std::vector<Index> coordinates(dimensions_, 1);
     coordinates[0] = ranks.value;
     return coordinates;
+  }
+
+  /// Of a layout that takes rows by keys.
+  void keys(Layout& result) const {
+    const Entry* const key = find("key");
+    for (const Entry* e : {key, find("ranges"), find("sorted")})
+      if (e != nullptr && (key == nullptr || !result.changing))
+        fail(e->at, key == nullptr ? "key= beside it" : "a dimension * in the shape beside it",
+             fmt::format("{}= without", e->key));
+    if (key == nullptr) return;
+    if (key->value.empty()) fail(key->value_at, "the name of a field", found_at(key->value_at));
+    result.changing->key = key->value;
+    result.changing->is_sorted = says_yes("sorted");
+    const Entry* const ranges = find("ranges");
+    if (ranges == nullptr) return;
+    for (const Number& n : list(*ranges, '/')) result.changing->ranges.push_back(n.value);
+    const auto needed = index_calc::grid(result.dims[result.changing->dimension]) - 1;
+    if (static_cast<Index>(result.changing->ranges.size()) != needed)
+      fail(ranges->value_at,
+           fmt::format("{} numbers, one less than the coordinates along dimension {}", needed,
+                       result.changing->dimension),
+           std::to_string(result.changing->ranges.size()));
+    for (std::size_t i = 1; i < result.changing->ranges.size(); ++i)
+      if (result.changing->ranges[i] < result.changing->ranges[i - 1])
+        fail(ranges->value_at, "ascending numbers", quoted(ranges->value));
   }
 
   bool says_yes(std::string_view key) const {

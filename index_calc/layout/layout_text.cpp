@@ -29,8 +29,10 @@ std::string blocks_text(const Layout& layout) {
   bool all_dealt = true;
   for (std::size_t d = 0; d < layout.dims.size(); ++d) {
     const auto* dealt = std::get_if<BlockCyclic>(&layout.dims[d]);
-    all_dealt = all_dealt && dealt != nullptr;
-    if (dealt != nullptr && dealt->block != plain_block(dealt->extent, dealt->grid))
+    const bool changes = d == changing_dimension(layout);
+    all_dealt = all_dealt && dealt != nullptr && !(changes && layout.changing->is_even);
+    if (dealt != nullptr && (changes ? !layout.changing->is_even
+                                     : dealt->block != plain_block(dealt->extent, dealt->grid)))
       each += fmt::format(" block{}={}", d, dealt->block);
   }
   if (!all_dealt || each.empty()) return each;
@@ -91,8 +93,17 @@ std::string range_text(const RankRange& r) {
 
 }  // namespace
 
+std::string shape_text(const Layout& layout) {
+  std::string result;
+  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+    result += d == 0 ? "" : "x";
+    result += d == changing_dimension(layout) ? "*" : std::to_string(extent(layout.dims[d]));
+  }
+  return result;
+}
+
 std::string to_string(const Layout& layout) {
-  std::string result = "shape=" + joined(shape(layout), 'x') + grid_text(layout);
+  std::string result = "shape=" + shape_text(layout) + grid_text(layout);
   result += blocks_text(layout) + splits_text(layout);
   result += dealing_text(layout, "source", &BlockCyclic::source);
   result += dealing_text(layout, "cut", &BlockCyclic::cut);
@@ -101,6 +112,10 @@ std::string to_string(const Layout& layout) {
   if (!layout.ghost.empty()) result += " ghost=" + joined(layout.ghost, 'x');
   if (layout.leading != 0) result += fmt::format(" leading={}", layout.leading);
   if (!layout.members.empty()) result += " members=" + joined(layout.members, '/', range_text);
+  if (!layout.changing || layout.changing->key.empty()) return result;
+  result += " key=" + layout.changing->key;
+  if (!layout.changing->ranges.empty()) result += " ranges=" + joined(layout.changing->ranges, '/');
+  if (layout.changing->is_sorted) result += " sorted=yes";
   return result;
 }
 

@@ -36,9 +36,11 @@ public:
   }
   /// The same of what is told beside the arrays.
   void put(std::uint64_t step, std::optional<std::int64_t> time,
-           std::span<const std::byte> attributes) {
+           std::span<const std::byte> attributes,
+           std::span<const std::vector<std::int64_t>> counts) {
     if (steps_.empty()) return;
     at(step).time = time;
+    at(step).counts.assign(counts.begin(), counts.end());
     at(step).attributes.assign(attributes.begin(), attributes.end());
   }
   struct Step {
@@ -46,6 +48,7 @@ public:
     std::vector<std::vector<std::byte>> copies;      // likewise; empty if they are lent
     std::optional<std::int64_t> time;
     std::vector<std::byte> attributes;
+    std::vector<std::vector<std::int64_t>> counts;  // of fields that change; shape: [field]
   };
   /// @pre the step was put whole, and is one of the newest
   const Step& get(std::uint64_t step) const { return steps_[step % steps_.size()]; }

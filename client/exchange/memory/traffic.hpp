@@ -14,6 +14,7 @@ struct Traffic {
   std::uint64_t copied_bytes = 0;  ///< by this rank's processor, from memory to memory
   std::uint64_t chunks = 0;        ///< that were sent, or put into a ring
   std::uint64_t proved_bytes = 0;  ///< sink: that were compared with what the source has hashed
+  std::uint64_t growths = 0;       ///< of memory for fields that change; only in sums over peers
   double copy_seconds = 0;         ///< packing, unpacking, copying
   double wire_seconds = 0;         ///< source: from sending a message until it was sent
 
@@ -23,6 +24,7 @@ struct Traffic {
     copied_bytes += other.copied_bytes;
     chunks += other.chunks;
     proved_bytes += other.proved_bytes;
+    growths += other.growths;
     copy_seconds += other.copy_seconds;
     wire_seconds += other.wire_seconds;
     return *this;

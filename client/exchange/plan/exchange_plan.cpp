@@ -54,6 +54,7 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
   ExchangePlan out;
   out.fields = std::move(fields);
   out.parts_of.resize(out.fields.size());
+  out.me = me;
   out.far_chunk_bytes = chunks.far / part_alignment * part_alignment;
   std::map<Rank, Message> by_peer;
   for (const Rank peer : listeners) by_peer[peer].is_to_listener = true;
@@ -62,6 +63,13 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
   std::map<const index_calc::Plan*, std::vector<std::shared_ptr<const index_calc::Package>>> known;
   for (std::size_t f = 0; f < out.fields.size(); ++f) {
     const ExchangePlan::Field& field = out.fields[f];
+    if (field.changing) {
+      out.fingerprint = mix(mix(out.fingerprint, fingerprint(field.changing->source)),
+                            fingerprint(field.changing->sink));
+      out.changing.push_back(f);
+      for (Rank peer = 0; peer < peer_size; ++peer) by_peer.try_emplace(peer);
+      continue;
+    }
     out.fingerprint = mix(out.fingerprint, field.plan->fingerprint());
     if (!field.is_needed) continue;
     const bool is_moved_as_it_is = is_source || field.transformation.is_copy();

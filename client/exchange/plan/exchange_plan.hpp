@@ -54,8 +54,14 @@ struct Message {
 
 /// All messages of one rank in one role, in the order in which they are served.
 struct ExchangePlan {
+  /// Of a field whose extent is another one in every step: the layouts without it.
+  struct Changing {
+    index_calc::Layout source, sink;
+    std::size_t key = 0;  ///< number of the field that holds the keys, where the sink takes rows by them
+    bool has_key() const noexcept { return !sink.changing->key.empty(); }
+  };
   struct Field {
-    std::shared_ptr<const index_calc::Plan> plan{};
+    std::shared_ptr<const index_calc::Plan> plan{};  ///< null of a field that changes
     index_calc::LocalPart part{};                           ///< in the dimensions of the source
     index_calc::Order wire_order = index_calc::Order::row;  ///< that of the source's memory
     /// In which the sink's array is written best, and the dimension that is closest in it.
@@ -66,6 +72,8 @@ struct ExchangePlan {
     bool is_needed = true;                        ///< else nothing of it is moved; on both sides
     /// Of what the rank's array holds. Null if nothing is proved, or the sink transforms it.
     std::shared_ptr<const index_calc::ContentHash> hash{};
+    /// It has no parts: it is planned as the counts of a step come (changing.hpp).
+    std::shared_ptr<const Changing> changing{};
   };
   /// Where a field has a part.
   struct PartNumber {
@@ -74,6 +82,8 @@ struct ExchangePlan {
   std::vector<Field> fields;
   std::vector<Message> messages;  ///< begins with the peer opposite this rank and goes round
   std::vector<std::vector<PartNumber>> parts_of;  ///< shape: [field]
+  std::vector<std::size_t> changing;              ///< numbers of the fields that change
+  Rank me = 0;
   std::uint64_t fingerprint = 0;                  ///< equal on both sides
   bool is_proved = false;                         ///< a step tells a hash of each part; both sides
   std::size_t payload_bytes = 0;                  ///< of one step
@@ -94,7 +104,8 @@ inline constexpr std::size_t message_header_bytes = 64, part_alignment = 16;
 
 /// @param fields      with their plans; all but fingerprint-relevant ones in the order of both sides
 /// @param is_source   whether this rank's side sends
-/// @param listeners   peers that get a message in any case; of a sink, those that send it one
+/// @param listeners   peers that get a message in any case; of a sink, those that send it one. Where a
+///                    field changes, all peers have a message
 ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_source, Rank me,
                            Rank my_size, Rank peer_size, std::span<const Rank> listeners,
                            const ChunkSizes& chunks);

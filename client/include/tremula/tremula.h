@@ -364,7 +364,10 @@ TREMULA_API tremula_status tremula_out_attribute(tremula_out_stream* out, int of
  * above that of the step before, the same on every rank. Not collective. */
 TREMULA_API tremula_status tremula_out_time(tremula_out_stream* out, int64_t time);
 /* Hands one field of the step over. On return `data` may be changed (with queue_depth 0: when
- * tremula_out_end_step has returned). bytes: size of the local buffer. */
+ * tremula_out_end_step has returned). bytes: size of the local buffer. Of a field whose extent changes
+ * it tells how many elements this rank has along that dimension in this step, 0 perhaps. The array of the
+ * step has those of the first coordinate of the process grid along it first, then those of the second
+ * one, and so on; end_step is then the call in which the ranks of the group tell each other. */
 TREMULA_API tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data,
                                            size_t bytes);
 /* As tremula_out_put, but `data` may be changed only when tremula_out_test has given 1 or
@@ -546,6 +549,11 @@ TREMULA_API tremula_status tremula_in_time(const tremula_in_stream* in, int64_t*
  * gets those attributes of a step that rank q modulo M of the M ranks of the producer has set. */
 TREMULA_API tremula_status tremula_in_attributes(const tremula_in_stream* in, int of,
                                                  tremula_attributes** attributes);
+/* The layout of a field's array: as declared or, where its extent changes with every step (`*` in the
+ * shape), that of the step, between begin_step and end_step; tremula_layout_local tells of it the
+ * buffer that tremula_in_get fills. Waits for nobody; to be freed. */
+TREMULA_API tremula_status tremula_in_layout(const tremula_in_stream* in, int field,
+                                             tremula_layout** layout);
 /* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that
  * the rank does not own (ghost cells, padding) are left alone. After an error the contents are
  * undefined. TREMULA_MISMATCH: a value did not fit the declared type; the stream goes on. */
@@ -584,6 +592,9 @@ typedef struct tremula_statistics {
   uint64_t queued_steps; /* producer: the most that were ever under way to one consumer */
   uint64_t queued_bytes; /* producer: the same, of this rank */
   uint64_t passed; /* consumer: steps that went by, as tremula_in_begin_step_at, _around say */
+  /* How often memory was made for fields whose extent changes (`*` in the shape): no longer once
+   * a step as large as any has gone by. */
+  uint64_t growths;
 } tremula_statistics;
 
 static inline tremula_statistics tremula_statistics_init(void) {

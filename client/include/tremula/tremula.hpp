@@ -275,6 +275,7 @@ public:
   const tremula_layout* handle() const noexcept { return handle_.get(); }
 
 private:
+  friend class InStream;
   static unsigned options(const Listed& l) {
     return (l.is_partial ? TREMULA_PARTIAL : 0u) | (l.has_copies ? TREMULA_COPIES : 0u);
   }
@@ -841,6 +842,13 @@ public:
   }
   /// Of the step, between begin_step and end_step.
   Attributes step_attributes() const { return attributes_of(TREMULA_OF_STEP); }
+  /// Of the field's array: as declared or, where its extent changes, of the step. A copy.
+  template <class T>
+  Layout layout(Field<T> field) const {
+    tremula_layout* handle = nullptr;
+    detail::check(tremula_in_layout(handle_.get(), field.number, &handle));
+    return Layout(handle);
+  }
   template <class T>
   void get(Field<T> field, std::span<std::type_identity_t<T>> data) {
     detail::check(tremula_in_get(handle_.get(), field.number, data.data(), data.size_bytes()));

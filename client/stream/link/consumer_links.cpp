@@ -268,6 +268,15 @@ void ConsumerLinks::thaw() noexcept {
   for (Open& open : links_) open.exchange->thaw();
 }
 
+std::span<const std::vector<Index>> ConsumerLinks::counts_over(
+    const Link& link, std::span<const std::vector<Index>> counts) {
+  if (counts.empty()) return {};
+  counts_.resize(link.mine.size());
+  for (std::size_t f = 0; f < counts.size(); ++f)
+    if (const auto number = link.number_of[f]) counts_[*number] = counts[f];
+  return counts_;
+}
+
 bool ConsumerLinks::feed(Open& open) {
   const auto end = std::min(open.first_step, step_);
   for (; open.next_kept < end && open.exchange->has_idle_slot(); ++open.next_kept) {
@@ -275,7 +284,9 @@ bool ConsumerLinks::feed(Open& open) {
     for (std::size_t f = 0; f < fields_.size(); ++f)
       if (const auto number = open.link.number_of[f])
         open.exchange->put(open.next_kept, *number, std::span(kept.arrays[f]), false);
-    open.exchange->send(open.next_kept, {.time = kept.time, .attributes = kept.attributes});
+    open.exchange->send(open.next_kept, {.time = kept.time,
+                                         .attributes = kept.attributes,
+                                         .counts = counts_over(open.link, kept.counts)});
   }
   return open.next_kept >= end;
 }
@@ -296,12 +307,14 @@ void ConsumerLinks::put(std::size_t field, std::span<const std::byte> local, boo
 
 void ConsumerLinks::send(const StepMetadata& metadata) {
   const auto hold = session_.progress().hold();
-  kept_.put(step_, metadata.time, metadata.attributes);
+  kept_.put(step_, metadata.time, metadata.attributes, metadata.counts);
   for (Open& open : links_) {
     if (!open.exchange->takes_step()) open.exchange->leave_out();
     if (!takes_step(open)) continue;
     try {
-      open.exchange->send(step_, metadata);
+      StepMetadata of_link = metadata;
+      of_link.counts = counts_over(open.link, metadata.counts);
+      open.exchange->send(step_, of_link);
     } catch (...) {
       keep_failure(open);
     }

@@ -69,6 +69,7 @@ public:
   /// Hands one field of the step to all links.
   void put(std::size_t field, std::span<const std::byte> local, bool may_lend);
   /// Tells all consumers of the step; the next one is in turn.
+  /// @param metadata  counts: parallel to the fields of the stream
   void send(const StepMetadata& metadata);
   /// Tells all consumers that the step in turn does not exist, nor any after it.
   void send_end();
@@ -169,6 +170,9 @@ private:
   /// True when the link has ended; says why in lost_ if it was not in order.
   bool has_ended(Open& open);
   void drop(std::size_t i);
+  /// Counts as Source::send takes them.  @return valid until the next call
+  std::span<const std::vector<Index>> counts_over(const Link& link,
+                                                  std::span<const std::vector<Index>> counts);
   /// Sends what was kept and goes over the link, as far as there is room.
   /// @return whether that is all of it, but for a step that is being put
   bool feed(Open& open);
@@ -191,6 +195,7 @@ private:
   core::Deadline brief_ = core::Deadline::after(0);  // for the newest of them
   bool is_agreed_ = false, has_told_end_ = false;
   std::string lost_;
+  std::vector<std::vector<Index>> counts_;  // of counts_over()
   Statistics ended_;  // of links that are no more
   double wait_seconds_ = 0;
   double patience_;  // for a consumer that comes while others take steps

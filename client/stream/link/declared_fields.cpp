@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "client/stream/link/link.hpp"
+#include "index_calc/layout/changing.hpp"
 #include "index_calc/relabel/relabel.hpp"
 #include "proto/parts.hpp"
 
@@ -200,6 +201,35 @@ std::size_t DeclaredFields::check(int field) const {
                        static_cast<int>(fields_.size()) - 1, field);
   });
   return static_cast<std::size_t>(field);
+}
+
+Index DeclaredFields::count_in(std::size_t f, std::size_t bytes) const {
+  const auto slice = static_cast<std::size_t>(slice_elements(data_[f].layout, session_->rank())) *
+                     core::element_bytes(fields_[f].type);
+  const std::size_t unit = std::max<std::size_t>(slice, 1);
+  expects(slice == 0 ? bytes == 0 : bytes % slice == 0, [&] {
+    return fmt::format(
+        "stream '{}', field '{}', rank {}: expected a buffer of a multiple of {} bytes, those of each "
+        "element along dimension {} of \"{}\"; found {} bytes",
+        stream_, fields_[f].name, session_->rank(), slice, data_[f].layout.changing->dimension,
+        to_string(data_[f].layout), bytes);
+  });
+  return static_cast<Index>(bytes / unit);
+}
+
+std::size_t DeclaredFields::check(int field, const index_calc::Layout& layout,
+                                  std::size_t bytes) const {
+  const std::size_t f = check(field);
+  const auto elements = local_part(layout, session_->rank()).allocated;
+  const auto expected = static_cast<std::size_t>(elements) * core::element_bytes(fields_[f].type);
+  expects(bytes == expected, [&] {
+    return fmt::format(
+        "stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} elements of {}, which "
+        "this rank has of \"{}\" in this step); found {} bytes; ask for the layout of the step first",
+        stream_, fields_[f].name, session_->rank(), expected, elements,
+        core::to_string(fields_[f].type), to_string(layout), bytes);
+  });
+  return f;
 }
 
 std::size_t DeclaredFields::check(int field, std::size_t bytes) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <complex>
 #include <optional>
 #include <set>
@@ -77,6 +78,15 @@ public:
   /// @throws core::Error invalid_argument if there is no such field or the local buffer has another
   /// size
   std::size_t check(int field, std::size_t bytes) const;
+  /// The same for a buffer that holds this rank's part of `layout`, that of one step.
+  std::size_t check(int field, const index_calc::Layout& layout, std::size_t bytes) const;
+  /// Of a field that changes, in a buffer of so many bytes: elements along that dimension. Each has 0 bytes
+  /// on a rank that stores nothing: then 0.
+  /// @throws core::Error invalid_argument if they are no whole number
+  Index count_in(std::size_t field, std::size_t bytes) const;
+  bool has_changing() const noexcept {
+    return std::ranges::any_of(fields_, [](const auto& f) { return f.layout.changing.has_value(); });
+  }
 
   const std::string& stream() const noexcept { return stream_; }
   /// As the other side is to see them.
@@ -86,6 +96,8 @@ public:
   std::span<const Target> targets() const noexcept { return targets_; }
   /// Where the application's array holds what this rank owns.
   const index_calc::LocalPart& part(std::size_t i) const noexcept { return data_[i].part; }
+  /// Of the application's array.
+  const index_calc::Layout& layout(std::size_t i) const noexcept { return data_[i].layout; }
   const proto::Field& operator[](std::size_t i) const noexcept { return fields_[i]; }
   std::size_t size() const noexcept { return fields_.size(); }
 

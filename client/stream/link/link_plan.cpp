@@ -40,6 +40,42 @@ index_calc::LocalPart part_of(const proto::Field& field, Rank me, const Target* 
   return target != nullptr ? target->part : local_part(field.layout, me);
 }
 
+/// The field that holds the keys by which rows of a field are taken; 0 if they are not.
+std::size_t key_of(std::size_t f, std::span<const proto::Field> offered,
+                   std::span<const proto::Field> wanted) {
+  const index_calc::Layout &from = offered[f].layout, &to = wanted[f].layout;
+  const index_calc::Changing& changing = *to.changing;
+  if (changing.key.empty()) return 0;
+  const auto refuse = [&](std::string_view expected, const std::string& found) {
+    throw core::Error(core::Errc::unsupported,
+                      fmt::format("field '{}': expected {} where a consumer takes rows by key '{}'; "
+                                  "found {}",
+                                  wanted[f].name, expected, changing.key, found));
+  };
+  const auto found = std::ranges::find(wanted, changing.key, &proto::Field::name);
+  if (found == wanted.end()) refuse("the consumer to declare that field, too", "that it does not");
+  const auto key = static_cast<std::size_t>(found - wanted.begin());
+  const auto is_integer = [](core::ElementType type) {
+    return type == core::ElementType::i64 || type == core::ElementType::u64;
+  };
+  if (!is_integer(offered[key].type) || offered[key].type != wanted[key].type ||
+      wanted[key].layout.dims.size() != 1)
+    refuse("keys of one dimension of type i64, or u64, on both sides",
+           fmt::format("{} \"{}\"", core::to_string(wanted[key].type),
+                       to_string(wanted[key].layout)));
+  if (!wanted[key].layout.changing || wanted[key].layout.changing->key != changing.key ||
+      wanted[key].layout.changing->ranges != changing.ranges ||
+      wanted[key].layout.changing->is_sorted != changing.is_sorted ||
+      rank_count(wanted[key].layout) != rank_count(to) || copy_count(wanted[key].layout) != copy_count(to))
+    refuse("the keys to be taken likewise",
+           fmt::format("\"{}\" and \"{}\"", to_string(wanted[key].layout), to_string(to)));
+  if (rank_count(from) != grid(from.dims[changing.dimension]) || copy_count(from) != 1 ||
+      (from.dims.size() > 1 && from.storage_order != to.storage_order))
+    refuse("the producer to hold whole rows, once, in the consumer's order",
+           fmt::format("\"{}\" and \"{}\"", to_string(from), to_string(to)));
+  return key;
+}
+
 }  // namespace
 
 bool has_lists(std::span<const proto::Field> mine, std::span<const proto::Field> theirs) {
@@ -129,6 +165,21 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
       if (has_hash)
         field.hash = std::make_shared<index_calc::ContentHash>(*listed[f].list, field.part,
                                                                field.element_bytes);
+      fields.push_back(std::move(field));
+      continue;
+    }
+    if (offered.layout.changing) {
+      if (is_proved)
+        throw core::Error(core::Errc::unsupported,
+                          fmt::format("field '{}': expected fields of fixed extents in a stream with "
+                                      "proof, found one whose extent changes with every step",
+                                      offered.name));
+      field.changing = std::make_shared<const ExchangePlan::Changing>(
+          ExchangePlan::Changing{.source = offered.layout,
+                                 .sink = wanted.layout,
+                                 .key = key_of(f, is_producer ? mine : theirs,
+                                               is_producer ? theirs : mine)});
+      field.wire_order = offered.layout.storage_order;
       fields.push_back(std::move(field));
       continue;
     }

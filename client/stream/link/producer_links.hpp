@@ -101,6 +101,11 @@ public:
   const Link& first_link() const noexcept { return links_.front().link; }
   /// Stream and step that this rank is in, or that comes next to all that it knows, for people.
   std::string place() const;
+  /// Of the step in turn, of a field that changes.  @pre has_step(), not has_end()
+  const index_calc::Layout& layout(std::size_t field) const {
+    const Open& open = links_.front();  // such a field has one producer
+    return open.exchange->layout(*open.link.number_of[field]);
+  }
   /// A new array for `field` follows.
   void begin_get(std::size_t field);
   /// True when all of `field` is in `local`.

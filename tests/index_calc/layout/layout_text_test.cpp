@@ -51,6 +51,14 @@ TEST(LayoutText, ReadsAndWritesTheShortestForm) {
       {"shape=9 grid=2 splits0=0/0/4/4/9 owners0=0/1/0/1",
        "shape=9 grid=2 splits0=0/4/9 owners0=1/1"},
       {"shape=0 grid=2 splits0=0/0/0 owners0=1/0", "shape=0 grid=2 splits0=0"},
+      {"grid=8x1 shape=*x3", "shape=*x3 grid=8x1"},
+      {"shape=3x* grid=2x4 block1=5 store=column", "shape=3x* grid=2x4 block1=5 store=column"},
+      {"shape=3x* grid=2x4 block=1x1", "shape=3x* grid=2x4 block=1x1"},
+      {"shape=* grid=4 block=1 source=2", "shape=* grid=4 block=1 source=2"},
+      {"shape=* mesh=4x2 axes0=1", "shape=* mesh=4x2 axes0=1"},
+      {"key=id sorted=no shape=*x3 grid=3x1", "shape=*x3 grid=3x1 key=id"},
+      {"shape=3x* grid=1x3 store=column key=id sorted=yes ranges=5/70",
+       "shape=3x* grid=1x3 store=column key=id ranges=5/70 sorted=yes"},
   };
   for (const auto& row : rows) {
     EXPECT_EQ(to_string(Layout::parse(row.given)), row.shortest);
@@ -110,6 +118,26 @@ TEST(LayoutText, NamesPositionOfAMistakeInShapeAndGrid) {
       {"shape=4x4 grid=2", 15, "2 numbers, as many as shape has", "1 in \"2\""},
       {"shape=4x4 grid=2x0", 17, "a number of at least 1", "0"},
       {"shape=4x4 grid=65536x32768", 21, "at most 2^31 - 1 ranks", "more"},
+  });
+}
+
+TEST(LayoutText, NamesPositionOfAMistakeWhereAnExtentChanges) {
+  expect_refused({
+      {"shape=*x* grid=2x2", 8, "one dimension that changes", "a second one"},
+      {"shape=*4 grid=2", 7, "'x' or a space", "\"4\""},
+      {"shape=4*x2 grid=2x1", 7, "'x' or a space", "\"*x2\""},
+      {"shape=* grid=2 splits0=0", 15, "no splits0= of a dimension whose extent changes", "one"},
+      {"shape=* grid=2 owners0=0", 15, "no owners0= of a dimension whose extent changes", "one"},
+      {"shape=* grid=2 ghost=1", 15, "no ghost= where an extent changes", "one"},
+      {"shape=*x3 leading=4 grid=2x1", 10, "no leading= where an extent changes", "one"},
+      {"shape=* lists=2", 8, "grid= or mesh= where an extent changes", "lists="},
+      {"shape=* grid=2 cut=1", 19, "a cut from 0 to 0", "1"},
+      {"shape=4 grid=2 key=id", 15, "a dimension * in the shape beside it", "key= without"},
+      {"shape=* grid=2 sorted=yes", 15, "key= beside it", "sorted= without"},
+      {"shape=* grid=2 key=", 19, "the name of a field", "the end of the text"},
+      {"shape=* grid=3 key=id ranges=4", 29,
+       "2 numbers, one less than the coordinates along dimension 0", "1"},
+      {"shape=* grid=3 key=id ranges=4/3", 29, "ascending numbers", "\"4/3\""},
   });
 }
 
