@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "cli/plan/relabeling.hpp"
 #include "core/element_type.hpp"
 #include "core/error.hpp"
+#include "index_calc/layout/changing.hpp"
 
 namespace tremula::cli {
 
@@ -35,7 +37,34 @@ struct Options {
   bool is_far = false, relabel = false;
   std::string cost, fields;
   std::vector<std::string> hosts;
+  std::vector<Index> counts;
 };
+
+/// Makes of layouts whose extent changes those of the step that `counts` tells.
+void fix_extents(Layout& from, Layout& to, const std::vector<Index>& counts) {
+  if (!from.changing && !to.changing) {
+    core::expects(counts.empty(), "--counts: expected * in the shapes of --from and --to beside it, "
+                                  "found none: leave it out");
+    return;
+  }
+  validate_pair(from, to);
+  const auto coordinates = static_cast<std::size_t>(grid(from.dims[from.changing->dimension]));
+  core::expects(counts.size() == coordinates &&
+                    std::ranges::none_of(counts, [](Index count) { return count < 0; }),
+                [&] {
+                  return fmt::format("--counts: expected {} numbers from 0 on, what each coordinate of "
+                                     "--from has along dimension {} in a step; found {}",
+                                     coordinates, from.changing->dimension,
+                                     counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, "/")));
+                });
+  if (!to.changing->key.empty())
+    throw core::Error(core::Errc::unsupported,
+                      fmt::format("--to: expected a layout without keys, found key={}: which rank takes "
+                                  "a row is known when its key is",
+                                  to.changing->key));
+  from = sized(from, counts);
+  to = sized(to, extent(from.dims[to.changing->dimension]));
+}
 
 Redistribution redistribution_of(const Options& options) {
   const core::ElementType type = *core::parse_element_type(options.type);
@@ -45,6 +74,7 @@ Redistribution redistribution_of(const Options& options) {
                         .algorithm = index_calc::parse_algorithm(options.algorithm),
                         .element_bytes = static_cast<Index>(core::element_bytes(type)),
                         .stream = options.stream};
+  fix_extents(result.from, result.to, options.counts);
   result.stream.is_near = !options.is_far;
   validate(result);
   return result;
@@ -176,6 +206,10 @@ void add_plan(CLI::App& app) {
                   "from: LAYOUT, to: LAYOUT}; shows what each pair of ranks exchanges in a step")
       ->excludes(from)
       ->type_name("FILE.yaml");
+  CLI::Option* counts = command.add_option(
+      "--counts", options->counts,
+      "Of layouts with * in their shapes: what the coordinates of --from have along it in a step");
+  counts->delimiter('/')->needs(from)->type_name("N/N/...");
   CLI::Option* rank =
       command
           .add_option("--rank", options->rank, "Whose plan (default: the first that takes part)")
@@ -219,7 +253,7 @@ void add_plan(CLI::App& app) {
                  {rank, all, side, algorithm, validate, draw, far, queue_depth, allocated, async});
   command.footer(
       "A layout: \"shape=10000x10000 grid=4x4 block=30x50\". Its keys:\n"
-      "  shape=100x90     global extents, 1 to 8 dimensions\n"
+      "  shape=100x90     global extents, 1 to 8 dimensions; * for one that changes with every step\n"
       "  grid=3x2         process grid, as many cells as the group has ranks\n"
       "  mesh=2x4         instead of grid: axes that need not be dimensions\n"
       "  axes0=1          axes of the mesh that split dimension 0, outermost first; others make "

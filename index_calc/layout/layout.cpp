@@ -51,6 +51,9 @@ void validate_changing(const Layout& layout) {
   check(!key.empty() || (ranges.empty() && !is_sorted),
         "changing: expected a key beside ranges and sorted, found none of dimension {}", d);
   if (key.empty()) return;
+  check(std::ranges::all_of(key, [](char c) { return c > ' ' && c < 0x7f; }),
+        "key: expected a name of visible ASCII characters without spaces for dimension {}, found another",
+        d);
   const std::size_t slowest =
       kth_fastest(layout.storage_order, layout.dims.size(), layout.dims.size() - 1);
   check(d == slowest && is_even && dealt->source == 0,

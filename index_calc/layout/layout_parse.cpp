@@ -303,6 +303,8 @@ private:
              fmt::format("{}= without", e->key));
     if (key == nullptr) return;
     if (key->value.empty()) fail(key->value_at, "the name of a field", found_at(key->value_at));
+    if (!std::ranges::all_of(key->value, [](char c) { return c > ' ' && c < 0x7f; }))
+      fail(key->value_at, "a name of visible ASCII characters", "another");
     result.changing->key = key->value;
     result.changing->is_sorted = says_yes("sorted");
     const Entry* const ranges = find("ranges");

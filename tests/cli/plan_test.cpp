@@ -47,6 +47,27 @@ TEST(PlanCommand, ShowsTheFirstRank) {
   EXPECT_NE(member.output.find("producer 5 sends 2 "), std::string::npos) << member.output;
 }
 
+TEST(PlanCommand, PlansAStepOfAnArrayWhoseExtentChanges) {
+  const Outcome outcome =
+      plan("shape=*x3 grid=3x1", "shape=*x3 grid=2x1", {"--counts", "5/0/3", "--validate"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  for (const char* part : {"array 8x3, 24 elements", "\nproducer 0 sends 15 elements"})
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << part << " in\n" << outcome.output;
+  const auto expect_error = [](const std::string& from, const std::string& to,
+                               std::vector<std::string> counts, const std::string& why) {
+    const Outcome refused = plan(from, to, std::move(counts));
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_NE(refused.errors.find(why), std::string::npos) << refused.errors;
+  };
+  expect_error("shape=* grid=3", "shape=* grid=2", {}, "--counts: expected 3 numbers from 0 on");
+  expect_error("shape=* grid=3", "shape=* grid=2", {"--counts", "5/1"}, "found 5/1");
+  expect_error("shape=4 grid=2", "shape=4 grid=1", {"--counts", "5/1"},
+               "--counts: expected * in the shapes");
+  expect_error("shape=* grid=2", "shape=4 grid=1", {"--counts", "5/1"},
+               "expected two layouts of one shape");
+  expect_error("shape=* grid=2", "shape=* grid=1 key=id", {"--counts", "5/1"}, "found key=id");
+}
+
 TEST(PlanCommand, ShowsAllRanksOfASideByEachAlgorithm) {
   for (const std::string algorithm : {"aspen", "falls", "classical"}) {
     const Outcome outcome =

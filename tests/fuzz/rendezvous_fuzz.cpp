@@ -106,7 +106,8 @@ private:
         "shape=8 grid=1",           "shape=8 grid=2 block=2",
         "shape=4x2 grid=2x1",       "shape=9 grid=3",
         "shape=8 grid=1 members=1", "shape=2 grid=1",
-        "shape=0 grid=1",           "nonsense"};
+        "shape=0 grid=1",           "nonsense",
+        "shape=* grid=2",           "shape=* grid=1 key=f"};
     for (int count = in_.below(3); count >= 0; --count) {
       auto& field = *fields.Add();
       field.set_name(name('f'));

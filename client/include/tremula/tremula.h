@@ -265,8 +265,8 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       tremula_out_end_step returns, which it does when every consumer has taken
  *                       the step.
  *   queue_bytes         bytes of all ranks together that may be under way to a consumer: its queue has
- *                       as many steps as fit, at least 1 and at most queue_depth. Default 0: only
- *                       queue_depth counts
+ *                       as many steps as fit, at least 1 and at most queue_depth. Fields whose extent
+ *                       changes are not counted. Default 0: only queue_depth counts
  *   when_full           what becomes of a step when queue_depth steps are under way to a consumer:
  *                       block (default)  begin_step waits;
  *                       drop_newest      the step is left out for that consumer;

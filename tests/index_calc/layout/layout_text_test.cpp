@@ -134,6 +134,7 @@ TEST(LayoutText, NamesPositionOfAMistakeWhereAnExtentChanges) {
       {"shape=* grid=2 cut=1", 19, "a cut from 0 to 0", "1"},
       {"shape=4 grid=2 key=id", 15, "a dimension * in the shape beside it", "key= without"},
       {"shape=* grid=2 sorted=yes", 15, "key= beside it", "sorted= without"},
+      {"shape=* grid=2 key=\x80", 19, "a name of visible ASCII characters", "another"},
       {"shape=* grid=2 key=", 19, "the name of a field", "the end of the text"},
       {"shape=* grid=3 key=id ranges=4", 29,
        "2 numbers, one less than the coordinates along dimension 0", "1"},
