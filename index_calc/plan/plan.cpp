@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "index_calc/plan/shares.hpp"
+#include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -131,40 +132,106 @@ Package Plan::operator[](std::size_t i) const {
   return package;
 }
 
-void Plan::deal(const ProcessGrid& mine, Rank me, Role role, const Hosts& hosts) {
-  has_shares_ = true;
-  const GridCell cell = *mine.cell_of(me);
-  const auto places_of = [&](std::span<const std::uint32_t> of_ranks, const ProcessGrid& grid,
-                             const GridCoords& coords) {
+namespace {
+
+/// What this rank has of what its cell shares with another one, where a side has copies.
+class CopyDealer {
+public:
+  CopyDealer(const ProcessGrid& mine, const ProcessGrid& theirs, Rank me, Role role,
+             const Hosts& hosts)
+      : mine_(mine), theirs_(theirs), cell_(*mine.cell_of(me)), role_(role), hosts_(hosts) {
+    my_places_ = places_of(hosts.of_mine, mine, cell_.coords);
+  }
+
+  /// @param coords  of the cell of theirs
+  std::vector<CopyShare> shares(const GridCoords& coords, Index lines) const {
+    const bool is_source = role_ == Role::source;
+    const Index here = mine_.position_of(cell_.coords), there = theirs_.position_of(coords);
+    const CopyPlaces their_places = places_of(hosts_.of_theirs, theirs_, coords);
+    const CopiedPair pair{.lines = lines,
+                          .from = is_source ? mine_.copies() : theirs_.copies(),
+                          .to = is_source ? theirs_.copies() : mine_.copies(),
+                          .from_places = is_source ? my_places_ : their_places,
+                          .to_places = is_source ? their_places : my_places_,
+                          .turn = is_source ? turn_of(here, there) : turn_of(there, here)};
+    return is_source ? shares_of_source(pair, cell_.copy) : shares_of_sink(pair, cell_.copy);
+  }
+  Rank peer_copy(const CopyShare& share) const noexcept {
+    return role_ == Role::source ? share.to : share.from;
+  }
+
+private:
+  CopyPlaces places_of(std::span<const std::uint32_t> of_ranks, const ProcessGrid& grid,
+                       const GridCoords& coords) const {
     CopyPlaces places;
     for (Rank copy = 0; copy < grid.copies(); ++copy) {
       const Rank rank = grid.rank_at(coords, copy);
-      if (hosts.is_one_job) places.ranks.push_back(rank);
+      if (hosts_.is_one_job) places.ranks.push_back(rank);
       if (!of_ranks.empty()) places.hosts.push_back(of_ranks[static_cast<std::size_t>(rank)]);
     }
     return places;
-  };
-  const CopyPlaces my_places = places_of(hosts.of_mine, mine, cell.coords);
+  }
+
+  const ProcessGrid &mine_, &theirs_;
+  GridCell cell_;
+  Role role_;
+  const Hosts& hosts_;
+  CopyPlaces my_places_;
+};
+
+/// Elements first .. first + count - 1.
+std::vector<Segment> slice_of(std::span<const Segment> segments, Index first, Index count) {
+  std::vector<Segment> slice;
+  for (Segment s : segments) {
+    const Index skip = std::min(first, s.length), length = std::min(s.length - skip, count);
+    first -= skip;
+    count -= length;
+    s.begin.value += skip;
+    s.peer_begin.value += skip;
+    s.length = length;
+    if (length > 0) slice.push_back(s);
+    if (count == 0) break;
+  }
+  return slice;
+}
+
+/// What a rank exchanges with each of its peers, ascending, where a side is skewed.
+std::vector<PeerSegments> skewed_segments(const Layout& mine, const Layout& theirs, Rank me,
+                                          Role role, const Hosts& hosts) {
+  const ProcessGrid my_grid(mine), their_grid(theirs);
+  const auto coords = my_grid.coords_of(me);
+  if (!coords) return {};
+  const bool is_copied = my_grid.copies() > 1 || their_grid.copies() > 1;
+  const CopyDealer dealer(my_grid, their_grid, me, role, hosts);
+  std::vector<PeerSegments> peers;
+  for (CellSegments& of :
+       skewed_overlaps(mine, theirs, *coords, role == Role::source ? mine : theirs)) {
+    if (!is_copied) {
+      peers.push_back({their_grid.rank_at(of.cell), std::move(of.segments)});
+      continue;
+    }
+    Index elements = 0;
+    for (const Segment& s : of.segments) elements += s.length;
+    for (const CopyShare& share : dealer.shares(of.cell, elements))
+      peers.push_back({their_grid.rank_at(of.cell, dealer.peer_copy(share)),
+                       slice_of(of.segments, share.first, share.count)});
+  }
+  std::ranges::sort(peers, {}, &PeerSegments::peer);
+  return peers;
+}
+
+}  // namespace
+
+void Plan::deal(const ProcessGrid& mine, Rank me, Role role, const Hosts& hosts) {
+  has_shares_ = true;
+  const CopyDealer dealer(mine, theirs_, me, role, hosts);
   for (std::size_t i = 0, end = cells(); i < end; ++i) {
     GridCoords coords{};
     const Package package = package_of(i, coords);
-    const bool is_source = role == Role::source;
     const Index lines = package.along[longest_of(package)].elements();
-    const Index here = mine.position_of(cell.coords), there = theirs_.position_of(coords);
-    CopyPlaces their_places = places_of(hosts.of_theirs, theirs_, coords);
-    const CopiedPair pair{.lines = lines,
-                          .from = is_source ? mine.copies() : theirs_.copies(),
-                          .to = is_source ? theirs_.copies() : mine.copies(),
-                          .from_places = is_source ? my_places : their_places,
-                          .to_places = is_source ? their_places : my_places,
-                          .turn = is_source ? turn_of(here, there) : turn_of(there, here)};
-    const auto shares =
-        is_source ? shares_of_source(pair, cell.copy) : shares_of_sink(pair, cell.copy);
-    for (const CopyShare& share : shares) {
-      shares_.push_back({.cell = i,
-                         .copy = is_source ? share.to : share.from,
-                         .first = share.first,
-                         .count = share.count});
+    for (const CopyShare& share : dealer.shares(coords, lines)) {
+      shares_.push_back(
+          {.cell = i, .copy = dealer.peer_copy(share), .first = share.first, .count = share.count});
       elements_ += package.elements / lines * share.count;
     }
   }
@@ -269,6 +336,8 @@ Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<Peer
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Algorithm algorithm,
                const Hosts& hosts) {
   validate_pair(mine, theirs);
+  if (has_skew(mine, theirs) && !mine.listing && !theirs.listing)
+    return make_listed_plan(mine, theirs, skewed_segments(mine, theirs, me, role, hosts));
   for (const Layout* const layout : {&mine, &theirs})
     expect_computed(*layout, "a plan that no rank is asked for");
   Plan plan(theirs);
@@ -293,7 +362,7 @@ Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me, Role
                          const Hosts& hosts) {
   Plan plan = make_plan(mine, theirs, me, role, Algorithm::aspen, hosts);
   const auto coords = coords_of(mine, me);
-  if (!coords) return plan;
+  if (!coords || has_skew(mine, theirs)) return plan;
   for (std::size_t d = 0; d < mine.dims.size(); ++d) {
     const auto of = [&](Algorithm a) {
       return overlaps(mine.dims[d], (*coords)[d], theirs.dims[d], a);

@@ -88,7 +88,8 @@ TEST(LayoutText, NamesPositionOfAKeyThatIsMissingUnknownOrTwice) {
       {"shape=4", 7, "grid=", "the end of the text"},
       {"shape grid=2", 0, "key=value", "\"shape\""},
       {"shape=4 gird=2", 8,
-       "one of shape grid mesh lists partial copies block source cut ranks store ghost leading "
+       "one of shape grid mesh lists partial copies block equal source cut ranks store ghost "
+       "leading "
        "members",
        "\"gird\""},
       {"shape=4 grid=2 grid=2", 15, "every key once", "\"grid\" again"},
