@@ -336,8 +336,15 @@ Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<Peer
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Algorithm algorithm,
                const Hosts& hosts) {
   validate_pair(mine, theirs);
-  if (has_skew(mine, theirs) && !mine.listing && !theirs.listing)
+  if (has_skew(mine, theirs) && !mine.listing && !theirs.listing) {
+    if (algorithm != Algorithm::aspen)
+      throw core::Error(
+          core::Errc::unsupported,
+          fmt::format("expected the algorithm aspen where a layout is skewed, found {}: "
+                      "there is no other, and nothing to validate it by",
+                      to_string(algorithm)));
     return make_listed_plan(mine, theirs, skewed_segments(mine, theirs, me, role, hosts));
+  }
   for (const Layout* const layout : {&mine, &theirs})
     expect_computed(*layout, "a plan that no rank is asked for");
   Plan plan(theirs);
@@ -360,9 +367,11 @@ Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Alg
 
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me, Role role,
                          const Hosts& hosts) {
+  for (const Layout* const layout : {&mine, &theirs})
+    expect_computed(*layout, "a plan that is validated");
   Plan plan = make_plan(mine, theirs, me, role, Algorithm::aspen, hosts);
   const auto coords = coords_of(mine, me);
-  if (!coords || has_skew(mine, theirs)) return plan;
+  if (!coords) return plan;
   for (std::size_t d = 0; d < mine.dims.size(); ++d) {
     const auto of = [&](Algorithm a) {
       return overlaps(mine.dims[d], (*coords)[d], theirs.dims[d], a);

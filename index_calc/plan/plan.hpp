@@ -100,7 +100,7 @@ private:
 /// @param hosts  matter where both sides have copies; both sides must pass the same
 /// @throws core::Error mismatch if the shapes differ (both are named), unsupported as overlaps()
 /// Where a side is skewed: packages as make_listed_plan makes them, in parts as dense_part gives them, and
-/// whatever the algorithm, at the cost of skewed_overlaps(); copies share elements, not lines.
+/// by ASPEN alone, at the cost of skewed_overlaps(); copies share elements, not lines.
 /// Cost: the blocks and segments of one period along each dimension, never their product, the
 /// extent or the ranks of the other side. With copies also each pair of cells that overlap, times
 /// the copies of both sides.
@@ -116,10 +116,9 @@ Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<Peer
                       std::uint64_t match = 0);
 
 /// Computes the plan with all three algorithms. The classical one walks all blocks of the extent,
-/// for each coordinate of the other side: for tests and for doubts, not for large arrays. Plans of skewed
-/// layouts are made as they are: there is one algorithm.
-/// @throws core::Error as make_plan, and internal naming rank, peer, dimension and the first
-/// segment in which two of them differ
+/// for each coordinate of the other side: for tests and for doubts, not for large arrays.
+/// @throws core::Error as make_plan, unsupported for skewed layouts, and internal naming rank, peer,
+/// dimension and the first segment in which two of them differ
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me,
                          Role role = Role::source, const Hosts& hosts = {});
 

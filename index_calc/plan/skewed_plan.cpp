@@ -245,13 +245,21 @@ std::vector<CellSegments> skewed_overlaps(const Layout& mine, const Layout& thei
   return result;
 }
 
-LocalPart dense_part(const LocalPart& part) {
-  if (part.allocated != part.elements)
+LocalPart dense_part(const LocalPart& part, Order order) {
+  bool is_dense = part.elements == 0 || part.allocated == part.elements;
+  Index step = 1;
+  for (std::size_t k = 0; k < part.dimensions && part.elements > 0; ++k) {
+    const std::size_t d = kth_fastest(order, part.dimensions, k);
+    is_dense = is_dense && (part.stride[d] == step || part.extent[d] == 1);
+    step *= part.extent[d];
+  }
+  if (!is_dense)
     throw core::Error(
         core::Errc::unsupported,
         fmt::format(
-            "expected local parts without ghost cells and gaps beside a skewed layout, found "
-            "{} elements in a buffer of {}: leave ghost and leading out, or copy the part",
+            "expected local parts without ghost cells and gaps, and all of them, beside a "
+            "skewed layout, found {} elements in a buffer of {}: leave ghost and leading out, "
+            "or copy the part",
             part.elements, part.allocated));
   return flattened(part);
 }

@@ -40,8 +40,10 @@ inline bool has_skew(const Layout& mine, const Layout& theirs) noexcept {
   return mine.skew || theirs.skew;
 }
 
-/// The part as one dimension, as packages of skewed layouts count.
-/// @throws core::Error unsupported if it has ghost cells or gaps, of which the other side does not know
-LocalPart dense_part(const LocalPart& part);
+/// A part of either side as one dimension, as packages of skewed layouts count.
+/// @param order  of storage, of the layout that is planned with
+/// @throws core::Error unsupported if it has ghost cells or gaps, or its dimensions lie in another order:
+///         the other side does not know of it
+LocalPart dense_part(const LocalPart& part, Order order);
 
 }  // namespace tremula::index_calc

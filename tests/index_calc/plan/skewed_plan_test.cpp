@@ -28,7 +28,9 @@ struct Ends {
   Numbers from, to;
 };
 
-LocalPart part_of(const Layout& layout, Rank rank) { return dense_part(local_part(layout, rank)); }
+LocalPart part_of(const Layout& layout, Rank rank) {
+  return dense_part(local_part(layout, rank), layout.storage_order);
+}
 
 std::span<const std::byte> bytes_of(const std::vector<Index>& numbers) {
   return std::as_bytes(std::span(numbers));
@@ -405,13 +407,23 @@ TEST(SkewedPlan, RefusesWhatIsNoOuterProduct) {
       "found \"shape=8x8 mesh=2x2 block=2x2 owner0=b0 owner1=b1-b0\", whose blocks are skewed: "
       "redistribute it to a grid first");
   EXPECT_EQ(
-      error([&] { dense_part(local_part(plain, 0)); }),
-      "unsupported: expected local parts without ghost cells and gaps beside a skewed layout, "
-      "found 16 elements in a buffer of 36: leave ghost and leading out, or copy the part");
+      error([&] { dense_part(local_part(plain, 0), Order::row); }),
+      "unsupported: expected local parts without ghost cells and gaps, and all of them, beside a "
+      "skewed layout, found 16 elements in a buffer of 36: leave ghost and leading out, or "
+      "copy the part");
   EXPECT_EQ(
       error([&] { local_part(Layout::parse("shape=100000000 mesh=2 block=1 owner0=b0"), 0); }),
       "unsupported: skewed layout: expected at most 16777216 blocks along dimension 0, found "
       "more: take larger blocks");
+  const Layout grid = Layout::parse("shape=8x8 grid=2x2");
+  EXPECT_EQ(
+      error([&] { make_plan(grid, skewed, 0, Role::source, Algorithm::falls); }),
+      "unsupported: expected the algorithm aspen where a layout is skewed, found falls: there is "
+      "no other, and nothing to validate it by");
+  EXPECT_EQ(
+      error([&] { make_validated_plan(grid, skewed, 0); }).substr(0, 100),
+      "unsupported: expected a layout whose dimensions are dealt one by one for a plan that is "
+      "validated, f");
 }
 
 /// A descriptor is a few bytes, and planning one rank of many costs its own blocks.
