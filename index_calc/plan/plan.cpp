@@ -8,7 +8,7 @@
 #include <bit>
 
 #include "core/error.hpp"
-#include "index_calc/plan/shares.hpp"
+#include "index_calc/plan/copy_dealer.hpp"
 #include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::index_calc {
@@ -77,6 +77,9 @@ std::size_t longest_of(const Package& package) {
 
 }  // namespace
 
+Plan::Plan(const Layout& mine, const Layout& theirs)
+    : theirs_(theirs), fingerprint_(pair_fingerprint(mine, theirs)) {}
+
 std::size_t Plan::size() const noexcept {
   return is_listed_ ? listed_.size() : has_shares_ ? shares_.size() : cells();
 }
@@ -132,96 +135,6 @@ Package Plan::operator[](std::size_t i) const {
   return package;
 }
 
-namespace {
-
-/// What this rank has of what its cell shares with another one, where a side has copies.
-class CopyDealer {
-public:
-  CopyDealer(const ProcessGrid& mine, const ProcessGrid& theirs, Rank me, Role role,
-             const Hosts& hosts)
-      : mine_(mine), theirs_(theirs), cell_(*mine.cell_of(me)), role_(role), hosts_(hosts) {
-    my_places_ = places_of(hosts.of_mine, mine, cell_.coords);
-  }
-
-  /// @param coords  of the cell of theirs
-  std::vector<CopyShare> shares(const GridCoords& coords, Index lines) const {
-    const bool is_source = role_ == Role::source;
-    const Index here = mine_.position_of(cell_.coords), there = theirs_.position_of(coords);
-    const CopyPlaces their_places = places_of(hosts_.of_theirs, theirs_, coords);
-    const CopiedPair pair{.lines = lines,
-                          .from = is_source ? mine_.copies() : theirs_.copies(),
-                          .to = is_source ? theirs_.copies() : mine_.copies(),
-                          .from_places = is_source ? my_places_ : their_places,
-                          .to_places = is_source ? their_places : my_places_,
-                          .turn = is_source ? turn_of(here, there) : turn_of(there, here)};
-    return is_source ? shares_of_source(pair, cell_.copy) : shares_of_sink(pair, cell_.copy);
-  }
-  Rank peer_copy(const CopyShare& share) const noexcept {
-    return role_ == Role::source ? share.to : share.from;
-  }
-
-private:
-  CopyPlaces places_of(std::span<const std::uint32_t> of_ranks, const ProcessGrid& grid,
-                       const GridCoords& coords) const {
-    CopyPlaces places;
-    for (Rank copy = 0; copy < grid.copies(); ++copy) {
-      const Rank rank = grid.rank_at(coords, copy);
-      if (hosts_.is_one_job) places.ranks.push_back(rank);
-      if (!of_ranks.empty()) places.hosts.push_back(of_ranks[static_cast<std::size_t>(rank)]);
-    }
-    return places;
-  }
-
-  const ProcessGrid &mine_, &theirs_;
-  GridCell cell_;
-  Role role_;
-  const Hosts& hosts_;
-  CopyPlaces my_places_;
-};
-
-/// Elements first .. first + count - 1.
-std::vector<Segment> slice_of(std::span<const Segment> segments, Index first, Index count) {
-  std::vector<Segment> slice;
-  for (Segment s : segments) {
-    const Index skip = std::min(first, s.length), length = std::min(s.length - skip, count);
-    first -= skip;
-    count -= length;
-    s.begin.value += skip;
-    s.peer_begin.value += skip;
-    s.length = length;
-    if (length > 0) slice.push_back(s);
-    if (count == 0) break;
-  }
-  return slice;
-}
-
-/// What a rank exchanges with each of its peers, ascending, where a side is skewed.
-std::vector<PeerSegments> skewed_segments(const Layout& mine, const Layout& theirs, Rank me,
-                                          Role role, const Hosts& hosts) {
-  const ProcessGrid my_grid(mine), their_grid(theirs);
-  const auto coords = my_grid.coords_of(me);
-  if (!coords) return {};
-  const bool is_copied = my_grid.copies() > 1 || their_grid.copies() > 1;
-  const CopyDealer dealer(my_grid, their_grid, me, role, hosts);
-  std::vector<PeerSegments> peers;
-  for (CellSegments& of :
-       skewed_overlaps(mine, theirs, *coords, role == Role::source ? mine : theirs)) {
-    if (!is_copied) {
-      peers.push_back({their_grid.rank_at(of.cell), std::move(of.segments)});
-      continue;
-    }
-    Index elements = 0;
-    for (const Segment& s : of.segments) elements += s.length;
-    for (const CopyShare& share : dealer.shares(of.cell, elements))
-      peers.push_back({their_grid.rank_at(of.cell, dealer.peer_copy(share)),
-                       slice_of(of.segments, share.first, share.count)});
-  }
-  std::ranges::sort(peers, {}, &PeerSegments::peer);
-  return peers;
-}
-
-}  // namespace
-
 void Plan::deal(const ProcessGrid& mine, Rank me, Role role, const Hosts& hosts) {
   has_shares_ = true;
   const CopyDealer dealer(mine, theirs_, me, role, hosts);
@@ -268,71 +181,6 @@ std::size_t Plan::memory_bytes() const noexcept {
   return bytes + shares_.capacity() * sizeof(Share);
 }
 
-namespace {
-
-struct Strides {
-  Index mine = 0, theirs = 0;
-  friend bool operator==(const Strides&, const Strides&) = default;
-};
-
-Strides between(const Segment& a, const Segment& b) {
-  return {b.begin.value - a.begin.value, b.peer_begin.value - a.peer_begin.value};
-}
-
-/// The distances that most neighbours of equal length have, as far as a vote by one pass tells
-/// (Boyer and Moore 1981).
-Strides usual_strides(std::span<const Segment> segments) {
-  Strides usual;
-  Index votes = 0;
-  for (std::size_t i = 1; i < segments.size(); ++i) {
-    if (segments[i].length != segments[i - 1].length) continue;
-    const Strides strides = between(segments[i - 1], segments[i]);
-    if (votes == 0) usual = strides;
-    votes += strides == usual ? 1 : -1;
-  }
-  return usual;
-}
-
-}  // namespace
-
-Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<PeerSegments> segments,
-                      std::uint64_t match) {
-  validate_pair(mine, theirs);
-  Plan plan(theirs);
-  plan.fingerprint_ = pair_fingerprint(mine, theirs) ^ (match * 0x9E3779B97F4A7C15u);
-  plan.is_listed_ = true;
-  for (PeerSegments& of : segments) {
-    const Strides usual = usual_strides(of.segments);
-    Plan::Listed listed{.peer = of.peer,
-                        .families = {},
-                        .family_stride = usual.mine,
-                        .family_peer_stride = usual.theirs,
-                        .index = {}};
-    auto& [before, end, peer_end] = listed.index;
-    Index elements = 0;
-    for (std::size_t i = 0; i < of.segments.size(); ++i) {
-      const Segment& s = of.segments[i];
-      end = std::max(end, s.begin.value + s.length);
-      peer_end = std::max(peer_end, s.peer_begin.value + s.length);
-      const bool goes_on = i > 0 && usual.mine > 0 && usual.theirs > 0 &&
-                           s.length == of.segments[i - 1].length &&
-                           between(of.segments[i - 1], s) == usual;
-      if (goes_on) {
-        ++listed.families.back().count;
-      } else {
-        listed.families.push_back({.first = s, .count = 1});
-        before.push_back(elements);
-      }
-      elements += s.length;
-    }
-    before.push_back(elements);
-    plan.elements_ += elements;
-    of.segments = {};
-    plan.listed_.push_back(std::move(listed));
-  }
-  return plan;
-}
-
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Algorithm algorithm,
                const Hosts& hosts) {
   validate_pair(mine, theirs);
@@ -343,12 +191,13 @@ Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Alg
           fmt::format("expected the algorithm aspen where a layout is skewed, found {}: "
                       "there is no other, and nothing to validate it by",
                       to_string(algorithm)));
-    return make_listed_plan(mine, theirs, skewed_segments(mine, theirs, me, role, hosts));
+    Plan plan(mine, theirs);
+    plan.list_skewed(mine, theirs, me, role, hosts);
+    return plan;
   }
   for (const Layout* const layout : {&mine, &theirs})
     expect_computed(*layout, "a plan that no rank is asked for");
-  Plan plan(theirs);
-  plan.fingerprint_ = pair_fingerprint(mine, theirs);
+  Plan plan(mine, theirs);
   const ProcessGrid grid(mine);
   const auto coords = grid.coords_of(me);
   if (!coords) return plan;

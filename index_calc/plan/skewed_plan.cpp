@@ -12,13 +12,7 @@
 namespace tremula::index_calc {
 namespace {
 
-/// How a block lies in the buffer of its owner.
-struct BlockPlace {
-  Index first = 0;                             ///< of its first element
-  std::array<Index, max_dimensions> stride{};  ///< shape: [dimension]
-};
-
-/// The blocks of one side, who owns them and where.
+/// The blocks of one side, whose they are and where they lie.
 class BlockSide {
 public:
   explicit BlockSide(const Layout& layout) : layout_(layout) {
@@ -78,8 +72,8 @@ public:
 
   /// @param coords  of the owner
   /// @param number  of its cell
-  BlockPlace place(const BlockNumbers& block, const GridCoords& coords, Index number) {
-    BlockPlace place;
+  BoxPlace place(const BlockNumbers& block, const GridCoords& coords, Index number) {
+    BoxPlace place;
     Index step = 1;
     for (std::size_t k = 0; k < cuts_.size(); ++k) {
       const std::size_t d = kth_fastest(layout_.storage_order, cuts_.size(), k);
@@ -135,78 +129,31 @@ private:
   std::map<Index, OwnedBlocks::Places> places_;
 };
 
-/// Runs of the boxes that are shared with one cell.
-class BoxRuns {
-public:
-  /// @param extents  of the box
-  /// @param order    of the source's storage
-  void add(const BlockPlace& mine, const BlockPlace& theirs, std::span<const Index> extents,
-           Order order, bool is_source) {
-    boxes_.push_back({is_source ? mine.first : theirs.first, segments_.size()});
-    const auto walk = [&](const auto& deeper, std::size_t k, Index at, Index there) -> void {
-      const std::size_t d = kth_fastest(order, extents.size(), k);
-      if (k == 0 && mine.stride[d] == 1 && theirs.stride[d] == 1)
-        return join(at, there, extents[d]);
-      for (Index i = 0; i < extents[d]; ++i, at += mine.stride[d], there += theirs.stride[d])
-        if (k == 0)
-          join(at, there, 1);
-        else
-          deeper(deeper, k - 1, at, there);
-    };
-    walk(walk, extents.size() - 1, mine.first, theirs.first);
-  }
-
-  /// The segments of the boxes in the order in which these begin at the source.
-  std::vector<Segment> take() {
-    if (std::ranges::is_sorted(boxes_, {}, &Box::first)) return std::move(segments_);
-    std::vector<Box> ends = boxes_;
-    ends.push_back({.segment = segments_.size()});
-    std::vector<std::size_t> order(boxes_.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::ranges::sort(order, {}, [&](std::size_t i) { return boxes_[i].first; });
-    std::vector<Segment> sorted;
-    sorted.reserve(segments_.size());
-    for (const std::size_t i : order)
-      sorted.insert(sorted.end(), segments_.begin() + static_cast<std::ptrdiff_t>(ends[i].segment),
-                    segments_.begin() + static_cast<std::ptrdiff_t>(ends[i + 1].segment));
-    return sorted;
-  }
-
-private:
-  struct Box {
-    Index first = 0;  ///< place of its first element at the source
-    std::size_t segment = 0;
-  };
-  void join(Index at, Index there, Index length) {
-    if (segments_.size() > boxes_.back().segment) {
-      Segment& last = segments_.back();
-      if (last.begin.value + last.length == at && last.peer_begin.value + last.length == there) {
-        last.length += length;
-        return;
-      }
-    }
-    segments_.push_back({{at}, {there}, length});
-  }
-  std::vector<Segment> segments_;
-  std::vector<Box> boxes_;
-};
-
 }  // namespace
 
-std::vector<CellSegments> skewed_overlaps(const Layout& mine, const Layout& theirs,
-                                          const GridCoords& me, const Layout& source) {
+void SharedBoxes::add(const SharedBox& box) {
+  boxes_.push_back(box);
+  Index count = 1;
+  for (std::size_t d = 0; d < dimensions_; ++d) count *= box.extents[d];
+  elements_ += count;
+}
+
+void SharedBoxes::sort(bool is_source) {
+  std::ranges::sort(boxes_, {}, [is_source](const SharedBox& box) {
+    return is_source ? box.mine.first : box.theirs.first;
+  });
+}
+
+std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,
+                                         const GridCoords& me, const Layout& source) {
   BlockSide here(mine), there(theirs);
   const GridAxes my_grid(mine), their_grid(theirs);
   const Index my_number = my_grid.position_of(me);
   const std::size_t dimensions = mine.dims.size();
-  struct Shared {
-    GridCoords cell;
-    BoxRuns runs;
-  };
-  std::map<Index, Shared> shared;  // by the position of the cell
+  std::map<Index, SharedBoxes> shared;  // by the position of the cell
   std::array<std::vector<Index>, max_dimensions> pieces;
   here.for_each_block(me, [&](const BlockNumbers& block) {
-    const BlockPlace mine_at = here.place(block, me, my_number);
+    const BoxPlace mine_at = here.place(block, me, my_number);
     for (std::size_t d = 0; d < dimensions; ++d) {
       pieces[d].clear();
       there.cuts(d).for_each_between(here.cuts(d).begin(block[d]), here.cuts(d).end(block[d]),
@@ -223,25 +170,24 @@ std::vector<CellSegments> skewed_overlaps(const Layout& mine, const Layout& thei
       }
       const GridCoords cell = there.owner_of(other);
       const Index number = their_grid.position_of(cell);
-      BlockPlace mine_box = mine_at, their_box = there.place(other, cell, number);
-      std::array<Index, max_dimensions> extents{};
+      SharedBox box{.mine = mine_at, .theirs = there.place(other, cell, number), .extents = {}};
       for (std::size_t e = 0; e < dimensions; ++e) {
         const Index my_begin = here.cuts(e).begin(block[e]),
                     their_begin = there.cuts(e).begin(other[e]);
         const Index begin = std::max(my_begin, their_begin);
-        extents[e] = std::min(here.cuts(e).end(block[e]), there.cuts(e).end(other[e])) - begin;
-        mine_box.first += (begin - my_begin) * mine_box.stride[e];
-        their_box.first += (begin - their_begin) * their_box.stride[e];
+        box.extents[e] = std::min(here.cuts(e).end(block[e]), there.cuts(e).end(other[e])) - begin;
+        box.mine.first += (begin - my_begin) * box.mine.stride[e];
+        box.theirs.first += (begin - their_begin) * box.theirs.stride[e];
       }
-      auto& of_cell = shared[number];
-      of_cell.cell = cell;
-      of_cell.runs.add(mine_box, their_box, std::span(extents).first(dimensions),
-                       source.storage_order, &source == &mine);
+      shared.try_emplace(number, cell, dimensions, source.storage_order).first->second.add(box);
     };
     walk(walk, 0);
   });
-  std::vector<CellSegments> result;
-  for (auto& [number, of_cell] : shared) result.push_back({of_cell.cell, of_cell.runs.take()});
+  std::vector<SharedBoxes> result;
+  for (auto& [number, boxes] : shared) {
+    boxes.sort(&source == &mine);
+    result.push_back(std::move(boxes));
+  }
   return result;
 }
 
