@@ -21,6 +21,7 @@
 #include "core/element_type.hpp"
 #include "core/error.hpp"
 #include "index_calc/layout/changing.hpp"
+#include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::cli {
 
@@ -104,6 +105,7 @@ RankPlan planned(const Redistribution& redistribution, Rank rank, bool is_valida
                   .plan = index_calc::make_plan(mine, theirs, rank, role, redistribution.algorithm),
                   .part = index_calc::local_part(mine, rank),
                   .seconds = 0};
+  if (has_skew(mine, theirs)) result.part = dense_part(result.part, mine.storage_order);
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
 }

@@ -108,6 +108,8 @@ Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
                       fmt::format("expected an array with elements to draw, found shape={}; draw a "
                                   "larger one",
                                   shape_text(redistribution.from)));
+  for (const auto* const layout : {&redistribution.from, &redistribution.to})
+    expect_computed(*layout, "a picture");
   const Volumes matrix = volumes(redistribution.from, redistribution.to, most_cells);
   if (!peer) peer = largest_peer(plan.plan);
   const bool is_producer = redistribution.side == Side::producer;

@@ -154,7 +154,7 @@ tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int6
     expects_pointer(layout, "layout");
     const auto part = index_calc::local_part(layout->layout, rank);
     const std::size_t dimensions = layout->layout.dims.size();
-    if (layout->layout.listing && dimensions > 1) {  // the buffer is one dimension: the last
+    if (part.dimensions == 1 && dimensions > 1) {  // the buffer is one dimension: the last
       if (extents) std::fill_n(extents, dimensions - 1, part.elements > 0 ? 1 : 0);
       if (strides) std::fill_n(strides, dimensions - 1, part.elements);
       if (extents) extents[dimensions - 1] = part.extent[0];
@@ -208,12 +208,16 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
           "local buffer of rank {}: expected {} elements of {} bytes, found {} bytes", rank,
           part.allocated, width, bytes);
     });
-    expect_computed(layout->layout, "a hash");
+    if (!layout->layout.skew) expect_computed(layout->layout, "a hash");
     const auto cell = layout->grid.cell_of(rank);
     const bool is_first = !cell || cell->copy == 0;
-    *hash = !is_first ? 0
-                      : index_calc::ContentHash(layout->layout, rank, part, width)
-                            .of({static_cast<const std::byte*>(data), bytes});
+    const auto hash_of_part = [&] {
+      return layout->layout.skew ? index_calc::ContentHash(
+                                       index_calc::IndexList::of_layout(layout->layout, rank, part),
+                                       flattened(part), width)
+                                 : index_calc::ContentHash(layout->layout, rank, part, width);
+    };
+    *hash = !is_first ? 0 : hash_of_part().of({static_cast<const std::byte*>(data), bytes});
     return TREMULA_OK;
   });
 }

@@ -7,6 +7,7 @@
 
 #include "core/deadline.hpp"
 #include "core/error.hpp"
+#include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::client::redistribute {
 
@@ -65,17 +66,22 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
                               .element_bytes = core::element_bytes(transformation.from),
                               .transformation = transformation,
                               .is_needed = transformation.alpha != 0.0};
-    const bool is_listed = of_lists.as_source != nullptr;
-    if (is_listed) {  // the buffers are one dimension
+    const bool is_listed = of_lists.as_source != nullptr, is_skewed = has_skew(from, to);
+    if (is_listed || is_skewed) {  // the buffers are one dimension
       field.wire_order = field.write_order = Order::row;
       field.closest = 0;
     }
-    const bool keeps_parts = !is_listed || !field.is_needed;
+    const auto part_in = [&](const LocalPart& part, const Layout& layout) {
+      return !field.is_needed ? part
+             : is_listed      ? flattened(part)
+             : is_skewed      ? dense_part(part, layout.storage_order)
+                              : part;
+    };
     field.plan = is_listed ? of_lists.as_source : plan(from, to, index_calc::Role::source);
-    field.part = keeps_parts ? my_from : flattened(my_from);
+    field.part = part_in(my_from, from);
     sources.push_back(field);
     field.plan = is_listed ? of_lists.as_sink : plan(to, from, index_calc::Role::sink);
-    field.part = keeps_parts ? my_to : flattened(my_to);
+    field.part = part_in(my_to, to);
     sinks.push_back(std::move(field));
     arrays_.push_back({.from = my_from,
                        .to = my_to,

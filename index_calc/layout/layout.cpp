@@ -44,8 +44,8 @@ void validate_changing(const Layout& layout) {
         "changing: expected dimension {} dealt in blocks, with extent 0, cut 0 and, if it is even, "
         "block 1",
         d);
-  check(!layout.listing && layout.ghost.empty() && layout.leading == 0,
-        "shape: expected no lists, ghost or leading where the extent of dimension {} changes with "
+  check(!layout.listing && !layout.skew && layout.ghost.empty() && layout.leading == 0,
+        "shape: expected no lists, owner, ghost or leading where the extent of dimension {} changes with "
         "every step",
         d);
   check(!key.empty() || (ranges.empty() && !is_sorted),
@@ -100,6 +100,24 @@ Index validate_mesh(const Layout& layout) {
           coordinates, d, grid(layout.dims[d]));
   }
   return cells;
+}
+
+void validate_skew(const Layout& layout) {
+  validate(*layout.skew, layout.dims.size(), layout.mesh.extents.size());
+  check(
+      layout.ghost.empty() && layout.leading == 0 && !layout.listing,
+      "owner: expected no ghost, leading or lists beside owners: the blocks of a rank follow each "
+      "other without gaps");
+  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+    const auto* const cuts = std::get_if<BlockCyclic>(&layout.dims[d]);
+    check(cuts != nullptr && cuts->grid == 1 && layout.mesh.axes[d].empty(),
+          "owner: expected blocks of one size and no axes for dimension {}, whose owners are "
+          "expressions, found splits or axes",
+          d);
+    check(layout.skew->equal[d] == 0 ||
+              (cuts->cut == 0 && cuts->block == plain_block(cuts->extent, 1)),
+          "equal: expected no block and no cut for dimension {}, found them", d);
+  }
 }
 
 /// Sum or product that must fit 63 bits.
@@ -177,6 +195,7 @@ void validate(const Layout& layout) {
         "leading: expected at least 1 element, or 0 for as many as are needed, found {}",
         layout.leading);
   if (!layout.mesh.extents.empty()) cells = validate_mesh(layout);
+  if (layout.skew) validate_skew(layout);
   check(!layout.listing || (layout.mesh.extents.empty() && layout.ghost.empty() &&
                             layout.leading == 0 && layout.storage_order == Order::row),
         "lists: expected no mesh, ghost, leading or store beside them: a list tells where each "
@@ -220,8 +239,10 @@ void validate_pair(const Layout& mine, const Layout& theirs) {
 
 Rank rank_count(const Layout& layout) noexcept {
   Index cells = 1;
-  for (const Distribution& d : layout.dims) cells *= grid(d);
-  return static_cast<Rank>(cells * copy_count(layout));
+  for (const Index extent : layout.mesh.extents) cells *= extent;
+  if (layout.mesh.extents.empty())
+    for (const Distribution& d : layout.dims) cells *= grid(d);
+  return static_cast<Rank>(cells);
 }
 
 Rank copy_count(const Layout& layout) noexcept {
@@ -229,6 +250,8 @@ Rank copy_count(const Layout& layout) noexcept {
   for (const Index extent : layout.mesh.extents) copies *= extent;
   for (const auto& axes : layout.mesh.axes)
     for (const std::size_t axis : axes) copies /= layout.mesh.extents[axis];
+  for (std::size_t a = 0; layout.skew && a < layout.mesh.extents.size(); ++a)
+    if (layout.skew->owners[a]) copies /= layout.mesh.extents[a];
   return static_cast<Rank>(copies);
 }
 
@@ -267,6 +290,11 @@ std::size_t memory_bytes(const Layout& layout) noexcept {
   for (const auto& axes : layout.mesh.axes)
     bytes += sizeof(axes) + axes.capacity() * sizeof(std::size_t);
   bytes += layout.mesh.extents.capacity() * sizeof(Index);
+  if (layout.skew) {
+    bytes += layout.skew->equal.capacity() * sizeof(Index);
+    for (const auto& owner : layout.skew->owners)
+      bytes += sizeof(owner) + (owner ? owner->terms.capacity() * sizeof(OwnerTerm) : 0);
+  }
   for (const Distribution& d : layout.dims)
     if (const auto* splits = std::get_if<Splits>(&d))
       bytes += (splits->bounds.capacity() + splits->owner.capacity()) * sizeof(Index);
@@ -287,6 +315,51 @@ Index bytes_of(const Layout& layout, std::size_t element_bytes) {
   return bytes;
 }
 
+OwnedBlocks owned_blocks(const Layout& layout) {
+  std::vector<BlockCuts> cuts;
+  for (std::size_t d = 0; d < layout.dims.size(); ++d) {
+    const auto& blocks = std::get<BlockCyclic>(layout.dims[d]);
+    const Index count = layout.skew->equal[d];
+    cuts.push_back(count > 0 ? BlockCuts::equal(blocks.extent, count)
+                             : BlockCuts::cyclic(blocks.extent, blocks.block, blocks.cut));
+  }
+  std::vector<OwnedBlocks::Axis> axes;
+  for (std::size_t a = 0; a < layout.mesh.extents.size(); ++a)
+    if (const auto& owner = layout.skew->owners[a])
+      axes.push_back({*owner, layout.mesh.extents[a]});
+  return {std::move(cuts), std::move(axes)};
+}
+
+namespace {
+
+/// Of a skewed layout.
+LocalPart skewed_part(const Layout& layout, const GridCoords& coords) {
+  const OwnedBlocks blocks = owned_blocks(layout);
+  const OwnerCoords owner = owner_coords(coords);
+  LocalPart part;
+  Index count = 0;
+  BlockNumbers only{};
+  blocks.for_each_block(owner, [&](const BlockNumbers& block) {
+    only = block;
+    ++count;
+  });
+  part.dimensions = count == 1 ? blocks.dimensions() : 1;
+  part.elements = part.allocated = blocks.elements(owner);
+  if (count == 0) return part;
+  part.extent[0] = part.elements;
+  part.stride[0] = 1;
+  Index step = 1;
+  for (std::size_t k = 0; k < part.dimensions && count == 1; ++k) {
+    const std::size_t d = kth_fastest(layout.storage_order, part.dimensions, k);
+    part.extent[d] = blocks.cuts(d).size(only[d]);
+    part.stride[d] = step;
+    step *= part.extent[d];
+  }
+  return part;
+}
+
+}  // namespace
+
 LocalPart local_part(const Layout& layout, Rank rank) {
   const auto coords = coords_of(layout, rank);
   if (!coords) return {};
@@ -303,6 +376,7 @@ LocalPart local_part(const Layout& layout, Rank rank) {
     part.allocated = layout.listing->allocated;
     return part;
   }
+  if (layout.skew) return skewed_part(layout, *coords);
   part.dimensions = layout.dims.size();
   bool empty = false;
   for (std::size_t d = 0; d < part.dimensions; ++d) {
@@ -347,12 +421,16 @@ void expect_computed(const Layout& layout, std::string_view what) {
                       fmt::format("expected a layout whose extents are known for {}, found \"{}\", "
                                   "one of which changes with every step",
                                   what, to_string(layout)));
-  if (!layout.listing) return;
+  if (!layout.listing && !layout.skew) return;
   throw core::Error(
       core::Errc::unsupported,
-      fmt::format("expected a layout whose owners are computed for {}, found \"{}\", whose "
-                  "ranks list what they own",
-                  what, to_string(layout)));
+      layout.listing
+          ? fmt::format("expected a layout whose owners are computed for {}, found \"{}\", whose "
+                        "ranks list what they own",
+                        what, to_string(layout))
+          : fmt::format("expected a layout whose dimensions are dealt one by one for {}, found "
+                        "\"{}\", whose blocks are skewed: redistribute it to a grid first",
+                        what, to_string(layout)));
 }
 
 std::uint64_t fingerprint(const Layout& layout) {
@@ -403,6 +481,17 @@ std::uint64_t fingerprint(const Layout& layout) {
     add((layout.changing->is_even ? 1 : 0) + (layout.changing->is_sorted ? 2 : 0));
     add(static_cast<Index>(XXH3_64bits(layout.changing->key.data(), layout.changing->key.size())));
     add_all(layout.changing->ranges);
+  }
+  if (layout.skew) {
+    add(-3);
+    add_all(layout.skew->equal);
+    for (const auto& owner : layout.skew->owners) {
+      add(owner ? static_cast<Index>(owner->terms.size()) : -1);
+      if (!owner) continue;
+      add(owner->constant);
+      for (const OwnerTerm& t : owner->terms)
+        add(static_cast<Index>(t.dimension)), add(t.divisor), add(t.factor);
+    }
   }
   return XXH3_64bits(words.data(), words.size() * sizeof(words[0]));
 }

@@ -13,6 +13,8 @@
 
 #include "core/error.hpp"
 #include "index_calc/layout/distribution.hpp"
+#include "index_calc/skew/owned_blocks.hpp"
+#include "index_calc/skew/skew.hpp"
 
 namespace tremula::index_calc {
 
@@ -94,11 +96,19 @@ struct Changing {
 ///     shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45
 ///     shape=4096x1024 mesh=2x4 axes0=1                 4 ranks share dimension 0, in 2 copies
 ///     shape=4096x1024 mesh=2x4x2 axes0=2/0 axes1=1     axis 2 splits dimension 0, axis 0 its parts
+///     shape=900x700 block=32x32 mesh=4x4x2 owner0=b0 owner1=b1 owner2=b0/4+b1/4    skewed: below
 ///     shape=180x360 lists=4 [partial=yes] [copies=yes] 4 ranks, each with a list (lists/index_list.hpp)
 ///     shape=*x3 grid=8                                 rows whose number changes (changing.hpp)
 ///     shape=*x3 grid=3x1 key=id [ranges=100/200] [sorted=yes]
 ///                                                      the same by keys, at a sink
 ///
+/// Where axes of the mesh have owners the layout is skewed: the array is cut into blocks along each
+/// dimension, by `block` (none: it is not cut) or by `equal` into so many that begin at floor(n * i / k),
+/// and a block with the numbers b0, b1, ... belongs to the coordinate owner<axis> on each of these axes,
+/// modulo their ranks; `b0/2` is b0 div 2, `b1*3` three times b1. All other axes make copies. A rank stores
+/// its blocks one after the other in ascending block number (the last number fastest), each dense in the
+/// order of `store`; a rank with a single block has an ordinary part. No axes, splits, source, ghost or
+/// leading beside them.
 /// `lists` stands in the place of `grid`, too; the lists themselves are no part of the text.
 /// `mesh` stands in the place of `grid`: extents of the axes, and for each dimension that is split
 /// the axes that split it, outermost first. Axes that are named nowhere make copies.
@@ -121,6 +131,8 @@ struct Layout {
   std::optional<Listing> listing{};
   /// Then that dimension has extent 0 here, and dims tell of it what sized() makes a step's from.
   std::optional<Changing> changing{};
+  /// Then `dims` tell the shape and the cuts alone, one coordinate along each, and `mesh` its extents.
+  std::optional<Skew> skew{};
 
   /// The inverse of to_string. The result is validated.
   /// @throws LayoutError with the position of the mistake, what was expected there and what was
@@ -210,15 +222,21 @@ struct LocalPart {
 
 /// The part of group rank `rank`; all zero for a rank that takes no part, strides and allocated
 /// zero for one that owns no element. Where ranks list what they own, that of this rank: its buffer, in
-/// one dimension.
+/// one dimension. Where owners are skewed and it has several blocks, they are one dimension, too.
 /// @throws core::Error invalid_argument if `leading` is smaller than the rank needs, or this rank's list
-///         is missing
+///         is missing; unsupported if a skewed layout has more than 2^24 blocks along a dimension
 LocalPart local_part(const Layout& layout, Rank rank);
 
 /// The buffer of a part as one dimension, ghost cells and gaps included.
 LocalPart flattened(const LocalPart& part);
 
-/// That owners are computed, from extents that are known, as most functions of this room need.
+/// The blocks of a skewed layout. Cells of its process grid have their owners' coordinates in the place
+/// of those along the dimensions.
+/// @pre layout.skew
+/// @throws core::Error unsupported, and cost, as OwnedBlocks
+OwnedBlocks owned_blocks(const Layout& layout);
+
+/// That owners are an outer product of the dimensions, whose extents are known, as most functions of this room need.
 /// @param what  cannot be done otherwise, e.g. "a selection"
 /// @throws core::Error unsupported
 void expect_computed(const Layout& layout, std::string_view what);

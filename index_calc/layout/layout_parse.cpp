@@ -30,10 +30,10 @@ struct Entry {
 };
 
 constexpr std::string_view keys_of_layouts =
-    "one of shape grid mesh lists partial copies block source cut ranks store ghost leading "
+    "one of shape grid mesh lists partial copies block equal source cut ranks store ghost leading "
     "members key ranges sorted, or "
-    "axes, block, "
-    "splits or owners followed by the number of a dimension";
+    "axes, block, equal, "
+    "splits or owners followed by the number of a dimension, or owner by that of an axis";
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -58,12 +58,13 @@ public:
     dimensions_ = shape.size();
     check_product(shape, std::numeric_limits<Index>::max(), "at most 2^63 - 1 elements");
     for (const Entry& e : entries_)
-      if (e.dimension && *e.dimension >= dimensions_)
+      if (e.dimension && e.key != "owner" && *e.dimension >= dimensions_)
         fail(e.at, fmt::format("a dimension from 0 to {}", dimensions_ - 1), e.key, *e.dimension);
     const std::vector<Index> grid = find("lists") != nullptr ? lists(result) : this->grid(result);
     for (const std::string_view key : {"partial", "copies"})
       if (const Entry* e = find(key); e != nullptr && !result.listing)
         fail(e->at, "lists= beside it", fmt::format("{}= without", key));
+    skew(result);
     for (std::size_t d = 0; d < dimensions_; ++d)
       result.dims.push_back(distribution(d, shape[d], grid[d]));
     begin_of_dealing("source", &BlockCyclic::source, &BlockCyclic::grid, result);
@@ -124,15 +125,17 @@ private:
             .at = at,
             .value = word.substr(equals + 1),
             .value_at = at + equals + 1};
-    if (!e.key.empty() && is_digit(e.key.back())) {
-      e.dimension = static_cast<std::size_t>(e.key.back() - '0');
-      e.key.remove_suffix(1);
+    while (!e.key.empty() && is_digit(e.key.back())) e.key.remove_suffix(1);
+    if (const std::size_t digits = equals - e.key.size(); digits == 1 || digits == 2) {
+      std::size_t at_number = at + e.key.size();
+      e.dimension = static_cast<std::size_t>(number(at_number, at + equals).value);
     }
     constexpr std::string_view whole_keys[] = {"shape", "grid",  "block",   "source",  "cut",
                                                "ranks", "store", "ghost",   "leading", "members",
-                                               "mesh",  "lists", "partial", "copies",
+                                               "mesh",  "lists", "partial", "copies",  "equal",
                                                "key",   "ranges", "sorted"};
-    constexpr std::string_view dimension_keys[] = {"block", "splits", "owners", "axes"};
+    constexpr std::string_view dimension_keys[] = {"block", "splits", "owners",
+                                                   "axes",  "equal",  "owner"};
     const bool known =
         e.dimension ? std::count(std::begin(dimension_keys), std::end(dimension_keys), e.key) != 0
                     : std::count(std::begin(whole_keys), std::end(whole_keys), e.key) != 0;
@@ -230,9 +233,9 @@ private:
     for (const std::string_view key : {"splits", "owners"})
       if (const Entry* of = find(key, d))
         fail(of->at, fmt::format("no {}{}= of a dimension whose extent changes", key, d), "one");
-    for (const std::string_view key : {"ghost", "leading"})
-      if (const Entry* of = find(key))
-        fail(of->at, fmt::format("no {}= where an extent changes", key), "one");
+    for (const Entry& of : entries_)
+      for (const std::string_view key : {"ghost", "leading", "owner", "equal"})
+        if (of.key == key) fail(of.at, fmt::format("no {}= where an extent changes", key), "one");
     if (const Entry* lists = find("lists"))
       fail(lists->at, "grid= or mesh= where an extent changes", "lists=");
     result.changing->is_even = find("block") == nullptr && find("block", d) == nullptr;
@@ -278,6 +281,47 @@ private:
       }
     }
     return coordinates;
+  }
+
+  /// Owners of blocks, one for each axis of the mesh that has one, and cuts into equal blocks.
+  void skew(Layout& result) const {
+    const auto is_one = [](const Entry& e) { return e.key == "owner"; };
+    const auto first = std::ranges::find_if(entries_, is_one);
+    if (first == entries_.end()) {
+      for (const Entry& e : entries_)
+        if (e.key == "equal") fail(e.at, "mesh= and owner<axis>= beside it", "equal= without");
+      return;
+    }
+    if (result.mesh.extents.empty()) fail(first->at, "mesh= beside it", "owner= without");
+    for (const std::string_view key : {"axes", "splits", "owners"})
+      for (std::size_t d = 0; d < dimensions_; ++d)
+        if (const Entry* e = find(key, d))
+          fail(e->at, fmt::format("no {}= beside owner=", key), found_at(e->at));
+    const std::size_t axes = result.mesh.extents.size();
+    Skew& skew = result.skew.emplace();
+    skew.owners.resize(axes);
+    for (const Entry& e : entries_) {
+      if (e.key != "owner") continue;
+      if (*e.dimension >= axes)
+        fail(e.at, fmt::format("an axis of the mesh from 0 to {}", axes - 1), e.key, *e.dimension);
+      skew.owners[*e.dimension] =
+          parse_owner(e.value, [&](std::size_t at, std::string_view expected) {
+            fail(e.value_at + at, expected, found_at(e.value_at + at));
+          });
+    }
+    skew.equal.resize(dimensions_);
+    for (std::size_t d = 0; d < dimensions_; ++d) {
+      const Entry *one = find("equal", d), *all = find("equal"), *block = find("block", d);
+      if (one == nullptr && all == nullptr) continue;
+      if (one != nullptr && all != nullptr)
+        fail(std::max(one->at, all->at), fmt::format("one equal for dimension {}", d),
+             "a second one");
+      if (block == nullptr) block = find("block");
+      if (block != nullptr)
+        fail(block->at, fmt::format("no block for dimension {}, which has equal=", d),
+             found_at(block->at));
+      skew.equal[d] = one != nullptr ? whole(*one, 1).value : per_dimension(*all, 1)[d].value;
+    }
   }
 
   /// Ranks that list what they own, as coordinates along dimension 0.

@@ -30,7 +30,8 @@ std::string blocks_text(const Layout& layout) {
   for (std::size_t d = 0; d < layout.dims.size(); ++d) {
     const auto* dealt = std::get_if<BlockCyclic>(&layout.dims[d]);
     const bool changes = d == changing_dimension(layout);
-    all_dealt = all_dealt && dealt != nullptr && !(changes && layout.changing->is_even);
+    all_dealt = all_dealt && dealt != nullptr && !(changes && layout.changing->is_even) &&
+                (!layout.skew || layout.skew->equal[d] == 0);
     if (dealt != nullptr && (changes ? !layout.changing->is_even
                                      : dealt->block != plain_block(dealt->extent, dealt->grid)))
       each += fmt::format(" block{}={}", d, dealt->block);
@@ -86,6 +87,21 @@ std::string grid_text(const Layout& layout) {
   return result;
 }
 
+/// Cuts into equal blocks, and owners.
+std::string skew_text(const Layout& layout) {
+  if (!layout.skew) return {};
+  const auto& equal = layout.skew->equal;
+  std::string result, each;
+  for (std::size_t d = 0; d < equal.size(); ++d)
+    if (equal[d] > 0) each += fmt::format(" equal{}={}", d, equal[d]);
+  const std::string all = " equal=" + joined(equal, 'x');
+  result += std::ranges::count(equal, 0) == 0 && all.size() <= each.size() ? all : each;
+  for (std::size_t a = 0; a < layout.skew->owners.size(); ++a)
+    if (const auto& owner = layout.skew->owners[a])
+      result += fmt::format(" owner{}={}", a, to_string(*owner));
+  return result;
+}
+
 std::string range_text(const RankRange& r) {
   return r.count == 1 ? std::to_string(r.first)
                       : fmt::format("{}-{}", r.first, Index{r.first} + r.count - 1);
@@ -104,7 +120,7 @@ std::string shape_text(const Layout& layout) {
 
 std::string to_string(const Layout& layout) {
   std::string result = "shape=" + shape_text(layout) + grid_text(layout);
-  result += blocks_text(layout) + splits_text(layout);
+  result += blocks_text(layout) + splits_text(layout) + skew_text(layout);
   result += dealing_text(layout, "source", &BlockCyclic::source);
   result += dealing_text(layout, "cut", &BlockCyclic::cut);
   if (layout.rank_order == Order::column) result += " ranks=column";

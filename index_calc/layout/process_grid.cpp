@@ -13,6 +13,18 @@ bool holds(const RankRange& ranks, Rank rank) {
 
 }  // namespace
 
+OwnerCoords owner_coords(const GridCoords& coords) noexcept {
+  OwnerCoords result{};
+  for (std::size_t e = 0; e < result.size(); ++e) result[e] = coords[e].value;
+  return result;
+}
+
+GridCoords grid_coords(const OwnerCoords& coords) noexcept {
+  GridCoords result{};
+  for (std::size_t e = 0; e < coords.size(); ++e) result[e].value = coords[e];
+  return result;
+}
+
 GridAxes::GridAxes(const Layout& layout) noexcept {
   const Mesh& mesh = layout.mesh;
   const bool has_mesh = !mesh.extents.empty();
@@ -33,6 +45,9 @@ GridAxes::GridAxes(const Layout& layout) noexcept {
       weight *= axes_[*a].extent;
     }
   }
+  std::uint32_t owners = 0;
+  for (std::size_t a = 0; layout.skew && a < count_; ++a)
+    if (layout.skew->owners[a]) axes_[a].dimension = owners++;
   Rank weight = 1;
   for (std::size_t a = count_; a-- > 0;) {
     if (axes_[a].dimension != max_dimensions) continue;

@@ -10,7 +10,8 @@
 
 namespace tremula::index_calc {
 
-/// Position of one rank along the dimensions of the array. Entries beyond them are 0.
+/// Position of one rank along the dimensions of the array, of a skewed one on the axes that have owners.
+/// Entries beyond them are 0.
 using GridCoords = std::array<GridCoord, max_dimensions>;
 
 /// What a rank owns: all ranks with the same coordinates have copies of it.
@@ -18,6 +19,11 @@ struct GridCell {
   GridCoords coords{};
   Rank copy = 0;  ///< 0 <= copy < copies; numbered as the mesh numbers its axes, the last fastest
 };
+
+static_assert(max_owner_axes <= max_dimensions && max_block_dimensions == max_dimensions);
+/// Of a skewed layout.
+OwnerCoords owner_coords(const GridCoords& coords) noexcept;
+GridCoords grid_coords(const OwnerCoords& coords) noexcept;
 
 /// The axes of a process grid, without the ranks. Allocates nothing.
 class GridAxes {
@@ -32,9 +38,10 @@ public:
 private:
   struct Axis {
     Rank extent = 1;
-    Rank step = 1;                             ///< positions from one place on it to the next
-    Rank weight = 1;                           ///< coordinates (copies) from one place to the next
-    std::uint32_t dimension = max_dimensions;  ///< that it splits; max_dimensions: it makes copies
+    Rank step = 1;    ///< positions from one place on it to the next
+    Rank weight = 1;  ///< coordinates (copies) from one place to the next
+    /// That it splits, or the number of its owner; max_dimensions: it makes copies.
+    std::uint32_t dimension = max_dimensions;
   };
   std::array<Axis, max_mesh_axes> axes_{};
   std::uint32_t count_ = 0;

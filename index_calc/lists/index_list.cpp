@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -161,11 +162,41 @@ IndexList IndexList::of_boxes(std::span<const Index> shape, std::span<const Inde
   return list;
 }
 
+void IndexList::add_blocks(const Layout& layout, const GridCoords& coords) {
+  const OwnedBlocks blocks = owned_blocks(layout);
+  const std::size_t dimensions = blocks.dimensions();
+  Index place = 0;
+  blocks.for_each_block(owner_coords(coords), [&](const BlockNumbers& block) {
+    std::array<Index, max_dimensions> stride{};
+    Index step = 1;
+    for (std::size_t k = 0; k < dimensions; ++k) {
+      const std::size_t d = kth_fastest(layout.storage_order, dimensions, k);
+      stride[d] = step;
+      step *= blocks.cuts(d).size(block[d]);
+    }
+    const auto add_along = [&](const auto& deeper, std::size_t d, Index number, Index at) -> void {
+      if (d == dimensions) return add(number, at, 1);
+      const BlockCuts& cuts = blocks.cuts(d);
+      number = number * cuts.extent() + cuts.begin(block[d]);
+      const Index count = cuts.size(block[d]);
+      if (d + 1 == dimensions && stride[d] == 1) return add(number, at, count);
+      for (Index i = 0; i < count; ++i) deeper(deeper, d + 1, number + i, at + i * stride[d]);
+    };
+    add_along(add_along, 0, 0, place);
+    place += step;
+  });
+}
+
 IndexList IndexList::of_layout(const Layout& layout, Rank me, const LocalPart& part) {
   IndexList list;
   const auto coords = coords_of(layout, me);
   if (!coords || part.elements == 0) return list;
   const std::size_t dimensions = layout.dims.size(), last = dimensions - 1;
+  if (layout.skew) {
+    list.add_blocks(layout, *coords);
+    list.finish(index_calc::shape(layout));
+    return list;
+  }
   std::vector<std::vector<Stretched>> owned;
   for (std::size_t d = 0; d < dimensions; ++d)
     owned.push_back(owned_along(layout.dims[d], (*coords)[d]));

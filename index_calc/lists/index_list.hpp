@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "index_calc/layout/layout.hpp"
+#include "index_calc/layout/process_grid.hpp"
 
 namespace tremula::index_calc {
 
@@ -48,6 +48,7 @@ public:
 
 private:
   void add(Index global, Index local, Index length);
+  void add_blocks(const Layout& layout, const GridCoords& coords);  // of a skewed one
   void finish(std::span<const Index> shape);
   std::vector<ListRun> runs_;
   Index elements_ = 0, allocated_ = 0;

@@ -8,7 +8,8 @@
 #include <bit>
 
 #include "core/error.hpp"
-#include "index_calc/plan/shares.hpp"
+#include "index_calc/plan/copy_dealer.hpp"
+#include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -76,6 +77,9 @@ std::size_t longest_of(const Package& package) {
 
 }  // namespace
 
+Plan::Plan(const Layout& mine, const Layout& theirs)
+    : theirs_(theirs), fingerprint_(pair_fingerprint(mine, theirs)) {}
+
 std::size_t Plan::size() const noexcept {
   return is_listed_ ? listed_.size() : has_shares_ ? shares_.size() : cells();
 }
@@ -133,38 +137,14 @@ Package Plan::operator[](std::size_t i) const {
 
 void Plan::deal(const ProcessGrid& mine, Rank me, Role role, const Hosts& hosts) {
   has_shares_ = true;
-  const GridCell cell = *mine.cell_of(me);
-  const auto places_of = [&](std::span<const std::uint32_t> of_ranks, const ProcessGrid& grid,
-                             const GridCoords& coords) {
-    CopyPlaces places;
-    for (Rank copy = 0; copy < grid.copies(); ++copy) {
-      const Rank rank = grid.rank_at(coords, copy);
-      if (hosts.is_one_job) places.ranks.push_back(rank);
-      if (!of_ranks.empty()) places.hosts.push_back(of_ranks[static_cast<std::size_t>(rank)]);
-    }
-    return places;
-  };
-  const CopyPlaces my_places = places_of(hosts.of_mine, mine, cell.coords);
+  const CopyDealer dealer(mine, theirs_, me, role, hosts);
   for (std::size_t i = 0, end = cells(); i < end; ++i) {
     GridCoords coords{};
     const Package package = package_of(i, coords);
-    const bool is_source = role == Role::source;
     const Index lines = package.along[longest_of(package)].elements();
-    const Index here = mine.position_of(cell.coords), there = theirs_.position_of(coords);
-    CopyPlaces their_places = places_of(hosts.of_theirs, theirs_, coords);
-    const CopiedPair pair{.lines = lines,
-                          .from = is_source ? mine.copies() : theirs_.copies(),
-                          .to = is_source ? theirs_.copies() : mine.copies(),
-                          .from_places = is_source ? my_places : their_places,
-                          .to_places = is_source ? their_places : my_places,
-                          .turn = is_source ? turn_of(here, there) : turn_of(there, here)};
-    const auto shares =
-        is_source ? shares_of_source(pair, cell.copy) : shares_of_sink(pair, cell.copy);
-    for (const CopyShare& share : shares) {
-      shares_.push_back({.cell = i,
-                         .copy = is_source ? share.to : share.from,
-                         .first = share.first,
-                         .count = share.count});
+    for (const CopyShare& share : dealer.shares(coords, lines)) {
+      shares_.push_back(
+          {.cell = i, .copy = dealer.peer_copy(share), .first = share.first, .count = share.count});
       elements_ += package.elements / lines * share.count;
     }
   }
@@ -201,78 +181,23 @@ std::size_t Plan::memory_bytes() const noexcept {
   return bytes + shares_.capacity() * sizeof(Share);
 }
 
-namespace {
-
-struct Strides {
-  Index mine = 0, theirs = 0;
-  friend bool operator==(const Strides&, const Strides&) = default;
-};
-
-Strides between(const Segment& a, const Segment& b) {
-  return {b.begin.value - a.begin.value, b.peer_begin.value - a.peer_begin.value};
-}
-
-/// The distances that most neighbours of equal length have, as far as a vote by one pass tells
-/// (Boyer and Moore 1981).
-Strides usual_strides(std::span<const Segment> segments) {
-  Strides usual;
-  Index votes = 0;
-  for (std::size_t i = 1; i < segments.size(); ++i) {
-    if (segments[i].length != segments[i - 1].length) continue;
-    const Strides strides = between(segments[i - 1], segments[i]);
-    if (votes == 0) usual = strides;
-    votes += strides == usual ? 1 : -1;
-  }
-  return usual;
-}
-
-}  // namespace
-
-Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<PeerSegments> segments,
-                      std::uint64_t match) {
-  validate_pair(mine, theirs);
-  Plan plan(theirs);
-  plan.fingerprint_ = pair_fingerprint(mine, theirs) ^ (match * 0x9E3779B97F4A7C15u);
-  plan.is_listed_ = true;
-  for (PeerSegments& of : segments) {
-    const Strides usual = usual_strides(of.segments);
-    Plan::Listed listed{.peer = of.peer,
-                        .families = {},
-                        .family_stride = usual.mine,
-                        .family_peer_stride = usual.theirs,
-                        .index = {}};
-    auto& [before, end, peer_end] = listed.index;
-    Index elements = 0;
-    for (std::size_t i = 0; i < of.segments.size(); ++i) {
-      const Segment& s = of.segments[i];
-      end = std::max(end, s.begin.value + s.length);
-      peer_end = std::max(peer_end, s.peer_begin.value + s.length);
-      const bool goes_on = i > 0 && usual.mine > 0 && usual.theirs > 0 &&
-                           s.length == of.segments[i - 1].length &&
-                           between(of.segments[i - 1], s) == usual;
-      if (goes_on) {
-        ++listed.families.back().count;
-      } else {
-        listed.families.push_back({.first = s, .count = 1});
-        before.push_back(elements);
-      }
-      elements += s.length;
-    }
-    before.push_back(elements);
-    plan.elements_ += elements;
-    of.segments = {};
-    plan.listed_.push_back(std::move(listed));
-  }
-  return plan;
-}
-
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Algorithm algorithm,
                const Hosts& hosts) {
   validate_pair(mine, theirs);
+  if (has_skew(mine, theirs) && !mine.listing && !theirs.listing) {
+    if (algorithm != Algorithm::aspen)
+      throw core::Error(
+          core::Errc::unsupported,
+          fmt::format("expected the algorithm aspen where a layout is skewed, found {}: "
+                      "there is no other, and nothing to validate it by",
+                      to_string(algorithm)));
+    Plan plan(mine, theirs);
+    plan.list_skewed(mine, theirs, me, role, hosts);
+    return plan;
+  }
   for (const Layout* const layout : {&mine, &theirs})
     expect_computed(*layout, "a plan that no rank is asked for");
-  Plan plan(theirs);
-  plan.fingerprint_ = pair_fingerprint(mine, theirs);
+  Plan plan(mine, theirs);
   const ProcessGrid grid(mine);
   const auto coords = grid.coords_of(me);
   if (!coords) return plan;
@@ -291,6 +216,8 @@ Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role, Alg
 
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me, Role role,
                          const Hosts& hosts) {
+  for (const Layout* const layout : {&mine, &theirs})
+    expect_computed(*layout, "a plan that is validated");
   Plan plan = make_plan(mine, theirs, me, role, Algorithm::aspen, hosts);
   const auto coords = coords_of(mine, me);
   if (!coords) return plan;

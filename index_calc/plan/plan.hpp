@@ -77,10 +77,15 @@ private:
   friend Plan make_plan(const Layout&, const Layout&, Rank, Role, Algorithm, const Hosts&);
   friend Plan make_listed_plan(const Layout&, const Layout&, std::vector<PeerSegments>,
                                std::uint64_t);
-  explicit Plan(const Layout& theirs) : theirs_(theirs) {}
+  Plan(const Layout& mine, const Layout& theirs);
   std::size_t cells() const noexcept;
   Package package_of(std::size_t cell, GridCoords& coords) const;
   void deal(const ProcessGrid& mine, Rank me, Role role, const Hosts& hosts);
+  /// @param for_each  calls what it is given for each segment, again and again
+  template <class ForEach>
+  void list(Rank peer, const ForEach& for_each);
+  void list_skewed(const Layout& mine, const Layout& theirs, Rank me, Role role,
+                   const Hosts& hosts);
   ProcessGrid theirs_;
   std::vector<Overlaps> along_;  ///< empty when this rank takes no part
   bool has_shares_ = false;      ///< either side has copies
@@ -99,6 +104,9 @@ private:
 /// @param role   matters where a side has copies
 /// @param hosts  matter where both sides have copies; both sides must pass the same
 /// @throws core::Error mismatch if the shapes differ (both are named), unsupported as overlaps()
+/// Where a side is skewed: packages as make_listed_plan makes them, in parts as dense_part gives them, and
+/// by ASPEN alone, at the cost of skewed_overlaps() and two walks over the runs of all packages; copies
+/// share elements, not lines.
 /// Cost: the blocks and segments of one period along each dimension, never their product, the
 /// extent or the ranks of the other side. With copies also each pair of cells that overlap, times
 /// the copies of both sides.
@@ -115,8 +123,8 @@ Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<Peer
 
 /// Computes the plan with all three algorithms. The classical one walks all blocks of the extent,
 /// for each coordinate of the other side: for tests and for doubts, not for large arrays.
-/// @throws core::Error as make_plan, and internal naming rank, peer, dimension and the first
-/// segment in which two of them differ
+/// @throws core::Error as make_plan, unsupported for skewed layouts, and internal naming rank, peer,
+/// dimension and the first segment in which two of them differ
 Plan make_validated_plan(const Layout& mine, const Layout& theirs, Rank me,
                          Role role = Role::source, const Hosts& hosts = {});
 

@@ -12,7 +12,7 @@ namespace {
 /// To a plan.
 bool are_alike(const Layout& a, const Layout& b) {
   return a.dims == b.dims && a.mesh == b.mesh && a.rank_order == b.rank_order &&
-         a.storage_order == b.storage_order && a.members == b.members;
+         a.storage_order == b.storage_order && a.members == b.members && a.skew == b.skew;
 }
 
 /// Without what a plan does not depend on.

@@ -68,6 +68,28 @@ TEST(PlanCommand, PlansAStepOfAnArrayWhoseExtentChanges) {
   expect_error("shape=* grid=2", "shape=* grid=1 key=id", {"--counts", "5/1"}, "found key=id");
 }
 
+TEST(PlanCommand, ShowsWhatASkewedLayoutGetsAndRefusesToDrawIt) {
+  const std::string from = "shape=24x24 grid=3x2 block=4x4",
+                    to = "shape=24x24 mesh=2x2x2 block=4x4 owner0=b0 owner1=b1 owner2=b0/2+b1/2";
+  const Outcome outcome = plan(from, to, {"--all"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  for (const char* part :
+       {"6 producers to 8 consumers", "producer 0 sends 96 elements",
+        "         1        16  128 B     4        4         4    packed  inlined", "plan by aspen"})
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << part << " in\n" << outcome.output;
+  const auto refused = [&](std::vector<std::string> options, const std::string& text) {
+    const Outcome refusal = plan(from, to, std::move(options));
+    EXPECT_NE(refusal.code, 0);
+    EXPECT_NE(refusal.errors.find(text), std::string::npos) << refusal.errors;
+  };
+  refused({"--draw", "never.svg"},
+          "dealt one by one for a picture, found \"shape=24x24 mesh=2x2x2");
+  refused({"--validate"}, "dealt one by one for a plan that is validated");
+  refused({"--relabel"}, "dealt one by one for the volumes between ranks");
+  refused({"--algorithm", "falls"},
+          "expected the algorithm aspen where a layout is skewed, found falls");
+}
+
 TEST(PlanCommand, ShowsAllRanksOfASideByEachAlgorithm) {
   for (const std::string algorithm : {"aspen", "falls", "classical"}) {
     const Outcome outcome =

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <complex>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -101,6 +102,78 @@ SideLayout make_layout(Dice& dice, const std::vector<std::int64_t>& shape, int r
   return layout;
 }
 
+/// Blocks that are skewed, on all ranks.
+SideLayout make_skewed(Dice& dice, const std::vector<std::int64_t>& shape, int ranks) {
+  SideLayout layout;
+  layout.skew.emplace();
+  for (int rest = ranks, factor = 2; rest > 1; ++factor)
+    for (; rest % factor == 0; rest /= factor) layout.mesh.push_back(factor);
+  if (layout.mesh.empty()) layout.mesh.push_back(1);
+  for (std::size_t a = 0; a < layout.mesh.size(); ++a) {
+    auto& owner = layout.skew->owners.emplace_back();
+    owner.constant = dice.from(-3, 3);
+    for (auto terms = a == 0 ? dice.from(1, 3) : dice.from(0, 3); terms > 0; --terms) {
+      auto& term = owner.terms.emplace_back();
+      term.dimension =
+          static_cast<std::size_t>(dice.from(0, static_cast<std::int64_t>(shape.size()) - 1));
+      term.divisor = dice.from(1, 3);
+      term.factor = (dice.one_in(2) ? 1 : -1) * dice.from(1, 3);
+    }
+  }
+  for (const std::int64_t extent : shape) {
+    layout.skew->equal.push_back(dice.one_in(2) ? dice.from(1, 9) : 0);
+    auto& dimension = layout.dimensions.emplace_back();
+    dimension.extent = extent;
+    dimension.block = dice.from(1, 1 + extent / 3);
+  }
+  layout.is_rank_order_column = dice.one_in(2);
+  layout.is_storage_column = dice.one_in(2);
+  return layout;
+}
+
+std::string text_of(const Skewing::Owner& owner) {
+  std::string text;
+  for (const auto& term : owner.terms)
+    text += (term.factor < 0 ? "-b" : "+b") + std::to_string(term.dimension) + "/" +
+            std::to_string(term.divisor) + "*" + std::to_string(std::abs(term.factor));
+  text += (owner.constant < 0 ? "-" : "+") + std::to_string(std::abs(owner.constant));
+  return text.substr(text.front() == '+' ? 1 : 0);
+}
+
+/// Element by element: it is mine if the sums of its block numbers give my places on all axes.
+Part skewed_part(const SideLayout& layout, const std::vector<int>& places) {
+  const std::size_t n = layout.dimensions.size();
+  using Numbers = std::vector<std::int64_t>;
+  std::map<std::pair<Numbers, Numbers>, std::int64_t> mine;  // by block, and by place in it
+  std::int64_t count = 1;
+  for (const Dealing& d : layout.dimensions) count *= d.extent;
+  for (std::int64_t global = 0; global < count; ++global) {
+    Numbers block(n), inside(n);
+    std::int64_t rest = global;
+    for (std::size_t d = n; d-- > 0;) {
+      const std::int64_t extent = layout.dimensions[d].extent, equal = layout.skew->equal[d],
+                         index = rest % extent;
+      rest /= extent;
+      block[d] = equal == 0 ? index / layout.dimensions[d].block : 0;
+      while (equal > 0 && extent * (block[d] + 1) / equal <= index) ++block[d];
+      inside[layout.is_storage_column ? n - 1 - d : d] = index;
+    }
+    bool is_mine = true;
+    for (std::size_t a = 0; a < layout.mesh.size(); ++a) {
+      const auto& owner = layout.skew->owners[a];
+      if (owner.terms.empty()) continue;
+      std::int64_t sum = owner.constant;
+      for (const auto& term : owner.terms)
+        sum += term.factor * (block[term.dimension] / term.divisor);
+      is_mine = is_mine && (sum - places[a]) % layout.mesh[a] == 0;
+    }
+    if (is_mine) mine.emplace(std::pair(std::move(block), std::move(inside)), global);
+  }
+  Part part{.extents = {}, .strides = {}, .cells = {}};
+  for (const auto& [place, global] : mine) part.cells.push_back({part.allocated++, global});
+  return part;
+}
+
 template <class Value>
 void store(std::byte* at, Value value) {
   std::memcpy(at, &value, sizeof value);
@@ -132,12 +205,17 @@ std::string SideLayout::text() const {
     if (!axes[d].empty()) text += " axes" + std::to_string(d) + "=" + join(axes[d], '/');
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
     const std::string number = std::to_string(d);
-    if (dimensions[d].bounds.empty())
+    if (skew && skew->equal[d] > 0)
+      text += " equal" + number + "=" + std::to_string(skew->equal[d]);
+    else if (dimensions[d].bounds.empty())
       text += " block" + number + "=" + std::to_string(dimensions[d].block);
     else
       text += " splits" + number + "=" + join(dimensions[d].bounds, '/') + " owners" + number +
               "=" + join(dimensions[d].owners, '/');
   }
+  for (std::size_t a = 0; skew && a < mesh.size(); ++a)
+    if (!skew->owners[a].terms.empty())
+      text += " owner" + std::to_string(a) + "=" + text_of(skew->owners[a]);
   text += " source=" + join(dimensions, &Dealing::source);
   if (is_rank_order_column) text += " ranks=column";
   if (is_storage_column) text += " store=column";
@@ -152,6 +230,8 @@ std::int64_t SideLayout::copies() const {
   for (const std::int64_t extent : mesh) copies *= extent;
   for (const auto& split : axes)
     for (const int axis : split) copies /= mesh[static_cast<std::size_t>(axis)];
+  for (std::size_t a = 0; skew && a < mesh.size(); ++a)
+    if (!skew->owners[a].terms.empty()) copies /= mesh[a];
   return copies;
 }
 
@@ -175,6 +255,7 @@ Part part_of(const SideLayout& layout, int rank) {
     place = seat % extent;
     seat /= extent;
   }
+  if (layout.skew) return skewed_part(layout, places);
   std::vector<std::vector<std::int64_t>> held(n);
   for (std::size_t d = 0; d < n; ++d) {
     int coordinate = layout.mesh.empty() ? places[d] : 0;
@@ -242,6 +323,14 @@ Scenario make_scenario(std::uint64_t seed, int number, int producers, int consum
       shape.push_back(dice.one_in(40) ? 0 : dice.from(1, most[dimensions - 1]));
     field.producer = make_layout(dice, shape, producers);
     field.consumer = make_layout(dice, shape, consumers);
+    const auto which = dice.from(0, 8);  // now and then a side is skewed, and the other one dense
+    if (which <= 2)
+      for (SideLayout* const side : {&field.producer, &field.consumer}) {
+        side->ghost.clear();
+        side->leading = 0;
+      }
+    if (which == 0 || which == 1) field.producer = make_skewed(dice, shape, producers);
+    if (which == 0 || which == 2) field.consumer = make_skewed(dice, shape, consumers);
     scenario.fields.push_back(std::move(field));
   }
   scenario.has_metadata = dice.one_in(2);

@@ -6,6 +6,7 @@
 // which it came. Shares no code with index_calc.
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,21 @@ struct Dealing {
   std::vector<std::vector<std::int64_t>> hands() const;
 };
 
+/// Sums of block numbers, one for each axis of the mesh that does not make copies.
+struct Skewing {
+  struct Term {
+    std::size_t dimension = 0;
+    std::int64_t divisor = 1, factor = 1;  ///< factor * (block number div divisor)
+  };
+  struct Owner {
+    std::vector<Term> terms;  ///< empty: a copy for each rank along the axis
+    std::int64_t constant = 0;
+  };
+  std::vector<Owner> owners;
+  std::vector<std::int64_t>
+      equal;  ///< blocks of each dimension, block i from extent * i div equal on
+};
+
 /// One side's layout of one field.
 struct SideLayout {
   std::vector<Dealing> dimensions;
@@ -33,6 +49,7 @@ struct SideLayout {
   std::vector<std::int64_t> ghost;  ///< empty: none
   std::int64_t leading = 0;         ///< 0: as many as are needed
   std::vector<int> members;         ///< ranks in grid order; empty: all
+  std::optional<Skewing> skew{};    ///< then dimensions tell their extents and blocks alone
 
   /// Text form of the layout.
   std::string text() const;

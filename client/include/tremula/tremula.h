@@ -184,7 +184,8 @@ TREMULA_API tremula_status tremula_layout_shape(const tremula_layout* layout, in
 /* Extents, strides (in elements) and buffer of the part of rank `rank`; each out argument may be
  * NULL. first: offset of the first owned element, in elements; allocated: elements that the buffer
  * must have. Where ranks list what they own: of the rank that has made the layout, whatever `rank`, and
- * its buffer along the last dimension. */
+ * its buffer along the last dimension. A rank that owns several blocks of a skewed layout has its buffer
+ * along the last dimension, too. */
 TREMULA_API tremula_status tremula_layout_local(const tremula_layout* layout, int rank,
                                                 int64_t* extents, int64_t* strides, int64_t* first,
                                                 int64_t* allocated);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "index_calc/layout/view.hpp"
+#include "index_calc/plan/skewed_plan.hpp"
 #include "proto/parts.hpp"
 
 namespace tremula::client {
@@ -18,15 +19,25 @@ constexpr std::size_t longest_chunk = std::size_t{1} << 20, shortest_chunk = std
 /// Of a chunk through shared memory: so that the ring stays in the cache.
 constexpr std::size_t near_chunk = std::size_t{128} << 10;
 
+bool is_nothing(const proto::Box& box) {
+  return std::ranges::all_of(box.extents, [](Index extent) { return extent == 0; });
+}
+
+/// Of a skewed layout all or nothing.
 index_calc::Layout selected_of(const index_calc::Layout& layout, const proto::Box& box) {
-  return box.extents == shape(layout) ? layout : selected(layout, box);
+  if (box.extents == shape(layout)) return layout;
+  if (!layout.skew || !is_nothing(box)) return selected(layout, box);
+  index_calc::Layout nothing = layout;
+  for (auto& distribution : nothing.dims) distribution = index_calc::BlockCyclic{};
+  return nothing;
 }
 
 /// @param part  all that rank `me` owns
 index_calc::LocalPart selected_of(const index_calc::LocalPart& part,
                                   const index_calc::Layout& layout, const proto::Box& box,
                                   Rank me) {
-  return box.extents == shape(layout) ? part : selected_part(part, layout, box, me);
+  if (box.extents == shape(layout) || (layout.skew && is_nothing(box))) return part;
+  return selected_part(part, layout, box, me);
 }
 
 /// Every consumer rank hears from this producer rank, whether or not they share elements.
@@ -189,6 +200,16 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     field.plan = is_producer ? cache.get(from, to, me, of_role) : cache.get(to, from, me, of_role);
     field.part =
         selected_of(part, mine[f].layout, is_producer ? box.of_offered : box.of_wanted, me);
+    if (has_skew(from, to)) {  // the buffers are one dimension
+      const auto& own = is_producer ? from : to;
+      if (has_hash)
+        field.hash = std::make_shared<index_calc::ContentHash>(
+            index_calc::IndexList::of_layout(own, me, field.part), flattened(field.part),
+            field.element_bytes);
+      field.part = dense_part(field.part, own.storage_order);
+      fields.push_back(std::move(field));
+      continue;
+    }
     const std::size_t dimensions = offered.layout.dims.size();
     field.wire_order = offered.layout.storage_order;
     field.write_order = wanted.layout.storage_order;

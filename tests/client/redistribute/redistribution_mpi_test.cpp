@@ -8,6 +8,7 @@
 #include <tremula/tremula_mpi.hpp>
 
 #include "tests/client/redistribution_case.hpp"
+#include "tests/index_calc/skew/skewed_oracle.hpp"
 
 namespace {
 
@@ -159,6 +160,67 @@ TEST(RedistributionByMpi, MovesWhatRanksList) {
               TREMULA_OK)
         << tremula_last_error();
     ASSERT_EQ(once, expected);
+  }
+}
+
+/// A skewed layout on some of the ranks, or any other without ghost cells and gaps.
+index_calc::Layout skewed_or_not(Random& random, const std::vector<Index>& shape, int size,
+                                 bool is_skewed) {
+  index_calc::Layout layout;
+  if (is_skewed)
+    layout = index_calc::testing::random_skewed(random, shape, size);
+  else
+    layout.dims = {random.block_cyclic(shape[0], 5, size), random.block_cyclic(shape[1], 5, 1)};
+  const auto ranks = index_calc::rank_count(layout);
+  layout.members.clear();
+  if (ranks < size)
+    layout.members = {{static_cast<index_calc::Rank>(random.in(0, size - ranks)), ranks}};
+  return layout;
+}
+
+TEST(RedistributionByMpi, MovesSkewedBlocks) {
+  Random random = common_random();
+  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  for (int i = 0; i < 60; ++i) {
+    const std::vector<Index> shape{random.in(1, 20), random.in(1, 20)};
+    const bool is_first = random.one_in(2);
+    const auto from = skewed_or_not(random, shape, size, is_first),
+               to = skewed_or_not(random, shape, size, !is_first || random.one_in(2));
+    auto numbers = index_calc::testing::numbers_of(from);
+    const auto elements = numbers[me], wanted = index_calc::testing::numbers_of(to)[me];
+    const Redistributed array{.from = Layout::parse(to_string(from)),
+                              .to = Layout::parse(to_string(to)),
+                              .from_type = TREMULA_I64,
+                              .to_type = TREMULA_F64,
+                              .update = {.alpha = 3}};
+    std::vector<double> expected;
+    for (const Index number : wanted) expected.push_back(3.0 * static_cast<double>(number));
+    Redistribution redistribution(MPI_COMM_WORLD, {array});
+    for (int round = 0; round < 2; ++round) {
+      std::vector<double> found(wanted.size(), -1);
+      redistribution({std::as_bytes(std::span(elements))},
+                     {std::as_writable_bytes(std::span(found))});
+      ASSERT_EQ(found, expected) << "case " << i << "\n"
+                                 << to_string(from) << " to " << to_string(to);
+    }
+    if (copy_count(from) > 1 || copy_count(to) > 1) continue;
+    std::size_t sent = 0;
+    for (const Index number : elements) sent += std::ranges::count(wanted, number) == 0 ? 1U : 0U;
+    EXPECT_EQ(redistribution.statistics().bytes_sent, 2 * sent * sizeof(Index));
+  }
+}
+
+TEST(RedistributionByMpi, RefusesGhostCellsBesideSkewedBlocks) {
+  const int size = size_of(MPI_COMM_WORLD);
+  const auto text = std::to_string(size);
+  const Layout skewed = Layout::parse("shape=8x64 mesh=" + text + " block=1x1 owner0=b0+b1"),
+               padded = Layout::parse("shape=8x64 grid=1x" + text + " ghost=0x1");
+  try {
+    Redistribution(MPI_COMM_WORLD, {{.from = padded, .to = skewed}});
+    ADD_FAILURE() << "expected an error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("without ghost cells and gaps"), std::string::npos)
+        << e.what();
   }
 }
 

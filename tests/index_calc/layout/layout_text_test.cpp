@@ -96,7 +96,8 @@ TEST(LayoutText, NamesPositionOfAKeyThatIsMissingUnknownOrTwice) {
       {"shape=4", 7, "grid=", "the end of the text"},
       {"shape grid=2", 0, "key=value", "\"shape\""},
       {"shape=4 gird=2", 8,
-       "one of shape grid mesh lists partial copies block source cut ranks store ghost leading "
+       "one of shape grid mesh lists partial copies block equal source cut ranks store ghost "
+       "leading "
        "members",
        "\"gird\""},
       {"shape=4 grid=2 grid=2", 15, "every key once", "\"grid\" again"},
@@ -130,6 +131,8 @@ TEST(LayoutText, NamesPositionOfAMistakeWhereAnExtentChanges) {
       {"shape=* grid=2 owners0=0", 15, "no owners0= of a dimension whose extent changes", "one"},
       {"shape=* grid=2 ghost=1", 15, "no ghost= where an extent changes", "one"},
       {"shape=*x3 leading=4 grid=2x1", 10, "no leading= where an extent changes", "one"},
+      {"shape=* mesh=2 owner0=b0", 15, "no owner= where an extent changes", "one"},
+      {"shape=*x4 equal1=2 mesh=2", 10, "no equal= where an extent changes", "one"},
       {"shape=* lists=2", 8, "grid= or mesh= where an extent changes", "lists="},
       {"shape=* grid=2 cut=1", 19, "a cut from 0 to 0", "1"},
       {"shape=4 grid=2 key=id", 15, "a dimension * in the shape beside it", "key= without"},

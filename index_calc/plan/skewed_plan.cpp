@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "index_calc/plan/skewed_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "core/error.hpp"
+
+namespace tremula::index_calc {
+namespace {
+
+/// The blocks of one side, whose they are and where they lie.
+class BlockSide {
+public:
+  explicit BlockSide(const Layout& layout) : layout_(layout) {
+    if (layout.skew) {
+      skewed_.emplace(owned_blocks(layout));
+      for (std::size_t d = 0; d < layout.dims.size(); ++d) cuts_.push_back(skewed_->cuts(d));
+      return;
+    }
+    for (const Distribution& distribution : layout.dims) {
+      const auto* const dealt = std::get_if<BlockCyclic>(&distribution);
+      const bool is_whole = grid(distribution) == 1;
+      const Index all = extent(distribution);
+      cuts_.push_back(is_whole           ? BlockCuts::cyclic(all, std::max(all, Index{1}), 0)
+                      : dealt != nullptr ? BlockCuts::cyclic(all, dealt->block, dealt->cut)
+                                         : BlockCuts::at(std::get<Splits>(distribution).bounds));
+      auto& along = dealt_.emplace_back();
+      along.extents.resize(static_cast<std::size_t>(grid(distribution)));
+      if (dealt != nullptr || is_whole) {
+        for (std::size_t c = 0; c < along.extents.size(); ++c)
+          along.extents[c] = local_extent(distribution, {static_cast<Index>(c)});
+        continue;
+      }
+      const auto& splits = std::get<Splits>(distribution);
+      for (std::size_t i = 0; i < splits.owner.size(); ++i) {
+        Index& count = along.extents[static_cast<std::size_t>(splits.owner[i])];
+        along.locals.push_back(count);
+        count += splits.bounds[i + 1] - splits.bounds[i];
+      }
+    }
+  }
+
+  const BlockCuts& cuts(std::size_t d) const { return cuts_[d]; }
+
+  GridCoords owner_of(const BlockNumbers& block) const {
+    if (skewed_) return grid_coords(skewed_->owner_of(block));
+    GridCoords coords{};
+    for (std::size_t d = 0; d < cuts_.size(); ++d) coords[d] = owner_along(d, block[d]);
+    return coords;
+  }
+
+  /// Calls visit(numbers) for the blocks of a cell that are not empty.
+  template <class Visit>
+  void for_each_block(const GridCoords& coords, Visit&& visit) const {
+    if (skewed_) return skewed_->for_each_block(owner_coords(coords), visit);
+    std::vector<std::vector<Index>> own(cuts_.size());
+    for (std::size_t d = 0; d < cuts_.size(); ++d) own[d] = blocks_along(d, coords[d]);
+    BlockNumbers numbers{};
+    const auto walk = [&](const auto& deeper, std::size_t d) -> void {
+      if (d == cuts_.size()) return visit(std::as_const(numbers));
+      for (const Index b : own[d]) {
+        numbers[d] = b;
+        deeper(deeper, d + 1);
+      }
+    };
+    walk(walk, 0);
+  }
+
+  /// @param coords  of the owner
+  /// @param number  of its cell
+  BoxPlace place(const BlockNumbers& block, const GridCoords& coords, Index number) {
+    BoxPlace place;
+    Index step = 1;
+    for (std::size_t k = 0; k < cuts_.size(); ++k) {
+      const std::size_t d = kth_fastest(layout_.storage_order, cuts_.size(), k);
+      place.stride[d] = step;
+      step *= skewed_ ? cuts_[d].size(block[d])
+                      : dealt_[d].extents[static_cast<std::size_t>(coords[d].value)];
+      if (!skewed_) place.first += place.stride[d] * local_along(d, block[d]);
+    }
+    if (!skewed_) return place;
+    auto found = places_.find(number);
+    if (found == places_.end())
+      found = places_.try_emplace(number, *skewed_, owner_coords(coords)).first;
+    place.first = found->second.of(block);
+    return place;
+  }
+
+private:
+  /// A dimension that is dealt by itself.
+  struct Dealt {
+    std::vector<Index> extents;  ///< shape: [coordinate]
+    std::vector<Index> locals;   ///< where the intervals of splits begin; shape: [interval]
+  };
+  bool is_whole(std::size_t d) const { return dealt_[d].extents.size() == 1; }
+
+  GridCoord owner_along(std::size_t d, Index block) const {
+    return is_whole(d) ? GridCoord{0} : owner(layout_.dims[d], {cuts_[d].begin(block)});
+  }
+  Index local_along(std::size_t d, Index block) const {
+    if (is_whole(d)) return 0;
+    const auto& locals = dealt_[d].locals;
+    return locals.empty() ? to_local(layout_.dims[d], {cuts_[d].begin(block)}).value
+                          : locals[static_cast<std::size_t>(block)];
+  }
+  std::vector<Index> blocks_along(std::size_t d, GridCoord c) const {
+    std::vector<Index> blocks;
+    const auto* const dealt = std::get_if<BlockCyclic>(&layout_.dims[d]);
+    if (dealt == nullptr || is_whole(d)) {
+      cuts_[d].for_each_between(0, cuts_[d].extent(), [&](Index b) {
+        if (owner_along(d, b) == c) blocks.push_back(b);
+      });
+      return blocks;
+    }
+    for (Index b = (c.value - dealt->source + dealt->grid) % dealt->grid;
+         cuts_[d].begin(b) < dealt->extent; b += dealt->grid)
+      blocks.push_back(b);
+    return blocks;
+  }
+
+  const Layout& layout_;
+  std::vector<BlockCuts> cuts_;
+  std::optional<OwnedBlocks> skewed_;
+  std::vector<Dealt> dealt_;  ///< shape: [dimension]; empty if skewed
+  std::map<Index, OwnedBlocks::Places> places_;
+};
+
+}  // namespace
+
+void SharedBoxes::add(const SharedBox& box) {
+  boxes_.push_back(box);
+  Index count = 1;
+  for (std::size_t d = 0; d < dimensions_; ++d) count *= box.extents[d];
+  elements_ += count;
+}
+
+void SharedBoxes::sort(bool is_source) {
+  std::ranges::sort(boxes_, {}, [is_source](const SharedBox& box) {
+    return is_source ? box.mine.first : box.theirs.first;
+  });
+}
+
+std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,
+                                         const GridCoords& me, const Layout& source) {
+  BlockSide here(mine), there(theirs);
+  const GridAxes my_grid(mine), their_grid(theirs);
+  const Index my_number = my_grid.position_of(me);
+  const std::size_t dimensions = mine.dims.size();
+  std::map<Index, SharedBoxes> shared;  // by the position of the cell
+  std::array<std::vector<Index>, max_dimensions> pieces;
+  here.for_each_block(me, [&](const BlockNumbers& block) {
+    const BoxPlace mine_at = here.place(block, me, my_number);
+    for (std::size_t d = 0; d < dimensions; ++d) {
+      pieces[d].clear();
+      there.cuts(d).for_each_between(here.cuts(d).begin(block[d]), here.cuts(d).end(block[d]),
+                                     [&](Index b) { pieces[d].push_back(b); });
+    }
+    BlockNumbers other{};
+    const auto walk = [&](const auto& deeper, std::size_t d) -> void {
+      if (d < dimensions) {
+        for (const Index b : pieces[d]) {
+          other[d] = b;
+          deeper(deeper, d + 1);
+        }
+        return;
+      }
+      const GridCoords cell = there.owner_of(other);
+      const Index number = their_grid.position_of(cell);
+      SharedBox box{.mine = mine_at, .theirs = there.place(other, cell, number), .extents = {}};
+      for (std::size_t e = 0; e < dimensions; ++e) {
+        const Index my_begin = here.cuts(e).begin(block[e]),
+                    their_begin = there.cuts(e).begin(other[e]);
+        const Index begin = std::max(my_begin, their_begin);
+        box.extents[e] = std::min(here.cuts(e).end(block[e]), there.cuts(e).end(other[e])) - begin;
+        box.mine.first += (begin - my_begin) * box.mine.stride[e];
+        box.theirs.first += (begin - their_begin) * box.theirs.stride[e];
+      }
+      shared.try_emplace(number, cell, dimensions, source.storage_order).first->second.add(box);
+    };
+    walk(walk, 0);
+  });
+  std::vector<SharedBoxes> result;
+  for (auto& [number, boxes] : shared) {
+    boxes.sort(&source == &mine);
+    result.push_back(std::move(boxes));
+  }
+  return result;
+}
+
+LocalPart dense_part(const LocalPart& part, Order order) {
+  bool is_dense = part.elements == 0 || part.allocated == part.elements;
+  Index step = 1;
+  for (std::size_t k = 0; k < part.dimensions && part.elements > 0; ++k) {
+    const std::size_t d = kth_fastest(order, part.dimensions, k);
+    is_dense = is_dense && (part.stride[d] == step || part.extent[d] == 1);
+    step *= part.extent[d];
+  }
+  if (!is_dense)
+    throw core::Error(
+        core::Errc::unsupported,
+        fmt::format(
+            "expected local parts without ghost cells and gaps, and all of them, beside a "
+            "skewed layout, found {} elements in a buffer of {}: leave ghost and leading out, "
+            "or copy the part",
+            part.elements, part.allocated));
+  return flattened(part);
+}
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What one rank shares with the ranks of the other side where the blocks of a side are skewed.
+//
+// Both sides are cut into blocks along each dimension, and where a cell of ranks is on the other side
+// follows from the numbers of the blocks, which move by one from block to block. So the walk is ASPEN's,
+// along each dimension: my block [s, e) begins in the block of theirs that one division gives; the first
+// piece ends with that block, and every following one belongs to the next block. The outer product of the
+// pieces gives the boxes of my block, and the sums of what their numbers add give the owner of each. Only
+// blocks of mine are looked at, and the boxes are written out: how a rank stores skewed blocks is no
+// outer product.
+//
+// Source: the adjacency shift of ASPEN; owners as sums over the dimensions: CONFLUX and the 2.5D sparse
+// kernels, whose layouts this is to serve.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "index_calc/layout/process_grid.hpp"
+#include "index_calc/overlap/overlap.hpp"
+
+namespace tremula::index_calc {
+
+/// How elements lie in a buffer.
+struct BoxPlace {
+  Index first = 0;                             ///< of the first one
+  std::array<Index, max_dimensions> stride{};  ///< shape: [dimension]
+};
+
+/// What a block of mine and one of theirs have in common.
+struct SharedBox {
+  BoxPlace mine, theirs;
+  std::array<Index, max_dimensions> extents{};
+};
+
+/// What a cell of ranks of theirs shares with mine, in local indices of parts without ghost cells and gaps.
+/// Box by box in the order in which they begin in the memory of the source, each in its storage order: the
+/// same elements in the same order on both sides.
+class SharedBoxes {
+public:
+  SharedBoxes(const GridCoords& cell, std::size_t dimensions, Order source_order)
+      : cell_(cell), dimensions_(dimensions), order_(source_order) {}
+
+  const GridCoords& cell() const noexcept { return cell_; }
+  Index elements() const noexcept { return elements_; }
+  void add(const SharedBox& box);
+  void sort(bool is_source);
+
+  /// Calls visit(Segment) for the runs of the elements number first .. first + count - 1. A run lies in
+  /// one piece in both buffers.  O(runs)
+  template <class Visit>
+  void for_each_run(Index first, Index count, Visit&& visit) const {
+    Segment run{};
+    Index skip = first, left = count;
+    const auto tell = [&] {
+      const Index skipped = std::min(skip, run.length);
+      const Index length = std::min(run.length - skipped, left);
+      skip -= skipped;
+      left -= length;
+      if (length > 0)
+        visit(Segment{{run.begin.value + skipped}, {run.peer_begin.value + skipped}, length});
+    };
+    const auto add_run = [&](Index at, Index there, Index length) {
+      const bool goes_on =
+          run.begin.value + run.length == at && run.peer_begin.value + run.length == there;
+      if (goes_on && run.length > 0) {
+        run.length += length;
+        return;
+      }
+      tell();
+      run = {{at}, {there}, length};
+    };
+    for (const SharedBox& box : boxes_) {
+      const auto walk = [&](const auto& deeper, std::size_t k, Index at, Index there) -> void {
+        const std::size_t d = kth_fastest(order_, dimensions_, k);
+        const Index step = box.mine.stride[d], their_step = box.theirs.stride[d];
+        if (k == 0 && step == 1 && their_step == 1) return add_run(at, there, box.extents[d]);
+        for (Index i = 0; i < box.extents[d]; ++i, at += step, there += their_step)
+          if (k == 0)
+            add_run(at, there, 1);
+          else
+            deeper(deeper, k - 1, at, there);
+      };
+      walk(walk, dimensions_ - 1, box.mine.first, box.theirs.first);
+    }
+    tell();
+  }
+
+private:
+  GridCoords cell_;
+  std::size_t dimensions_;
+  Order order_;
+  std::vector<SharedBox> boxes_;
+  Index elements_ = 0;
+};
+
+/// @param me      coordinates of this rank in the grid of mine
+/// @param source  which of the two is the source
+/// @return ascending by the position of the cell in their grid
+/// @throws core::Error unsupported if a skewed layout has more than 2^24 blocks along a dimension
+/// Cost: the boxes that this rank shares with all others; the blocks along each dimension of a skewed
+/// layout; of skewed peers also the rows of their blocks.
+std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,
+                                         const GridCoords& me, const Layout& source);
+
+inline bool has_skew(const Layout& mine, const Layout& theirs) noexcept {
+  return mine.skew || theirs.skew;
+}
+
+/// A part of either side as one dimension, as packages of skewed layouts count.
+/// @param order  of storage, of the layout that is planned with
+/// @throws core::Error unsupported if it has ghost cells or gaps, or its dimensions lie in another order:
+///         the other side does not know of it
+LocalPart dense_part(const LocalPart& part, Order order);
+
+}  // namespace tremula::index_calc

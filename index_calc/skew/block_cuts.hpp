@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The blocks along one dimension, numbered from 0, in closed form or by their bounds.
+#include <algorithm>
+#include <span>
+
+#include "core/types.hpp"
+
+namespace tremula::index_calc {
+
+using core::Index;
+
+/// Block b is [begin(b), begin(b + 1)); blocks of an equal cut may be empty. No call allocates.
+class BlockCuts {
+public:
+  /// Blocks of `block` elements; the first one lacks `cut` of them at its begin.
+  static BlockCuts cyclic(Index extent, Index block, Index cut) {
+    return {Kind::cyclic, extent, block, cut, {}};
+  }
+  /// `count` blocks, block b from extent * b div count on.
+  static BlockCuts equal(Index extent, Index count) { return {Kind::equal, extent, count, 0, {}}; }
+  /// @param bounds  as Splits has them; outlive this object
+  static BlockCuts at(std::span<const Index> bounds) {
+    return {Kind::bounds, bounds.back(), 0, 0, bounds};
+  }
+
+  Index extent() const noexcept { return extent_; }
+  Index begin(Index b) const noexcept {
+    if (kind_ == Kind::bounds) return bounds_[static_cast<std::size_t>(b)];
+    if (kind_ == Kind::equal) return static_cast<Index>(Wide{extent_} * b / number_);
+    return static_cast<Index>(std::clamp(Wide{b} * number_ - cut_, Wide{0}, Wide{extent_}));
+  }
+  Index end(Index b) const noexcept { return begin(b + 1); }
+  Index size(Index b) const noexcept { return end(b) - begin(b); }
+  /// The block that has an element. O(1); of bounds the logarithm of their number.
+  Index block_of(Index element) const noexcept {
+    if (kind_ == Kind::bounds)
+      return std::upper_bound(bounds_.begin() + 1, bounds_.end(), element) - bounds_.begin() - 1;
+    if (kind_ == Kind::equal)
+      return static_cast<Index>((Wide{number_} * (Wide{element} + 1) - 1) / extent_);
+    return static_cast<Index>((Wide{element} + cut_) / number_);
+  }
+  /// Calls visit(b) for the blocks that are not empty and have elements of [first, end), ascending: the
+  /// first one by a division, each other one as the neighbour of the one before.
+  template <class Visit>
+  void for_each_between(Index first, Index end, Visit&& visit) const {
+    if (first >= end) return;
+    for (Index b = block_of(first); begin(b) < end; ++b) {
+      if (begin(b) == this->end(b)) b = block_of(begin(b));  // beyond empty ones
+      visit(b);
+      if (this->end(b) >= end) return;
+    }
+  }
+
+private:
+  __extension__ using Wide = __int128;
+  enum class Kind { cyclic, equal, bounds };
+  BlockCuts(Kind kind, Index extent, Index number, Index cut, std::span<const Index> bounds)
+      : kind_(kind), extent_(extent), number_(number), cut_(cut), bounds_(bounds) {}
+  Kind kind_;
+  Index extent_, number_, cut_;
+  std::span<const Index> bounds_;
+};
+
+}  // namespace tremula::index_calc

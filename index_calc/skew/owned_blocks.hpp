@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Which blocks a rank of a skewed layout owns, and where it stores them: one after the other in ascending
+// block number (row order of the numbers), each block dense.
+//
+// The coordinate on an axis is a sum over the dimensions. So the blocks along the last dimension of such
+// a sum are put in order of what they add to it: whatever the blocks of the dimensions before have added,
+// those that make up a given coordinate follow each other there, and no block of another rank is looked
+// at. The elements before a block along that dimension are added up once for all ranks.
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "index_calc/skew/block_cuts.hpp"
+#include "index_calc/skew/skew.hpp"
+
+namespace tremula::index_calc {
+
+inline constexpr std::size_t max_block_dimensions = 8;
+/// Along each dimension.
+using BlockNumbers = std::array<Index, max_block_dimensions>;
+/// On each axis that has an owner, in the order of the axes.
+using OwnerCoords = std::array<Index, max_owner_axes>;
+
+class OwnedBlocks {
+public:
+  struct Axis {
+    OwnerExpression owner;
+    Index ranks = 1;
+  };
+  /// @throws core::Error unsupported if a dimension has more than 2^24 blocks
+  /// Cost: the blocks along each dimension, in time and memory; not their product.
+  OwnedBlocks(std::vector<BlockCuts> cuts, std::vector<Axis> axes);
+
+  const BlockCuts& cuts(std::size_t dimension) const { return cuts_[dimension]; }
+  std::size_t dimensions() const noexcept { return cuts_.size(); }
+  OwnerCoords owner_of(const BlockNumbers& block) const;
+  /// Elements of the ranks at these coordinates. As for_each_block, without the last dimension.
+  Index elements(const OwnerCoords& owner) const;
+
+  /// Calls visit(numbers) for each block at these coordinates that is not empty, in ascending number.
+  /// Cost: those blocks, and those of the dimensions but the last that may belong there.
+  template <class Visit>
+  void for_each_block(const OwnerCoords& owner, Visit&& visit) const {
+    for_each_row(owner, [&](BlockNumbers numbers, Index, std::span<const Block> blocks) {
+      for (const Block& b : blocks) {
+        numbers[dimensions() - 1] = b.number;
+        visit(std::as_const(numbers));
+      }
+    });
+  }
+
+  /// Where the ranks at some coordinates store their blocks.
+  class Places {
+  public:
+    /// @param blocks  outlives this object
+    /// Cost: as elements(); memory 16 bytes for each row of blocks.
+    Places(const OwnedBlocks& blocks, const OwnerCoords& owner);
+    /// The place of its first element in the buffer. A logarithm.
+    /// @pre the block belongs to these coordinates and is not empty
+    Index of(const BlockNumbers& block) const;
+
+  private:
+    struct Row {
+      Index number = 0;  ///< ascends with the numbers of its blocks but the last
+      Index before = 0;  ///< elements of the rows before
+    };
+    const OwnedBlocks& blocks_;
+    std::vector<Row> rows_;
+  };
+
+private:
+  /// Of one dimension.
+  struct Block {
+    Index key = 0;  ///< what it adds to the coordinates that end with this dimension, as one number
+    Index number = 0;
+    Index before = 0;  ///< elements along this dimension of the earlier blocks of this key
+  };
+  struct Owner {
+    OwnerExpression expression;
+    Index ranks = 1;
+    std::size_t last = 0;  ///< dimension of its terms
+  };
+
+  Index added(const Owner& owner, std::size_t dimension, Index block) const;
+  Index key_of(std::size_t dimension, const OwnerCoords& added) const;
+  OwnerCoords added(std::size_t dimension, Index block) const;
+  /// Elements of a row of blocks along all dimensions but the last.
+  Index thickness(const BlockNumbers& block) const;
+  Index row_number(const BlockNumbers& block) const;
+  std::span<const Block> with_key(std::size_t dimension, Index key) const;
+
+  /// Calls visit(numbers, thickness, blocks along the last dimension) for each row of blocks.
+  template <class Visit>
+  void for_each_row(const OwnerCoords& owner, Visit&& visit) const {
+    OwnerCoords missing{};
+    for (std::size_t e = 0; e < owners_.size(); ++e) {
+      const Index constant = owners_[e].expression.constant % owners_[e].ranks;
+      missing[e] = reduced(owner[e] - constant, owners_[e].ranks);
+      if (owners_[e].expression.terms.empty() && missing[e] != 0) return;
+    }
+    BlockNumbers numbers{};
+    const auto walk = [&](const auto& deeper, std::size_t d, const OwnerCoords& left) -> void {
+      const auto blocks = with_key(d, key_of(d, left));
+      if (blocks.empty()) return;
+      if (d + 1 == dimensions()) return visit(numbers, thickness(numbers), blocks);
+      for (const Block& b : blocks) {
+        numbers[d] = b.number;
+        const OwnerCoords more = added(d, b.number);
+        OwnerCoords rest = left;
+        for (std::size_t e = 0; e < owners_.size(); ++e)
+          rest[e] = reduced(left[e] - more[e], owners_[e].ranks);
+        deeper(deeper, d + 1, rest);
+      }
+    };
+    walk(walk, 0, missing);
+  }
+  static Index reduced(Index value, Index ranks) noexcept {
+    const Index rest = value % ranks;
+    return rest < 0 ? rest + ranks : rest;
+  }
+
+  std::vector<BlockCuts> cuts_;
+  std::vector<Owner> owners_;
+  std::vector<std::vector<Block>> blocks_;  ///< shape: [dimension]; ascending by key and number
+};
+
+}  // namespace tremula::index_calc

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Skewed layouts from the definition, element by element, and at random. Reads the fields of layouts as
+// data and calls nothing of the room.
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "tests/index_calc/oracle.hpp"
+#include "tests/index_calc/random.hpp"
+
+namespace tremula::index_calc::testing {
+
+/// Global number (row-major) of the element in each place of the buffer of each rank; -1 where none lies.
+using Numbers = std::map<Rank, std::vector<Index>>;
+
+/// Number of the block of element `i`: counted, block by block.
+inline Index counted_block(const BlockCyclic& cuts, Index equal, Index i) {
+  Index block = 0;
+  if (equal > 0) {
+    while (cuts.extent * (block + 1) / equal <= i) ++block;
+    return block;
+  }
+  for (Index end = cuts.block - cuts.cut; end <= i; end += cuts.block) ++block;
+  return block;
+}
+
+/// Floor of a quotient's rest, as in mathematics.
+inline Index modulo(Index a, Index n) {
+  while (a < 0) a += n;
+  return a % n;
+}
+
+inline Index evaluated(const OwnerExpression& owner, const std::vector<Index>& block) {
+  Index sum = owner.constant;
+  for (const OwnerTerm& t : owner.terms) sum += t.factor * (block[t.dimension] / t.divisor);
+  return sum;
+}
+
+inline Numbers skewed_numbers(const Layout& layout) {
+  const auto& extents = layout.mesh.extents;
+  std::vector<Index> shape;
+  for (const Distribution& d : layout.dims) shape.push_back(std::get<BlockCyclic>(d).extent);
+  std::vector<Rank> ranks;
+  for (const RankRange& r : layout.members)
+    for (Rank k = 0; k < r.count; ++k) ranks.push_back(r.first + k);
+  // Elements of each rank in the order of their blocks, then of their places in these.
+  using Place = std::tuple<std::vector<Index>, std::vector<Index>, Index>;
+  std::map<Rank, std::vector<Place>> places;
+  std::vector<std::vector<Index>> cells;
+  World::for_each_index(extents, layout.rank_order, [&](const std::vector<Index>& cell) {
+    const auto number = cells.size();
+    places[ranks.empty() ? static_cast<Rank>(number) : ranks[number]];
+    cells.push_back(cell);
+  });
+  Index global = 0;
+  World::for_each_index(shape, Order::row, [&](const std::vector<Index>& at) {
+    std::vector<Index> block, inside = at;
+    for (std::size_t d = 0; d < at.size(); ++d)
+      block.push_back(
+          counted_block(std::get<BlockCyclic>(layout.dims[d]), layout.skew->equal[d], at[d]));
+    if (layout.storage_order == Order::column) std::ranges::reverse(inside);
+    for (std::size_t number = 0; number < cells.size(); ++number) {
+      bool is_owner = true;
+      for (std::size_t a = 0; a < extents.size(); ++a)
+        if (const auto& owner = layout.skew->owners[a])
+          is_owner = is_owner && modulo(evaluated(*owner, block), extents[a]) == cells[number][a];
+      if (is_owner)
+        places[ranks.empty() ? static_cast<Rank>(number) : ranks[number]].emplace_back(
+            block, inside, global);
+    }
+    ++global;
+  });
+  Numbers numbers;
+  for (auto& [rank, of_rank] : places) {
+    std::ranges::sort(of_rank);
+    auto& buffer = numbers[rank];
+    for (const Place& place : of_rank) buffer.push_back(std::get<2>(place));
+  }
+  return numbers;
+}
+
+inline Numbers numbers_of(const Layout& layout) {
+  return layout.skew ? skewed_numbers(layout) : World(layout).buffers;
+}
+
+inline OwnerExpression random_owner(Random& random, std::size_t dimensions) {
+  OwnerExpression owner{.terms = {}, .constant = random.one_in(3) ? random.in(-5, 5) : 0};
+  for (Index terms = random.in(0, 3); terms > 0; --terms)
+    owner.terms.push_back(
+        {.dimension = static_cast<std::size_t>(random.in(0, static_cast<Index>(dimensions) - 1)),
+         .divisor = random.one_in(2) ? 1 : random.in(1, 4),
+         .factor = (random.one_in(2) ? 1 : -1) * (random.one_in(2) ? 1 : random.in(1, 7))});
+  return owner;
+}
+
+/// Any skewed layout of `shape` on a mesh of at most `most_ranks` ranks.
+inline Layout random_skewed(Random& random, const std::vector<Index>& shape, Index most_ranks,
+                            bool may_copy = true) {
+  Layout layout;
+  layout.skew.emplace();
+  Index ranks = 1;
+  for (Index axes = random.in(1, 4); axes > 0; --axes) {
+    layout.mesh.extents.push_back(random.in(1, std::max<Index>(1, most_ranks / ranks)));
+    ranks *= layout.mesh.extents.back();
+    layout.skew->owners.emplace_back();
+    if (!may_copy || axes == 1 || !random.one_in(4))
+      layout.skew->owners.back() = random_owner(random, shape.size());
+  }
+  layout.mesh.axes.resize(shape.size());
+  for (const Index extent : shape) {
+    const Index whole = std::max<Index>(extent, 1);
+    BlockCyclic cuts{.extent = extent, .block = whole};
+    layout.skew->equal.push_back(random.one_in(2) ? random.in(1, 9) : 0);
+    if (layout.skew->equal.back() == 0 && !random.one_in(4)) {
+      cuts.block = random.in(1, 9);
+      cuts.cut = random.one_in(3) ? random.in(0, cuts.block - 1) : 0;
+    }
+    layout.dims.push_back(cuts);
+  }
+  layout.rank_order = random.one_in(2) ? Order::row : Order::column;
+  layout.storage_order = random.one_in(2) ? Order::row : Order::column;
+  if (random.one_in(4)) {
+    const auto front = static_cast<Rank>(random.in(0, ranks - 1));
+    const auto back = static_cast<Rank>(ranks) - front;
+    layout.members = {{front + static_cast<Rank>(random.in(0, 2)), back}};
+    if (front > 0) layout.members.push_back({0, front});
+  }
+  return layout;
+}
+
+}  // namespace tremula::index_calc::testing
