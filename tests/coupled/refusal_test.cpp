@@ -157,6 +157,30 @@ TEST_P(CoupledRefusal, OfAGridThatDoesNotMatchTheGroup) {
   }
 }
 
+/// The side that has them is told why; the other one that the link was closed.
+TEST_P(CoupledRefusal, OfGhostCellsBesideASkewedLayout) {
+  stage.start_server();
+  const std::string skewed = "shape=10 mesh=2 block=2 owner0=b0+1",
+                    padded = "shape=10 grid=2 ghost=1";
+  for (const bool is_producer_skewed : {true, false}) {
+    const Actors producer =
+        play({"producer", 2}, Launcher::mpirun,
+             join({"--side", "out", "--layout", is_producer_skewed ? skewed : padded},
+                  session(GetParam())));
+    const Actors consumer =
+        play({"consumer", 2}, Launcher::mpirun,
+             join({"--side", "in", "--layout", is_producer_skewed ? padded : skewed},
+                  session(GetParam())));
+    expect_end(producer);
+    expect_end(consumer);
+    const std::vector<std::string> told{"without ghost cells and gaps", "skewed", "5", "7"};
+    if (is_producer_skewed)
+      expect_error(consumer, TREMULA_UNSUPPORTED, told);
+    else
+      expect_error(producer, TREMULA_PEER_LOST, told);
+  }
+}
+
 TEST_P(CoupledRefusal, OfARankThatDoesNotCome) {
   stage.start_server();
   for (const Launcher launcher : {Launcher::mpirun, Launcher::plain}) {
