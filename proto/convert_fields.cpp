@@ -168,9 +168,10 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
     if ((core::is_complex(have->type) && !core::is_complex(want.type)) ||
         (is_opaque && have->type != want.type))
       disagree("type", core::to_string(want.type), core::to_string(have->type));
-    if (want.origin.empty() &&
-        (index_calc::shape(want.layout) != whole_shape(*have) ||
-         changing_dimension(want.layout) != changing_dimension(have->layout)))
+    const bool changes = want.layout.changing || have->layout.changing;
+    if ((changes && (!want.origin.empty() || is_part(*have))) ||
+        changing_dimension(want.layout) != changing_dimension(have->layout) ||
+        (want.origin.empty() && index_calc::shape(want.layout) != whole_shape(*have)))
       disagree("shape", shape_of(want), shape_of(*have));
     if (!want.origin.empty() && !holds(*have, want))
       throw core::Error(

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "client/exchange/path/path.hpp"
 
@@ -37,6 +38,8 @@ void ChangingPlan::update(std::span<const Index> counts) {
   index_calc::Layout source = sized(field_->changing->source, counts_);
   index_calc::Layout sink = sized(
       sink_, extent(source.dims[field_->changing->source.changing->dimension]));
+  // No number of bytes below exceeds 63 bits.
+  bytes_of(source, std::max(field_->element_bytes, core::element_bytes(field_->transformation.to)));
   const bool is_source = role_ == Role::source;
   mine_ = is_source ? source : sink;
   part_ = local_part(mine_, me_);
@@ -52,6 +55,7 @@ void RowsByKey::update(core::BytesView keys) {
   const std::size_t count = keys.size() / sizeof(std::int64_t);
   const auto coordinates =
       static_cast<std::size_t>(grid(sink_->dims[sink_->changing->dimension]));
+  growths_ += coordinates_.capacity() < count ? 1U : 0U;
   coordinates_.resize(count);
   ends_.assign(coordinates, 0);
   for (std::size_t row = 0; row < count; ++row) {
@@ -87,7 +91,9 @@ ChangingSource::ChangingSource(const ExchangePlan& plan, std::size_t slots, Copy
     by_key_.emplace_back();
     if (sink.changing->key.empty()) continue;
     const auto is_alike = [&](const RowsByKey& other) {
-      return other.sink().changing == sink.changing && mesh_of(other.sink()) == mesh_of(sink);
+      return other.sink().changing == sink.changing && other.sink().dims == sink.dims &&
+             other.sink().mesh == sink.mesh && other.sink().members == sink.members &&
+             other.sink().rank_order == sink.rank_order;
     };
     by_key_.back() = static_cast<std::size_t>(std::ranges::find_if(routes_, is_alike) - routes_.begin());
     if (by_key_.back() == routes_.size()) routes_.emplace_back(sink);
@@ -194,6 +200,7 @@ std::uint64_t ChangingSource::growths() const noexcept {
   std::uint64_t sum = 0;
   for (const Put& put : puts_) sum += put.copy.growths();
   for (const Slot& slot : slots_) sum += slot.buffer.growths();
+  for (const RowsByKey& rows : routes_) sum += rows.growths();
   return sum;
 }
 
@@ -238,6 +245,14 @@ void ChangingSink::plan_step() {
       throw protocol_error(plan_.messages[m].peer,
                            fmt::format("{} bytes of the fields that change", expected),
                            fmt::format("{}", from_[m].bytes.size()));
+    for (std::size_t k = 0; k < plans_.size(); ++k) {
+      const auto& changing = *plans_[k].field().changing;
+      if (!changing.has_key()) continue;
+      const std::uint64_t keys = from_[m].counts[number_of(changing.key)];
+      if (from_[m].counts[k] != keys)
+        throw protocol_error(plan_.messages[m].peer, fmt::format("{} rows, as many as keys", keys),
+                             fmt::format("{}", from_[m].counts[k]));
+    }
   }
   for (std::size_t k = 0; k < plans_.size(); ++k) {
     const auto& changing = *plans_[k].field().changing;
@@ -263,6 +278,7 @@ core::BytesView ChangingSink::bytes_of(std::size_t k, std::size_t message) const
 
 void ChangingSink::sort_rows(std::size_t k) {
   std::vector<Row>& rows = rows_[k];
+  const std::size_t had = rows.capacity();
   rows.clear();
   const std::size_t keys = number_of(plans_[k].field().changing->key);
   std::vector<std::size_t> messages(from_.size());
@@ -271,11 +287,12 @@ void ChangingSink::sort_rows(std::size_t k) {
   for (const std::size_t m : messages) {
     const auto bytes = bytes_of(keys, m);
     for (std::size_t i = 0; i < bytes.size() / sizeof(std::int64_t); ++i) {
-      rows.push_back({.message = m, .number = i});
+      rows.push_back({.message = m, .number = i, .turn = rows.size()});
       std::memcpy(&rows.back().key, bytes.data() + i * sizeof(std::int64_t), sizeof(std::int64_t));
     }
   }
-  std::ranges::stable_sort(rows, {}, &Row::key);
+  growths_ += rows.capacity() > had ? 1U : 0U;
+  std::ranges::sort(rows, {}, [](const Row& row) { return std::tuple(row.key, row.turn); });
 }
 
 void ChangingSink::unpack(std::size_t field, std::span<std::byte> array,
@@ -324,7 +341,7 @@ void ChangingSink::unpack(std::size_t field, std::span<std::byte> array,
 }
 
 std::uint64_t ChangingSink::growths() const noexcept {
-  std::uint64_t sum = sorted_.growths();
+  std::uint64_t sum = sorted_.growths() + growths_;
   for (const From& from : from_) sum += from.buffer.growths();
   return sum;
 }

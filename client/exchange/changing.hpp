@@ -73,12 +73,14 @@ public:
   /// Numbers of the rows that `peer` takes, ascending.
   std::span<const std::size_t> rows_for(Rank peer) const;
   const index_calc::Layout& sink() const noexcept { return *sink_; }
+  std::uint64_t growths() const noexcept { return growths_; }
 
 private:
   const index_calc::Layout* sink_;
   index_calc::ProcessGrid grid_;
   std::vector<std::size_t> rows_, ends_;  // ends_: of each coordinate in rows_
   std::vector<Index> coordinates_;        // of each row
+  std::uint64_t growths_ = 0;
 };
 
 class ChangingSource {
@@ -97,7 +99,7 @@ public:
   void tell(std::size_t slot, std::size_t message, std::span<std::byte> to) const;
   /// What follows.
   core::BytesView bytes(std::size_t slot, std::size_t message) const;
-  /// How often memory was made.
+  /// How often memory for rows was made.
   std::uint64_t growths() const noexcept;
 
 private:
@@ -155,6 +157,7 @@ private:
   struct Row {
     std::int64_t key = 0;
     std::size_t message = 0, number = 0;
+    std::size_t turn = 0;  ///< by ranks of the source, as they are there
   };
   std::size_t number_of(std::size_t field) const;
   /// Of field plan_.changing[k] in a message.
@@ -167,6 +170,7 @@ private:
   std::vector<From> from_;           // parallel to plan_.messages
   std::vector<std::vector<Row>> rows_;  // parallel to plan_.changing; of keys whose rows are sorted
   GrowingBuffer sorted_;
+  std::uint64_t growths_ = 0;  // of rows_
 };
 
 }  // namespace tremula::client

@@ -475,22 +475,24 @@ void OutStream::gather_counts() {
   counts_.clear();
   if (!fields_.has_changing()) return;
   const auto bytes = std::as_bytes(std::span(my_counts_));
-  const auto all = agreed([&] {
-    return session_.allgather({bytes.begin(), bytes.end()}, session_.step_deadline());
-  });
-  counts_.resize(fields_.size());
-  std::vector<Index> of_ranks(all.size());
-  for (std::size_t f = 0; f < fields_.size(); ++f) {
-    if (!fields_[f].layout.changing) continue;
-    for (std::size_t r = 0; r < all.size(); ++r)
-      std::memcpy(&of_ranks[r], all[r].data() + f * sizeof(Index), sizeof(Index));
-    try {
-      counts_[f] = counts_along(fields_[f].layout, of_ranks);
-    } catch (const Error& e) {
-      throw Error(e.code(), fmt::format("stream '{}', step {}, field '{}': {}", name(), step(),
-                                        fields_[f].name, e.what()));
+  agreed([&] {
+    const auto all =
+        session_.allgather({bytes.begin(), bytes.end()}, session_.step_deadline());
+    counts_.resize(fields_.size());
+    std::vector<Index> of_ranks(all.size());
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      if (!fields_[f].layout.changing) continue;
+      for (std::size_t r = 0; r < all.size(); ++r)
+        std::memcpy(&of_ranks[r], all[r].data() + f * sizeof(Index), sizeof(Index));
+      try {
+        counts_[f] = counts_along(fields_[f].layout, of_ranks);
+      } catch (const Error& e) {
+        throw Error(e.code(), fmt::format("stream '{}', step {}, field '{}': {}", name(), step(),
+                                          fields_[f].name, e.what()));
+      }
     }
-  }
+    links_.check_rows(counts_);
+  });
 }
 
 StepMetadata OutStream::metadata() {

@@ -593,8 +593,8 @@ typedef struct tremula_statistics {
   uint64_t queued_steps; /* producer: the most that were ever under way to one consumer */
   uint64_t queued_bytes; /* producer: the same, of this rank */
   uint64_t passed; /* consumer: steps that went by, as tremula_in_begin_step_at, _around say */
-  /* How often memory was made for fields whose extent changes (`*` in the shape): no longer once
-   * a step as large as any has gone by. */
+  /* How often memory was made for the elements of fields whose extent changes (`*` in the shape): no
+   * longer once a step as large as any has gone by. What does not grow with them is not counted. */
   uint64_t growths;
 } tremula_statistics;
 

@@ -116,8 +116,11 @@ void ConsumerLinks::let_in(const wire::Matched& matched, Link link, std::uint64_
         std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
                                  first, open.link.queue, session_.copy_threads());
     const auto& messages = open.exchange->plan().messages;
-    const bool needs_thread = std::ranges::any_of(
-        messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
+    // What changes goes by messages of any length, on one host, too.
+    const bool needs_thread =
+        !open.exchange->plan().changing.empty() ||
+        std::ranges::any_of(
+            messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
     if (config_.progress == Progress::thread ||
         (config_.progress == Progress::automatic &&
          (needs_thread || open.link.queue.keeps())))  // claims come at any time
@@ -303,6 +306,28 @@ void ConsumerLinks::put(std::size_t field, std::span<const std::byte> local, boo
       keep_failure(open);
     }
   }
+}
+
+void ConsumerLinks::check_rows(std::span<const std::vector<Index>> counts) const {
+  for (const Open& open : links_)
+    for (std::size_t f = 0; f < counts.size(); ++f) {
+      const auto number = open.link.number_of[f];
+      const auto& fields = open.exchange->plan().fields;
+      if (!number || !fields[*number].changing || !fields[*number].changing->has_key()) continue;
+      const auto& rows = counts[f];
+      const auto key = std::ranges::find(open.link.number_of, fields[*number].changing->key) -
+                       open.link.number_of.begin();
+      const auto& keys = counts[static_cast<std::size_t>(key)];
+      const auto differs = std::ranges::mismatch(rows, keys).in1 - rows.begin();
+      if (rows == keys) continue;
+      const auto at = static_cast<std::size_t>(differs);
+      throw Error(Errc::mismatch,
+                  fmt::format("stream '{}', step {}: expected as many rows of field '{}' as of its keys "
+                              "'{}', by which group '{}' takes them; found {} and {} at coordinate {}",
+                              stream(), step_, fields_[f].name,
+                              fields_[static_cast<std::size_t>(key)].name, open.link.peer_group,
+                              rows[at], keys[at], at));
+    }
 }
 
 void ConsumerLinks::send(const StepMetadata& metadata) {

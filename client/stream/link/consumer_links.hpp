@@ -68,6 +68,10 @@ public:
 
   /// Hands one field of the step to all links.
   void put(std::size_t field, std::span<const std::byte> local, bool may_lend);
+  /// That every rank has put as many rows as keys by which a consumer takes them.
+  /// @param counts  as those of send()
+  /// @throws core::Error mismatch, the same on all ranks
+  void check_rows(std::span<const std::vector<Index>> counts) const;
   /// Tells all consumers of the step; the next one is in turn.
   /// @param metadata  counts: parallel to the fields of the stream
   void send(const StepMetadata& metadata);

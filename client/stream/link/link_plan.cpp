@@ -51,39 +51,56 @@ index_calc::LocalPart part_of(const proto::Field& field, Rank me, const Target* 
   return target != nullptr ? target->part : local_part(field.layout, me);
 }
 
-/// The field that holds the keys by which rows of a field are taken; 0 if they are not.
-std::size_t key_of(std::size_t f, std::span<const proto::Field> offered,
-                   std::span<const proto::Field> wanted) {
-  const index_calc::Layout &from = offered[f].layout, &to = wanted[f].layout;
+/// Every rank has the same place along the dimension that changes in both.
+bool are_alike(const index_calc::Layout& a, const index_calc::Layout& b, Rank ranks) {
+  const index_calc::ProcessGrid one(a), other(b);
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const auto here = one.coords_of(rank), there = other.coords_of(rank);
+    if (here.has_value() != there.has_value()) return false;
+    if (here && (*here)[a.changing->dimension] != (*there)[b.changing->dimension]) return false;
+  }
+  return true;
+}
+
+/// The two sides of a link.
+struct Sides {
+  std::span<const proto::Field> offered, wanted;
+  Rank producers = 0, consumers = 0;
+};
+
+/// The field that holds the keys by which rows of field f are taken; 0 if they are not.
+std::size_t key_of(std::size_t f, const Sides& sides) {
+  const index_calc::Layout &from = sides.offered[f].layout, &to = sides.wanted[f].layout;
   const index_calc::Changing& changing = *to.changing;
   if (changing.key.empty()) return 0;
   const auto refuse = [&](std::string_view expected, const std::string& found) {
     throw core::Error(core::Errc::unsupported,
                       fmt::format("field '{}': expected {} where a consumer takes rows by key '{}'; "
                                   "found {}",
-                                  wanted[f].name, expected, changing.key, found));
+                                  sides.wanted[f].name, expected, changing.key, found));
   };
-  const auto found = std::ranges::find(wanted, changing.key, &proto::Field::name);
-  if (found == wanted.end()) refuse("the consumer to declare that field, too", "that it does not");
-  const auto key = static_cast<std::size_t>(found - wanted.begin());
-  const auto is_integer = [](core::ElementType type) {
-    return type == core::ElementType::i64 || type == core::ElementType::u64;
+  const auto both = [](const index_calc::Layout& a, const index_calc::Layout& b) {
+    return fmt::format("\"{}\" and \"{}\"", to_string(a), to_string(b));
   };
-  if (!is_integer(offered[key].type) || offered[key].type != wanted[key].type ||
-      wanted[key].layout.dims.size() != 1)
-    refuse("keys of one dimension of type i64, or u64, on both sides",
-           fmt::format("{} \"{}\"", core::to_string(wanted[key].type),
-                       to_string(wanted[key].layout)));
-  if (!wanted[key].layout.changing || wanted[key].layout.changing->key != changing.key ||
-      wanted[key].layout.changing->ranges != changing.ranges ||
-      wanted[key].layout.changing->is_sorted != changing.is_sorted ||
-      rank_count(wanted[key].layout) != rank_count(to) || copy_count(wanted[key].layout) != copy_count(to))
-    refuse("the keys to be taken likewise",
-           fmt::format("\"{}\" and \"{}\"", to_string(wanted[key].layout), to_string(to)));
+  const auto found = std::ranges::find(sides.wanted, changing.key, &proto::Field::name);
+  if (found == sides.wanted.end())
+    refuse("the consumer to declare that field, too,", "that it does not");
+  const auto key = static_cast<std::size_t>(found - sides.wanted.begin());
+  const index_calc::Layout &keys = sides.wanted[key].layout,
+                           &keys_from = sides.offered[key].layout;
+  for (const proto::Field* const field : {&sides.offered[key], &sides.wanted[key]})
+    if (field->type != core::ElementType::i64 || field->layout.dims.size() != 1)
+      refuse("keys of one dimension of type i64 on both sides",
+             fmt::format("{} \"{}\"", core::to_string(field->type), to_string(field->layout)));
+  if (!keys.changing || keys.changing->key != changing.key ||
+      keys.changing->ranges != changing.ranges ||
+      keys.changing->is_sorted != changing.is_sorted || !are_alike(keys, to, sides.consumers))
+    refuse("the keys to be taken likewise", both(keys, to));
   if (rank_count(from) != grid(from.dims[changing.dimension]) || copy_count(from) != 1 ||
       (from.dims.size() > 1 && from.storage_order != to.storage_order))
-    refuse("the producer to hold whole rows, once, in the consumer's order",
-           fmt::format("\"{}\" and \"{}\"", to_string(from), to_string(to)));
+    refuse("the producer to hold whole rows, once, in the consumer's order", both(from, to));
+  if (!are_alike(keys_from, from, sides.producers))
+    refuse("the producer's ranks to hold rows and keys alike", both(keys_from, from));
   return key;
 }
 
@@ -157,6 +174,8 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
   const auto start = core::Deadline::Clock::now();
   index_calc::PlanOptions of_role = options;
   of_role.role = is_producer ? index_calc::Role::source : index_calc::Role::sink;
+  const Sides sides = is_producer ? Sides{mine, theirs, my_size, peer_size}
+                                  : Sides{theirs, mine, peer_size, my_size};
   std::vector<ExchangePlan::Field> fields;
   for (std::size_t f = 0; f < mine.size(); ++f) {
     ExchangePlan::Field field;
@@ -180,6 +199,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
       continue;
     }
     if (offered.layout.changing) {
+      validate_pair(offered.layout, wanted.layout);
       if (is_proved)
         throw core::Error(core::Errc::unsupported,
                           fmt::format("field '{}': expected fields of fixed extents in a stream with "
@@ -188,8 +208,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
       field.changing = std::make_shared<const ExchangePlan::Changing>(
           ExchangePlan::Changing{.source = offered.layout,
                                  .sink = wanted.layout,
-                                 .key = key_of(f, is_producer ? mine : theirs,
-                                               is_producer ? theirs : mine)});
+                                 .key = key_of(f, sides)});
       field.wire_order = offered.layout.storage_order;
       fields.push_back(std::move(field));
       continue;

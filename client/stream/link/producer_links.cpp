@@ -29,9 +29,11 @@ void ProducerLinks::open(const wire::Matched& matched) {
       open.exchange =
           std::make_unique<Sink>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
                                  open.link.queue, session_.copy_threads());
-      open.needs_calls = std::ranges::any_of(open.exchange->plan().messages, [&](const Message& m) {
-        return open.link.endpoint->needs_calls(m.peer);
-      });
+      const ExchangePlan& plan = open.exchange->plan();
+      open.needs_calls = !plan.changing.empty() ||
+                         std::ranges::any_of(plan.messages, [&](const Message& m) {
+                           return open.link.endpoint->needs_calls(m.peer);
+                         });
       if (open.needs_calls) session_.progress().start_thread();
       const auto hold = session_.progress().hold();
       links_.reserve(links_.size() + 1);

@@ -143,7 +143,7 @@ private:
     std::exception_ptr failure;      // of advance()
     bool has_left = false;           // told the producer so
     bool is_fetched = false;         // of the field that is fetched now
-    bool needs_calls = false;        // of a wire: bytes come only inside calls
+    bool needs_calls = false;        // bytes come only inside calls
     std::uint64_t moved = 0;         // when the peers were judged last
     /// Of the step in turn. Only where nothing is dropped: `step` is not known before it has come.
     std::uint64_t next() const noexcept { return link.first_step + exchange->steps(); }
