@@ -126,7 +126,9 @@ private:
             .value = word.substr(equals + 1),
             .value_at = at + equals + 1};
     while (!e.key.empty() && is_digit(e.key.back())) e.key.remove_suffix(1);
-    if (const std::size_t digits = equals - e.key.size(); digits == 1 || digits == 2) {
+    const std::size_t digits = equals - e.key.size();
+    const bool is_number = digits == 1 || (digits == 2 && word[e.key.size()] != '0');
+    if (is_number) {
       std::size_t at_number = at + e.key.size();
       e.dimension = static_cast<std::size_t>(number(at_number, at + equals).value);
     }
@@ -139,7 +141,7 @@ private:
     const bool known =
         e.dimension ? std::count(std::begin(dimension_keys), std::end(dimension_keys), e.key) != 0
                     : std::count(std::begin(whole_keys), std::end(whole_keys), e.key) != 0;
-    if (!known) fail(at, keys_of_layouts, quoted(word.substr(0, equals)));
+    if (!known || (digits > 0 && !is_number)) fail(at, keys_of_layouts, quoted(word.substr(0, equals)));
     if (find(e.key, e.dimension))
       fail(at, "every key once", quoted(word.substr(0, equals)) + " again");
     entries_.push_back(e);

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -144,9 +147,43 @@ void SharedBoxes::sort(bool is_source) {
   });
 }
 
+namespace {
+
+/// That a rank holds no more boxes, and rows of blocks of others, than fit into some hundred megabytes. Of
+/// both layouts alone: all ranks of both sides come to the same.
+void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here,
+                 const BlockSide& there) {
+  constexpr Index most_boxes = Index{1} << 21, most_rows = Index{1} << 24;
+  const std::size_t last = mine.dims.size() - 1;
+  Index boxes = 1;
+  for (std::size_t d = 0; d <= last; ++d)
+    boxes = saturating_product(boxes, here.cuts(d).count() + there.cuts(d).count());
+  boxes /= std::min(rank_count(mine), rank_count(theirs));
+  // A row of blocks is on so many ranks at most.
+  const auto rows_of = [&](const Layout& layout, const BlockSide& side) {
+    Index rows = layout.skew ? std::min<Index>(rank_count(layout), side.cuts(last).count()) : 0;
+    for (std::size_t d = 0; d < last; ++d) rows = saturating_product(rows, side.cuts(d).count());
+    return rows;
+  };
+  const Index rows = std::max(rows_of(mine, here), rows_of(theirs, there));
+  if (boxes <= most_boxes && rows <= most_rows) return;
+  std::string first = to_string(mine), second = to_string(theirs);
+  if (second < first) std::swap(first, second);  // the same text on both sides
+  throw core::Error(
+      core::Errc::unsupported,
+      fmt::format("expected at most {} boxes for each rank, and {} rows of blocks of all ranks, where a "
+                  "layout is skewed; found up to {} and {} between \"{}\" and \"{}\": take larger "
+                  "blocks",
+                  most_boxes, most_rows, boxes, rows, first, second));
+}
+
+}  // namespace
+
 std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,
                                          const GridCoords& me, const Layout& source) {
+  if (std::ranges::any_of(mine.dims, [](const Distribution& d) { return extent(d) == 0; })) return {};
   BlockSide here(mine), there(theirs);
+  check_boxes(mine, theirs, here, there);
   const GridAxes my_grid(mine), their_grid(theirs);
   const Index my_number = my_grid.position_of(me);
   const std::size_t dimensions = mine.dims.size();

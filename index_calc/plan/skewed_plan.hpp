@@ -97,7 +97,9 @@ private:
 /// @param me      coordinates of this rank in the grid of mine
 /// @param source  which of the two is the source
 /// @return ascending by the position of the cell in their grid
-/// @throws core::Error unsupported if a skewed layout has more than 2^24 blocks along a dimension
+/// @throws core::Error unsupported, on all ranks of both sides, if a skewed layout has more than 2^24 blocks
+///         along a dimension, a rank may share more than 2^21 boxes, or the ranks of a skewed layout have more
+///         than 2^24 rows of blocks together
 /// Cost: the boxes that this rank shares with all others; the blocks along each dimension of a skewed
 /// layout; of skewed peers also the rows of their blocks.
 std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,

@@ -25,6 +25,12 @@ public:
   }
 
   Index extent() const noexcept { return extent_; }
+  /// Blocks, of an equal cut those that may have elements. O(1)
+  Index count() const noexcept {
+    if (extent_ == 0) return 0;
+    if (kind_ == Kind::equal) return std::min(number_, extent_);
+    return block_of(extent_ - 1) + 1;
+  }
   Index begin(Index b) const noexcept {
     if (kind_ == Kind::bounds) return bounds_[static_cast<std::size_t>(b)];
     if (kind_ == Kind::equal) return static_cast<Index>(Wide{extent_} * b / number_);

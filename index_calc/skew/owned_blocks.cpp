@@ -17,16 +17,15 @@ OwnedBlocks::OwnedBlocks(std::vector<BlockCuts> cuts, std::vector<Axis> axes)
       owner.last = std::max(owner.last, t.dimension);
     owners_.push_back(std::move(owner));
   }
-  constexpr std::size_t most = std::size_t{1} << 24;
+  constexpr Index most = Index{1} << 24;
   for (std::size_t d = 0; d < dimensions(); ++d) {
     auto& blocks = blocks_[d];
+    if (cuts_[d].count() > most)
+      throw core::Error(core::Errc::unsupported,
+                        fmt::format("skewed layout: expected at most {} blocks along dimension {}, "
+                                    "found {}: take larger blocks",
+                                    most, d, cuts_[d].count()));
     cuts_[d].for_each_between(0, cuts_[d].extent(), [&](Index b) {
-      if (blocks.size() == most)
-        throw core::Error(
-            core::Errc::unsupported,
-            fmt::format("skewed layout: expected at most {} blocks along dimension {}, "
-                        "found more: take larger blocks",
-                        most, d));
       blocks.push_back({.key = key_of(d, added(d, b)), .number = b});
     });
     std::ranges::sort(blocks, {}, [](const Block& b) { return std::pair(b.key, b.number); });

@@ -95,6 +95,7 @@ private:
   /// Calls visit(numbers, thickness, blocks along the last dimension) for each row of blocks.
   template <class Visit>
   void for_each_row(const OwnerCoords& owner, Visit&& visit) const {
+    if (std::ranges::any_of(cuts_, [](const BlockCuts& c) { return c.extent() == 0; })) return;
     OwnerCoords missing{};
     for (std::size_t e = 0; e < owners_.size(); ++e) {
       const Index constant = owners_[e].expression.constant % owners_[e].ranks;

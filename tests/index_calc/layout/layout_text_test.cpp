@@ -102,6 +102,10 @@ TEST(LayoutText, NamesPositionOfAKeyThatIsMissingUnknownOrTwice) {
        "\"gird\""},
       {"shape=4 grid=2 grid=2", 15, "every key once", "\"grid\" again"},
       {"shape=4 grid=2 =3", 15, "one of shape", "\"\""},
+      {"shape=4 grid=2 block100=3", 15, "one of shape", "\"block100\""},
+      {"shape=4 grid=2 block00=3", 15, "one of shape", "\"block00\""},
+      {"shape=4 grid=2 block10=3", 15, "a dimension from 0 to 0", "\"block10\""},
+      {"shape123=4 grid=2", 0, "one of shape", "\"shape123\""},
   });
 }
 

@@ -414,7 +414,22 @@ TEST(SkewedPlan, RefusesWhatIsNoOuterProduct) {
   EXPECT_EQ(
       error([&] { local_part(Layout::parse("shape=100000000 mesh=2 block=1 owner0=b0"), 0); }),
       "unsupported: skewed layout: expected at most 16777216 blocks along dimension 0, found "
-      "more: take larger blocks");
+      "100000000: take larger blocks");
+  // Both sides refuse what would take more memory than the data.
+  const Layout fine = Layout::parse("shape=20000x20000 grid=4x4 block=1x1"),
+               coarse = Layout::parse("shape=20000x20000 mesh=4x4 block=256x256 owner0=b0 owner1=b1-b0"),
+               rows = Layout::parse("shape=1048576x64 mesh=1024 block=1x1 owner0=b0+b1"),
+               slabs = Layout::parse("shape=1048576x64 grid=1024x1");
+  for (const auto& [mine, theirs] : {std::pair{&fine, &coarse}, {&rows, &slabs}}) {
+    const auto mine_says = error([&] { make_plan(*mine, *theirs, 0, Role::source); });
+    EXPECT_EQ(mine_says.substr(0, 60),
+              "unsupported: expected at most 2097152 boxes for each rank, a");
+    EXPECT_EQ(mine_says, error([&] { make_plan(*theirs, *mine, 3, Role::sink); }));
+  }
+  const Layout nothing =
+      Layout::parse("shape=4000000x4000000x0 mesh=2 block=1x1x1 owner0=b2");
+  EXPECT_EQ(local_part(nothing, 0).elements, 0);
+  EXPECT_EQ(make_plan(nothing, Layout::parse("shape=4000000x4000000x0 grid=1x1x1"), 0, Role::source).size(), 0u);
   const Layout grid = Layout::parse("shape=8x8 grid=2x2");
   EXPECT_EQ(
       error([&] { make_plan(grid, skewed, 0, Role::source, Algorithm::falls); }),
