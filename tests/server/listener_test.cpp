@@ -519,7 +519,8 @@ bool is_true_soon(const auto& condition) {
 }
 
 TEST(Listener, ServesOneThatDoesNotReadNoFurther) {
-  Running server(0.5, {.stranger_seconds = 1, .pause_bytes = 64 << 10});
+  // Long enough for a slow machine to fill the buffers of the sockets first.
+  Running server(0.5, {.stranger_seconds = 5, .pause_bytes = 64 << 10});
   Client other(server);
   other.tell(hello("other", 0, 1));
   const int fd = raw_connection(server);

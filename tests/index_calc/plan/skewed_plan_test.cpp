@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -121,7 +122,9 @@ TEST(SkewedPlan, DealsCopiesByRanksAndHosts) {
                  sink = random.one_in(2) ? testing::random_skewed(random, shape, 12)
                                          : dense_layout(random, shape);
     std::vector<std::uint32_t> machines;
-    for (int r = 0; r < 64; ++r) machines.push_back(static_cast<std::uint32_t>(random.in(0, 2)));
+    Rank last = 0;  // members may be any ranks
+    for (const Layout& layout : {source, sink}) last = std::max(last, std::ranges::max(ranks_of(layout)));
+    for (Rank r = 0; r <= last; ++r) machines.push_back(static_cast<std::uint32_t>(random.in(0, 2)));
     const Ends ends{source, sink, testing::numbers_of(source), testing::numbers_of(sink)};
     SCOPED_TRACE(trace_of(source, sink));
     expect_moves_all(random, ends, {machines, machines, random.one_in(2)});
