@@ -375,13 +375,14 @@ void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_
           [&] { return fmt::format("stream '{}': expected begin_step before put", name()); });
   const bool changes = fields_[fields_.check(field)].layout.changing.has_value();
   const std::size_t f = changes ? fields_.check(field) : fields_.check(field, local.size());
-  if (changes) my_counts_[f] = fields_.count_in(f, local.size());
+  const Index count = changes ? fields_.count_in(f, local.size()) : 0;
   expects(!is_put_[f], [&] {
     return fmt::format("stream '{}', step {}: field '{}' was put twice", name(), step(),
                        fields_[f].name);
   });
   links_.put(f, local, may_lend);
   is_put_[f] = true;
+  my_counts_[f] = count;
   const std::size_t size = core::element_bytes(fields_[f].type);
   if (session_.config().check_lent && (may_lend || config_.queue_depth == 0))
     lent_.lend(step(), f, changes ? whole_buffer(local.size() / size) : fields_.part(f), size, local);

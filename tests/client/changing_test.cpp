@@ -454,6 +454,32 @@ TEST(ChangingRefusals, OfRowsAndKeysThatDoNotBelongTogether) {
                  "offers shape *x2", 4);
 }
 
+TEST(ChangingRows, AreThoseOfTheFirstPut) {
+  World world;
+  world.start("producer", 1, [](Session& s) {
+    OutStream out(s, "s", {});
+    out.declare(field("shape=* grid=1"));
+    const std::vector<std::int64_t> data{1, 2, 3};
+    out.begin_step();
+    out.put(0, std::as_bytes(std::span(data)));
+    EXPECT_THROW(out.put(0, std::as_bytes(std::span(data).first(1))), Error);
+    out.end_step();
+    out.close();
+  });
+  world.start("consumer", 1, [](Session& s) {
+    InStream in(s, "s");
+    in.declare(field("shape=* grid=1"));
+    EXPECT_TRUE(in.begin_step());
+    std::vector<std::int64_t> data(3);
+    in.get(0, std::as_writable_bytes(std::span(data)));
+    EXPECT_EQ(data, (std::vector<std::int64_t>{1, 2, 3}));
+    in.end_step();
+    EXPECT_FALSE(in.begin_step());
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 // What was put reaches a consumer on the same host while the producer computes.
 TEST(ChangingRows, ComeWhileTheProducerIsInNoCall) {
   World world(8192, World::Way::local);
