@@ -44,7 +44,8 @@ const std::array folders{
     Folder{"index_calc/layout/", {"index_calc/skew/"}},
     Folder{"index_calc/overlap/", {"index_calc/layout/"}},
     Folder{"index_calc/lists/", {"index_calc/skew/", "index_calc/layout/", "index_calc/overlap/"}},
-    Folder{"index_calc/plan/", {"index_calc/skew/", "index_calc/layout/", "index_calc/overlap/", "index_calc/lists/"}},
+    Folder{"index_calc/plan/",
+           {"index_calc/skew/", "index_calc/layout/", "index_calc/overlap/", "index_calc/lists/"}},
     Folder{"index_calc/pack/", {"index_calc/layout/", "index_calc/overlap/", "index_calc/plan/"}},
     Folder{"index_calc/transform/",
            {"index_calc/layout/", "index_calc/overlap/", "index_calc/plan/", "index_calc/pack/"}},
@@ -195,6 +196,34 @@ TEST(Architecture, IncludesGoTheRightWay) {
     }
   }
   EXPECT_GT(seen, 50u) << "hardly any #include found: is " TREMULA_SOURCE_DIR " the tree?";
+}
+
+// Every header compiles alone: in a development build a source with a header of its own name proves it, the rest do by
+// a generated source each (CMakeLists.txt); and twice.
+TEST(Architecture, AHeaderHasAGuardAndItsSourceIncludesItFirst) {
+  const std::regex include(R"re(\s*#\s*include\s*[<"]([^>"]+)[>"].*)re");
+  const std::regex guard(R"re(#pragma once|#ifndef TREMULA_\w+)re");
+  std::size_t seen = 0;
+  for (const fs::path& path : sources()) {
+    const std::string file = path.lexically_relative(TREMULA_SOURCE_DIR).generic_string();
+    if (file.starts_with("tests/") || file.starts_with("examples/")) continue;
+    std::ifstream text(path);
+    std::string line;
+    std::smatch match;
+    if (path.extension() != ".cpp") {
+      if (path.extension() == ".c") continue;
+      bool has_guard = false;
+      while (!has_guard && std::getline(text, line)) has_guard = std::regex_match(line, guard);
+      EXPECT_TRUE(has_guard) << file;
+    } else if (fs::exists(fs::path(path).replace_extension("hpp"))) {
+      while (std::getline(text, line) && !std::regex_match(line, match, include)) {
+      }
+      const std::string own = fs::path(file).replace_extension("hpp").generic_string();
+      EXPECT_TRUE(!match.empty() && own.ends_with(match[1].str())) << file;
+      ++seen;
+    }
+  }
+  EXPECT_GT(seen, 50u);
 }
 
 TEST(Architecture, EveryRoomOpensWithAPage) {
