@@ -32,6 +32,7 @@ constexpr std::array large{
     Bound{Message::kAnnounce, max_message_bytes, all_parts},
     Bound{Message::kSubscribe, max_message_bytes, all_parts},
     Bound{Message::kResume, max_message_bytes, all_parts},
+    Bound{Message::kRedeclare, max_message_bytes, all_parts},
     Bound{Message::kLinkAddresses, max_message_bytes, all_parts},
     Bound{Message::kShare, max_message_bytes, all_parts},
 };

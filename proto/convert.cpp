@@ -170,6 +170,18 @@ void check(const wire::Matched& m) {
   check_text("Matched.token", m.token(), max_token_bytes);
 }
 
+void check(const wire::Redeclare& m) {
+  check_name("Redeclare.stream", m.stream());
+  check_range("Redeclare.fields, count", m.fields_size(), 1, max_fields);
+  check_fields("Redeclare.", m.fields());
+}
+
+void check(const wire::Redeclared& m) {
+  check_number("Redeclared.link", m.link());
+  check_range("Redeclared.fields, count", m.fields_size(), 1, max_fields);
+  check_fields("Redeclared.", m.fields());
+}
+
 void check(const wire::Resume& m) {
   for (const wire::Announce& stream : m.streams()) check(stream);
   for (const wire::Matched& link : m.links()) check(link);
@@ -295,6 +307,9 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
     case wire::ToServer::kResume:
       check(message.resume());
       break;
+    case wire::ToServer::kRedeclare:
+      check(message.redeclare());
+      break;
     case wire::ToServer::kLinkChoices:
       check(message.link_choices());
       break;
@@ -382,6 +397,9 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
     case wire::ToClient::kDeadlock:
       check_number("Deadlock.wait", message.deadlock().wait());
       check_text("Deadlock.text", message.deadlock().text());
+      break;
+    case wire::ToClient::kRedeclared:
+      check(message.redeclared());
       break;
     case wire::ToClient::kAwaited:
     case wire::ToClient::kDone:

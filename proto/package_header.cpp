@@ -77,7 +77,7 @@ PackageHeader decode_package_header(core::BytesView bytes) {
   if (const auto found = take<std::uint16_t>(bytes, at::version); found != version)
     reject("version", fmt::format("{}", version), fmt::format("{}", found));
   const auto kind = take<std::uint16_t>(bytes, at::kind);
-  if (kind < 1 || kind > 7) reject("kind", "1 to 7", fmt::format("{}", kind));
+  if (kind < 1 || kind > 8) reject("kind", "1 to 8", fmt::format("{}", kind));
   PackageHeader header{.kind = static_cast<PackageKind>(kind),
                        .link = take<std::uint64_t>(bytes, at::link),
                        .step = take<std::uint64_t>(bytes, at::step),
@@ -92,7 +92,8 @@ PackageHeader decode_package_header(core::BytesView bytes) {
     reject("payload bytes", fmt::format("0 with kind {}", kind),
            fmt::format("{}", header.payload_bytes));
   const bool may_have_dropped =
-      header.kind == PackageKind::step || header.kind == PackageKind::end_of_stream;
+      header.kind == PackageKind::step || header.kind == PackageKind::end_of_stream ||
+      header.kind == PackageKind::redeclared;
   if (!may_have_dropped && header.dropped != 0)
     reject("dropped steps", fmt::format("0 with kind {}", kind), fmt::format("{}", header.dropped));
   if (header.payload_bytes > std::numeric_limits<std::int64_t>::max())

@@ -20,6 +20,7 @@ enum class PackageKind : std::uint16_t {
   wish = 5,           ///< sink to source: a part of `step`, on the path of the place in the payload
   sign_of_life = 6,   ///< both ways: the sender is there; `step` is for how long it may be silent
   claim = 7,          ///< sink to source: asks for a step, having taken `step` of them
+  redeclared = 8,     ///< source to sink: as end_of_stream, but steps follow, in other layouts
 };
 
 struct PackageHeader {

@@ -219,6 +219,25 @@ tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double sec
   });
 }
 
+tremula_status tremula_out_redeclare(tremula_out_stream* out, int count, const int* fields,
+                                     const tremula_layout* const* layouts) {
+  return guarded([&] {
+    const auto entry = enter(out, "out");
+    core::expects(count > 0, [&] {
+      return fmt::format("redeclare: expected at least one field, found {}", count);
+    });
+    expects_pointer(fields, "fields");
+    expects_pointer(layouts, "layouts");
+    std::vector<std::pair<int, index_calc::Layout>> of_fields;
+    for (int i = 0; i < count; ++i) {
+      expects_pointer(layouts[i], "layouts[i]");
+      of_fields.emplace_back(fields[i], layouts[i]->layout);
+    }
+    out->stream->redeclare(of_fields);
+    return TREMULA_OK;
+  });
+}
+
 tremula_status tremula_out_serve(tremula_out_stream* out, double seconds) {
   return guarded([&] {
     const auto entry = enter(out, "out");

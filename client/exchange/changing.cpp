@@ -36,8 +36,8 @@ void ChangingPlan::update(std::span<const Index> counts) {
   if (plan_ && std::ranges::equal(counts_, counts)) return;
   counts_.assign(counts.begin(), counts.end());
   index_calc::Layout source = sized(field_->changing->source, counts_);
-  index_calc::Layout sink = sized(
-      sink_, extent(source.dims[field_->changing->source.changing->dimension]));
+  index_calc::Layout sink =
+      sized(sink_, extent(source.dims[field_->changing->source.changing->dimension]));
   // No number of bytes below exceeds 63 bits.
   bytes_of(source, std::max(field_->element_bytes, core::element_bytes(field_->transformation.to)));
   const bool is_source = role_ == Role::source;
@@ -53,8 +53,7 @@ std::size_t ChangingPlan::bytes_for(Rank peer) const {
 
 void RowsByKey::update(core::BytesView keys) {
   const std::size_t count = keys.size() / sizeof(std::int64_t);
-  const auto coordinates =
-      static_cast<std::size_t>(grid(sink_->dims[sink_->changing->dimension]));
+  const auto coordinates = static_cast<std::size_t>(grid(sink_->dims[sink_->changing->dimension]));
   growths_ += coordinates_.capacity() < count ? 1U : 0U;
   coordinates_.resize(count);
   ends_.assign(coordinates, 0);
@@ -95,7 +94,8 @@ ChangingSource::ChangingSource(const ExchangePlan& plan, std::size_t slots, Copy
              other.sink().mesh == sink.mesh && other.sink().members == sink.members &&
              other.sink().rank_order == sink.rank_order;
     };
-    by_key_.back() = static_cast<std::size_t>(std::ranges::find_if(routes_, is_alike) - routes_.begin());
+    by_key_.back() =
+        static_cast<std::size_t>(std::ranges::find_if(routes_, is_alike) - routes_.begin());
     if (by_key_.back() == routes_.size()) routes_.emplace_back(sink);
   }
 }
@@ -138,9 +138,8 @@ void ChangingSource::pack(std::size_t slot, std::span<const std::vector<Index>> 
     for (std::size_t k = 0; k < plans_.size(); ++k) {
       const RowsByKey* const rows = rows_of(k);
       const std::size_t d = plans_[k].field().changing->source.changing->dimension;
-      to.counts.push_back(rows != nullptr
-                              ? rows->rows_for(message.peer).size()
-                              : static_cast<std::uint64_t>(plans_[k].part().extent[d]));
+      to.counts.push_back(rows != nullptr ? rows->rows_for(message.peer).size()
+                                          : static_cast<std::uint64_t>(plans_[k].part().extent[d]));
       bytes += bytes_for(k, message.peer);
     }
     to.ends.push_back(bytes);
@@ -184,8 +183,8 @@ void ChangingSource::pack(std::size_t k, Rank peer, std::span<std::byte> to) {
 
 void ChangingSource::tell(std::size_t slot, std::size_t message, std::span<std::byte> to) const {
   const std::uint64_t size = bytes(slot, message).size();
-  const auto counts = std::as_bytes(
-      std::span(slots_[slot].counts).subspan(message * plans_.size(), plans_.size()));
+  const auto counts =
+      std::as_bytes(std::span(slots_[slot].counts).subspan(message * plans_.size(), plans_.size()));
   std::ranges::copy(counts, to.begin());
   std::memcpy(to.data() + counts.size(), &size, sizeof size);
 }
@@ -233,9 +232,8 @@ void ChangingSink::plan_step() {
   std::vector<Index> counts(ranks);
   for (std::size_t k = 0; k < plans_.size(); ++k) {
     for (std::size_t m = 0; m < from_.size(); ++m)
-      counts[static_cast<std::size_t>(plan_.messages[m].peer)] = static_cast<Index>(
-          std::min(from_[m].counts[k],
-                   static_cast<std::uint64_t>(std::numeric_limits<Index>::max())));
+      counts[static_cast<std::size_t>(plan_.messages[m].peer)] = static_cast<Index>(std::min(
+          from_[m].counts[k], static_cast<std::uint64_t>(std::numeric_limits<Index>::max())));
     plans_[k].update(counts_along(plans_[k].field().changing->source, counts));
   }
   for (std::size_t m = 0; m < from_.size(); ++m) {

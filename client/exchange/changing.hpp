@@ -122,11 +122,11 @@ private:
   void pack(std::size_t k, Rank peer, std::span<std::byte> to);
   const ExchangePlan& plan_;
   CopyThreads& threads_;
-  std::vector<ChangingPlan> plans_;  // parallel to plan_.changing
-  std::vector<Put> puts_;            // likewise
-  std::vector<std::size_t> row_bytes_;               // likewise; of this rank, in each row
-  std::vector<RowsByKey> routes_;                    // fields whose keys say the same share one
-  std::vector<std::optional<std::size_t>> by_key_;   // parallel to plan_.changing: number in routes_
+  std::vector<ChangingPlan> plans_;                 // parallel to plan_.changing
+  std::vector<Put> puts_;                           // likewise
+  std::vector<std::size_t> row_bytes_;              // likewise; of this rank, in each row
+  std::vector<RowsByKey> routes_;                   // fields whose keys say the same share one
+  std::vector<std::optional<std::size_t>> by_key_;  // parallel to plan_.changing: number in routes_
   std::vector<Slot> slots_;
   std::uint64_t copied_ = 0;  // bytes, of the step that is packed next
 };
@@ -166,8 +166,8 @@ private:
   const ExchangePlan& plan_;
   CopyThreads& threads_;
   Mismatch& mismatch_;
-  std::vector<ChangingPlan> plans_;  // parallel to plan_.changing
-  std::vector<From> from_;           // parallel to plan_.messages
+  std::vector<ChangingPlan> plans_;     // parallel to plan_.changing
+  std::vector<From> from_;              // parallel to plan_.messages
   std::vector<std::vector<Row>> rows_;  // parallel to plan_.changing; of keys whose rows are sorted
   GrowingBuffer sorted_;
   std::uint64_t growths_ = 0;  // of rows_

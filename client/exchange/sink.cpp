@@ -119,9 +119,10 @@ bool Sink::has_arrived(std::size_t message) {
   if (plan_.messages[message].is_to_listener && !take_attributes()) return false;
   if (!in.changing.test()) return false;
   if (changing_ && in.changing.bytes() != changing_->bytes(message))
-    throw protocol_error(plan_.messages[message].peer,
-                         fmt::format("{} bytes of the fields that change", changing_->bytes(message)),
-                         fmt::format("{}", in.changing.bytes()));
+    throw protocol_error(
+        plan_.messages[message].peer,
+        fmt::format("{} bytes of the fields that change", changing_->bytes(message)),
+        fmt::format("{}", in.changing.bytes()));
   Peer& peer = peers_[message];
   for (std::size_t path = 0; path < paths_.size(); ++path)
     if ((in.used & (1u << path)) && !end(peer, path).is_here(slot())) return false;
@@ -131,9 +132,14 @@ bool Sink::has_arrived(std::size_t message) {
 bool Sink::take_header(std::size_t message, core::BytesView bytes) {
   const Rank peer = plan_.messages[message].peer;
   const auto header = decode_from(peer, link_, bytes);
-  const bool is_end = header.kind == PackageKind::end_of_stream;
+  const bool is_redeclared = header.kind == PackageKind::redeclared;
+  const bool is_end = header.kind == PackageKind::end_of_stream || is_redeclared;
   if (is_end) {
     ++ended_;
+    if (ended_ > 1 && is_redeclared != is_redeclared_)
+      throw protocol_error(peer, "all producer ranks to end the stream, or to go on with it",
+                           fmt::format("rank {} to differ at step {}", peer, step_));
+    is_redeclared_ = is_redeclared;
   } else if (header.kind != PackageKind::step) {
     throw protocol_error(
         peer, fmt::format("kind {} or the end of the stream", static_cast<int>(PackageKind::step)),
@@ -262,6 +268,13 @@ Sink::Next Sink::look_ahead() {
         decode_from(plan_.messages[m].peer, link_,
                     std::span(std::as_const(next.told)).first(next.request.bytes()));
     looks_ahead_ = false;
+    if (header.kind == PackageKind::redeclared)
+      throw core::Error(
+          core::Errc::unsupported,
+          fmt::format("expected layouts that stay as they are where steps are asked for by "
+                      "their time; found that the producer has declared its own again "
+                      "after step {}: take every step",
+                      step_));
     if (header.kind == PackageKind::end_of_stream) return {.state = State::end, .time = {}};
     return {.state = State::step, .time = header.time};
   }

@@ -27,6 +27,8 @@ public:
   /// `step` as soon as a first message of it is here, `end` when every peer has told that there are
   /// no more. Makes progress.
   State poll();
+  /// After State::end: steps follow over another exchange, as the source has declared its layouts again.
+  bool is_redeclared() const noexcept { return is_redeclared_; }
   /// Number of the step in turn, as the source counts.  @pre poll() was State::step
   std::uint64_t step() const noexcept { return step_; }
   /// Of the step in turn: its time, in the unit of the stream, and its attributes.
@@ -61,6 +63,7 @@ public:
   };
   /// Takes nothing of it, and finishes nothing. Makes progress.
   /// @pre is_complete() was true; the source tells two steps at least without a credit
+  /// @throws core::Error unsupported if the source has declared its layouts again before that step
   Next look_ahead();
   /// The last look_ahead() has found nothing: that step is waited for. Until claim().
   bool looks_ahead() const noexcept { return looks_ahead_; }
@@ -169,7 +172,7 @@ private:
   std::uint64_t moved_ = 0;
   Mismatch mismatch_;
   std::unique_ptr<ChangingSink> changing_;  // null if no field changes
-  std::string not_proved_;  // the first part that is not what its source has hashed
+  std::string not_proved_;                  // the first part that is not what its source has hashed
   ChunkPool chunks_;
   std::unique_ptr<StepStaging> staging_;
   core::Buffer told_;
@@ -179,7 +182,7 @@ private:
   std::vector<std::vector<Incoming>> slots_;  // shape: [slot][message]
   std::uint64_t turn_ = 0;                    // steps finished
   std::uint64_t step_ = 0, dropped_ = 0;
-  bool looks_ahead_ = false;
+  bool looks_ahead_ = false, is_redeclared_ = false;
   std::size_t begun_ = 0, arrived_ = 0, ended_ = 0;  // messages of the step in turn
   std::optional<std::int64_t> time_;                 // of it
   Rank told_time_ = 0;                               // first; it or that there is none

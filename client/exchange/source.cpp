@@ -425,7 +425,7 @@ void Source::tell(std::size_t m, std::uint64_t turn) {
   peer.traffic.bytes += message.parts_bytes + changing.size();
 }
 
-void Source::send_end(std::uint64_t step) {
+void Source::send_end(std::uint64_t step, PackageKind kind) {
   Slot& slot = slots_[end_slot()];
   slot.step = step;
   order_.push_back(end_slot());
@@ -435,7 +435,7 @@ void Source::send_end(std::uint64_t step) {
     if (peer.has_left) continue;
     peer.told = turns();
     Told& told = slot.told[m];
-    proto::encode({.kind = PackageKind::end_of_stream,
+    proto::encode({.kind = kind,
                    .link = link_,
                    .step = step,
                    .payload_bytes = 0,

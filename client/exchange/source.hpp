@@ -108,7 +108,8 @@ public:
     return !queue_.keeps() || is_credited(step);
   }
   /// Tells every peer that `step` does not exist, nor any after it.  @pre can_end(step)
-  void send_end(std::uint64_t step);
+  /// @param kind  redeclared: not over this exchange
+  void send_end(std::uint64_t step, proto::PackageKind kind = proto::PackageKind::end_of_stream);
   /// True when every peer has credited all steps before `step`, and nothing is on its way. Makes
   /// progress, and serves what peers ask for.
   bool is_credited(std::uint64_t step);
@@ -227,13 +228,13 @@ private:
   std::unique_ptr<transport::MemoryRegion> told_region_;
   transport::local::Mappings mappings_;
   std::unique_ptr<ChangingSource> changing_;  // null if no field changes
-  std::vector<Readable> readable_;        // parallel to plan_.fields
-  std::vector<SourceArrays> arrays_;      // shape: [slot]
-  std::vector<Slot> slots_;               // the last one: of the end
-  std::deque<std::size_t> order_, idle_;  // slots: of turns from first_ on; free ones
-  std::optional<std::size_t> putting_;    // slot of the step that is not sent yet
-  std::uint64_t first_ = 0;               // turn
-  std::uint64_t most_told_;               // no turn from this one on is
+  std::vector<Readable> readable_;            // parallel to plan_.fields
+  std::vector<SourceArrays> arrays_;          // shape: [slot]
+  std::vector<Slot> slots_;                   // the last one: of the end
+  std::deque<std::size_t> order_, idle_;      // slots: of turns from first_ on; free ones
+  std::optional<std::size_t> putting_;        // slot of the step that is not sent yet
+  std::uint64_t first_ = 0;                   // turn
+  std::uint64_t most_told_;                   // no turn from this one on is
   std::uint64_t dropped_ = 0, most_steps_ = 0, step_bytes_ = 0;
   bool takes_ = true, is_frozen_ = false, has_told_end_ = false;
   std::vector<Peer> peers_;  // parallel to plan_.messages; last: its ends use the above

@@ -201,6 +201,8 @@ wire::Resume Control::resume() const {
 
 void Control::note(const wire::ToServer& message) {
   if (message.has_announce()) announced_[message.announce().stream()] = message.announce();
+  if (message.has_redeclare())
+    *announced_[message.redeclare().stream()].mutable_fields() = message.redeclare().fields();
   if (message.has_subscribe()) subscribed_[message.subscribe().stream()] = message.subscribe();
   if (!message.has_link_addresses()) return;
   const auto link = links_.find(message.link_addresses().link());
@@ -341,6 +343,11 @@ template <class Notice>
 std::optional<Notice> Control::find(std::uint64_t link, std::optional<Notice> KnownLink::*notice) {
   KnownLink& told = links_[link];
   if (told.*notice) return std::exchange(told.*notice, std::nullopt);
+  check_may_come(link, told);
+  return std::nullopt;
+}
+
+void Control::check_may_come(std::uint64_t link, const KnownLink& told) const {
   if (told.end) throw Error(told.end->lost ? Errc::peer_lost : Errc::cancelled, told.end->why);
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
   if (is_of_earlier_server(link))
@@ -348,7 +355,6 @@ std::optional<Notice> Control::find(std::uint64_t link, std::optional<Notice> Kn
                 fmt::format("link {}: the server went away while the link was being "
                             "set up; begin again",
                             link));
-  return std::nullopt;
 }
 
 template <class Notice>
@@ -374,6 +380,18 @@ wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline d
 std::optional<wire::LinkAddresses> Control::find_addresses(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
   return find(link, &KnownLink::addresses);
+}
+
+bool Control::has_addresses(std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  const KnownLink& told = links_[link];
+  if (!told.addresses) check_may_come(link, told);
+  return told.addresses.has_value();
+}
+
+wire::Redeclared Control::take_redeclared(std::uint64_t link, core::Deadline deadline) {
+  return take(link, &KnownLink::redeclared, "the fields that the producer has declared again",
+              deadline);
 }
 
 std::string Control::own_outward_address() {
@@ -519,6 +537,11 @@ void Control::on_notice(const wire::ToClient& message) {
   } else if (message.has_link_addresses()) {
     if (KnownLink* const link = known(message.link_addresses().link()))
       link->addresses = message.link_addresses();
+  } else if (message.has_redeclared()) {
+    KnownLink* const link = known(message.redeclared().link());
+    if (link == nullptr) return;
+    link->redeclared = message.redeclared();
+    if (link->matched) *link->matched->mutable_fields() = message.redeclared().fields();
   } else if (message.has_link_closed()) {
     const auto& closed = message.link_closed();
     KnownLink* const link = known(closed.link());

@@ -73,6 +73,11 @@ public:
   /// The same if they have come: waits for nothing.  @throws as take_addresses, but for timed_out
   std::optional<wire::LinkAddresses> find_addresses(std::uint64_t link);
 
+  /// Whether that would give them.  @throws as take_addresses, but for timed_out
+  bool has_addresses(std::uint64_t link);
+  /// The fields that the producer of a link has declared again.  @throws as take_addresses
+  wire::Redeclared take_redeclared(std::uint64_t link, core::Deadline deadline);
+
   /// @param move  called again and again while a call waits: moves what this rank has under way,
   ///              and says whether something is
   void while_waiting(std::function<bool()> move) { move_ = std::move(move); }
@@ -185,6 +190,7 @@ private:
     bool is_told = false;                  // its addresses: it is open, or about to be
     std::optional<wire::LinkChoice> choice;
     std::optional<wire::LinkAddresses> addresses;
+    std::optional<wire::Redeclared> redeclared;
     std::optional<LinkEnd> end;
   };
   /// Waits for a notice on a link.
@@ -192,6 +198,8 @@ private:
   template <class Notice>
   Notice take(std::uint64_t link, std::optional<Notice> KnownLink::*notice, std::string_view what,
               core::Deadline deadline);
+  /// With the lock held.  @throws core::Error why a notice that has not come will not
+  void check_may_come(std::uint64_t link, const KnownLink& told) const;
   /// With the lock held: the notice if it has come.  @throws as take_addresses, but for timed_out
   template <class Notice>
   std::optional<Notice> find(std::uint64_t link, std::optional<Notice> KnownLink::*notice);

@@ -196,10 +196,17 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
   if (links_.is_lost()) links_.throw_lost("the producer was lost before");
   if (state_ == State::declaring && !find_producer(until)) return std::nullopt;
   if (copy_ && !serve_until_step(until)) return std::nullopt;
-  const auto hold = session_.progress().hold();
-  const auto is_step = find_step("begin_step", until);
-  if (is_step.value_or(false)) enter_step();
-  return is_step;
+  for (;;) {
+    {
+      const auto hold = session_.progress().hold();
+      const auto is_step = find_step("begin_step", until);
+      if (is_step.value_or(false)) enter_step();
+      if (is_step || !is_redeclared_) return is_step;
+    }
+    session_.begin_call("begin_step", name(), links_.step());
+    links_.reopen();
+    is_redeclared_ = false;
+  }
 }
 
 std::optional<bool> InStream::find_step(const char* call, std::optional<core::Deadline> until) {
@@ -208,6 +215,8 @@ std::optional<bool> InStream::find_step(const char* call, std::optional<core::De
     return std::nullopt;
   statistics_.dropped = links_.statistics().dropped;
   if (!links_.has_end()) return true;
+  is_redeclared_ = links_.is_redeclared();
+  if (is_redeclared_) return std::nullopt;
   if (outlives_producer()) state_ = State::ended;  // whatever becomes of its credits
   links_.take_leave();
   state_ = State::ended;
@@ -278,9 +287,10 @@ const index_calc::Layout& InStream::layout(int field) const {
   const std::size_t f = fields_.check(field);
   if (!fields_[f].layout.changing) return fields_.layout(f);
   expects(state_ == State::in_step && !links_.is_lost(), [&] {
-    return fmt::format("stream '{}': expected begin_step before the layout of field '{}', which "
-                       "changes with every step",
-                       name(), fields_[f].name);
+    return fmt::format(
+        "stream '{}': expected begin_step before the layout of field '{}', which "
+        "changes with every step",
+        name(), fields_[f].name);
   });
   return links_.layout(f);
 }

@@ -45,7 +45,8 @@ public:
   Rank relabel(const RelabelConfig& config = {});
   /// @return false at the end of the stream
   bool begin_step() { return *begin_step_until(std::nullopt); }
-  /// Of a rank for itself, once the stream is linked; until then collective.
+  /// Of a rank for itself, once the stream is linked; until then collective, and where the producer has
+  /// declared its layouts again, for which it waits whatever `until` says.
   /// @param until  a moment, perhaps past, from which on the call does not wait for the step
   /// @return as begin_step; nothing if there is no step yet
   std::optional<bool> begin_step_until(std::optional<core::Deadline> until);
@@ -137,7 +138,7 @@ private:
   void list_turns(std::vector<LinkTurns>& turns) override { links_.list_turns(turns); }
   void check_may_begin() const;
   /// Waits for the step in turn, which `call` needs.
-  /// @return as begin_step_until
+  /// @return as begin_step_until; nothing, too, if is_redeclared_
   std::optional<bool> find_step(const char* call, std::optional<core::Deadline> until);
   /// The application has the step in turn.
   void enter_step();
@@ -194,6 +195,8 @@ private:
   bool is_copy_ = false;            // that of another reader: what the link is to
   bool had_copy_ = false;           // the link that was lost was to one
   bool has_served_ = false;         // before the step in turn
+  bool is_redeclared_ =
+      false;  // the step in turn has other layouts, for which links are set up anew
   Statistics before_step_, of_last_step_;
   Statistics statistics_;             // up to the last finished step
   std::unique_ptr<ServedCopy> copy_;  // of a reader that serves, while it is linked

@@ -32,6 +32,15 @@ index_calc::LocalPart whole_buffer(std::size_t elements) {
   part.stride[0] = 1;
   return part;
 }
+void check_changing(const std::string& stream, const proto::Field& field) {
+  const auto& changing = field.layout.changing;
+  expects(!changing || (changing->is_even && changing->key.empty()), [&] {
+    return fmt::format(
+        "stream '{}', field '{}': expected no block and no key along dimension {} of the producer, "
+        "whose ranks' elements follow each other as they put them; found \"{}\": leave them out",
+        stream, field.name, changing->dimension, to_string(field.layout));
+  });
+}
 core::Deadline earlier(core::Deadline one, const std::optional<core::Deadline>& other) {
   return other && other->at() < one.at() ? *other : one;
 }
@@ -82,13 +91,7 @@ int OutStream::declare(proto::Field field) {
         "declare the fields of all streams first",
         name(), field.name);
   });
-  expects(!field.layout.changing ||
-              (field.layout.changing->is_even && field.layout.changing->key.empty()), [&] {
-    return fmt::format(
-        "stream '{}', field '{}': expected no block and no key along dimension {} of the producer, "
-        "whose ranks' elements follow each other as they put them; found \"{}\": leave them out",
-        name(), field.name, field.layout.changing->dimension, to_string(field.layout));
-  });
+  check_changing(name(), field);
   return fields_.declare(std::move(field));
 }
 
@@ -385,7 +388,8 @@ void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_
   my_counts_[f] = count;
   const std::size_t size = core::element_bytes(fields_[f].type);
   if (session_.config().check_lent && (may_lend || config_.queue_depth == 0))
-    lent_.lend(step(), f, changes ? whole_buffer(local.size() / size) : fields_.part(f), size, local);
+    lent_.lend(step(), f, changes ? whole_buffer(local.size() / size) : fields_.part(f), size,
+               local);
 }
 
 void OutStream::check_lent(std::uint64_t step) {
@@ -477,8 +481,7 @@ void OutStream::gather_counts() {
   if (!fields_.has_changing()) return;
   const auto bytes = std::as_bytes(std::span(my_counts_));
   agreed([&] {
-    const auto all =
-        session_.allgather({bytes.begin(), bytes.end()}, session_.step_deadline());
+    const auto all = session_.allgather({bytes.begin(), bytes.end()}, session_.step_deadline());
     counts_.resize(fields_.size());
     std::vector<Index> of_ranks(all.size());
     for (std::size_t f = 0; f < fields_.size(); ++f) {
@@ -532,6 +535,56 @@ void OutStream::end_step() {
   before_step_ = now;
   session_.progress().wake();
   if (is_taken_at_once()) check_lent(step() - 1);
+}
+
+void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts) {
+  expects(state_ == State::between_steps && !is_admitted_, [&] {
+    return fmt::format(
+        "stream '{}': expected redeclare between two steps, after end_step; found it {}", name(),
+        state_ == State::closed      ? "closed"
+        : state_ == State::declaring ? "before the first step: declare the layout that it has"
+                                     : "after begin_step");
+  });
+  session_.begin_call("redeclare", name(), step());
+  session_.end_call_with(incarnation());
+  DeclaredFields next = fields_;
+  session_.run_collectively([&] {
+    if (config_.is_state || config_.is_copy)
+      throw Error(Errc::unsupported,
+                  fmt::format("stream '{}': expected kind steps where layouts are declared again; "
+                              "found a state: announce another one",
+                              name()));
+    for (const auto& [field, layout] : layouts) {
+      next.redeclare(field, layout);
+      check_changing(name(), next[fields_.check(field)]);
+    }
+  });
+  next.check_alike();
+  links_.drop_ended();
+  while (links_.has_openings()) agreed([&] { links_.admit_openings(step(), links_.patience()); });
+  wait_for_links([&](Source& exchange) { return exchange.can_end(step()); }, "redeclare",
+                 "take an earlier step");
+  // The server first: a consumer that has seen the end asks it.
+  session_.run_on_root(
+      [&] {
+        wire::ToServer message;
+        message.mutable_redeclare()->set_stream(name());
+        *message.mutable_redeclare()->mutable_fields() = next.encoded();
+        session_.control().call(std::move(message), session_.deadline());
+        return core::Bytes{};
+      },
+      session_.deadline());
+  fields_ = std::move(next);
+  try {
+    links_.send_redeclared();
+    wait_for_links([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "redeclare",
+                   "take the last steps");
+    if (step() > 0) check_lent(step() - 1);
+    agreed([&] { links_.reopen(); });
+  } catch (const Error& e) {
+    links_.give_up(fmt::format("failed: {}", e.what()));
+    throw;
+  }
 }
 
 void OutStream::close() {

@@ -51,6 +51,11 @@ public:
   /// True when nobody needs any longer what was put into `step` and the steps before it.
   bool is_taken(std::uint64_t step);
   void wait_taken(std::uint64_t step);
+  /// The fields have other layouts of the same shapes from the next step on; the others stay. Between two
+  /// steps, once the stream is linked. Collective; consumers keep their own layouts. Waits until they
+  /// have taken all steps, and come to the next one. Kept steps are forgotten.
+  /// @throws core::Error invalid_argument, mismatch, unsupported: all is as it was, on all ranks
+  void redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts);
   void close();
   Statistics statistics();
   /// Of the step ended last; what a message took on the wire belongs to the step in which it was
@@ -137,7 +142,7 @@ private:
   std::vector<Index> my_counts_;        // of fields that change, in the step; parallel to fields_
   /// The same of all coordinates along the dimension that changes; empty if no field does.
   std::vector<std::vector<Index>> counts_;
-  proto::Attributes attributes_;        // of the step
+  proto::Attributes attributes_;  // of the step
   core::Bytes encoded_attributes_;
   std::optional<std::int64_t> time_, last_time_;  // of the step; of the one before
   ConsumerLinks links_;

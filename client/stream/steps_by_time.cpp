@@ -38,7 +38,15 @@ Begun InStream::begin_step_by(Needed needed, std::int64_t time, std::string_view
     throw_too_early(time, *first_time_);
   if (last_time_ && *last_time_ >= time) return Begun::none_missing;
   for (;;) {
-    if (!*find_step(call, std::nullopt)) return Begun::end_of_stream;
+    const auto is_step = find_step(call, std::nullopt);
+    if (!is_step)
+      throw Error(
+          Errc::unsupported,
+          fmt::format("stream '{}': expected layouts that stay as they are where steps are asked "
+                      "for by their time; found that the producer has declared its own again: "
+                      "take every step",
+                      name()));
+    if (!*is_step) return Begun::end_of_stream;
     const std::int64_t found = time_in_turn();
     if (found > time && needed == Needed::at) {
       if (!last_time_) throw_too_early(time, found);

@@ -42,7 +42,7 @@ function(tremula_unite_folders target)
 endfunction()
 
 # tremula_add_test(index_calc.plan SOURCES plan/plan_test.cpp LINK tremula_index_calc
-#                  [LABELS unit] [SLOW] [FOLDER index_calc/plan] [TIMEOUT 120] [ARGS ...])
+#                  [LABELS unit] [SLOW] [FOLDER index_calc/plan] [TIMEOUT 300] [ARGS ...])
 # One GoogleTest program, one ctest entry. Its labels: the suite, `fast` or `slow`, and the folder that it tests, by
 # default that of its first source in tests/. Fast: ends within about five seconds, needs no mpirun.
 function(tremula_add_test name)
@@ -62,7 +62,7 @@ function(tremula_add_test name)
     cmake_path(RELATIVE_PATH ARG_FOLDER BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/tests)
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 300)
   endif()
   if(ARG_SLOW)
     set(speed slow)

@@ -73,7 +73,7 @@ void Rendezvous::check_may_serve(const Subscription& subscription, const Stream&
         refuse(Errc::unsupported,
                fmt::format("owners of field '{}' that are computed", field->name),
                field->layout.listing ? "a layout whose ranks list what they own"
-                                    : "a layout whose extent changes with every step");
+                                     : "a layout whose extent changes with every step");
   }
 }
 

@@ -24,8 +24,10 @@ std::vector<std::string> texts(const google::protobuf::RepeatedPtrField<wire::Of
   return out;
 }
 
-/// The offered fields in the order of the wanted ones.
-proto::WireFields in_order_of(const proto::WireFields& wanted, const proto::WireFields& offered) {
+}  // namespace
+
+proto::WireFields Rendezvous::in_order_of(const proto::WireFields& wanted,
+                                          const proto::WireFields& offered) {
   std::map<std::string_view, const wire::Field*> by_name;
   for (const wire::Field& field : offered) by_name.emplace(field.name(), &field);
   proto::WireFields out;
@@ -33,8 +35,8 @@ proto::WireFields in_order_of(const proto::WireFields& wanted, const proto::Wire
   return out;
 }
 
-/// What a stream or subscription with these fields takes.
-std::size_t memory_bytes(std::span<const proto::Field> fields, const proto::WireFields& wire) {
+std::size_t Rendezvous::memory_bytes(std::span<const proto::Field> fields,
+                                     const proto::WireFields& wire) {
   constexpr std::size_t beside_fields = 2048;
   std::size_t bytes = beside_fields + wire.SpaceUsedExcludingSelfLong();
   for (const proto::Field& field : fields)
@@ -43,8 +45,6 @@ std::size_t memory_bytes(std::span<const proto::Field> fields, const proto::Wire
              field.attributes.size();
   return bytes;
 }
-
-}  // namespace
 
 std::string Rendezvous::producer_as_seen_by(const Group& group, const Stream& stream) {
   return stream.is_readable_by(group.owner) ? fmt::format("group '{}'", stream.producer)

@@ -38,6 +38,8 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
       return describe(call, message.describe());
     case wire::ToServer::kResume:
       return resume(call, message.resume());
+    case wire::ToServer::kRedeclare:
+      return redeclare(call, message.redeclare());
     case wire::ToServer::kLinkChoices:
       return link_choices(call, message.link_choices());
     case wire::ToServer::kLinkAddresses:

@@ -195,6 +195,7 @@ private:
   void unsubscribe(const Call& call, const wire::Unsubscribe& message);
   void describe(const Call& call, const wire::Describe& message);
   void link_choices(const Call& call, const wire::LinkChoices& message);
+  void redeclare(const Call& call, const wire::Redeclare& message);
   void link_addresses(const Call& call, const wire::LinkAddresses& message);
   void resume(const Call& call, const wire::Resume& message);
   void share(const Call& call, const wire::Share& message);
@@ -309,6 +310,12 @@ private:
   /// One side of a link has not come back.
   void tell_not_back(const std::string& group, LinkId link, const std::string& other,
                      const std::string& why);
+  /// The offered fields in the order of the wanted ones.
+  static proto::WireFields in_order_of(const proto::WireFields& wanted,
+                                       const proto::WireFields& offered);
+  /// What a stream or subscription with these fields takes.
+  static std::size_t memory_bytes(std::span<const proto::Field> fields,
+                                  const proto::WireFields& wire);
   /// For messages to the group.
   static std::string producer_as_seen_by(const Group& group, const Stream& stream);
   /// @throws core::Error refused if the stream is another key's and not for all to read

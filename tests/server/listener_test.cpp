@@ -284,12 +284,14 @@ TEST(Listener, GivesUpStrangersThatSayNothing) {
   EXPECT_EQ(member.answer(1), "request: 2 done { }");
 }
 
-int raw_connection(const transport::HostPort& server) {
+/// @param unread_bytes  that the system keeps of what is not read; 0: as much as it likes
+int raw_connection(const transport::HostPort& server, int unread_bytes = 0) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(server.port);
+  if (unread_bytes > 0) ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &unread_bytes, sizeof unread_bytes);
   if (fd < 0 || ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
     return -1;
   const timeval limit{10, 0};
@@ -519,15 +521,19 @@ bool is_true_soon(const auto& condition) {
 }
 
 TEST(Listener, ServesOneThatDoesNotReadNoFurther) {
-  // Long enough for a slow machine to fill the buffers of the sockets first.
   Running server(0.5, {.stranger_seconds = 5, .pause_bytes = 64 << 10});
   Client other(server);
   other.tell(hello("other", 0, 1));
-  const int fd = raw_connection(server);
+  std::string fields;
+  for (int i = 0; i < 1000; ++i)
+    fields += fmt::format("fields {{ name: 'f{}' element_type: 10 layout: 'shape=8 grid=1' }} ", i);
+  other.tell("request: 2 announce { stream: 's' incarnation: 1 " + fields +
+             "offers { transport: 't' offer: 'tcp' } }");
+  const int fd = raw_connection(server.address(), 4 << 10);
   ASSERT_GE(fd, 0);
+  // The answers are a thousand times as long. Those that fill the buffers of the sockets come first.
   std::string many;
-  for (int i = 0; i < 100'000; ++i) many += frame_of("request: 1 unsubscribe { stream: 's' }");
-  // The answers, refusals for want of Hello, are ten times as long: 100 MB of them would wait.
+  for (int i = 0; i < 10'000; ++i) many += frame_of("request: 1 status {}");
   std::thread sender([&] {
     while (send_all(fd, many)) {
     }

@@ -385,6 +385,18 @@ TREMULA_API tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t re
 /* Sends the step. Every declared field must have been put. What is not on its way when this
  * returns moves on as `progress` says: with `calls`, in the next calls of the session. */
 TREMULA_API tremula_status tremula_out_end_step(tremula_out_stream* out);
+/* Gives `count` fields other layouts of the same shapes, from the next step on, e.g. after a mesh was
+ * refined or the work balanced anew: layouts[i] is that of fields[i]; the other fields keep theirs. Between
+ * two steps, once one has ended. The stream goes on under its name, with its steps' numbers and its
+ * consumers, which keep their own layouts and notice nothing but time: the call waits until they have taken
+ * all steps and come to the next one, at most step_timeout; one that does not loses the stream. Consumers
+ * that come later find the new layouts; steps that were kept for them (keep_steps) are forgotten. Not for
+ * parts (tremula_out_part), of a state, and for consumers that ask for steps by their time. Arguments that
+ * are refused leave the stream as it was. Collective: all ranks name the same fields, each with its own lists
+ * where ranks list what they own. */
+TREMULA_API tremula_status tremula_out_redeclare(tremula_out_stream* out, int count,
+                                                 const int* fields,
+                                                 const tremula_layout* const* layouts);
 /* Tells the consumers that no step follows and waits until they have all steps. */
 TREMULA_API tremula_status tremula_out_close(tremula_out_stream* out);
 /* Frees the handle. A stream that was not closed is given up, and its consumers get an error. NULL

@@ -743,6 +743,24 @@ public:
     if (status != TREMULA_INVALID_ARGUMENT) is_open_ = in_step_ = false;
     detail::check(status);
   }
+  /// Another layout of the same shape from the next step on: see tremula_out_redeclare. Collective.
+  template <class T>
+  void redeclare(Field<T> field, const Layout& layout) {
+    redeclare(std::span(&field.number, 1), std::span(&layout, 1));
+  }
+  /// The same of several fields at once, which costs as much as of one.
+  /// @param fields   their numbers (Field::number)
+  /// @param layouts  || fields
+  void redeclare(std::span<const int> fields, std::span<const Layout> layouts) {
+    if (fields.size() != layouts.size())
+      throw Error(TREMULA_INVALID_ARGUMENT, "redeclare: expected a layout for each of " +
+                                                std::to_string(fields.size()) + " fields; found " +
+                                                std::to_string(layouts.size()));
+    std::vector<const tremula_layout*> handles;
+    for (const Layout& layout : layouts) handles.push_back(layout.handle());
+    detail::check(tremula_out_redeclare(handle_.get(), static_cast<int>(fields.size()),
+                                        fields.data(), handles.data()));
+  }
   void close() { detail::check(tremula_out_close(handle_.get())); }
   Statistics statistics() const {
     Statistics s = tremula_statistics_init();

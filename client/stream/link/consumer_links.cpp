@@ -101,6 +101,7 @@ void ConsumerLinks::let_in(const wire::Matched& matched, Link link, std::uint64_
   is_agreed_ = is_agreed_ || matched.when_full() != wire::WHEN_FULL_BLOCK || matched.shares();
   Open open;
   open.link = std::move(link);
+  open.matched = matched;
   open.first_step = next;
   open.next_kept = first;
   ended_.plan_seconds += open.link.plan.seconds;
@@ -117,10 +118,10 @@ void ConsumerLinks::let_in(const wire::Matched& matched, Link link, std::uint64_
                                  first, open.link.queue, session_.copy_threads());
     const auto& messages = open.exchange->plan().messages;
     // What changes goes by messages of any length, on one host, too.
-    const bool needs_thread =
-        !open.exchange->plan().changing.empty() ||
-        std::ranges::any_of(
-            messages, [&](const Message& m) { return open.link.endpoint->needs_calls(m.peer); });
+    const bool needs_thread = !open.exchange->plan().changing.empty() ||
+                              std::ranges::any_of(messages, [&](const Message& m) {
+                                return open.link.endpoint->needs_calls(m.peer);
+                              });
     if (config_.progress == Progress::thread ||
         (config_.progress == Progress::automatic &&
          (needs_thread || open.link.queue.keeps())))  // claims come at any time
@@ -321,12 +322,12 @@ void ConsumerLinks::check_rows(std::span<const std::vector<Index>> counts) const
       const auto differs = std::ranges::mismatch(rows, keys).in1 - rows.begin();
       if (rows == keys) continue;
       const auto at = static_cast<std::size_t>(differs);
-      throw Error(Errc::mismatch,
-                  fmt::format("stream '{}', step {}: expected as many rows of field '{}' as of its keys "
-                              "'{}', by which group '{}' takes them; found {} and {} at coordinate {}",
-                              stream(), step_, fields_[f].name,
-                              fields_[static_cast<std::size_t>(key)].name, open.link.peer_group,
-                              rows[at], keys[at], at));
+      throw Error(
+          Errc::mismatch,
+          fmt::format("stream '{}', step {}: expected as many rows of field '{}' as of its keys "
+                      "'{}', by which group '{}' takes them; found {} and {} at coordinate {}",
+                      stream(), step_, fields_[f].name, fields_[static_cast<std::size_t>(key)].name,
+                      open.link.peer_group, rows[at], keys[at], at));
     }
 }
 
@@ -363,6 +364,85 @@ void ConsumerLinks::send_end() {
     } catch (...) {
       keep_failure(open);
     }
+}
+
+void ConsumerLinks::send_redeclared() {
+  const auto hold = session_.progress().hold();
+  kept_.forget(step_ - first_step());  // in the layouts that were
+  for (Open& open : links_) try {
+      if (open.failure.empty()) open.exchange->send_end(step_, proto::PackageKind::redeclared);
+    } catch (...) {
+      keep_failure(open);
+    }
+}
+
+wire::Reopening ConsumerLinks::next_to_reopen(std::vector<wire::Reopening>& left,
+                                              core::Deadline until) {
+  wire::Reopening next;
+  const auto look = [&] {
+    for (auto link = left.begin(); !next.has_matched() && link != left.end();) try {
+        if (!session_.control().has_addresses(link->matched().link())) {
+          ++link;
+          continue;
+        }
+        next = std::move(*link);
+        link = left.erase(link);
+      } catch (const Error& e) {
+        if (e.code() != Errc::cancelled)
+          refuse(link->matched(), e.what());  // else it has closed it
+        link = left.erase(link);
+      }
+    return next.has_matched() || left.empty();
+  };
+  if (session_.waits_for(look, until)) return next;
+  for (const wire::Reopening& late : left)
+    refuse(late.matched(), fmt::format("expected it in begin_step within {} s, as the layouts were "
+                                       "declared again; step_timeout sets how long a step may take",
+                                       session_.config().step_timeout));
+  return next;
+}
+
+void ConsumerLinks::reopen() {
+  struct Before {
+    std::uint64_t turns, most_behind;
+    double waited_seconds;
+  };
+  std::map<std::uint64_t, Before> before;
+  std::vector<wire::Reopening> left;
+  {
+    const auto hold = session_.progress().hold();
+    for (Open& open : links_) {
+      add(ended_, *open.exchange);
+      before[open.link.number] = {open.turns_before + open.exchange->turns(), open.most_behind,
+                                  open.waited_seconds};
+      if (!open.failure.empty()) continue;
+      wire::Reopening& link = left.emplace_back();
+      *link.mutable_matched() = std::move(open.matched);
+      link.set_settled(open.link.offer);
+    }
+    links_.clear();
+  }
+  const auto until = session_.step_deadline();
+  const auto next = [&] { return to_bytes(next_to_reopen(left, until)); };
+  for (;;) {
+    const auto link = from_bytes<wire::Reopening>(session_.run_on_root(next, until));
+    if (!link.has_matched()) break;
+    auto terms_again = terms(step_);
+    terms_again.settled = link.settled();
+    try {
+      let_in(link.matched(), open_link(session_, link.matched(), fields_.all(), terms_again), step_,
+             step_);
+      const auto was = before.extract(link.matched().link());
+      if (was.empty()) continue;
+      Open& open = links_.back();
+      open.turns_before = was.mapped().turns;
+      open.most_behind = was.mapped().most_behind;
+      open.waited_seconds = was.mapped().waited_seconds;
+    } catch (const Error& e) {  // on every rank
+      refuse(link.matched(), e.what());
+    }
+  }
+  for (const auto& [number, _] : before) session_.control().forget_link(number);
 }
 
 bool ConsumerLinks::has_room() {
@@ -494,7 +574,7 @@ wire::Wait ConsumerLinks::describe_wait(const Open& open, const char* call,
   wait.set_what(fmt::format("to {}", what));
   wait.set_group(open.link.peer_group);
   wait.set_link(open.link.number);
-  wait.set_count(open.exchange->first_turn());
+  wait.set_count(open.turns_before + open.exchange->first_turn());
   const auto& messages = open.exchange->plan().messages;
   for (std::size_t m = 0; m < messages.size() && wait.ranks_size() < proto::max_wait_ranks; ++m)
     if (open.exchange->is_awaited(m)) wait.add_ranks(messages[m].peer);
@@ -744,7 +824,8 @@ void ConsumerLinks::list_waits(WaitWords& words) {
 }
 
 void ConsumerLinks::list_turns(std::vector<LinkTurns>& turns) const {
-  for (const Open& open : links_) turns.push_back({open.link.number, open.exchange->turns()});
+  for (const Open& open : links_)
+    turns.push_back({open.link.number, open.turns_before + open.exchange->turns()});
 }
 
 void ConsumerLinks::list_lags(wire::Counters& counters) const {

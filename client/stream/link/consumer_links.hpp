@@ -77,6 +77,11 @@ public:
   void send(const StepMetadata& metadata);
   /// Tells all consumers that the step in turn does not exist, nor any after it.
   void send_end();
+  /// The fields have other layouts from the step in turn on: tells all consumers. All have taken all steps.
+  void send_redeclared();
+  /// Sets all links up anew, in the order in which their consumers come to it. Collective. What fails is
+  /// kept in lost().
+  void reopen();
 
   /// False while no link that shares the steps has room on this rank, or what is lent is not back.
   bool has_shared_room();
@@ -134,6 +139,8 @@ private:
   static constexpr double usual_patience = 10, least_patience = 0.5;
   struct Open {
     Link link;
+    wire::Matched matched;             // of it
+    std::uint64_t turns_before = 0;    // of exchanges that the link had before
     std::uint64_t first_step = 0;      // that goes over it when it is put
     std::uint64_t next_kept = 0;       // that goes over it, up to first_step
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
@@ -152,6 +159,8 @@ private:
   /// Whether the link is set up beside the stream. Collective.
   bool opens_beside(const wire::Matched& matched);
   void let_in(const wire::Matched& matched, Link link, std::uint64_t first, std::uint64_t next);
+  /// Of rank 0, while links are set up anew: the next one whose consumer has come; empty: no other is left.
+  wire::Reopening next_to_reopen(std::vector<wire::Reopening>& left, core::Deadline until);
   void refuse(const wire::Matched& matched, const std::string& why);
   void wait_for_all(const std::function<bool(Source&)>& poll, const char* call,
                     std::string_view what);
@@ -200,7 +209,7 @@ private:
   bool is_agreed_ = false, has_told_end_ = false;
   std::string lost_;
   std::vector<std::vector<Index>> counts_;  // of counts_over()
-  Statistics ended_;  // of links that are no more
+  Statistics ended_;                        // of links that are no more
   double wait_seconds_ = 0;
   double patience_;  // for a consumer that comes while others take steps
 };

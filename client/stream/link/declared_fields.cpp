@@ -30,6 +30,9 @@ std::string text_of(const wire::Announce& fields) {
                         f.layout(), attributes_text(f.attributes()));
   return (text.empty() ? "no field" : text) + attributes_text(fields.attributes());
 }
+std::size_t buffer_bytes(const index_calc::LocalPart& part, core::ElementType type) {
+  return static_cast<std::size_t>(part.allocated) * core::element_bytes(type);
+}
 void check_time_unit(const proto::AttributeValues& values) {
   const auto* const texts = std::get_if<std::vector<std::string>>(&values);
   expects(texts != nullptr && texts->size() == 1 && proto::is_name(texts->front()), [&] {
@@ -86,9 +89,49 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
   expects(!names_.contains(field.name), [&] {
     return fmt::format("stream '{}': field '{}' is declared twice", stream_, field.name);
   });
-  Data data;
-  Target target;
-  wire::Field encoded;
+  Checked made = checked(field, update);
+  names_.insert(field.name);
+  bytes_.push_back(buffer_bytes(made.data.part, field.type));
+  data_.push_back(std::move(made.data));
+  targets_.push_back(made.target);
+  fields_.push_back(std::move(field));
+  *encoded_.Add() = std::move(made.encoded);
+  return static_cast<int>(fields_.size()) - 1;
+}
+
+void DeclaredFields::redeclare(int field, index_calc::Layout layout) {
+  const std::size_t f = check(field);
+  const index_calc::Layout& before = data_[f].layout;
+  expects(
+      shape(layout) == shape(before) &&
+          layout.changing.has_value() == before.changing.has_value() &&
+          (!before.changing || layout.changing->dimension == before.changing->dimension),
+      [&] {
+        return fmt::format(
+            "stream '{}', field '{}': expected another layout of the same shape, that of \"{}\"; "
+            "found \"{}\"",
+            stream_, fields_[f].name, to_string(before), to_string(layout));
+      });
+  if (proto::is_part(fields_[f]))
+    throw Error(
+        Errc::unsupported,
+        fmt::format("stream '{}', field '{}': expected an array that one group produces, found "
+                    "a part of one: its layout stays as it was declared",
+                    stream_, fields_[f].name));
+  proto::Field next{.name = fields_[f].name, .type = fields_[f].type, .layout = std::move(layout)};
+  next.attributes = fields_[f].attributes;
+  Checked made = checked(next, data_[f].update);
+  made.data.attributes = std::move(data_[f].attributes);
+  bytes_[f] = buffer_bytes(made.data.part, next.type);
+  data_[f] = std::move(made.data);
+  targets_[f] = made.target;
+  fields_[f] = std::move(next);
+  encoded_[static_cast<int>(f)] = std::move(made.encoded);
+}
+
+DeclaredFields::Checked DeclaredFields::checked(proto::Field& field,
+                                                const FieldUpdate& update) const {
+  Checked made;
   try {
     validate_for_group(field.layout, session_->size());
     bytes_of(field.layout, core::element_bytes(field.type));
@@ -96,10 +139,10 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
       proto::check_part(field);
       expect_computed(field.layout, "a part of an array that several groups produce");
     }
-    data = {field.layout, local_part(field.layout, session_->rank()), update};
-    target = apply(update, field, session_->rank());
-    encoded = proto::encode(field);
-    if (const auto bytes = encoded.layout().size(); bytes > proto::max_layout_bytes)
+    made.data = {field.layout, local_part(field.layout, session_->rank()), update};
+    made.target = apply(update, field, session_->rank());
+    made.encoded = proto::encode(field);
+    if (const auto bytes = made.encoded.layout().size(); bytes > proto::max_layout_bytes)
       throw Error(Errc::unsupported,
                   fmt::format("expected a layout whose text has at most {} bytes, found {}: take "
                               "one with fewer intervals or ranks in longer ranges",
@@ -108,13 +151,7 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
     throw Error(e.code(), fmt::format("stream '{}', field '{}', group '{}': {}", stream_,
                                       field.name, session_->name(), e.what()));
   }
-  names_.insert(field.name);
-  bytes_.push_back(static_cast<std::size_t>(data.part.allocated) * core::element_bytes(field.type));
-  data_.push_back(std::move(data));
-  targets_.push_back(target);
-  fields_.push_back(std::move(field));
-  *encoded_.Add() = std::move(encoded);
-  return static_cast<int>(fields_.size()) - 1;
+  return made;
 }
 
 DeclaredFields DeclaredFields::relabeled(std::span<const Rank> process) const {
@@ -209,7 +246,8 @@ Index DeclaredFields::count_in(std::size_t f, std::size_t bytes) const {
   const std::size_t unit = std::max<std::size_t>(slice, 1);
   expects(slice == 0 ? bytes == 0 : bytes % slice == 0, [&] {
     return fmt::format(
-        "stream '{}', field '{}', rank {}: expected a buffer of a multiple of {} bytes, those of each "
+        "stream '{}', field '{}', rank {}: expected a buffer of a multiple of {} bytes, those of "
+        "each "
         "element along dimension {} of \"{}\"; found {} bytes",
         stream_, fields_[f].name, session_->rank(), slice, data_[f].layout.changing->dimension,
         to_string(data_[f].layout), bytes);
@@ -225,7 +263,8 @@ std::size_t DeclaredFields::check(int field, const index_calc::Layout& layout,
   expects(bytes == expected, [&] {
     return fmt::format(
         "stream '{}', field '{}', rank {}: expected a buffer of {} bytes ({} elements of {}, which "
-        "this rank has of \"{}\" in this step); found {} bytes; ask for the layout of the step first",
+        "this rank has of \"{}\" in this step); found {} bytes; ask for the layout of the step "
+        "first",
         stream_, fields_[f].name, session_->rank(), expected, elements,
         core::to_string(fields_[f].type), to_string(layout), bytes);
   });

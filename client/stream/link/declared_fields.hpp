@@ -53,6 +53,10 @@ public:
   /// @throws core::Error invalid_argument: no name, declared twice, or a layout that does not fit
   /// the group
   int declare(proto::Field field, const FieldUpdate& update = {});
+  /// Gives a field another layout of the same shape. On an error it has the one that it had.
+  /// @throws core::Error invalid_argument: no such field, another shape, or a layout that does not fit the
+  /// group; unsupported: a part of an array
+  void redeclare(int field, index_calc::Layout layout);
   /// Sets an attribute of the stream or of a field.
   /// @param of  a field, or of_stream
   /// @throws core::Error invalid_argument: no such field, and as proto::Attributes::set
@@ -85,7 +89,8 @@ public:
   /// @throws core::Error invalid_argument if they are no whole number
   Index count_in(std::size_t field, std::size_t bytes) const;
   bool has_changing() const noexcept {
-    return std::ranges::any_of(fields_, [](const auto& f) { return f.layout.changing.has_value(); });
+    return std::ranges::any_of(fields_,
+                               [](const auto& f) { return f.layout.changing.has_value(); });
   }
 
   const std::string& stream() const noexcept { return stream_; }
@@ -109,6 +114,14 @@ private:
     FieldUpdate update;
     proto::Attributes attributes{};
   };
+  /// What follows from a field.
+  struct Checked {
+    Data data;
+    Target target;
+    wire::Field encoded;
+  };
+  /// @param field  as the application declares it; then as the other side is to see it
+  Checked checked(proto::Field& field, const FieldUpdate& update) const;
   /// As the server is to hear of them.
   wire::Announce announced() const;
   Session* session_;

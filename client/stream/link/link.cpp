@@ -29,11 +29,12 @@ core::Deadline answer_deadline(Session& session, const LinkTerms& terms) {
 
 /// What the link is opened by: the offer, or what both sides have of its choices, found by the
 /// server.
-wire::LinkChoice settle(Session& session, const wire::Matched& matched, core::Deadline deadline) {
+wire::LinkChoice settle(Session& session, const wire::Matched& matched, const LinkTerms& terms,
+                        core::Deadline deadline) {
   wire::LinkChoice settled;
-  settled.set_choice(matched.offer());
+  settled.set_choice(terms.settled.empty() ? matched.offer() : terms.settled);
   settled.set_why(matched.why());
-  if (!session.has_choices(matched.offer())) return settled;
+  if (!terms.settled.empty() || !session.has_choices(matched.offer())) return settled;
   const auto mine = session.choices(matched.offer());
   return from_bytes<wire::LinkChoice>(session.run_on_root(
       [&] {
@@ -177,7 +178,7 @@ Link prepare_link(Session& session, const wire::Matched& matched,
   const auto attributes = proto::bytes_of(matched.attributes());
   link.attributes.assign(attributes.begin(), attributes.end());
   link.first_step = terms.first_step;
-  const auto settled = settle(session, matched, answered);
+  const auto settled = settle(session, matched, terms, answered);
   link.offer = settled.choice();
   link.transport = proto::short_offer(link.offer);
   link.queue = Queue(matched.queue_depth(), static_cast<WhenFull>(matched.when_full()),

@@ -40,6 +40,7 @@ struct LinkTerms {
   std::uint64_t first_step = 0;    ///< of a producer: that goes over the link
   double most_seconds = no_limit;  ///< that a producer gives the link, within the session's timeout
   bool answers_between_calls = true;  ///< else its peers do not judge its silence
+  std::string settled{};  ///< offer that both sides have agreed on before; empty: they have to
 };
 
 /// Exchanges addresses with the other side through the server, plans, connects, and proves that every

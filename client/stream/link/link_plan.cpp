@@ -74,10 +74,11 @@ std::size_t key_of(std::size_t f, const Sides& sides) {
   const index_calc::Changing& changing = *to.changing;
   if (changing.key.empty()) return 0;
   const auto refuse = [&](std::string_view expected, const std::string& found) {
-    throw core::Error(core::Errc::unsupported,
-                      fmt::format("field '{}': expected {} where a consumer takes rows by key '{}'; "
-                                  "found {}",
-                                  sides.wanted[f].name, expected, changing.key, found));
+    throw core::Error(
+        core::Errc::unsupported,
+        fmt::format("field '{}': expected {} where a consumer takes rows by key '{}'; "
+                    "found {}",
+                    sides.wanted[f].name, expected, changing.key, found));
   };
   const auto both = [](const index_calc::Layout& a, const index_calc::Layout& b) {
     return fmt::format("\"{}\" and \"{}\"", to_string(a), to_string(b));
@@ -86,15 +87,14 @@ std::size_t key_of(std::size_t f, const Sides& sides) {
   if (found == sides.wanted.end())
     refuse("the consumer to declare that field, too,", "that it does not");
   const auto key = static_cast<std::size_t>(found - sides.wanted.begin());
-  const index_calc::Layout &keys = sides.wanted[key].layout,
-                           &keys_from = sides.offered[key].layout;
+  const index_calc::Layout &keys = sides.wanted[key].layout, &keys_from = sides.offered[key].layout;
   for (const proto::Field* const field : {&sides.offered[key], &sides.wanted[key]})
     if (field->type != core::ElementType::i64 || field->layout.dims.size() != 1)
       refuse("keys of one dimension of type i64 on both sides",
              fmt::format("{} \"{}\"", core::to_string(field->type), to_string(field->layout)));
   if (!keys.changing || keys.changing->key != changing.key ||
-      keys.changing->ranges != changing.ranges ||
-      keys.changing->is_sorted != changing.is_sorted || !are_alike(keys, to, sides.consumers))
+      keys.changing->ranges != changing.ranges || keys.changing->is_sorted != changing.is_sorted ||
+      !are_alike(keys, to, sides.consumers))
     refuse("the keys to be taken likewise", both(keys, to));
   if (rank_count(from) != grid(from.dims[changing.dimension]) || copy_count(from) != 1 ||
       (from.dims.size() > 1 && from.storage_order != to.storage_order))
@@ -201,14 +201,13 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     if (offered.layout.changing) {
       validate_pair(offered.layout, wanted.layout);
       if (is_proved)
-        throw core::Error(core::Errc::unsupported,
-                          fmt::format("field '{}': expected fields of fixed extents in a stream with "
-                                      "proof, found one whose extent changes with every step",
-                                      offered.name));
-      field.changing = std::make_shared<const ExchangePlan::Changing>(
-          ExchangePlan::Changing{.source = offered.layout,
-                                 .sink = wanted.layout,
-                                 .key = key_of(f, sides)});
+        throw core::Error(
+            core::Errc::unsupported,
+            fmt::format("field '{}': expected fields of fixed extents in a stream with "
+                        "proof, found one whose extent changes with every step",
+                        offered.name));
+      field.changing = std::make_shared<const ExchangePlan::Changing>(ExchangePlan::Changing{
+          .source = offered.layout, .sink = wanted.layout, .key = key_of(f, sides)});
       field.wire_order = offered.layout.storage_order;
       fields.push_back(std::move(field));
       continue;

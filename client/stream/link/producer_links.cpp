@@ -20,20 +20,26 @@ constexpr double grace_seconds = 0.5;
 }  // namespace
 
 void ProducerLinks::open(const wire::Matched& matched) {
+  open(matched, {.side = transport::Side::consumer}, {});
+}
+
+void ProducerLinks::open(const wire::Matched& matched, const LinkTerms& terms,
+                         const Before& before) {
   incarnation_ = matched.incarnation();
   try {
     Open open;
-    open.link = open_link(session_, matched, fields_.all(), {.side = transport::Side::consumer},
-                          fields_.targets());
+    open.link = open_link(session_, matched, fields_.all(), terms, fields_.targets());
+    open.matched = matched;
+    open.before = before;
     session_.run_collectively([&] {  // staging may not fit into memory
       open.exchange =
           std::make_unique<Sink>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
                                  open.link.queue, session_.copy_threads());
       const ExchangePlan& plan = open.exchange->plan();
-      open.needs_calls = !plan.changing.empty() ||
-                         std::ranges::any_of(plan.messages, [&](const Message& m) {
-                           return open.link.endpoint->needs_calls(m.peer);
-                         });
+      open.needs_calls =
+          !plan.changing.empty() || std::ranges::any_of(plan.messages, [&](const Message& m) {
+            return open.link.endpoint->needs_calls(m.peer);
+          });
       if (open.needs_calls) session_.progress().start_thread();
       const auto hold = session_.progress().hold();
       links_.reserve(links_.size() + 1);
@@ -69,6 +75,49 @@ void ProducerLinks::complete() {
                       [](const Open& open) -> std::string_view { return open.link.peer_group; });
   }
   is_complete_ = true;
+}
+
+bool ProducerLinks::is_redeclared() const {
+  return std::ranges::all_of(links_,
+                             [](const Open& open) { return open.exchange->is_redeclared(); });
+}
+
+void ProducerLinks::reopen() {
+  core::expects(links_.size() == 1, "only an array of one producer group is declared again");
+  const auto is_answered = [this] {
+    Open& open = links_.front();
+    answer(open);
+    return open.has_answered && open.exchange->is_told();
+  };
+  wait([&] { return polled(is_answered()); }, nullptr, "take the credits");
+  try {
+    const auto until = session_.step_deadline();
+    session_.allgather_over(numbers(), {}, until);  // a rank that has lost the stream does not come
+    wire::Matched matched = links_.front().matched;
+    const auto told = from_bytes<wire::Redeclared>(session_.run_on_root(
+        [&] { return to_bytes(session_.control().take_redeclared(matched.link(), until)); },
+        until));
+    *matched.mutable_fields() = told.fields();
+    ended_ = statistics();
+    Open& open = links_.front();
+    const Traffic traffic = open.exchange->traffic();
+    Before before = open.before;
+    before.steps += open.exchange->steps();
+    before.turns += open.exchange->steps() + 1;
+    before.dropped += open.exchange->dropped();
+    before.traffic += traffic;
+    before.plan_seconds += open.exchange->plan().seconds;
+    const LinkTerms terms{.side = transport::Side::consumer, .settled = open.link.offer};
+    {
+      const auto hold = session_.progress().hold();
+      links_.clear();
+      is_complete_ = false;
+    }
+    this->open(matched, terms, before);
+  } catch (...) {
+    is_lost_ = true;
+    throw;
+  }
 }
 
 void ProducerLinks::let_pass() {
@@ -112,7 +161,12 @@ bool ProducerLinks::advance() noexcept {
       open.link.signs->advance();
       catch_up(open);
       // A producer may close while this rank waits for something else of that producer.
-      if (open.exchange->poll() == Sink::State::end) leave(open);
+      if (open.exchange->poll() == Sink::State::end) {
+        if (open.exchange->is_redeclared())
+          answer(open);
+        else
+          leave(open);
+      }
       is_busy = is_busy || !is_idle || open.needs_calls;
     } catch (...) {
       open.failure = std::current_exception();
@@ -307,9 +361,15 @@ void ProducerLinks::pass_step() {
   ++passed_;
 }
 
-void ProducerLinks::leave(Open& open) {
-  if (open.has_left || !open.exchange->is_told()) return;
+void ProducerLinks::answer(Open& open) {
+  if (open.has_answered || !open.exchange->is_told()) return;
   open.exchange->leave();
+  open.has_answered = true;
+}
+
+void ProducerLinks::leave(Open& open) {
+  answer(open);
+  if (open.has_left || !open.has_answered) return;
   open.link.signs->end_all();
   open.has_left = true;
 }
@@ -420,7 +480,7 @@ wire::Wait ProducerLinks::describe_wait(const char* call, const std::string& wha
   wait.set_what("to " + what);
   wait.set_group(open.link.peer_group);
   wait.set_link(open.link.number);
-  wait.set_count(open.exchange->steps() + ahead);
+  wait.set_count(open.before.turns + open.exchange->steps() + ahead);
   const auto& messages = open.exchange->plan().messages;
   for (std::size_t m = 0; m < messages.size() && wait.ranks_size() < proto::max_wait_ranks; ++m)
     if (open.exchange->is_awaited(m)) wait.add_ranks(messages[m].peer);
@@ -429,7 +489,8 @@ wire::Wait ProducerLinks::describe_wait(const char* call, const std::string& wha
 
 void ProducerLinks::list_turns(std::vector<LinkTurns>& turns) const {
   for (const Open& open : links_)
-    if (!open.has_left) turns.push_back({open.link.number, open.exchange->steps()});
+    if (!open.has_left)
+      turns.push_back({open.link.number, open.before.turns + open.exchange->steps()});
 }
 
 void ProducerLinks::report_waiting(bool waits) {
@@ -568,18 +629,19 @@ void ProducerLinks::report(bool is_last) {
   if (!is_last && now < next_report_) return;
   next_report_ = now + std::chrono::milliseconds(5);
   for (const Open& open : links_) {
-    const Traffic traffic = open.exchange->traffic();
+    Traffic traffic = open.before.traffic;
+    traffic += open.exchange->traffic();
     wire::Counters counters;
     counters.set_stream(stream());
     counters.set_link(open.link.number);
-    counters.set_steps(open.exchange->steps());
+    counters.set_steps(open.before.steps + open.exchange->steps());
     counters.set_packages(traffic.packages);
     counters.set_bytes(traffic.bytes);
     counters.set_wait_seconds(wait_seconds_);
-    counters.set_plan_seconds(open.exchange->plan().seconds);
+    counters.set_plan_seconds(open.before.plan_seconds + open.exchange->plan().seconds);
     counters.set_copied_bytes(traffic.copied_bytes);
     counters.set_copy_seconds(traffic.copy_seconds);
-    counters.set_dropped(open.exchange->dropped());
+    counters.set_dropped(open.before.dropped + open.exchange->dropped());
     if (time_) counters.set_time(*time_);
     session_.control().report(counters);
   }

@@ -84,6 +84,11 @@ public:
   /// @throws core::Error mismatch if a group has ended the stream before another one
   bool has_step();
   bool has_end();
+  /// Of that end: the stream goes on, in layouts that the producer has declared again: see reopen().
+  bool is_redeclared() const;
+  /// Sets the link up anew. Collective, as all ranks come to that end.
+  /// @throws core::Error on every rank, and is_lost()
+  void reopen();
   /// Number of the step in turn.  @pre has_step(), not has_end()
   std::uint64_t step() const noexcept { return links_.front().exchange->step(); }
   /// Of the step in turn; the attributes as the group with the first name has set them.
@@ -137,11 +142,20 @@ public:
   std::vector<PeerStatistics> peer_statistics() const;
 
 private:
+  /// What exchanges have counted that the link had before.
+  struct Before {
+    std::uint64_t steps = 0, turns = 0, dropped = 0;
+    Traffic traffic{};
+    double plan_seconds = 0;
+  };
   struct Open {
     Link link;
+    wire::Matched matched;  // of it
+    Before before{};
     std::unique_ptr<Sink> exchange;  // uses link.endpoint: destroyed first
     std::exception_ptr failure;      // of advance()
     bool has_left = false;           // told the producer so
+    bool has_answered = false;       // that it has seen the end, or wants no more
     bool is_fetched = false;         // of the field that is fetched now
     bool needs_calls = false;        // bytes come only inside calls
     std::uint64_t moved = 0;         // when the peers were judged last
@@ -149,11 +163,15 @@ private:
     std::uint64_t next() const noexcept { return link.first_step + exchange->steps(); }
   };
 
+  void open(const wire::Matched& matched, const LinkTerms& terms, const Before& before);
   /// All links are open: agrees with the other ranks at which step they begin.
   void complete();
   /// Finishes the steps that go by, as far as they have come.
   /// @return whether the step in turn is one that the application gets
   bool catch_up(Open& open);
+  /// Tells the producer that this rank has seen the end, or wants no more.
+  void answer(Open& open);
+  /// The same, and takes nothing more of the link.
   void leave(Open& open);
   bool is_owed(const Open& open) const;
   /// Groups that owe something, for people.

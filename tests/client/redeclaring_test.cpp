@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams whose producer declares its layouts again between steps. Every element carries its number and
+// its step.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/client/world.hpp"
+#include "tests/index_calc/lists/random_lists.hpp"
+
+namespace tremula::client {
+namespace {
+
+using index_calc::Index, index_calc::Layout;
+using index_calc::testing::Random, index_calc::testing::Side;
+
+std::int64_t value(Index number, std::uint64_t step) {
+  return 1000 * number + static_cast<std::int64_t>(step);
+}
+
+proto::Field field_of(const Side& side, Rank rank) {
+  return {.name = "f",
+          .type = core::ElementType::i64,
+          .layout = side.layout[static_cast<std::size_t>(rank)]};
+}
+
+/// The layouts of a producer, each from a step on.
+struct Course {
+  std::vector<Side> sides;
+  std::vector<std::size_t> side_of;  // shape: [step]
+  const Side& at(std::uint64_t step) const { return sides[side_of[step]]; }
+  std::uint64_t steps() const { return side_of.size(); }
+};
+
+/// Of so many ranks, any kind of layout.
+Side random_side_of(Random& random, const std::vector<Index>& shape, Rank ranks) {
+  for (;;)
+    if (Side side = index_calc::testing::random_side(random, shape, true); side.ranks() == ranks)
+      return side;
+}
+
+Course random_course(Random& random, const std::vector<Index>& shape, Rank ranks) {
+  Course course;
+  for (Index left = random.in(2, 4); left > 0; --left) {
+    course.side_of.insert(course.side_of.end(), static_cast<std::size_t>(random.in(1, 4)),
+                          course.sides.size());
+    course.sides.push_back(random_side_of(random, shape, ranks));
+  }
+  return course;
+}
+
+void put_step(OutStream& out, const Side& side, Rank rank, std::uint64_t step) {
+  const auto& numbers = side.numbers[static_cast<std::size_t>(rank)];
+  std::vector<std::int64_t> buffer(numbers.size());
+  for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = value(numbers[i], step);
+  out.begin_step();
+  out.put(0, std::as_bytes(std::span(buffer)));
+  out.end_step();
+}
+
+void redeclare(OutStream& out, const Side& side, Rank rank) {
+  const std::pair<int, Layout> layout{0, side.layout[static_cast<std::size_t>(rank)]};
+  out.redeclare(std::span(&layout, 1));
+}
+
+void produce(Session& s, const Course& course, const OutConfig& config) {
+  OutStream out(s, "s", config);
+  out.declare(field_of(course.at(0), s.rank()));
+  for (std::uint64_t step = 0; step < course.steps(); ++step) {
+    if (step > 0 && course.side_of[step] != course.side_of[step - 1])
+      redeclare(out, course.at(step), s.rank());
+    put_step(out, course.at(step), s.rank(), step);
+  }
+  out.close();
+  EXPECT_EQ(out.statistics().steps, course.steps());
+}
+
+std::vector<bool> offered_by(const Side& side, Index volume) {
+  std::vector<bool> offered(static_cast<std::size_t>(volume));
+  for (const auto& numbers : side.numbers)
+    for (const Index number : numbers)
+      if (number >= 0) offered[static_cast<std::size_t>(number)] = true;
+  return offered;
+}
+
+/// @return steps that it got
+std::uint64_t consume(Session& s, const Side& side, const Course& course, const InConfig& config,
+                      Index volume) {
+  InStream in(s, "s", config);
+  in.declare(field_of(side, s.rank()));
+  const auto& numbers = side.numbers[static_cast<std::size_t>(s.rank())];
+  std::uint64_t steps = 0;
+  std::optional<std::uint64_t> last;
+  for (;; ++steps) {
+    auto begun = in.begin(std::nullopt);
+    if (begun == Begun::end_of_stream) break;
+    EXPECT_EQ(begun, Begun::step);
+    std::vector<std::int64_t> buffer(numbers.size(), -7);
+    in.get(0, std::as_writable_bytes(std::span(buffer)));
+    in.end_step();
+    const auto offered = offered_by(course.at(in.step()), volume);
+    EXPECT_TRUE(!last || in.step() > *last);
+    last = in.step();
+    for (std::size_t i = 0; i < buffer.size(); ++i) {
+      const bool is_there = numbers[i] >= 0 && offered[static_cast<std::size_t>(numbers[i])];
+      EXPECT_EQ(buffer[i], is_there ? value(numbers[i], in.step()) : -7)
+          << "rank " << s.rank() << ", place " << i << ", step " << in.step();
+    }
+  }
+  in.close();
+  EXPECT_EQ(in.statistics().steps, steps);
+  return steps;
+}
+
+class Redeclaring : public testing::TestWithParam<World::Way> {};
+
+TEST_P(Redeclaring, AnyLayoutsToAnyOthersArriveWhole) {
+  Random random;
+  for (int i = 0; i < 10; ++i) {
+    const auto shape = index_calc::testing::random_shape(random);
+    const Index volume = index_calc::testing::volume(shape);
+    const auto producers = static_cast<Rank>(random.in(1, 4));
+    const Course course = random_course(random, shape, producers);
+    std::vector<Side> sinks;
+    for (Index left = random.in(1, 2); left > 0; --left)
+      sinks.push_back(random_side_of(random, shape, static_cast<Rank>(random.in(1, 4))));
+    const OutConfig config{.queue_depth = static_cast<int>(random.in(0, 3)),
+                           .wait_for_consumers = static_cast<int>(sinks.size())};
+    World world(8192, GetParam());
+    world.proof = random.one_in(2);
+    std::string trace;
+    for (const Side& side : course.sides) trace += to_string(side.layout[0]) + ", ";
+    SCOPED_TRACE(trace + "to " + to_string(sinks[0].layout[0]));
+    world.start("producer", producers, [&](Session& s) { produce(s, course, config); });
+    for (std::size_t c = 0; c < sinks.size(); ++c)
+      world.start("consumer" + std::to_string(c), sinks[c].ranks(), [&, c](Session& s) {
+        const InConfig outlives{.restart_timeout = c == 1 ? 5.0 : 0.0};
+        EXPECT_EQ(consume(s, sinks[c], course, outlives, volume), course.steps());
+      });
+    ASSERT_EQ(text_of(world.join()), "");
+  }
+}
+
+TEST_P(Redeclaring, WhereStepsAreDroppedOrSharedEachStepHasItsOwnLayout) {
+  Random random;
+  const std::vector<Index> shape{5, 4};
+  for (const auto& [when_full, steps] :
+       {std::pair(WhenFull::drop_newest, Steps::every),
+        std::pair(WhenFull::drop_oldest, Steps::every), std::pair(WhenFull::block, Steps::latest),
+        std::pair(WhenFull::block, Steps::share)}) {
+    const Course course = random_course(random, shape, 2);
+    const Side sink = random_side_of(random, shape, 2);
+    World world(8192, GetParam());
+    std::atomic<std::uint64_t> got = 0;
+    world.start("producer", 2, [&](Session& s) {
+      produce(s, course, {.when_full = when_full, .wait_for_consumers = 2, .keep_steps = 2});
+    });
+    for (const std::string name : {"a", "b"})
+      world.start(name, 2, [&](Session& s) {
+        const auto steps_of_rank = consume(s, sink, course, {.steps = steps}, 20);
+        if (s.rank() == 0) got += steps_of_rank;
+      });
+    ASSERT_EQ(text_of(world.join()), "");
+    EXPECT_TRUE(steps != Steps::share || got == course.steps());
+    EXPECT_GT(got, 0u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Over, Redeclaring,
+                         testing::Values(World::Way::loopback, World::Way::local),
+                         [](const auto& way) {
+                           return way.param == World::Way::local ? "local" : "loopback";
+                         });
+
+Side of_text(const std::string& text) {
+  const Layout layout = Layout::parse(text);
+  const index_calc::testing::World world(layout);
+  Side side;
+  for (const auto& [rank, buffer] : world.buffers) {
+    side.layout.push_back(layout);
+    side.numbers.push_back(buffer);
+  }
+  return side;
+}
+
+/// A producer of two ranks that goes on until it is told, in rows and in columns by turns.
+void produce_until(Session& s, const std::function<bool()>& is_over, const OutConfig& config) {
+  const Side sides[] = {of_text("shape=4x4 grid=2x1"), of_text("shape=4x4 grid=1x2")};
+  OutStream out(s, "s", config);
+  out.declare(field_of(sides[0], s.rank()));
+  const auto goes_on = [&] {
+    return s.run_on_root([&] { return core::Bytes(is_over() ? 1 : 0); }, s.deadline()).empty();
+  };
+  for (std::uint64_t step = 0; goes_on(); ++step) {
+    if (step > 0) redeclare(out, sides[step % 2], s.rank());
+    put_step(out, sides[step % 2], s.rank(), step);
+  }
+  out.close();
+}
+
+/// Takes so many steps.
+void take(
+    Session& s, std::uint64_t steps, const std::function<void()>& got = [] {}) {
+  InStream in(s, "s");
+  in.declare(field_of(of_text("shape=4x4 grid=1x1"), 0));
+  for (; steps > 0 && in.begin_step(); --steps) {
+    std::vector<std::int64_t> buffer(16);
+    in.get(0, std::as_writable_bytes(std::span(buffer)));
+    for (Index i = 0; i < 16; ++i)
+      ASSERT_EQ(buffer[static_cast<std::size_t>(i)], value(i, in.step()));
+    in.end_step();
+    got();
+  }
+  in.close();
+}
+
+TEST(RedeclaringAlone, AConsumerMayComeLateAndAnotherLeave) {
+  World world(8192, World::Way::local);
+  std::atomic<bool> is_under_way = false, is_over = false;
+  std::atomic<int> late_steps = 0;
+  world.start("producer", 2,
+              [&](Session& s) { produce_until(s, [&] { return is_over.load(); }, {}); });
+  world.start("first", 1, [&](Session& s) { take(s, 1000000, [&] { is_under_way = true; }); });
+  world.start("leaves", 1, [&](Session& s) { take(s, 3); });
+  world.start("late", 1, [&](Session& s) {
+    while (!is_under_way) std::this_thread::yield();
+    take(s, 5, [&] { ++late_steps; });
+    is_over = true;
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_EQ(late_steps, 5);
+}
+
+/// It closes where the next thing to come are other layouts.
+TEST(RedeclaringAlone, TheOnlyConsumerMayLeaveInstead) {
+  World world(8192, World::Way::local);
+  std::atomic<bool> has_closed = false;
+  world.start("producer", 2, [&](Session& s) {
+    const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
+    OutStream out(s, "s", {});
+    out.declare(field_of(rows, s.rank()));
+    put_step(out, rows, s.rank(), 0);
+    redeclare(out, columns, s.rank());
+    EXPECT_TRUE(has_closed);
+    out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field_of(of_text("shape=4x4 grid=1x1"), 0));
+    EXPECT_TRUE(in.begin_step());
+    in.end_step();
+    while (!in.is_ready()) std::this_thread::yield();  // the other layouts
+    has_closed = true;
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+/// The extent changes with every step, and the ranks between steps.
+TEST(RedeclaringAlone, ArraysThatChangeMayHaveTheirRanksInAnotherOrder) {
+  World world;
+  const std::string forward = "shape=*x2 grid=2x1", back = "shape=*x2 grid=2x1 members=1/0";
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {});
+    out.declare({.name = "f", .type = core::ElementType::i64, .layout = Layout::parse(forward)});
+    for (std::int64_t step = 0; step < 6; ++step) {
+      if (step == 3) {
+        const std::pair<int, Layout> layout{0, Layout::parse(back)};
+        out.redeclare(std::span(&layout, 1));
+      }
+      const auto rows = static_cast<std::size_t>(step + s.rank());
+      const std::vector<std::int64_t> buffer(2 * rows, 10 * step + s.rank());
+      out.begin_step();
+      out.put(0, std::as_bytes(std::span(buffer)));
+      out.end_step();
+    }
+    out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare({.name = "f",
+                .type = core::ElementType::i64,
+                .layout = Layout::parse("shape=*x2 grid=1x1")});
+    for (std::int64_t step = 0; in.begin_step(); ++step) {
+      const auto rows = static_cast<std::size_t>(2 * step + 1);
+      std::vector<std::int64_t> buffer(2 * rows);
+      in.get(0, std::as_writable_bytes(std::span(buffer)));
+      const auto first = static_cast<std::size_t>(2 * (step < 3 ? step : step + 1));
+      for (std::size_t i = 0; i < buffer.size(); ++i) {
+        const bool is_of_first = i < first;
+        ASSERT_EQ(buffer[i], 10 * step + (is_of_first == (step < 3) ? 0 : 1)) << i << ", " << step;
+      }
+      in.end_step();
+    }
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(RedeclaringAlone, WhatIsRefusedLeavesTheStreamAsItWas) {
+  World world;
+  const Side rows = of_text("shape=4x4 grid=2x1");
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {});
+    out.declare(field_of(rows, s.rank()));
+    const auto complaint = [&](const std::string& text) {
+      const std::pair<int, Layout> layout{0, Layout::parse(text)};
+      try {
+        out.redeclare(std::span(&layout, 1));
+      } catch (const Error& e) {
+        return std::string(e.what());
+      }
+      return std::string();
+    };
+    const auto has = [](const std::string& text, const std::string& part) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    };
+    has(complaint("shape=4x4 grid=1x2"), "expected redeclare between two steps");
+    put_step(out, rows, s.rank(), 0);
+    has(complaint("shape=4x5 grid=1x2"), "expected another layout of the same shape");
+    has(complaint("shape=4x4 grid=3x1"), "3");
+    has(complaint(s.rank() == 0 ? "shape=4x4 grid=1x2" : "shape=4x4 grid=2x1"),
+        "expected every rank of group 'producer' to declare the same fields");
+    put_step(out, rows, s.rank(), 1);
+    redeclare(out, of_text("shape=4x4 grid=1x2"), s.rank());
+    put_step(out, of_text("shape=4x4 grid=1x2"), s.rank(), 2);
+    out.close();
+    has(complaint("shape=4x4 grid=1x2"), "expected redeclare between two steps");
+  });
+  std::uint64_t steps = 0;
+  world.start("consumer", 1, [&](Session& s) { take(s, 1000, [&] { ++steps; }); });
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_EQ(steps, 3u);
+}
+
+/// Every pair of ranks that shares elements has one message a step; bytes are those of the array.
+TEST(RedeclaringAlone, CountersGoOn) {
+  World world;
+  const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
+  const auto expect = [](const Statistics& s, std::uint64_t packages, std::uint64_t bytes) {
+    EXPECT_EQ(s.steps, 4u);
+    EXPECT_EQ(s.traffic.packages, packages);
+    EXPECT_EQ(s.traffic.bytes, bytes);
+  };
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {});
+    out.declare(field_of(rows, s.rank()));
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      if (step == 2) redeclare(out, columns, s.rank());
+      put_step(out, step < 2 ? rows : columns, s.rank(), step);
+    }
+    out.close();
+    expect(out.statistics(), 2 * 1 + 2 * 2, 4 * 64);
+  });
+  world.start("consumer", 2, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field_of(rows, s.rank()));
+    std::vector<std::int64_t> buffer(8);
+    while (in.begin_step()) {
+      in.get(0, std::as_writable_bytes(std::span(buffer)));
+      in.end_step();
+    }
+    in.close();
+    expect(in.statistics(), 2 * 1 + 2 * 2, 4 * 64);
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+}  // namespace
+}  // namespace tremula::client
