@@ -335,7 +335,8 @@ void Control::tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline d
   if (reply && reply->has_refused()) throw proto::decode(reply->refused());
 }
 
-bool Control::is_of_earlier_server(std::uint64_t link) const {
+bool Control::is_of_earlier_server(std::uint64_t link, const KnownLink& told) const {
+  if (told.is_again) return false;
   return is_ != Server::here || link >> 32 != hello_.left_server();
 }
 
@@ -350,7 +351,7 @@ std::optional<Notice> Control::find(std::uint64_t link, std::optional<Notice> Kn
 void Control::check_may_come(std::uint64_t link, const KnownLink& told) const {
   if (told.end) throw Error(told.end->lost ? Errc::peer_lost : Errc::cancelled, told.end->why);
   if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-  if (is_of_earlier_server(link))
+  if (is_of_earlier_server(link, told))
     throw Error(Errc::no_server,
                 fmt::format("link {}: the server went away while the link was being "
                             "set up; begin again",
@@ -363,7 +364,7 @@ Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notic
   std::unique_lock lock(mutex_);
   wait(lock, deadline, [&] {
     const KnownLink& told = links_[link];
-    return told.*notice || told.end || own_group_lost_ || is_of_earlier_server(link);
+    return told.*notice || told.end || own_group_lost_ || is_of_earlier_server(link, told);
   });
   if (auto found = find(link, notice)) return std::move(*found);
   throw Error(Errc::timed_out, fmt::format("link {}: expected {} in time; found none", link, what));
@@ -387,6 +388,11 @@ bool Control::has_addresses(std::uint64_t link) {
   const KnownLink& told = links_[link];
   if (!told.addresses) check_may_come(link, told);
   return told.addresses.has_value();
+}
+
+void Control::set_up_again(std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  links_[link].is_again = true;
 }
 
 wire::Redeclared Control::take_redeclared(std::uint64_t link, core::Deadline deadline) {

@@ -75,7 +75,9 @@ public:
 
   /// Whether that would give them.  @throws as take_addresses, but for timed_out
   bool has_addresses(std::uint64_t link);
-  /// The fields that the producer of a link has declared again.  @throws as take_addresses
+  /// The link is set up anew: what comes for it is of whatever server there is then.
+  void set_up_again(std::uint64_t link);
+  /// The fields that the producer of such a link has declared again.  @throws as take_addresses
   wire::Redeclared take_redeclared(std::uint64_t link, core::Deadline deadline);
 
   /// @param move  called again and again while a call waits: moves what this rank has under way,
@@ -145,8 +147,6 @@ private:
   /// What a message that was answered changes of that.
   void note(const wire::ToServer& message);
   void tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
-  /// Its server is gone, and no other one knows it: it cannot be set up any more.
-  bool is_of_earlier_server(std::uint64_t link) const;
   /// Waits until `is_ready`, called with the lock held, says so.
   /// @return false if the deadline has passed before
   template <class IsReady>
@@ -188,6 +188,7 @@ private:
   struct KnownLink {
     std::optional<wire::Matched> matched;  // of rank 0
     bool is_told = false;                  // its addresses: it is open, or about to be
+    bool is_again = false;                 // set up anew
     std::optional<wire::LinkChoice> choice;
     std::optional<wire::LinkAddresses> addresses;
     std::optional<wire::Redeclared> redeclared;
@@ -198,6 +199,8 @@ private:
   template <class Notice>
   Notice take(std::uint64_t link, std::optional<Notice> KnownLink::*notice, std::string_view what,
               core::Deadline deadline);
+  /// Its server is gone, and no other one knows it: it cannot be set up any more.
+  bool is_of_earlier_server(std::uint64_t link, const KnownLink& told) const;
   /// With the lock held.  @throws core::Error why a notice that has not come will not
   void check_may_come(std::uint64_t link, const KnownLink& told) const;
   /// With the lock held: the notice if it has come.  @throws as take_addresses, but for timed_out

@@ -238,7 +238,7 @@ void InStream::leave_epoch() {
   least_epoch_ = epoch_ + 1;
   had_copy_ = is_copy_;
   lost_streams_ = std::exchange(streams_, {});
-  is_void_ = false;
+  is_void_ = is_redeclared_ = false;
   is_between_epochs_ = true;
 }
 

@@ -205,11 +205,11 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
     }
     session_.begin_call("begin_step", name(), links_.step());
     links_.reopen();
-    is_redeclared_ = false;
   }
 }
 
 std::optional<bool> InStream::find_step(const char* call, std::optional<core::Deadline> until) {
+  is_redeclared_ = false;
   // All of the step, so that all its fields are here or none.
   if (!links_.wait([&] { return polled(links_.has_step()); }, call, "send the next step", until))
     return std::nullopt;

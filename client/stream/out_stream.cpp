@@ -564,26 +564,26 @@ void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> la
   while (links_.has_openings()) agreed([&] { links_.admit_openings(step(), links_.patience()); });
   wait_for_links([&](Source& exchange) { return exchange.can_end(step()); }, "redeclare",
                  "take an earlier step");
+  session_.run_collectively([] {}, session_.step_deadline());
   // The server first: a consumer that has seen the end asks it.
-  session_.run_on_root(
-      [&] {
-        wire::ToServer message;
-        message.mutable_redeclare()->set_stream(name());
-        *message.mutable_redeclare()->mutable_fields() = next.encoded();
-        session_.control().call(std::move(message), session_.deadline());
-        return core::Bytes{};
-      },
-      session_.deadline());
-  fields_ = std::move(next);
+  const auto tell_server = [&] {
+    wire::ToServer message;
+    message.mutable_redeclare()->set_stream(name());
+    *message.mutable_redeclare()->mutable_fields() = next.encoded();
+    session_.control().call(std::move(message), session_.deadline());
+    return core::Bytes{};
+  };
   try {
+    session_.run_on_root(tell_server, session_.deadline());
+    fields_ = std::move(next);
     links_.send_redeclared();
     wait_for_links([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "redeclare",
                    "take the last steps");
     if (step() > 0) check_lent(step() - 1);
     agreed([&] { links_.reopen(); });
   } catch (const Error& e) {
-    links_.give_up(fmt::format("failed: {}", e.what()));
-    throw;
+    if (e.code() != Errc::refused) links_.give_up(fmt::format("failed: {}", e.what()));
+    throw;  // what the server refuses has changed nothing
   }
 }
 

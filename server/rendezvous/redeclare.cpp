@@ -49,12 +49,24 @@ void Rendezvous::redeclare(const Call& call, const wire::Redeclare& message) {
   std::vector<proto::Field> fields = proto::decode(message.fields());
   check_same_but_for_layouts(stream->name, stream->fields, fields);
   proto::check_fits_group(fields, group.size, stream->name, group.name);
-  for (const LinkId id : stream->links)
-    if (!links_.at(id).is_answered)
+  for (const LinkId id : stream->links) {
+    const Link& link = links_.at(id);
+    if (!link.is_answered)
       throw Error(Errc::refused,
                   fmt::format("Redeclare of stream '{}': expected a producer that has answered all "
                               "of its links; found that link {} waits for it",
                               stream->name, id));
+    if (link.is_missed)
+      throw Error(
+          Errc::refused,
+          fmt::format("Redeclare of stream '{}': expected consumers that have come back to this "
+                      "server, which was started again; found that group '{}' has not yet: try "
+                      "again in a moment",
+                      stream->name, link.consumer));
+    // What an earlier server has matched is known from the groups alone.
+    proto::check_compatible(proto::decode(link.fields), fields, stream->name, link.consumer,
+                            group.name);
+  }
   Hold held = hold(group, memory_bytes(fields, message.fields()) + stream->attributes.size());
   stream->fields = std::move(fields);
   stream->announced = message.fields();

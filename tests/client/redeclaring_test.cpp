@@ -333,6 +333,83 @@ TEST(RedeclaringAlone, WhatIsRefusedLeavesTheStreamAsItWas) {
   EXPECT_EQ(steps, 3u);
 }
 
+TEST(RedeclaringAlone, GoesOnAfterTheServerWasStartedAgain) {
+  World world(8192, World::Way::local);
+  const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
+  std::atomic<bool> is_again = false, has_step = false;
+  const auto is_soon = [](const std::atomic<bool>& what) {
+    const auto until = core::Deadline::after(20);
+    while (!what && !until.expired()) std::this_thread::yield();
+    EXPECT_TRUE(what);
+  };
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {});
+    out.declare(field_of(rows, s.rank()));
+    put_step(out, rows, s.rank(), 0);
+    is_soon(is_again);
+    const std::pair<int, Layout> layout{0, columns.layout[0]};
+    for (const auto until = core::Deadline::after(20);;) try {
+        EXPECT_FALSE(until.expired());
+        out.redeclare(std::span(&layout, 1));
+        break;
+      } catch (const Error& e) {  // it has changed nothing: the consumer has not come back
+        EXPECT_NE(std::string(e.what()).find("has not yet: try again"), std::string::npos)
+            << e.what();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        if (e.code() != Errc::refused) throw;
+      }
+    for (std::uint64_t step = 1; step < 5; ++step) {
+      put_step(out, columns, s.rank(), step);
+      redeclare(out, columns, s.rank());
+    }
+    out.close();
+  });
+  std::uint64_t steps = 0;
+  world.start("consumer", 1, [&](Session& s) {
+    take(s, 1000, [&] {
+      ++steps;
+      has_step = true;
+    });
+  });
+  is_soon(has_step);
+  world.stop_server();
+  world.start_server();
+  is_again = true;
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_EQ(steps, 5u);
+}
+
+/// Each waits for the other one's next begin_step, which comes after its own redeclare.
+TEST(RedeclaringAlone, TwoGroupsThatDoSoAtOnceAreToldOfTheCircle) {
+  World world(8192, World::Way::local);
+  world.step_timeout = 60;
+  const auto begin = core::Deadline::Clock::now();
+  const auto run = [&](Session& s, const std::string& mine, const std::string& theirs) {
+    const Side rows = of_text("shape=4x4 grid=2x1"), columns = of_text("shape=4x4 grid=1x2");
+    OutStream out(s, mine, {.progress = Progress::thread});
+    out.declare(field_of(rows, s.rank()));
+    InStream in(s, theirs);
+    in.declare(field_of(rows, s.rank()));
+    std::vector<std::int64_t> buffer(8);
+    for (std::uint64_t step = 0;; ++step) {
+      if (step == 1) redeclare(out, columns, s.rank());
+      put_step(out, step == 0 ? rows : columns, s.rank(), step);
+      in.begin_step();
+      in.get(0, std::as_writable_bytes(std::span(buffer)));
+      in.end_step();
+    }
+  };
+  world.start("one", 2, [&](Session& s) { run(s, "a", "b"); });
+  world.start("other", 2, [&](Session& s) { run(s, "b", "a"); });
+  const auto errors = world.join();
+  EXPECT_EQ(errors.size(), 4u);
+  EXPECT_TRUE(std::ranges::any_of(errors, [](const auto& e) {
+    return e.second.code() == Errc::deadlock;
+  })) << text_of(errors);
+  const core::Deadline::Seconds seconds = core::Deadline::Clock::now() - begin;
+  std::cout << "told within " << seconds.count() << " s\n";
+}
+
 /// Every pair of ranks that shares elements has one message a step; bytes are those of the array.
 TEST(RedeclaringAlone, CountersGoOn) {
   World world;

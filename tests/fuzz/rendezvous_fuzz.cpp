@@ -236,9 +236,17 @@ private:
         hello.set_left_server(static_cast<std::uint64_t>(in_.below(9)));
         break;
       }
-      case 1:
-        fill(*m.mutable_announce());
+      case 1: {
+        wire::Announce announce;
+        fill(announce);
+        if (announce.incarnation() > 2) {  // of the same bytes: the corpus stays what it is
+          m.mutable_redeclare()->set_stream(announce.stream());
+          *m.mutable_redeclare()->mutable_fields() = announce.fields();
+        } else {
+          *m.mutable_announce() = announce;
+        }
         break;
+      }
       case 2:
         fill(*m.mutable_subscribe());
         break;

@@ -389,7 +389,9 @@ TREMULA_API tremula_status tremula_out_end_step(tremula_out_stream* out);
  * refined or the work balanced anew: layouts[i] is that of fields[i]; the other fields keep theirs. Between
  * two steps, once one has ended. The stream goes on under its name, with its steps' numbers and its
  * consumers, which keep their own layouts and notice nothing but time: the call waits until they have taken
- * all steps and come to the next one, at most step_timeout; one that does not loses the stream. Consumers
+ * all steps and come to the next one, at most step_timeout; one that does not loses the stream. So none may
+ * wait before it for what another one makes of the next step, and of two groups that consume from each other
+ * only one calls this at a time: TREMULA_DEADLOCK. Consumers
  * that come later find the new layouts; steps that were kept for them (keep_steps) are forgotten. Not for
  * parts (tremula_out_part), of a state, and for consumers that ask for steps by their time. Arguments that
  * are refused leave the stream as it was. Collective: all ranks name the same fields, each with its own lists

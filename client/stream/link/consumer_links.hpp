@@ -160,7 +160,10 @@ private:
   bool opens_beside(const wire::Matched& matched);
   void let_in(const wire::Matched& matched, Link link, std::uint64_t first, std::uint64_t next);
   /// Of rank 0, while links are set up anew: the next one whose consumer has come; empty: no other is left.
-  wire::Reopening next_to_reopen(std::vector<wire::Reopening>& left, core::Deadline until);
+  /// @throws core::Error deadlock
+  wire::Reopening next_to_reopen(std::vector<wire::Reopening>& left, core::Deadline until,
+                                 LongWait& long_wait);
+  wire::Wait describe_reopening(std::span<const wire::Reopening> left) const;
   void refuse(const wire::Matched& matched, const std::string& why);
   void wait_for_all(const std::function<bool(Source&)>& poll, const char* call,
                     std::string_view what);
@@ -204,7 +207,8 @@ private:
   KeptSteps kept_;  // may be lent to links
   std::vector<Open> links_;
   std::vector<std::unique_ptr<Opening>>
-      openings_;  // of links that are set up; the same on all ranks
+      openings_;                      // of links that are set up; the same on all ranks
+  std::vector<LinkTurns> reopening_;  // of links that are set up anew
   core::Deadline brief_ = core::Deadline::after(0);  // for the newest of them
   bool is_agreed_ = false, has_told_end_ = false;
   std::string lost_;
