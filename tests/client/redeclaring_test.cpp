@@ -200,8 +200,9 @@ void produce_until(Session& s, const std::function<bool()>& is_over, const OutCo
 
 /// Takes so many steps.
 void take(
-    Session& s, std::uint64_t steps, const std::function<void()>& got = [] {}) {
-  InStream in(s, "s");
+    Session& s, std::uint64_t steps, const std::function<void()>& got = [] {},
+    const InConfig& config = {}) {
+  InStream in(s, "s", config);
   in.declare(field_of(of_text("shape=4x4 grid=1x1"), 0));
   for (; steps > 0 && in.begin_step(); --steps) {
     std::vector<std::int64_t> buffer(16);
@@ -218,13 +219,15 @@ TEST(RedeclaringAlone, AConsumerMayComeLateAndAnotherLeave) {
   World world(8192, World::Way::local);
   std::atomic<bool> is_under_way = false, is_over = false;
   std::atomic<int> late_steps = 0;
-  world.start("producer", 2,
-              [&](Session& s) { produce_until(s, [&] { return is_over.load(); }, {}); });
+  world.start("producer", 2, [&](Session& s) {
+    produce_until(s, [&] { return is_over.load(); }, {.keep_steps = 3});
+  });
   world.start("first", 1, [&](Session& s) { take(s, 1000000, [&] { is_under_way = true; }); });
   world.start("leaves", 1, [&](Session& s) { take(s, 3); });
   world.start("late", 1, [&](Session& s) {
     while (!is_under_way) std::this_thread::yield();
-    take(s, 5, [&] { ++late_steps; });
+    // What was kept has other layouts.
+    take(s, 5, [&] { ++late_steps; }, {.start = Start::oldest});
     is_over = true;
   });
   EXPECT_EQ(text_of(world.join()), "");
