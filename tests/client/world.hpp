@@ -127,10 +127,10 @@ public:
 
 private:
   Way way_;
-  std::optional<Server> server_{std::in_place, 1};
+  std::optional<Server> server_{std::in_place};
   std::string address_ = server_->address();
   std::uint16_t port_ = server_->port();
-  std::uint32_t number_ = 1;
+  std::uint32_t number_ = 0;
   transport::Network network_;
   std::mutex mutex_;
   std::vector<std::pair<std::string, Error>> errors_;

@@ -18,8 +18,6 @@ namespace {
 /// For which the calls of a stream wait, once, for a link that is set up beside it: a consumer that is
 /// not slow gets the step in turn.
 constexpr double brief_seconds = 0.5;
-/// For which the other ranks wait longer than rank 0 for consumers whose links are set up anew.
-constexpr double grace_seconds = 5;
 /// Links that are set up at a time, each with a thread of its own; for further ones the stream waits.
 constexpr std::size_t most_openings = 16;
 
@@ -368,140 +366,6 @@ void ConsumerLinks::send_end() {
     }
 }
 
-void ConsumerLinks::send_redeclared() {
-  const auto hold = session_.progress().hold();
-  kept_.forget(step_ - first_step());  // in the layouts that were
-  for (Open& open : links_) try {
-      if (open.failure.empty()) open.exchange->send_end(step_, proto::PackageKind::redeclared);
-    } catch (...) {
-      keep_failure(open);
-    }
-}
-
-wire::Wait ConsumerLinks::describe_reopening(std::span<const wire::Reopening> left) const {
-  wire::Wait wait;
-  wait.set_call("redeclare");
-  wait.set_stream(stream());
-  wait.set_step(step_);
-  wait.set_what("to come to the next step");
-  if (left.empty()) return wait;
-  const wire::Matched& first = left.front().matched();
-  wait.set_group(first.peer_group());
-  wait.set_link(first.link());
-  for (Rank rank = 0; rank < std::min<Rank>(first.peer_size(), proto::max_wait_ranks); ++rank)
-    wait.add_ranks(rank);
-  const auto turns = std::ranges::find(reopening_, first.link(), &LinkTurns::link);
-  if (turns != reopening_.end()) wait.set_count(turns->count - 1);  // it counts the new end then
-  return wait;
-}
-
-wire::Reopening ConsumerLinks::next_to_reopen(std::vector<wire::Reopening>& left,
-                                              core::Deadline until, LongWait& long_wait) {
-  wire::Reopening next;
-  const auto look = [&] {
-    for (auto link = left.begin(); !next.has_matched() && link != left.end();) try {
-        if (!session_.control().has_addresses(link->matched().link())) {
-          ++link;
-          continue;
-        }
-        next = std::move(*link);
-        link = left.erase(link);
-      } catch (const Error& e) {
-        if (e.code() != Errc::cancelled)
-          refuse(link->matched(), e.what());  // else it has closed it
-        link = left.erase(link);
-      }
-    if (next.has_matched() || left.empty()) return true;
-    long_wait.look();
-    return false;
-  };
-  if (session_.waits_for(look, until)) return next;
-  for (const wire::Reopening& late : left)
-    refuse(late.matched(), fmt::format("expected it in begin_step within {} s, as the layouts were "
-                                       "declared again; step_timeout sets how long a step may take",
-                                       session_.config().step_timeout));
-  left.clear();
-  return next;
-}
-
-void ConsumerLinks::reopen() {
-  struct Before {
-    std::uint64_t turns, most_behind;
-    double waited_seconds;
-    /// Until the consumer has come: then it needs nothing more over it.
-    std::unique_ptr<transport::Endpoint> endpoint;
-  };
-  std::map<std::uint64_t, Before> before;
-  std::vector<wire::Reopening> left;
-  std::vector<std::pair<wire::Matched, std::string>> failed;
-  {
-    const auto hold = session_.progress().hold();
-    for (Open& open : links_) {
-      add(ended_, *open.exchange);
-      const std::uint64_t turns = open.turns_before + open.exchange->turns();
-      reopening_.push_back({open.link.number, turns});
-      open.exchange.reset();
-      open.link.signs.reset();
-      before.try_emplace(open.link.number, Before{turns, open.most_behind, open.waited_seconds,
-                                                  std::move(open.link.endpoint)});
-      if (!open.failure.empty()) {
-        failed.emplace_back(std::move(open.matched), open.failure);
-        continue;
-      }
-      session_.control().set_up_again(open.link.number);
-      wire::Reopening& link = left.emplace_back();
-      *link.mutable_matched() = std::move(open.matched);
-      link.set_settled(open.link.offer);
-    }
-    links_.clear();
-  }
-  for (const auto& [matched, why] : failed) refuse(matched, why);
-  const auto until = session_.step_deadline();
-  // All ranks are here, and go when rank 0 says so: what it waits for, they do.
-  const auto describe = [&] { return describe_reopening(left); };
-  LongWait long_wait(session_.control().waits(), describe);
-  const auto next = [&] { return to_bytes(next_to_reopen(left, until, long_wait)); };
-  const auto done_with = [&](std::uint64_t link) {
-    const auto hold = session_.progress().hold();
-    std::erase_if(reopening_, [&](const LinkTurns& turns) { return turns.link == link; });
-  };
-  try {
-    for (;;) {  // the other ranks may have come before rank 0, which ends the wait for all
-      const auto link = from_bytes<wire::Reopening>(
-          session_.run_on_root(next, core::Deadline::after(until.remaining() + grace_seconds)));
-      if (!link.has_matched()) break;
-      const std::uint64_t number = link.matched().link();
-      std::erase_if(left, [&](const auto& other) { return other.matched().link() == number; });
-      auto terms_again = terms(step_);
-      terms_again.settled = link.settled();
-      const auto was = before.extract(number);
-      try {
-        let_in(link.matched(), open_link(session_, link.matched(), fields_.all(), terms_again),
-               step_, step_);
-        const auto hold = session_.progress().hold();
-        Open& open = links_.back();
-        if (!was.empty()) {
-          open.turns_before = was.mapped().turns;
-          open.most_behind = was.mapped().most_behind;
-          open.waited_seconds = was.mapped().waited_seconds;
-        }
-      } catch (const Error& e) {  // on every rank
-        refuse(link.matched(), e.what());
-      }
-      done_with(number);
-    }
-  } catch (...) {
-    for (const wire::Reopening& link : left)
-      refuse(link.matched(), "the producer could not set its links up anew");
-    reopening_.clear();
-    throw;
-  }
-  for (const auto& [number, _] : before) {
-    session_.control().forget_link(number);
-    done_with(number);
-  }
-}
-
 bool ConsumerLinks::has_room() {
   const auto hold = session_.progress().hold();
   const auto has_room = [this](Open& open) {
@@ -808,11 +672,13 @@ void ConsumerLinks::look_for_ends() {
   for (Open& open : links_) has_ended(open);
 }
 
+void ConsumerLinks::count_ended(const Source& exchange) { add(ended_, exchange); }
+
 void ConsumerLinks::drop(std::size_t i) {
   session_.log().info("client",
                       fmt::format("unlinked stream={} link={} peer={} steps={} {}", stream(),
                                   links_[i].link.number, links_[i].link.peer_group, step_, lost_));
-  add(ended_, *links_[i].exchange);
+  count_ended(*links_[i].exchange);
   links_[i].exchange.reset();  // before their endpoint
   links_[i].link.signs.reset();
   session_.control().forget_link(links_[i].link.number);

@@ -185,6 +185,8 @@ private:
   void close_link(std::uint64_t link, const std::string& why, bool gave_up = false);
   /// True when the link has ended; says why in lost_ if it was not in order.
   bool has_ended(Open& open);
+  /// What an exchange that ends has counted.
+  void count_ended(const Source& exchange);
   void drop(std::size_t i);
   /// Counts as Source::send takes them.  @return valid until the next call
   std::span<const std::vector<Index>> counts_over(const Link& link,

@@ -77,62 +77,6 @@ void ProducerLinks::complete() {
   is_complete_ = true;
 }
 
-bool ProducerLinks::is_redeclared() const {
-  return std::ranges::all_of(links_,
-                             [](const Open& open) { return open.exchange->is_redeclared(); });
-}
-
-void ProducerLinks::reopen() {
-  core::expects(links_.size() == 1, "only an array of one producer group is declared again");
-  const auto is_answered = [this] {
-    Open& open = links_.front();
-    answer(open);
-    return open.has_answered && open.exchange->is_told();
-  };
-  wait([&] { return polled(is_answered()); }, nullptr, "take the credits");
-  const std::uint64_t number = links_.front().link.number;
-  try {
-    const auto until = session_.step_deadline();
-    session_.allgather_over(numbers(), {}, until);  // a rank that has lost the stream does not come
-    session_.control().set_up_again(number);
-    const auto told = from_bytes<wire::Redeclared>(session_.run_on_root(
-        [&] { return to_bytes(session_.control().take_redeclared(number, until)); }, until));
-    wire::Matched matched = links_.front().matched;
-    *matched.mutable_fields() = told.fields();
-    ended_ = statistics();
-    LinkTerms terms{.side = transport::Side::consumer};
-    Before before;
-    // Until the pairs are proved anew: then the producer has the credits that went over it.
-    std::unique_ptr<transport::Endpoint> old_endpoint;
-    {
-      const auto hold = session_.progress().hold();
-      Open& open = links_.front();
-      before = open.before;
-      before.steps += open.exchange->steps();
-      before.turns += open.exchange->steps() + 1;
-      before.dropped += open.exchange->dropped();
-      before.traffic += open.exchange->traffic();
-      before.plan_seconds += open.exchange->plan().seconds;
-      terms.settled = open.link.offer;
-      open.exchange.reset();
-      open.link.signs.reset();
-      old_endpoint = std::move(open.link.endpoint);
-      links_.clear();
-      is_complete_ = false;
-    }
-    this->open(matched, terms, before);
-  } catch (...) {
-    is_lost_ = true;
-    const Error e = core::current_error();
-    if (e.code() != Errc::transport) throw;
-    // Perhaps because the producer died: the server knows within a moment.
-    std::optional<Control::LinkEnd> end;
-    const auto knows = [&] { return (end = session_.control().link_end(number)).has_value(); };
-    session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
-    throw_lost(end ? end->why : e.what());
-  }
-}
-
 void ProducerLinks::let_pass() {
   const auto hold = session_.progress().hold();
   if (!links_.empty() && !is_complete_) pass_until_ = std::numeric_limits<std::uint64_t>::max();

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of ConsumerLinks and ProducerLinks for a producer that declares its layouts again. Between two steps
+// both sides open new endpoints and plan anew, and the link goes on:
+//
+//     producer    all steps credited   server told   end, "redeclared"   credited   addresses of the first to come, ...
+//     consumer                                            credit            begin_step: addresses, plan, proof
+//
+// Old endpoints stay until the pairs are proved anew: what was sent over them may still be on its way.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "client/session/wait.hpp"
+#include "client/stream/link/consumer_links.hpp"
+#include "client/stream/link/producer_links.hpp"
+#include "proto/convert.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error;
+
+namespace {
+/// For which the other ranks wait longer than rank 0 for consumers whose links are set up anew.
+constexpr double longer_seconds = 5;
+}  // namespace
+
+void ConsumerLinks::send_redeclared() {
+  const auto hold = session_.progress().hold();
+  kept_.forget(step_ - first_step());  // in the layouts that were
+  for (Open& open : links_) try {
+      if (open.failure.empty()) open.exchange->send_end(step_, proto::PackageKind::redeclared);
+    } catch (...) {
+      keep_failure(open);
+    }
+}
+
+wire::Wait ConsumerLinks::describe_reopening(std::span<const wire::Reopening> left) const {
+  wire::Wait wait;
+  wait.set_call("redeclare");
+  wait.set_stream(stream());
+  wait.set_step(step_);
+  wait.set_what("to come to the next step");
+  if (left.empty()) return wait;
+  const wire::Matched& first = left.front().matched();
+  wait.set_group(first.peer_group());
+  wait.set_link(first.link());
+  for (Rank rank = 0; rank < std::min<Rank>(first.peer_size(), proto::max_wait_ranks); ++rank)
+    wait.add_ranks(rank);
+  const auto turns = std::ranges::find(reopening_, first.link(), &LinkTurns::link);
+  if (turns != reopening_.end()) wait.set_count(turns->count - 1);  // it counts the new end then
+  return wait;
+}
+
+wire::Reopening ConsumerLinks::next_to_reopen(std::vector<wire::Reopening>& left,
+                                              core::Deadline until, LongWait& long_wait) {
+  wire::Reopening next;
+  const auto look = [&] {
+    for (auto link = left.begin(); !next.has_matched() && link != left.end();) try {
+        if (!session_.control().has_addresses(link->matched().link())) {
+          ++link;
+          continue;
+        }
+        next = std::move(*link);
+        link = left.erase(link);
+      } catch (const Error& e) {
+        if (e.code() != Errc::cancelled)
+          refuse(link->matched(), e.what());  // else it has closed it
+        link = left.erase(link);
+      }
+    if (next.has_matched() || left.empty()) return true;
+    long_wait.look();
+    return false;
+  };
+  if (session_.waits_for(look, until)) return next;
+  for (const wire::Reopening& late : left)
+    refuse(late.matched(), fmt::format("expected it in begin_step within {} s, as the layouts were "
+                                       "declared again; step_timeout sets how long a step may take",
+                                       session_.config().step_timeout));
+  left.clear();
+  return next;
+}
+
+void ConsumerLinks::reopen() {
+  struct Before {
+    std::uint64_t turns, most_behind;
+    double waited_seconds;
+    /// Until the consumer has come: then it needs nothing more over it.
+    std::unique_ptr<transport::Endpoint> endpoint;
+  };
+  std::map<std::uint64_t, Before> before;
+  std::vector<wire::Reopening> left;
+  std::vector<std::pair<wire::Matched, std::string>> failed;
+  {
+    const auto hold = session_.progress().hold();
+    for (Open& open : links_) {
+      count_ended(*open.exchange);
+      const std::uint64_t turns = open.turns_before + open.exchange->turns();
+      reopening_.push_back({open.link.number, turns});
+      open.exchange.reset();
+      open.link.signs.reset();
+      before.try_emplace(open.link.number, Before{turns, open.most_behind, open.waited_seconds,
+                                                  std::move(open.link.endpoint)});
+      if (!open.failure.empty()) {
+        failed.emplace_back(std::move(open.matched), open.failure);
+        continue;
+      }
+      session_.control().set_up_again(open.link.number);
+      wire::Reopening& link = left.emplace_back();
+      *link.mutable_matched() = std::move(open.matched);
+      link.set_settled(open.link.offer);
+    }
+    links_.clear();
+  }
+  for (const auto& [matched, why] : failed) refuse(matched, why);
+  const auto until = session_.step_deadline();
+  // All ranks are here, and go when rank 0 says so: what it waits for, they do.
+  const auto describe = [&] { return describe_reopening(left); };
+  LongWait long_wait(session_.control().waits(), describe);
+  const auto next = [&] { return to_bytes(next_to_reopen(left, until, long_wait)); };
+  const auto done_with = [&](std::uint64_t link) {
+    const auto hold = session_.progress().hold();
+    std::erase_if(reopening_, [&](const LinkTurns& turns) { return turns.link == link; });
+  };
+  try {
+    for (;;) {  // the other ranks may have come before rank 0, which ends the wait for all
+      const auto link = from_bytes<wire::Reopening>(
+          session_.run_on_root(next, core::Deadline::after(until.remaining() + longer_seconds)));
+      if (!link.has_matched()) break;
+      const std::uint64_t number = link.matched().link();
+      std::erase_if(left, [&](const auto& other) { return other.matched().link() == number; });
+      auto terms_again = terms(step_);
+      terms_again.settled = link.settled();
+      const auto was = before.extract(number);
+      try {
+        let_in(link.matched(), open_link(session_, link.matched(), fields_.all(), terms_again),
+               step_, step_);
+        const auto hold = session_.progress().hold();
+        Open& open = links_.back();
+        if (!was.empty()) {
+          open.turns_before = was.mapped().turns;
+          open.most_behind = was.mapped().most_behind;
+          open.waited_seconds = was.mapped().waited_seconds;
+        }
+      } catch (const Error& e) {  // on every rank
+        refuse(link.matched(), e.what());
+      }
+      done_with(number);
+    }
+  } catch (...) {
+    for (const wire::Reopening& link : left)
+      refuse(link.matched(), "the producer could not set its links up anew");
+    reopening_.clear();
+    throw;
+  }
+  for (const auto& [number, _] : before) {
+    session_.control().forget_link(number);
+    done_with(number);
+  }
+}
+
+bool ProducerLinks::is_redeclared() const {
+  return std::ranges::all_of(links_,
+                             [](const Open& open) { return open.exchange->is_redeclared(); });
+}
+
+void ProducerLinks::reopen() {
+  core::expects(links_.size() == 1, "only an array of one producer group is declared again");
+  const auto is_answered = [this] {
+    Open& open = links_.front();
+    answer(open);
+    return open.has_answered && open.exchange->is_told();
+  };
+  wait([&] { return polled(is_answered()); }, nullptr, "take the credits");
+  const std::uint64_t number = links_.front().link.number;
+  try {
+    const auto until = session_.step_deadline();
+    session_.allgather_over(numbers(), {}, until);  // a rank that has lost the stream does not come
+    session_.control().set_up_again(number);
+    const auto told = from_bytes<wire::Redeclared>(session_.run_on_root(
+        [&] { return to_bytes(session_.control().take_redeclared(number, until)); }, until));
+    wire::Matched matched = links_.front().matched;
+    *matched.mutable_fields() = told.fields();
+    ended_ = statistics();
+    LinkTerms terms{.side = transport::Side::consumer};
+    Before before;
+    // Until the pairs are proved anew: then the producer has the credits that went over it.
+    std::unique_ptr<transport::Endpoint> old_endpoint;
+    {
+      const auto hold = session_.progress().hold();
+      Open& open = links_.front();
+      before = open.before;
+      before.steps += open.exchange->steps();
+      before.turns += open.exchange->steps() + 1;
+      before.dropped += open.exchange->dropped();
+      before.traffic += open.exchange->traffic();
+      before.plan_seconds += open.exchange->plan().seconds;
+      terms.settled = open.link.offer;
+      open.exchange.reset();
+      open.link.signs.reset();
+      old_endpoint = std::move(open.link.endpoint);
+      links_.clear();
+      is_complete_ = false;
+    }
+    this->open(matched, terms, before);
+  } catch (...) {
+    is_lost_ = true;
+    const Error e = core::current_error();
+    if (e.code() != Errc::transport) throw;
+    // Perhaps because the producer died: the server knows within a moment.
+    std::optional<Control::LinkEnd> end;
+    const auto knows = [&] { return (end = session_.control().link_end(number)).has_value(); };
+    session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
+    throw_lost(end ? end->why : e.what());
+  }
+}
+
+}  // namespace tremula::client
