@@ -33,6 +33,7 @@ constexpr std::array large{
     Bound{Message::kSubscribe, max_message_bytes, all_parts},
     Bound{Message::kResume, max_message_bytes, all_parts},
     Bound{Message::kRedeclare, max_message_bytes, all_parts},
+    Bound{Message::kRedeclareLink, max_message_bytes, all_parts},
     Bound{Message::kLinkAddresses, max_message_bytes, all_parts},
     Bound{Message::kShare, max_message_bytes, all_parts},
 };

@@ -148,6 +148,13 @@ void check(const wire::WaitStatus& m) {
   check(m.wait(), false);
 }
 
+void check(const wire::RedeclareLink& m) {
+  check_number("RedeclareLink.link", m.link());
+  check_number("RedeclareLink.number", m.number());
+  check_range("RedeclareLink.fields, count", m.fields_size(), 1, max_fields);
+  check_fields("RedeclareLink.", m.fields());
+}
+
 void check(const wire::Matched& m) {
   check_number("Matched.link", m.link());
   check_name("Matched.stream", m.stream());
@@ -168,12 +175,17 @@ void check(const wire::Matched& m) {
   check_range("Matched.missing", m.missing(), 0, 1 << 20);
   check_range("Matched.epoch", m.epoch(), std::uint64_t{0}, max_epoch);
   check_text("Matched.token", m.token(), max_token_bytes);
+  if (m.has_redeclare()) {
+    check(m.redeclare());
+    check_range("Matched.redeclare.link", m.redeclare().link(), m.link(), m.link());
+  }
 }
 
 void check(const wire::Redeclare& m) {
   check_name("Redeclare.stream", m.stream());
-  check_range("Redeclare.fields, count", m.fields_size(), 1, max_fields);
+  check_range("Redeclare.fields, count", m.fields_size(), m.links_size() > 0 ? 0 : 1, max_fields);
   check_fields("Redeclare.", m.fields());
+  for (const wire::RedeclareLink& link : m.links()) check(link);
 }
 
 void check(const wire::Redeclared& m) {
@@ -310,6 +322,9 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
     case wire::ToServer::kRedeclare:
       check(message.redeclare());
       break;
+    case wire::ToServer::kRedeclareLink:
+      check(message.redeclare_link());
+      break;
     case wire::ToServer::kLinkChoices:
       check(message.link_choices());
       break;
@@ -400,6 +415,9 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       break;
     case wire::ToClient::kRedeclared:
       check(message.redeclared());
+      break;
+    case wire::ToClient::kRedeclareLink:
+      check(message.redeclare_link());
       break;
     case wire::ToClient::kAwaited:
     case wire::ToClient::kDone:

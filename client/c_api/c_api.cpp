@@ -76,6 +76,21 @@ tremula_status begin_step_by(tremula_in_stream* in, client::Needed needed, int64
   });
 }
 
+std::vector<std::pair<int, index_calc::Layout>> declared_again(
+    int count, const int* fields, const tremula_layout* const* layouts) {
+  core::expects(count > 0, [&] {
+    return fmt::format("redeclare: expected at least one field, found {}", count);
+  });
+  expects_pointer(fields, "fields");
+  expects_pointer(layouts, "layouts");
+  std::vector<std::pair<int, index_calc::Layout>> of_fields;
+  for (int i = 0; i < count; ++i) {
+    expects_pointer(layouts[i], "layouts[i]");
+    of_fields.emplace_back(fields[i], layouts[i]->layout);
+  }
+  return of_fields;
+}
+
 tremula_status copy(const std::vector<client::PeerStatistics>& from, tremula_peer_statistics* to,
                     size_t room, size_t stride, size_t* count) {
   expects_pointer(count, "count");
@@ -223,17 +238,7 @@ tremula_status tremula_out_redeclare(tremula_out_stream* out, int count, const i
                                      const tremula_layout* const* layouts) {
   return guarded([&] {
     const auto entry = enter(out, "out");
-    core::expects(count > 0, [&] {
-      return fmt::format("redeclare: expected at least one field, found {}", count);
-    });
-    expects_pointer(fields, "fields");
-    expects_pointer(layouts, "layouts");
-    std::vector<std::pair<int, index_calc::Layout>> of_fields;
-    for (int i = 0; i < count; ++i) {
-      expects_pointer(layouts[i], "layouts[i]");
-      of_fields.emplace_back(fields[i], layouts[i]->layout);
-    }
-    out->stream->redeclare(of_fields);
+    out->stream->redeclare(declared_again(count, fields, layouts));
     return TREMULA_OK;
   });
 }
@@ -390,6 +395,24 @@ tremula_status tremula_in_layout(const tremula_in_stream* in, int field, tremula
     const auto entry = enter(in, "in");
     expects_pointer(layout, "layout");
     return client::make_layout(in->stream->layout(field), layout);
+  });
+}
+
+tremula_status tremula_in_redeclare(tremula_in_stream* in, int count, const int* fields,
+                                    const tremula_layout* const* layouts) {
+  return guarded([&] {
+    const auto entry = enter(in, "in");
+    in->stream->redeclare(declared_again(count, fields, layouts));
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_in_redeclarations(const tremula_in_stream* in, uint64_t* count) {
+  return guarded([&] {
+    const auto entry = enter(in, "in");
+    expects_pointer(count, "count");
+    *count = in->stream->redeclarations();
+    return TREMULA_OK;
   });
 }
 

@@ -272,8 +272,8 @@ Sink::Next Sink::look_ahead() {
       throw core::Error(
           core::Errc::unsupported,
           fmt::format("expected layouts that stay as they are where steps are asked for by "
-                      "their time; found that the producer has declared its own again "
-                      "after step {}: take every step",
+                      "their time; found that they were declared again after step {}: take every "
+                      "step",
                       step_));
     if (header.kind == PackageKind::end_of_stream) return {.state = State::end, .time = {}};
     return {.state = State::step, .time = header.time};

@@ -8,6 +8,7 @@
 #include <exception>
 #include <iterator>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "core/error.hpp"
@@ -192,8 +193,12 @@ void Control::come_back() {
 wire::Resume Control::resume() const {
   wire::Resume resume;
   for (const auto& [name, announce] : announced_) *resume.add_streams() = announce;
-  for (const auto& [number, link] : links_)
-    if (link.matched && link.is_told && !link.end) *resume.add_links() = *link.matched;
+  for (const auto& [number, link] : links_) {
+    if (!link.matched || !link.is_told || link.end) continue;
+    wire::Matched& open = *resume.add_links();
+    open = *link.matched;
+    if (link.asked) *open.mutable_redeclare() = *link.asked;
+  }
   for (const auto& [name, subscribe] : subscribed_) *resume.add_subscriptions() = subscribe;
   *resume.mutable_presence() = presence_;
   return resume;
@@ -201,8 +206,18 @@ wire::Resume Control::resume() const {
 
 void Control::note(const wire::ToServer& message) {
   if (message.has_announce()) announced_[message.announce().stream()] = message.announce();
-  if (message.has_redeclare())
+  if (message.has_redeclare() && message.redeclare().fields_size() > 0)
     *announced_[message.redeclare().stream()].mutable_fields() = message.redeclare().fields();
+  for (const wire::RedeclareLink& link : message.redeclare().links()) {
+    KnownLink* const told = known(link.link());
+    if (told == nullptr) continue;
+    if (told->matched) *told->matched->mutable_fields() = link.fields();
+    if (told->wanted && told->wanted->number() == link.number()) told->wanted.reset();
+    told->held = link.number();
+  }
+  if (message.has_redeclare_link())
+    if (KnownLink* const link = known(message.redeclare_link().link()); link && link->matched)
+      link->asked = message.redeclare_link();
   if (message.has_subscribe()) subscribed_[message.subscribe().stream()] = message.subscribe();
   if (!message.has_link_addresses()) return;
   const auto link = links_.find(message.link_addresses().link());
@@ -400,6 +415,40 @@ wire::Redeclared Control::take_redeclared(std::uint64_t link, core::Deadline dea
               deadline);
 }
 
+bool Control::wants_redeclared(std::uint64_t link) {
+  if (!any_wanted_.load(std::memory_order_acquire)) return false;
+  const std::scoped_lock lock(mutex_);
+  const auto told = links_.find(link);
+  if (is_ != Server::here || told == links_.end() || !told->second.wanted) return false;
+  // Where two groups want other layouts of each other, each would wait for the other one to begin its step:
+  // that one goes first which has had fewer. Both know that of all links.
+  const std::string& consumer = told->second.matched->peer_group();
+  return std::ranges::none_of(links_, [&](const auto& other) {
+    const KnownLink& mine = other.second;
+    return mine.asked && mine.matched->peer_group() == consumer &&
+           std::tie(mine.held, hello_.group()) < std::tie(told->second.held, consumer);
+  });
+}
+
+std::optional<wire::RedeclareLink> Control::find_wanted(std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  const auto told = links_.find(link);
+  return told == links_.end() ? std::nullopt : told->second.wanted;
+}
+
+void Control::forget_asked(std::uint64_t link, std::uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  const auto told = links_.find(link);
+  if (told == links_.end() || number == 0) return;
+  told->second.held = number;
+  if (told->second.asked && told->second.asked->number() <= number) told->second.asked.reset();
+}
+
+void Control::forget_wanted(std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto told = links_.find(link); told != links_.end()) told->second.wanted.reset();
+}
+
 std::string Control::own_outward_address() {
   const std::scoped_lock lock(mutex_);
   return own_outward_address_;
@@ -548,6 +597,11 @@ void Control::on_notice(const wire::ToClient& message) {
     if (link == nullptr) return;
     link->redeclared = message.redeclared();
     if (link->matched) *link->matched->mutable_fields() = message.redeclared().fields();
+  } else if (message.has_redeclare_link()) {
+    KnownLink* const link = known(message.redeclare_link().link());
+    if (link == nullptr || !link->matched) return;
+    link->wanted = message.redeclare_link();
+    any_wanted_.store(true, std::memory_order_release);
   } else if (message.has_link_closed()) {
     const auto& closed = message.link_closed();
     KnownLink* const link = known(closed.link());
@@ -576,6 +630,7 @@ void Control::on_closed(const std::string& why) {
   // The next server does not know of them: it tells again what is to be told.
   for (const wire::ToClient& event : std::exchange(events_, {}))
     if (event.has_matched()) links_.erase(event.matched().link());
+  for (auto& [number, link] : links_) link.wanted.reset();
   is_awaited_ = false;
   if (!was_here) return;  // join() says so
   away_since_ = core::Deadline::Clock::now();

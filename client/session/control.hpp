@@ -79,6 +79,14 @@ public:
   void set_up_again(std::uint64_t link);
   /// The fields that the producer of such a link has declared again.  @throws as take_addresses
   wire::Redeclared take_redeclared(std::uint64_t link, core::Deadline deadline);
+  /// The consumer of the link wants other layouts, and this group need not wait for its own ones of that
+  /// group first. One atomic load while none does.
+  bool wants_redeclared(std::uint64_t link);
+  /// What it wants, until the server has agreed to it.
+  std::optional<wire::RedeclareLink> find_wanted(std::uint64_t link);
+  void forget_wanted(std::uint64_t link);
+  /// What this consumer has asked for up to that number holds; 0: nothing of it.
+  void forget_asked(std::uint64_t link, std::uint64_t number);
 
   /// @param move  called again and again while a call waits: moves what this rank has under way,
   ///              and says whether something is
@@ -192,6 +200,10 @@ private:
     std::optional<wire::LinkChoice> choice;
     std::optional<wire::LinkAddresses> addresses;
     std::optional<wire::Redeclared> redeclared;
+    /// Layouts that the consumer wants: as the producer was told; as the consumer has told, and they do not
+    /// hold yet.
+    std::optional<wire::RedeclareLink> wanted, asked;
+    std::uint64_t held = 0;  // number of the newest of them that holds, as both sides know it
     std::optional<LinkEnd> end;
   };
   /// Waits for a notice on a link.
@@ -212,7 +224,7 @@ private:
   std::map<std::uint64_t, KnownLink> links_;
   std::uint64_t ends_told_ = 0;
   std::deque<std::uint64_t> forgotten_;  // the latest ones
-  std::atomic<bool> any_end_ = false;
+  std::atomic<bool> any_end_ = false, any_wanted_ = false;
   std::optional<std::string> own_group_lost_;
   struct GivenUp {
     std::string why;

@@ -239,6 +239,7 @@ void InStream::leave_epoch() {
   had_copy_ = is_copy_;
   lost_streams_ = std::exchange(streams_, {});
   is_void_ = is_redeclared_ = false;
+  adopt(redeclarations_ + asked_.size());  // the next producer is told of the newest
   is_between_epochs_ = true;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,10 +44,17 @@ public:
   /// hosts. Collective, once, when all fields are declared. Waits for a producer.
   /// @return this rank's label
   Rank relabel(const RelabelConfig& config = {});
+  /// Gives fields other layouts of the same shapes, from a step on that the producer has not begun yet:
+  /// redeclarations() tells of each step. Collective, between two steps. What is refused leaves the stream
+  /// as it was.
+  /// @throws core::Error invalid_argument, unsupported, mismatch; refused, no_server, timed_out
+  void redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts);
+  /// How many of its calls hold for the step begun last.
+  std::uint64_t redeclarations() const noexcept { return redeclarations_; }
   /// @return false at the end of the stream
   bool begin_step() { return *begin_step_until(std::nullopt); }
-  /// Of a rank for itself, once the stream is linked; until then collective, and where the producer has
-  /// declared its layouts again, for which it waits whatever `until` says.
+  /// Of a rank for itself, once the stream is linked; until then collective, and where layouts were
+  /// declared again, for which it waits whatever `until` says.
   /// @param until  a moment, perhaps past, from which on the call does not wait for the step
   /// @return as begin_step; nothing if there is no step yet
   std::optional<bool> begin_step_until(std::optional<core::Deadline> until);
@@ -142,6 +150,8 @@ private:
   std::optional<bool> find_step(const char* call, std::optional<core::Deadline> until);
   /// The application has the step in turn.
   void enter_step();
+  /// From now on the fields are those of that redeclaration, and earlier ones are over.
+  void adopt(std::uint64_t number);
   /// Its time.
   std::int64_t time_in_turn() const;
   /// @throws core::Error unsupported, mismatch if this stream's steps cannot be asked for by their time
@@ -197,6 +207,8 @@ private:
   bool has_served_ = false;         // before the step in turn
   bool is_redeclared_ =
       false;  // the step in turn has other layouts, for which links are set up anew
+  std::uint64_t redeclarations_ = 0;    // that hold
+  std::deque<DeclaredFields> asked_{};  // of those that follow, one each
   Statistics before_step_, of_last_step_;
   Statistics statistics_;             // up to the last finished step
   std::unique_ptr<ServedCopy> copy_;  // of a reader that serves, while it is linked

@@ -171,6 +171,8 @@ wire::Membership OutStream::membership() {
   membership.set_lost(links_.lost());
   membership.set_links(static_cast<int>(links_.size()));
   membership.set_is_awaited(session_.control().is_awaited());
+  const auto wanted = links_.wanted();
+  membership.mutable_redeclared()->Assign(wanted.begin(), wanted.end());
   return membership;
 }
 
@@ -211,7 +213,8 @@ OutStream::Admission OutStream::admit(bool begins, std::optional<core::Deadline>
     agreed([&] { links_.admit_openings(next_step(), earlier(links_.brief(), until)); });
   const auto links = static_cast<std::size_t>(told.links()) + links_.size() - before;
   return {.lost = told.lost().empty() ? links_.take_lost() : told.lost(),
-          .is_enough = links >= static_cast<std::size_t>(config_.wait_for_consumers)};
+          .is_enough = links >= static_cast<std::size_t>(config_.wait_for_consumers),
+          .redeclared = {told.redeclared().begin(), told.redeclared().end()}};
 }
 
 bool OutStream::admit_step(std::optional<core::Deadline> until) {
@@ -267,9 +270,9 @@ void OutStream::check_own_ranks() {
 }
 
 void OutStream::wait_for_links(const std::function<bool(Source&)>& poll, const char* call,
-                               std::string_view what) {
+                               std::string_view what, ConsumerLinks::Which which) {
   try {
-    links_.wait(poll, call, what);
+    links_.wait(poll, call, what, which);
     check_own_ranks();
   } catch (...) {
     lent_.forget();
@@ -310,11 +313,12 @@ bool OutStream::begin(std::optional<core::Deadline> until) {
     session_.end_call_with(incarnation());
     links_.drop_ended();
     if (state_ == State::declaring && !wait_for_consumers(until)) return false;
-    const auto [lost, is_enough] = admit(true, until);
+    const auto [lost, is_enough, redeclared] = admit(true, until);
     if (!lost.empty() && !is_enough)
       throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step(), lost));
     check_own_ranks();
     state_ = State::between_steps;
+    if (!redeclared.empty() && !take_up(redeclared, until)) return false;
     if (!admit_step(until)) return false;
   }
   is_admitted_ = until && !session_.waits_for([this] { return links_.has_room(); }, *until);
@@ -562,28 +566,62 @@ void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> la
   next.check_alike();
   links_.drop_ended();
   while (links_.has_openings()) agreed([&] { links_.admit_openings(step(), links_.patience()); });
-  wait_for_links([&](Source& exchange) { return exchange.can_end(step()); }, "redeclare",
-                 "take an earlier step");
+  links_.choose_all();
+  set_up_anew("redeclare", &next);
+}
+
+bool OutStream::take_up(std::span<const std::uint64_t> links, std::optional<core::Deadline> until) {
+  links_.choose(links);
+  if (until) {
+    const bool can = session_.waits_for([this] { return links_.can_end_chosen(); }, *until);
+    const auto all = session_.allgather(core::Bytes(can ? 1 : 0), session_.step_deadline());
+    if (std::ranges::any_of(all, [](const auto& rank) { return rank.empty(); })) return false;
+  }
+  set_up_anew("begin_step", nullptr);
+  return true;
+}
+
+void OutStream::set_up_anew(const char* call, DeclaredFields* next) {
+  const auto wait = [&](const std::function<bool(Source&)>& poll, std::string_view what) {
+    wait_for_links(poll, call, what, ConsumerLinks::Which::chosen);
+  };
+  wait([&](Source& exchange) { return exchange.can_end(step()); }, "take an earlier step");
   session_.run_collectively([] {}, session_.step_deadline());
   // The server first: a consumer that has seen the end asks it.
   const auto tell_server = [&] {
     wire::ToServer message;
-    message.mutable_redeclare()->set_stream(name());
-    *message.mutable_redeclare()->mutable_fields() = next.encoded();
-    session_.control().call(std::move(message), session_.deadline());
-    return core::Bytes{};
+    auto& redeclare = *message.mutable_redeclare();
+    redeclare.set_stream(name());
+    if (next != nullptr) *redeclare.mutable_fields() = next->encoded();
+    const auto wanted = links_.take_wanted();
+    redeclare.mutable_links()->Assign(wanted.begin(), wanted.end());
+    const bool is_any = next != nullptr || !wanted.empty();
+    if (is_any) session_.control().call(std::move(message), session_.deadline());
+    return core::Bytes(is_any ? 1 : 0);
   };
   try {
-    session_.run_on_root(tell_server, session_.deadline());
-    fields_ = std::move(next);
-    links_.send_redeclared();
-    wait_for_links([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "redeclare",
-                   "take the last steps");
-    if (step() > 0) check_lent(step() - 1);
-    agreed([&] { links_.reopen(); });
+    if (session_.run_on_root(tell_server, session_.deadline()).empty()) return;
   } catch (const Error& e) {
-    if (e.code() != Errc::refused) links_.give_up(fmt::format("failed: {}", e.what()));
-    throw;  // what the server refuses has changed nothing
+    // What the server refuses has changed nothing. Where it has not answered, that is not known.
+    const bool is_known = e.code() != Errc::timed_out && e.code() != Errc::no_server;
+    if (next == nullptr && e.code() != Errc::peer_lost) {
+      session_.log().warn(
+          "client", fmt::format("stream '{}': other layouts of a consumer: {}", name(), e.what()));
+      if (is_known) links_.refuse_wanted();
+      return;
+    }
+    if (!is_known) links_.give_up(fmt::format("failed: {}", e.what()));
+    throw;
+  }
+  try {
+    if (next != nullptr) fields_ = std::move(*next);
+    links_.send_redeclared(next == nullptr);
+    wait([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "take the last steps");
+    if (step() > 0) check_lent(step() - 1);
+    agreed([&] { links_.reopen(call); });
+  } catch (const Error& e) {
+    links_.give_up(fmt::format("failed: {}", e.what()));
+    throw;
   }
 }
 

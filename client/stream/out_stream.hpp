@@ -78,8 +78,9 @@ private:
   bool wait_for_consumers(std::optional<core::Deadline> until);
   /// The same on all ranks, as rank 0 knows it.
   struct Admission {
-    std::string lost;        ///< why a consumer is gone; empty if none is
-    bool is_enough = false;  ///< as many consumers are left as the stream needs
+    std::string lost;                         ///< why a consumer is gone; empty if none is
+    bool is_enough = false;                   ///< as many consumers are left as the stream needs
+    std::vector<std::uint64_t> redeclared{};  ///< links whose consumers want other layouts
   };
   /// Runs an agreement. A rank that is in another call than rank 0, which does not wait for it, has
   /// the server tell that.
@@ -118,7 +119,16 @@ private:
   void check_own_ranks();
   /// As ConsumerLinks::wait; if it fails, the application has back what it lent.
   void wait_for_links(const std::function<bool(Source&)>& poll, const char* call,
-                      std::string_view what);
+                      std::string_view what,
+                      ConsumerLinks::Which which = ConsumerLinks::Which::all);
+  /// Takes up what consumers want of these links. Collective.
+  /// @return false if their steps were not all taken before `until`: nothing has changed
+  bool take_up(std::span<const std::uint64_t> links, std::optional<core::Deadline> until);
+  /// Sets the chosen links up anew, with what their consumers want. Collective.
+  /// @param call  that waits for the consumers
+  /// @param next  the fields of the stream from now on; null: they stay, and so does what fails before the
+  ///              server has agreed
+  void set_up_anew(const char* call, DeclaredFields* next);
   /// What was put up to `step` is the application's again.
   /// @throws core::Error mismatch if it has changed something of it before (check_lent)
   void check_lent(std::uint64_t step);

@@ -43,8 +43,7 @@ Begun InStream::begin_step_by(Needed needed, std::int64_t time, std::string_view
       throw Error(
           Errc::unsupported,
           fmt::format("stream '{}': expected layouts that stay as they are where steps are asked "
-                      "for by their time; found that the producer has declared its own again: "
-                      "take every step",
+                      "for by their time; found that they were declared again: take every step",
                       name()));
     if (!*is_step) return Begun::end_of_stream;
     const std::int64_t found = time_in_turn();

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Rendezvous for streams whose producer declares its layouts again between two steps. Links stay, and are
-// set up anew:
+// The part of Rendezvous for streams whose layouts are declared again between two steps. Links stay, and are set up
+// anew:
 //
-//     Redeclare by the producer       each of its consumers gets Redeclared
+//     RedeclareLink by a consumer     its producer gets it, and takes it up with its next step
+//     Redeclare by the producer       each consumer that this concerns gets Redeclared
 //     LinkAddresses of both sides     as when the link was opened
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/error.hpp"
@@ -17,11 +19,11 @@ namespace tremula::server {
 using core::Errc, core::Error;
 
 namespace {
-void check_same_but_for_layouts(const std::string& stream, std::span<const proto::Field> before,
+/// @param what  was declared again, for people
+void check_same_but_for_layouts(const std::string& what, std::span<const proto::Field> before,
                                 std::span<const proto::Field> now) {
   const auto refuse = [&](const std::string& expected, const std::string& found) {
-    throw Error(Errc::refused, fmt::format("Redeclare of stream '{}': expected {}; found {}",
-                                           stream, expected, found));
+    throw Error(Errc::refused, fmt::format("{}: expected {}; found {}", what, expected, found));
   };
   if (now.size() != before.size())
     refuse(fmt::format("its {} fields", before.size()), fmt::format("{}", now.size()));
@@ -30,6 +32,9 @@ void check_same_but_for_layouts(const std::string& stream, std::span<const proto
     if (is.name != was.name || is.type != was.type)
       refuse(fmt::format("field '{}' of type {}", was.name, core::to_string(was.type)),
              fmt::format("field '{}' of type {}", is.name, core::to_string(is.type)));
+    if (is.origin != was.origin)
+      refuse(fmt::format("the part of field '{}' that begins where it did", was.name),
+             "another one");
     if (shape(is.layout) != shape(was.layout) ||
         is.layout.changing.has_value() != was.layout.changing.has_value() || proto::is_part(is))
       refuse(fmt::format("field '{}' with the shape of \"{}\"", was.name, to_string(was.layout)),
@@ -46,44 +51,120 @@ void Rendezvous::redeclare(const Call& call, const wire::Redeclare& message) {
         Errc::refused,
         fmt::format("Redeclare: expected a stream that group '{}' has announced; found '{}'",
                     group.name, message.stream()));
-  std::vector<proto::Field> fields = proto::decode(message.fields());
-  check_same_but_for_layouts(stream->name, stream->fields, fields);
-  proto::check_fits_group(fields, group.size, stream->name, group.name);
-  for (const LinkId id : stream->links) {
-    const Link& link = links_.at(id);
+  const bool is_of_stream = message.fields_size() > 0;
+  std::vector<proto::Field> fields =
+      is_of_stream ? proto::decode(message.fields()) : stream->fields;
+  if (is_of_stream) {
+    check_same_but_for_layouts(fmt::format("Redeclare of stream '{}'", stream->name),
+                               stream->fields, fields);
+    proto::check_fits_group(fields, group.size, stream->name, group.name);
+  }
+  std::vector<Again> again = links_again(*stream, group, fields, message);
+  if (is_of_stream) {
+    Hold held = hold(group, memory_bytes(fields, message.fields()) + stream->attributes.size());
+    stream->fields = std::move(fields);
+    stream->announced = message.fields();
+    stream->held = std::move(held);
+  }
+  reply(call).mutable_done();
+  log(fmt::format("stream_redeclared stream={} producer={} is_of_stream={} links={}", stream->name,
+                  group.name, is_of_stream, again.size()));
+  for (auto& [link, by_consumer, held] : again) {
+    link->has_producer_told = link->has_consumer_told = false;
+    wire::ToClient notice;
+    notice.mutable_redeclared()->set_link(link->id);
+    if (by_consumer != nullptr) {
+      link->fields = by_consumer->fields();
+      link->held = std::move(held);
+      notice.mutable_redeclared()->set_number(by_consumer->number());
+    }
+    const Group* const consumer = other_side(*link, group);
+    if (consumer == nullptr) continue;
+    *notice.mutable_redeclared()->mutable_fields() = in_order_of(link->fields, stream->announced);
+    notify_rank_0(*consumer, std::move(notice));
+  }
+}
+
+std::vector<Rendezvous::Again> Rendezvous::links_again(const Stream& stream, const Group& producer,
+                                                       std::span<const proto::Field> fields,
+                                                       const wire::Redeclare& message) {
+  std::map<LinkId, const wire::RedeclareLink*> by_consumers;
+  for (const wire::RedeclareLink& link : message.links()) by_consumers[link.link()] = &link;
+  std::vector<Again> again;
+  for (const LinkId id : stream.links) {  // what is not among them was closed
+    const auto by_consumer = by_consumers.find(id);
+    const bool keeps_layouts = by_consumer == by_consumers.end();
+    if (keeps_layouts && message.fields_size() == 0) continue;
+    Link& link = links_.at(id);
     if (!link.is_answered)
       throw Error(Errc::refused,
                   fmt::format("Redeclare of stream '{}': expected a producer that has answered all "
                               "of its links; found that link {} waits for it",
-                              stream->name, id));
+                              stream.name, id));
     if (link.is_missed)
       throw Error(
           Errc::refused,
           fmt::format("Redeclare of stream '{}': expected consumers that have come back to this "
                       "server, which was started again; found that group '{}' has not yet: try "
                       "again in a moment",
-                      stream->name, link.consumer));
+                      stream.name, link.consumer));
+    const auto& wanted = keeps_layouts ? link.fields : by_consumer->second->fields();
+    const std::vector<proto::Field> of_consumer = proto::decode(wanted);
+    if (!keeps_layouts) check_redeclared(link, of_consumer);
     // What an earlier server has matched is known from the groups alone.
-    proto::check_compatible(proto::decode(link.fields), fields, stream->name, link.consumer,
-                            group.name);
+    proto::check_compatible(of_consumer, fields, stream.name, link.consumer, producer.name);
+    again.push_back({&link, keeps_layouts ? nullptr : by_consumer->second,
+                     keeps_layouts ? Hold() : hold(producer, memory_bytes(of_consumer, wanted))});
   }
-  Hold held = hold(group, memory_bytes(fields, message.fields()) + stream->attributes.size());
-  stream->fields = std::move(fields);
-  stream->announced = message.fields();
-  stream->held = std::move(held);
+  return again;
+}
+
+void Rendezvous::redeclare_link(const Call& call, const wire::RedeclareLink& message) {
+  const Group& group = *rank_0_of(call, "RedeclareLink").group;
+  const Link* const link = link_of(group, message.link());
+  if (link == nullptr && awaited_.contains(message.link()))
+    throw Error(Errc::refused,
+                fmt::format("RedeclareLink of link {}: expected a producer that has come back to "
+                            "this server, which was started again; found that it has not yet: try "
+                            "again in a moment",
+                            message.link()));
+  if (link == nullptr)
+    throw Error(Errc::peer_lost,
+                fmt::format("link {} was closed by the other side", message.link()));
+  const Stream& stream = streams_.at(link->stream);
+  if (!is_consumed_by(*link, group))
+    throw Error(Errc::refused,
+                fmt::format("RedeclareLink of link {}: expected its consumer '{}'; found group "
+                            "'{}', its producer",
+                            link->id, link->consumer, group.name));
+  if (stream.is_state || stream.is_part())
+    throw Error(Errc::unsupported,
+                fmt::format("stream '{}': expected layouts that are declared again of a stream of "
+                            "steps that one group produces; found {}",
+                            stream.name, stream.is_state ? "a state" : "one of several groups"));
+  const std::vector<proto::Field> fields = proto::decode(message.fields());
+  check_redeclared(*link, fields);
+  proto::check_compatible(fields, stream.fields, stream.name, group.name, stream.producer);
   reply(call).mutable_done();
-  log(fmt::format("stream_redeclared stream={} producer={} links={}", stream->name, group.name,
-                  stream->links.size()));
-  for (const LinkId id : stream->links) {
-    Link& link = links_.at(id);
-    link.has_producer_told = link.has_consumer_told = false;
-    const Group* const consumer = other_side(link, group);
-    if (consumer == nullptr) continue;
-    wire::ToClient notice;
-    notice.mutable_redeclared()->set_link(id);
-    *notice.mutable_redeclared()->mutable_fields() = in_order_of(link.fields, stream->announced);
-    notify_rank_0(*consumer, std::move(notice));
-  }
+  pass_on(*link, message);
+}
+
+void Rendezvous::check_redeclared(const Link& link, std::span<const proto::Field> fields) {
+  const std::string& stream = streams_.at(link.stream).name;
+  check_same_but_for_layouts(
+      fmt::format("Redeclare of group '{}' for stream '{}'", link.consumer, stream),
+      proto::decode(link.fields), fields);
+  if (const Group* const consumer = groups_.find(link.consumer))
+    proto::check_fits_group(fields, consumer->size, stream, link.consumer);
+}
+
+void Rendezvous::pass_on(const Link& link, const wire::RedeclareLink& message) {
+  const Stream& stream = streams_.at(link.stream);
+  const Group* const producer = stream.producer_gone ? nullptr : groups_.find(stream.producer);
+  if (producer == nullptr) return;
+  wire::ToClient notice;
+  *notice.mutable_redeclare_link() = message;
+  notify_rank_0(*producer, std::move(notice));
 }
 
 }  // namespace tremula::server

@@ -40,6 +40,8 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
       return resume(call, message.resume());
     case wire::ToServer::kRedeclare:
       return redeclare(call, message.redeclare());
+    case wire::ToServer::kRedeclareLink:
+      return redeclare_link(call, message.redeclare_link());
     case wire::ToServer::kLinkChoices:
       return link_choices(call, message.link_choices());
     case wire::ToServer::kLinkAddresses:
@@ -90,7 +92,9 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
                 fmt::format("group '{}': the name is held by a job with another key; choose "
                             "another name",
                             hello.group()));
-  if (groups_.is_leaving(hello.group())) {
+  if (groups_.is_leaving(hello.group()) ||
+      groups_.may_be_lost(hello.group(), hello.job(), call.now,
+                          missed_heartbeats * settings_.heartbeat_seconds, usual_limit())) {
     waiting_hellos_.push_back({call, hello});
     return;
   }
@@ -203,7 +207,7 @@ Output Rendezvous::closed(ConnectionId connection, const std::string& why, doubl
 }
 
 Output Rendezvous::check_silence(double now) {
-  const double usual = std::max(usual_silence, silent_heartbeats * settings_.heartbeat_seconds);
+  const double usual = usual_limit();
   for (const Seat& seat : groups_.find_silent(now, usual)) {
     const Member silent = seat.group->members.at(seat.rank);
     lose_group(*seat.group, seat.rank,
@@ -214,6 +218,7 @@ Output Rendezvous::check_silence(double now) {
     for (Outgoing& out : output_.messages)
       if (out.to == silent.connection) out.is_last = true;
   }
+  look_at_waiting_hellos(now);
   check_come_back(now);
   check_choices(now);
   if (are_waits_due_ && now >= next_look_at_waits_) {
@@ -296,10 +301,14 @@ void Rendezvous::remove_group(std::string name, double now) {
   std::erase_if(awaited_, [&](const auto& entry) { return entry.second.consumer == name; });
   end_claims(name);
   for (auto& [id, stream] : streams_) stream.left.erase(name);  // another job may take the name
+  look_at_waiting_hellos(now);
+}
+
+void Rendezvous::look_at_waiting_hellos(double now) {
   for (WaitingHello& waiting : std::exchange(waiting_hellos_, {})) {
     waiting.call.now = now;
     try {
-      hello(waiting.call, waiting.hello);  // waits again if it is for another name
+      hello(waiting.call, waiting.hello);  // it may wait again
     } catch (const Error& error) {
       refuse(waiting.call, error);
     }

@@ -3,10 +3,12 @@
 // The whole behaviour of the server: groups register, streams are announced and matched, addresses
 // are passed on, losses are reported. A pure state machine: events in, messages out; no sockets, no
 // threads, no clock. Time is an argument, in seconds since the server started.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -39,6 +41,9 @@ public:
   /// Hello says otherwise.
   static constexpr double usual_silence = 10;
   static constexpr int silent_heartbeats = 4;
+  /// A rank that has missed so many heartbeats may be lost: a job that wants its group's name waits until
+  /// that is known.
+  static constexpr int missed_heartbeats = 2;
   /// The other ranks of a group that comes back from an earlier server, and the other side of its
   /// links, are lost unless they come back within so many seconds.
   static constexpr double come_back_seconds = 30;
@@ -110,6 +115,7 @@ private:
     std::uint64_t incarnation;  // as the consumer calls the stream
     double since;
     Hold held;
+    std::optional<wire::RedeclareLink> redeclare{};  // that the producer is to hear of
     bool is_of(const Group& group) const {
       return group.name == consumer || group.name == producer;
     }
@@ -196,6 +202,7 @@ private:
   void describe(const Call& call, const wire::Describe& message);
   void link_choices(const Call& call, const wire::LinkChoices& message);
   void redeclare(const Call& call, const wire::Redeclare& message);
+  void redeclare_link(const Call& call, const wire::RedeclareLink& message);
   void link_addresses(const Call& call, const wire::LinkAddresses& message);
   void resume(const Call& call, const wire::Resume& message);
   void share(const Call& call, const wire::Share& message);
@@ -363,6 +370,21 @@ private:
   std::string describe_missing(Owner owner) const;
   /// What this rank has not closed yet, as text; empty if it may leave.
   std::string describe_open(const Seat& seat) const;
+  /// A link that is set up anew.
+  struct Again {
+    Link* link;
+    const wire::RedeclareLink* by_consumer;  // null: it keeps its layouts
+    Hold held;                               // of what it has declared
+  };
+  /// @param fields  that the stream has from now on
+  /// @throws core::Error refused, mismatch if one of the links cannot be set up anew so
+  std::vector<Again> links_again(const Stream& stream, const Group& producer,
+                                 std::span<const proto::Field> fields,
+                                 const wire::Redeclare& message);
+  /// @throws core::Error refused, mismatch if the consumer of the link cannot declare these fields instead
+  void check_redeclared(const Link& link, std::span<const proto::Field> fields);
+  /// To the producer, if it is there.
+  void pass_on(const Link& link, const wire::RedeclareLink& message);
   /// Null if it has left.
   const Group* other_side(const Link& link, const Group& group);
   /// @param is_lost  a rank of `by` has given up: its other ranks are told, too
@@ -375,6 +397,12 @@ private:
   /// Removes the group, its streams, links and subscriptions, and lets in ranks that wait for its
   /// name.
   void remove_group(std::string name, double now);
+
+  /// Lets in ranks that wait for a name that is free now, and refuses those whose name is held after all.
+  void look_at_waiting_hellos(double now);
+  double usual_limit() const {
+    return std::max(usual_silence, silent_heartbeats * settings_.heartbeat_seconds);
+  }
 
   wire::ToClient& reply(const Call& call);
   void refuse(const Call& call, const core::Error& error);

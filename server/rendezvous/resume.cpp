@@ -29,6 +29,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                                     "found link {}, whose number is of this one",
                                     link.link()));
     proto::decode(link.fields());  // a status shows them to sessions that would reject others
+    proto::decode(link.redeclare().fields());
   }
   std::vector<Stream*> streams;
   for (const wire::Announce& stream : message.streams())
@@ -46,10 +47,14 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     if (stream == nullptr) {  // it consumes that stream
       if (!links_.contains(link.link()))
         awaited_.try_emplace(
-            link.link(), AwaitedLink{group.name, link.peer_group(), link.incarnation(), call.now,
-                                     hold(group, link_bytes)});
-      else if (Link& restored = links_.at(link.link()); is_consumed_by(restored, group))
+            link.link(),
+            AwaitedLink{group.name, link.peer_group(), link.incarnation(), call.now,
+                        hold(group, link_bytes + link.redeclare().SpaceUsedLong()),
+                        link.has_redeclare() ? std::optional(link.redeclare()) : std::nullopt});
+      else if (Link& restored = links_.at(link.link()); is_consumed_by(restored, group)) {
         restored.incarnation = link.incarnation(), restored.is_missed = false;
+        if (link.has_redeclare()) pass_on(restored, link.redeclare());
+      }
       continue;
     }
     const auto awaited = awaited_.find(link.link());
@@ -83,6 +88,9 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                                     group.name, link.link()));
     stream->links.insert(link.link());
     stream->was_linked = true;
+    if (awaited != awaited_.end() && awaited->second.consumer == link.peer_group() &&
+        awaited->second.redeclare)
+      pass_on(links_.at(link.link()), *awaited->second.redeclare);
     awaited_.erase(link.link());
   }
   std::vector<std::string> names;  // of streams that may be waited for after a loss

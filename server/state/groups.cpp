@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/error.hpp"
 
 namespace tremula::server {
@@ -62,6 +64,15 @@ Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now, Owner
 bool Groups::is_leaving(const std::string& name) const {
   const auto it = groups_.find(name);
   return it != groups_.end() && !it->second.left.empty();
+}
+
+bool Groups::may_be_lost(const std::string& name, const std::string& job, double now,
+                         double seconds, double usual) const {
+  const auto it = groups_.find(name);
+  if (it == groups_.end() || it->second.job == job) return false;
+  return std::ranges::any_of(it->second.members, [&](const auto& member) {
+    return now - member.second.last_heard > seconds && member.second.silence <= usual;
+  });
 }
 
 bool Groups::leave(ConnectionId from) {

@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams whose producer declares its layouts again between steps. Every element carries its number and
 // its step.
+#include "tests/client/redeclaring.hpp"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
-
-#include "tests/client/world.hpp"
-#include "tests/index_calc/lists/random_lists.hpp"
+#include <iostream>
 
 namespace tremula::client {
 namespace {
-
-using index_calc::Index, index_calc::Layout;
-using index_calc::testing::Random, index_calc::testing::Side;
-
-std::int64_t value(Index number, std::uint64_t step) {
-  return 1000 * number + static_cast<std::int64_t>(step);
-}
-
-proto::Field field_of(const Side& side, Rank rank) {
-  return {.name = "f",
-          .type = core::ElementType::i64,
-          .layout = side.layout[static_cast<std::size_t>(rank)]};
-}
 
 /// The layouts of a producer, each from a step on.
 struct Course {
@@ -32,13 +19,6 @@ struct Course {
   std::uint64_t steps() const { return side_of.size(); }
 };
 
-/// Of so many ranks, any kind of layout.
-Side random_side_of(Random& random, const std::vector<Index>& shape, Rank ranks) {
-  for (;;)
-    if (Side side = index_calc::testing::random_side(random, shape, true); side.ranks() == ranks)
-      return side;
-}
-
 Course random_course(Random& random, const std::vector<Index>& shape, Rank ranks) {
   Course course;
   for (Index left = random.in(2, 4); left > 0; --left) {
@@ -47,20 +27,6 @@ Course random_course(Random& random, const std::vector<Index>& shape, Rank ranks
     course.sides.push_back(random_side_of(random, shape, ranks));
   }
   return course;
-}
-
-void put_step(OutStream& out, const Side& side, Rank rank, std::uint64_t step) {
-  const auto& numbers = side.numbers[static_cast<std::size_t>(rank)];
-  std::vector<std::int64_t> buffer(numbers.size());
-  for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = value(numbers[i], step);
-  out.begin_step();
-  out.put(0, std::as_bytes(std::span(buffer)));
-  out.end_step();
-}
-
-void redeclare(OutStream& out, const Side& side, Rank rank) {
-  const std::pair<int, Layout> layout{0, side.layout[static_cast<std::size_t>(rank)]};
-  out.redeclare(std::span(&layout, 1));
 }
 
 void produce(Session& s, const Course& course, const OutConfig& config) {
@@ -75,37 +41,20 @@ void produce(Session& s, const Course& course, const OutConfig& config) {
   EXPECT_EQ(out.statistics().steps, course.steps());
 }
 
-std::vector<bool> offered_by(const Side& side, Index volume) {
-  std::vector<bool> offered(static_cast<std::size_t>(volume));
-  for (const auto& numbers : side.numbers)
-    for (const Index number : numbers)
-      if (number >= 0) offered[static_cast<std::size_t>(number)] = true;
-  return offered;
-}
-
 /// @return steps that it got
 std::uint64_t consume(Session& s, const Side& side, const Course& course, const InConfig& config,
                       Index volume) {
   InStream in(s, "s", config);
   in.declare(field_of(side, s.rank()));
-  const auto& numbers = side.numbers[static_cast<std::size_t>(s.rank())];
   std::uint64_t steps = 0;
   std::optional<std::uint64_t> last;
   for (;; ++steps) {
     auto begun = in.begin(std::nullopt);
     if (begun == Begun::end_of_stream) break;
     EXPECT_EQ(begun, Begun::step);
-    std::vector<std::int64_t> buffer(numbers.size(), -7);
-    in.get(0, std::as_writable_bytes(std::span(buffer)));
-    in.end_step();
-    const auto offered = offered_by(course.at(in.step()), volume);
+    take_step(in, side, s.rank(), [&] { return offered_by(course.at(in.step()), volume); });
     EXPECT_TRUE(!last || in.step() > *last);
     last = in.step();
-    for (std::size_t i = 0; i < buffer.size(); ++i) {
-      const bool is_there = numbers[i] >= 0 && offered[static_cast<std::size_t>(numbers[i])];
-      EXPECT_EQ(buffer[i], is_there ? value(numbers[i], in.step()) : -7)
-          << "rank " << s.rank() << ", place " << i << ", step " << in.step();
-    }
   }
   in.close();
   EXPECT_EQ(in.statistics().steps, steps);
@@ -171,17 +120,6 @@ INSTANTIATE_TEST_SUITE_P(Over, Redeclaring,
                          [](const auto& way) {
                            return way.param == World::Way::local ? "local" : "loopback";
                          });
-
-Side of_text(const std::string& text) {
-  const Layout layout = Layout::parse(text);
-  const index_calc::testing::World world(layout);
-  Side side;
-  for (const auto& [rank, buffer] : world.buffers) {
-    side.layout.push_back(layout);
-    side.numbers.push_back(buffer);
-  }
-  return side;
-}
 
 /// A producer of two ranks that goes on until it is told, in rows and in columns by turns.
 void produce_until(Session& s, const std::function<bool()>& is_over, const OutConfig& config) {

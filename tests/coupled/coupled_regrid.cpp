@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_regrid --group mesh|analysis|probe --steps S --transport T: one rank of a job that refines its mesh
 // and deals its matrix anew every few steps, of one that takes both in blocks, or of one that takes some cells
-// of the mesh, and the matrix in another type. Checks every element of every step, and all bytes.
+// of the mesh, and the matrix in another type. The latter two deal theirs anew as well. Checks every element of
+// every step, and all bytes.
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -19,7 +20,7 @@ using coupled::MaybeMpi, coupled::Options;
 constexpr Index rows = 48, columns = 40;                // cells of the mesh
 constexpr Index matrix_rows = 60, matrix_columns = 33;  // of the matrix
 constexpr int owners = 4;
-constexpr std::uint64_t steps_of_a_mesh = 4;
+constexpr std::uint64_t steps_of_a_mesh = 4, steps_of_a_consumer = 7;
 
 std::uint64_t mixed(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -122,15 +123,24 @@ void refine(Session& session, std::uint64_t steps) {
   expect(out.statistics().steps == steps, "all steps to be counted");
 }
 
-/// Takes all steps; whatever the producer does, this rank's layouts stay.
-template <class T>
-void take(Session& session, std::uint64_t steps, const Part& mesh, const Part& matrix) {
+/// What a rank of a consumer holds of both.
+struct Both {
+  Part mesh, matrix;
+};
+
+/// Takes all steps, in the layouts that `both_of` returns by turns.
+template <class T, class BothOf>
+void take(Session& session, std::uint64_t steps, const BothOf& both_of) {
+  std::vector<Both> both;
+  both.push_back(both_of(0));
   InStream in = session.in_stream("model");
-  const auto u = in.field<double>("u", mesh.layout);
-  const auto w = in.field<T>("w", matrix.layout);
-  std::uint64_t step = 0;
+  const auto u = in.field<double>("u", both[0].mesh.layout);
+  const auto w = in.field<T>("w", both[0].matrix.layout);
+  std::uint64_t step = 0, bytes = 0;
   for (; in.begin_step() == StepStatus::ok; ++step) {
     expect(in.step() == step, "step " + std::to_string(step));
+    const auto& [mesh, matrix] = both.at(in.redeclarations());
+    bytes += sizeof(double) * (mesh.cells.size() + matrix.cells.size());
     std::vector<double> cells(mesh.cells.size());
     std::vector<T> elements(matrix.cells.size());
     in.get(u, cells);
@@ -149,9 +159,17 @@ void take(Session& session, std::uint64_t steps, const Part& mesh, const Part& m
     };
     check(cells, mesh.cells);
     check(elements, matrix.cells);
+    if (step % steps_of_a_consumer != steps_of_a_consumer - 1) continue;
+    Both next = both_of(both.size());
+    const std::array fields{u.number, w.number};
+    const std::array layouts{std::move(next.mesh.layout), std::move(next.matrix.layout)};
+    in.redeclare(fields, layouts);
+    both.push_back(std::move(next));
   }
   expect(step == steps, std::to_string(steps) + " steps, found " + std::to_string(step));
-  const auto bytes = steps * sizeof(double) * (mesh.cells.size() + matrix.cells.size());
+  expect(both.size() - 1 - in.redeclarations() <= 2,  // those asked for with the last steps
+         "nearly all of " + std::to_string(both.size() - 1) + " redeclarations to hold, found " +
+             std::to_string(in.redeclarations()));
   expect(in.statistics().bytes == bytes,
          std::to_string(bytes) + " bytes, found " + std::to_string(in.statistics().bytes));
   expect(in.statistics().steps == steps, "all steps to be counted");
@@ -159,31 +177,43 @@ void take(Session& session, std::uint64_t steps, const Part& mesh, const Part& m
 }
 
 void analyse(Session& session, std::uint64_t steps) {
-  const Index rank = session.rank();
-  Part mesh{Layout::parse("shape=48x40 grid=3x1"), {}},
-      matrix{Layout::parse("shape=60x33 grid=1x3"), {}};
-  for (Index i = 16 * rank; i < 16 * (rank + 1); ++i)
-    for (Index k = 0; k < columns; ++k) mesh.cells.push_back({i, k});
-  for (Index i = 0; i < matrix_rows; ++i)
-    for (Index k = 11 * rank; k < 11 * (rank + 1); ++k) matrix.cells.push_back({i, k});
-  take<double>(session, steps, mesh, matrix);
+  const auto in_blocks = [](const std::string& shape, Index height, Index width, bool by_rows,
+                            Index at) {
+    Part part{Layout::parse("shape=" + shape + (by_rows ? " grid=3x1" : " grid=1x3")), {}};
+    const Index block = ((by_rows ? height : width) + 2) / 3;
+    for (const Index i : by_rows ? dealt(height, block, 3, at) : dealt(height, height, 1, 0))
+      for (const Index k : by_rows ? dealt(width, width, 1, 0) : dealt(width, block, 3, at))
+        part.cells.push_back({i, k});
+    return part;
+  };
+  take<double>(session, steps, [&](std::uint64_t number) -> Both {
+    const bool is_even = number % 2 == 0;
+    return {in_blocks("48x40", rows, columns, is_even, session.rank()),
+            in_blocks("60x33", matrix_rows, matrix_columns, !is_even, session.rank())};
+  });
 }
 
 void probe(Session& session, std::uint64_t steps) {
-  std::vector<Index> points;
-  Part mesh{Layout::parse("shape=1 grid=1"), {}};
-  for (Index number = rows * columns; number-- > 0;) {
-    if (mixed(static_cast<std::uint64_t>(number)) % 7 != static_cast<std::uint64_t>(session.rank()))
-      continue;
-    points.push_back(number);
-    mesh.cells.push_back({number / columns, number % columns});
-  }
-  mesh.layout =
-      Layout::of_points({.shape = {rows, columns}, .ranks = 2, .is_partial = true}, points);
-  Part matrix{Layout::parse("shape=60x33 grid=2x1 block=7x33"), {}};
-  for (const Index i : dealt(matrix_rows, 7, 2, session.rank()))
-    for (Index k = 0; k < matrix_columns; ++k) matrix.cells.push_back({i, k});
-  take<float>(session, steps, mesh, matrix);
+  take<float>(session, steps, [&](std::uint64_t number) -> Both {
+    const auto me = (static_cast<std::uint64_t>(session.rank()) + number) % 7;
+    std::vector<Index> points;
+    std::vector<Cell> cells;
+    for (Index cell = rows * columns; cell-- > 0;) {
+      if (mixed(static_cast<std::uint64_t>(cell)) % 7 != me) continue;
+      points.push_back(cell);
+      cells.push_back({cell / columns, cell % columns});
+    }
+    const Index block = 7 + static_cast<Index>(number);
+    Part matrix{Layout::block_cyclic({.shape = {matrix_rows, matrix_columns},
+                                      .grid = {2, 1},
+                                      .block = {block, matrix_columns}}),
+                {}};
+    for (const Index i : dealt(matrix_rows, block, 2, session.rank()))
+      for (Index k = 0; k < matrix_columns; ++k) matrix.cells.push_back({i, k});
+    return {{Layout::of_points({.shape = {rows, columns}, .ranks = 2, .is_partial = true}, points),
+             std::move(cells)},
+            std::move(matrix)};
+  });
 }
 
 }  // namespace

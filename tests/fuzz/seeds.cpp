@@ -77,6 +77,8 @@ const std::vector<std::string> to_server{
     "unsubscribe { stream: 's' }",
     "link_addresses { link: 1 addresses: 'abc' addresses: 'def' }",
     "redeclare { stream: 's' " + field + "}",
+    "redeclare { stream: 's' links { link: 1 number: 2 " + field + "} }",
+    "redeclare_link { link: 1 number: 2 " + field + "}",
     "share { round: 1 bytes: 'xyz' }",
     "close_link { link: 1 why: 'end' of_rank: true }",
     "close_stream { stream: 's' }",
@@ -92,7 +94,8 @@ const std::vector<std::string> to_server{
     "explain { incarnation: 1 }",
     "link_choices { link: 1 choices: 'ofi:tcp' choices: 'ofi:shm' }",
     "resume { streams { " + announce + "} links { " + matched + "} subscriptions { " + subscribe +
-        "} presence { is_present: true } }"};
+        "} presence { is_present: true } }",
+    "resume { links { " + matched + "redeclare { link: 4294967297 number: 2 " + field + "} } }"};
 const std::vector<std::string> to_client{
     "request: 1 refused { code: 3 text: 'expected a, found b' }",
     "request: 1 done {}",
@@ -101,6 +104,8 @@ const std::vector<std::string> to_client{
     "request: 1 streams { names: 's' names: 't' }",
     "link_addresses { link: 1 addresses: 'abc' }",
     "redeclared { link: 1 " + field + "}",
+    "redeclared { link: 1 number: 2 " + field + "}",
+    "redeclare_link { link: 1 number: 2 " + field + "}",
     "request: 1 shared { bytes: 'a' bytes: 'b' }",
     "link_closed { link: 1 why: 'end' lost: true }",
     "group_lost { group: 'g' rank: 1 links: 1 why: 'died' }",

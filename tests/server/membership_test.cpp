@@ -45,12 +45,38 @@ TEST(Membership, IsRefusedToASecondGroupOfTheSameName) {
   Play play;
   play.join("ocean", 2, 1);
   play.at(90);
+  play.record_heard(1);
+  play.record_heard(2);
   play.tell(7, Play::hello("ocean", 0, 2, "other job"),
             {Play::refused(7, -7,
                            "group 'ocean': the name is held by another job on host node, pid 100, "
                            "since 90 s ago (2 of 2 "
                            "ranks connected); choose another name or end that job")});
   play.tell(7, Play::hello("ocean 2", 0, 2, "other job"), {Play::welcome(7)});
+}
+
+/// Its death may not have come over the network yet.
+TEST(Membership, LetsAJobWaitForANameWhoseRanksHaveMissedHeartbeats) {
+  const std::string refusal =
+      "group 'g': the name is held by another job on host node, pid 100, since 3 s ago (2 of 2 "
+      "ranks connected); choose another name or end that job";
+  Play play;
+  play.join("g", 2, 1);
+  play.at(2.6);
+  play.record_heard(1);  // and nothing of rank 1
+  play.tell(3, Play::hello("g", 0, 1, "next job"), {});
+  play.check_silence({});
+  play.record_heard(2);
+  play.check_silence({Play::refused(3, -7, refusal)});
+
+  play.tell(4, Play::hello("g", 0, 1, "next job"), {Play::refused(4, -7, refusal)});
+  play.at(6);
+  play.tell(5, Play::hello("g", 0, 1, "next job"), {});
+  play.at(13);
+  const auto messages = play.check_silence().messages;
+  ASSERT_EQ(messages.size(), 3u);  // both ranks are told of the loss
+  EXPECT_TRUE(messages.back().message.has_welcome());
+  EXPECT_EQ(messages.back().to, 5u);
 }
 
 TEST(Membership, ReachesThroughShareRounds) {

@@ -45,6 +45,7 @@ protected:
     play.tell(1, addresses(link), {Play::done(1, 4), passed_on(consumer, link)});
     play.tell(consumer, addresses(link), {Play::done(consumer, 4), passed_on(1, link)});
   }
+  std::string of_viewer() { return play.status().streams(0).consumers(0).fields(0).layout(); }
   void expect_refused(const std::string& message, const std::string& text,
                       Play::Where where = Play::Where::current()) {
     play.tell(1, message, {Play::refused(1, refused_code, text, 3)}, where);
@@ -82,6 +83,142 @@ TEST_F(Redeclare, HoldsNoMoreForEachTime) {
   const std::size_t held = play.held_bytes();
   for (int again = 0; again < 100; ++again) play.receive(1, redeclare(u + v_again));
   EXPECT_EQ(play.held_bytes(), held);
+}
+
+TEST_F(Redeclare, OfAConsumerIsPassedOnAndHoldsWhenTheProducerTakesItUp) {
+  tell_addresses(1, 11);
+  const std::string wanted = "redeclare_link { link: 1 " + v_again + "number: 2 }";
+  for (int again = 0; again < 2; ++again) {
+    play.tell(11, "request: 5 " + wanted, {Play::done(11, 5), "1: " + wanted});
+    EXPECT_EQ(of_viewer(), again == 0 ? "shape=6x4 grid=1x1" : "shape=6x4 grid=1x1 block=2x2");
+    play.tell(1,
+              "request: 3 redeclare { stream: 's' links { link: 1 " + v_again +
+                  "number: 2 } links { link: 77 " + v_again + "number: 1 } }",
+              {Play::done(1, 3), "11: redeclared { link: 1 " + v + "number: 2 }"});
+    EXPECT_EQ(of_viewer(), "shape=6x4 grid=1x1 block=2x2");
+    tell_addresses(1, 11);
+  }
+  const std::size_t held = play.held_bytes();
+  play.tell(1,
+            "request: 3 redeclare { stream: 's' links { link: 1 " + v + "number: 3 } " + u +
+                v_again + "}",
+            {Play::done(1, 3), "11: redeclared { link: 1 " + v_again + "number: 3 }"});
+  EXPECT_EQ(of_viewer(), "shape=6x4 grid=1x1");
+  EXPECT_LT(play.held_bytes(), held + 100);
+}
+
+TEST_F(Redeclare, OfOneConsumerLeavesTheOthersAsTheyAre) {
+  tell_addresses(1, 11);
+  play.receive(21, "request: 9 presence { is_present: true }");
+  play.receive(21, subscribe(u));
+  tell_addresses(2, 21);
+  play.tell(1, "request: 3 redeclare { stream: 's' links { link: 2 " + u + "number: 1 } }",
+            {Play::done(1, 3), "21: redeclared { link: 2 " + u + "number: 1 }"});
+  tell_addresses(2, 21);
+  play.tell(
+      1, addresses(1),
+      {Play::refused(1, refused_code,
+                     "link 1: expected the addresses of group 'ocean' once, found them again", 4)});
+}
+
+TEST_F(Redeclare, OfAConsumerIsRefusedAndChangesNothing) {
+  tell_addresses(1, 11);
+  const auto of_consumer = [](const std::string& fields, int link = 1) {
+    return fmt::format("request: 5 redeclare_link {{ link: {} number: 1 {} }}", link, fields);
+  };
+  const auto expect = [&](ConnectionId from, const std::string& message, core::Errc code,
+                          const std::string& text, Play::Where where = Play::Where::current()) {
+    play.tell(from, message, {Play::refused(from, static_cast<int>(code), text, 5)}, where);
+  };
+  expect(
+      11, of_consumer(Play::field("v", 9, "shape=6x5 grid=1x1")), core::Errc::refused,
+      "Redeclare of group \\'viewer\\' for stream \\'s\\': expected field \\'v\\' with the shape "
+      "of \\\"shape=6x4 grid=1x1\\\"; found \\\"shape=6x5 grid=1x1\\\"");
+  expect(
+      11,
+      of_consumer(
+          "fields { name: 'v' element_type: 9 layout: 'shape=6x4 grid=1x1' origin: 0 origin: 0 }"),
+      core::Errc::refused,
+      "Redeclare of group \\'viewer\\' for stream \\'s\\': expected the part of field \\'v\\' that "
+      "begins where it did; found another one");
+  expect(11, of_consumer(u), core::Errc::refused,
+         "Redeclare of group \\'viewer\\' for stream \\'s\\': expected field \\'v\\' of type f32; "
+         "found field \\'u\\' of type f64");
+  expect(
+      1, of_consumer(v_again), core::Errc::refused,
+      "RedeclareLink of link 1: expected its consumer \\'viewer\\'; found group \\'ocean\\', its "
+      "producer");
+  expect(21, of_consumer(v_again), core::Errc::refused,
+         "link 1: expected a link of group \\'late\\', found none");
+  play.receive(1, "request: 8 close_link { link: 1 why: 'so' }");
+  expect(11, of_consumer(v_again), core::Errc::peer_lost, "link 1 was closed by the other side");
+}
+
+TEST_F(Redeclare, OfAConsumerOfAStateIsRefused) {
+  play.tell(1,
+            "request: 2 announce { stream: 'w' queue_depth: 1 is_state: true keep_steps: 1 "
+            "when_full: WHEN_FULL_DROP_OLDEST incarnation: 6 " +
+                u + Play::offers({"t"}) + "}",
+            {Play::done(1, 2)});
+  play.receive(
+      11, "request: 2 subscribe { stream: 'w' incarnation: 7 " + u + Play::offers({"t"}) + "}");
+  play.tell(
+      11, "request: 5 redeclare_link { link: 2 number: 1 " + u + "}",
+      {Play::refused(11, static_cast<int>(core::Errc::unsupported),
+                     "stream \\'w\\': expected layouts that are declared again of a stream of "
+                     "steps that one group produces; found a state",
+                     5)});
+}
+
+/// Both sides have a link of an earlier server; the consumer wants other layouts of it.
+TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
+  const std::string again =
+      "hello { protocol: 1 group: '%' rank: 0 size: 1 job: 'j' host: 'node' pid: 100 version: "
+      "'0.1' left_server: 1 }";
+  const std::string link =
+      "links { link: 4294967297 stream: 's' peer_size: 1 offer: 't' why: 'w' queue_depth: 3 "
+      "incarnation: ";
+  const std::string wanted = "redeclare_link { link: 4294967297 " + v_again + "number: 4 }";
+  const auto hello = [&](const std::string& group) {
+    return "request: 1 " + std::string(again).replace(again.find('%'), 1, group);
+  };
+  const std::string resume_viewer = "request: 2 resume { " + link + "4 peer_group: 'ocean' " + v +
+                                    wanted.substr(0, 9) + wanted.substr(14) + "} }";
+  const std::string resume_ocean =
+      "request: 2 resume { streams { stream: 's' queue_depth: 3 incarnation: 5 " + v +
+      Play::offers({"t"}) + "} " + link + "5 peer_group: 'viewer' " + v + "} }";
+  for (const bool is_consumer_first : {true, false}) {
+    Play play(2);
+    play.receive(1, hello("ocean"));
+    play.receive(11, hello("viewer"));
+    if (is_consumer_first) {
+      play.tell(11, resume_viewer, {Play::done(11, 2)});
+      play.tell(
+          11, "request: 5 " + wanted,
+          {Play::refused(11, refused_code,
+                         "RedeclareLink of link 4294967297: expected a producer that has come "
+                         "back to this server, which was started again; found that it has "
+                         "not yet: try again in a moment",
+                         5)});
+      play.tell(1, resume_ocean, {"1: " + wanted, Play::done(1, 2)});
+    } else {
+      play.tell(1, resume_ocean, {Play::done(1, 2)});
+      play.tell(
+          1,
+          "request: 3 redeclare { stream: 's' links { link: 4294967297 number: 4 " + v_again +
+              "} }",
+          {Play::refused(1, refused_code,
+                         "Redeclare of stream \\'s\\': expected consumers that have come back "
+                         "to this server, which was started again; found that group "
+                         "\\'viewer\\' has not yet: try again in a moment",
+                         3)});
+      play.tell(11, resume_viewer, {"1: " + wanted, Play::done(11, 2)});
+    }
+    play.tell(
+        1,
+        "request: 3 redeclare { stream: 's' links { link: 4294967297 number: 4 " + v_again + "} }",
+        {Play::done(1, 3), "11: redeclared { link: 4294967297 number: 4 " + v + "}"});
+  }
 }
 
 TEST_F(Redeclare, IsRefusedAndChangesNothing) {

@@ -569,6 +569,20 @@ TREMULA_API tremula_status tremula_in_attributes(const tremula_in_stream* in, in
  * buffer that tremula_in_get fills. Waits for nobody; to be freed. */
 TREMULA_API tremula_status tremula_in_layout(const tremula_in_stream* in, int field,
                                              tremula_layout** layout);
+/* Gives `count` fields other layouts of the same shapes, e.g. when the work is dealt anew: layouts[i] is
+ * that of fields[i]; the other fields keep theirs. Between two steps, once one has ended. The producer
+ * takes it up when it begins its next step, and waits then, at most step_timeout, until this group has
+ * taken all earlier steps, which come in the layouts that they were put for, and begins that one; its other
+ * consumers notice nothing but time. So the producer must come to that step without this group's getting
+ * it, as with queue_depth 0: else TREMULA_DEADLOCK. tremula_in_redeclarations tells of each step which
+ * layouts it has, tremula_in_layout returns them. The stream goes on, also after the server was started
+ * again. Not for a stream of several producer groups, of a state, and for steps that are asked for by their
+ * time. Arguments that are refused leave the stream as it was. Waits for the server, and for no producer.
+ * Collective: all ranks name the same fields, each with its own lists where ranks list what they own. */
+TREMULA_API tremula_status tremula_in_redeclare(tremula_in_stream* in, int count, const int* fields,
+                                                const tremula_layout* const* layouts);
+/* *count: how many of the calls of tremula_in_redeclare hold for the step begun last. */
+TREMULA_API tremula_status tremula_in_redeclarations(const tremula_in_stream* in, uint64_t* count);
 /* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that
  * the rank does not own (ghost cells, padding) are left alone. After an error the contents are
  * undefined. TREMULA_MISMATCH: a value did not fit the declared type; the stream goes on. */

@@ -455,6 +455,18 @@ using PeerStatistics = tremula_peer_statistics;
 
 namespace detail {
 
+/// Of layouts that are declared again, one for each of `fields`.
+inline std::vector<const tremula_layout*> handles_of(std::span<const int> fields,
+                                                     std::span<const Layout> layouts) {
+  if (fields.size() != layouts.size())
+    throw Error(TREMULA_INVALID_ARGUMENT, "redeclare: expected a layout for each of " +
+                                              std::to_string(fields.size()) + " fields; found " +
+                                              std::to_string(layouts.size()));
+  std::vector<const tremula_layout*> handles;
+  for (const Layout& layout : layouts) handles.push_back(layout.handle());
+  return handles;
+}
+
 /// What a function of tremula.h tells about all peers of a stream.
 template <auto GetPeers, class Stream>
 std::vector<PeerStatistics> peers_of(const Stream* stream) {
@@ -752,12 +764,7 @@ public:
   /// @param fields   their numbers (Field::number)
   /// @param layouts  || fields
   void redeclare(std::span<const int> fields, std::span<const Layout> layouts) {
-    if (fields.size() != layouts.size())
-      throw Error(TREMULA_INVALID_ARGUMENT, "redeclare: expected a layout for each of " +
-                                                std::to_string(fields.size()) + " fields; found " +
-                                                std::to_string(layouts.size()));
-    std::vector<const tremula_layout*> handles;
-    for (const Layout& layout : layouts) handles.push_back(layout.handle());
+    const auto handles = detail::handles_of(fields, layouts);
     detail::check(tremula_out_redeclare(handle_.get(), static_cast<int>(fields.size()),
                                         fields.data(), handles.data()));
   }
@@ -866,6 +873,23 @@ public:
     tremula_layout* handle = nullptr;
     detail::check(tremula_in_layout(handle_.get(), field.number, &handle));
     return Layout(handle);
+  }
+  /// Another layout of the same shape from a later step on: see tremula_in_redeclare. Collective.
+  template <class T>
+  void redeclare(Field<T> field, const Layout& layout) {
+    redeclare(std::span(&field.number, 1), std::span(&layout, 1));
+  }
+  /// The same for several fields at once: layouts[i] is that of the field with the number fields[i].
+  void redeclare(std::span<const int> fields, std::span<const Layout> layouts) {
+    const auto handles = detail::handles_of(fields, layouts);
+    detail::check(tremula_in_redeclare(handle_.get(), static_cast<int>(fields.size()),
+                                       fields.data(), handles.data()));
+  }
+  /// How many of its calls hold for the step begun last: see tremula_in_redeclarations.
+  std::uint64_t redeclarations() const {
+    std::uint64_t count = 0;
+    detail::check(tremula_in_redeclarations(handle_.get(), &count));
+    return count;
   }
   template <class T>
   void get(Field<T> field, std::span<std::type_identity_t<T>> data) {

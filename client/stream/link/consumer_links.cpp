@@ -477,9 +477,9 @@ bool ConsumerLinks::has_credited(std::uint64_t end) {
 }
 
 void ConsumerLinks::wait(const std::function<bool(Source&)>& poll, const char* call,
-                         std::string_view what) {
+                         std::string_view what, Which which) {
   try {
-    wait_for_all(poll, call, what);
+    wait_for_all(poll, call, what, which);
   } catch (...) {
     take_back();
     throw;
@@ -503,7 +503,7 @@ wire::Wait ConsumerLinks::describe_wait(const Open& open, const char* call,
 }
 
 void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const char* call,
-                                 std::string_view what) {
+                                 std::string_view what, Which which) {
   const auto hold = session_.progress().hold();
   const auto all_moved = [this] {
     std::uint64_t sum = 0;
@@ -516,6 +516,10 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const
   std::size_t slowest = none;
   for (std::size_t i = 0; i < links_.size();) {
     Open& open = links_[i];
+    if (which == Which::chosen && !open.is_chosen) {
+      ++i;
+      continue;
+    }
     bool is_alive = true, is_reported = false, is_done = false;
     const auto describe = [&] { return describe_wait(open, call, what); };
     LongWait long_wait(session_.control().waits(), describe);

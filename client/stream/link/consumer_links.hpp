@@ -77,11 +77,25 @@ public:
   void send(const StepMetadata& metadata);
   /// Tells all consumers that the step in turn does not exist, nor any after it.
   void send_end();
-  /// The fields have other layouts from the step in turn on: tells all consumers. All have taken all steps.
-  void send_redeclared();
-  /// Sets all links up anew, in the order in which their consumers come to it. Collective. What fails is
-  /// kept in lost().
-  void reopen();
+  /// Links whose consumers want other layouts, as the server has told. Of rank 0.
+  std::vector<std::uint64_t> wanted() const;
+  /// From now on `chosen` are those of `links`.
+  void choose(std::span<const std::uint64_t> links);
+  void choose_all();
+  /// Whether the end may be told over all chosen links. Never blocks.
+  bool can_end_chosen();
+  /// What the consumers of the chosen links want, which is what these links are to bring. Of rank 0.
+  std::vector<wire::RedeclareLink> take_wanted();
+  /// The server does not agree to it.
+  void refuse_wanted();
+  /// Layouts are others from the step in turn on: tells the consumers of all chosen links, which have taken
+  /// all steps.
+  /// @param keeps_own  the layouts of this side stay
+  void send_redeclared(bool keeps_own);
+  /// Sets all chosen links up anew, in the order in which their consumers come to it. Collective. What
+  /// fails is kept in lost().
+  /// @param call  that waits for them
+  void reopen(const char* call);
 
   /// False while no link that shares the steps has room on this rank, or what is lent is not back.
   bool has_shared_room();
@@ -102,12 +116,14 @@ public:
   /// True when no link needs what was put before step `end`. Waits for nothing.
   /// @throws core::Error transport if a link has failed, and no reason has come from the server
   bool has_credited(std::uint64_t end);
+  enum class Which { all, chosen };
   /// Waits until `poll` is true for every link that is alive; links that end are dropped. If that
   /// fails, what was lent is the application's again all the same.
   /// @param call  that waits
   /// @param what  the consumer is to do, e.g. "take a step"
   /// @throws core::Error transport, timed_out, deadlock
-  void wait(const std::function<bool(Source&)>& poll, const char* call, std::string_view what);
+  void wait(const std::function<bool(Source&)>& poll, const char* call, std::string_view what,
+            Which which = Which::all);
 
   /// Why a consumer is gone; empty if none is since take_lost().
   const std::string& lost() const noexcept { return lost_; }
@@ -146,6 +162,7 @@ private:
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
     std::string failure;               // of a send
     bool is_given_up = false;          // by this side
+    bool is_chosen = false;            // see choose()
     std::uint64_t most_behind = 0;     // steps
     double waited_seconds = 0;         // for it as the last one
     std::uint64_t sent = 0;            // chunks, when the peers were judged last
@@ -163,10 +180,10 @@ private:
   /// @throws core::Error deadlock
   wire::Reopening next_to_reopen(std::vector<wire::Reopening>& left, core::Deadline until,
                                  LongWait& long_wait);
-  wire::Wait describe_reopening(std::span<const wire::Reopening> left) const;
+  wire::Wait describe_reopening(const char* call, std::span<const wire::Reopening> left) const;
   void refuse(const wire::Matched& matched, const std::string& why);
   void wait_for_all(const std::function<bool(Source&)>& poll, const char* call,
-                    std::string_view what);
+                    std::string_view what, Which which);
   wire::Wait describe_wait(const Open& open, const char* call, std::string_view what) const;
   core::Error failed(const Open& open) const;
   /// The stream has the consumers that it needs without this one.

@@ -84,11 +84,13 @@ public:
   /// @throws core::Error mismatch if a group has ended the stream before another one
   bool has_step();
   bool has_end();
-  /// Of that end: the stream goes on, in layouts that the producer has declared again: see reopen().
+  /// Of that end: the stream goes on, in layouts that were declared again: see reopen().
   bool is_redeclared() const;
   /// Sets the link up anew. Collective, as all ranks come to that end.
+  /// @param adopt  makes the fields those that this group wants with the next step; is called before the
+  ///               link is opened
   /// @throws core::Error on every rank, and is_lost()
-  void reopen();
+  void reopen(const std::function<void(const wire::Redeclared&)>& adopt);
   /// Number of the step in turn.  @pre has_step(), not has_end()
   std::uint64_t step() const noexcept { return links_.front().exchange->step(); }
   /// Of the step in turn; the attributes as the group with the first name has set them.

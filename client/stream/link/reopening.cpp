@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of ConsumerLinks and ProducerLinks for a producer that declares its layouts again. Between two steps
-// both sides open new endpoints and plan anew, and the link goes on:
+// The parts of ConsumerLinks and ProducerLinks for layouts that are declared again, by the producer, or by a consumer
+// whose wish has come to the producer. Between two steps both sides open new endpoints and plan anew, and the link goes
+// on:
 //
 //     producer    all steps credited   server told   end, "redeclared"   credited   addresses of the first to come, ...
 //     consumer                                            credit            begin_step: addresses, plan, proof
@@ -26,19 +27,63 @@ namespace {
 constexpr double longer_seconds = 5;
 }  // namespace
 
-void ConsumerLinks::send_redeclared() {
+std::vector<std::uint64_t> ConsumerLinks::wanted() const {
+  std::vector<std::uint64_t> links;
+  for (const Open& open : links_)
+    if (session_.control().wants_redeclared(open.link.number)) links.push_back(open.link.number);
+  return links;
+}
+
+void ConsumerLinks::choose(std::span<const std::uint64_t> links) {
+  for (Open& open : links_)
+    open.is_chosen = std::ranges::find(links, open.link.number) != links.end();
+}
+
+void ConsumerLinks::choose_all() {
+  for (Open& open : links_) open.is_chosen = true;
+}
+
+bool ConsumerLinks::can_end_chosen() {
   const auto hold = session_.progress().hold();
-  kept_.forget(step_ - first_step());  // in the layouts that were
+  session_.progress().advance();
+  return std::ranges::all_of(links_, [this](Open& open) {
+    return !open.is_chosen || !open.failure.empty() || has_ended(open) ||
+           (feed(open) && open.exchange->can_end(step_) && open.exchange->is_credited(step_));
+  });
+}
+
+std::vector<wire::RedeclareLink> ConsumerLinks::take_wanted() {
+  std::vector<wire::RedeclareLink> all;
+  for (Open& open : links_) {
+    if (!open.is_chosen) continue;
+    const auto wanted = session_.control().find_wanted(open.link.number);
+    if (!wanted) continue;
+    *open.matched.mutable_fields() = wanted->fields();
+    all.push_back(*wanted);
+  }
+  return all;
+}
+
+void ConsumerLinks::refuse_wanted() {
+  for (const Open& open : links_)
+    if (open.is_chosen) session_.control().forget_wanted(open.link.number);
+}
+
+void ConsumerLinks::send_redeclared(bool keeps_own) {
+  const auto hold = session_.progress().hold();
+  if (!keeps_own) kept_.forget(step_ - first_step());  // in the layouts that were
   for (Open& open : links_) try {
-      if (open.failure.empty()) open.exchange->send_end(step_, proto::PackageKind::redeclared);
+      if (open.is_chosen && open.failure.empty())
+        open.exchange->send_end(step_, proto::PackageKind::redeclared);
     } catch (...) {
       keep_failure(open);
     }
 }
 
-wire::Wait ConsumerLinks::describe_reopening(std::span<const wire::Reopening> left) const {
+wire::Wait ConsumerLinks::describe_reopening(const char* call,
+                                             std::span<const wire::Reopening> left) const {
   wire::Wait wait;
-  wait.set_call("redeclare");
+  wait.set_call(call);
   wait.set_stream(stream());
   wait.set_step(step_);
   wait.set_what("to come to the next step");
@@ -82,7 +127,7 @@ wire::Reopening ConsumerLinks::next_to_reopen(std::vector<wire::Reopening>& left
   return next;
 }
 
-void ConsumerLinks::reopen() {
+void ConsumerLinks::reopen(const char* call) {
   struct Before {
     std::uint64_t turns, most_behind;
     double waited_seconds;
@@ -95,6 +140,7 @@ void ConsumerLinks::reopen() {
   {
     const auto hold = session_.progress().hold();
     for (Open& open : links_) {
+      if (!open.is_chosen) continue;
       count_ended(*open.exchange);
       const std::uint64_t turns = open.turns_before + open.exchange->turns();
       reopening_.push_back({open.link.number, turns});
@@ -111,12 +157,12 @@ void ConsumerLinks::reopen() {
       *link.mutable_matched() = std::move(open.matched);
       link.set_settled(open.link.offer);
     }
-    links_.clear();
+    std::erase_if(links_, [](const Open& open) { return open.is_chosen; });
   }
   for (const auto& [matched, why] : failed) refuse(matched, why);
   const auto until = session_.step_deadline();
   // All ranks are here, and go when rank 0 says so: what it waits for, they do.
-  const auto describe = [&] { return describe_reopening(left); };
+  const auto describe = [&] { return describe_reopening(call, left); };
   LongWait long_wait(session_.control().waits(), describe);
   const auto next = [&] { return to_bytes(next_to_reopen(left, until, long_wait)); };
   const auto done_with = [&](std::uint64_t link) {
@@ -165,7 +211,7 @@ bool ProducerLinks::is_redeclared() const {
                              [](const Open& open) { return open.exchange->is_redeclared(); });
 }
 
-void ProducerLinks::reopen() {
+void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& adopt) {
   core::expects(links_.size() == 1, "only an array of one producer group is declared again");
   const auto is_answered = [this] {
     Open& open = links_.front();
@@ -203,6 +249,7 @@ void ProducerLinks::reopen() {
       links_.clear();
       is_complete_ = false;
     }
+    adopt(told);
     this->open(matched, terms, before);
   } catch (...) {
     is_lost_ = true;
