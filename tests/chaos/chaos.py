@@ -111,7 +111,10 @@ class World:
         self.round = Round(self.dice, self.jobs, self.transports)
         if self.round.transport == "local" and any("hosts" in fault for fault in faults):
             self.round.transport = "auto"
-        self.note(f"round: {self.round.producers} ranks to {self.round.consumers}, {self.round.transport}")
+        # What is declared again waits for the server.
+        self.round.deals = not any("without_server" in fault for fault in [*faults, end]) and self.dice.random() < 1 / 2
+        self.note(f"round: {self.round.producers} ranks to {self.round.consumers}, {self.round.transport}"
+                  f"{', dealt anew' if self.round.deals else ''}")
         self.proxy = Proxy(self)
         self.server_before = self.server_descriptors()
         self.producer = Group(self, "producer", "out", self.round.producers, self.round, self.server_address)
@@ -453,6 +456,7 @@ class World:
                 f"them by mpirun\n"
                 f"  fault                             times   longest, s\n{faults}"
                 f"packets lost: {self.lost_packets}\n"
+                f"times that ranks of consumers got other parts: {sum(rank.dealt for rank in self.all_ranks)}\n"
                 f"steps verified, every element: {steps}")
 
 

@@ -3,6 +3,7 @@
 //
 //     joined | needs R...     ranks of the producer that own something of what this rank gets
 //     step N                  ended, or taken with every element right
+//     dealt N                 of a consumer: so often its ranks have got other parts
 //     trouble N WORD          does what it was told in the middle of step N
 //     wrong TEXT              an element, or the order of steps
 //     error TEXT | closed | over
@@ -10,7 +11,9 @@
 // and obeys lines on standard input, in the middle of its next step: `sleep SECONDS`, `throw`, `die`; or
 // before a step: `end N` closes the stream before step N.
 //
-//     --side out|in --group G --session YAML --seed S --number K --peers RANKS [--files PREFIX]
+//     --side out|in --group G --session YAML --seed S --number K --peers RANKS [--deal-every STEPS] [--files PREFIX]
+//
+// With --deal-every each rank takes, every so many steps, the parts of the next one.
 //
 // An mpirun starts all ranks alike: each then writes to PREFIX.RANK, at first `pid N`, and reads its
 // orders from the pipe PREFIX.RANK.orders.
@@ -106,7 +109,8 @@ public:
       : session_(session),
         produces_(options.text("side") == "out"),
         rank_(tremula_session_rank(session)),
-        peers_(static_cast<int>(options.number("peers", 1))) {
+        peers_(static_cast<int>(options.number("peers", 1))),
+        deal_every_(static_cast<std::uint64_t>(options.number("deal-every", 0))) {
     const int size = tremula_session_size(session);
     scenario_ = make_scenario(static_cast<std::uint64_t>(options.number("seed", 0)),
                               static_cast<int>(options.number("number", 0)),
@@ -114,9 +118,15 @@ public:
   }
 
   void play() {
-    for (const auto& field : scenario_.fields)
-      fields_.emplace_back(field.type, produces_ ? field.producer : field.consumer, rank_,
-                           produces_ ? scenario_.producer_allocates : scenario_.consumer_allocates);
+    const int size = tremula_session_size(session_);
+    for (int turn = 0; turn < (deal_every_ > 0 ? size : 1); ++turn) {
+      std::vector<LocalField>& fields = dealt_.emplace_back();
+      for (const auto& field : scenario_.fields)
+        fields.emplace_back(
+            field.type, produces_ ? field.producer : field.consumer, (rank_ + turn) % size,
+            produces_ ? scenario_.producer_allocates : scenario_.consumer_allocates);
+      if (turn > 0) relabel(fields, turn, size);
+    }
     if (produces_)
       produce();
     else
@@ -125,6 +135,41 @@ public:
   }
 
 private:
+  /// In that turn rank r has the parts of rank r + turn.
+  static void relabel(std::vector<LocalField>& fields, int turn, int size) {
+    std::vector<int> process(static_cast<std::size_t>(size));
+    for (int label = 0; label < size; ++label)
+      process[static_cast<std::size_t>(label)] = (label + size - turn) % size;
+    for (LocalField& field : fields) {
+      tremula_layout* relabeled = nullptr;
+      expect_ok(tremula_layout_relabeled(field.layout.get(), process.data(), size, &relabeled),
+                "relabel");
+      field.layout.reset(relabeled);
+    }
+  }
+
+  bool is_dealt_after(std::uint64_t step) const {
+    return deal_every_ > 0 && step % deal_every_ == deal_every_ - 1;
+  }
+
+  /// What the ranks take next.
+  /// @return false if a server that was started again does not know both sides yet
+  template <auto Redeclare, class Stream>
+  bool deal(Stream* stream) {
+    const std::vector<LocalField>& next = dealt_[++turns_ % dealt_.size()];
+    std::vector<int> numbers;
+    std::vector<const tremula_layout*> layouts;
+    for (std::size_t f = 0; f < next.size(); ++f) {
+      numbers.push_back(dealt_[0][f].number);
+      layouts.push_back(next[f].layout.get());
+    }
+    const auto status =
+        Redeclare(stream, static_cast<int>(numbers.size()), numbers.data(), layouts.data());
+    if (status == TREMULA_REFUSED) return --turns_, false;
+    expect_ok(status, "redeclare");
+    return true;
+  }
+
   void produce() {
     tremula_out_stream* handle = nullptr;
     expect_ok(
@@ -133,30 +178,33 @@ private:
                          &handle),
         "open");
     const OutStream out(handle);
-    for (std::size_t f = 0; f < fields_.size(); ++f)
-      expect_ok(tremula_out_field(handle, scenario_.fields[f].name.c_str(), fields_[f].type,
-                                  fields_[f].layout.get(), &fields_[f].number),
+    std::vector<LocalField>& first = dealt_[0];
+    for (std::size_t f = 0; f < first.size(); ++f)
+      expect_ok(tremula_out_field(handle, scenario_.fields[f].name.c_str(), first[f].type,
+                                  first[f].layout.get(), &first[f].number),
                 "declare");
     std::uint64_t request = 0;
     for (std::uint64_t step = 0;; ++step) {
       orders_.look();
       if (orders_.is_end(step)) break;
       expect_ok(tremula_out_begin_step(handle), "begin_step");
-      for (std::size_t f = 0; f < fields_.size(); ++f) {
-        LocalField& local = fields_[f];
+      std::vector<LocalField>& fields = dealt_[turns_ % dealt_.size()];
+      for (std::size_t f = 0; f < fields.size(); ++f) {
+        LocalField& local = fields[f];
+        const int number = first[f].number;
         local.fill(step, f);
-        expect_ok(
-            scenario_.is_async
-                ? tremula_out_put_async(handle, local.number, local.buffer.data(),
-                                        local.buffer.size(), &request)
-                : tremula_out_put(handle, local.number, local.buffer.data(), local.buffer.size()),
-            "put");
+        expect_ok(scenario_.is_async
+                      ? tremula_out_put_async(handle, number, local.buffer.data(),
+                                              local.buffer.size(), &request)
+                      : tremula_out_put(handle, number, local.buffer.data(), local.buffer.size()),
+                  "put");
       }
       orders_.obey(step);
       expect_ok(tremula_out_end_step(handle), "end_step");
       if (scenario_.is_async) expect_ok(tremula_out_wait(handle, request), "wait");
-      for (LocalField& local : fields_) local.spoil();
+      for (LocalField& local : fields) local.spoil();
       tell("step", step);
+      if (is_dealt_after(step)) deal<tremula_out_redeclare>(handle);
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     expect_ok(tremula_out_close(handle), "close");
@@ -167,11 +215,12 @@ private:
     tremula_in_stream* handle = nullptr;
     expect_ok(tremula_in_open(session_, "chaos", nullptr, &handle), "open");
     const InStream in(handle);
-    for (std::size_t f = 0; f < fields_.size(); ++f)
-      expect_ok(tremula_in_field(handle, scenario_.fields[f].name.c_str(), fields_[f].type,
-                                 fields_[f].layout.get(), &fields_[f].number),
+    std::vector<LocalField>& first = dealt_[0];
+    for (std::size_t f = 0; f < first.size(); ++f)
+      expect_ok(tremula_in_field(handle, scenario_.fields[f].name.c_str(), first[f].type,
+                                 first[f].layout.get(), &first[f].number),
                 "declare");
-    for (std::uint64_t next = 0;;) {
+    for (std::uint64_t next = 0, told = 0;;) {
       orders_.look();
       if (next > 0 && orders_.is_end(next)) break;
       if (expect_ok(tremula_in_begin_step(handle), "begin_step") == TREMULA_END_OF_STREAM) {
@@ -183,11 +232,14 @@ private:
       if (next > 0 && step != next) tell("wrong step", step, "after", next - 1);
       next = step + 1;
       orders_.obey(step);
-      for (std::size_t f = 0; f < fields_.size(); ++f) {
-        LocalField& local = fields_[f];
+      std::uint64_t held = 0;
+      expect_ok(tremula_in_redeclarations(handle, &held), "redeclarations");
+      std::vector<LocalField>& fields = dealt_[held % dealt_.size()];
+      for (std::size_t f = 0; f < fields.size(); ++f) {
+        LocalField& local = fields[f];
         local.spoil();
         const std::vector<std::byte> untouched(local.buffer.begin(), local.buffer.end());
-        expect_ok(tremula_in_get(handle, local.number, local.buffer.data(), local.buffer.size()),
+        expect_ok(tremula_in_get(handle, first[f].number, local.buffer.data(), local.buffer.size()),
                   "get");
         try {
           local.verify(untouched, step, f);
@@ -197,19 +249,23 @@ private:
       }
       expect_ok(tremula_in_end_step(handle), "end_step");
       tell("step", step);
+      if (held > told) tell("dealt", told = held);
+      if (is_dealt_after(step)) deal<tremula_in_redeclare>(handle);
     }
     expect_ok(tremula_in_close(handle), "close");
   }
 
   void tell_needs() const {
+    if (deal_every_ > 0) return;
+    const std::vector<LocalField>& fields = dealt_[0];
     std::ostringstream needs;
     for (int r = 0; r < peers_; ++r) {
       bool needs_it = false;
-      for (std::size_t f = 0; f < fields_.size() && !needs_it; ++f) {
+      for (std::size_t f = 0; f < fields.size() && !needs_it; ++f) {
         std::set<std::int64_t> theirs;
         for (const Cell& cell : part_of(scenario_.fields[f].producer, r).cells)
           theirs.insert(cell.global);
-        needs_it = std::ranges::any_of(fields_[f].part.cells,
+        needs_it = std::ranges::any_of(fields[f].part.cells,
                                        [&](const Cell& c) { return theirs.contains(c.global); });
       }
       if (needs_it) needs << r << ' ';
@@ -221,7 +277,8 @@ private:
   bool produces_;
   int rank_, peers_;
   Scenario scenario_;
-  std::vector<LocalField> fields_;
+  std::uint64_t deal_every_, turns_ = 0;
+  std::vector<std::vector<LocalField>> dealt_;  // shape: [turn][field]
   Orders orders_;
 };
 

@@ -39,7 +39,7 @@ class Rank:
             self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=out,
                                             stderr=subprocess.STDOUT, start_new_session=True)
         self.is_killed = False
-        self.steps, self.needs, self.troubles = [], set(), []
+        self.steps, self.needs, self.troubles, self.dealt = [], set(), [], 0
         self.error = self.wrong = None
         self.words = set()
         self.position = 0
@@ -56,6 +56,8 @@ class Rank:
             rest = rest.strip()
             if word == "step":
                 self.steps.append(int(rest))
+            elif word == "dealt":
+                self.dealt = int(rest)
             elif word == "needs":
                 self.needs = {int(r) for r in rest.split()}
             elif word == "trouble":
@@ -109,7 +111,7 @@ class MpiRank(Rank):
         self.process, self.own_pid = mpirun, None
         self.orders = open(f"{file}.orders", "r+b", buffering=0)  # also to read: waits for no reader
         self.is_killed = False
-        self.steps, self.needs, self.troubles = [], set(), []
+        self.steps, self.needs, self.troubles, self.dealt = [], set(), [], 0
         self.error = self.wrong = None
         self.words = set()
         self.position = 0
@@ -150,7 +152,8 @@ class Group:
                    f"{PATIENCE / 2:g}" + (f", silence: {silence}}}" if silence else "}"))
         command = [str(world.programs / "chaos_rank"), "--side", side, "--group", name, "--session", session,
                    "--seed", str(world.seed), "--number", str(round_.number),
-                   "--peers", str(round_.consumers if side == "out" else round_.producers)]
+                   "--peers", str(round_.consumers if side == "out" else round_.producers),
+                   *(["--deal-every", "11" if side == "out" else "7"] if round_.deals else [])]
         files = world.folder / f"{world.jobs}-{name}"
         if mpirun:
             self.ranks = self.start_mpirun(world, command, ranks, server, files)
@@ -286,3 +289,4 @@ class Round:
         self.number = number
         self.producers, self.consumers = dice.randint(1, 3), dice.randint(1, 3)
         self.transport = dice.choice(transports)
+        self.deals = False  # ranks exchange their parts every few steps
