@@ -183,9 +183,10 @@ void check(const wire::Matched& m) {
 
 void check(const wire::Redeclare& m) {
   check_name("Redeclare.stream", m.stream());
-  check_range("Redeclare.fields, count", m.fields_size(), m.links_size() > 0 ? 0 : 1, max_fields);
+  check_range("Redeclare.fields, count", m.fields_size(), m.has_link() ? 0 : 1,
+              m.has_link() ? 0 : max_fields);
   check_fields("Redeclare.", m.fields());
-  for (const wire::RedeclareLink& link : m.links()) check(link);
+  if (m.has_link()) check(m.link());
 }
 
 void check(const wire::Redeclared& m) {

@@ -208,13 +208,13 @@ void Control::note(const wire::ToServer& message) {
   if (message.has_announce()) announced_[message.announce().stream()] = message.announce();
   if (message.has_redeclare() && message.redeclare().fields_size() > 0)
     *announced_[message.redeclare().stream()].mutable_fields() = message.redeclare().fields();
-  for (const wire::RedeclareLink& link : message.redeclare().links()) {
-    KnownLink* const told = known(link.link());
-    if (told == nullptr) continue;
-    if (told->matched) *told->matched->mutable_fields() = link.fields();
-    if (told->wanted && told->wanted->number() == link.number()) told->wanted.reset();
-    told->held = link.number();
-  }
+  if (message.redeclare().has_link())
+    if (KnownLink* const told = known(message.redeclare().link().link())) {
+      const wire::RedeclareLink& link = message.redeclare().link();
+      if (told->matched) *told->matched->mutable_fields() = link.fields();
+      if (told->wanted && told->wanted->number() == link.number()) told->wanted.reset();
+      told->held = link.number();
+    }
   if (message.has_redeclare_link())
     if (KnownLink* const link = known(message.redeclare_link().link()); link && link->matched)
       link->asked = message.redeclare_link();
@@ -419,13 +419,15 @@ bool Control::wants_redeclared(std::uint64_t link) {
   if (!any_wanted_.load(std::memory_order_acquire)) return false;
   const std::scoped_lock lock(mutex_);
   const auto told = links_.find(link);
-  if (is_ != Server::here || told == links_.end() || !told->second.wanted) return false;
+  if (is_ != Server::here || told == links_.end() || !told->second.wanted ||
+      !told->second.wanted_from.expired())
+    return false;
   // Where two groups want other layouts of each other, each would wait for the other one to begin its step:
   // that one goes first which has had fewer. Both know that of all links.
   const std::string& consumer = told->second.matched->peer_group();
   return std::ranges::none_of(links_, [&](const auto& other) {
     const KnownLink& mine = other.second;
-    return mine.asked && mine.matched->peer_group() == consumer &&
+    return mine.asked && !mine.end && mine.matched->peer_group() == consumer &&
            std::tie(mine.held, hello_.group()) < std::tie(told->second.held, consumer);
   });
 }
@@ -436,7 +438,13 @@ std::optional<wire::RedeclareLink> Control::find_wanted(std::uint64_t link) {
   return told == links_.end() ? std::nullopt : told->second.wanted;
 }
 
-void Control::forget_asked(std::uint64_t link, std::uint64_t number) {
+void Control::postpone_wanted(std::uint64_t link, double seconds) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto told = links_.find(link); told != links_.end())
+    told->second.wanted_from = core::Deadline::after(seconds);
+}
+
+void Control::has_got_asked(std::uint64_t link, std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
   const auto told = links_.find(link);
   if (told == links_.end() || number == 0) return;
@@ -444,9 +452,9 @@ void Control::forget_asked(std::uint64_t link, std::uint64_t number) {
   if (told->second.asked && told->second.asked->number() <= number) told->second.asked.reset();
 }
 
-void Control::forget_wanted(std::uint64_t link) {
+void Control::forget_asked(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
-  if (const auto told = links_.find(link); told != links_.end()) told->second.wanted.reset();
+  if (const auto told = links_.find(link); told != links_.end()) told->second.asked.reset();
 }
 
 std::string Control::own_outward_address() {
@@ -599,8 +607,10 @@ void Control::on_notice(const wire::ToClient& message) {
     if (link->matched) *link->matched->mutable_fields() = message.redeclared().fields();
   } else if (message.has_redeclare_link()) {
     KnownLink* const link = known(message.redeclare_link().link());
-    if (link == nullptr || !link->matched) return;
+    if (link == nullptr || !link->matched || message.redeclare_link().number() <= link->held)
+      return;
     link->wanted = message.redeclare_link();
+    link->wanted_from = core::Deadline::after(0);
     any_wanted_.store(true, std::memory_order_release);
   } else if (message.has_link_closed()) {
     const auto& closed = message.link_closed();

@@ -84,9 +84,12 @@ public:
   bool wants_redeclared(std::uint64_t link);
   /// What it wants, until the server has agreed to it.
   std::optional<wire::RedeclareLink> find_wanted(std::uint64_t link);
-  void forget_wanted(std::uint64_t link);
+  /// It is not wanted for so long.
+  void postpone_wanted(std::uint64_t link, double seconds);
   /// What this consumer has asked for up to that number holds; 0: nothing of it.
-  void forget_asked(std::uint64_t link, std::uint64_t number);
+  void has_got_asked(std::uint64_t link, std::uint64_t number);
+  /// It will not hold.
+  void forget_asked(std::uint64_t link);
 
   /// @param move  called again and again while a call waits: moves what this rank has under way,
   ///              and says whether something is
@@ -203,6 +206,7 @@ private:
     /// Layouts that the consumer wants: as the producer was told; as the consumer has told, and they do not
     /// hold yet.
     std::optional<wire::RedeclareLink> wanted, asked;
+    core::Deadline wanted_from = core::Deadline::after(0);
     std::uint64_t held = 0;  // number of the newest of them that holds, as both sides know it
     std::optional<LinkEnd> end;
   };

@@ -206,7 +206,7 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
     session_.begin_call("begin_step", name(), links_.step());
     links_.reopen([this](const wire::Redeclared& told) {
       adopt(told.number());
-      session_.control().forget_asked(told.link(), told.number());
+      session_.control().has_got_asked(told.link(), told.number());
     });
   }
 }
@@ -239,19 +239,23 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
     for (const auto& [field, layout] : layouts) next.redeclare(field, layout);
   });
   next.check_alike();
-  session_.run_on_root(
-      [&] {
-        wire::ToServer message;
-        auto& redeclare = *message.mutable_redeclare_link();
-        redeclare.set_link(links.front());
-        redeclare.set_number(redeclarations_ + asked_.size() + 1);
-        *redeclare.mutable_fields() = next.encoded();
-        session_.control().call(std::move(message), session_.deadline());
-        return core::Bytes{};
-      },
-      session_.deadline());
-  const auto hold = session_.progress().hold();
   asked_.push_back(std::move(next));
+  try {
+    session_.run_on_root(
+        [&] {
+          wire::ToServer message;
+          auto& redeclare = *message.mutable_redeclare_link();
+          redeclare.set_link(links.front());
+          redeclare.set_number(redeclarations_ + asked_.size());
+          *redeclare.mutable_fields() = asked_.back().encoded();
+          session_.control().call(std::move(message), session_.deadline());
+          return core::Bytes{};
+        },
+        session_.deadline());
+  } catch (const Error& e) {  // without an answer it may hold all the same
+    if (e.code() != Errc::timed_out && e.code() != Errc::no_server) asked_.pop_back();
+    throw;
+  }
 }
 
 void InStream::adopt(std::uint64_t number) {
@@ -270,6 +274,7 @@ std::optional<bool> InStream::find_step(const char* call, std::optional<core::De
   if (!links_.has_end()) return true;
   is_redeclared_ = links_.is_redeclared();
   if (is_redeclared_) return std::nullopt;
+  for (const std::uint64_t link : links_.numbers()) session_.control().forget_asked(link);
   if (outlives_producer()) state_ = State::ended;  // whatever becomes of its credits
   links_.take_leave();
   state_ = State::ended;

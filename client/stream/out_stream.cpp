@@ -18,6 +18,8 @@ using core::Errc, core::Error, core::expects;
 constexpr double share_turn_seconds = 0.02;
 /// So long serve() waits at a time for links that are set up.
 constexpr double serve_turn_seconds = 0.1;
+/// After which the server is asked again for what it has refused.
+constexpr double pause_seconds = 1;
 
 namespace {
 std::uint64_t random_number() {
@@ -318,7 +320,8 @@ bool OutStream::begin(std::optional<core::Deadline> until) {
       throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}", name(), step(), lost));
     check_own_ranks();
     state_ = State::between_steps;
-    if (!redeclared.empty() && !take_up(redeclared, until)) return false;
+    for (const std::uint64_t link : redeclared)
+      if (!take_up(link, until)) return false;
     if (!admit_step(until)) return false;
   }
   is_admitted_ = until && !session_.waits_for([this] { return links_.has_room(); }, *until);
@@ -567,60 +570,67 @@ void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> la
   links_.drop_ended();
   while (links_.has_openings()) agreed([&] { links_.admit_openings(step(), links_.patience()); });
   links_.choose_all();
-  set_up_anew("redeclare", &next);
+  set_up_anew("redeclare", &next, 0);
 }
 
-bool OutStream::take_up(std::span<const std::uint64_t> links, std::optional<core::Deadline> until) {
-  links_.choose(links);
+bool OutStream::take_up(std::uint64_t link, std::optional<core::Deadline> until) {
+  links_.choose(link);
   if (until) {
     const bool can = session_.waits_for([this] { return links_.can_end_chosen(); }, *until);
     const auto all = session_.allgather(core::Bytes(can ? 1 : 0), session_.step_deadline());
     if (std::ranges::any_of(all, [](const auto& rank) { return rank.empty(); })) return false;
   }
-  set_up_anew("begin_step", nullptr);
+  set_up_anew("begin_step", nullptr, link);
   return true;
 }
 
-void OutStream::set_up_anew(const char* call, DeclaredFields* next) {
+bool OutStream::tell_redeclared(const DeclaredFields* next, std::uint64_t link) {
+  wire::ToServer message;
+  message.mutable_redeclare()->set_stream(name());
+  if (next != nullptr) {
+    *message.mutable_redeclare()->mutable_fields() = next->encoded();
+    session_.control().call(std::move(message), session_.deadline());
+    return true;
+  }
+  const auto wanted = session_.control().find_wanted(link);
+  if (!wanted) return false;
+  *message.mutable_redeclare()->mutable_link() = *wanted;
+  try {
+    session_.control().call(std::move(message), session_.deadline());
+  } catch (const Error& e) {  // with a later step, perhaps
+    if (e.code() == Errc::peer_lost) throw;
+    session_.log().warn("client",
+                        fmt::format("stream '{}', step {}: other layouts of a consumer: {}", name(),
+                                    step(), e.what()));
+    session_.control().postpone_wanted(link, pause_seconds);
+    return false;
+  }
+  links_.set_fields(*wanted);
+  return true;
+}
+
+void OutStream::set_up_anew(const char* call, DeclaredFields* next, std::uint64_t link) {
+  constexpr auto chosen = ConsumerLinks::Which::chosen;
   const auto wait = [&](const std::function<bool(Source&)>& poll, std::string_view what) {
-    wait_for_links(poll, call, what, ConsumerLinks::Which::chosen);
+    wait_for_links(poll, call, what, chosen);
   };
   wait([&](Source& exchange) { return exchange.can_end(step()); }, "take an earlier step");
   session_.run_collectively([] {}, session_.step_deadline());
   // The server first: a consumer that has seen the end asks it.
-  const auto tell_server = [&] {
-    wire::ToServer message;
-    auto& redeclare = *message.mutable_redeclare();
-    redeclare.set_stream(name());
-    if (next != nullptr) *redeclare.mutable_fields() = next->encoded();
-    const auto wanted = links_.take_wanted();
-    redeclare.mutable_links()->Assign(wanted.begin(), wanted.end());
-    const bool is_any = next != nullptr || !wanted.empty();
-    if (is_any) session_.control().call(std::move(message), session_.deadline());
-    return core::Bytes(is_any ? 1 : 0);
-  };
+  const auto tell_server = [&] { return core::Bytes(tell_redeclared(next, link) ? 1 : 0); };
+  bool is_known = false;
   try {
     if (session_.run_on_root(tell_server, session_.deadline()).empty()) return;
-  } catch (const Error& e) {
-    // What the server refuses has changed nothing. Where it has not answered, that is not known.
-    const bool is_known = e.code() != Errc::timed_out && e.code() != Errc::no_server;
-    if (next == nullptr && e.code() != Errc::peer_lost) {
-      session_.log().warn(
-          "client", fmt::format("stream '{}': other layouts of a consumer: {}", name(), e.what()));
-      if (is_known) links_.refuse_wanted();
-      return;
-    }
-    if (!is_known) links_.give_up(fmt::format("failed: {}", e.what()));
-    throw;
-  }
-  try {
+    is_known = true;
     if (next != nullptr) fields_ = std::move(*next);
     links_.send_redeclared(next == nullptr);
     wait([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "take the last steps");
-    if (step() > 0) check_lent(step() - 1);
+    if (next != nullptr && step() > 0) check_lent(step() - 1);
     agreed([&] { links_.reopen(call); });
   } catch (const Error& e) {
-    links_.give_up(fmt::format("failed: {}", e.what()));
+    // What the server refuses has changed nothing. Where it has not answered, that is not known.
+    const bool is_refused = !is_known && e.code() != Errc::timed_out && e.code() != Errc::no_server;
+    if (!is_refused) links_.give_up(fmt::format("failed: {}", e.what()), chosen);
     throw;
   }
 }

@@ -121,14 +121,17 @@ private:
   void wait_for_links(const std::function<bool(Source&)>& poll, const char* call,
                       std::string_view what,
                       ConsumerLinks::Which which = ConsumerLinks::Which::all);
-  /// Takes up what consumers want of these links. Collective.
-  /// @return false if their steps were not all taken before `until`: nothing has changed
-  bool take_up(std::span<const std::uint64_t> links, std::optional<core::Deadline> until);
-  /// Sets the chosen links up anew, with what their consumers want. Collective.
+  /// Takes up what the consumer of the link wants. Collective.
+  /// @return false if its steps were not all taken before `until`: nothing has changed
+  bool take_up(std::uint64_t link, std::optional<core::Deadline> until);
+  /// Sets the chosen links up anew. Collective.
   /// @param call  that waits for the consumers
-  /// @param next  the fields of the stream from now on; null: they stay, and so does what fails before the
-  ///              server has agreed
-  void set_up_anew(const char* call, DeclaredFields* next);
+  /// @param next  the fields of the stream from now on; null: they stay, and `link` gets what its consumer
+  ///              wants if the server agrees
+  void set_up_anew(const char* call, DeclaredFields* next, std::uint64_t link);
+  /// Of rank 0, the same arguments.
+  /// @return false if the server does not agree with what the consumer wants, or that has gone
+  bool tell_redeclared(const DeclaredFields* next, std::uint64_t link);
   /// What was put up to `step` is the application's again.
   /// @throws core::Error mismatch if it has changed something of it before (check_lent)
   void check_lent(std::uint64_t step);

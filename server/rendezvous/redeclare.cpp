@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "core/error.hpp"
@@ -69,14 +68,14 @@ void Rendezvous::redeclare(const Call& call, const wire::Redeclare& message) {
   reply(call).mutable_done();
   log(fmt::format("stream_redeclared stream={} producer={} is_of_stream={} links={}", stream->name,
                   group.name, is_of_stream, again.size()));
-  for (auto& [link, by_consumer, held] : again) {
+  for (auto& [link, held] : again) {
     link->has_producer_told = link->has_consumer_told = false;
     wire::ToClient notice;
     notice.mutable_redeclared()->set_link(link->id);
-    if (by_consumer != nullptr) {
-      link->fields = by_consumer->fields();
+    if (!is_of_stream) {
+      link->fields = message.link().fields();
       link->held = std::move(held);
-      notice.mutable_redeclared()->set_number(by_consumer->number());
+      notice.mutable_redeclared()->set_number(message.link().number());
     }
     const Group* const consumer = other_side(*link, group);
     if (consumer == nullptr) continue;
@@ -88,13 +87,10 @@ void Rendezvous::redeclare(const Call& call, const wire::Redeclare& message) {
 std::vector<Rendezvous::Again> Rendezvous::links_again(const Stream& stream, const Group& producer,
                                                        std::span<const proto::Field> fields,
                                                        const wire::Redeclare& message) {
-  std::map<LinkId, const wire::RedeclareLink*> by_consumers;
-  for (const wire::RedeclareLink& link : message.links()) by_consumers[link.link()] = &link;
   std::vector<Again> again;
-  for (const LinkId id : stream.links) {  // what is not among them was closed
-    const auto by_consumer = by_consumers.find(id);
-    const bool keeps_layouts = by_consumer == by_consumers.end();
-    if (keeps_layouts && message.fields_size() == 0) continue;
+  for (const LinkId id : stream.links) {  // it may have been closed
+    const bool keeps_layouts = !message.has_link();
+    if (!keeps_layouts && message.link().link() != id) continue;
     Link& link = links_.at(id);
     if (!link.is_answered)
       throw Error(Errc::refused,
@@ -108,13 +104,13 @@ std::vector<Rendezvous::Again> Rendezvous::links_again(const Stream& stream, con
                       "server, which was started again; found that group '{}' has not yet: try "
                       "again in a moment",
                       stream.name, link.consumer));
-    const auto& wanted = keeps_layouts ? link.fields : by_consumer->second->fields();
+    const auto& wanted = keeps_layouts ? link.fields : message.link().fields();
     const std::vector<proto::Field> of_consumer = proto::decode(wanted);
     if (!keeps_layouts) check_redeclared(link, of_consumer);
     // What an earlier server has matched is known from the groups alone.
     proto::check_compatible(of_consumer, fields, stream.name, link.consumer, producer.name);
-    again.push_back({&link, keeps_layouts ? nullptr : by_consumer->second,
-                     keeps_layouts ? Hold() : hold(producer, memory_bytes(of_consumer, wanted))});
+    again.push_back(
+        {&link, keeps_layouts ? Hold() : hold(producer, memory_bytes(of_consumer, wanted))});
   }
   return again;
 }

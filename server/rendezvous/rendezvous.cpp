@@ -93,8 +93,8 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
                             "another name",
                             hello.group()));
   if (groups_.is_leaving(hello.group()) ||
-      groups_.may_be_lost(hello.group(), hello.job(), call.now,
-                          missed_heartbeats * settings_.heartbeat_seconds, usual_limit())) {
+      groups_.may_be_lost(hello, call.now, missed_heartbeats * settings_.heartbeat_seconds,
+                          usual_limit())) {
     waiting_hellos_.push_back({call, hello});
     return;
   }

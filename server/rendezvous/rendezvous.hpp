@@ -373,8 +373,7 @@ private:
   /// A link that is set up anew.
   struct Again {
     Link* link;
-    const wire::RedeclareLink* by_consumer;  // null: it keeps its layouts
-    Hold held;                               // of what it has declared
+    Hold held;  // of what its consumer has declared
   };
   /// @param fields  that the stream has from now on
   /// @throws core::Error refused, mismatch if one of the links cannot be set up anew so

@@ -66,12 +66,13 @@ bool Groups::is_leaving(const std::string& name) const {
   return it != groups_.end() && !it->second.left.empty();
 }
 
-bool Groups::may_be_lost(const std::string& name, const std::string& job, double now,
-                         double seconds, double usual) const {
-  const auto it = groups_.find(name);
-  if (it == groups_.end() || it->second.job == job) return false;
+bool Groups::may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const {
+  const auto it = groups_.find(hello.group());
+  if (it == groups_.end()) return false;
+  const bool is_same_job = it->second.job == hello.job();
   return std::ranges::any_of(it->second.members, [&](const auto& member) {
-    return now - member.second.last_heard > seconds && member.second.silence <= usual;
+    return (!is_same_job || member.first == hello.rank()) &&
+           now - member.second.last_heard > seconds && member.second.silence <= usual;
   });
 }
 

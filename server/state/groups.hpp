@@ -89,11 +89,11 @@ public:
   Seat join(ConnectionId from, const wire::Hello& hello, double now, Owner owner = 0);
   /// True if a rank of that name has said goodbye and others have not: the name will soon be free.
   bool is_leaving(const std::string& name) const;
-  /// True if a rank of that name, of another job, has missed heartbeats and is soon heard of or lost.
+  /// True if a rank that holds the name for another job, or in the same job the rank, has missed heartbeats,
+  /// and is soon heard of or lost.
   /// @param seconds  without a heartbeat
   /// @param usual    as of find_silent
-  bool may_be_lost(const std::string& name, const std::string& job, double now, double seconds,
-                   double usual) const;
+  bool may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const;
   /// Records that the rank has said goodbye.
   /// @return true if it was the last one connected: the group is to be removed
   bool leave(ConnectionId from);

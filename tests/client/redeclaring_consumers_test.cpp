@@ -152,6 +152,49 @@ TEST(RedeclaringConsumersAlone, TwoGroupsThatDoSoAtOnceGoOn) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
+/// What one of them wants of a stream that has ended holds up nobody.
+TEST(RedeclaringConsumersAlone, AStreamThatHasEndedHoldsUpNobody) {
+  for (const auto& [first, second] : {std::pair("one", "two"), std::pair("two", "one")}) {
+    World world(8192, World::Way::local);
+    std::atomic<bool> holds = false;
+    const std::vector<bool> all(16, true);
+    world.start(first, 2, [&](Session& s) {
+      OutStream out(s, "goes on", {.progress = Progress::thread});
+      out.declare(field_of(rows, s.rank()));
+      InStream in(s, "ends");
+      in.declare(field_of(rows, s.rank()));
+      put_step(out, rows, s.rank(), 0);
+      ASSERT_TRUE(in.begin_step());
+      take_step(in, rows, s.rank(), [&] { return all; });
+      redeclare(in, columns, s.rank());
+      EXPECT_FALSE(in.begin_step());
+      const auto is_over = [&] { return core::Bytes(holds ? 1 : 0); };
+      for (std::uint64_t step = 1; s.run_on_root(is_over, s.deadline()).empty(); ++step)
+        put_step(out, rows, s.rank(), step);
+      out.close();
+      in.close();
+    });
+    world.start(second, 2, [&](Session& s) {
+      OutStream out(s, "ends", {.progress = Progress::thread});
+      out.declare(field_of(rows, s.rank()));
+      InStream in(s, "goes on");
+      in.declare(field_of(rows, s.rank()));
+      put_step(out, rows, s.rank(), 0);
+      ASSERT_TRUE(in.begin_step());
+      take_step(in, rows, s.rank(), [&] { return all; });
+      out.close();
+      redeclare(in, columns, s.rank());
+      while (in.begin_step()) {
+        if (in.redeclarations() == 1) holds = true;
+        take_step(in, in.redeclarations() == 1 ? columns : rows, s.rank(), [&] { return all; });
+      }
+      in.close();
+    });
+    EXPECT_EQ(text_of(world.join()), "");
+    EXPECT_TRUE(holds);
+  }
+}
+
 TEST(RedeclaringConsumersAlone, AConsumerMayLeaveInstead) {
   World world(8192, World::Way::local);
   std::atomic<bool> has_left = false;

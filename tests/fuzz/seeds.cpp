@@ -77,7 +77,7 @@ const std::vector<std::string> to_server{
     "unsubscribe { stream: 's' }",
     "link_addresses { link: 1 addresses: 'abc' addresses: 'def' }",
     "redeclare { stream: 's' " + field + "}",
-    "redeclare { stream: 's' links { link: 1 number: 2 " + field + "} }",
+    "redeclare { stream: 's' link { link: 1 number: 2 " + field + "} }",
     "redeclare_link { link: 1 number: 2 " + field + "}",
     "share { round: 1 bytes: 'xyz' }",
     "close_link { link: 1 why: 'end' of_rank: true }",

@@ -79,6 +79,26 @@ TEST(Membership, LetsAJobWaitForANameWhoseRanksHaveMissedHeartbeats) {
   EXPECT_EQ(messages.back().to, 5u);
 }
 
+/// Jobs without a name of their own are one job.
+TEST(Membership, LetsARankWaitForASeatWhoseRankHasMissedHeartbeats) {
+  Play play;
+  play.join("g", 2, 1);
+  play.at(3);
+  play.record_heard(1);
+  play.tell(
+      3, Play::hello("g", 0, 2),
+      {Play::refused(3, -7,
+                     "group 'g': rank 0 is held by host node, pid 100, since 3 s ago; found a "
+                     "second one on host node, pid 100; give every process a rank of its own")});
+  play.tell(4, Play::hello("g", 1, 2), {});
+  play.at(11);
+  play.record_heard(1);
+  const auto messages = play.check_silence().messages;
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_TRUE(messages.back().message.has_welcome());
+  EXPECT_EQ(messages.back().to, 4u);
+}
+
 TEST(Membership, ReachesThroughShareRounds) {
   Play play;
   play.join("g", 3, 1);

@@ -91,20 +91,18 @@ TEST_F(Redeclare, OfAConsumerIsPassedOnAndHoldsWhenTheProducerTakesItUp) {
   for (int again = 0; again < 2; ++again) {
     play.tell(11, "request: 5 " + wanted, {Play::done(11, 5), "1: " + wanted});
     EXPECT_EQ(of_viewer(), again == 0 ? "shape=6x4 grid=1x1" : "shape=6x4 grid=1x1 block=2x2");
-    play.tell(1,
-              "request: 3 redeclare { stream: 's' links { link: 1 " + v_again +
-                  "number: 2 } links { link: 77 " + v_again + "number: 1 } }",
+    play.tell(1, "request: 3 redeclare { stream: 's' link { link: 1 " + v_again + "number: 2 } }",
               {Play::done(1, 3), "11: redeclared { link: 1 " + v + "number: 2 }"});
     EXPECT_EQ(of_viewer(), "shape=6x4 grid=1x1 block=2x2");
     tell_addresses(1, 11);
   }
   const std::size_t held = play.held_bytes();
-  play.tell(1,
-            "request: 3 redeclare { stream: 's' links { link: 1 " + v + "number: 3 } " + u +
-                v_again + "}",
-            {Play::done(1, 3), "11: redeclared { link: 1 " + v_again + "number: 3 }"});
-  EXPECT_EQ(of_viewer(), "shape=6x4 grid=1x1");
-  EXPECT_LT(play.held_bytes(), held + 100);
+  for (int again = 0; again < 100; ++again)
+    play.receive(1,
+                 "request: 3 redeclare { stream: 's' link { link: 1 " + v_again + "number: 2 } }");
+  EXPECT_EQ(play.held_bytes(), held);
+  play.tell(1, "request: 3 redeclare { stream: 's' link { link: 77 " + v_again + "number: 1 } }",
+            {Play::done(1, 3)});
 }
 
 TEST_F(Redeclare, OfOneConsumerLeavesTheOthersAsTheyAre) {
@@ -112,7 +110,7 @@ TEST_F(Redeclare, OfOneConsumerLeavesTheOthersAsTheyAre) {
   play.receive(21, "request: 9 presence { is_present: true }");
   play.receive(21, subscribe(u));
   tell_addresses(2, 21);
-  play.tell(1, "request: 3 redeclare { stream: 's' links { link: 2 " + u + "number: 1 } }",
+  play.tell(1, "request: 3 redeclare { stream: 's' link { link: 2 " + u + "number: 1 } }",
             {Play::done(1, 3), "21: redeclared { link: 2 " + u + "number: 1 }"});
   tell_addresses(2, 21);
   play.tell(
@@ -205,8 +203,7 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
       play.tell(1, resume_ocean, {Play::done(1, 2)});
       play.tell(
           1,
-          "request: 3 redeclare { stream: 's' links { link: 4294967297 number: 4 " + v_again +
-              "} }",
+          "request: 3 redeclare { stream: 's' link { link: 4294967297 number: 4 " + v_again + "} }",
           {Play::refused(1, refused_code,
                          "Redeclare of stream \\'s\\': expected consumers that have come back "
                          "to this server, which was started again; found that group "
@@ -216,7 +213,7 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
     }
     play.tell(
         1,
-        "request: 3 redeclare { stream: 's' links { link: 4294967297 number: 4 " + v_again + "} }",
+        "request: 3 redeclare { stream: 's' link { link: 4294967297 number: 4 " + v_again + "} }",
         {Play::done(1, 3), "11: redeclared { link: 4294967297 number: 4 " + v + "}"});
   }
 }

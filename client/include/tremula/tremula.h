@@ -341,7 +341,8 @@ TREMULA_API tremula_status tremula_out_begin_step(tremula_out_stream* out);
  * or an error. 0 does not wait. Calls that follow a TREMULA_NOT_READY continue it; when the stream
  * has its consumers, they are no longer collective, and ranks may get different answers. Two sides
  * are linked while both are inside such a call: where both ask in turns, one of them should wait a
- * moment in it, not 0. */
+ * moment in it, not 0. While a consumer wants other layouts (tremula_in_redeclare) the calls are collective,
+ * and once it has taken all earlier steps they wait for it to begin the next one, whatever `seconds` says. */
 TREMULA_API tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds);
 /* Waits `seconds`, in which consumers that come are linked and get what the stream keeps for them
  * (keep_steps, kind). For a producer that computes long between two steps, as consumers are linked only

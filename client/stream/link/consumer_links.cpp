@@ -246,8 +246,8 @@ bool ConsumerLinks::admit(std::span<const core::Bytes> known) {
       sharing.push_back(&open);
   const auto order = [&](const Open* open) {
     const Source& exchange = *open->exchange;
-    return std::tuple(exchange.load(of_all.at(open->link.number).known), exchange.turns(),
-                      open->link.number);
+    return std::tuple(exchange.load(of_all.at(open->link.number).known),
+                      open->turns_before + exchange.turns(), open->link.number);
   };
   const auto chosen = std::ranges::min_element(sharing, {}, order);
   if (chosen != sharing.end() && std::get<0>(order(*chosen)) >= (*chosen)->exchange->most_load()) {
@@ -654,9 +654,10 @@ void ConsumerLinks::go_on_without(Open& open, std::string_view did) {
                                             stream(), step_, open.link.peer_group, open.failure));
 }
 
-void ConsumerLinks::give_up(std::string_view did) noexcept {
+void ConsumerLinks::give_up(std::string_view did, Which which) noexcept {
   const auto hold = session_.progress().hold();
-  for (Open& open : links_) give_up(open, did);
+  for (Open& open : links_)
+    if (which == Which::all || open.is_chosen) give_up(open, did);
 }
 
 bool ConsumerLinks::has_ended(Open& open) {

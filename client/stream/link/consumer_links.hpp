@@ -79,15 +79,13 @@ public:
   void send_end();
   /// Links whose consumers want other layouts, as the server has told. Of rank 0.
   std::vector<std::uint64_t> wanted() const;
-  /// From now on `chosen` are those of `links`.
-  void choose(std::span<const std::uint64_t> links);
+  /// From now on that link alone, or all of them, are `chosen`.
+  void choose(std::uint64_t link);
   void choose_all();
   /// Whether the end may be told over all chosen links. Never blocks.
   bool can_end_chosen();
-  /// What the consumers of the chosen links want, which is what these links are to bring. Of rank 0.
-  std::vector<wire::RedeclareLink> take_wanted();
-  /// The server does not agree to it.
-  void refuse_wanted();
+  /// What the consumer of the link wants is what the link is to bring. Of rank 0.
+  void set_fields(const wire::RedeclareLink& wanted);
   /// Layouts are others from the step in turn on: tells the consumers of all chosen links, which have taken
   /// all steps.
   /// @param keeps_own  the layouts of this side stay
@@ -134,7 +132,7 @@ public:
   void drop_all();
   /// Nothing more is sent over any link: the server tells the consumers and the other ranks why.
   /// @param did  what this rank did, e.g. "failed: out of memory"
-  void give_up(std::string_view did) noexcept;
+  void give_up(std::string_view did, Which which = Which::all) noexcept;
   /// The session need not listen for what becomes of them.
   void forget();
 

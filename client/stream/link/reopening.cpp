@@ -34,9 +34,8 @@ std::vector<std::uint64_t> ConsumerLinks::wanted() const {
   return links;
 }
 
-void ConsumerLinks::choose(std::span<const std::uint64_t> links) {
-  for (Open& open : links_)
-    open.is_chosen = std::ranges::find(links, open.link.number) != links.end();
+void ConsumerLinks::choose(std::uint64_t link) {
+  for (Open& open : links_) open.is_chosen = open.link.number == link;
 }
 
 void ConsumerLinks::choose_all() {
@@ -47,26 +46,22 @@ bool ConsumerLinks::can_end_chosen() {
   const auto hold = session_.progress().hold();
   session_.progress().advance();
   return std::ranges::all_of(links_, [this](Open& open) {
-    return !open.is_chosen || !open.failure.empty() || has_ended(open) ||
-           (feed(open) && open.exchange->can_end(step_) && open.exchange->is_credited(step_));
+    if (!open.is_chosen) return true;
+    try {
+      if (has_ended(open) ||
+          (feed(open) && open.exchange->can_end(step_) && open.exchange->is_credited(step_)))
+        return true;
+      judge(open);
+    } catch (...) {
+      keep_failure(open);
+    }
+    return !open.failure.empty();
   });
 }
 
-std::vector<wire::RedeclareLink> ConsumerLinks::take_wanted() {
-  std::vector<wire::RedeclareLink> all;
-  for (Open& open : links_) {
-    if (!open.is_chosen) continue;
-    const auto wanted = session_.control().find_wanted(open.link.number);
-    if (!wanted) continue;
-    *open.matched.mutable_fields() = wanted->fields();
-    all.push_back(*wanted);
-  }
-  return all;
-}
-
-void ConsumerLinks::refuse_wanted() {
-  for (const Open& open : links_)
-    if (open.is_chosen) session_.control().forget_wanted(open.link.number);
+void ConsumerLinks::set_fields(const wire::RedeclareLink& wanted) {
+  for (Open& open : links_)
+    if (open.link.number == wanted.link()) *open.matched.mutable_fields() = wanted.fields();
 }
 
 void ConsumerLinks::send_redeclared(bool keeps_own) {
@@ -129,7 +124,7 @@ wire::Reopening ConsumerLinks::next_to_reopen(std::vector<wire::Reopening>& left
 
 void ConsumerLinks::reopen(const char* call) {
   struct Before {
-    std::uint64_t turns, most_behind;
+    std::uint64_t most_behind;
     double waited_seconds;
     /// Until the consumer has come: then it needs nothing more over it.
     std::unique_ptr<transport::Endpoint> endpoint;
@@ -146,7 +141,7 @@ void ConsumerLinks::reopen(const char* call) {
       reopening_.push_back({open.link.number, turns});
       open.exchange.reset();
       open.link.signs.reset();
-      before.try_emplace(open.link.number, Before{turns, open.most_behind, open.waited_seconds,
+      before.try_emplace(open.link.number, Before{open.most_behind, open.waited_seconds,
                                                   std::move(open.link.endpoint)});
       if (!open.failure.empty()) {
         failed.emplace_back(std::move(open.matched), open.failure);
@@ -156,6 +151,7 @@ void ConsumerLinks::reopen(const char* call) {
       wire::Reopening& link = left.emplace_back();
       *link.mutable_matched() = std::move(open.matched);
       link.set_settled(open.link.offer);
+      link.set_turns(turns);
     }
     std::erase_if(links_, [](const Open& open) { return open.is_chosen; });
   }
@@ -184,8 +180,8 @@ void ConsumerLinks::reopen(const char* call) {
                step_, step_);
         const auto hold = session_.progress().hold();
         Open& open = links_.back();
+        open.turns_before = link.turns();
         if (!was.empty()) {
-          open.turns_before = was.mapped().turns;
           open.most_behind = was.mapped().most_behind;
           open.waited_seconds = was.mapped().waited_seconds;
         }
