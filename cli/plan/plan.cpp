@@ -13,8 +13,8 @@
 #include "cli/command.hpp"
 #include "cli/plan/fields_file.hpp"
 #include "cli/plan/layout_option.hpp"
+#include "cli/plan/picture/plan_picture.hpp"
 #include "cli/plan/plan_json.hpp"
-#include "cli/plan/plan_picture.hpp"
 #include "cli/plan/plan_text.hpp"
 #include "cli/plan/redistribution.hpp"
 #include "cli/plan/relabeling.hpp"
@@ -44,8 +44,9 @@ struct Options {
 /// Makes of layouts whose extent changes those of the step that `counts` tells.
 void fix_extents(Layout& from, Layout& to, const std::vector<Index>& counts) {
   if (!from.changing && !to.changing) {
-    core::expects(counts.empty(), "--counts: expected * in the shapes of --from and --to beside it, "
-                                  "found none: leave it out");
+    core::expects(counts.empty(),
+                  "--counts: expected * in the shapes of --from and --to beside it, "
+                  "found none: leave it out");
     return;
   }
   validate_pair(from, to);
@@ -53,16 +54,18 @@ void fix_extents(Layout& from, Layout& to, const std::vector<Index>& counts) {
   core::expects(counts.size() == coordinates &&
                     std::ranges::none_of(counts, [](Index count) { return count < 0; }),
                 [&] {
-                  return fmt::format("--counts: expected {} numbers from 0 on, what each coordinate of "
-                                     "--from has along dimension {} in a step; found {}",
-                                     coordinates, from.changing->dimension,
-                                     counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, "/")));
+                  return fmt::format(
+                      "--counts: expected {} numbers from 0 on, what each coordinate of "
+                      "--from has along dimension {} in a step; found {}",
+                      coordinates, from.changing->dimension,
+                      counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, "/")));
                 });
   if (!to.changing->key.empty())
-    throw core::Error(core::Errc::unsupported,
-                      fmt::format("--to: expected a layout without keys, found key={}: which rank takes "
-                                  "a row is known when its key is",
-                                  to.changing->key));
+    throw core::Error(
+        core::Errc::unsupported,
+        fmt::format("--to: expected a layout without keys, found key={}: which rank takes "
+                    "a row is known when its key is",
+                    to.changing->key));
   from = sized(from, counts);
   to = sized(to, extent(from.dims[to.changing->dimension]));
 }
@@ -255,7 +258,8 @@ void add_plan(CLI::App& app) {
                  {rank, all, side, algorithm, validate, draw, far, queue_depth, allocated, async});
   command.footer(
       "A layout: \"shape=10000x10000 grid=4x4 block=30x50\". Its keys:\n"
-      "  shape=100x90     global extents, 1 to 8 dimensions; * for one that changes with every step\n"
+      "  shape=100x90     global extents, 1 to 8 dimensions; * for one that changes with every "
+      "step\n"
       "  grid=3x2         process grid, as many cells as the group has ranks\n"
       "  mesh=2x4         instead of grid: axes that need not be dimensions\n"
       "  axes0=1          axes of the mesh that split dimension 0, outermost first; others make "

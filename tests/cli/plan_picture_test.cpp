@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/plan/plan_picture.hpp"
+#include "cli/plan/picture/plan_picture.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/plan/shown_part.hpp"
+#include "cli/plan/picture/shown_part.hpp"
 
 #include <gtest/gtest.h>
 

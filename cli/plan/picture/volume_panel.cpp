@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "cli/plan/picture_panels.hpp"
+#include "cli/plan/picture/picture_panels.hpp"
 #include "cli/units.hpp"
 
 namespace tremula::cli {

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "cli/plan/picture_panels.hpp"
+#include "cli/plan/picture/picture_panels.hpp"
 #include "cli/units.hpp"
 
 namespace tremula::cli {

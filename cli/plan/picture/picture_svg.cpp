@@ -4,7 +4,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "cli/plan/picture.hpp"
+#include "cli/plan/picture/picture.hpp"
 
 namespace tremula::cli {
 

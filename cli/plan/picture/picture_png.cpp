@@ -6,7 +6,7 @@
 #include <memory>
 #include <numbers>
 
-#include "cli/plan/picture.hpp"
+#include "cli/plan/picture/picture.hpp"
 #include "core/error.hpp"
 
 namespace tremula::cli {

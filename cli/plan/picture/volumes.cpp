@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/plan/volumes.hpp"
+#include "cli/plan/picture/volumes.hpp"
 
 #include <fmt/format.h>
 

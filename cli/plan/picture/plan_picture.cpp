@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/plan/plan_picture.hpp"
+#include "cli/plan/picture/plan_picture.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "cli/plan/picture_panels.hpp"
+#include "cli/plan/picture/picture_panels.hpp"
 #include "cli/units.hpp"
 #include "core/error.hpp"
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/plan/picture.hpp"
+#include "cli/plan/picture/picture.hpp"
+#include "cli/plan/picture/shown_part.hpp"
+#include "cli/plan/picture/volumes.hpp"
 #include "cli/plan/redistribution.hpp"
-#include "cli/plan/shown_part.hpp"
-#include "cli/plan/volumes.hpp"
 
 namespace tremula::cli {
 
