@@ -21,7 +21,6 @@
 #include "core/element_type.hpp"
 #include "core/error.hpp"
 #include "index_calc/layout/changing.hpp"
-#include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::cli {
 
@@ -97,18 +96,17 @@ std::vector<RankRange> chosen_ranks(const Redistribution& redistribution, const 
 }
 
 RankPlan planned(const Redistribution& redistribution, Rank rank, bool is_validating) {
-  const auto& mine = redistribution.mine();
-  const auto& theirs = redistribution.theirs();
-  const auto role =
-      redistribution.side == Side::producer ? index_calc::Role::source : index_calc::Role::sink;
-  if (is_validating) index_calc::make_validated_plan(mine, theirs, rank, role);
+  const Side side = redistribution.side;
+  if (is_validating)
+    index_calc::make_validated_plan(
+        redistribution.mine(), redistribution.theirs(), rank,
+        side == Side::producer ? index_calc::Role::source : index_calc::Role::sink);
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   RankPlan result{.rank = rank,
-                  .plan = index_calc::make_plan(mine, theirs, rank, role, redistribution.algorithm),
-                  .part = index_calc::local_part(mine, rank),
+                  .plan = make_plan(redistribution, side, rank),
+                  .part = planned_part(redistribution, side, rank),
                   .seconds = 0};
-  if (has_skew(mine, theirs)) result.part = dense_part(result.part, mine.storage_order);
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
 }

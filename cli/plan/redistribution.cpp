@@ -9,6 +9,7 @@
 #include "client/stream/link/link_plan.hpp"
 #include "core/error.hpp"
 #include "index_calc/layout/blocks.hpp"
+#include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::cli {
 
@@ -66,6 +67,23 @@ index_calc::GridCoords coords_of_member(const Layout& layout, Rank rank) {
   throw core::Error(core::Errc::invalid_argument,
                     fmt::format("expected a rank that takes part, {}, found {}; give one of these",
                                 ranks_text(layout), rank));
+}
+
+bool has_flat_plans(const Redistribution& redistribution) noexcept {
+  return has_skew(redistribution.from, redistribution.to);
+}
+
+index_calc::Plan make_plan(const Redistribution& redistribution, Side side, Rank rank) {
+  const auto role = side == Side::producer ? index_calc::Role::source : index_calc::Role::sink;
+  return index_calc::make_plan(redistribution.layout_of(side),
+                               redistribution.layout_of(other(side)), rank, role,
+                               redistribution.algorithm);
+}
+
+index_calc::LocalPart planned_part(const Redistribution& redistribution, Side side, Rank rank) {
+  const Layout& mine = redistribution.layout_of(side);
+  const index_calc::LocalPart part = index_calc::local_part(mine, rank);
+  return has_flat_plans(redistribution) ? dense_part(part, mine.storage_order) : part;
 }
 
 PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,

@@ -73,6 +73,15 @@ void expect_rank(const Redistribution& redistribution, Side side, Index rank,
 /// @throws core::Error invalid_argument if it does not
 index_calc::GridCoords coords_of_member(const index_calc::Layout& layout, Rank rank);
 
+/// Where packages have one dimension, the buffers of both ranks, whatever the shape of the array: a
+/// side is skewed.
+bool has_flat_plans(const Redistribution& redistribution) noexcept;
+
+/// What `rank` of a side exchanges with all ranks of the other one, and its part as the packages count it.
+/// @throws core::Error as index_calc::make_plan and dense_part
+index_calc::Plan make_plan(const Redistribution& redistribution, Side side, Rank rank);
+index_calc::LocalPart planned_part(const Redistribution& redistribution, Side side, Rank rank);
+
 PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
                    const index_calc::Package& package);
 

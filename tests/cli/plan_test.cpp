@@ -68,7 +68,7 @@ TEST(PlanCommand, PlansAStepOfAnArrayWhoseExtentChanges) {
   expect_error("shape=* grid=2", "shape=* grid=1 key=id", {"--counts", "5/1"}, "found key=id");
 }
 
-TEST(PlanCommand, ShowsWhatASkewedLayoutGetsAndRefusesToDrawIt) {
+TEST(PlanCommand, ShowsWhatASkewedLayoutGets) {
   const std::string from = "shape=24x24 grid=3x2 block=4x4",
                     to = "shape=24x24 mesh=2x2x2 block=4x4 owner0=b0 owner1=b1 owner2=b0/2+b1/2";
   const Outcome outcome = plan(from, to, {"--all"});
@@ -82,8 +82,6 @@ TEST(PlanCommand, ShowsWhatASkewedLayoutGetsAndRefusesToDrawIt) {
     EXPECT_NE(refusal.code, 0);
     EXPECT_NE(refusal.errors.find(text), std::string::npos) << refusal.errors;
   };
-  refused({"--draw", "never.svg"},
-          "dealt one by one for a picture, found \"shape=24x24 mesh=2x2x2");
   refused({"--validate"}, "dealt one by one for a plan that is validated");
   refused({"--relabel"}, "dealt one by one for the volumes between ranks");
   refused({"--algorithm", "falls"},

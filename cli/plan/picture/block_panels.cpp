@@ -1,79 +1,116 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <map>
+#include <array>
 
 #include "cli/plan/picture/picture_panels.hpp"
-#include "cli/units.hpp"
 
 namespace tremula::cli {
 
 namespace {
 
-using index_calc::GridCoords, index_calc::Layout, index_calc::ProcessGrid;
+constexpr Colour white = Colour::rgb(0xffffff);
+constexpr double smallest_number = 8;  // units that digits are high
 
-constexpr Colour producer_colour = Colour::rgb(0x2f6fb5), consumer_colour = Colour::rgb(0xdd8a1c),
-                 common_colour = pair_colour;
+/// The colours of the ranks of a side that are shown.
+class RankColours {
+public:
+  explicit RankColours(const std::vector<HeldTiles>& held) {
+    for (const HeldTiles& of : held) ranks_.insert(ranks_.end(), of.ranks.begin(), of.ranks.end());
+    std::ranges::sort(ranks_);
+    const auto repeated = std::ranges::unique(ranks_);
+    ranks_.erase(repeated.begin(), repeated.end());
+  }
+  Colour of(Rank rank) const {
+    if (ranks_.size() == 1) return viridis(0.3);
+    const auto number = std::ranges::lower_bound(ranks_, rank) - ranks_.begin();
+    return viridis(static_cast<double>(number) / static_cast<double>(ranks_.size() - 1));
+  }
+  Rank first() const { return ranks_.front(); }
+  Rank last() const { return ranks_.back(); }
 
-const std::vector<Interval>& blocks_of(const ShownAxis& axis, Side side) {
-  return side == Side::producer ? axis.from : axis.to;
-}
+private:
+  std::vector<Rank> ranks_;
+};
 
-std::vector<Rect> boxes(const BlockMap& map, const Rect& plot, const std::vector<Interval>& rows,
-                        const std::vector<Interval>& columns) {
-  std::vector<Rect> result;
-  for (const Interval& row : rows)
-    for (const Interval& column : columns) result.push_back(map.box(plot, row, column));
+/// The part of a polygon where sign * (x + y) <= sign * sum.
+std::vector<Point> cut_diagonally(const std::vector<Point>& corners, double sign, double sum) {
+  std::vector<Point> result;
+  const auto beyond = [&](const Point& p) { return sign * (p.x + p.y - sum); };
+  for (std::size_t i = 0; i < corners.size(); ++i) {
+    const Point &a = corners[i], &b = corners[(i + 1) % corners.size()];
+    const double a_beyond = beyond(a), b_beyond = beyond(b);
+    if (a_beyond <= 0) result.push_back(a);
+    if ((a_beyond < 0 && b_beyond > 0) || (a_beyond > 0 && b_beyond < 0)) {
+      const double t = a_beyond / (a_beyond - b_beyond);
+      result.push_back({a.x + t * (b.x - a.x), a.y + t * (b.y - a.y)});
+    }
+  }
   return result;
 }
 
-void write_axes(Picture& picture, const BlockMap& map, const Rect& plot) {
-  const auto label = [](std::size_t dimension, const ShownAxis& axis) {
-    return fmt::format("dimension {}: 0 to {}", dimension, axis.shown - 1);
-  };
-  picture.write({.x = plot.x + plot.width / 2,
-                 .y = plot.y - 8,
-                 .text = label(map.dimensions - 1, map.columns),
-                 .colour = grey_ink,
-                 .anchor = Anchor::middle});
-  if (map.dimensions == 2)
-    picture.write({.x = plot.x - 8,
-                   .y = plot.y + plot.height / 2,
-                   .text = label(0, map.rows),
-                   .colour = grey_ink,
-                   .anchor = Anchor::middle,
-                   .is_upward = true});
+/// Boxes in diagonal stripes, each colour as often as the others. Of more colours than have room
+/// some are left out.
+void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
+                  const std::vector<Colour>& colours) {
+  constexpr double usual_width = 11, smallest_width = 3;
+  std::vector<Polygons> stripes;
+  for (const Colour& colour : colours) stripes.push_back({.corners = {}, .colour = colour});
+  for (const Rect& r : boxes) {
+    const double length = r.width + r.height;
+    const std::size_t most = std::max<std::size_t>(
+                          2, static_cast<std::size_t>(length / smallest_width)),
+                      shown = std::min(colours.size(), most);
+    const double round = usual_width * static_cast<double>(shown);
+    const std::size_t count = shown * static_cast<std::size_t>(std::max(1.0, length / round));
+    const double width = length / static_cast<double>(count), begin = r.x + r.y;
+    const std::vector<Point> corners{
+        {r.x, r.y}, {r.x + r.width, r.y}, {r.x + r.width, r.y + r.height}, {r.x, r.y + r.height}};
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t colour = i % shown * colours.size() / shown;
+      const auto number = static_cast<double>(i);
+      if (colour > 0)
+        stripes[colour].corners.push_back(cut_diagonally(
+            cut_diagonally(corners, -1, begin + number * width), 1, begin + (number + 1) * width));
+    }
+  }
+  picture.fill(boxes, colours.front());  // under all stripes, so that none is seen between two
+  for (Polygons& of_colour : stripes)
+    if (!of_colour.corners.empty()) picture.shapes.emplace_back(std::move(of_colour));
 }
 
-/// The coordinates of `rank` along rows and columns.
-std::pair<Index, Index> coordinates(const BlockMap& map, const Layout& layout, Rank rank) {
-  const GridCoords coords = coords_of_member(layout, rank);
-  return map.dimensions == 2 ? std::pair{coords[0].value, coords[1].value}
-                             : std::pair{Index{0}, coords[0].value};
+/// The numbers of ranks that hold a block, as far as they have room; what is left out is counted.
+/// @return false if there is no room
+bool add_number(std::vector<Text>& numbers, const Rect& r, const std::vector<Rank>& ranks,
+                Colour colour) {
+  const double around = ranks.size() > 1 ? 6 : 2;
+  std::array<std::string, 2> texts{fmt::format("{}", ranks.front()), ""};
+  if (ranks.size() > 1)
+    texts = {fmt::format("{}", fmt::join(ranks, " ")),
+             fmt::format("{} +{}", ranks.front(), ranks.size() - 1)};
+  for (const std::string& text : texts) {
+    const double size = std::min({13.0, r.height - around, (r.width - around) / width_of(text, 1)});
+    if (text.empty() || size < smallest_number) continue;
+    numbers.push_back({.x = r.x + r.width / 2,
+                       .y = r.y + r.height / 2 + 0.36 * size,
+                       .text = text,
+                       .size = size,
+                       .colour = ranks.size() > 1 || !colour.is_dark() ? ink : white,
+                       .anchor = Anchor::middle});
+    return true;
+  }
+  return false;
 }
 
-Rank rank_of(const BlockMap& map, const ProcessGrid& grid, Index row, Index column) {
-  GridCoords coords{};
-  coords[0] = {map.dimensions == 2 ? row : column};
-  if (map.dimensions == 2) coords[1] = {column};
-  return grid.rank_at(coords);
-}
-
-/// Lines between the elements, where these are large enough.
-void draw_lattice(Picture& picture, const BlockMap& map, const Rect& plot) {
-  const double dx = plot.width / static_cast<double>(map.columns.shown),
-               dy = plot.height / static_cast<double>(map.rows.shown);
-  if (dx < 6 || dy < 6) return;
-  std::vector<Rect> lines;
-  for (Index i = 1; i < map.rows.shown; ++i)
-    lines.push_back({plot.x, plot.y + static_cast<double>(i) * dy - 0.5, plot.width, 1});
-  for (Index i = 1; i < map.columns.shown; ++i)
-    lines.push_back({plot.x + static_cast<double>(i) * dx - 0.5, plot.y, 1, plot.height});
-  picture.fill(std::move(lines), {1, 1, 1});
+/// Stripes would make numbers hard to read.
+Rect behind(const Text& number) {
+  const double width = width_of(number.text, number.size) + 4, height = number.size + 4;
+  return {number.x - width / 2, number.y - 0.36 * number.size - height / 2, width, height};
 }
 
 /// Colours from the first to the last rank that is shown.
-void draw_rank_bar(Picture& picture, const Rect& plot, Rank first, Rank last) {
+void draw_rank_bar(Picture& picture, const Rect& plot, const RankColours& colours) {
   constexpr double width = 180, height = 10;
   const double x = plot.x + 40, y = plot.y + plot.height + 14;
   constexpr int steps = 60;
@@ -85,148 +122,112 @@ void draw_rank_bar(Picture& picture, const Rect& plot, Rank first, Rank last) {
         {.x = at, .y = y + 9, .text = text, .size = 11, .colour = grey_ink, .anchor = anchor});
   };
   write(plot.x, "rank", Anchor::start);
-  write(x - 4, fmt::format("{}", first), Anchor::end);
-  write(x + width + 5, fmt::format("{}", last), Anchor::start);
+  write(x - 4, fmt::format("{}", colours.first()), Anchor::end);
+  write(x + width + 5, fmt::format("{}", colours.last()), Anchor::start);
+}
+
+std::string ranks_of_side_text(const index_calc::Layout& layout, Side side) {
+  const Rank ranks = rank_count(layout), copies = copy_count(layout);
+  return fmt::format("{}: blocks of {} rank{}{}", side == Side::producer ? "Producer" : "Consumer",
+                     ranks, ranks == 1 ? "" : "s",
+                     copies == 1 ? "" : fmt::format(" in {} copies", copies));
 }
 
 }  // namespace
 
-BlockMap::BlockMap(const Redistribution& redistribution)
-    : dimensions(redistribution.from.dims.size()) {
-  const auto& from = redistribution.from.dims;
-  const auto& to = redistribution.to.dims;
-  columns = shown_axis(from.back(), to.back());
-  rows = dimensions == 2
-             ? shown_axis(from[0], to[0])
-             : ShownAxis{.extent = 1, .shown = 1, .from = {{0, 1, 0}}, .to = {{0, 1, 0}}};
-}
-
 Rect BlockMap::plot(const Place& place) const {
   const double width = place.width - left_of_plot;
   Rect result{place.x + left_of_plot, place.y + above_plot, width, place.plot_height};
-  if (dimensions == 1) return result;
-  const auto element_rows = static_cast<double>(rows.shown),
-             element_columns = static_cast<double>(columns.shown);
+  if (part.dimensions == 1) return result;
+  const auto element_rows = static_cast<double>(part.rows.shown),
+             element_columns = static_cast<double>(part.columns.shown);
   const double scale = std::min(width / element_columns, place.plot_height / element_rows);
   result.width = std::max(scale * element_columns, 0.45 * width);
   result.height = std::max(scale * element_rows, 0.45 * place.plot_height);
   return result;
 }
 
-Rect BlockMap::box(const Rect& plot, const Interval& row, const Interval& column) const {
-  const double dx = plot.width / static_cast<double>(columns.shown),
-               dy = plot.height / static_cast<double>(rows.shown);
-  return {plot.x + static_cast<double>(column.begin) * dx,
-          plot.y + static_cast<double>(row.begin) * dy,
-          static_cast<double>(column.end - column.begin) * dx,
-          static_cast<double>(row.end - row.begin) * dy};
+Rect BlockMap::box(const Rect& plot, const Tile& tile) const {
+  const double dx = plot.width / static_cast<double>(part.columns.shown),
+               dy = plot.height / static_cast<double>(part.rows.shown);
+  return {plot.x + static_cast<double>(tile.left) * dx, plot.y + static_cast<double>(tile.top) * dy,
+          static_cast<double>(tile.right - tile.left) * dx,
+          static_cast<double>(tile.bottom - tile.top) * dy};
+}
+
+std::vector<Rect> BlockMap::boxes(const Rect& plot, const std::vector<Tile>& tiles) const {
+  std::vector<Rect> result;
+  for (const Tile& tile : tiles) result.push_back(box(plot, tile));
+  return result;
 }
 
 std::string BlockMap::part_text() const {
+  const auto& [dimensions, rows, columns] = part;
   if (rows.is_whole() && columns.is_whole()) return "the whole array";
-  const auto of = [this](auto value) {
-    return dimensions == 2 ? fmt::format("{} x {}", value(rows), value(columns))
-                           : fmt::format("{}", value(columns));
+  const auto of = [&](Index ShownAxis::*value) {
+    return part.dimensions == 2 ? fmt::format("{} x {}", part.rows.*value, part.columns.*value)
+                                : fmt::format("{}", part.columns.*value);
   };
   const std::string periods =
       (rows.is_whole() || rows.periods > 0) && (columns.is_whole() || columns.periods > 0)
           ? ", whole periods"
           : "";
-  return fmt::format("only the first {} of {} elements{}",
-                     of([](const ShownAxis& axis) { return axis.shown; }),
-                     of([](const ShownAxis& axis) { return axis.extent; }), periods);
+  return fmt::format("only the first {} of {} elements{}", of(&ShownAxis::shown),
+                     of(&ShownAxis::extent), periods);
+}
+
+void BlockMap::write_axes(Picture& picture, const Rect& plot) const {
+  const auto label = [](std::size_t dimension, const ShownAxis& axis) {
+    return fmt::format("dimension {}: 0 to {}", dimension, axis.shown - 1);
+  };
+  picture.write({.x = plot.x + plot.width / 2,
+                 .y = plot.y - 8,
+                 .text = label(part.dimensions - 1, part.columns),
+                 .colour = grey_ink,
+                 .anchor = Anchor::middle});
+  if (part.dimensions == 2)
+    picture.write({.x = plot.x - 8,
+                   .y = plot.y + plot.height / 2,
+                   .text = label(0, part.rows),
+                   .colour = grey_ink,
+                   .anchor = Anchor::middle,
+                   .is_upward = true});
 }
 
 void draw_blocks(Picture& picture, const Place& place, const BlockMap& map,
                  const Redistribution& redistribution, Side side) {
-  const Layout& layout = redistribution.layout_of(side);
-  const ProcessGrid grid(layout);
-  const Rank ranks = grid.size();
-  write_titles(
-      picture, place,
-      fmt::format("{}: blocks of {} rank{}", side == Side::producer ? "Producer" : "Consumer",
-                  ranks, ranks == 1 ? "" : "s"),
-      map.part_text());
+  write_titles(picture, place, ranks_of_side_text(redistribution.layout_of(side), side),
+               map.part_text());
   const Rect plot = map.plot(place);
-  write_axes(picture, map, plot);
-  std::map<Rank, std::vector<Rect>> rects;
-  for (const Interval& row : blocks_of(map.rows, side))
-    for (const Interval& column : blocks_of(map.columns, side))
-      rects[rank_of(map, grid, row.owner, column.owner)].push_back(map.box(plot, row, column));
-  std::vector<Text> numbers;
-  bool has_room = true;
-  int shown = 0;
-  for (auto& [rank, blocks] : rects) {
-    const Colour colour =
-        rects.size() == 1 ? viridis(0.3) : viridis(shown++ / static_cast<double>(rects.size() - 1));
-    const std::string text = fmt::format("{}", rank);
-    for (const Rect& r : blocks) {
-      const double size = std::min({13.0, r.height - 2, (r.width - 2) / width_of(text, 1)});
-      has_room = has_room && size >= 8;
-      if (size < 8) continue;
-      numbers.push_back({.x = r.x + r.width / 2,
-                         .y = r.y + r.height / 2 + 0.36 * size,
-                         .text = text,
-                         .size = size,
-                         .colour = colour.is_dark() ? Colour{1, 1, 1} : ink,
-                         .anchor = Anchor::middle});
-    }
-    picture.fill(blocks, colour);
-    picture.outline(std::move(blocks), Colour::rgb(0xffffff, 0.7), 0.5);
+  map.write_axes(picture, plot);
+  const std::vector<HeldTiles> held = held_tiles(redistribution, side, map.part);
+  const RankColours colours(held);
+  std::vector<Text> numbers, on_stripes;
+  bool has_room = true, has_stripes = false;
+  for (const HeldTiles& of : held) {
+    const bool is_striped = of.ranks.size() > 1;
+    has_stripes = has_stripes || is_striped;
+    std::vector<Colour> of_ranks;
+    for (const Rank rank : of.ranks) of_ranks.push_back(colours.of(rank));
+    std::vector<Rect> boxes = map.boxes(plot, of.tiles);
+    for (const Rect& r : boxes)
+      has_room &= add_number(is_striped ? on_stripes : numbers, r, of.ranks, of_ranks.front());
+    fill_striped(picture, boxes, of_ranks);
+    picture.outline(std::move(boxes), Colour::rgb(0xffffff, 0.7), 0.5);
   }
+  std::vector<Rect> backgrounds;
+  for (const Text& number : on_stripes) backgrounds.push_back(behind(number));
+  picture.fill(std::move(backgrounds), Colour::rgb(0xffffff, 0.85));
+  numbers.insert(numbers.end(), on_stripes.begin(), on_stripes.end());
   for (Text& number : numbers) picture.write(std::move(number));
-  if (!has_room) draw_rank_bar(picture, plot, rects.begin()->first, rects.rbegin()->first);
-}
-
-void draw_common(Picture& picture, const Place& place, const BlockMap& map,
-                 const Redistribution& redistribution, Rank producer, Rank consumer,
-                 const std::optional<PackageFacts>& package) {
-  const Rect plot = map.plot(place);
-  const auto [from_row, from_column] = coordinates(map, redistribution.from, producer);
-  const auto [to_row, to_column] = coordinates(map, redistribution.to, consumer);
-  const auto from_rows = owned(map.rows.from, from_row), to_rows = owned(map.rows.to, to_row),
-             from_columns = owned(map.columns.from, from_column),
-             to_columns = owned(map.columns.to, to_column);
-  const auto both = boxes(map, plot, common(from_rows, to_rows), common(from_columns, to_columns));
-  std::string subtitle = "they share no element";
-  if (package)
-    subtitle = fmt::format("{} elements, {}, {} run{} for the {}{}", package->elements,
-                           bytes_text(static_cast<double>(package->bytes)), package->runs.count,
-                           package->runs.count == 1 ? "" : "s", to_string(redistribution.side),
-                           both.empty() ? "; none in this corner" : "");
-  write_titles(picture, place,
-               fmt::format("Package: producer {} to consumer {}", producer, consumer), subtitle);
-  write_axes(picture, map, plot);
-  picture.fill({plot}, paper);
-  draw_lattice(picture, map, plot);
-  const auto theirs = boxes(map, plot, to_rows, to_columns),
-             mine = boxes(map, plot, from_rows, from_columns);
-  const auto tint = [](Colour colour) {
-    colour.alpha = 0.16;
-    return colour;
-  };
-  picture.fill(mine, tint(producer_colour));
-  picture.fill(theirs, tint(consumer_colour));
-  picture.fill(both, common_colour);
-  const double line = std::min(mine.size(), theirs.size()) > 400 ? 0.7 : 1.6;
-  picture.outline(mine, producer_colour, line);
-  picture.outline(theirs, consumer_colour, line);
-
-  double x = plot.x;
-  const double y = plot.y + plot.height + 14;
-  const auto key = [&](const std::string& text, const Colour& colour, bool is_filled) {
-    if (is_filled) {
-      picture.fill({{x, y, 12, 12}}, colour);
-    } else {
-      picture.fill({{x, y, 12, 12}}, tint(colour));
-      picture.outline({{x, y, 12, 12}}, colour, 1.6);
-    }
-    picture.write({.x = x + 18, .y = y + 10, .text = text, .colour = grey_ink});
-    x += 18 + width_of(text, 12) + 12;
-  };
-  key(fmt::format("producer {}", producer), producer_colour, false);
-  key(fmt::format("consumer {}", consumer), consumer_colour, false);
-  key("both: the package", common_colour, true);
+  if (!has_room) draw_rank_bar(picture, plot, colours);
+  if (has_stripes)
+    picture.write({.x = has_room ? plot.x : place.x + place.width,
+                   .y = plot.y + plot.height + 23,
+                   .text = "striped: several ranks",
+                   .size = 11,
+                   .colour = grey_ink,
+                   .anchor = has_room ? Anchor::start : Anchor::end});
 }
 
 }  // namespace tremula::cli

@@ -38,6 +38,17 @@ void draw(cairo_t* cairo, const Boxes& boxes) {
     cairo_fill(cairo);
 }
 
+void draw(cairo_t* cairo, const Polygons& polygons) {
+  set_colour(cairo, polygons.colour);
+  cairo_set_antialias(cairo, CAIRO_ANTIALIAS_DEFAULT);
+  for (const auto& corners : polygons.corners) {
+    for (const Point& p : corners) cairo_line_to(cairo, p.x, p.y);
+    cairo_close_path(cairo);
+    cairo_new_sub_path(cairo);
+  }
+  cairo_fill(cairo);
+}
+
 void draw(cairo_t* cairo, const Text& text) {
   set_colour(cairo, text.colour);
   cairo_select_font_face(cairo, "DejaVu Sans", CAIRO_FONT_SLANT_NORMAL,

@@ -56,6 +56,19 @@ void append(std::string& out, const Boxes& boxes) {
   out += "\"/>\n";
 }
 
+void append(std::string& out, const Polygons& polygons) {
+  out += "<path" + colour("fill", polygons.colour) + " d=\"";
+  for (const auto& corners : polygons.corners) {
+    char command = 'M';
+    for (const Point& p : corners) {
+      fmt::format_to(std::back_inserter(out), "{}{} {}", command, number(p.x), number(p.y));
+      command = 'L';
+    }
+    out += 'z';
+  }
+  out += "\"/>\n";
+}
+
 void append(std::string& out, const Text& text) {
   const std::string x = number(text.x), y = number(text.y);
   out += fmt::format("<text x=\"{}\" y=\"{}\" font-size=\"{}\"", x, y, number(text.size));
