@@ -206,6 +206,26 @@ TEST(PlanPicture, ShowsASkewedLayout) {
   EXPECT_NEAR(area(picture, pair_colour) - key, 340.0 * 340 / 36, 1e-6);
 }
 
+// Rank 0 lists columns 0 to 3, rank 1 columns 2 to 5; columns 6 and 7 are on no rank.
+TEST(PlanPicture, ShowsElementsThatRanksList) {
+  Redistribution r{.from = Layout::parse("shape=8x8 lists=2 partial=yes copies=yes"),
+                   .to = Layout::parse("shape=8x8 grid=2x1")};
+  const std::vector<Index> shape{8, 8}, origin{0, 0}, extents{8, 4}, second{0, 2}, wide{8, 4};
+  r.lists = match_all(r.from, r.to,
+                      std::vector{index_calc::IndexList::of_boxes(shape, origin, extents),
+                                  index_calc::IndexList::of_boxes(shape, second, wide)},
+                      {});
+  const Picture picture = plan_picture(
+      r, {.rank = 1, .plan = make_plan(r, r.side, 1), .part = planned_part(r, r.side, 1)}, 0);
+  expect_texts(picture, {"Producer: elements of 2 ranks", "0", "1", "0 1",
+                         "striped: several ranks, grey: none", "Package: producer 1 to consumer 0",
+                         "8 elements, 64 B, 4 runs for the producer", "the package: a share",
+                         "Volumes: 384 B in 4 packages"});
+  const double square = 340.0 * 340, key = 12 * 12;
+  EXPECT_NEAR(area(picture, pair_colour) - key, square / 8, 1e-6);
+  EXPECT_NEAR(striped_area(picture, viridis(1)), square / 8, square / 80);
+}
+
 TEST(PlanPicture, RefusesAnEmptyArray) {
   EXPECT_THROW(picture_of("shape=0x4 grid=1x1", "shape=0x4 grid=1x1"), core::Error);
 }

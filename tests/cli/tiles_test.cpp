@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "listed_sides.hpp"
 #include "tests/index_calc/skew/skewed_oracle.hpp"
 
 namespace tremula::cli {
@@ -15,7 +16,7 @@ namespace {
 using index_calc::Layout;
 using index_calc::testing::Numbers, index_calc::testing::Random;
 
-std::vector<Index> random_shape(Random& random) {
+std::vector<Index> drawn_shape(Random& random) {
   std::vector<Index> shape{random.in(1, 30)};
   if (random.one_in(2)) shape.push_back(random.in(1, 30));
   return shape;
@@ -54,7 +55,7 @@ std::map<Index, std::vector<Rank>> holders(const Numbers& numbers, const ShownPa
 TEST(HeldTiles, AreOfTheRanksThatHaveTheElements) {
   Random random;
   for (int i = 0; i < 300; ++i) {
-    const auto shape = random_shape(random);
+    const auto shape = drawn_shape(random);
     const Redistribution r{.from = random_layout(random, shape),
                            .to = random_layout(random, shape)};
     SCOPED_TRACE(to_string(r.from) + " to " + to_string(r.to));
@@ -70,6 +71,64 @@ TEST(HeldTiles, AreOfTheRanksThatHaveTheElements) {
     }
     if (HasFailure()) return;
   }
+}
+
+/// A side's buffers as the skewed oracle has them.
+Numbers numbers_of(const index_calc::testing::Side& side) {
+  Numbers numbers;
+  for (std::size_t r = 0; r < side.numbers.size(); ++r)
+    numbers[static_cast<Rank>(r)] = side.numbers[r];
+  return numbers;
+}
+
+/// Every element that is on a rank is in one tile; no two tiles of the same ranks could be one row.
+TEST(HeldTiles, AreOfTheRanksThatListTheElements) {
+  Random random;
+  for (int i = 0; i < 200; ++i) {
+    const auto sides = testing::random_sides(random, drawn_shape(random));
+    const Redistribution r = testing::redistribution_of(sides, Side::producer);
+    SCOPED_TRACE(to_string(r.from) + " to " + to_string(r.to));
+    const ShownPart part(r);
+    for (const Side side : {Side::producer, Side::consumer}) {
+      std::map<Index, std::vector<Rank>> found;
+      for (const HeldTiles& of : held_tiles(r, side, part)) {
+        EXPECT_FALSE(of.ranks.empty());
+        for (const Tile& tile : of.tiles)
+          for_each_element(tile, part, [&](Index number) {
+            EXPECT_TRUE(found.emplace(number, of.ranks).second) << number << " is in two tiles";
+          });
+        if (!of.square) continue;
+        EXPECT_EQ(of.square->bottom - of.square->top, of.square->right - of.square->left);
+        for_each_element(*of.square, part,
+                         [&](Index number) { EXPECT_EQ(found[number], of.ranks); });
+      }
+      const auto& listed = side == Side::producer ? sides.first : sides.second;
+      EXPECT_EQ(found, holders(numbers_of(listed), part));
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(HeldTiles, HaveTheLargestSquareOfListedElements) {
+  Redistribution r{.from = Layout::parse("shape=4x6 lists=2"),
+                   .to = Layout::parse("shape=4x6 grid=1x1")};
+  const std::vector<Index> shape{4, 6};
+  // 0 0 0 0 1 0      1 is an L, of which the lower right is a square of 3.
+  // 0 0 0 1 1 1
+  // 0 0 0 1 1 1
+  // 1 1 1 1 1 1
+  r.lists = match_all(
+      r.from, r.to,
+      std::vector{index_calc::IndexList::of_segments(shape, std::vector<Index>{0, 5, 6, 12},
+                                                     std::vector<Index>{4, 1, 3, 3}),
+                  index_calc::IndexList::of_segments(shape, std::vector<Index>{4, 9, 15},
+                                                     std::vector<Index>{1, 3, 9})},
+      {});
+  const auto held = held_tiles(r, Side::producer, ShownPart(r));
+  ASSERT_EQ(held.size(), 2u);
+  EXPECT_EQ(held[0].square, (Tile{0, 3, 0, 3}));
+  EXPECT_EQ(held[1].square, (Tile{1, 4, 3, 6}));
+  EXPECT_EQ(held[1].tiles, (std::vector<Tile>{{3, 4, 0, 6}, {1, 3, 3, 6}, {0, 1, 4, 5}}));
 }
 
 /// Rows of a large array are longer than its shown part.
@@ -92,38 +151,53 @@ TEST(HeldTiles, AreThoseOfTheCorner) {
   }
 }
 
-/// All packages of a consumer together are what it has; each is what its producer has, too.
+/// All packages of a consumer together are what it has and any producer; each is what its producer has.
+void expect_packages_are_what_consumers_get(const Redistribution& r, const Numbers& sent_numbers,
+                                            const Numbers& wanted_numbers) {
+  SCOPED_TRACE(to_string(r.from) + " to " + to_string(r.to) + " by " +
+               std::string(to_string(r.side)));
+  const ShownPart part(r);
+  const auto sent = holders(sent_numbers, part), wanted = holders(wanted_numbers, part);
+  std::set<std::pair<Index, Rank>> got, expected;
+  for (const Rank rank : ranks_of(r.mine())) {
+    const RankPlan plan = testing::plan_of(r, rank);
+    plan.plan.for_each_package([&](const index_calc::Package& package) {
+      const bool is_producer = r.side == Side::producer;
+      const Rank producer = is_producer ? rank : package.peer,
+                 consumer = is_producer ? package.peer : rank;
+      for (const Tile& tile : package_tiles(r, plan, package, part))
+        for_each_element(tile, part, [&](Index number) {
+          EXPECT_TRUE(std::ranges::binary_search(sent.at(number), producer));
+          EXPECT_TRUE(got.emplace(number, consumer).second) << number << " comes twice";
+        });
+    });
+  }
+  for (const auto& [number, ranks] : wanted)
+    if (sent.contains(number))
+      for (const Rank rank : ranks) expected.emplace(number, rank);
+  EXPECT_EQ(got, expected);
+}
+
 TEST(PackageTiles, AreWhatAConsumerGets) {
   Random random;
   for (int i = 0; i < 200; ++i) {
-    const auto shape = random_shape(random);
+    const auto shape = drawn_shape(random);
     const Redistribution r{.from = random_layout(random, shape),
                            .to = random_layout(random, shape),
                            .side = random.one_in(2) ? Side::producer : Side::consumer};
-    SCOPED_TRACE(to_string(r.from) + " to " + to_string(r.to) + " by " +
-                 std::string(to_string(r.side)));
-    const ShownPart part(r);
-    const auto sent = holders(index_calc::testing::numbers_of(r.from), part),
-               wanted = holders(index_calc::testing::numbers_of(r.to), part);
-    std::set<std::pair<Index, Rank>> got;
-    for (const Rank rank : ranks_of(r.mine())) {
-      const RankPlan plan{
-          .rank = rank, .plan = make_plan(r, r.side, rank), .part = planned_part(r, r.side, rank)};
-      plan.plan.for_each_package([&](const index_calc::Package& package) {
-        const bool is_producer = r.side == Side::producer;
-        const Rank producer = is_producer ? rank : package.peer,
-                   consumer = is_producer ? package.peer : rank;
-        for (const Tile& tile : package_tiles(r, plan, package, part))
-          for_each_element(tile, part, [&](Index number) {
-            EXPECT_TRUE(std::ranges::binary_search(sent.at(number), producer));
-            EXPECT_TRUE(got.emplace(number, consumer).second) << number << " comes twice";
-          });
-      });
-    }
-    std::set<std::pair<Index, Rank>> expected;
-    for (const auto& [number, ranks] : wanted)
-      for (const Rank rank : ranks) expected.emplace(number, rank);
-    EXPECT_EQ(got, expected);
+    expect_packages_are_what_consumers_get(r, index_calc::testing::numbers_of(r.from),
+                                           index_calc::testing::numbers_of(r.to));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(PackageTiles, AreWhatAConsumerOfListsGets) {
+  Random random;
+  for (int i = 0; i < 200; ++i) {
+    const auto sides = testing::random_sides(random, drawn_shape(random));
+    expect_packages_are_what_consumers_get(
+        testing::redistribution_of(sides, random.one_in(2) ? Side::producer : Side::consumer),
+        numbers_of(sides.first), numbers_of(sides.second));
     if (HasFailure()) return;
   }
 }

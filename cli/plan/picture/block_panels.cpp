@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
+#include <cmath>
 
 #include "cli/plan/picture/picture_panels.hpp"
 
@@ -10,8 +10,9 @@ namespace tremula::cli {
 
 namespace {
 
+using index_calc::Layout;
+
 constexpr Colour white = Colour::rgb(0xffffff);
-constexpr double smallest_number = 8;  // units that digits are high
 
 /// The colours of the ranks of a side that are shown.
 class RankColours {
@@ -50,29 +51,34 @@ std::vector<Point> cut_diagonally(const std::vector<Point>& corners, double sign
   return result;
 }
 
-/// Boxes in diagonal stripes, each colour as often as the others. Of more colours than have room
-/// some are left out.
+const Rect& largest(const std::vector<Rect>& boxes) {
+  return *std::ranges::max_element(boxes, {}, [](const Rect& r) { return r.width * r.height; });
+}
+
+/// Boxes in diagonal stripes, each colour as often as the others and all in the largest box. Of more
+/// colours than have room some are left out. Stripes go on from box to box.
 void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
                   const std::vector<Colour>& colours) {
   constexpr double usual_width = 11, smallest_width = 3;
+  const double length = largest(boxes).width + largest(boxes).height;
+  const auto most = static_cast<std::size_t>(length / smallest_width);
+  const std::size_t shown = std::min(colours.size(), std::max<std::size_t>(2, most));
+  const double all = usual_width * static_cast<double>(shown);
+  const double width =
+      length / std::max(1.0, std::floor(length / all)) / static_cast<double>(shown);
   std::vector<Polygons> stripes;
   for (const Colour& colour : colours) stripes.push_back({.corners = {}, .colour = colour});
   for (const Rect& r : boxes) {
-    const double length = r.width + r.height;
-    const std::size_t most = std::max<std::size_t>(
-                          2, static_cast<std::size_t>(length / smallest_width)),
-                      shown = std::min(colours.size(), most);
-    const double round = usual_width * static_cast<double>(shown);
-    const std::size_t count = shown * static_cast<std::size_t>(std::max(1.0, length / round));
-    const double width = length / static_cast<double>(count), begin = r.x + r.y;
     const std::vector<Point> corners{
         {r.x, r.y}, {r.x + r.width, r.y}, {r.x + r.width, r.y + r.height}, {r.x, r.y + r.height}};
-    for (std::size_t i = 0; i < count; ++i) {
+    const double begin = r.x + r.y, end = begin + r.width + r.height;
+    for (auto i = static_cast<std::size_t>(begin / width); static_cast<double>(i) * width < end;
+         ++i) {
       const std::size_t colour = i % shown * colours.size() / shown;
-      const auto number = static_cast<double>(i);
-      if (colour > 0)
-        stripes[colour].corners.push_back(cut_diagonally(
-            cut_diagonally(corners, -1, begin + number * width), 1, begin + (number + 1) * width));
+      if (colour == 0) continue;
+      auto stripe = cut_diagonally(cut_diagonally(corners, -1, static_cast<double>(i) * width), 1,
+                                   static_cast<double>(i + 1) * width);
+      if (stripe.size() > 2) stripes[colour].corners.push_back(std::move(stripe));
     }
   }
   picture.fill(boxes, colours.front());  // under all stripes, so that none is seen between two
@@ -80,34 +86,49 @@ void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
     if (!of_colour.corners.empty()) picture.shapes.emplace_back(std::move(of_colour));
 }
 
-/// The numbers of ranks that hold a block, as far as they have room; what is left out is counted.
-/// @return false if there is no room
-bool add_number(std::vector<Text>& numbers, const Rect& r, const std::vector<Rank>& ranks,
-                Colour colour) {
-  const double around = ranks.size() > 1 ? 6 : 2;
-  std::array<std::string, 2> texts{fmt::format("{}", ranks.front()), ""};
-  if (ranks.size() > 1)
-    texts = {fmt::format("{}", fmt::join(ranks, " ")),
-             fmt::format("{} +{}", ranks.front(), ranks.size() - 1)};
-  for (const std::string& text : texts) {
-    const double size = std::min({13.0, r.height - around, (r.width - around) / width_of(text, 1)});
-    if (text.empty() || size < smallest_number) continue;
-    numbers.push_back({.x = r.x + r.width / 2,
-                       .y = r.y + r.height / 2 + 0.36 * size,
-                       .text = text,
-                       .size = size,
-                       .colour = ranks.size() > 1 || !colour.is_dark() ? ink : white,
-                       .anchor = Anchor::middle});
-    return true;
+/// Numbers of ranks on what they hold, drawn above everything else.
+class Numbers {
+public:
+  /// The numbers of the ranks that hold a box, as far as they have room; what is left out is counted.
+  void add(const Rect& r, const std::vector<Rank>& ranks, Colour colour) {
+    const bool is_striped = ranks.size() > 1;
+    const double around = is_striped ? 6 : 2;
+    std::vector<std::string> texts{fmt::format("{}", fmt::join(ranks, " "))};
+    if (is_striped) texts.push_back(fmt::format("{} +{}", ranks.front(), ranks.size() - 1));
+    for (const std::string& text : texts) {
+      const double size =
+          std::min({13.0, r.height - around, (r.width - around) / width_of(text, 1)});
+      if (size < smallest) continue;
+      texts_.push_back({.x = r.x + r.width / 2,
+                        .y = r.y + r.height / 2 + 0.36 * size,
+                        .text = text,
+                        .size = size,
+                        .colour = is_striped || !colour.is_dark() ? ink : white,
+                        .anchor = Anchor::middle});
+      if (is_striped) behind_.push_back(behind(texts_.back()));
+      return;
+    }
+    have_room_ = false;
   }
-  return false;
-}
+  bool have_room() const noexcept { return have_room_; }
+  void write(Picture& picture) {
+    picture.fill(std::move(behind_), Colour::rgb(0xffffff, 0.85));
+    for (Text& text : texts_) picture.write(std::move(text));
+  }
 
-/// Stripes would make numbers hard to read.
-Rect behind(const Text& number) {
-  const double width = width_of(number.text, number.size) + 4, height = number.size + 4;
-  return {number.x - width / 2, number.y - 0.36 * number.size - height / 2, width, height};
-}
+private:
+  static constexpr double smallest = 8;
+
+  /// Stripes would make a number hard to read.
+  static Rect behind(const Text& text) {
+    const double width = width_of(text.text, text.size) + 4, height = text.size + 4;
+    return {text.x - width / 2, text.y - 0.36 * text.size - height / 2, width, height};
+  }
+
+  std::vector<Text> texts_;
+  std::vector<Rect> behind_;
+  bool have_room_ = true;
+};
 
 /// Colours from the first to the last rank that is shown.
 void draw_rank_bar(Picture& picture, const Rect& plot, const RankColours& colours) {
@@ -126,10 +147,10 @@ void draw_rank_bar(Picture& picture, const Rect& plot, const RankColours& colour
   write(x + width + 5, fmt::format("{}", colours.last()), Anchor::start);
 }
 
-std::string ranks_of_side_text(const index_calc::Layout& layout, Side side) {
+std::string ranks_of_side_text(const Layout& layout, Side side) {
   const Rank ranks = rank_count(layout), copies = copy_count(layout);
-  return fmt::format("{}: blocks of {} rank{}{}", side == Side::producer ? "Producer" : "Consumer",
-                     ranks, ranks == 1 ? "" : "s",
+  return fmt::format("{}: {} of {} rank{}{}", side == Side::producer ? "Producer" : "Consumer",
+                     layout.listing ? "elements" : "blocks", ranks, ranks == 1 ? "" : "s",
                      copies == 1 ? "" : fmt::format(" in {} copies", copies));
 }
 
@@ -196,38 +217,40 @@ void BlockMap::write_axes(Picture& picture, const Rect& plot) const {
 
 void draw_blocks(Picture& picture, const Place& place, const BlockMap& map,
                  const Redistribution& redistribution, Side side) {
-  write_titles(picture, place, ranks_of_side_text(redistribution.layout_of(side), side),
-               map.part_text());
+  const Layout& layout = redistribution.layout_of(side);
+  write_titles(picture, place, ranks_of_side_text(layout, side), map.part_text());
   const Rect plot = map.plot(place);
   map.write_axes(picture, plot);
+  if (layout.listing) picture.fill({plot}, paper);  // some elements may be on no rank
   const std::vector<HeldTiles> held = held_tiles(redistribution, side, map.part);
   const RankColours colours(held);
-  std::vector<Text> numbers, on_stripes;
-  bool has_room = true, has_stripes = false;
+  Numbers numbers;
+  double area = 0;
+  bool has_stripes = false;
   for (const HeldTiles& of : held) {
-    const bool is_striped = of.ranks.size() > 1;
-    has_stripes = has_stripes || is_striped;
+    has_stripes = has_stripes || of.ranks.size() > 1;
     std::vector<Colour> of_ranks;
     for (const Rank rank : of.ranks) of_ranks.push_back(colours.of(rank));
     std::vector<Rect> boxes = map.boxes(plot, of.tiles);
-    for (const Rect& r : boxes)
-      has_room &= add_number(is_striped ? on_stripes : numbers, r, of.ranks, of_ranks.front());
+    for (const Rect& r : boxes) area += r.width * r.height;
+    for (const Rect& r : of.square ? std::vector{map.box(plot, *of.square)} : boxes)
+      numbers.add(r, of.ranks, of_ranks.front());
     fill_striped(picture, boxes, of_ranks);
-    picture.outline(std::move(boxes), Colour::rgb(0xffffff, 0.7), 0.5);
+    if (!layout.listing) picture.outline(std::move(boxes), Colour::rgb(0xffffff, 0.7), 0.5);
   }
-  std::vector<Rect> backgrounds;
-  for (const Text& number : on_stripes) backgrounds.push_back(behind(number));
-  picture.fill(std::move(backgrounds), Colour::rgb(0xffffff, 0.85));
-  numbers.insert(numbers.end(), on_stripes.begin(), on_stripes.end());
-  for (Text& number : numbers) picture.write(std::move(number));
-  if (!has_room) draw_rank_bar(picture, plot, colours);
-  if (has_stripes)
-    picture.write({.x = has_room ? plot.x : place.x + place.width,
+  numbers.write(picture);
+  if (!numbers.have_room() && !held.empty()) draw_rank_bar(picture, plot, colours);
+  const bool is_partial = area < 0.999999 * plot.width * plot.height;
+  const std::string key =
+      fmt::format("{}{}{}", has_stripes ? "striped: several ranks" : "",
+                  has_stripes && is_partial ? ", " : "", is_partial ? "grey: none" : "");
+  if (!key.empty())
+    picture.write({.x = numbers.have_room() ? plot.x : place.x + place.width,
                    .y = plot.y + plot.height + 23,
-                   .text = "striped: several ranks",
+                   .text = key,
                    .size = 11,
                    .colour = grey_ink,
-                   .anchor = has_room ? Anchor::start : Anchor::end});
+                   .anchor = numbers.have_room() ? Anchor::start : Anchor::end});
 }
 
 }  // namespace tremula::cli

@@ -10,8 +10,8 @@ namespace {
 
 constexpr Colour producer_colour = Colour::rgb(0x2f6fb5), consumer_colour = Colour::rgb(0xdd8a1c);
 
-Colour tint(Colour colour) {
-  colour.alpha = 0.16;
+Colour tint(Colour colour, double alpha = 0.16) {
+  colour.alpha = alpha;
   return colour;
 }
 
@@ -38,11 +38,20 @@ std::vector<Tile> tiles_of_rank(const Redistribution& redistribution, Side side,
   return joined(std::move(tiles));
 }
 
-/// The width of the line around boxes: of small ones it leaves the inside to be seen.
-double line_around(const std::vector<Rect>& boxes) {
+// What a rank owns: blocks with a line around each, which leaves the inside of small ones to be seen.
+// Elements that it lists are no blocks.
+
+void fill_owned(Picture& picture, const std::vector<Rect>& boxes, const Colour& colour,
+                const index_calc::Layout& layout) {
+  picture.fill(boxes, tint(colour, layout.listing ? 0.4 : 0.16));
+}
+
+void outline_owned(Picture& picture, const std::vector<Rect>& boxes, const Colour& colour,
+                   const index_calc::Layout& layout) {
+  if (layout.listing) return;
   double width = 1.6;
-  for (const Rect& r : boxes) width = std::min(width, std::min(r.width, r.height) / 8);
-  return std::max(width, 0.5);
+  for (const Rect& r : boxes) width = std::min({width, r.width / 8, r.height / 8});
+  picture.outline(boxes, colour, std::max(width, 0.5));
 }
 
 std::string package_text(const Redistribution& redistribution, const PackageFacts& package,
@@ -93,12 +102,13 @@ void draw_package(Picture& picture, const Place& place, const BlockMap& map,
   map.write_axes(picture, plot);
   picture.fill({plot}, paper);
   draw_lattice(picture, map.part, plot);
-  picture.fill(of_producer, tint(producer_colour));
-  picture.fill(of_consumer, tint(consumer_colour));
+  fill_owned(picture, of_producer, producer_colour, redistribution.from);
+  fill_owned(picture, of_consumer, consumer_colour, redistribution.to);
   picture.fill(of_package, pair_colour);
-  picture.outline(of_producer, producer_colour, line_around(of_producer));
-  picture.outline(of_consumer, consumer_colour, line_around(of_consumer));
-  const bool is_share = copy_count(redistribution.from) > 1;
+  outline_owned(picture, of_producer, producer_colour, redistribution.from);
+  outline_owned(picture, of_consumer, consumer_colour, redistribution.to);
+  const index_calc::Layout& from = redistribution.from;
+  const bool is_share = copy_count(from) > 1 || (from.listing && from.listing->has_copies);
   draw_keys(picture, plot,
             {{fmt::format("producer {}", producer), producer_colour},
              {fmt::format("consumer {}", consumer), consumer_colour},

@@ -13,6 +13,8 @@ using index_calc::BlockCuts, index_calc::BlockCyclic, index_calc::Layout, index_
 
 /// Of more blocks than `most_blocks` only `corner_blocks` are drawn, which have room for a number.
 constexpr Index most_blocks = 64, corner_blocks = 24;
+/// Elements that ranks list are drawn one by one: 512 along a dimension are as large as a point.
+constexpr Index listed_block = 8;
 
 /// Where the first `blocks` blocks end.
 Index end_of_blocks(const BlockCuts& cuts, Index blocks) {
@@ -25,7 +27,7 @@ std::optional<Index> period(const Layout& from, const Layout& to, std::size_t di
   for (const Layout* const layout : {&from, &to}) {
     const auto* dealt = std::get_if<BlockCyclic>(&layout->dims[dimension]);
     Index round = 0;
-    if (dealt == nullptr || layout->skew ||
+    if (dealt == nullptr || layout->skew || layout->listing ||
         __builtin_mul_overflow(dealt->block, dealt->grid, &round) ||
         __builtin_mul_overflow(result, round / std::gcd(result, round), &result) ||
         result >= dealt->extent)
@@ -40,6 +42,7 @@ BlockCuts block_cuts(const Layout& layout, std::size_t dimension) {
   if (const auto* splits = std::get_if<Splits>(&layout.dims[dimension]))
     return BlockCuts::at(splits->bounds);
   const auto& dealt = std::get<BlockCyclic>(layout.dims[dimension]);
+  if (layout.listing) return BlockCuts::cyclic(dealt.extent, listed_block, 0);
   if (layout.skew && layout.skew->equal[dimension] > 0)
     return BlockCuts::equal(dealt.extent, layout.skew->equal[dimension]);
   return BlockCuts::cyclic(dealt.extent, dealt.block, dealt.cut);

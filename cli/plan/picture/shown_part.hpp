@@ -6,7 +6,8 @@
 namespace tremula::cli {
 
 /// The first elements of a dimension: all where neither side has more than 64 blocks; else as many
-/// whole periods of the pattern as have at most 24 blocks, or one of at most 64; else 24 blocks.
+/// whole periods of the pattern as have at most 24 blocks, or one of at most 64; else 24 blocks. Where ranks
+/// list what they own, 8 elements are a block.
 struct ShownAxis {
   Index extent = 0;
   Index shown = 0;

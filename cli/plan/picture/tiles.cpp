@@ -47,6 +47,11 @@ GridCoord owner_of_block(const Distribution& d, Index block) {
   return {(dealt.source + block) % dealt.grid};
 }
 
+std::vector<Rank> sorted(std::vector<Rank> ranks) {
+  std::ranges::sort(ranks);
+  return ranks;
+}
+
 /// Whose blocks are whose, by formulas.
 class BlockOwners {
 public:
@@ -63,8 +68,7 @@ public:
   std::vector<Rank> ranks_at(const GridCoords& coords) const {
     std::vector<Rank> ranks;
     for (Rank copy = 0; copy < grid_.copies(); ++copy) ranks.push_back(grid_.rank_at(coords, copy));
-    std::ranges::sort(ranks);
-    return ranks;
+    return sorted(std::move(ranks));
   }
   Index position_of(const GridCoords& coords) const { return grid_.position_of(coords); }
 
@@ -114,11 +118,69 @@ Stretches shown_of(const index_calc::SegmentList& list, const Distribution& mine
   return result;
 }
 
+/// Sets of ranks, numbered as they come; 0 is the empty one.
+class RankSets {
+public:
+  /// The set that has `rank`, too.  @pre it is larger than those of the set
+  std::size_t with(std::size_t set, Rank rank) {
+    const auto [found, is_new] = larger_.try_emplace({set, rank}, sets_.size());
+    if (is_new) {
+      std::vector<Rank> ranks = sets_[set];
+      ranks.push_back(rank);
+      sets_.push_back(std::move(ranks));
+    }
+    return found->second;
+  }
+  const std::vector<std::vector<Rank>>& all() const { return sets_; }
+
+private:
+  std::vector<std::vector<Rank>> sets_{1};
+  std::map<std::pair<std::size_t, Rank>, std::size_t> larger_;
+};
+
+/// Of ranks that list what they own.
+std::vector<HeldTiles> listed_tiles(const Redistribution& redistribution, Side side,
+                                    const ShownPart& part) {
+  const auto width = static_cast<std::size_t>(part.columns.shown);
+  std::vector<std::size_t> owners(static_cast<std::size_t>(part.rows.shown) * width);  // sets
+  RankSets sets;
+  for (const Rank rank : sorted(ranks_of(redistribution.layout_of(side)))) {
+    std::vector<Tile> tiles;
+    const IndexList list = owned_list(redistribution, side, rank);
+    for (const ListRun& run : list.runs()) add_shown(run.global, run.length, part, tiles);
+    for (const Tile& tile : tiles)
+      for (Index column = tile.left; column < tile.right; ++column) {
+        std::size_t& set =
+            owners[static_cast<std::size_t>(tile.top) * width + static_cast<std::size_t>(column)];
+        set = sets.with(set, rank);
+      }
+  }
+  std::vector<HeldTiles> held;
+  for (const auto& ranks : sets.all()) held.push_back({ranks, {}});
+  std::vector<Index> sides(owners.size());  // of the largest square of one set that ends there
+  for (std::size_t i = 0; i < owners.size(); ++i) {
+    HeldTiles& of = held[owners[i]];
+    const auto row = static_cast<Index>(i / width), column = static_cast<Index>(i % width);
+    of.tiles.push_back({row, row + 1, column, column + 1});
+    sides[i] = 1;
+    if (row > 0 && column > 0 && owners[i - 1] == owners[i] && owners[i - width] == owners[i] &&
+        owners[i - width - 1] == owners[i])
+      sides[i] += std::min({sides[i - 1], sides[i - width], sides[i - width - 1]});
+    if (!of.square || sides[i] > of.square->bottom - of.square->top)
+      of.square = Tile{row + 1 - sides[i], row + 1, column + 1 - sides[i], column + 1};
+  }
+  std::erase_if(held, [](const HeldTiles& of) { return of.ranks.empty() || of.tiles.empty(); });
+  for (HeldTiles& of : held) of.tiles = joined(std::move(of.tiles));
+  std::ranges::sort(held, {}, &HeldTiles::ranks);
+  return held;
+}
+
 }  // namespace
 
 std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side side,
                                   const ShownPart& part) {
   const Layout& layout = redistribution.layout_of(side);
+  if (layout.listing) return listed_tiles(redistribution, side, part);
   const BlockOwners owners(layout);
   const auto [rows, columns] = rows_and_columns(part, [&](std::size_t dimension, Index shown) {
     return blocks_until(block_cuts(layout, dimension), shown);
@@ -135,16 +197,16 @@ std::vector<HeldTiles> held_tiles(const Redistribution& redistribution, Side sid
     }
   std::vector<HeldTiles> result;
   for (auto& [position, of] : held) result.push_back(std::move(of));
-  std::ranges::sort(result, {}, [](const HeldTiles& of) { return of.ranks.front(); });
+  std::ranges::sort(result, {}, &HeldTiles::ranks);
   return result;
 }
 
 std::vector<Tile> package_tiles(const Redistribution& redistribution, const RankPlan& plan,
                                 const Package& package, const ShownPart& part) {
-  const Layout& mine = redistribution.mine();
   if (has_flat_plans(redistribution))
-    return joined(tiles_of_buffer(
-        IndexList::of_layout(mine, plan.rank, local_part(mine, plan.rank)), package, part));
+    return joined(
+        tiles_of_buffer(owned_list(redistribution, redistribution.side, plan.rank), package, part));
+  const Layout& mine = redistribution.mine();
   const GridCoords me = coords_of_member(mine, plan.rank);
   const auto [rows, columns] = rows_and_columns(part, [&](std::size_t dimension, Index shown) {
     return shown_of(package.along[dimension], mine.dims[dimension], me[dimension], shown);
