@@ -55,6 +55,10 @@ const Rect& largest(const std::vector<Rect>& boxes) {
   return *std::ranges::max_element(boxes, {}, [](const Rect& r) { return r.width * r.height; });
 }
 
+void add_polygon(Polygons& polygons, std::vector<Point> corners) {
+  if (corners.size() > 2) polygons.corners.push_back(std::move(corners));
+}
+
 /// Boxes in diagonal stripes, each colour as often as the others and all in the largest box. Of more
 /// colours than have room some are left out. Stripes go on from box to box.
 void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
@@ -66,24 +70,30 @@ void fill_striped(Picture& picture, const std::vector<Rect>& boxes,
   const double all = usual_width * static_cast<double>(shown);
   const double width =
       length / std::max(1.0, std::floor(length / all)) / static_cast<double>(shown);
+  // Neighbours of many ranks look alike: a light line divides them.
+  const double border = std::min(1.0, width / 5);
+  Polygons borders{.corners = {}, .colour = Colour::rgb(0xffffff, 0.5)};
   std::vector<Polygons> stripes;
   for (const Colour& colour : colours) stripes.push_back({.corners = {}, .colour = colour});
   for (const Rect& r : boxes) {
     const std::vector<Point> corners{
         {r.x, r.y}, {r.x + r.width, r.y}, {r.x + r.width, r.y + r.height}, {r.x, r.y + r.height}};
     const double begin = r.x + r.y, end = begin + r.width + r.height;
+    const auto band = [&](double first, double last) {
+      return cut_diagonally(cut_diagonally(corners, -1, first), 1, last);
+    };
     for (auto i = static_cast<std::size_t>(begin / width); static_cast<double>(i) * width < end;
          ++i) {
+      const double first = static_cast<double>(i) * width;
       const std::size_t colour = i % shown * colours.size() / shown;
-      if (colour == 0) continue;
-      auto stripe = cut_diagonally(cut_diagonally(corners, -1, static_cast<double>(i) * width), 1,
-                                   static_cast<double>(i + 1) * width);
-      if (stripe.size() > 2) stripes[colour].corners.push_back(std::move(stripe));
+      if (colour > 0) add_polygon(stripes[colour], band(first, first + width));
+      if (colours.size() > 1) add_polygon(borders, band(first, first + border));
     }
   }
   picture.fill(boxes, colours.front());  // under all stripes, so that none is seen between two
   for (Polygons& of_colour : stripes)
     if (!of_colour.corners.empty()) picture.shapes.emplace_back(std::move(of_colour));
+  if (!borders.corners.empty()) picture.shapes.emplace_back(std::move(borders));
 }
 
 /// Numbers of ranks on what they hold, drawn above everything else.
