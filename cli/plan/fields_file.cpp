@@ -2,13 +2,17 @@
 #include "cli/plan/fields_file.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
+#include "cli/plan/lists_file.hpp"
 #include "cli/table.hpp"
 #include "cli/units.hpp"
 #include "core/error.hpp"
@@ -21,6 +25,7 @@ namespace {
 using core::Index, core::Rank;
 using index_calc::Layout;
 
+constexpr const char* keys[] = {"name", "type", "from", "to", "from-lists", "to-lists"};
 constexpr std::size_t most_columns = 12;  // of consumers, as a table
 
 [[noreturn]] void fail(const std::string& file, const std::string& text) {
@@ -31,9 +36,9 @@ PlannedField field_of(const YAML::Node& node) {
   if (!node.IsMap()) throw std::invalid_argument("expected name, type, from and to");
   for (const auto& entry : node) {
     const auto key = entry.first.as<std::string>();
-    if (key != "name" && key != "type" && key != "from" && key != "to")
+    if (std::ranges::find(keys, key) == std::end(keys))
       throw std::invalid_argument(
-          fmt::format("expected the keys name, type, from and to, found '{}'", key));
+          fmt::format("expected the keys {}, found '{}'", fmt::join(keys, ", "), key));
   }
   const auto text = [&](const char* key) {
     if (!node[key]) throw std::invalid_argument(fmt::format("expected the key '{}'", key));
@@ -47,9 +52,15 @@ PlannedField field_of(const YAML::Node& node) {
     throw std::invalid_argument(
         fmt::format("expected as type {}, found '{}'", core::all_element_types, type));
   field.type = *known;
-  field.from = Layout::parse(text("from"));
-  field.to = Layout::parse(text("to"));
-  validate_pair(field.from, field.to);
+  Layout &from = field.arrays.from, &to = field.arrays.to;
+  from = Layout::parse(text("from"));
+  to = Layout::parse(text("to"));
+  validate_pair(from, to);
+  const auto file = [&](const char* key) { return node[key] ? text(key) : std::string(); };
+  auto producers = lists_beside("from", file("from-lists"), from),
+       consumers = lists_beside("to", file("to-lists"), to);
+  if (producers || consumers)
+    field.arrays.lists = match_all(from, to, std::move(producers), std::move(consumers));
   return field;
 }
 
@@ -61,28 +72,46 @@ struct Traffic {
   std::size_t signatures = 0;  ///< pairs of layouts, each of which is planned once
 };
 
+/// Calls visit(producer, consumer, elements) for each pair that exchanges some.
+template <class Visit>
+void for_each_pair(const Redistribution& arrays, const Visit& visit) {
+  const auto producers = ranks_of(arrays.from), consumers = ranks_of(arrays.to);
+  if (has_flat_plans(arrays)) {
+    for (const Rank producer : producers)
+      make_plan(arrays, Side::producer, producer)
+          .for_each_package([&](const index_calc::Package& package) {
+            visit(producer, package.peer, package.elements);
+          });
+    return;
+  }
+  const index_calc::Volumes volumes(arrays.from, arrays.to);
+  for (std::size_t p = 0; p < producers.size(); ++p)
+    for (const index_calc::Volume& v : volumes.row(static_cast<Rank>(p)))
+      visit(producers[p], consumers[static_cast<std::size_t>(v.peer)], v.elements);
+}
+
 Traffic traffic_of(const std::vector<PlannedField>& fields) {
-  std::map<std::pair<std::string, std::string>, std::pair<Index, const PlannedField*>> alike;
+  // Lists are no part of the text of a layout: a field with some is like no other.
+  using Signature = std::tuple<std::string, std::string, const PlannedField*>;
+  std::map<Signature, std::pair<Index, const PlannedField*>> alike;
   for (const PlannedField& field : fields) {
-    auto& [bytes, one] = alike[{to_string(field.from), to_string(field.to)}];
+    const Layout &from = field.arrays.from, &to = field.arrays.to;
+    auto& [bytes, one] =
+        alike[{to_string(from), to_string(to), field.arrays.lists ? &field : nullptr}];
     bytes += static_cast<Index>(core::element_bytes(field.type));
     one = &field;
   }
   Traffic traffic;
   traffic.signatures = alike.size();
-  for (const auto& [texts, both] : alike) {
-    const auto& [bytes, field] = both;
-    const index_calc::Volumes volumes(field->from, field->to);
-    const auto producers = ranks_of(field->from), consumers = ranks_of(field->to);
-    for (std::size_t p = 0; p < producers.size(); ++p)
-      for (const index_calc::Volume& v : volumes.row(static_cast<Rank>(p))) {
-        const Rank producer = producers[p], consumer = consumers[static_cast<std::size_t>(v.peer)];
-        const Index moved = v.elements * bytes;
-        traffic.pairs[{producer, consumer}] += moved;
-        traffic.sent[producer] += moved;
-        traffic.received[consumer] += moved;
-        traffic.total += moved;
-      }
+  for (const auto& [signature, both] : alike) {
+    const Index bytes = both.first;
+    for_each_pair(both.second->arrays, [&](Rank producer, Rank consumer, Index elements) {
+      const Index moved = elements * bytes;
+      traffic.pairs[{producer, consumer}] += moved;
+      traffic.sent[producer] += moved;
+      traffic.received[consumer] += moved;
+      traffic.total += moved;
+    });
   }
   return traffic;
 }
@@ -121,7 +150,8 @@ std::vector<PlannedField> read_fields(const std::string& file) {
 std::string fields_text(const std::vector<PlannedField>& fields) {
   const Traffic traffic = traffic_of(fields);
   Index array_bytes = 0;
-  for (const PlannedField& f : fields) array_bytes += bytes_of(f.from, core::element_bytes(f.type));
+  for (const PlannedField& f : fields)
+    array_bytes += bytes_of(f.arrays.from, core::element_bytes(f.type));
   std::string out = fmt::format(
       "{} fields, {} of arrays: {} producers to {} consumers\n"
       "  {} in {} messages, one for each pair and step; {} layouts to plan\n",

@@ -4,19 +4,19 @@
 #include <string>
 #include <vector>
 
+#include "cli/plan/redistribution.hpp"
 #include "core/element_type.hpp"
-#include "index_calc/layout/layout.hpp"
 
 namespace tremula::cli {
 
 struct PlannedField {
   std::string name;
   core::ElementType type = core::ElementType::f64;
-  index_calc::Layout from, to;
+  Redistribution arrays;
 };
 
 /// A list in YAML (or JSON): [{name: ..., type: f32, from: LAYOUT, to: LAYOUT}, ...]; type is f64
-/// where it is left out.
+/// where it is left out. from-lists and to-lists name files of layouts with lists= (lists_file.hpp).
 /// @throws core::Error invalid_argument naming the file, the field and what was expected
 std::vector<PlannedField> read_fields(const std::string& file);
 

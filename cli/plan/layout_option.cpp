@@ -2,12 +2,18 @@
 #include "cli/plan/layout_option.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+
+#include "index_calc/layout/changing.hpp"
 
 namespace tremula::cli {
 
 namespace {
+
+using core::Index;
+using index_calc::Layout;
 
 /// The text, or of a long one what surrounds the position, and the caret. One column a byte.
 std::string marked(std::string text, std::size_t position) {
@@ -33,6 +39,34 @@ index_calc::Layout parse_layout_option(const std::string& option, const std::str
                       fmt::format("{}, position {}: {}\n{}", option, error.position(),
                                   error.complaint(), marked(text, error.position())));
   }
+}
+
+void size_by_counts(Layout& from, Layout& to, const std::vector<Index>& counts) {
+  if (!from.changing && !to.changing) {
+    core::expects(counts.empty(),
+                  "--counts: expected * in the shapes of --from and --to beside it, "
+                  "found none: leave it out");
+    return;
+  }
+  validate_pair(from, to);
+  const auto coordinates = static_cast<std::size_t>(grid(from.dims[from.changing->dimension]));
+  core::expects(counts.size() == coordinates &&
+                    std::ranges::none_of(counts, [](Index count) { return count < 0; }),
+                [&] {
+                  return fmt::format(
+                      "--counts: expected {} numbers from 0 on, what each coordinate of "
+                      "--from has along dimension {} in a step; found {}",
+                      coordinates, from.changing->dimension,
+                      counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, "/")));
+                });
+  if (!to.changing->key.empty())
+    throw core::Error(
+        core::Errc::unsupported,
+        fmt::format("--to: expected a layout without keys, found key={}: which rank takes "
+                    "a row is known when its key is",
+                    to.changing->key));
+  from = sized(from, counts);
+  to = sized(to, extent(from.dims[to.changing->dimension]));
 }
 
 }  // namespace tremula::cli

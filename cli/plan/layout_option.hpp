@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <string>
+#include <vector>
 
 #include "index_calc/layout/layout.hpp"
 
@@ -14,5 +15,12 @@ namespace tremula::cli {
 ///       shape=8x6  gird
 ///                  ^
 index_calc::Layout parse_layout_option(const std::string& option, const std::string& text);
+
+/// Makes of layouts whose extent changes with every step those of the step that `--counts` tells.
+/// @param counts  shape: [coordinate of `from` along the dimension that changes]; none where none does
+/// @throws core::Error invalid_argument if they do not fit `from`, mismatch if the layouts do not fit each
+/// other, unsupported if `to` takes rows by keys
+void size_by_counts(index_calc::Layout& from, index_calc::Layout& to,
+                    const std::vector<core::Index>& counts);
 
 }  // namespace tremula::cli

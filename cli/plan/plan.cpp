@@ -13,15 +13,14 @@
 #include "cli/command.hpp"
 #include "cli/plan/fields_file.hpp"
 #include "cli/plan/layout_option.hpp"
+#include "cli/plan/lists_file.hpp"
+#include "cli/plan/picture/plan_picture.hpp"
 #include "cli/plan/plan_json.hpp"
-#include "cli/plan/plan_picture.hpp"
 #include "cli/plan/plan_text.hpp"
 #include "cli/plan/redistribution.hpp"
 #include "cli/plan/relabeling.hpp"
 #include "core/element_type.hpp"
 #include "core/error.hpp"
-#include "index_calc/layout/changing.hpp"
-#include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::cli {
 
@@ -30,7 +29,7 @@ namespace {
 using index_calc::Layout, index_calc::RankRange;
 
 struct Options {
-  std::string from, to;
+  std::string from, to, from_lists, to_lists;
   std::optional<Index> rank, peer;
   bool all = false, validate = false, json = false;
   std::string side = "producer", type = "f64", algorithm = "aspen", picture;
@@ -41,30 +40,19 @@ struct Options {
   std::vector<Index> counts;
 };
 
-/// Makes of layouts whose extent changes those of the step that `counts` tells.
-void fix_extents(Layout& from, Layout& to, const std::vector<Index>& counts) {
-  if (!from.changing && !to.changing) {
-    core::expects(counts.empty(), "--counts: expected * in the shapes of --from and --to beside it, "
-                                  "found none: leave it out");
-    return;
-  }
-  validate_pair(from, to);
-  const auto coordinates = static_cast<std::size_t>(grid(from.dims[from.changing->dimension]));
-  core::expects(counts.size() == coordinates &&
-                    std::ranges::none_of(counts, [](Index count) { return count < 0; }),
-                [&] {
-                  return fmt::format("--counts: expected {} numbers from 0 on, what each coordinate of "
-                                     "--from has along dimension {} in a step; found {}",
-                                     coordinates, from.changing->dimension,
-                                     counts.empty() ? "none" : fmt::format("{}", fmt::join(counts, "/")));
-                });
-  if (!to.changing->key.empty())
-    throw core::Error(core::Errc::unsupported,
-                      fmt::format("--to: expected a layout without keys, found key={}: which rank takes "
-                                  "a row is known when its key is",
-                                  to.changing->key));
-  from = sized(from, counts);
-  to = sized(to, extent(from.dims[to.changing->dimension]));
+/// Matches the ranks of both sides where one lists what they own.
+void match_lists(Redistribution& redistribution, const Options& options) {
+  auto producers = lists_beside("--from", options.from_lists, redistribution.from),
+       consumers = lists_beside("--to", options.to_lists, redistribution.to);
+  if (!producers && !consumers) return;
+  if (redistribution.algorithm != index_calc::Algorithm::aspen)
+    throw core::Error(
+        core::Errc::unsupported,
+        fmt::format("--algorithm: expected none where ranks list what they own, found "
+                    "{}: lists are matched, leave it out",
+                    to_string(redistribution.algorithm)));
+  redistribution.lists =
+      match_all(redistribution.from, redistribution.to, std::move(producers), std::move(consumers));
 }
 
 Redistribution redistribution_of(const Options& options) {
@@ -75,9 +63,10 @@ Redistribution redistribution_of(const Options& options) {
                         .algorithm = index_calc::parse_algorithm(options.algorithm),
                         .element_bytes = static_cast<Index>(core::element_bytes(type)),
                         .stream = options.stream};
-  fix_extents(result.from, result.to, options.counts);
+  size_by_counts(result.from, result.to, options.counts);
   result.stream.is_near = !options.is_far;
   validate(result);
+  match_lists(result, options);
   return result;
 }
 
@@ -94,18 +83,17 @@ std::vector<RankRange> chosen_ranks(const Redistribution& redistribution, const 
 }
 
 RankPlan planned(const Redistribution& redistribution, Rank rank, bool is_validating) {
-  const auto& mine = redistribution.mine();
-  const auto& theirs = redistribution.theirs();
-  const auto role =
-      redistribution.side == Side::producer ? index_calc::Role::source : index_calc::Role::sink;
-  if (is_validating) index_calc::make_validated_plan(mine, theirs, rank, role);
+  const Side side = redistribution.side;
+  if (is_validating)
+    index_calc::make_validated_plan(
+        redistribution.mine(), redistribution.theirs(), rank,
+        side == Side::producer ? index_calc::Role::source : index_calc::Role::sink);
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   RankPlan result{.rank = rank,
-                  .plan = index_calc::make_plan(mine, theirs, rank, role, redistribution.algorithm),
-                  .part = index_calc::local_part(mine, rank),
+                  .plan = make_plan(redistribution, side, rank),
+                  .part = planned_part(redistribution, side, rank),
                   .seconds = 0};
-  if (has_skew(mine, theirs)) result.part = dense_part(result.part, mine.storage_order);
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
 }
@@ -202,6 +190,12 @@ void add_plan(CLI::App& app) {
   CLI::Option* to = command.add_option("--to", options->to, "The consumer's layout");
   from->type_name("LAYOUT")->needs(to);
   to->type_name("LAYOUT")->needs(from);
+  CLI::Option* from_lists = command.add_option("--from-lists", options->from_lists,
+                                               "Of --from \"shape=... lists=RANKS\": a file with "
+                                               "what each rank owns, boxes, segments or points");
+  from_lists->needs(from)->type_name("FILE.yaml");
+  CLI::Option* to_lists = command.add_option("--to-lists", options->to_lists, "The same of --to");
+  to_lists->needs(to)->type_name("FILE.yaml");
   command
       .add_option("--fields", options->fields,
                   "Instead of one array: a file with a list of arrays, each {name: N, type: f32, "
@@ -252,16 +246,23 @@ void add_plan(CLI::App& app) {
       ->needs(draw)
       ->type_name("RANK");
   add_relabeling(command, *options,
-                 {rank, all, side, algorithm, validate, draw, far, queue_depth, allocated, async});
+                 {rank, all, side, algorithm, validate, draw, far, queue_depth, allocated, async,
+                  from_lists, to_lists});
   command.footer(
       "A layout: \"shape=10000x10000 grid=4x4 block=30x50\". Its keys:\n"
-      "  shape=100x90     global extents, 1 to 8 dimensions; * for one that changes with every step\n"
+      "  shape=100x90     global extents, 1 to 8 dimensions; * for one that changes with every "
+      "step\n"
       "  grid=3x2         process grid, as many cells as the group has ranks\n"
+      "  lists=4          instead of grid: each rank lists what it owns, in --from-lists, "
+      "--to-lists\n"
+      "  partial=yes      beside lists: elements may be on no rank; copies=yes: on several\n"
       "  mesh=2x4         instead of grid: axes that need not be dimensions\n"
       "  axes0=1          axes of the mesh that split dimension 0, outermost first; others make "
       "copies\n"
       "  block=30x50      blocks dealt round-robin, block0=30 along one dimension (default: one "
       "block each)\n"
+      "  owner0=b0-b1     skewed: coordinate on axis 0 of the mesh that owns block b0, b1\n"
+      "  equal0=12        beside owner: so many equal blocks along dimension 0, instead of block\n"
       "  source=0x1       grid coordinate of the first block\n"
       "  cut=3x0          elements that the first block lacks at its begin\n"
       "  splits0=0/10/55  dimension 0 in intervals with these bounds\n"
@@ -270,7 +271,11 @@ void add_plan(CLI::App& app) {
       "  store=row        how a rank stores its part: row (default) or column\n"
       "  ghost=1x1        cells around the part on every side\n"
       "  leading=64       allocated cells along the fastest dimension\n"
-      "  members=0-3/7    ranks that take part, in grid order (default: all)");
+      "  members=0-3/7    ranks that take part, in grid order (default: all)\n"
+      "Lists: an entry for each rank, ends are outside, numbers in row-major order:\n"
+      "  - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]\n"
+      "  - segments: [[24, 30], [36, 60]]\n"
+      "  - points: [70, 71, [9, 3]]");
   command.callback([options] {
     if (!options->fields.empty()) {
       print(fields_text(read_fields(options->fields)));

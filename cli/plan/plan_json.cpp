@@ -80,10 +80,10 @@ std::string plan_json_begin(const Redistribution& redistribution) {
       "{{\n  \"from\": \"{}\",\n  \"to\": \"{}\",\n  \"algorithm\": \"{}\",\n"
       "  \"element_bytes\": {},\n  \"far\": {},\n  \"queue_depth\": {},\n"
       "  \"allocated\": {},\n  \"async\": {},\n  \"ranks\": [\n",
-      to_string(redistribution.from), to_string(redistribution.to),
-      to_string(redistribution.algorithm), redistribution.element_bytes,
-      !redistribution.stream.is_near, redistribution.stream.queue_depth,
-      redistribution.stream.is_allocated, redistribution.stream.is_lent);
+      to_string(redistribution.from), to_string(redistribution.to), planned_by(redistribution),
+      redistribution.element_bytes, !redistribution.stream.is_near,
+      redistribution.stream.queue_depth, redistribution.stream.is_allocated,
+      redistribution.stream.is_lent);
 }
 
 void plan_json_rank(const Redistribution& redistribution, const RankPlan& plan, bool is_first,

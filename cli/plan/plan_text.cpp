@@ -49,6 +49,13 @@ std::string stream_text(const client::Prospect& stream) {
                      stream.is_lent ? " that are put_async" : "");
 }
 
+/// "576 elements": what all ranks of a side own together.
+std::string listed_text(const RanksOfSide& ranks) {
+  Index elements = 0;
+  for (const index_calc::IndexList& list : ranks.lists) elements += list.elements();
+  return counted(elements, "element");
+}
+
 }  // namespace
 
 std::string plan_head_text(const Redistribution& redistribution) {
@@ -57,11 +64,16 @@ std::string plan_head_text(const Redistribution& redistribution) {
     return counted(rank_count(layout), side) +
            (copies == 1 ? "" : fmt::format(" in {} copies", copies));
   };
-  return fmt::format("array {}, {}: {} to {}\n  from  {}\n  to    {}\n",
-                     shape_text(redistribution.from),
-                     amount_text(elements(redistribution.from), redistribution),
-                     ranks(redistribution.from, "producer"), ranks(redistribution.to, "consumer"),
-                     to_string(redistribution.from), to_string(redistribution.to));
+  std::string out = fmt::format(
+      "array {}, {}: {} to {}\n  from  {}\n  to    {}\n", shape_text(redistribution.from),
+      amount_text(elements(redistribution.from), redistribution),
+      ranks(redistribution.from, "producer"), ranks(redistribution.to, "consumer"),
+      to_string(redistribution.from), to_string(redistribution.to));
+  if (const auto& lists = redistribution.lists)
+    out += fmt::format("  lists {} of producers, {} of consumers, matched in {} for all ranks\n",
+                       listed_text(lists->producers), listed_text(lists->consumers),
+                       plan_seconds_text(lists->seconds));
+  return out;
 }
 
 std::string plan_rank_text(const Redistribution& redistribution, const RankPlan& of,
@@ -99,7 +111,7 @@ std::string plan_rank_text(const Redistribution& redistribution, const RankPlan&
       out += fmt::format("  and {} more, which the total counts; --json lists all\n",
                          counted(packages - static_cast<Index>(shown), "package"));
   }
-  out += fmt::format("  plan by {} in {}, {} of memory\n", to_string(redistribution.algorithm),
+  out += fmt::format("  plan by {} in {}, {} of memory\n", planned_by(redistribution),
                      plan_seconds_text(of.seconds),
                      bytes_text(static_cast<double>(of.plan.memory_bytes())));
   out += fmt::format("  queue_depth {}: {} of memory for steps under way{}\n",

@@ -9,6 +9,7 @@
 #include "client/stream/link/link_plan.hpp"
 #include "core/error.hpp"
 #include "index_calc/layout/blocks.hpp"
+#include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::cli {
 
@@ -38,10 +39,16 @@ std::string ranks_text(const Layout& layout) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+const RanksOfSide& of_side(const Redistribution& redistribution, Side side) {
+  return side == Side::producer ? redistribution.lists->producers : redistribution.lists->consumers;
+}
+
+std::size_t at(Rank rank) { return static_cast<std::size_t>(rank); }
+
 }  // namespace
 
 void validate(const Redistribution& redistribution) {
-  const auto& [from, to, side, algorithm, element_bytes, stream] = redistribution;
+  const auto& [from, to, side, algorithm, element_bytes, stream, lists] = redistribution;
   if (index_calc::shape(from) != index_calc::shape(to))
     throw core::Error(core::Errc::mismatch,
                       fmt::format("expected --from and --to of one shape, found shape={} in --from "
@@ -66,6 +73,44 @@ index_calc::GridCoords coords_of_member(const Layout& layout, Rank rank) {
   throw core::Error(core::Errc::invalid_argument,
                     fmt::format("expected a rank that takes part, {}, found {}; give one of these",
                                 ranks_text(layout), rank));
+}
+
+bool has_flat_plans(const Redistribution& redistribution) noexcept {
+  return redistribution.lists || has_skew(redistribution.from, redistribution.to);
+}
+
+index_calc::Plan make_plan(const Redistribution& redistribution, Side side, Rank rank) {
+  const Layout &mine = redistribution.layout_of(side),
+               &theirs = redistribution.layout_of(other(side));
+  if (redistribution.lists)
+    return index_calc::make_listed_plan(mine, theirs,
+                                        of_side(redistribution, side).segments[at(rank)]);
+  const auto role = side == Side::producer ? index_calc::Role::source : index_calc::Role::sink;
+  return index_calc::make_plan(mine, theirs, rank, role, redistribution.algorithm);
+}
+
+index_calc::LocalPart planned_part(const Redistribution& redistribution, Side side, Rank rank) {
+  if (redistribution.lists) {
+    const index_calc::IndexList& list = of_side(redistribution, side).lists[at(rank)];
+    index_calc::LocalPart part{.dimensions = 1};
+    part.extent[0] = part.allocated = list.allocated();
+    part.stride[0] = 1;
+    part.elements = list.elements();
+    return part;
+  }
+  const Layout& mine = redistribution.layout_of(side);
+  const index_calc::LocalPart part = index_calc::local_part(mine, rank);
+  return has_flat_plans(redistribution) ? dense_part(part, mine.storage_order) : part;
+}
+
+index_calc::IndexList owned_list(const Redistribution& redistribution, Side side, Rank rank) {
+  if (redistribution.lists) return of_side(redistribution, side).lists[at(rank)];
+  const Layout& mine = redistribution.layout_of(side);
+  return index_calc::IndexList::of_layout(mine, rank, local_part(mine, rank));
+}
+
+std::string_view planned_by(const Redistribution& redistribution) noexcept {
+  return redistribution.lists ? "lists" : to_string(redistribution.algorithm);
 }
 
 PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,

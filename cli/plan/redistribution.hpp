@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `tremula plan` explains: two layouts of one array, seen from the ranks of one side.
+#include <optional>
 #include <string_view>
 
+#include "cli/plan/listed_ranks.hpp"
 #include "client/exchange/path/paths.hpp"
 #include "index_calc/layout/process_grid.hpp"
 #include "index_calc/plan/plan.hpp"
@@ -27,7 +29,8 @@ struct Redistribution {
   Side side = Side::producer;
   index_calc::Algorithm algorithm = index_calc::Algorithm::aspen;
   Index element_bytes = 8;
-  client::Prospect stream{};  ///< that would carry it
+  client::Prospect stream{};           ///< that would carry it
+  std::optional<ListedRanks> lists{};  ///< where a side lists what its ranks own
 
   const index_calc::Layout& layout_of(Side which) const noexcept {
     return which == Side::producer ? from : to;
@@ -72,6 +75,22 @@ void expect_rank(const Redistribution& redistribution, Side side, Index rank,
 /// index_calc::coords_of a rank that takes part.
 /// @throws core::Error invalid_argument if it does not
 index_calc::GridCoords coords_of_member(const index_calc::Layout& layout, Rank rank);
+
+/// Where packages have one dimension, the buffers of both ranks, whatever the shape of the array: a
+/// side is skewed, or lists what its ranks own.
+bool has_flat_plans(const Redistribution& redistribution) noexcept;
+
+/// What `rank` of a side exchanges with all ranks of the other one, and its part as the packages count it.
+/// @throws core::Error as index_calc::make_plan and dense_part
+/// Cost: as index_calc::make_plan; with lists, the segments of the rank
+index_calc::Plan make_plan(const Redistribution& redistribution, Side side, Rank rank);
+index_calc::LocalPart planned_part(const Redistribution& redistribution, Side side, Rank rank);
+
+/// What the rank of a side owns where plans are flat. Cost: the runs.
+index_calc::IndexList owned_list(const Redistribution& redistribution, Side side, Rank rank);
+
+/// How packages are found: "lists", or the algorithm.
+std::string_view planned_by(const Redistribution& redistribution) noexcept;
 
 PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
                    const index_calc::Package& package);

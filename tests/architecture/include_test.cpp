@@ -74,6 +74,7 @@ const std::array folders{
     Folder{"server/state/", {}},
     Folder{"server/rendezvous/", {"server/state/"}},
     Folder{"server/", {"server/state/", "server/rendezvous/"}},
+    Folder{"cli/plan/picture/", {}},
 };
 
 struct Technology {
@@ -97,7 +98,7 @@ const std::array technologies{
     Technology{"spdlog", R"(spdlog/.*)", {"core/log.cpp"}},
     Technology{"yaml-cpp", R"(yaml-cpp/.*)", {"client/", "server/", "cli/", "tests/"}},
     Technology{"CLI11", R"(CLI/.*)", {"cli/", "examples/", "tests/"}},
-    Technology{"Cairo", R"(cairo.*)", {"cli/plan/picture_png.cpp", "examples/"}},
+    Technology{"Cairo", R"(cairo.*)", {"cli/plan/picture/picture_png.cpp", "examples/"}},
 };
 
 // index_calc is pure: nothing that reads a clock, a file or another thread.

@@ -49,6 +49,31 @@ TEST_F(FieldsFile, ShowsWhatEachPairOfRanksExchanges) {
             "     total  64 B  80 B  80 B  80 B  304 B\n");
 }
 
+// Of the skewed array rank b0 + b1 modulo 2 of the consumer has block (b0, b1) of 1 x 2 elements; of the listed one
+// producer 0 has the first element alone.
+TEST_F(FieldsFile, TakesSkewedAndListedLayouts) {
+  const std::string lists = file_ + ".lists";
+  std::ofstream(lists) << "[{points: [0]}, {segments: [[1, 4]]}]";
+  const auto fields = read(R"(
+- {name: a, from: "shape=2x4 grid=2x1", to: "shape=2x4 mesh=2 block=1x2 owner0=b0+b1"}
+- {name: b, type: f32, from: "shape=4 lists=2", from-lists: )" +
+                           lists + R"(, to: "shape=4 grid=2"}
+)");
+  std::filesystem::remove(lists);
+  EXPECT_EQ(fields_text(fields),
+            "2 fields, 80 B of arrays: 2 producers to 2 consumers\n"
+            "  80 B in 4 messages, one for each pair and step; 2 layouts to plan\n"
+            "  busiest producer 1: sends 44 B, 1.10 times the mean\n"
+            "  busiest consumer 0: receives 40 B, 1.00 times the mean\n"
+            "  producer  to 0  to 1  total\n"
+            "         0  20 B  16 B   36 B\n"
+            "         1  20 B  24 B   44 B\n"
+            "     total  40 B  40 B   80 B\n");
+  EXPECT_NE(complaint_about("- {name: b, from: shape=4 lists=2, to: shape=4 grid=2}")
+                .find("field 0, line 1: from: expected a file of what each rank owns"),
+            std::string::npos);
+}
+
 TEST_F(FieldsFile, NamesTheFieldThatIsWrong) {
   EXPECT_NE(complaint_about("{a: 1}").find("expected a list of fields"), std::string::npos);
   const auto field = [](const std::string& more) {

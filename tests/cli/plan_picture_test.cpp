@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/plan/plan_picture.hpp"
+#include "cli/plan/picture/plan_picture.hpp"
 
 #include <gtest/gtest.h>
 
 #include <regex>
 
+#include "cli/plan/picture/picture_panels.hpp"
 #include "core/error.hpp"
 
 namespace tremula::cli {
@@ -15,11 +16,9 @@ using index_calc::Layout;
 Picture picture_of(const std::string& from, const std::string& to, Rank rank = 0,
                    std::optional<Rank> peer = {}, Side side = Side::producer) {
   const Redistribution r{.from = Layout::parse(from), .to = Layout::parse(to), .side = side};
-  return plan_picture(r,
-                      {.rank = rank,
-                       .plan = index_calc::make_plan(r.mine(), r.theirs(), rank),
-                       .part = index_calc::local_part(r.mine(), rank)},
-                      peer);
+  return plan_picture(
+      r, {.rank = rank, .plan = make_plan(r, side, rank), .part = planned_part(r, side, rank)},
+      peer);
 }
 
 std::vector<std::string> texts(const Picture& picture) {
@@ -84,7 +83,7 @@ TEST(PlanPicture, ShowsFourPanelsOfAMatrix) {
 TEST(PlanPicture, FillsWhatThePairHasInCommon) {
   const Picture picture = picture_of("shape=8x8 grid=1x2", "shape=8x8 grid=2x1", 0, 1);
   const double key = 12 * 12;
-  EXPECT_NEAR(area(picture, Colour::rgb(0xd1495b)) - key, 340.0 * 340 / 4, 1e-6);
+  EXPECT_NEAR(area(picture, pair_colour) - key, 340.0 * 340 / 4, 1e-6);
 }
 
 TEST(PlanPicture, DrawsThePairSeenFromTheConsumer) {
@@ -94,7 +93,7 @@ TEST(PlanPicture, DrawsThePairSeenFromTheConsumer) {
 
 TEST(PlanPicture, SaysThatThereIsNoPackage) {
   expect_texts(picture_of("shape=8 grid=2", "shape=8 grid=4", 0, 3),
-               {"Package: producer 0 to consumer 3", "they share no element"});
+               {"Package: producer 0 to consumer 3", "no element goes between them"});
   expect_texts(picture_of("shape=3 grid=2 block=3", "shape=3 grid=1", 1),
                {"No package", "producer 1 owns no element"});
 }
@@ -125,7 +124,10 @@ TEST(PlanPicture, KeepsItsTextInsideThePage) {
                   "shape=1000000x1000000 grid=100x100 block=128x128"},
         {"shape=9000000000000 grid=7", "shape=9000000000000 grid=300 block=1"},
         {"shape=3x1000000 grid=1x2", "shape=3x1000000 grid=3x1"},
-        {"shape=4x4x4x4 grid=1x2x3x4", "shape=4x4x4x4 grid=4x1x1x1"}}) {
+        {"shape=4x4x4x4 grid=1x2x3x4", "shape=4x4x4x4 grid=4x1x1x1"},
+        {"shape=1000x1000 mesh=64x64 axes0=1 block=3x1000", "shape=1000x1000 mesh=10000"},
+        {"shape=900x7 mesh=4x4x2 equal=64x7 owner0=b0/2-b1 owner1=b1 owner2=b0",
+         "shape=900x7 grid=1x2"}}) {
     const Picture picture = picture_of(from, to);
     for (const auto& shape : picture.shapes) {
       if (const auto* text = std::get_if<Text>(&shape)) {
@@ -137,6 +139,13 @@ TEST(PlanPicture, KeepsItsTextInsideThePage) {
         EXPECT_GE(left, 0) << text->text;
         EXPECT_LE(text->is_upward ? left : left + width, picture.width) << text->text;
         EXPECT_LE(text->y, picture.height) << text->text;
+      } else if (const auto* polygons = std::get_if<Polygons>(&shape)) {
+        for (const auto& corners : polygons->corners)
+          for (const Point& p : corners) {
+            EXPECT_GE(std::min(p.x, p.y), 0);
+            EXPECT_LE(p.x, picture.width);
+            EXPECT_LE(p.y, picture.height);
+          }
       } else {
         for (const Rect& r : std::get<Boxes>(shape).rects) {
           EXPECT_GE(r.x, 0);
@@ -149,6 +158,74 @@ TEST(PlanPicture, KeepsItsTextInsideThePage) {
   }
 }
 
+/// Area of polygons by the sum over their edges (Gauss), of one colour.
+double striped_area(const Picture& picture, const Colour& colour) {
+  double sum = 0;
+  for (const auto& shape : picture.shapes)
+    if (const auto* polygons = std::get_if<Polygons>(&shape);
+        polygons && polygons->colour.red == colour.red)
+      for (const auto& corners : polygons->corners)
+        for (std::size_t i = 0; i < corners.size(); ++i) {
+          const Point &a = corners[i], &b = corners[(i + 1) % corners.size()];
+          sum += (a.x * b.y - b.x * a.y) / 2;
+        }
+  return sum;
+}
+
+// Ranks 0 and 2 have the upper half of a square of 340 x 340, ranks 1 and 3 the lower half.
+TEST(PlanPicture, StripesWhatSeveralRanksHold) {
+  const Picture picture = picture_of("shape=8x8 mesh=2x2 axes0=1", "shape=8x8 grid=1x2", 2, 1);
+  expect_texts(picture, {"Producer: blocks of 4 ranks in 2 copies", "0 2", "1 3",
+                         "striped: several ranks", "Package: producer 2 to consumer 1",
+                         "8 elements, 64 B, 2 runs for the producer", "the package: a share",
+                         "Volumes: 512 B in 8 packages", "largest 64 B, smallest 64 B"});
+  const double half = 340.0 * 340 / 2, key = 12 * 12;
+  EXPECT_NEAR(area(picture, viridis(0)), half + half, 1e-6);  // and consumer 0, the left half
+  EXPECT_NEAR(striped_area(picture, viridis(2.0 / 3)), half / 2, half / 20);
+  EXPECT_NEAR(striped_area(picture, viridis(1)), half / 2, half / 20);
+  EXPECT_NEAR(area(picture, pair_colour) - key, 340.0 * 340 / 8, 1e-6);
+}
+
+TEST(PlanPicture, CountsTheRanksThatHaveNoRoom) {
+  expect_texts(picture_of("shape=8x8 mesh=64", "shape=8x8 grid=8x8"), {"0 +63"});
+}
+
+TEST(PlanPicture, SaysThatACopySendsNothing) {
+  expect_texts(picture_of("shape=1 mesh=2", "shape=1 grid=1", 0),
+               {"No package", "producer 0 sends no element"});
+}
+
+TEST(PlanPicture, ShowsASkewedLayout) {
+  const Picture picture =
+      picture_of("shape=24x24 grid=3x2 block=4x4",
+                 "shape=24x24 mesh=2x2x2 block=4x4 owner0=b0 owner1=b1 owner2=b0/2+b1/2", 0, 1);
+  expect_texts(picture,
+               {"Consumer: blocks of 8 ranks", "7", "Package: producer 0 to consumer 1",
+                "16 elements, 128 B, 4 runs for the producer", "Volumes: 4.61 kB in 24 packages"});
+  const double key = 12 * 12;
+  EXPECT_NEAR(area(picture, pair_colour) - key, 340.0 * 340 / 36, 1e-6);
+}
+
+// Rank 0 lists columns 0 to 3, rank 1 columns 2 to 5; columns 6 and 7 are on no rank.
+TEST(PlanPicture, ShowsElementsThatRanksList) {
+  Redistribution r{.from = Layout::parse("shape=8x8 lists=2 partial=yes copies=yes"),
+                   .to = Layout::parse("shape=8x8 grid=2x1")};
+  const std::vector<Index> shape{8, 8}, origin{0, 0}, extents{8, 4}, second{0, 2}, wide{8, 4};
+  r.lists = match_all(r.from, r.to,
+                      std::vector{index_calc::IndexList::of_boxes(shape, origin, extents),
+                                  index_calc::IndexList::of_boxes(shape, second, wide)},
+                      {});
+  const Picture picture = plan_picture(
+      r, {.rank = 1, .plan = make_plan(r, r.side, 1), .part = planned_part(r, r.side, 1)}, 0);
+  expect_texts(picture, {"Producer: elements of 2 ranks", "0", "1", "0 1",
+                         "striped: several ranks, grey: none", "Package: producer 1 to consumer 0",
+                         "8 elements, 64 B, 4 runs for the producer", "the package: a share",
+                         "Volumes: 384 B in 4 packages"});
+  const double square = 340.0 * 340, key = 12 * 12;
+  EXPECT_NEAR(area(picture, pair_colour) - key, square / 8, 1e-6);
+  EXPECT_NEAR(striped_area(picture, viridis(1)), square / 8, square / 80);
+}
+
 TEST(PlanPicture, RefusesAnEmptyArray) {
   EXPECT_THROW(picture_of("shape=0x4 grid=1x1", "shape=0x4 grid=1x1"), core::Error);
 }
@@ -157,6 +234,7 @@ TEST(Svg, IsWellFormedAndHoldsTheTitles) {
   for (const auto& [from, to] :
        {std::pair{"shape=24x24 grid=2x3 block=4x4", "shape=24x24 grid=2x2"},
         {"shape=900 grid=300", "shape=900 grid=600"},
+        {"shape=24x24 mesh=2x3 axes0=0", "shape=24x24 mesh=2x2 owner0=b0-b1 equal=4x4"},
         {"shape=8x8x8 grid=2x2x2", "shape=8x8x8 grid=1x1x4"}}) {
     const Picture picture = picture_of(from, to);
     const std::string svg = to_svg(picture);

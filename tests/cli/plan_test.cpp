@@ -68,7 +68,7 @@ TEST(PlanCommand, PlansAStepOfAnArrayWhoseExtentChanges) {
   expect_error("shape=* grid=2", "shape=* grid=1 key=id", {"--counts", "5/1"}, "found key=id");
 }
 
-TEST(PlanCommand, ShowsWhatASkewedLayoutGetsAndRefusesToDrawIt) {
+TEST(PlanCommand, ShowsWhatASkewedLayoutGets) {
   const std::string from = "shape=24x24 grid=3x2 block=4x4",
                     to = "shape=24x24 mesh=2x2x2 block=4x4 owner0=b0 owner1=b1 owner2=b0/2+b1/2";
   const Outcome outcome = plan(from, to, {"--all"});
@@ -82,8 +82,6 @@ TEST(PlanCommand, ShowsWhatASkewedLayoutGetsAndRefusesToDrawIt) {
     EXPECT_NE(refusal.code, 0);
     EXPECT_NE(refusal.errors.find(text), std::string::npos) << refusal.errors;
   };
-  refused({"--draw", "never.svg"},
-          "dealt one by one for a picture, found \"shape=24x24 mesh=2x2x2");
   refused({"--validate"}, "dealt one by one for a plan that is validated");
   refused({"--relabel"}, "dealt one by one for the volumes between ranks");
   refused({"--algorithm", "falls"},
@@ -283,6 +281,67 @@ TEST_F(PlanDrawing, IsAPngWhereCairoIs) {
   EXPECT_NE(outcome.errors.find("install Cairo (Debian: libcairo2-dev)"), std::string::npos)
       << outcome.errors;
 #endif
+}
+
+/// Two ranks of a 2 x 4 array: the left three columns, and the last one.
+class PlanLists : public PlanDrawing {
+protected:
+  PlanLists() { std::ofstream(lists) << "- boxes: [[[0, 0], [2, 3]]]\n- points: [3, [1, 3]]\n"; }
+  Outcome lists_plan(const std::string& from, std::vector<std::string> more) {
+    return plan(from, "shape=2x4 grid=2x1", std::move(more));
+  }
+  const std::string lists = folder / "lists.yaml";
+};
+
+TEST_F(PlanLists, AreOfTheProducer) {
+  const Outcome outcome =
+      lists_plan("shape=2x4 lists=2", {"--from-lists", lists, "--all", "--draw", folder / "a.svg"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  for (const char* part :
+       {"  lists 8 elements of producers, 8 elements of consumers, matched in ",
+        "\nproducer 0 sends 6 elements, 48 B in 2 packages\n",
+        "         1         3   24 B     1        3         3    direct  inlined\n",
+        "\nproducer 1 sends 2 elements, 16 B in 2 packages\n", "  plan by lists in "})
+    EXPECT_NE(outcome.output.find(part), std::string::npos) << part << " in\n" << outcome.output;
+  const std::string svg = contents("a.svg");
+  for (const char* part : {"Producer: elements of 2 ranks</text>", "Volumes: 64 B in 4 packages"})
+    EXPECT_NE(svg.find(part), std::string::npos) << part;
+  const Outcome json = lists_plan(
+      "shape=2x4 lists=2", {"--from-lists", lists, "--json", "--side", "consumer", "--rank", "1"});
+  EXPECT_NE(json.output.find(R"("algorithm": "lists")"), std::string::npos) << json.output;
+  EXPECT_NE(
+      json.output.find(R"({"peer": 0, "elements": 3, "bytes": 24, "runs": 1, "longest_run": 3, )"
+                       R"("shortest_run": 3, "packing": "direct", "path": "inlined", )"
+                       R"("dimensions": [{"segments": [{"begin": 0, "peer_begin": 3, )"
+                       R"("length": 3, "repeat": 1, "stride": 0, "peer_stride": 0}]}]})"),
+      std::string::npos)
+      << json.output;
+}
+
+TEST_F(PlanLists, AreRefusedWithWhatToDo) {
+  const auto refused = [&](const std::string& from, std::vector<std::string> more, int code,
+                           const std::string& text) {
+    const Outcome outcome = lists_plan(from, std::move(more));
+    EXPECT_EQ(outcome.code, code);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_NE(outcome.errors.find(text), std::string::npos) << outcome.errors;
+  };
+  const std::string two = "shape=2x4 lists=2";
+  refused(two, {}, 1, "give one by --from-lists");
+  refused(
+      "shape=2x4 grid=2x1", {"--from-lists", lists}, 1,
+      "--from-lists: expected lists=RANKS in --from beside it, found \"shape=2x4 grid=2x1\": give "
+      "--from \"shape=2x4 lists=2\"");
+  refused("shape=2x4 lists=3", {"--from-lists", lists}, 1, "expected a list of 3 entries");
+  refused(two, {"--from-lists", lists, "--to-lists", lists}, 1,
+          "--to-lists: expected lists=RANKS in --to");
+  refused(two, {"--from-lists", lists, "--algorithm", "falls"}, 1,
+          "--algorithm: expected none where ranks list what they own, found falls");
+  refused(two, {"--from-lists", lists, "--relabel"}, 2, "--relabel");
+  std::ofstream(lists) << "- points: [0, 1, 2]\n- segments: [[2, 7]]\n";
+  refused(two, {"--from-lists", lists}, 1, "found element (0, 2) on ranks 0 and 1: list it once");
+  std::ofstream(lists) << "- points: [0, 1]\n- segments: [[2, 7]]\n";
+  refused(two, {"--from-lists", lists}, 1, "found element (1, 3) on none");
 }
 
 class PlanTable : public PlanDrawing {};

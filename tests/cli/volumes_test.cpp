@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/plan/volumes.hpp"
+#include "cli/plan/picture/volumes.hpp"
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "core/error.hpp"
-#include "tests/index_calc/oracle.hpp"
-#include "tests/index_calc/random.hpp"
+#include "tests/index_calc/skew/skewed_oracle.hpp"
 
 namespace tremula::cli {
 namespace {
@@ -20,7 +22,7 @@ TEST(Volumes, AreThoseOfDealing) {
     const Layout from = random.layout(shape, 4), to = random.layout(shape, 4);
     SCOPED_TRACE(to_string(from) + " to " + to_string(to));
     const World here(from), there(to);
-    const Volumes found = volumes(from, to, 256);
+    const Volumes found = volumes({.from = from, .to = to}, 256);
     ASSERT_EQ(found.rows, here.buffers.size());
     ASSERT_EQ(found.columns, there.buffers.size());
     Index packages = 0, largest = 0, smallest = 0;
@@ -44,10 +46,62 @@ TEST(Volumes, AreThoseOfDealing) {
   }
 }
 
+/// What each rank has.
+std::map<Rank, std::set<Index>> sets_of(const Layout& layout) {
+  std::map<Rank, std::set<Index>> sets;
+  for (const auto& [rank, buffer] : index_calc::testing::numbers_of(layout))
+    for (const Index number : buffer)
+      if (number >= 0) sets[rank].insert(number);
+  return sets;
+}
+
+// With copies: what a consumer gets is what it has, each pair shares at most what both have, and a copy of a
+// producer sends what another one does, but for a rest.
+TEST(Volumes, OfCopiesAndSkewedBlocksGiveEveryConsumerItsPart) {
+  Random random;
+  for (int i = 0; i < 100; ++i) {
+    const std::vector<Index> shape{random.in(1, 12), random.in(1, 9)};
+    const auto layout = [&] {
+      Layout one = random.one_in(2) ? index_calc::testing::random_skewed(random, shape, 8)
+                                    : random.layout(shape, 3, true);
+      one.ghost = {};
+      one.leading = 0;
+      return one;
+    };
+    const Layout from = layout(), to = layout();
+    SCOPED_TRACE(to_string(from) + " to " + to_string(to));
+    const Volumes found = volumes({.from = from, .to = to}, 256);
+    auto here = sets_of(from), there = sets_of(to);
+    Index total = 0;
+    for (std::size_t c = 0; c < found.columns; ++c) {
+      const auto& wanted = there[found.consumers[c]];
+      double got = 0;
+      for (std::size_t p = 0; p < found.rows; ++p) {
+        const double elements = found.cells[p * found.columns + c];
+        const auto& held = here[found.producers[p]];
+        EXPECT_LE(elements,
+                  std::ranges::count_if(wanted, [&](Index n) { return held.contains(n); }));
+        got += elements;
+      }
+      EXPECT_EQ(got, static_cast<double>(wanted.size())) << "consumer " << found.consumers[c];
+      total += static_cast<Index>(wanted.size());
+    }
+    EXPECT_EQ(found.total, total);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Volumes, OfCopiesOfAProducerAreShares) {
+  const Volumes found = volumes({.from = Layout::parse("shape=8x8 mesh=2x2 axes0=1"),
+                                 .to = Layout::parse("shape=8x8 grid=1x2")},
+                                256);
+  EXPECT_EQ(found.cells, std::vector<double>(8, 8.0));
+}
+
 TEST(Volumes, AreMeansWhereRanksShareACell) {
   // Producers 0 to 4 hold two elements each, consumers 0 to 2 four, four and two.
-  const Volumes found =
-      volumes(Layout::parse("shape=10 grid=5"), Layout::parse("shape=10 grid=3"), 2);
+  const Volumes found = volumes(
+      {.from = Layout::parse("shape=10 grid=5"), .to = Layout::parse("shape=10 grid=3")}, 2);
   EXPECT_EQ(found.producers_per_cell, 3u);
   EXPECT_EQ(found.consumers_per_cell, 2u);
   EXPECT_EQ(found.rows, 2u);
@@ -59,7 +113,7 @@ TEST(Volumes, AreMeansWhereRanksShareACell) {
 TEST(Volumes, RefuseTooManyRanks) {
   const auto complaint = [](const std::string& from, const std::string& to) {
     try {
-      volumes(Layout::parse(from), Layout::parse(to), 256);
+      volumes({.from = Layout::parse(from), .to = Layout::parse(to)}, 256);
     } catch (const core::Error& error) {
       return std::string(error.what());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/plan/plan_picture.hpp"
+#include "cli/plan/picture/plan_picture.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "cli/plan/picture_panels.hpp"
+#include "cli/plan/picture/picture_panels.hpp"
 #include "cli/units.hpp"
 #include "core/error.hpp"
 
@@ -83,6 +83,15 @@ Arrangement arrangement(const Redistribution& redistribution) {
   return result;
 }
 
+/// Why a rank has no package.
+std::string nothing_text(const Redistribution& redistribution, const RankPlan& plan) {
+  const bool is_producer = redistribution.side == Side::producer;
+  return fmt::format("{} {} {} no element", to_string(redistribution.side), plan.rank,
+                     plan.part.elements == 0 ? "owns"
+                     : is_producer           ? "sends"
+                                             : "receives");
+}
+
 }  // namespace
 
 double width_of(const std::string& text, double size) {
@@ -108,9 +117,7 @@ Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
                       fmt::format("expected an array with elements to draw, found shape={}; draw a "
                                   "larger one",
                                   shape_text(redistribution.from)));
-  for (const auto* const layout : {&redistribution.from, &redistribution.to})
-    expect_computed(*layout, "a picture");
-  const Volumes matrix = volumes(redistribution.from, redistribution.to, most_cells);
+  const Volumes matrix = volumes(redistribution, most_cells);
   if (!peer) peer = largest_peer(plan.plan);
   const bool is_producer = redistribution.side == Side::producer;
   const Rank producer = is_producer ? plan.rank : peer.value_or(0);
@@ -126,15 +133,10 @@ Picture plan_picture(const Redistribution& redistribution, const RankPlan& plan,
     const BlockMap map(redistribution);
     draw_blocks(picture, arranged.places[0], map, redistribution, Side::producer);
     draw_blocks(picture, arranged.places[1], map, redistribution, Side::consumer);
-    if (peer) {
-      std::optional<PackageFacts> package;
-      if (const auto found = plan.plan.package_for(*peer))
-        package = facts(redistribution, plan, *found);
-      draw_common(picture, arranged.places[2], map, redistribution, producer, *consumer, package);
-    } else {
-      write_titles(picture, arranged.places[2], "No package",
-                   fmt::format("{} {} owns no element", to_string(redistribution.side), plan.rank));
-    }
+    if (peer)
+      draw_package(picture, arranged.places[2], map, redistribution, plan, producer, *consumer);
+    else
+      write_titles(picture, arranged.places[2], "No package", nothing_text(redistribution, plan));
   }
   const double bottom =
       draw_volumes(picture, arranged.places.back(), matrix, redistribution.element_bytes, producer,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // In the place of picture_png.cpp where Cairo was not found.
-#include "cli/plan/picture.hpp"
+#include "cli/plan/picture/picture.hpp"
 #include "core/error.hpp"
 
 namespace tremula::cli {

@@ -57,6 +57,16 @@ struct Boxes {
   double line = 0;  ///< width of the outline, which lies inside; 0 = filled
 };
 
+struct Point {
+  double x = 0, y = 0;
+};
+
+/// Polygons of one colour, filled.
+struct Polygons {
+  std::vector<std::vector<Point>> corners;  ///< shape: [polygon][corner]
+  Colour colour;
+};
+
 enum class Anchor { start, middle, end };
 
 /// One line of text; (x, y) is on its base line.
@@ -73,7 +83,7 @@ struct Text {
 struct Picture {
   double width = 0, height = 0;
   std::string title;
-  std::vector<std::variant<Boxes, Text>> shapes;
+  std::vector<std::variant<Boxes, Polygons, Text>> shapes;
 
   void fill(std::vector<Rect> rects, Colour colour) {
     if (!rects.empty()) shapes.emplace_back(Boxes{std::move(rects), colour, 0});

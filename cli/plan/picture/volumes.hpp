@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How much each pair of ranks shares: the matrix of all producers and all consumers.
+// How much each pair of ranks exchanges: the matrix of all producers and all consumers.
 #include <vector>
 
 #include "cli/plan/redistribution.hpp"
@@ -19,9 +19,9 @@ struct Volumes {
 };
 
 /// @param most_cells  rows, and columns, that the matrix may have
-/// @throws core::Error unsupported if a side has more than 16384 ranks; as index_calc::Volumes
-/// Cost: one step for each pair that shares elements.
-Volumes volumes(const index_calc::Layout& from, const index_calc::Layout& to,
-                std::size_t most_cells);
+/// @throws core::Error unsupported if a side has more than 16384 ranks; as index_calc::Volumes or,
+/// where a side is skewed, as index_calc::make_plan
+/// Cost: one step for each pair that shares elements; of skewed layouts the plans of all producers.
+Volumes volumes(const Redistribution& redistribution, std::size_t most_cells);
 
 }  // namespace tremula::cli

@@ -6,7 +6,7 @@
 #include <memory>
 #include <numbers>
 
-#include "cli/plan/picture.hpp"
+#include "cli/plan/picture/picture.hpp"
 #include "core/error.hpp"
 
 namespace tremula::cli {
@@ -36,6 +36,17 @@ void draw(cairo_t* cairo, const Boxes& boxes) {
     cairo_stroke(cairo);
   else
     cairo_fill(cairo);
+}
+
+void draw(cairo_t* cairo, const Polygons& polygons) {
+  set_colour(cairo, polygons.colour);
+  cairo_set_antialias(cairo, CAIRO_ANTIALIAS_DEFAULT);
+  for (const auto& corners : polygons.corners) {
+    for (const Point& p : corners) cairo_line_to(cairo, p.x, p.y);
+    cairo_close_path(cairo);
+    cairo_new_sub_path(cairo);
+  }
+  cairo_fill(cairo);
 }
 
 void draw(cairo_t* cairo, const Text& text) {

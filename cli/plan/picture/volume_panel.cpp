@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "cli/plan/picture_panels.hpp"
+#include "cli/plan/picture/picture_panels.hpp"
 #include "cli/units.hpp"
 
 namespace tremula::cli {
@@ -93,7 +93,7 @@ public:
     for (auto& [step, rects] : shades)
       picture_.fill(std::move(rects), greens(step / static_cast<double>(steps)));
     if (cell_width_ >= 8 && cell_height_ >= 8) draw_lattice();
-    if (cell_width_ >= 46 && cell_height_ >= 16) write_numbers();
+    if (cell_width_ >= 52 && cell_height_ >= 16) write_numbers();
     picture_.outline({plot_}, frame_colour, 1);
   }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/plan/volumes.hpp"
+#include "cli/plan/picture/volumes.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/error.hpp"
 #include "index_calc/plan/volumes.hpp"
@@ -46,9 +47,34 @@ std::size_t per_cell(std::size_t ranks, std::size_t most_cells) {
   return (ranks + most_cells - 1) / most_cells;
 }
 
+/// Calls count(number of the producer, that of the consumer, elements) for what goes between two.
+template <class Count>
+void for_each_counted(const Redistribution& redistribution, const Ranks& producers,
+                      const Ranks& consumers, const Count& count) {
+  const index_calc::Volumes matrix(redistribution.from, redistribution.to);
+  for (std::size_t i = 0; i < producers.ascending.size(); ++i)
+    for (const auto& [consumer, elements] : matrix.row(producers.position[i]))
+      count(i, consumers.number[static_cast<std::size_t>(consumer)], elements);
+}
+
+/// The same from the plans of all producers.
+template <class Count>
+void for_each_planned(const Redistribution& redistribution, const Ranks& producers,
+                      const Ranks& consumers, const Count& count) {
+  const auto& ranks = consumers.ascending;
+  for (std::size_t i = 0; i < producers.ascending.size(); ++i) {
+    const auto plan = make_plan(redistribution, Side::producer, producers.ascending[i]);
+    plan.for_each_package([&](const index_calc::Package& package) {
+      const auto j = std::ranges::lower_bound(ranks, package.peer) - ranks.begin();
+      count(i, static_cast<std::size_t>(j), package.elements);
+    });
+  }
+}
+
 }  // namespace
 
-Volumes volumes(const Layout& from, const Layout& to, std::size_t most_cells) {
+Volumes volumes(const Redistribution& redistribution, std::size_t most_cells) {
+  const auto& [from, to] = std::tie(redistribution.from, redistribution.to);
   const Ranks producers = ranks_of(from, Side::producer), consumers = ranks_of(to, Side::consumer);
   Volumes result;
   result.producers = producers.ascending;
@@ -60,18 +86,18 @@ Volumes volumes(const Layout& from, const Layout& to, std::size_t most_cells) {
   result.columns = per_cell(n, result.consumers_per_cell);
   result.cells.assign(result.rows * result.columns, 0);
 
-  const index_calc::Volumes matrix(from, to, index_calc::Role::source);
-  for (std::size_t i = 0; i < m; ++i) {
-    double* const cells = &result.cells[i / result.producers_per_cell * result.columns];
-    for (const auto& [consumer, elements] : matrix.row(producers.position[i])) {
-      const std::size_t j = consumers.number[static_cast<std::size_t>(consumer)];
-      cells[j / result.consumers_per_cell] += static_cast<double>(elements);
-      result.total += elements;
-      result.largest = std::max(result.largest, elements);
-      result.smallest = result.packages == 0 ? elements : std::min(result.smallest, elements);
-      ++result.packages;
-    }
-  }
+  const auto count = [&](std::size_t i, std::size_t j, Index elements) {
+    result.cells[i / result.producers_per_cell * result.columns + j / result.consumers_per_cell] +=
+        static_cast<double>(elements);
+    result.total += elements;
+    result.largest = std::max(result.largest, elements);
+    result.smallest = result.packages == 0 ? elements : std::min(result.smallest, elements);
+    ++result.packages;
+  };
+  if (has_flat_plans(redistribution))
+    for_each_planned(redistribution, producers, consumers, count);
+  else
+    for_each_counted(redistribution, producers, consumers, count);
   for (std::size_t i = 0; i < result.rows; ++i)
     for (std::size_t j = 0; j < result.columns; ++j) {
       const std::size_t pairs =

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/plan/picture.hpp"
+#include "cli/plan/picture/picture.hpp"
 #include "cli/plan/redistribution.hpp"
 
 namespace tremula::cli {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/plan/picture.hpp"
+#include "cli/plan/picture/picture.hpp"
+#include "cli/plan/picture/tiles.hpp"
+#include "cli/plan/picture/volumes.hpp"
 #include "cli/plan/redistribution.hpp"
-#include "cli/plan/shown_part.hpp"
-#include "cli/plan/volumes.hpp"
 
 namespace tremula::cli {
 
@@ -31,29 +31,30 @@ std::string shortened(const std::string& text, double width, double size);
 void write_titles(Picture& picture, const Place& place, const std::string& title,
                   const std::string& subtitle);
 
-/// The part of a one- or two-dimensional array that is drawn block by block. A one-dimensional one
-/// is a single row.
+/// The shown part of an array over the plot of a panel.
 struct BlockMap {
-  std::size_t dimensions = 0;
-  ShownAxis rows, columns;
+  ShownPart part;
 
-  explicit BlockMap(const Redistribution& redistribution);
+  explicit BlockMap(const Redistribution& redistribution) : part(redistribution) {}
   /// The plot inside a place: cells are squares unless that makes it too narrow or too flat.
   Rect plot(const Place& place) const;
-  Rect box(const Rect& plot, const Interval& row, const Interval& column) const;
+  Rect box(const Rect& plot, const Tile& tile) const;
+  std::vector<Rect> boxes(const Rect& plot, const std::vector<Tile>& tiles) const;
   /// "the whole array", or which corner of it.
   std::string part_text() const;
+  void write_axes(Picture& picture, const Rect& plot) const;
 };
 
 /// Blocks of one side over the array, coloured by rank, with the rank's number where it has room.
+/// What several ranks hold is striped in their colours.
 void draw_blocks(Picture& picture, const Place& place, const BlockMap& map,
                  const Redistribution& redistribution, Side side);
 
-/// What a producer and a consumer have in common.
-/// @param package  none if that is nothing
-void draw_common(Picture& picture, const Place& place, const BlockMap& map,
-                 const Redistribution& redistribution, Rank producer, Rank consumer,
-                 const std::optional<PackageFacts>& package);
+/// What a producer and a consumer hold, and what goes between them.
+/// @param plan  of the one or the other
+void draw_package(Picture& picture, const Place& place, const BlockMap& map,
+                  const Redistribution& redistribution, const RankPlan& plan, Rank producer,
+                  Rank consumer);
 
 /// The matrix of volumes with its colour bar; the pair is framed.
 /// @return where the panel ends

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "cli/plan/picture.hpp"
+#include "cli/plan/picture/picture.hpp"
 
 namespace tremula::cli {
 
@@ -52,6 +52,19 @@ void append(std::string& out, const Boxes& boxes) {
     const std::string width = number(r.width - boxes.line);
     fmt::format_to(std::back_inserter(out), "M{} {}h{}v{}h-{}z", number(r.x + inset),
                    number(r.y + inset), width, number(r.height - boxes.line), width);
+  }
+  out += "\"/>\n";
+}
+
+void append(std::string& out, const Polygons& polygons) {
+  out += "<path" + colour("fill", polygons.colour) + " d=\"";
+  for (const auto& corners : polygons.corners) {
+    char command = 'M';
+    for (const Point& p : corners) {
+      fmt::format_to(std::back_inserter(out), "{}{} {}", command, number(p.x), number(p.y));
+      command = 'L';
+    }
+    out += 'z';
   }
   out += "\"/>\n";
 }

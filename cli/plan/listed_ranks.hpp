@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// All ranks of both sides where one at least lists what its ranks own: jobs find out by messages, here all
+// lists are known.
+#include <optional>
+#include <vector>
+
+#include "index_calc/lists/match.hpp"
+
+namespace tremula::cli {
+
+/// The ranks of one side. Shape of both: [rank of the group].
+struct RanksOfSide {
+  std::vector<index_calc::IndexList> lists;  ///< what each owns
+  std::vector<std::vector<index_calc::PeerSegments>> segments;
+};
+
+struct ListedRanks {
+  RanksOfSide producers, consumers;
+  double seconds = 0;  ///< that the match of all ranks took
+};
+
+/// @param producers, consumers  the lists of a side, shape: [rank of the group]; none: its layout tells
+///        what its ranks own
+/// @throws core::Error mismatch if the shapes differ, or naming an element that is on no rank of a side or
+///         on two and these ranks, unless its layout is partial or has copies
+/// Cost: the runs of all ranks, and each pair of ranks.
+ListedRanks match_all(const index_calc::Layout& from, const index_calc::Layout& to,
+                      std::optional<std::vector<index_calc::IndexList>> producers,
+                      std::optional<std::vector<index_calc::IndexList>> consumers);
+
+}  // namespace tremula::cli

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// `tremula plan --from-lists`, `--to-lists`: what each rank owns of an array whose layout is lists=.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "index_calc/lists/index_list.hpp"
+
+namespace tremula::cli {
+
+/// A list in YAML (or JSON) with one entry for each rank, in the order of the ranks, or of members=:
+///
+///     - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]   begin and end of each, the end outside
+///     - segments: [[24, 30], [36, 60]]                begin and end of each, as numbers of elements
+///     - points: [70, 71, [9, 3]]                      numbers of elements, or their indices
+///
+/// Elements are numbered from 0 in row-major order. A rank stores its elements in the order of its entry,
+/// each box row-major.
+/// @param option  names the file in errors
+/// @param layout  with lists=
+/// @return shape: [rank of the group]; a rank that takes no part owns nothing
+/// @throws core::Error invalid_argument naming the file, the rank, its line and what was expected
+std::vector<index_calc::IndexList> read_lists(const std::string& option, const std::string& file,
+                                              const index_calc::Layout& layout);
+
+/// The lists of a side, whose layout `option` gives and of which `<option>-lists` names a file.
+/// @param file  empty: none
+/// @return none of a layout without lists=
+/// @throws core::Error as read_lists, and invalid_argument if the file is missing or too much
+std::optional<std::vector<index_calc::IndexList>> lists_beside(const std::string& option,
+                                                               const std::string& file,
+                                                               const index_calc::Layout& layout);
+
+}  // namespace tremula::cli

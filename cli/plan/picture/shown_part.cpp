@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/plan/picture/shown_part.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+namespace tremula::cli {
+
+namespace {
+
+using index_calc::BlockCuts, index_calc::BlockCyclic, index_calc::Layout, index_calc::Splits;
+
+/// Of more blocks than `most_blocks` only `corner_blocks` are drawn, which have room for a number.
+constexpr Index most_blocks = 64, corner_blocks = 24;
+/// Elements that ranks list are drawn one by one: 512 along a dimension are as large as a point.
+constexpr Index listed_block = 8;
+
+/// Where the first `blocks` blocks end.
+Index end_of_blocks(const BlockCuts& cuts, Index blocks) {
+  return cuts.count() <= blocks ? cuts.extent() : cuts.begin(blocks);
+}
+
+/// Least common multiple of the rounds of both sides, if there is one below the extent.
+std::optional<Index> period(const Layout& from, const Layout& to, std::size_t dimension) {
+  Index result = 1;
+  for (const Layout* const layout : {&from, &to}) {
+    const auto* dealt = std::get_if<BlockCyclic>(&layout->dims[dimension]);
+    Index round = 0;
+    if (dealt == nullptr || layout->skew || layout->listing ||
+        __builtin_mul_overflow(dealt->block, dealt->grid, &round) ||
+        __builtin_mul_overflow(result, round / std::gcd(result, round), &result) ||
+        result >= dealt->extent)
+      return std::nullopt;
+  }
+  return result;
+}
+
+}  // namespace
+
+BlockCuts block_cuts(const Layout& layout, std::size_t dimension) {
+  if (const auto* splits = std::get_if<Splits>(&layout.dims[dimension]))
+    return BlockCuts::at(splits->bounds);
+  const auto& dealt = std::get<BlockCyclic>(layout.dims[dimension]);
+  if (layout.listing) return BlockCuts::cyclic(dealt.extent, listed_block, 0);
+  if (layout.skew && layout.skew->equal[dimension] > 0)
+    return BlockCuts::equal(dealt.extent, layout.skew->equal[dimension]);
+  return BlockCuts::cyclic(dealt.extent, dealt.block, dealt.cut);
+}
+
+ShownAxis shown_axis(const Layout& from, const Layout& to, std::size_t dimension) {
+  ShownAxis axis{.extent = index_calc::extent(from.dims[dimension])};
+  const BlockCuts from_cuts = block_cuts(from, dimension), to_cuts = block_cuts(to, dimension);
+  const auto end = [&](Index blocks) {
+    return std::min(end_of_blocks(from_cuts, blocks), end_of_blocks(to_cuts, blocks));
+  };
+  axis.shown = end(most_blocks);
+  if (!axis.is_whole()) {
+    const Index corner = end(corner_blocks);
+    const Index one = period(from, to, dimension).value_or(axis.extent);
+    axis.periods = one <= axis.shown ? std::max(Index{1}, corner / one) : 0;
+    axis.shown = axis.periods > 0 ? axis.periods * one : corner;
+  }
+  return axis;
+}
+
+ShownPart::ShownPart(const Redistribution& redistribution)
+    : dimensions(redistribution.from.dims.size()),
+      rows{.extent = 1, .shown = 1},
+      columns(shown_axis(redistribution.from, redistribution.to, dimensions - 1)) {
+  if (dimensions == 2) rows = shown_axis(redistribution.from, redistribution.to, 0);
+}
+
+}  // namespace tremula::cli

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What of a large array is drawn block by block.
+#include "cli/plan/redistribution.hpp"
+
+namespace tremula::cli {
+
+/// The first elements of a dimension: all where neither side has more than 64 blocks; else as many
+/// whole periods of the pattern as have at most 24 blocks, or one of at most 64; else 24 blocks. Where ranks
+/// list what they own, 8 elements are a block.
+struct ShownAxis {
+  Index extent = 0;
+  Index shown = 0;
+  Index periods = 0;  ///< 0: all, or no whole period
+  bool is_whole() const noexcept { return shown == extent; }
+};
+
+/// Blocks along a dimension, numbered from 0.
+/// @param layout  outlives the result
+index_calc::BlockCuts block_cuts(const index_calc::Layout& layout, std::size_t dimension);
+
+ShownAxis shown_axis(const index_calc::Layout& from, const index_calc::Layout& to,
+                     std::size_t dimension);
+
+/// The part of a one- or two-dimensional array that is drawn. A one-dimensional one is a single row.
+struct ShownPart {
+  std::size_t dimensions = 0;
+  ShownAxis rows, columns;
+
+  explicit ShownPart(const Redistribution& redistribution);
+};
+
+}  // namespace tremula::cli

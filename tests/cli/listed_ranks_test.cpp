@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans where ranks list what they own, against what every place of every buffer holds.
+#include "cli/plan/listed_ranks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "core/error.hpp"
+#include "listed_sides.hpp"
+
+namespace tremula::cli {
+namespace {
+
+using index_calc::IndexList, index_calc::Layout;
+using testing::Random;
+
+/// The ranks of a side that have each element.
+std::map<Index, std::set<Rank>> owners(const index_calc::testing::Side& side) {
+  std::map<Index, std::set<Rank>> result;
+  for (std::size_t r = 0; r < side.numbers.size(); ++r)
+    for (const Index number : side.numbers[r])
+      if (number >= 0) result[number].insert(static_cast<Rank>(r));
+  return result;
+}
+
+/// Each element that a consumer wants comes once, from a producer that has it, out of its place and into
+/// that of the consumer, in ascending order.
+TEST(ListedRanks, ExchangeWhatBothHave) {
+  Random random;
+  for (int i = 0; i < 300; ++i) {
+    const auto shape = index_calc::testing::random_shape(random);
+    const testing::Sides sides = testing::random_sides(random, shape);
+    const Side side = random.one_in(2) ? Side::producer : Side::consumer;
+    const Redistribution r = testing::redistribution_of(sides, side);
+    const auto& [from, to] = sides;
+    SCOPED_TRACE(to_string(r.from) + " to " + to_string(r.to));
+    std::set<std::pair<Index, Rank>> got, expected;
+    const auto offered = owners(from), wanted = owners(to);
+    for (const auto& [number, ranks] : wanted)
+      if (offered.contains(number))
+        for (const Rank rank : ranks) expected.emplace(number, rank);
+    const bool is_producer = side == Side::producer;
+    const auto &mine = is_producer ? from : to, &theirs = is_producer ? to : from;
+    for (Rank me = 0; me < mine.ranks(); ++me) {
+      const RankPlan plan = testing::plan_of(r, me);
+      const auto& here = mine.numbers[static_cast<std::size_t>(me)];
+      EXPECT_EQ(plan.part.elements, std::ranges::count_if(here, [](Index n) { return n >= 0; }));
+      plan.plan.for_each_package([&](const index_calc::Package& package) {
+        const auto& there = theirs.numbers[static_cast<std::size_t>(package.peer)];
+        Index last = -1, elements = 0;
+        package.along[0].for_each([&](const index_calc::Segment& s) {
+          for (Index k = 0; k < s.length; ++k, ++elements) {
+            const Index number = here.at(static_cast<std::size_t>(s.begin.value + k));
+            EXPECT_EQ(number, there.at(static_cast<std::size_t>(s.peer_begin.value + k)));
+            EXPECT_GT(number, last);
+            last = number;
+            EXPECT_TRUE(got.emplace(number, is_producer ? package.peer : me).second);
+          }
+        });
+        EXPECT_EQ(package.elements, elements);
+      });
+    }
+    EXPECT_EQ(got, expected);
+    if (HasFailure()) return;
+  }
+}
+
+std::string complaint(const std::string& from, const std::vector<std::vector<Index>>& points) {
+  const Layout layout = Layout::parse(from);
+  std::vector<IndexList> lists;
+  for (const auto& of_rank : points)
+    lists.push_back(IndexList::of_points(index_calc::shape(layout), of_rank));
+  try {
+    match_all(layout, Layout::parse("shape=2x3 grid=2x1"), lists, {});
+  } catch (const core::Error& e) {
+    EXPECT_EQ(e.code(), core::Errc::mismatch);
+    return e.what();
+  }
+  return "none";
+}
+
+TEST(ListedRanks, NameAnElementThatIsOnNoRankOrOnTwo) {
+  EXPECT_EQ(complaint("shape=2x3 lists=2", {{0, 1, 2}, {3, 4, 5}}), "none");
+  EXPECT_EQ(
+      complaint("shape=2x3 lists=2", {{0, 1, 2}, {3, 5}}),
+      "index lists of the producer: expected every element on a rank; found element (1, 1) on "
+      "none: list it, or declare the layout partial");
+  EXPECT_EQ(complaint("shape=2x3 lists=2", {{0, 1, 2, 4}, {3, 4, 5}}),
+            "index lists of the producer: expected every element on one rank; found element (1, 1) "
+            "on ranks 1 and 0: list it once, or declare the layout to have copies");
+  EXPECT_EQ(complaint("shape=2x3 lists=2 partial=yes", {{0}, {5}}), "none");
+  EXPECT_EQ(complaint("shape=2x3 lists=2 copies=yes", {{0, 1, 2, 4}, {3, 4, 5}}), "none");
+  EXPECT_NE(complaint("shape=3x2 lists=2", {{0, 1, 2}, {3, 4, 5}}).find("one shape"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tremula::cli
