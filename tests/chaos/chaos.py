@@ -111,8 +111,9 @@ class World:
         self.round = Round(self.dice, self.jobs, self.transports)
         if self.round.transport == "local" and any("hosts" in fault for fault in faults):
             self.round.transport = "auto"
-        # What is declared again waits for the server.
-        self.round.deals = not any("without_server" in fault for fault in [*faults, end]) and self.dice.random() < 1 / 2
+        # Where the server goes while links are set up anew, they are lost.
+        keeps_server = not any("server" in fault or fault == "stranger_on_port" for fault in [*faults, end])
+        self.round.deals = keeps_server and self.dice.random() < 2 / 3
         self.note(f"round: {self.round.producers} ranks to {self.round.consumers}, {self.round.transport}"
                   f"{', dealt anew' if self.round.deals else ''}")
         self.proxy = Proxy(self)
