@@ -211,60 +211,6 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
   }
 }
 
-void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts) {
-  expects(state_ == State::between_steps && !links_.is_lost(), [&] {
-    return fmt::format(
-        "stream '{}': expected redeclare between two steps, after end_step; found it {}", name(),
-        links_.is_lost()             ? "after the producer was lost"
-        : state_ == State::declaring ? "before the first step: declare the layout that it has"
-        : state_ == State::in_step   ? "after begin_step"
-                                     : "after the end of the stream");
-  });
-  session_.begin_call("redeclare", name(), step_.value_or(0));
-  const auto links = links_.numbers();
-  session_.allgather_over(links, {},
-                          session_.deadline());  // a rank that has lost the stream does not come
-  DeclaredFields next = asked_.empty() ? fields_ : asked_.back();
-  session_.run_collectively([&] {
-    if (links.size() != 1 || copy_ || asked_time_)
-      throw Error(
-          Errc::unsupported,
-          fmt::format("stream '{}': expected layouts that are declared again of a stream of "
-                      "one producer group, of which every step is asked for and none is "
-                      "served to others; found {}",
-                      name(),
-                      links.size() != 1 ? fmt::format("{} producer groups", links.size())
-                      : copy_           ? "that it is served (serve)"
-                                        : "steps that are asked for by their time"));
-    for (const auto& [field, layout] : layouts) next.redeclare(field, layout);
-  });
-  next.check_alike();
-  asked_.push_back(std::move(next));
-  try {
-    session_.run_on_root(
-        [&] {
-          wire::ToServer message;
-          auto& redeclare = *message.mutable_redeclare_link();
-          redeclare.set_link(links.front());
-          redeclare.set_number(redeclarations_ + asked_.size());
-          *redeclare.mutable_fields() = asked_.back().encoded();
-          session_.control().call(std::move(message), session_.deadline());
-          return core::Bytes{};
-        },
-        session_.deadline());
-  } catch (const Error& e) {  // without an answer it may hold all the same
-    if (e.code() != Errc::timed_out && e.code() != Errc::no_server) asked_.pop_back();
-    throw;
-  }
-}
-
-void InStream::adopt(std::uint64_t number) {
-  for (; redeclarations_ < number && !asked_.empty(); ++redeclarations_) {
-    fields_ = std::move(asked_.front());
-    asked_.pop_front();
-  }
-}
-
 std::optional<bool> InStream::find_step(const char* call, std::optional<core::Deadline> until) {
   is_redeclared_ = false;
   // All of the step, so that all its fields are here or none.

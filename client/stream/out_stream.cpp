@@ -18,8 +18,6 @@ using core::Errc, core::Error, core::expects;
 constexpr double share_turn_seconds = 0.02;
 /// So long serve() waits at a time for links that are set up.
 constexpr double serve_turn_seconds = 0.1;
-/// After which the server is asked again for what it has refused.
-constexpr double pause_seconds = 1;
 
 namespace {
 std::uint64_t random_number() {
@@ -34,7 +32,12 @@ index_calc::LocalPart whole_buffer(std::size_t elements) {
   part.stride[0] = 1;
   return part;
 }
-void check_changing(const std::string& stream, const proto::Field& field) {
+core::Deadline earlier(core::Deadline one, const std::optional<core::Deadline>& other) {
+  return other && other->at() < one.at() ? *other : one;
+}
+}  // namespace
+
+void OutStream::check_changing(const std::string& stream, const proto::Field& field) {
   const auto& changing = field.layout.changing;
   expects(!changing || (changing->is_even && changing->key.empty()), [&] {
     return fmt::format(
@@ -43,10 +46,6 @@ void check_changing(const std::string& stream, const proto::Field& field) {
         stream, field.name, changing->dimension, to_string(field.layout));
   });
 }
-core::Deadline earlier(core::Deadline one, const std::optional<core::Deadline>& other) {
-  return other && other->at() < one.at() ? *other : one;
-}
-}  // namespace
 
 OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
     : session_(session), fields_(session, name), config_(config), links_(session, fields_, config) {
@@ -178,20 +177,15 @@ wire::Membership OutStream::membership() {
   return membership;
 }
 
-template <class Agree>
-auto OutStream::agreed(Agree&& agree) {
-  try {
-    return agree();
-  } catch (const Error& e) {
-    if (config_.lends) take_back();
-    if (e.code() == Errc::mismatch) links_.give_up(fmt::format("failed: {}", e.what()));
-    if (e.code() != Errc::peer_lost) throw;
-    links_.look_for_ends();  // perhaps the server has told why it came to that
-    if (!links_.lost().empty() && links_.lost() != e.what())
-      throw Error(e.code(), fmt::format("stream '{}', step {}: {}; {}", name(), step(),
-                                        links_.lost(), e.what()));
-    throw;
-  }
+void OutStream::rethrow_explained(const Error& e) {
+  if (config_.lends) take_back();
+  if (e.code() == Errc::mismatch) links_.give_up(fmt::format("failed: {}", e.what()));
+  if (e.code() != Errc::peer_lost) throw;
+  links_.look_for_ends();  // perhaps the server has told why it came to that
+  if (!links_.lost().empty() && links_.lost() != e.what())
+    throw Error(e.code(), fmt::format("stream '{}', step {}: {}; {}", name(), step(), links_.lost(),
+                                      e.what()));
+  throw;
 }
 
 OutStream::Admission OutStream::admit(bool begins, std::optional<core::Deadline> until) {
@@ -542,97 +536,6 @@ void OutStream::end_step() {
   before_step_ = now;
   session_.progress().wake();
   if (is_taken_at_once()) check_lent(step() - 1);
-}
-
-void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts) {
-  expects(state_ == State::between_steps && !is_admitted_, [&] {
-    return fmt::format(
-        "stream '{}': expected redeclare between two steps, after end_step; found it {}", name(),
-        state_ == State::closed      ? "closed"
-        : state_ == State::declaring ? "before the first step: declare the layout that it has"
-                                     : "after begin_step");
-  });
-  session_.begin_call("redeclare", name(), step());
-  session_.end_call_with(incarnation());
-  DeclaredFields next = fields_;
-  session_.run_collectively([&] {
-    if (config_.is_state || config_.is_copy)
-      throw Error(Errc::unsupported,
-                  fmt::format("stream '{}': expected kind steps where layouts are declared again; "
-                              "found a state: announce another one",
-                              name()));
-    for (const auto& [field, layout] : layouts) {
-      next.redeclare(field, layout);
-      check_changing(name(), next[fields_.check(field)]);
-    }
-  });
-  next.check_alike();
-  links_.drop_ended();
-  while (links_.has_openings()) agreed([&] { links_.admit_openings(step(), links_.patience()); });
-  links_.choose_all();
-  set_up_anew("redeclare", &next, 0);
-}
-
-bool OutStream::take_up(std::uint64_t link, std::optional<core::Deadline> until) {
-  links_.choose(link);
-  if (until) {
-    const bool can = session_.waits_for([this] { return links_.can_end_chosen(); }, *until);
-    const auto all = session_.allgather(core::Bytes(can ? 1 : 0), session_.step_deadline());
-    if (std::ranges::any_of(all, [](const auto& rank) { return rank.empty(); })) return false;
-  }
-  set_up_anew("begin_step", nullptr, link);
-  return true;
-}
-
-bool OutStream::tell_redeclared(const DeclaredFields* next, std::uint64_t link) {
-  wire::ToServer message;
-  message.mutable_redeclare()->set_stream(name());
-  if (next != nullptr) {
-    *message.mutable_redeclare()->mutable_fields() = next->encoded();
-    session_.control().call(std::move(message), session_.deadline());
-    return true;
-  }
-  const auto wanted = session_.control().find_wanted(link);
-  if (!wanted) return false;
-  *message.mutable_redeclare()->mutable_link() = *wanted;
-  try {
-    session_.control().call(std::move(message), session_.deadline());
-  } catch (const Error& e) {  // with a later step, perhaps
-    if (e.code() == Errc::peer_lost) throw;
-    session_.log().warn("client",
-                        fmt::format("stream '{}', step {}: other layouts of a consumer: {}", name(),
-                                    step(), e.what()));
-    session_.control().postpone_wanted(link, pause_seconds);
-    return false;
-  }
-  links_.set_fields(*wanted);
-  return true;
-}
-
-void OutStream::set_up_anew(const char* call, DeclaredFields* next, std::uint64_t link) {
-  constexpr auto chosen = ConsumerLinks::Which::chosen;
-  const auto wait = [&](const std::function<bool(Source&)>& poll, std::string_view what) {
-    wait_for_links(poll, call, what, chosen);
-  };
-  wait([&](Source& exchange) { return exchange.can_end(step()); }, "take an earlier step");
-  session_.run_collectively([] {}, session_.step_deadline());
-  // The server first: a consumer that has seen the end asks it.
-  const auto tell_server = [&] { return core::Bytes(tell_redeclared(next, link) ? 1 : 0); };
-  bool is_known = false;
-  try {
-    if (session_.run_on_root(tell_server, session_.deadline()).empty()) return;
-    is_known = true;
-    if (next != nullptr) fields_ = std::move(*next);
-    links_.send_redeclared(next == nullptr);
-    wait([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "take the last steps");
-    if (next != nullptr && step() > 0) check_lent(step() - 1);
-    agreed([&] { links_.reopen(call); });
-  } catch (const Error& e) {
-    // What the server refuses has changed nothing. Where it has not answered, that is not known.
-    const bool is_refused = !is_known && e.code() != Errc::timed_out && e.code() != Errc::no_server;
-    if (!is_refused) links_.give_up(fmt::format("failed: {}", e.what()), chosen);
-    throw;
-  }
 }
 
 void OutStream::close() {

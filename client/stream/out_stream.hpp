@@ -85,7 +85,17 @@ private:
   /// Runs an agreement. A rank that is in another call than rank 0, which does not wait for it, has
   /// the server tell that.
   template <class Agree>
-  auto agreed(Agree&& agree);
+  auto agreed(Agree&& agree) {
+    try {
+      return agree();
+    } catch (const core::Error& e) {
+      rethrow_explained(e);
+    }
+  }
+  /// @param e  that is being handled
+  [[noreturn]] void rethrow_explained(const core::Error& e);
+  /// @throws core::Error invalid_argument if a producer cannot have a field that changes so
+  static void check_changing(const std::string& stream, const proto::Field& field);
   /// Opens the links that another group waits for.
   /// @param begins  a step, which consumers that come back can join at
   /// @param until   it waits for links that are set up beside the stream

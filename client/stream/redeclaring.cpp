@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of OutStream and InStream for layouts that are declared again between two steps: README.md of this folder.
+// How a link is set up anew stands in link/reopening.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "client/stream/in_stream.hpp"
+#include "client/stream/out_stream.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error, core::expects;
+
+/// After which the server is asked again for what it has refused.
+constexpr double pause_seconds = 1;
+
+void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts) {
+  expects(state_ == State::between_steps && !is_admitted_, [&] {
+    return fmt::format(
+        "stream '{}': expected redeclare between two steps, after end_step; found it {}", name(),
+        state_ == State::closed      ? "closed"
+        : state_ == State::declaring ? "before the first step: declare the layout that it has"
+                                     : "after begin_step");
+  });
+  session_.begin_call("redeclare", name(), step());
+  session_.end_call_with(incarnation());
+  DeclaredFields next = fields_;
+  session_.run_collectively([&] {
+    if (config_.is_state || config_.is_copy)
+      throw Error(Errc::unsupported,
+                  fmt::format("stream '{}': expected kind steps where layouts are declared again; "
+                              "found a state: announce another one",
+                              name()));
+    for (const auto& [field, layout] : layouts) {
+      next.redeclare(field, layout);
+      check_changing(name(), next[fields_.check(field)]);
+    }
+  });
+  next.check_alike();
+  links_.drop_ended();
+  while (links_.has_openings()) agreed([&] { links_.admit_openings(step(), links_.patience()); });
+  links_.choose_all();
+  set_up_anew("redeclare", &next, 0);
+}
+
+bool OutStream::take_up(std::uint64_t link, std::optional<core::Deadline> until) {
+  links_.choose(link);
+  if (until) {
+    const bool can = session_.waits_for([this] { return links_.can_end_chosen(); }, *until);
+    const auto all = session_.allgather(core::Bytes(can ? 1 : 0), session_.step_deadline());
+    if (std::ranges::any_of(all, [](const auto& rank) { return rank.empty(); })) return false;
+  }
+  set_up_anew("begin_step", nullptr, link);
+  return true;
+}
+
+bool OutStream::tell_redeclared(const DeclaredFields* next, std::uint64_t link) {
+  wire::ToServer message;
+  message.mutable_redeclare()->set_stream(name());
+  if (next != nullptr) {
+    *message.mutable_redeclare()->mutable_fields() = next->encoded();
+    session_.control().call(std::move(message), session_.deadline());
+    return true;
+  }
+  const auto wanted = session_.control().find_wanted(link);
+  if (!wanted) return false;
+  *message.mutable_redeclare()->mutable_link() = *wanted;
+  try {
+    session_.control().call(std::move(message), session_.deadline());
+  } catch (const Error& e) {  // with a later step, perhaps
+    if (e.code() == Errc::peer_lost) throw;
+    session_.log().warn("client",
+                        fmt::format("stream '{}', step {}: other layouts of a consumer: {}", name(),
+                                    step(), e.what()));
+    session_.control().postpone_wanted(link, pause_seconds);
+    return false;
+  }
+  links_.set_fields(*wanted);
+  return true;
+}
+
+void OutStream::set_up_anew(const char* call, DeclaredFields* next, std::uint64_t link) {
+  constexpr auto chosen = ConsumerLinks::Which::chosen;
+  const auto wait = [&](const std::function<bool(Source&)>& poll, std::string_view what) {
+    wait_for_links(poll, call, what, chosen);
+  };
+  wait([&](Source& exchange) { return exchange.can_end(step()); }, "take an earlier step");
+  session_.run_collectively([] {}, session_.step_deadline());
+  // The server first: a consumer that has seen the end asks it.
+  const auto tell_server = [&] { return core::Bytes(tell_redeclared(next, link) ? 1 : 0); };
+  bool is_known = false;
+  try {
+    if (session_.run_on_root(tell_server, session_.deadline()).empty()) return;
+    is_known = true;
+    if (next != nullptr) fields_ = std::move(*next);
+    links_.send_redeclared(next == nullptr);
+    wait([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "take the last steps");
+    if (next != nullptr && step() > 0) check_lent(step() - 1);
+    agreed([&] { links_.reopen(call); });
+  } catch (const Error& e) {
+    // What the server refuses has changed nothing. Where it has not answered, that is not known.
+    const bool is_refused = !is_known && e.code() != Errc::timed_out && e.code() != Errc::no_server;
+    if (!is_refused) links_.give_up(fmt::format("failed: {}", e.what()), chosen);
+    throw;
+  }
+}
+
+void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts) {
+  expects(state_ == State::between_steps && !links_.is_lost(), [&] {
+    return fmt::format(
+        "stream '{}': expected redeclare between two steps, after end_step; found it {}", name(),
+        links_.is_lost()             ? "after the producer was lost"
+        : state_ == State::declaring ? "before the first step: declare the layout that it has"
+        : state_ == State::in_step   ? "after begin_step"
+                                     : "after the end of the stream");
+  });
+  session_.begin_call("redeclare", name(), step_.value_or(0));
+  const auto links = links_.numbers();
+  session_.allgather_over(links, {},
+                          session_.deadline());  // a rank that has lost the stream does not come
+  DeclaredFields next = asked_.empty() ? fields_ : asked_.back();
+  session_.run_collectively([&] {
+    if (links.size() != 1 || copy_ || asked_time_)
+      throw Error(
+          Errc::unsupported,
+          fmt::format("stream '{}': expected layouts that are declared again of a stream of "
+                      "one producer group, of which every step is asked for and none is "
+                      "served to others; found {}",
+                      name(),
+                      links.size() != 1 ? fmt::format("{} producer groups", links.size())
+                      : copy_           ? "that it is served (serve)"
+                                        : "steps that are asked for by their time"));
+    for (const auto& [field, layout] : layouts) next.redeclare(field, layout);
+  });
+  next.check_alike();
+  asked_.push_back(std::move(next));
+  try {
+    session_.run_on_root(
+        [&] {
+          wire::ToServer message;
+          auto& redeclare = *message.mutable_redeclare_link();
+          redeclare.set_link(links.front());
+          redeclare.set_number(redeclarations_ + asked_.size());
+          *redeclare.mutable_fields() = asked_.back().encoded();
+          session_.control().call(std::move(message), session_.deadline());
+          return core::Bytes{};
+        },
+        session_.deadline());
+  } catch (const Error& e) {  // without an answer it may hold all the same
+    if (e.code() != Errc::timed_out && e.code() != Errc::no_server) asked_.pop_back();
+    throw;
+  }
+}
+
+void InStream::adopt(std::uint64_t number) {
+  for (; redeclarations_ < number && !asked_.empty(); ++redeclarations_) {
+    fields_ = std::move(asked_.front());
+    asked_.pop_front();
+  }
+}
+
+}  // namespace tremula::client
