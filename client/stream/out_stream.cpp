@@ -182,10 +182,15 @@ void OutStream::rethrow_explained(const Error& e) {
   if (e.code() == Errc::mismatch) links_.give_up(fmt::format("failed: {}", e.what()));
   if (e.code() != Errc::peer_lost) throw;
   links_.look_for_ends();  // perhaps the server has told why it came to that
-  if (!links_.lost().empty() && links_.lost() != e.what())
-    throw Error(e.code(), fmt::format("stream '{}', step {}: {}; {}", name(), step(), links_.lost(),
-                                      e.what()));
+  const std::string& lost = why_lost();
+  if (!lost.empty() && lost != e.what())
+    throw Error(e.code(),
+                fmt::format("stream '{}', step {}: {}; {}", name(), step(), lost, e.what()));
   throw;
+}
+
+const std::string& OutStream::why_lost() const noexcept {
+  return links_.lost().empty() ? lost_before_rank_0_ : links_.lost();
 }
 
 OutStream::Admission OutStream::admit(bool begins, std::optional<core::Deadline> until) {
@@ -196,7 +201,11 @@ OutStream::Admission OutStream::admit(bool begins, std::optional<core::Deadline>
                : from_bytes<wire::Membership>(session_.run_on_root(
                      [&] { return to_bytes(membership()); }, session_.step_deadline()));
   });
-  links_.take_lost();
+  std::string lost = links_.take_lost();
+  if (!told.lost().empty())
+    lost_before_rank_0_.clear();
+  else if (!lost.empty())
+    lost_before_rank_0_ = std::move(lost);
   const auto before = links_.size();
   if (told.is_awaited()) {
     // The set-up has a limit of its own, which counts from when all ranks are here.
@@ -261,8 +270,9 @@ void OutStream::check_own_ranks() {
   const std::string why = session_.control().given_up(incarnation());
   if (why.empty()) return;
   links_.look_for_ends();  // perhaps that is what made the other rank give up
-  throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}{}{}", name(), step(),
-                                           links_.lost(), links_.lost().empty() ? "" : "; ", why));
+  const std::string& lost = why_lost();
+  throw Error(Errc::peer_lost, fmt::format("stream '{}', step {}: {}{}{}", name(), step(), lost,
+                                           lost.empty() ? "" : "; ", why));
 }
 
 void OutStream::wait_for_links(const std::function<bool(Source&)>& poll, const char* call,

@@ -127,6 +127,8 @@ private:
   void refuse(const core::Error& error) override;
   /// @throws core::Error peer_lost if another rank of the own group has left the stream
   void check_own_ranks();
+  /// Why a consumer is gone, as far as this rank knows; empty if none is.
+  const std::string& why_lost() const noexcept;
   /// As ConsumerLinks::wait; if it fails, the application has back what it lent.
   void wait_for_links(const std::function<bool(Source&)>& poll, const char* call,
                       std::string_view what,
@@ -169,7 +171,8 @@ private:
   core::Bytes encoded_attributes_;
   std::optional<std::int64_t> time_, last_time_;  // of the step; of the one before
   ConsumerLinks links_;
-  LentArrays lent_;  // what check_lent asks for
+  std::string lost_before_rank_0_;  // why a consumer is gone that rank 0 had when it began the step
+  LentArrays lent_;                 // what check_lent asks for
   Statistics before_step_, of_last_step_;
   core::Deadline::Clock::time_point next_report_;
 };

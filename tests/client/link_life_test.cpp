@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <optional>
+#include <thread>
 
 #include "client/exchange/signs_of_life.hpp"
 #include "client/stream/link/link_plan.hpp"
@@ -352,6 +353,55 @@ INSTANTIATE_TEST_SUITE_P(Of, InAStep,
                          ::testing::Values(Culprit{"producer", 0, 1}, Culprit{"producer", 1, 1},
                                            Culprit{"producer", 0, 0}, Culprit{"producer", 1, 0},
                                            Culprit{"consumer", 0, 1}, Culprit{"consumer", 1, 1}));
+
+/// Rank 0 is a step ahead: it began step 1 before the consumer was lost, and gave the stream up after
+/// that. Rank 1 comes to step 1 when all of it has happened.
+TEST(InAStepOfTheRoot, ARankThatComesLaterIsToldWhyTheRootGaveUp) {
+  World world;
+  std::atomic<bool> has_begun = false, has_left = false, has_given_up = false;
+  std::string told;
+  const auto wait = [](const std::atomic<bool>& flag) {
+    ASSERT_TRUE(wait_for([&] { return flag.load(); }, core::Deadline::after(60), [] {}).second);
+  };
+  const auto play = [&](const std::string& group, Rank rank) {
+    auto config = world.config(30);
+    config.transport = "local";
+    const auto session = Session::open(group, rank, 2, config);
+    if (group == "consumer") {
+      InStream in(*session, "s");
+      in.declare(field(2));
+      ASSERT_TRUE(in.begin_step());
+      in.end_step();
+      if (rank == 1) wait(has_begun);
+      if (rank == 0) wait(has_left);
+    } else {
+      OutStream out(*session, "s", {});
+      out.declare(field(2));
+      put(*session, out);
+      if (rank == 0) put(*session, out);
+      if (rank == 0) has_begun = true;
+      wait(has_left);
+      if (rank == 1) {
+        wait(has_given_up);
+        session->control().explain(
+            {});  // after the answer all is known that the server told before
+        try {
+          out.begin_step();
+        } catch (const Error& e) {
+          told = e.what();
+        }
+      }
+    }
+    (group == "consumer" ? has_left : has_given_up) = true;
+    wait(has_given_up);
+  };
+  std::vector<std::thread> ranks;
+  for (const char* group : {"producer", "consumer"})
+    for (const Rank rank : {0, 1}) ranks.emplace_back(play, group, rank);
+  for (auto& rank : ranks) rank.join();
+  EXPECT_NE(told.find("rank 1 of group 'consumer' left stream 's'"), std::string::npos) << told;
+  EXPECT_NE(told.find("rank 0 of group 'producer' gave stream 's' up"), std::string::npos) << told;
+}
 
 /// What the two sides of a stream end with (one producer: threads of a group wait for each other in
 /// every agreement, whatever has become of one) when the network loses everything from some step on.
