@@ -46,7 +46,7 @@ public:
   Rank relabel(const RelabelConfig& config = {});
   /// Gives fields other layouts of the same shapes, from a step on that the producer has not begun yet:
   /// redeclarations() tells of each step. Collective, between two steps. What is refused leaves the stream
-  /// as it was.
+  /// as it was. A producer that has ended the stream or is lost is told by the next begin_step.
   /// @throws core::Error invalid_argument, unsupported, mismatch; refused, no_server, timed_out
   void redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts);
   /// How many of its calls hold for the step begun last.

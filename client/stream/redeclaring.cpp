@@ -135,18 +135,21 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
   });
   next.check_alike();
   asked_.push_back(std::move(next));
+  const auto tell_server = [&] {
+    wire::ToServer message;
+    auto& redeclare = *message.mutable_redeclare_link();
+    redeclare.set_link(links.front());
+    redeclare.set_number(redeclarations_ + asked_.size());
+    *redeclare.mutable_fields() = asked_.back().encoded();
+    try {
+      session_.control().call(std::move(message), session_.deadline());
+    } catch (const Error& e) {  // of a link that its producer has ended begin_step tells why
+      if (e.code() != Errc::peer_lost || !session_.control().link_end(links.front())) throw;
+    }
+    return core::Bytes{};
+  };
   try {
-    session_.run_on_root(
-        [&] {
-          wire::ToServer message;
-          auto& redeclare = *message.mutable_redeclare_link();
-          redeclare.set_link(links.front());
-          redeclare.set_number(redeclarations_ + asked_.size());
-          *redeclare.mutable_fields() = asked_.back().encoded();
-          session_.control().call(std::move(message), session_.deadline());
-          return core::Bytes{};
-        },
-        session_.deadline());
+    session_.run_on_root(tell_server, session_.deadline());
   } catch (const Error& e) {  // without an answer it may hold all the same
     if (e.code() != Errc::timed_out && e.code() != Errc::no_server) asked_.pop_back();
     throw;

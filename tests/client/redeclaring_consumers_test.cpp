@@ -195,6 +195,40 @@ TEST(RedeclaringConsumersAlone, AStreamThatHasEndedHoldsUpNobody) {
   }
 }
 
+TEST(RedeclaringConsumersAlone, OfALostProducerTheNextStepTells) {
+  World world(8192, World::Way::local);
+  std::atomic<bool> is_taken = false;
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1});
+    out.declare(field_of(rows, s.rank()));
+    put_step(out, rows, s.rank(), 0);
+    while (!is_taken) std::this_thread::yield();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    const Side whole = of_text("shape=4x4 grid=1x1");
+    in.declare(field_of(whole, s.rank()));
+    const std::vector<bool> all(16, true);
+    EXPECT_TRUE(in.begin_step());
+    take_step(in, whole, s.rank(), [&] { return all; });
+    is_taken = true;
+    const auto is_told = [&] {
+      while (!s.control().link_end(1) && !s.deadline().expired()) std::this_thread::yield();
+      return core::Bytes(s.control().link_end(1) ? 1 : 0);
+    };
+    EXPECT_FALSE(s.run_on_root(is_told, s.deadline()).empty());
+    redeclare(in, whole, s.rank());
+    std::string text;
+    try {
+      in.begin_step();
+    } catch (const Error& e) {
+      text = e.what();
+    }
+    EXPECT_NE(text.find("producer"), std::string::npos) << text;
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 TEST(RedeclaringConsumersAlone, AConsumerMayLeaveInstead) {
   World world(8192, World::Way::local);
   std::atomic<bool> has_left = false;

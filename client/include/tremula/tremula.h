@@ -578,7 +578,8 @@ TREMULA_API tremula_status tremula_in_layout(const tremula_in_stream* in, int fi
  * it, as with queue_depth 0: else TREMULA_DEADLOCK. tremula_in_redeclarations tells of each step which
  * layouts it has, tremula_in_layout returns them. The stream goes on, also after the server was started
  * again. Not for a stream of several producer groups, of a state, and for steps that are asked for by their
- * time. Arguments that are refused leave the stream as it was. Waits for the server, and for no producer.
+ * time. Arguments that are refused leave the stream as it was. Waits for the server, and for no producer:
+ * of one that has ended the stream, or was lost, the next begin_step tells.
  * Collective: all ranks name the same fields, each with its own lists where ranks list what they own. */
 TREMULA_API tremula_status tremula_in_redeclare(tremula_in_stream* in, int count, const int* fields,
                                                 const tremula_layout* const* layouts);
