@@ -197,7 +197,10 @@ void check(const wire::Redeclared& m) {
 
 void check(const wire::Resume& m) {
   for (const wire::Announce& stream : m.streams()) check(stream);
-  for (const wire::Matched& link : m.links()) check(link);
+  for (const wire::Matched& link : m.links()) {
+    check(link);
+    if (link.has_told()) check(link.told());
+  }
   for (const wire::Subscribe& subscription : m.subscriptions()) check(subscription);
 }
 

@@ -335,14 +335,32 @@ core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>
   return decode_outcome(broadcast(circle, std::move(outcome), patient(deadline)));
 }
 
-void run_collectively(const Circle& circle, const std::function<void()>& work,
+core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
+                        const Gather& gather, core::Deadline deadline) {
+  core::Bytes bytes, outcome;
+  if (circle.group.rank() == 0) {
+    const auto error = error_of([&] { bytes = work(); });
+    outcome = encode_outcome(error, bytes);
+  }
+  return decode_outcome(gather(std::move(outcome), patient(deadline)).front());
+}
+
+void run_collectively(const Circle& circle, const std::function<void()>& work, const Gather& gather,
                       core::Deadline deadline) {
   auto error = error_of(work);
   if (error && circle.group.size() > 1)
     error = Error(error->code(), fmt::format("rank {} of group '{}': {}", circle.group.rank(),
                                              circle.name, error->what()));
-  for (const auto& of_rank : allgather(circle, encode_outcome(error, {}), patient(deadline)))
+  for (const auto& of_rank : gather(encode_outcome(error, {}), patient(deadline)))
     decode_outcome(of_rank);
+}
+
+void run_collectively(const Circle& circle, const std::function<void()>& work,
+                      core::Deadline deadline) {
+  const auto gather = [&](core::Bytes mine, core::Deadline until) {
+    return allgather(circle, std::move(mine), until);
+  };
+  run_collectively(circle, work, gather, deadline);
 }
 
 }  // namespace tremula::client

@@ -107,6 +107,9 @@ std::vector<core::Bytes> allgather_unless_lost(const Circle& circle, core::Bytes
                                                const std::function<std::string()>& why_lost,
                                                core::Deadline deadline);
 
+/// An agreement in which every rank tells its bytes.
+using Gather = std::function<std::vector<core::Bytes>(core::Bytes mine, core::Deadline deadline)>;
+
 /// Collective. Runs `work` on rank 0 and gives everybody its bytes; where it throws, everybody
 /// throws that error. Rank 0 waits for nobody.
 /// @param deadline  of work; the other ranks wait a little longer for its outcome
@@ -114,11 +117,17 @@ std::vector<core::Bytes> allgather_unless_lost(const Circle& circle, core::Bytes
 /// it
 core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
                         core::Deadline deadline);
+/// The same by another agreement. Rank 0 may wait in it.
+core::Bytes run_on_root(const Circle& circle, const std::function<core::Bytes()>& work,
+                        const Gather& gather, core::Deadline deadline);
 
 /// Collective. Runs `work` on every rank; where any rank throws, every rank throws the error of the
 /// lowest such rank, which is named.
 /// @throws core::Error mismatch, as allgather
 void run_collectively(const Circle& circle, const std::function<void()>& work,
+                      core::Deadline deadline);
+/// The same by another agreement.
+void run_collectively(const Circle& circle, const std::function<void()>& work, const Gather& gather,
                       core::Deadline deadline);
 
 /// The same without a call to compare: before there are streams.

@@ -198,6 +198,9 @@ wire::Resume Control::resume() const {
     wire::Matched& open = *resume.add_links();
     open = *link.matched;
     if (link.asked) *open.mutable_redeclare() = *link.asked;
+    open.set_again(link.again);
+    open.set_number(link.held);
+    if (link.told) *open.mutable_told() = *link.told;
   }
   for (const auto& [name, subscribe] : subscribed_) *resume.add_subscriptions() = subscribe;
   *resume.mutable_presence() = presence_;
@@ -206,14 +209,19 @@ wire::Resume Control::resume() const {
 
 void Control::note(const wire::ToServer& message) {
   if (message.has_announce()) announced_[message.announce().stream()] = message.announce();
-  if (message.has_redeclare() && message.redeclare().fields_size() > 0)
+  if (message.has_redeclare() && message.redeclare().fields_size() > 0) {
     *announced_[message.redeclare().stream()].mutable_fields() = message.redeclare().fields();
+    for (auto& [number, link] : links_)
+      if (link.matched && link.matched->stream() == message.redeclare().stream()) ++link.again;
+  }
   if (message.redeclare().has_link())
     if (KnownLink* const told = known(message.redeclare().link().link())) {
       const wire::RedeclareLink& link = message.redeclare().link();
       if (told->matched) *told->matched->mutable_fields() = link.fields();
       if (told->wanted && told->wanted->number() == link.number()) told->wanted.reset();
+      told->in_doubt.reset();
       told->held = link.number();
+      told->again = message.redeclare().again();
     }
   if (message.has_redeclare_link())
     if (KnownLink* const link = known(message.redeclare_link().link()); link && link->matched)
@@ -221,7 +229,9 @@ void Control::note(const wire::ToServer& message) {
   if (message.has_subscribe()) subscribed_[message.subscribe().stream()] = message.subscribe();
   if (!message.has_link_addresses()) return;
   const auto link = links_.find(message.link_addresses().link());
-  if (link != links_.end()) link->second.is_told = true;
+  if (link == links_.end()) return;
+  link->second.is_told = true;
+  if (message.link_addresses().again() > 0) link->second.told = message.link_addresses();
 }
 
 void Control::throw_away() const {
@@ -280,7 +290,7 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (message.has_close_stream()) announced_.erase(message.close_stream().stream());
   if (message.has_unsubscribe()) subscribed_.erase(message.unsubscribe().stream());
-  const bool waits = !is_for_one_server(message);
+  const bool waits = !is_for_one_server(message) || message.link_addresses().again() > 0;
   for (;;) {
     wait(lock, deadline, [&] {
       return is_ == Server::here || (is_ == Server::away && !waits) || own_group_lost_ || refused_;
@@ -351,14 +361,22 @@ void Control::tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline d
 }
 
 bool Control::is_of_earlier_server(std::uint64_t link, const KnownLink& told) const {
-  if (told.is_again) return false;
+  if (told.again > 0) return false;  // the next one is told
   return is_ != Server::here || link >> 32 != hello_.left_server();
+}
+
+template <class Notice>
+bool Control::has_come(const KnownLink& told, const std::optional<Notice>& notice) {
+  if constexpr (requires { notice->again(); })
+    return notice && notice->again() == told.again;
+  else
+    return notice.has_value();
 }
 
 template <class Notice>
 std::optional<Notice> Control::find(std::uint64_t link, std::optional<Notice> KnownLink::*notice) {
   KnownLink& told = links_[link];
-  if (told.*notice) return std::exchange(told.*notice, std::nullopt);
+  if (has_come(told, told.*notice)) return std::exchange(told.*notice, std::nullopt);
   check_may_come(link, told);
   return std::nullopt;
 }
@@ -379,7 +397,8 @@ Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notic
   std::unique_lock lock(mutex_);
   wait(lock, deadline, [&] {
     const KnownLink& told = links_[link];
-    return told.*notice || told.end || own_group_lost_ || is_of_earlier_server(link, told);
+    return has_come(told, told.*notice) || told.end || own_group_lost_ ||
+           is_of_earlier_server(link, told);
   });
   if (auto found = find(link, notice)) return std::move(*found);
   throw Error(Errc::timed_out, fmt::format("link {}: expected {} in time; found none", link, what));
@@ -401,13 +420,24 @@ std::optional<wire::LinkAddresses> Control::find_addresses(std::uint64_t link) {
 bool Control::has_addresses(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
   const KnownLink& told = links_[link];
-  if (!told.addresses) check_may_come(link, told);
-  return told.addresses.has_value();
+  const bool is_here = has_come(told, told.addresses);
+  if (!is_here) check_may_come(link, told);
+  return is_here;
 }
 
 void Control::set_up_again(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
-  links_[link].is_again = true;
+  ++links_[link].again;
+}
+
+void Control::has_opened(std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  if (const auto told = links_.find(link); told != links_.end()) told->second.told.reset();
+}
+
+std::uint64_t Control::times_again(std::uint64_t link) {
+  const std::scoped_lock lock(mutex_);
+  return links_[link].again;
 }
 
 wire::Redeclared Control::take_redeclared(std::uint64_t link, core::Deadline deadline) {
@@ -435,13 +465,24 @@ bool Control::wants_redeclared(std::uint64_t link) {
 std::optional<wire::RedeclareLink> Control::find_wanted(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
   const auto told = links_.find(link);
-  return told == links_.end() ? std::nullopt : told->second.wanted;
+  if (told == links_.end()) return std::nullopt;
+  return told->second.in_doubt ? told->second.in_doubt : told->second.wanted;
 }
 
-void Control::postpone_wanted(std::uint64_t link, double seconds) {
+void Control::postpone_wanted(std::uint64_t link, double seconds,
+                              const std::optional<wire::RedeclareLink>& in_doubt) {
   const std::scoped_lock lock(mutex_);
-  if (const auto told = links_.find(link); told != links_.end())
-    told->second.wanted_from = core::Deadline::after(seconds);
+  const auto told = links_.find(link);
+  if (told == links_.end()) return;
+  told->second.wanted_from = core::Deadline::after(seconds);
+  told->second.in_doubt = in_doubt;
+}
+
+bool Control::has_doubt(const std::string& stream) {
+  const std::scoped_lock lock(mutex_);
+  return std::ranges::any_of(links_, [&](const auto& link) {
+    return link.second.in_doubt && link.second.matched && link.second.matched->stream() == stream;
+  });
 }
 
 void Control::has_got_asked(std::uint64_t link, std::uint64_t number) {
@@ -640,7 +681,11 @@ void Control::on_closed(const std::string& why) {
   // The next server does not know of them: it tells again what is to be told.
   for (const wire::ToClient& event : std::exchange(events_, {}))
     if (event.has_matched()) links_.erase(event.matched().link());
-  for (auto& [number, link] : links_) link.wanted.reset();
+  for (auto& [number, link] : links_) {
+    link.wanted.reset();
+    link.in_doubt.reset();
+    link.redeclared.reset();
+  }
   is_awaited_ = false;
   if (!was_here) return;  // join() says so
   away_since_ = core::Deadline::Clock::now();

@@ -75,8 +75,14 @@ public:
 
   /// Whether that would give them.  @throws as take_addresses, but for timed_out
   bool has_addresses(std::uint64_t link);
-  /// The link is set up anew: what comes for it is of whatever server there is then.
+  /// Of a consumer: its producer has ended the link in its old layouts, and it is set up anew. A producer
+  /// does that with Redeclare. What comes for such a link is of whatever server there is then, which each
+  /// side tells what it has told before.
   void set_up_again(std::uint64_t link);
+  /// The other side has this one's addresses: no other server is told them.
+  void has_opened(std::uint64_t link);
+  /// How often it was set up anew. Of rank 0.
+  std::uint64_t times_again(std::uint64_t link);
   /// The fields that the producer of such a link has declared again.  @throws as take_addresses
   wire::Redeclared take_redeclared(std::uint64_t link, core::Deadline deadline);
   /// The consumer of the link wants other layouts, and this group need not wait for its own ones of that
@@ -85,7 +91,11 @@ public:
   /// What it wants, until the server has agreed to it.
   std::optional<wire::RedeclareLink> find_wanted(std::uint64_t link);
   /// It is not wanted for so long.
-  void postpone_wanted(std::uint64_t link, double seconds);
+  /// @param in_doubt  what the server was told and has not answered in time: that is wanted until it does
+  void postpone_wanted(std::uint64_t link, double seconds,
+                       const std::optional<wire::RedeclareLink>& in_doubt = {});
+  /// Whether a link of the stream has layouts in doubt.
+  bool has_doubt(const std::string& stream);
   /// What this consumer has asked for up to that number holds; 0: nothing of it.
   void has_got_asked(std::uint64_t link, std::uint64_t number);
   /// It will not hold.
@@ -199,13 +209,17 @@ private:
   struct KnownLink {
     std::optional<wire::Matched> matched;  // of rank 0
     bool is_told = false;                  // its addresses: it is open, or about to be
-    bool is_again = false;                 // set up anew
+    /// How often it was set up anew: as many are Redeclared, which the producer has asked for and of
+    /// which the consumer has seen the end.
+    std::uint64_t again = 0;
     std::optional<wire::LinkChoice> choice;
     std::optional<wire::LinkAddresses> addresses;
+    std::optional<wire::LinkAddresses> told;  // this side's, when it was set up anew last
     std::optional<wire::Redeclared> redeclared;
     /// Layouts that the consumer wants: as the producer was told; as the consumer has told, and they do not
     /// hold yet.
     std::optional<wire::RedeclareLink> wanted, asked;
+    std::optional<wire::RedeclareLink> in_doubt;  // as in postpone_wanted
     core::Deadline wanted_from = core::Deadline::after(0);
     std::uint64_t held = 0;  // number of the newest of them that holds, as both sides know it
     std::optional<LinkEnd> end;
@@ -219,6 +233,9 @@ private:
   bool is_of_earlier_server(std::uint64_t link, const KnownLink& told) const;
   /// With the lock held.  @throws core::Error why a notice that has not come will not
   void check_may_come(std::uint64_t link, const KnownLink& told) const;
+  /// Whether it is here, and of the set-up that is under way.
+  template <class Notice>
+  static bool has_come(const KnownLink& told, const std::optional<Notice>& notice);
   /// With the lock held: the notice if it has come.  @throws as take_addresses, but for timed_out
   template <class Notice>
   std::optional<Notice> find(std::uint64_t link, std::optional<Notice> KnownLink::*notice);

@@ -381,6 +381,23 @@ std::vector<core::Bytes> Session::allgather_over(std::vector<std::uint64_t> link
   return client::allgather_unless_lost(circle(), std::move(bytes), why_lost, deadline);
 }
 
+core::Bytes Session::run_on_root_over(const std::vector<std::uint64_t>& links,
+                                      const std::function<core::Bytes()>& work,
+                                      core::Deadline deadline) {
+  const auto gather = [&](core::Bytes mine, core::Deadline until) {
+    return allgather_over(links, std::move(mine), until);
+  };
+  return client::run_on_root(circle(), work, gather, deadline);
+}
+
+void Session::run_collectively_over(const std::vector<std::uint64_t>& links,
+                                    const std::function<void()>& work, core::Deadline deadline) {
+  const auto gather = [&](core::Bytes mine, core::Deadline until) {
+    return allgather_over(links, std::move(mine), until);
+  };
+  client::run_collectively(circle(), work, gather, deadline);
+}
+
 core::Bytes Session::run_on_root(const std::function<core::Bytes()>& work,
                                  core::Deadline deadline) {
   return client::run_on_root(circle(), work, deadline);

@@ -115,6 +115,10 @@ public:
   /// About the steps of a stream that is consumed over `links`: the end of one ends the wait.
   std::vector<core::Bytes> allgather_over(std::vector<std::uint64_t> links, core::Bytes bytes,
                                           core::Deadline deadline);
+  core::Bytes run_on_root_over(const std::vector<std::uint64_t>& links,
+                               const std::function<core::Bytes()>& work, core::Deadline deadline);
+  void run_collectively_over(const std::vector<std::uint64_t>& links,
+                             const std::function<void()>& work, core::Deadline deadline);
   core::Bytes run_on_root(const std::function<core::Bytes()>& work, core::Deadline deadline);
   void run_collectively(const std::function<void()>& work, core::Deadline deadline);
   void run_collectively(const std::function<void()>& work) { run_collectively(work, deadline()); }

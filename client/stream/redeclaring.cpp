@@ -59,6 +59,11 @@ bool OutStream::tell_redeclared(const DeclaredFields* next, std::uint64_t link) 
   wire::ToServer message;
   message.mutable_redeclare()->set_stream(name());
   if (next != nullptr) {
+    if (session_.control().has_doubt(name()))
+      throw Error(Errc::refused,
+                  fmt::format("stream '{}': expected a server that has answered what a consumer "
+                              "has declared again; found that it has not: try again in a moment",
+                              name()));
     *message.mutable_redeclare()->mutable_fields() = next->encoded();
     session_.control().call(std::move(message), session_.deadline());
     return true;
@@ -66,6 +71,7 @@ bool OutStream::tell_redeclared(const DeclaredFields* next, std::uint64_t link) 
   const auto wanted = session_.control().find_wanted(link);
   if (!wanted) return false;
   *message.mutable_redeclare()->mutable_link() = *wanted;
+  message.mutable_redeclare()->set_again(session_.control().times_again(link) + 1);
   try {
     session_.control().call(std::move(message), session_.deadline());
   } catch (const Error& e) {  // with a later step, perhaps
@@ -73,7 +79,8 @@ bool OutStream::tell_redeclared(const DeclaredFields* next, std::uint64_t link) 
     session_.log().warn("client",
                         fmt::format("stream '{}', step {}: other layouts of a consumer: {}", name(),
                                     step(), e.what()));
-    session_.control().postpone_wanted(link, pause_seconds);
+    session_.control().postpone_wanted(link, pause_seconds,
+                                       e.code() == Errc::timed_out ? wanted : std::nullopt);
     return false;
   }
   links_.set_fields(*wanted);
@@ -117,10 +124,24 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
   });
   session_.begin_call("redeclare", name(), step_.value_or(0));
   const auto links = links_.numbers();
-  session_.allgather_over(links, {},
-                          session_.deadline());  // a rank that has lost the stream does not come
+  const auto until = session_.deadline();
+  const auto has_ended = [&] {
+    return std::ranges::any_of(
+        links, [this](auto link) { return session_.control().link_end(link).has_value(); });
+  };
+  // Of a stream that has ended begin_step tells why, and the next epoch begins with what was asked for. A rank
+  // that knows need not come, so each agreement is one that the others may leave.
+  const auto unless_ended = [&](const auto& agree) {
+    try {
+      agree();
+    } catch (const Error& e) {
+      if (e.code() != Errc::peer_lost ||
+          !session_.waits_for(has_ended, core::Deadline::after(explained_within_seconds)))
+        throw;
+    }
+  };
   DeclaredFields next = asked_.empty() ? fields_ : asked_.back();
-  session_.run_collectively([&] {
+  const auto declare = [&] {
     if (links.size() != 1 || copy_ || asked_time_)
       throw Error(
           Errc::unsupported,
@@ -132,8 +153,13 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
                       : copy_           ? "that it is served (serve)"
                                         : "steps that are asked for by their time"));
     for (const auto& [field, layout] : layouts) next.redeclare(field, layout);
+  };
+  unless_ended([&] {
+    session_.run_collectively_over(links, declare, until);
+    next.check_alike([&](core::Bytes mine, core::Deadline alike_until) {
+      return session_.allgather_over(links, std::move(mine), alike_until);
+    });
   });
-  next.check_alike();
   asked_.push_back(std::move(next));
   const auto tell_server = [&] {
     wire::ToServer message;
@@ -141,15 +167,11 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
     redeclare.set_link(links.front());
     redeclare.set_number(redeclarations_ + asked_.size());
     *redeclare.mutable_fields() = asked_.back().encoded();
-    try {
-      session_.control().call(std::move(message), session_.deadline());
-    } catch (const Error& e) {  // of a link that its producer has ended begin_step tells why
-      if (e.code() != Errc::peer_lost || !session_.control().link_end(links.front())) throw;
-    }
+    unless_ended([&] { session_.control().call(std::move(message), session_.deadline()); });
     return core::Bytes{};
   };
   try {
-    session_.run_on_root(tell_server, session_.deadline());
+    unless_ended([&] { session_.run_on_root_over(links, tell_server, until); });
   } catch (const Error& e) {  // without an answer it may hold all the same
     if (e.code() != Errc::timed_out && e.code() != Errc::no_server) asked_.pop_back();
     throw;

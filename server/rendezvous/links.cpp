@@ -22,16 +22,32 @@ void Rendezvous::link_addresses(const Call& call, const wire::LinkAddresses& mes
                             "found {}",
                             message.link(), group.size, group.name, message.addresses_size()));
   Link* link = link_of(group, message.link());
+  if (const auto awaited = awaited_.find(message.link());
+      link == nullptr && awaited != awaited_.end() && awaited->second.consumer == group.name &&
+      message.again() > 0) {
+    awaited->second.told_held = hold(group, message.SpaceUsedLong());
+    awaited->second.told = message;
+    reply(call).mutable_done();
+    return;
+  }
   if (link == nullptr)
     throw Error(Errc::peer_lost,
                 fmt::format("link {} was closed by the other side", message.link()));
+  if (message.again() != link->again)
+    throw Error(Errc::refused,
+                fmt::format("link {}: expected addresses for a link that was set up anew {} times, "
+                            "found them for {} times",
+                            message.link(), link->again, message.again()));
   const bool is_producer = link->consumer != group.name;
   if (is_producer) link->is_answered = true;
   if (std::exchange(is_producer ? link->has_producer_told : link->has_consumer_told, true))
     throw Error(Errc::refused,
                 fmt::format("link {}: expected the addresses of group '{}' once, found them again",
                             message.link(), group.name));
+  const bool is_kept = is_producer && link->is_missed && link->again > 0;  // until it has come back
+  if (is_kept) link->told_held = hold(group, message.SpaceUsedLong()), link->told = message;
   reply(call).mutable_done();
+  if (is_kept) return;
   wire::ToClient notice;
   *notice.mutable_link_addresses() = message;
   const Group* const other = other_side(*link, group);

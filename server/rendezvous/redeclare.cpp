@@ -70,18 +70,40 @@ void Rendezvous::redeclare(const Call& call, const wire::Redeclare& message) {
                   group.name, is_of_stream, again.size()));
   for (auto& [link, held] : again) {
     link->has_producer_told = link->has_consumer_told = false;
-    wire::ToClient notice;
-    notice.mutable_redeclared()->set_link(link->id);
+    ++link->again;
     if (!is_of_stream) {
       link->fields = message.link().fields();
       link->held = std::move(held);
-      notice.mutable_redeclared()->set_number(message.link().number());
+      link->number = message.link().number();
     }
-    const Group* const consumer = other_side(*link, group);
-    if (consumer == nullptr) continue;
-    *notice.mutable_redeclared()->mutable_fields() = in_order_of(link->fields, stream->announced);
-    notify_rank_0(*consumer, std::move(notice));
+    if (const Group* const consumer = other_side(*link, group)) tell_redeclared(*link, *consumer);
   }
+}
+
+void Rendezvous::tell_redeclared(const Link& link, const Group& consumer) {
+  wire::ToClient notice;
+  auto& redeclared = *notice.mutable_redeclared();
+  redeclared.set_link(link.id);
+  *redeclared.mutable_fields() = in_order_of(link.fields, streams_.at(link.stream).announced);
+  redeclared.set_number(link.number);
+  redeclared.set_again(link.again);
+  notify_rank_0(consumer, std::move(notice));
+}
+
+void Rendezvous::tell_again(Link& link, const Group& producer, const Group& consumer,
+                            const std::optional<wire::LinkAddresses>& by_consumer) {
+  if (link.again == 0) return;
+  tell_redeclared(link, consumer);
+  wire::ToClient notice;
+  if (const auto by_producer = std::exchange(link.told, std::nullopt)) {
+    *notice.mutable_link_addresses() = *by_producer;
+    notify_rank_0(consumer, notice);
+    link.told_held = Hold();
+  }
+  if (!by_consumer || by_consumer->again() != link.again) return;
+  link.has_consumer_told = true;
+  *notice.mutable_link_addresses() = *by_consumer;
+  notify_rank_0(producer, std::move(notice));
 }
 
 std::vector<Rendezvous::Again> Rendezvous::links_again(const Stream& stream, const Group& producer,
@@ -92,6 +114,13 @@ std::vector<Rendezvous::Again> Rendezvous::links_again(const Stream& stream, con
     const bool keeps_layouts = !message.has_link();
     if (!keeps_layouts && message.link().link() != id) continue;
     Link& link = links_.at(id);
+    const bool is_done = link.again == message.again() && link.number == message.link().number();
+    if (!keeps_layouts && is_done) continue;  // a producer that did not get the answer in time
+    if (!keeps_layouts && message.again() != link.again + 1)
+      throw Error(Errc::refused,
+                  fmt::format("Redeclare of stream '{}': expected link {} to be set up anew for "
+                              "the {}th time, found for the {}th",
+                              stream.name, id, link.again + 1, message.again()));
     if (!link.is_answered)
       throw Error(Errc::refused,
                   fmt::format("Redeclare of stream '{}': expected a producer that has answered all "

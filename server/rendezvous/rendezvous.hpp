@@ -101,6 +101,9 @@ private:
     std::vector<std::string> producer_choices{}, consumer_choices{};  // none until they have come
     bool is_answered = false;  // the producer has sent its choices or addresses
     bool has_producer_told = false, has_consumer_told = false;  // its addresses
+    std::uint64_t again = 0, number = 0;                        // as in Redeclared
+    /// By a producer that has come back, for a consumer that has not yet.
+    std::optional<wire::LinkAddresses> told{};
     std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
     double since = 0;
     bool is_missed = false;     // its producer has come back, its consumer not yet
@@ -108,6 +111,7 @@ private:
     double held_up_seconds = 0;
     Hold held{};
     Hold producer_held{}, consumer_held{};  // of the choices
+    Hold told_held{};
   };
   /// A link of a consumer that came back before its producer.
   struct AwaitedLink {
@@ -116,6 +120,8 @@ private:
     double since;
     Hold held;
     std::optional<wire::RedeclareLink> redeclare{};  // that the producer is to hear of
+    std::optional<wire::LinkAddresses> told{};       // likewise
+    Hold told_held{};
     bool is_of(const Group& group) const {
       return group.name == consumer || group.name == producer;
     }
@@ -384,6 +390,11 @@ private:
   void check_redeclared(const Link& link, std::span<const proto::Field> fields);
   /// To the producer, if it is there.
   void pass_on(const Link& link, const wire::RedeclareLink& message);
+  void tell_redeclared(const Link& link, const Group& consumer);
+  /// Both sides of a link of an earlier server are back, which may have been set up anew just then: what
+  /// that server has perhaps not passed on.
+  void tell_again(Link& link, const Group& producer, const Group& consumer,
+                  const std::optional<wire::LinkAddresses>& by_consumer);
   /// Null if it has left.
   const Group* other_side(const Link& link, const Group& group);
   /// @param is_lost  a rank of `by` has given up: its other ranks are told, too

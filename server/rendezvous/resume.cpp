@@ -17,6 +17,25 @@ namespace tremula::server {
 
 namespace {
 constexpr std::size_t link_bytes = 2048;  // without its fields
+
+/// What the group has told for the set-up that is under way, or was the last.
+std::optional<wire::LinkAddresses> told(const wire::Matched& link) {
+  const bool is_newest = link.has_told() && link.told().again() == link.again();
+  return is_newest ? std::optional(link.told()) : std::nullopt;
+}
+
+void check_told(const wire::Matched& link, const Group& group) {
+  if (!link.has_told()) return;
+  const wire::LinkAddresses& told = link.told();
+  if (told.link() != link.link() || told.again() == 0 || told.again() > link.again() ||
+      told.addresses_size() != group.size)
+    throw core::Error(
+        core::Errc::refused,
+        fmt::format("Resume: expected {} addresses of link {}, set up anew up to {} times; found "
+                    "{} of link {}, set up anew {} times",
+                    group.size, link.link(), link.again(), told.addresses_size(), told.link(),
+                    told.again()));
+}
 }  // namespace
 
 void Rendezvous::resume(const Call& call, const wire::Resume& message) {
@@ -30,6 +49,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                                     link.link()));
     proto::decode(link.fields());  // a status shows them to sessions that would reject others
     proto::decode(link.redeclare().fields());
+    check_told(link, group);
   }
   std::vector<Stream*> streams;
   for (const wire::Announce& stream : message.streams())
@@ -50,13 +70,19 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
             link.link(),
             AwaitedLink{group.name, link.peer_group(), link.incarnation(), call.now,
                         hold(group, link_bytes + link.redeclare().SpaceUsedLong()),
-                        link.has_redeclare() ? std::optional(link.redeclare()) : std::nullopt});
+                        link.has_redeclare() ? std::optional(link.redeclare()) : std::nullopt,
+                        told(link), hold(group, link.told().SpaceUsedLong())});
       else if (Link& restored = links_.at(link.link()); is_consumed_by(restored, group)) {
         restored.incarnation = link.incarnation(), restored.is_missed = false;
+        const Group* const producer = other_side(restored, group);
+        if (producer != nullptr) tell_again(restored, *producer, group, told(link));
         if (link.has_redeclare()) pass_on(restored, link.redeclare());
       }
       continue;
     }
+    if (link.again() > 0)  // its consumer is told its fields once more, as they are declared here
+      proto::check_compatible(proto::decode(link.fields()), stream->fields, stream->name,
+                              link.peer_group(), group.name);
     const auto awaited = awaited_.find(link.link());
     const bool is_new =
         links_
@@ -77,9 +103,14 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                      .serves = link.serves(),
                      .consumed = Account(link.peer_size(), call.now),
                      .is_answered = true,
+                     .has_producer_told = told(link).has_value(),
+                     .again = link.again(),
+                     .number = link.number(),
+                     .told = told(link),
                      .since = call.now,
                      .is_missed = awaited == awaited_.end(),
-                     .held = hold(group, link_bytes + link.SpaceUsedLong())})
+                     .held = hold(group, link_bytes + link.SpaceUsedLong()),
+                     .told_held = hold(group, link.told().SpaceUsedLong())})
             .second;
     if (!is_new)
       throw core::Error(core::Errc::refused,
@@ -88,9 +119,12 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                                     group.name, link.link()));
     stream->links.insert(link.link());
     stream->was_linked = true;
-    if (awaited != awaited_.end() && awaited->second.consumer == link.peer_group() &&
-        awaited->second.redeclare)
-      pass_on(links_.at(link.link()), *awaited->second.redeclare);
+    if (awaited != awaited_.end() && awaited->second.consumer == link.peer_group()) {
+      Link& restored = links_.at(link.link());
+      if (awaited->second.redeclare) pass_on(restored, *awaited->second.redeclare);
+      if (const Group* const consumer = other_side(restored, group))
+        tell_again(restored, group, *consumer, awaited->second.told);
+    }
     awaited_.erase(link.link());
   }
   std::vector<std::string> names;  // of streams that may be waited for after a loss

@@ -214,6 +214,48 @@ TEST_F(ControlAndServer, LosesALinkThatWasBeingSetUp) {
   lose();
 }
 
+/// Notices that the first server did not pass on before it went look to the other side like these, which it
+/// has taken and asks for once more.
+TEST_F(ControlAndServer, IsToldByTheNextServerOfALinkThatIsSetUpAnew) {
+  const auto until = Deadline::after(patience_seconds);
+  control->call(subscribe("later", 5), until);
+  control->begin_presence(0, until);
+  const auto other = producer(address, log);
+  const auto event = control->next_event(until);
+  ASSERT_TRUE(event && event->has_matched());
+  ASSERT_TRUE(other->next_event(until));
+  const std::uint64_t link = event->matched().link();
+  const auto tell = [&](Control& by, const std::string& own) {
+    wire::ToServer message;
+    message.mutable_link_addresses()->set_link(link);
+    message.mutable_link_addresses()->set_again(by.times_again(link));
+    message.mutable_link_addresses()->add_addresses(own);
+    by.call(message, until);
+  };
+  const auto expect = [&](Control& side, const std::string& address, std::uint64_t again) {
+    const auto told = side.take_addresses(link, until);
+    EXPECT_EQ(told.addresses(0), address);
+    EXPECT_EQ(told.again(), again);
+  };
+  tell(*control, "consumer");
+  tell(*other, "producer");
+  expect(*control, "producer", 0);
+  expect(*other, "consumer", 0);
+  wire::ToServer redeclare;
+  *redeclare.mutable_redeclare()->mutable_fields() = announce("later").announce().fields();
+  redeclare.mutable_redeclare()->set_stream("later");
+  other->call(redeclare, until);
+  control->set_up_again(link);
+  tell(*control, "of consumer, anew");
+  tell(*other, "of producer, anew");
+  for (const bool is_next : {false, true}) {
+    if (is_next) server.reset(), restart();
+    EXPECT_EQ(control->take_redeclared(link, until).again(), 1u) << is_next;
+    expect(*control, "of producer, anew", 1);
+    expect(*other, "of consumer, anew", 1);
+  }
+}
+
 TEST_F(ControlAndServer, IsNotTakenInAgainUnderANameThatAnotherJobHolds) {
   server.reset();
   restart();

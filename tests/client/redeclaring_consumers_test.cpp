@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <iostream>
+#include <random>
+#include <thread>
 
 #include "tests/client/redeclaring.hpp"
 
@@ -197,21 +199,21 @@ TEST(RedeclaringConsumersAlone, AStreamThatHasEndedHoldsUpNobody) {
 
 TEST(RedeclaringConsumersAlone, OfALostProducerTheNextStepTells) {
   World world(8192, World::Way::local);
-  std::atomic<bool> is_taken = false;
+  std::atomic<int> taken = 0;
   world.start("producer", 2, [&](Session& s) {
     OutStream out(s, "s", {.queue_depth = 1});
     out.declare(field_of(rows, s.rank()));
     put_step(out, rows, s.rank(), 0);
-    while (!is_taken) std::this_thread::yield();
+    while (taken < 2) std::this_thread::yield();
   });
-  world.start("consumer", 1, [&](Session& s) {
+  world.start("consumer", 2, [&](Session& s) {
     InStream in(s, "s");
-    const Side whole = of_text("shape=4x4 grid=1x1");
+    const Side whole = of_text("shape=4x4 grid=2x1");
     in.declare(field_of(whole, s.rank()));
     const std::vector<bool> all(16, true);
     EXPECT_TRUE(in.begin_step());
     take_step(in, whole, s.rank(), [&] { return all; });
-    is_taken = true;
+    ++taken;
     const auto is_told = [&] {
       while (!s.control().link_end(1) && !s.deadline().expired()) std::this_thread::yield();
       return core::Bytes(s.control().link_end(1) ? 1 : 0);
@@ -360,6 +362,74 @@ TEST(RedeclaringConsumersAlone, HoldsAfterTheServerWasStartedAgain) {
   is_again = true;
   EXPECT_EQ(text_of(world.join()), "");
   EXPECT_TRUE(holds);
+}
+
+/// Servers die in the middle of redeclarations of both sides, which no step, no redeclaration and no link
+/// is lost to.
+TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
+  World world(8192, World::Way::local);
+  world.step_timeout = 60;
+  world.stop_server();
+  world.start_server();
+  constexpr Rank ranks = 2;
+  constexpr int servers = 25;
+  std::atomic<bool> is_over = false;
+  std::atomic<int> ended = 0;
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  // Of the other side, which has not come back yet.
+  const auto is_accepted = [](auto& stream, const Side& side, Rank rank) {
+    try {
+      redeclare(stream, side, rank);
+      return true;
+    } catch (const Error& e) {
+      if (e.code() != Errc::refused) throw;
+      EXPECT_NE(std::string(e.what()).find("try again in a moment"), std::string::npos) << e.what();
+      return false;
+    }
+  };
+  world.start("producer", ranks, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 2});
+    out.declare(field_of(rows, s.rank()));
+    const Side* side = &rows;
+    for (std::uint64_t step = 0;; ++step) {
+      if (!s.run_on_root([&] { return core::Bytes(is_over ? 1 : 0); }, s.deadline()).empty()) break;
+      put_step(out, *side, s.rank(), step);
+      const Side* const next = side == &rows ? &columns : &rows;
+      if (step % 3 == 2 && is_accepted(out, *next, s.rank())) side = next;
+    }
+    out.close();
+    ++ended;
+  });
+  world.start("consumer", ranks, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field_of(rows, s.rank()));
+    const std::vector<bool> all(16, true);
+    std::uint64_t asked = 0, steps = 0;
+    const auto side_of = [](std::uint64_t number) -> const Side& {
+      return number % 2 == 0 ? rows : columns;
+    };
+    for (; in.begin_step(); ++steps) {
+      EXPECT_EQ(in.step(), steps);
+      take_step(in, side_of(in.redeclarations()), s.rank(), [&] { return all; });
+      if (steps % 2 == 1 && in.redeclarations() == asked &&
+          is_accepted(in, side_of(asked + 1), s.rank()))
+        ++asked;
+    }
+    in.close();
+    EXPECT_GT(in.redeclarations(), 1u);
+    ++ended;
+  });
+  std::mt19937 random(seed);
+  for (int server = 0; server < servers && ended == 0; ++server) {
+    std::this_thread::sleep_for(std::chrono::microseconds(100'000 + random() % 100'000));
+    world.stop_server();
+    world.start_server();
+  }
+  EXPECT_EQ(ended, 0);
+  is_over = true;
+  EXPECT_EQ(text_of(world.join()), "");
+  EXPECT_EQ(ended, 2 * ranks);
 }
 
 /// The producer is lost before it has taken it up: the one that follows begins with it.

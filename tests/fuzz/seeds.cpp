@@ -95,6 +95,13 @@ const std::vector<std::string> to_server{
     "link_choices { link: 1 choices: 'ofi:tcp' choices: 'ofi:shm' }",
     "resume { streams { " + announce + "} links { " + matched + "} subscriptions { " + subscribe +
         "} presence { is_present: true } }",
+    "redeclare { stream: 's' again: 1 link { link: 1 number: 2 " + field + "} }",
+    "resume { streams { " + announce +
+        "} links { link: 4294967297 stream: 's' again: 1 fields { "
+        "name: 'w' element_type: 9 layout: 'shape=6 grid=1' } } }",
+    "link_addresses { link: 4294967297 again: 2 addresses: 'abc' }",
+    "resume { links { " + matched +
+        "number: 2 again: 3 told { link: 4294967297 again: 3 addresses: 'abc' } } }",
     "resume { links { " + matched + "redeclare { link: 4294967297 number: 2 " + field + "} } }"};
 const std::vector<std::string> to_client{
     "request: 1 refused { code: 3 text: 'expected a, found b' }",
@@ -104,7 +111,7 @@ const std::vector<std::string> to_client{
     "request: 1 streams { names: 's' names: 't' }",
     "link_addresses { link: 1 addresses: 'abc' }",
     "redeclared { link: 1 " + field + "}",
-    "redeclared { link: 1 number: 2 " + field + "}",
+    "redeclared { link: 1 number: 2 again: 3 " + field + "}",
     "redeclare_link { link: 1 number: 2 " + field + "}",
     "request: 1 shared { bytes: 'a' bytes: 'b' }",
     "link_closed { link: 1 why: 'end' lost: true }",

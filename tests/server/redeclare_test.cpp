@@ -23,12 +23,10 @@ std::string subscribe(const std::string& fields) {
 std::string redeclare(const std::string& fields, const std::string& stream = "s") {
   return fmt::format("request: 3 redeclare {{ stream: '{}' {} }}", stream, fields);
 }
-std::string addresses(int link) {
-  return fmt::format("request: 4 link_addresses {{ link: {} addresses: 'a' }}", link);
+std::string notice(int link, int again) {
+  return fmt::format("link_addresses {{ link: {} addresses: 'a' again: {} }}", link, again);
 }
-std::string passed_on(ConnectionId to, int link) {
-  return fmt::format("{}: link_addresses {{ link: {} addresses: 'a' }}", to, link);
-}
+std::string addresses(int link, int again = 0) { return "request: 4 " + notice(link, again); }
 
 class Redeclare : public testing::Test {
 protected:
@@ -41,9 +39,10 @@ protected:
     for (const ConnectionId rank_0 : {1u, 11u})
       play.receive(rank_0, "request: 9 presence { is_present: true }");
   }
-  void tell_addresses(int link, ConnectionId consumer) {
-    play.tell(1, addresses(link), {Play::done(1, 4), passed_on(consumer, link)});
-    play.tell(consumer, addresses(link), {Play::done(consumer, 4), passed_on(1, link)});
+  void tell_addresses(int link, ConnectionId consumer, int again = 0) {
+    const std::string told = addresses(link, again), passed_on = notice(link, again);
+    play.tell(1, told, {Play::done(1, 4), fmt::format("{}: {}", consumer, passed_on)});
+    play.tell(consumer, told, {Play::done(consumer, 4), "1: " + passed_on});
   }
   std::string of_viewer() { return play.status().streams(0).consumers(0).fields(0).layout(); }
   void expect_refused(const std::string& message, const std::string& text,
@@ -55,11 +54,18 @@ protected:
 
 TEST_F(Redeclare, LetsBothSidesTellTheirAddressesAgain) {
   tell_addresses(1, 11);
-  for (int again = 0; again < 2; ++again) {
+  for (int again = 1; again <= 2; ++again) {
     play.tell(1, redeclare(u + v_again),
-              {Play::done(1, 3), "11: redeclared { link: 1 " + v_again + "}"});
-    tell_addresses(1, 11);
-    play.tell(11, addresses(1),
+              {Play::done(1, 3),
+               fmt::format("11: redeclared {{ link: 1 {} again: {} }}", v_again, again)});
+    play.tell(11, addresses(1, again - 1),
+              {Play::refused(11, refused_code,
+                             fmt::format("link 1: expected addresses for a link that was set up "
+                                         "anew {} times, found them for {} times",
+                                         again, again - 1),
+                             4)});
+    tell_addresses(1, 11, again);
+    play.tell(11, addresses(1, again),
               {Play::refused(11, refused_code,
                              "link 1: expected the addresses of group 'viewer' once, found them "
                              "again",
@@ -88,18 +94,30 @@ TEST_F(Redeclare, HoldsNoMoreForEachTime) {
 TEST_F(Redeclare, OfAConsumerIsPassedOnAndHoldsWhenTheProducerTakesItUp) {
   tell_addresses(1, 11);
   const std::string wanted = "redeclare_link { link: 1 " + v_again + "number: 2 }";
-  for (int again = 0; again < 2; ++again) {
+  const auto take_up = [](int again) {
+    return fmt::format(
+        "request: 3 redeclare {{ stream: 's' link {{ link: 1 {} number: 2 }} again: {} }}", v_again,
+        again);
+  };
+  for (int again = 1; again <= 2; ++again) {
     play.tell(11, "request: 5 " + wanted, {Play::done(11, 5), "1: " + wanted});
-    EXPECT_EQ(of_viewer(), again == 0 ? "shape=6x4 grid=1x1" : "shape=6x4 grid=1x1 block=2x2");
-    play.tell(1, "request: 3 redeclare { stream: 's' link { link: 1 " + v_again + "number: 2 } }",
-              {Play::done(1, 3), "11: redeclared { link: 1 " + v + "number: 2 }"});
+    EXPECT_EQ(of_viewer(), again == 1 ? "shape=6x4 grid=1x1" : "shape=6x4 grid=1x1 block=2x2");
+    play.tell(1, take_up(again),
+              {Play::done(1, 3),
+               fmt::format("11: redeclared {{ link: 1 {} number: 2 again: {} }}", v, again)});
     EXPECT_EQ(of_viewer(), "shape=6x4 grid=1x1 block=2x2");
-    tell_addresses(1, 11);
+    play.tell(1, take_up(again), {Play::done(1, 3)});  // whose answer came too late
+    play.tell(
+        1, take_up(again + 2),
+        {Play::refused(1, refused_code,
+                       fmt::format("Redeclare of stream \\'s\\': expected link 1 to be set up "
+                                   "anew for the {}th time, found for the {}th",
+                                   again + 1, again + 2),
+                       3)});
+    tell_addresses(1, 11, again);
   }
   const std::size_t held = play.held_bytes();
-  for (int again = 0; again < 100; ++again)
-    play.receive(1,
-                 "request: 3 redeclare { stream: 's' link { link: 1 " + v_again + "number: 2 } }");
+  for (int again = 3; again < 100; ++again) play.receive(1, take_up(again));
   EXPECT_EQ(play.held_bytes(), held);
   play.tell(1, "request: 3 redeclare { stream: 's' link { link: 77 " + v_again + "number: 1 } }",
             {Play::done(1, 3)});
@@ -110,9 +128,9 @@ TEST_F(Redeclare, OfOneConsumerLeavesTheOthersAsTheyAre) {
   play.receive(21, "request: 9 presence { is_present: true }");
   play.receive(21, subscribe(u));
   tell_addresses(2, 21);
-  play.tell(1, "request: 3 redeclare { stream: 's' link { link: 2 " + u + "number: 1 } }",
-            {Play::done(1, 3), "21: redeclared { link: 2 " + u + "number: 1 }"});
-  tell_addresses(2, 21);
+  play.tell(1, "request: 3 redeclare { stream: 's' link { link: 2 " + u + "number: 1 } again: 1 }",
+            {Play::done(1, 3), "21: redeclared { link: 2 " + u + "number: 1 again: 1 }"});
+  tell_addresses(2, 21, 1);
   play.tell(
       1, addresses(1),
       {Play::refused(1, refused_code,
@@ -203,7 +221,8 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
       play.tell(1, resume_ocean, {Play::done(1, 2)});
       play.tell(
           1,
-          "request: 3 redeclare { stream: 's' link { link: 4294967297 number: 4 " + v_again + "} }",
+          "request: 3 redeclare { stream: 's' link { link: 4294967297 number: 4 " + v_again +
+              "} again: 1 }",
           {Play::refused(1, refused_code,
                          "Redeclare of stream \\'s\\': expected consumers that have come back "
                          "to this server, which was started again; found that group "
@@ -213,8 +232,116 @@ TEST(RedeclareAgain, ReachesTheProducerAtTheNextServer) {
     }
     play.tell(
         1,
-        "request: 3 redeclare { stream: 's' link { link: 4294967297 number: 4 " + v_again + "} }",
-        {Play::done(1, 3), "11: redeclared { link: 4294967297 number: 4 " + v + "}"});
+        "request: 3 redeclare { stream: 's' link { link: 4294967297 number: 4 " + v_again +
+            "} again: 1 }",
+        {Play::done(1, 3), "11: redeclared { link: 4294967297 number: 4 again: 1 " + v + "}"});
+  }
+}
+
+/// The server dies while the link is set up anew for the second time: whichever side has told its addresses
+/// to it, and whoever comes back first, the next one tells both sides what they need.
+TEST(RedeclareAgain, IsTakenUpByTheNextServer) {
+  const std::string number = "4294967297";
+  const auto hello = [&](const std::string& group) {
+    return "request: 1 hello { protocol: 1 group: '" + group +
+           "' rank: 0 size: 1 job: 'j' host: 'node' pid: 100 version: '0.1' left_server: 1 }";
+  };
+  const auto addresses = [&](char side, int again) {
+    return fmt::format("link: {} addresses: '{}' again: {}", number, side, again);
+  };
+  const auto link = [&](const std::string& peer, int incarnation, const std::string& more) {
+    return fmt::format(
+        "links {{ link: {} stream: 's' peer_group: '{}' peer_size: 1 offer: 't' why: "
+        "'w' queue_depth: 3 incarnation: {} {} {} }}",
+        number, peer, incarnation, v, more);
+  };
+  const auto told = [](const std::string& which) { return " told { " + which + " }"; };
+  const auto passed_on = [](int to, const std::string& which) {
+    return fmt::format("{}: link_addresses {{ {} }}", to, which);
+  };
+  const auto tell = [](const std::string& which) {
+    return "request: 6 link_addresses { " + which + " }";
+  };
+  const std::string redeclared =
+      "11: redeclared { link: " + number + " " + v + " number: 4 again: 2 }";
+  for (const bool has_producer_told : {true, false})
+    for (const bool has_consumer_told : {true, false})
+      for (const bool is_consumer_first : {true, false})
+        for (const bool tells_late : {true, false}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", has_producer_told, has_consumer_told,
+                                   is_consumer_first, tells_late));
+          const std::string of_producer = addresses('p', 2), of_consumer = addresses('c', 2);
+          // A side that has not told them has told those of the first time, and may tell them late.
+          const std::string ocean =
+              "request: 2 resume { streams { stream: 's' queue_depth: 3 incarnation: 5 " + v +
+              Play::offers({"t"}) + "} " +
+              link("viewer", 5,
+                   "number: 4 again: 2" +
+                       told(has_producer_told ? of_producer : addresses('p', 1))) +
+              " }";
+          const std::string viewer =
+              "request: 2 resume { " +
+              link("ocean", 4,
+                   has_consumer_told ? "again: 2" + told(of_consumer)
+                                     : "again: 1" + told(addresses('c', 1))) +
+              " }";
+          Play play(2);
+          play.receive(1, hello("ocean"));
+          play.receive(11, hello("viewer"));
+          const bool is_late =
+              tells_late && !(is_consumer_first ? has_consumer_told : has_producer_told);
+          std::vector<std::string> both{redeclared};
+          if (has_producer_told || (is_late && !is_consumer_first))
+            both.push_back(passed_on(11, of_producer));
+          if (has_consumer_told || (is_late && is_consumer_first))
+            both.push_back(passed_on(1, of_consumer));
+          if (is_consumer_first) {
+            play.tell(11, viewer, {Play::done(11, 2)});
+            if (is_late) play.tell(11, tell(of_consumer), {Play::done(11, 6)});
+            both.push_back(Play::done(1, 2));
+            play.tell(1, ocean, both);
+          } else {
+            play.tell(1, ocean, {Play::done(1, 2)});
+            if (is_late) play.tell(1, tell(of_producer), {Play::done(1, 6)});
+            both.push_back(Play::done(11, 2));
+            play.tell(11, viewer, both);
+          }
+          const bool lacks_producer = !has_producer_told && !(is_late && !is_consumer_first);
+          const bool lacks_consumer = !has_consumer_told && !(is_late && is_consumer_first);
+          if (lacks_producer)
+            play.tell(1, tell(of_producer), {Play::done(1, 6), passed_on(11, of_producer)});
+          if (lacks_consumer)
+            play.tell(11, tell(of_consumer), {Play::done(11, 6), passed_on(1, of_consumer)});
+        }
+}
+
+/// It would be told to the consumer once more, in the order of the stream's fields.
+TEST(RedeclareAgain, RefusesFieldsThatTheProducerHasNot) {
+  for (const bool is_consumer_first : {true, false}) {
+    Play play(2);
+    const auto begin = [&](ConnectionId from, const std::string& group) {
+      play.receive(from, "request: 1 hello { protocol: 1 group: '" + group +
+                             "' rank: 0 size: 1 job: 'j' host: 'node' pid: 100 version: '0.1' "
+                             "left_server: 1 }");
+    };
+    const auto link = [&](const std::string& peer, const std::string& field) {
+      return "links { link: 4294967297 stream: 's' peer_size: 1 offer: 't' why: 'w' queue_depth: 3 "
+             "incarnation: 4 again: 1 peer_group: '" +
+             peer + "' " + field + "} }";
+    };
+    begin(1, "ocean");
+    begin(11, "viewer");
+    if (is_consumer_first)
+      play.tell(11, "request: 2 resume { " + link("ocean", v), {Play::done(11, 2)});
+    const auto answers =
+        play.receive(1, "request: 2 resume { streams { stream: 's' queue_depth: 3 incarnation: 5 " +
+                            v + Play::offers({"t"}) + "} " + link("viewer", u))
+            .messages;
+    ASSERT_EQ(answers.size(), 1u);
+    EXPECT_EQ(answers[0].to, 1u);
+    EXPECT_TRUE(answers[0].message.has_refused());
+    if (!is_consumer_first)
+      play.tell(11, "request: 2 resume { " + link("ocean", v), {Play::done(11, 2)});
   }
 }
 

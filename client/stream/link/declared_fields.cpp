@@ -208,19 +208,25 @@ std::uint64_t DeclaredFields::hash() const {
 }
 
 void DeclaredFields::check_alike() const {
+  check_alike([this](core::Bytes mine, core::Deadline until) {
+    return session_->allgather(std::move(mine), until);
+  });
+}
+
+void DeclaredFields::check_alike(const Gather& gather) const {
   expects(!fields_.empty(), [&] {
     return fmt::format("stream '{}': expected at least one field before the first step", stream_);
   });
   // Layouts may be long: all ranks tell a number for them, and what they are only if it differs.
   const std::uint64_t number = hash();
   const auto bytes = std::as_bytes(std::span(&number, 1));
-  const auto numbers = session_->allgather({bytes.begin(), bytes.end()}, session_->deadline());
+  const auto numbers = gather({bytes.begin(), bytes.end()}, session_->deadline());
   const auto other = std::ranges::find_if(numbers, [&](const auto& n) { return n != numbers[0]; });
   if (other == numbers.end()) return;
   constexpr std::size_t longest = 2000;
   const std::string text = text_of(announced()).substr(0, longest);
   const auto view = std::as_bytes(std::span(text));
-  const auto texts = session_->allgather({view.begin(), view.end()}, session_->deadline());
+  const auto texts = gather({view.begin(), view.end()}, session_->deadline());
   const auto text_at = [&](std::size_t rank) {
     return std::string(reinterpret_cast<const char*>(texts[rank].data()), texts[rank].size());
   };

@@ -75,6 +75,7 @@ public:
   /// Collective.
   /// @throws core::Error mismatch naming the first rank that differs
   void check_alike() const;
+  void check_alike(const Gather& gather) const;
   /// @return `field` as an index
   /// @throws core::Error invalid_argument if there is no such field
   std::size_t check(int field) const;

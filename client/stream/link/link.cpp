@@ -55,6 +55,7 @@ void tell_addresses(Session& session, const Link& link,
   auto& out = *message.mutable_link_addresses();
   out.set_link(link.number);
   out.set_first_step(link.first_step);
+  out.set_again(session.control().times_again(link.number));
   for (const auto& address : addresses) out.add_addresses(address.data(), address.size());
   session.control().call(message, session.deadline());
 }
@@ -247,6 +248,8 @@ Link open_link(Session& session, const wire::Matched& matched,
       throw;
     }
   });
+  // A pair that is proved has the other side's addresses.
+  if (!link.plan.messages.empty()) session.control().has_opened(link.number);
   log_link(session, link, side);
   return link;
 }

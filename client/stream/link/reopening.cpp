@@ -147,7 +147,6 @@ void ConsumerLinks::reopen(const char* call) {
         failed.emplace_back(std::move(open.matched), open.failure);
         continue;
       }
-      session_.control().set_up_again(open.link.number);
       wire::Reopening& link = left.emplace_back();
       *link.mutable_matched() = std::move(open.matched);
       link.set_settled(open.link.offer);
