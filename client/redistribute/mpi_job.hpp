@@ -85,12 +85,21 @@ private:
     Update update;
     Redistribution redistribution;
   };
-  std::vector<ListedUpdate> match(std::span<const Update> updates) {
+  /// Shape: [pass][update]; empty if none has lists.
+  std::vector<std::vector<ListedUpdate>> match(std::span<const Update> updates) {
     if (std::ranges::none_of(updates, has_lists)) return {};
     expect_usable();
+    Rank passes = 1;
+    for (const Update& update : updates) passes = std::max(passes, pass_count(update));
     try {
-      return match_updates(updates, ++matches_, endpoint_, group().rank(), group().size(),
-                           core::Deadline::after(config_.timeout));
+      std::vector<std::vector<ListedUpdate>> listed;
+      for (Rank pass = 0; pass < passes; ++pass) {
+        std::vector<Update> of_pass;
+        for (const Update& update : updates) of_pass.push_back(in_pass(update, pass));
+        listed.push_back(match_updates(of_pass, ++matches_, endpoint_, group().rank(),
+                                       group().size(), core::Deadline::after(config_.timeout)));
+      }
+      return listed;
     } catch (const MatchFailed& e) {  // what others have sent may still come
       failure_ = e.what();
       endpoint_.give_up();

@@ -172,9 +172,9 @@ struct Redistribution::Run {
     for (std::size_t i = 0; i < from.size(); ++i) from_[0].set(i, from[i]), to_.set(i, to[i]);
     own_part_ = 0, own_first_ = 0, idle_ = 0;
     for (std::size_t i = 0; i < to.size(); ++i) {
-      const auto& field = plan_.sink().fields[i];
-      if (field.is_needed) continue;
-      mismatch_.keep([&] { scale(field.part, field.transformation, to[i]); });
+      const auto& array = plan_.arrays()[i];
+      if (!array.is_scaled) continue;
+      mismatch_.keep([&] { scale(array.to, plan_.sink().fields[i].transformation, to[i]); });
     }
     for (auto& sink : sinks_) {
       if (!sink.way->is_near) {
@@ -292,8 +292,7 @@ struct Redistribution::Run {
   }
 
   void count(RedistributionStatistics& statistics) const {
-    statistics.messages_sent = 0;
-    statistics.copied_bytes = own_traffic_.copied_bytes;
+    statistics.copied_bytes += own_traffic_.copied_bytes;
     for (const auto& source : sources_) {
       statistics.messages_sent += source.traffic.chunks;
       statistics.bytes_sent += source.message->parts_bytes;
@@ -330,9 +329,17 @@ struct Redistribution::Run {
 Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank size,
                                const index_calc::PlanOptions& options, Rank near_ranks,
                                std::span<const std::uint32_t> machines,
-                               std::span<const ListedUpdate> listed)
-    : plan_(updates, me, size, options, near_ranks, machines, listed), me_(me) {
-  statistics_.plan_seconds = plan_.seconds();
+                               std::span<const std::vector<ListedUpdate>> listed)
+    : me_(me) {
+  Rank passes = 1;
+  for (const Update& update : updates) passes = std::max(passes, pass_count(update));
+  for (Rank pass = 0; pass < passes; ++pass) {
+    const auto of_lists = listed.empty() ? std::span<const ListedUpdate>{}
+                                         : std::span(listed[static_cast<std::size_t>(pass)]);
+    plans_.push_back(std::make_unique<RedistributionPlan>(updates, pass, me, size, options,
+                                                          near_ranks, machines, of_lists));
+    statistics_.plan_seconds += plans_.back()->seconds();
+  }
 }
 
 Redistribution::~Redistribution() = default;
@@ -340,41 +347,56 @@ Redistribution::~Redistribution() = default;
 void Redistribution::abandon(NearRings& rings, ChunkPool& chunks) noexcept {
   has_failed_ = true;
   rings.close();
-  if (ends_ == nullptr) return;
-  auto heads = std::move(ends_->heads_);
-  ends_.reset();  // gives up all requests, and their chunks back
+  for (auto& ends : std::exchange(runs_, {})) {
+    auto heads = std::move(ends->heads_);
+    ends.reset();  // gives up all requests, and their chunks back
+    keep_for_ever(std::move(heads));
+  }
   chunks.keep_for_ever();
-  keep_for_ever(std::move(heads));
 }
 
 void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkPool& chunks,
                          std::span<const BytesView> from, std::span<const std::span<std::byte>> to,
                          core::Deadline deadline) {
   rings.begin_run();
-  check_buffers(plan_.arrays(), from, to);
+  check_buffers(plan().arrays(), from, to);
   core::expects(!has_failed_,
                 "redistribution: expected one that has not failed, found that an earlier run of it "
                 "has: make a new one, over another communicator");
   try {
-    if (ends_ == nullptr || !ends_->is_for(endpoint, rings, chunks))
-      ends_ = std::make_unique<Run>(plan_, me_, endpoint, rings, chunks);
-    ends_->begin(from, to);
-    const auto [seconds, is_done] =
-        wait_for([&] { return ends_->poll(); }, deadline, [&] { ends_->check_peers(); },
-                 [&] { return ends_->sleep(); });
-    if (!is_done)
-      throw core::Error(core::Errc::timed_out,
-                        fmt::format("redistribution: expected all ranks to take part within {:.1f} "
-                                    "s; {}; check that every rank makes the same calls in the same "
-                                    "order",
-                                    seconds, ends_->missing()));
+    if (runs_.empty() || !runs_.front()->is_for(endpoint, rings, chunks)) {
+      runs_.clear();
+      for (const auto& plan : plans_)
+        runs_.push_back(std::make_unique<Run>(*plan, me_, endpoint, rings, chunks));
+    }
+    // All passes are one run: a rank that refuses it counts as the others do. Their plans differ.
+    for (auto& ends : runs_) run(*ends, from, to, deadline);
   } catch (...) {
     abandon(rings, chunks);
     throw;
   }
   ++statistics_.runs;
-  ends_->count(statistics_);
-  ends_->mismatch_.tell();
+  statistics_.messages_sent = statistics_.copied_bytes = 0;
+  Mismatch mismatch;
+  for (auto& ends : runs_) {
+    ends->count(statistics_);
+    mismatch.keep([&] { ends->mismatch_.tell(); });
+  }
+  mismatch.tell();
+}
+
+void Redistribution::run(Run& ends, std::span<const BytesView> from,
+                         std::span<const std::span<std::byte>> to, core::Deadline deadline) {
+  ends.begin(from, to);
+  const auto [seconds, is_done] =
+      wait_for([&] { return ends.poll(); }, deadline, [&] { ends.check_peers(); },
+               [&] { return ends.sleep(); });
+  if (!is_done)
+    throw core::Error(core::Errc::timed_out,
+                      fmt::format("redistribution: expected all ranks to take part within {:.1f} "
+                                  "s; {}; check that every rank makes the same calls in the same "
+                                  "order",
+                                  seconds, ends.missing()));
 }
 
 }  // namespace tremula::client::redistribute

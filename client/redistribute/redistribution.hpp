@@ -27,11 +27,12 @@ struct RedistributionStatistics {
 
 class Redistribution {
 public:
+  /// @param listed  of each pass (update.hpp); empty if no update has lists
   /// @throws core::Error as RedistributionPlan
   Redistribution(std::span<const Update> updates, Rank me, Rank size,
                  const index_calc::PlanOptions& options = {}, Rank near_ranks = 0,
                  std::span<const std::uint32_t> machines = {},
-                 std::span<const ListedUpdate> listed = {});
+                 std::span<const std::vector<ListedUpdate>> listed = {});
   ~Redistribution();
   /// Collective. Returns when `from` may be changed and all of `to` is there.
   /// @param endpoint  reaches the ranks of the job by their numbers; no one else sends by it now
@@ -48,17 +49,21 @@ public:
 
   /// A run ended before its time: it and the ways to the peers are of no use any more.
   bool has_failed() const noexcept { return has_failed_; }
-  const RedistributionPlan& plan() const noexcept { return plan_; }
+  /// Of the first pass.
+  const RedistributionPlan& plan() const noexcept { return *plans_.front(); }
   const RedistributionStatistics& statistics() const noexcept { return statistics_; }
 
 private:
   struct Run;
+  void run(Run& pass, std::span<const core::BytesView> from,
+           std::span<const std::span<std::byte>> to, core::Deadline deadline);
   void abandon(NearRings& rings, ChunkPool& chunks) noexcept;
 
-  RedistributionPlan plan_;
+  std::vector<std::unique_ptr<RedistributionPlan>> plans_;  // of each pass; the runs refer to them
   Rank me_;
   bool has_failed_ = false;
-  std::unique_ptr<Run> ends_;  // made by the first run, for its endpoint, rings and chunks
+  std::vector<std::unique_ptr<Run>>
+      runs_;  // parallel to plans_; made for an endpoint, rings and chunks
   RedistributionStatistics statistics_;
 };
 

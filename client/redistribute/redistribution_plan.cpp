@@ -38,9 +38,9 @@ std::size_t RedistributionPlan::longest_chunk_bytes(Rank ranks) noexcept {
                     longest_chunk);
 }
 
-RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
-                                       const index_calc::PlanOptions& options, Rank near_ranks,
-                                       std::span<const std::uint32_t> machines,
+RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pass, Rank me,
+                                       Rank size, const index_calc::PlanOptions& options,
+                                       Rank near_ranks, std::span<const std::uint32_t> machines,
                                        std::span<const ListedUpdate> listed) {
   const auto start = core::Deadline::Clock::now();
   std::vector<ExchangePlan::Field> sources, sinks;
@@ -51,10 +51,11 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
     of_role.role = role;
     return plans.get(mine, theirs, me, of_role);
   };
-  const auto add = [&](const Update& update, const ListedUpdate& of_lists) {
-    validate_for_group(update.from, size);
-    validate_for_group(update.to, size);
-    validate(update.transformation);
+  const auto add = [&](const Update& whole, const ListedUpdate& of_lists) {
+    validate_for_group(whole.from, size);
+    validate_for_group(whole.to, size);
+    validate(whole.transformation);
+    const Update update = in_pass(whole, pass);
     const auto [from, to] = moved(update);
     const auto [my_from, my_to] = moved_parts(update, me);
     const std::size_t closest =
@@ -82,11 +83,14 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank me,
     sources.push_back(field);
     field.plan = is_listed ? of_lists.as_sink : plan(to, from, index_calc::Role::sink);
     field.part = part_in(my_to, to);
-    sinks.push_back(std::move(field));
-    arrays_.push_back({.from = my_from,
-                       .to = my_to,
+    sinks.push_back(field);
+    const bool is_of_other_layer = layer_count(whole.to) > 1 && !coords_of(update.to, me);
+    const auto [all_from, all_to] = moved_parts(whole, me);
+    arrays_.push_back({.from = all_from,
+                       .to = all_to,
                        .from_width = core::element_bytes(transformation.from),
-                       .to_width = core::element_bytes(transformation.to)});
+                       .to_width = core::element_bytes(transformation.to),
+                       .is_scaled = pass == 0 && (!field.is_needed || is_of_other_layer)});
   };
   for (std::size_t i = 0; i < updates.size(); ++i) try {
       add(updates[i], listed.empty() ? ListedUpdate{} : listed[i]);

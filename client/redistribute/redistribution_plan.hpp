@@ -23,13 +23,15 @@ public:
   struct Array {
     index_calc::LocalPart from, to;            ///< `to` in the dimensions of `from`
     std::size_t from_width = 0, to_width = 0;  ///< bytes of an element
+    bool is_scaled = false;  ///< nothing comes: all that is left to do is to = beta * to
   };
 
+  /// @param pass        of each update (update.hpp)
   /// @param size        ranks of the job
   /// @param near_ranks  of them on this machine; 0: all
-  /// @param listed      parallel to updates; empty if none has lists
+  /// @param listed      of this pass, parallel to updates; empty if none has lists
   /// @throws core::Error as make_plan, and naming the update that no group of `size` ranks can make
-  RedistributionPlan(std::span<const Update> updates, Rank me, Rank size,
+  RedistributionPlan(std::span<const Update> updates, Rank pass, Rank me, Rank size,
                      const index_calc::PlanOptions& options = {}, Rank near_ranks = 0,
                      std::span<const std::uint32_t> machines = {},
                      std::span<const ListedUpdate> listed = {});

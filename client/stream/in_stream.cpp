@@ -66,9 +66,10 @@ int InStream::declare(proto::Field field, const FieldUpdate& update) {
         "after it",
         name(), field.name);
   });
-  expects(!config_.serves || update.is_none(), [&] {
+  expects(!config_.serves || (update.is_none() && field.layout.mesh.sums.empty()), [&] {
     return fmt::format(
-        "stream '{}', field '{}': expected no update where the field is to be served to others "
+        "stream '{}', field '{}': expected no update and no partial sums where the field is to be "
+        "served to others "
         "(serve) as its producer has put it; found one: leave serve out, or get the field as it is",
         name(), field.name);
   });
@@ -324,6 +325,7 @@ void InStream::get(int field, std::span<std::byte> local) {
   }
   try {
     links_.tell_mismatch();
+    fields_.scale_idle(f, local);
   } catch (const Error& e) {  // of one value: the step and the stream are as they were
     throw Error(e.code(), fmt::format("stream '{}', step {}, field '{}': {}", name(), step(),
                                       fields_[f].name, e.what()));

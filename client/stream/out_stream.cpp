@@ -37,7 +37,7 @@ core::Deadline earlier(core::Deadline one, const std::optional<core::Deadline>& 
 }
 }  // namespace
 
-void OutStream::check_changing(const std::string& stream, const proto::Field& field) {
+void OutStream::check_produced(const std::string& stream, const proto::Field& field) {
   const auto& changing = field.layout.changing;
   expects(!changing || (changing->is_even && changing->key.empty()), [&] {
     return fmt::format(
@@ -45,6 +45,12 @@ void OutStream::check_changing(const std::string& stream, const proto::Field& fi
         "whose ranks' elements follow each other as they put them; found \"{}\": leave them out",
         stream, field.name, changing->dimension, to_string(field.layout));
   });
+  if (!field.layout.mesh.sums.empty())
+    throw Error(Errc::unsupported,
+                fmt::format("stream '{}', field '{}': expected a producer whose ranks hold whole "
+                            "values, found partial sums (sum=) in \"{}\": add them up by a "
+                            "redistribution in the job, and declare the layout that it leads to",
+                            stream, field.name, to_string(field.layout)));
 }
 
 OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
@@ -92,7 +98,7 @@ int OutStream::declare(proto::Field field) {
         "declare the fields of all streams first",
         name(), field.name);
   });
-  check_changing(name(), field);
+  check_produced(name(), field);
   return fields_.declare(std::move(field));
 }
 

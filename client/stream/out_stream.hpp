@@ -94,8 +94,9 @@ private:
   }
   /// @param e  that is being handled
   [[noreturn]] void rethrow_explained(const core::Error& e);
-  /// @throws core::Error invalid_argument if a producer cannot have a field that changes so
-  static void check_changing(const std::string& stream, const proto::Field& field);
+  /// @throws core::Error invalid_argument if a producer cannot have a field that changes so; unsupported if
+  /// its ranks hold partial sums
+  static void check_produced(const std::string& stream, const proto::Field& field);
   /// Opens the links that another group waits for.
   /// @param begins  a step, which consumers that come back can join at
   /// @param until   it waits for links that are set up beside the stream

@@ -34,7 +34,7 @@ void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> la
                               name()));
     for (const auto& [field, layout] : layouts) {
       next.redeclare(field, layout);
-      check_changing(name(), next[fields_.check(field)]);
+      check_produced(name(), next[fields_.check(field)]);
     }
   });
   next.check_alike();

@@ -40,26 +40,31 @@ void validate_changing(const Layout& layout) {
   check(d < layout.dims.size(), "changing: expected a dimension from 0 to {}, found {}",
         layout.dims.size() - 1, d);
   const auto* const dealt = std::get_if<BlockCyclic>(&layout.dims[d]);
-  check(dealt != nullptr && dealt->extent == 0 && dealt->cut == 0 && (!is_even || dealt->block == 1),
-        "changing: expected dimension {} dealt in blocks, with extent 0, cut 0 and, if it is even, "
-        "block 1",
-        d);
-  check(!layout.listing && !layout.skew && layout.ghost.empty() && layout.leading == 0,
-        "shape: expected no lists, owner, ghost or leading where the extent of dimension {} changes with "
+  check(
+      dealt != nullptr && dealt->extent == 0 && dealt->cut == 0 && (!is_even || dealt->block == 1),
+      "changing: expected dimension {} dealt in blocks, with extent 0, cut 0 and, if it is even, "
+      "block 1",
+      d);
+  check(!layout.listing && !layout.skew && layout.mesh.sums.empty() && layout.ghost.empty() &&
+            layout.leading == 0,
+        "shape: expected no lists, owner, sum, ghost or leading where the extent of dimension {} "
+        "changes with "
         "every step",
         d);
   check(!key.empty() || (ranges.empty() && !is_sorted),
         "changing: expected a key beside ranges and sorted, found none of dimension {}", d);
   if (key.empty()) return;
   check(std::ranges::all_of(key, [](char c) { return c > ' ' && c < 0x7f; }),
-        "key: expected a name of visible ASCII characters without spaces for dimension {}, found another",
+        "key: expected a name of visible ASCII characters without spaces for dimension {}, found "
+        "another",
         d);
   const std::size_t slowest =
       kth_fastest(layout.storage_order, layout.dims.size(), layout.dims.size() - 1);
-  check(d == slowest && is_even && dealt->source == 0,
-        "key: expected rows along dimension {}, the slowest one in memory, without block and source; "
-        "found them along dimension {}",
-        slowest, d);
+  check(
+      d == slowest && is_even && dealt->source == 0,
+      "key: expected rows along dimension {}, the slowest one in memory, without block and source; "
+      "found them along dimension {}",
+      slowest, d);
   for (std::size_t other = 0; other < layout.dims.size(); ++other)
     check(other == d || grid(layout.dims[other]) == 1,
           "key: expected whole rows, found dimension {} split in {}", other,
@@ -99,11 +104,18 @@ Index validate_mesh(const Layout& layout) {
           "mesh: expected {} coordinates along dimension {}, the product of its axes, found {}",
           coordinates, d, grid(layout.dims[d]));
   }
+  for (std::size_t i = 0; i < mesh.sums.size(); ++i) {
+    const std::size_t axis = mesh.sums[i];
+    check(axis < mesh.extents.size() && (i == 0 || mesh.sums[i - 1] < axis),
+          "sum: expected ascending axes from 0 to {}, found {}", mesh.extents.size() - 1, axis);
+    check(!is_used[axis] && !(layout.skew && layout.skew->owners[axis]),
+          "sum: expected axes that split no dimension and have no owner, found axis {}, which does",
+          axis);
+  }
   return cells;
 }
 
 void validate_skew(const Layout& layout) {
-  validate(*layout.skew, layout.dims.size(), layout.mesh.extents.size());
   check(
       layout.ghost.empty() && layout.leading == 0 && !layout.listing,
       "owner: expected no ghost, leading or lists beside owners: the blocks of a rank follow each "
@@ -194,6 +206,7 @@ void validate(const Layout& layout) {
   check(layout.leading >= 0,
         "leading: expected at least 1 element, or 0 for as many as are needed, found {}",
         layout.leading);
+  if (layout.skew) validate(*layout.skew, dimensions, layout.mesh.extents.size());
   if (!layout.mesh.extents.empty()) cells = validate_mesh(layout);
   if (layout.skew) validate_skew(layout);
   check(!layout.listing || (layout.mesh.extents.empty() && layout.ghost.empty() &&
@@ -202,7 +215,7 @@ void validate(const Layout& layout) {
         "element "
         "is");
   if (layout.changing) validate_changing(layout);
-  check(!layout.mesh.extents.empty() || layout.mesh.axes.empty(),
+  check(!layout.mesh.extents.empty() || (layout.mesh.axes.empty() && layout.mesh.sums.empty()),
         "mesh: expected extents of the axes, found none");
   validate_members(layout, cells);
 }
@@ -235,6 +248,14 @@ void validate_pair(const Layout& mine, const Layout& theirs) {
             "expected two layouts of one shape, found this side's \"{}\" and the other side's "
             "\"{}\"; give both the same shape",
             to_string(mine), to_string(theirs)));
+  for (const Layout* layout : {&mine, &theirs})
+    if (!layout->mesh.sums.empty())
+      throw core::Error(
+          core::Errc::unsupported,
+          fmt::format("expected ranks that hold whole values, found partial sums (sum=) in \"{}\": "
+                      "redistributions take them, and consumers of a stream; else redistribute to "
+                      "a layout without them first",
+                      to_string(*layout)));
 }
 
 Rank rank_count(const Layout& layout) noexcept {
@@ -289,7 +310,8 @@ std::size_t memory_bytes(const Layout& layout) noexcept {
                       layout.members.capacity() * sizeof(RankRange);
   for (const auto& axes : layout.mesh.axes)
     bytes += sizeof(axes) + axes.capacity() * sizeof(std::size_t);
-  bytes += layout.mesh.extents.capacity() * sizeof(Index);
+  bytes += layout.mesh.extents.capacity() * sizeof(Index) +
+           layout.mesh.sums.capacity() * sizeof(std::size_t);
   if (layout.skew) {
     bytes += layout.skew->equal.capacity() * sizeof(Index);
     for (const auto& owner : layout.skew->owners)
@@ -470,6 +492,11 @@ std::uint64_t fingerprint(const Layout& layout) {
       add(static_cast<Index>(axes.size()));
       for (const std::size_t axis : axes) add(static_cast<Index>(axis));
     }
+  }
+  if (!layout.mesh.sums.empty()) {
+    add(-4);
+    add(static_cast<Index>(layout.mesh.sums.size()));
+    for (const std::size_t axis : layout.mesh.sums) add(static_cast<Index>(axis));
   }
   if (layout.listing) {
     add(-1);

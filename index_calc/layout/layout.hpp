@@ -39,8 +39,8 @@ struct RankRange {
 };
 
 /// A process grid whose axes need not be the dimensions of the array. Each axis splits one dimension,
-/// several may split the same one, and an axis that splits none makes copies: ranks that differ in it
-/// alone own the same elements.
+/// several may split the same one, and an axis that splits none makes copies, or holds partial sums:
+/// ranks that differ in it alone own the same elements.
 ///
 /// The coordinate along dimension d, of which dims[d] says what it owns, is made of the places on the
 /// axes that split d, the outermost slowest. With extents 2x3x4 and axes {{2, 0}, {}}, the rank at
@@ -50,6 +50,9 @@ struct Mesh {
   /// Numbers of the axes that split each dimension, outermost first; none: it is not split. The
   /// product of their extents is the dimension's grid. Shape: [dimension][axes]
   std::vector<std::vector<std::size_t>> axes;
+  /// Numbers of the axes whose ranks hold partial sums: an element is the sum over the ranks that differ
+  /// in these axes alone. A *layer* is all ranks at one place on them (view.hpp). Ascending.
+  std::vector<std::size_t> sums{};
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
@@ -80,7 +83,8 @@ struct Changing {
   /// Coordinate c takes the keys from ranges[c - 1] on that are below ranges[c]. Empty: a hash of the key
   /// tells the coordinate (coordinate_of). Ascending; shape: [coordinates - 1]
   std::vector<Index> ranges{};
-  bool is_sorted = false;  ///< rows in ascending order of keys; else by ranks of the source, as they are there
+  bool is_sorted =
+      false;  ///< rows in ascending order of keys; else by ranks of the source, as they are there
   friend bool operator==(const Changing&, const Changing&) = default;
 };
 
@@ -96,6 +100,7 @@ struct Changing {
 ///     shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45
 ///     shape=4096x1024 mesh=2x4 axes0=1                 4 ranks share dimension 0, in 2 copies
 ///     shape=4096x1024 mesh=2x4x2 axes0=2/0 axes1=1     axis 2 splits dimension 0, axis 0 its parts
+///     shape=900x700 mesh=4x4x2 axes0=0 axes1=1 block=32x32 sum=2     2 layers hold partial sums
 ///     shape=900x700 block=32x32 mesh=4x4x2 owner0=b0 owner1=b1 owner2=b0/4+b1/4    skewed: below
 ///     shape=180x360 lists=4 [partial=yes] [copies=yes] 4 ranks, each with a list (lists/index_list.hpp)
 ///     shape=*x3 grid=8                                 rows whose number changes (changing.hpp)
@@ -105,13 +110,14 @@ struct Changing {
 /// Where axes of the mesh have owners the layout is skewed: the array is cut into blocks along each
 /// dimension, by `block` (none: it is not cut) or by `equal` into so many that begin at floor(n * i / k),
 /// and a block with the numbers b0, b1, ... belongs to the coordinate owner<axis> on each of these axes,
-/// modulo their ranks; `b0/2` is b0 div 2, `b1*3` three times b1. All other axes make copies. A rank stores
+/// modulo their ranks; `b0/2` is b0 div 2, `b1*3` three times b1. All other axes make copies or sums. A rank stores
 /// its blocks one after the other in ascending block number (the last number fastest), each dense in the
 /// order of `store`; a rank with a single block has an ordinary part. No axes, splits, source, ghost or
 /// leading beside them.
 /// `lists` stands in the place of `grid`, too; the lists themselves are no part of the text.
 /// `mesh` stands in the place of `grid`: extents of the axes, and for each dimension that is split
-/// the axes that split it, outermost first. Axes that are named nowhere make copies.
+/// the axes that split it, outermost first. `sum` names axes whose ranks hold partial sums. Axes that
+/// are named nowhere make copies.
 /// `block` may be given for all dimensions or per dimension (block0=, block1=); a dimension without
 /// block and without splits gets the plain block distribution ceil(shape / grid). `splits1=` takes
 /// bounds, `owners1=` the owner of each interval; without owners, interval i belongs to coordinate
@@ -181,8 +187,9 @@ void validate(const Layout& layout);
 /// @throws core::Error invalid_argument with both numbers and what to do
 void validate_for_group(const Layout& layout, Rank group_size);
 
-/// That both have one shape; of changing ones, that the same dimension changes.
-/// @throws core::Error mismatch naming both
+/// That both have one shape; of changing ones, that the same dimension changes; that none has partial sums,
+/// which go by layers (layer()).
+/// @throws core::Error mismatch naming both; unsupported naming the one with sums
 void validate_pair(const Layout& mine, const Layout& theirs);
 
 /// Bytes of the whole array.
@@ -194,7 +201,7 @@ std::size_t memory_bytes(const Layout& layout) noexcept;
 
 /// Cells of the process grid = ranks that take part.
 Rank rank_count(const Layout& layout) noexcept;
-/// Ranks that own the same elements; 1 where no axis makes copies.
+/// Ranks that own the same elements, partial sums included; 1 where no axis makes copies or sums.
 Rank copy_count(const Layout& layout) noexcept;
 /// The process grid: the mesh or, where there is none, an axis for each dimension.
 Mesh mesh_of(const Layout& layout);

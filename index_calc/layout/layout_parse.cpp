@@ -30,7 +30,8 @@ struct Entry {
 };
 
 constexpr std::string_view keys_of_layouts =
-    "one of shape grid mesh lists partial copies block equal source cut ranks store ghost leading "
+    "one of shape grid mesh sum lists partial copies block equal source cut ranks store ghost "
+    "leading "
     "members key ranges sorted, or "
     "axes, block, equal, "
     "splits or owners followed by the number of a dimension, or owner by that of an axis";
@@ -132,16 +133,17 @@ private:
       std::size_t at_number = at + e.key.size();
       e.dimension = static_cast<std::size_t>(number(at_number, at + equals).value);
     }
-    constexpr std::string_view whole_keys[] = {"shape", "grid",  "block",   "source",  "cut",
-                                               "ranks", "store", "ghost",   "leading", "members",
-                                               "mesh",  "lists", "partial", "copies",  "equal",
-                                               "key",   "ranges", "sorted"};
+    constexpr std::string_view whole_keys[] = {"shape", "grid",   "block",   "source",  "cut",
+                                               "ranks", "store",  "ghost",   "leading", "members",
+                                               "mesh",  "lists",  "partial", "copies",  "equal",
+                                               "key",   "ranges", "sorted",  "sum"};
     constexpr std::string_view dimension_keys[] = {"block", "splits", "owners",
                                                    "axes",  "equal",  "owner"};
     const bool known =
         e.dimension ? std::count(std::begin(dimension_keys), std::end(dimension_keys), e.key) != 0
                     : std::count(std::begin(whole_keys), std::end(whole_keys), e.key) != 0;
-    if (!known || (digits > 0 && !is_number)) fail(at, keys_of_layouts, quoted(word.substr(0, equals)));
+    if (!known || (digits > 0 && !is_number))
+      fail(at, keys_of_layouts, quoted(word.substr(0, equals)));
     if (find(e.key, e.dimension))
       fail(at, "every key once", quoted(word.substr(0, equals)) + " again");
     entries_.push_back(e);
@@ -253,6 +255,7 @@ private:
       for (std::size_t d = 0; d < dimensions_; ++d)
         if (const Entry* axes = find("axes", d))
           fail(axes->at, "mesh= beside it", fmt::format("axes{}= without", d));
+      if (const Entry* sum = find("sum")) fail(sum->at, "mesh= beside it", "sum= without");
       const std::vector<Number> numbers = per_dimension(required("grid"), 1);
       check_product(numbers, most_ranks, "at most 2^31 - 1 ranks in the grid");
       for (const Number& n : numbers) coordinates.push_back(n.value);
@@ -282,7 +285,27 @@ private:
         coordinates.back() *= extents[axis].value;
       }
     }
+    sums(result.mesh, is_used);
     return coordinates;
+  }
+
+  /// Axes of the mesh whose ranks hold partial sums.
+  void sums(Mesh& mesh, std::vector<bool>& is_used) const {
+    const Entry* const sum = find("sum");
+    if (sum == nullptr) return;
+    for (const Number& n : list(*sum, '/')) {
+      if (n.value >= static_cast<Index>(is_used.size()))
+        fail(n.at, fmt::format("an axis from 0 to {}", is_used.size() - 1),
+             std::to_string(n.value));
+      const auto axis = static_cast<std::size_t>(n.value);
+      const bool has_owner = find("owner", axis) != nullptr;
+      if (is_used[axis] || has_owner)
+        fail(n.at, "axes that split no dimension and have no owner, each once",
+             fmt::format("axis {}", axis));
+      is_used[axis] = true;
+      mesh.sums.push_back(axis);
+    }
+    std::ranges::sort(mesh.sums);
   }
 
   /// Owners of blocks, one for each axis of the mesh that has one, and cuts into equal blocks.

@@ -70,6 +70,10 @@ std::string dealing_text(const Layout& layout, std::string_view key, Index Block
                      }));
 }
 
+std::string axes_text(const std::vector<std::size_t>& axes) {
+  return joined(axes, '/', [](std::size_t axis) { return std::to_string(axis); });
+}
+
 std::string grid_text(const Layout& layout) {
   if (layout.listing)
     return fmt::format(" lists={}{}{}", grid(layout.dims.front()),
@@ -81,9 +85,8 @@ std::string grid_text(const Layout& layout) {
   std::string result = " mesh=" + joined(layout.mesh.extents, 'x');
   for (std::size_t d = 0; d < layout.dims.size(); ++d)
     if (!layout.mesh.axes[d].empty())
-      result += fmt::format(" axes{}={}", d, joined(layout.mesh.axes[d], '/', [](std::size_t axis) {
-                              return std::to_string(axis);
-                            }));
+      result += fmt::format(" axes{}={}", d, axes_text(layout.mesh.axes[d]));
+  if (!layout.mesh.sums.empty()) result += " sum=" + axes_text(layout.mesh.sums);
   return result;
 }
 

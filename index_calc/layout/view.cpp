@@ -171,4 +171,60 @@ std::vector<std::size_t> inverse(Axes axes, std::size_t dimensions) {
   return result;
 }
 
+Rank layer_count(const Layout& layout) noexcept {
+  Index layers = 1;
+  for (const std::size_t axis : layout.mesh.sums) layers *= layout.mesh.extents[axis];
+  return static_cast<Rank>(layers);
+}
+
+Layout layer(const Layout& layout, Rank number) {
+  const Mesh& mesh = layout.mesh;
+  if (mesh.sums.empty()) return layout;
+  const std::size_t axes = mesh.extents.size();
+  const auto is_sum = [&](std::size_t axis) { return std::ranges::binary_search(mesh.sums, axis); };
+  std::vector<Index> place_of(axes), step_of(axes);
+  Index step = 1, left = number;
+  for (std::size_t k = 0; k < axes; ++k) {
+    const std::size_t axis = kth_fastest(layout.rank_order, axes, k);
+    step_of[axis] = step;
+    step *= mesh.extents[axis];
+  }
+  for (auto axis = mesh.sums.rbegin(); axis != mesh.sums.rend(); ++axis) {
+    place_of[*axis] = left % mesh.extents[*axis];
+    left /= mesh.extents[*axis];
+  }
+  Layout result = layout;
+  result.members.clear();
+  const std::vector<Rank> ranks = ranks_of(layout);
+  for (Index cell = 0; cell < Index{rank_count(layout)} / layer_count(layout); ++cell) {
+    Index rest = cell, position = 0;
+    for (std::size_t k = 0; k < axes; ++k) {
+      const std::size_t axis = kth_fastest(layout.rank_order, axes, k);
+      Index place = place_of[axis];
+      if (!is_sum(axis)) place = rest % mesh.extents[axis], rest /= mesh.extents[axis];
+      position += place * step_of[axis];
+    }
+    const Rank rank = ranks[static_cast<std::size_t>(position)];
+    RankRange* const last = result.members.empty() ? nullptr : &result.members.back();
+    if (last != nullptr && last->first + last->count == rank)
+      ++last->count;
+    else
+      result.members.push_back({rank, 1});
+  }
+  result.mesh = {};
+  if (mesh.sums.size() == axes) return result;
+  std::vector<std::size_t> number_of(axes);
+  if (result.skew) result.skew->owners.clear();
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    if (is_sum(axis)) continue;
+    number_of[axis] = result.mesh.extents.size();
+    result.mesh.extents.push_back(mesh.extents[axis]);
+    if (result.skew) result.skew->owners.push_back(layout.skew->owners[axis]);
+  }
+  result.mesh.axes = mesh.axes;
+  for (auto& axes_of_dimension : result.mesh.axes)
+    for (std::size_t& axis : axes_of_dimension) axis = number_of[axis];
+  return result;
+}
+
 }  // namespace tremula::index_calc

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Other arrays in the same memory: a part of an array, as ScaLAPACK's ia and ja name one, and an
-// array with its dimensions in another order. Both are layouts like any other, so everything that
-// can be done with an array can be done with them.
+// Other arrays in the same memory: a part of an array, as ScaLAPACK's ia and ja name one, an array
+// with its dimensions in another order, and the summands of one layer of an array that has partial
+// sums. They are layouts like any other, so everything that can be done with an array can be done
+// with them.
 #include <span>
 #include <vector>
 
@@ -51,5 +52,14 @@ LocalPart permuted(const LocalPart& part, std::span<const std::size_t> axes);
 /// The axes that take the dimensions back: inverse(axes)[axes[d]] == d.
 /// @throws core::Error invalid_argument if `axes` does not have each of the dimensions once
 std::vector<std::size_t> inverse(std::span<const std::size_t> axes, std::size_t dimensions);
+
+/// Ranks whose partial sums make an element: the product of the axes Mesh::sums, 1 where there are none.
+Rank layer_count(const Layout& layout) noexcept;
+
+/// The summands of one layer, as an array of the ranks that are in it: the others are no members. Each
+/// rank stores its part as before. The layout itself where there is one layer and no axis of sums.
+/// @param number  0 <= number < layer_count(layout); places on the axes of sums, the last axis fastest
+/// Cost: O(ranks); one range of members for all where those axes are the slowest of the mesh.
+Layout layer(const Layout& layout, Rank number);
 
 }  // namespace tremula::index_calc

@@ -159,7 +159,7 @@ TEST_P(ManyFields, OfTheSameLayoutsShareAPlanAndAllGoInOneMessageToEachPeer) {
     EXPECT_EQ(cache.hits(), fields - distinct);
     EXPECT_LE(cache.looks(), 2 * distinct);
   }
-  const redistribute::RedistributionPlan plan(updates, 3, ranks);
+  const redistribute::RedistributionPlan plan(updates, 0, 3, ranks);
   EXPECT_EQ(costs_of(plan.source()), expected);
   EXPECT_EQ(costs_of(plan.sink()), expected);
 }

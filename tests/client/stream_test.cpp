@@ -294,6 +294,52 @@ TEST(Stream, ConvertsAndTakesAPartAndGoesOnAfterAValueThatDoesNotFit) {
   for (const auto& [who, e] : world.join()) ADD_FAILURE() << who << ": " << e.what();
 }
 
+TEST(Stream, GivesOneLayerOfPartialSumsWhatComes) {
+  World world;
+  world.start("producer", 2, [](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 1});
+    try {
+      out.declare({.name = "sums",
+                   .type = core::ElementType::f64,
+                   .layout = Layout::parse("shape=8 mesh=2 sum=0")});
+      ADD_FAILURE() << "partial sums were taken";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::unsupported);
+      EXPECT_NE(std::string(e.what()).find("stream 's', field 'sums': expected a producer whose"),
+                std::string::npos)
+          << e.what();
+    }
+    const int field = out.declare(
+        {.name = "f", .type = core::ElementType::f64, .layout = Layout::parse("shape=8 grid=2")});
+    for (int step = 0; step < 3; ++step) {
+      std::vector<double> data;
+      for (int i = 0; i < 4; ++i) data.push_back(100 * step + 4 * s.rank() + i);
+      out.begin_step();
+      out.put(field, std::as_bytes(std::span(data)));
+      out.end_step();
+    }
+    out.close();
+  });
+  world.start("consumer", 4, [](Session& s) {
+    InStream in(s, "s");
+    const int field =
+        in.declare({.name = "f",
+                    .type = core::ElementType::f64,
+                    .layout = Layout::parse("shape=8 mesh=2x2 axes0=0 sum=1 block=1")},
+                   {.alpha = 2, .beta = 3});
+    for (int step = 0; in.begin_step(); ++step) {
+      std::vector<double> data(4, 1), expected;
+      in.get(field, std::as_writable_bytes(std::span(data)));
+      for (int i = 0; i < 4; ++i)  // ranks 0 and 2 are the first layer
+        expected.push_back(s.rank() % 2 == 0 ? 2 * (100 * step + 2 * i + s.rank() / 2) + 3 : 3);
+      EXPECT_EQ(data, expected) << "rank " << s.rank() << ", step " << step;
+      in.end_step();
+    }
+    in.close();
+  });
+  for (const auto& [who, e] : world.join()) ADD_FAILURE() << who << ": " << e.what();
+}
+
 /// Ranks that come to a stream and leave it, perhaps by an exception.
 struct Guests {
   std::atomic<bool> are_welcome = false;

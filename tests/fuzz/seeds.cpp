@@ -182,7 +182,9 @@ int main(int argc, char** argv) {
        {"shape=10000x10000 grid=4x4 block=30x50 source=1x0 cut=2x0 ranks=column store=column",
         "shape=100x90 grid=3x2 splits0=0/10/55/100 owners0=0/2/1 block1=45 ghost=1x1",
         "shape=9 grid=3 splits0=0/5/5/9 members=0-1/7 leading=12", "shape=4x4x4 grid=1x2x2",
-        "shape=3x* grid=1x4 block1=2", "shape=*x3 grid=3x1 key=id ranges=5/70 sorted=yes"})
+        "shape=9x9 mesh=2x1x3 owner0=b0-b1/2*3 owner2=b1 sum=1 equal=3x2",
+        "shape=8 mesh=2x2x2 axes0=2/0 sum=1", "shape=3x* grid=1x4 block1=2",
+        "shape=*x3 grid=3x1 key=id ranges=5/70 sorted=yes"})
     layouts.add(std::string(text));
   Seeds addresses(folder, "server_address");
   for (const char* text : {"localhost:7423", "10.0.0.1:1", "[::1]:65535"})

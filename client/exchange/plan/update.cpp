@@ -18,6 +18,20 @@ LocalPart part_of(const Layout& layout, const Wanted& wanted, Rank me) {
 
 }  // namespace
 
+Rank pass_count(const Update& update) noexcept {
+  return update.transformation.alpha == 0.0 ? 1 : layer_count(update.from);
+}
+
+Update in_pass(const Update& update, Rank pass) {
+  Update result = update;
+  const bool moves = pass < pass_count(update);
+  result.from = layer(update.from, moves ? pass : 0);
+  result.to = layer(update.to, 0);
+  if (pass > 0) result.transformation.beta = 1;
+  if (!moves) result.transformation.alpha = 0;
+  return result;
+}
+
 Moved moved(const Update& update) {
   Moved result{part_of(update.from, update.of_from), part_of(update.to, update.of_to)};
   if (!update.axes.empty())

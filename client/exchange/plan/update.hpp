@@ -28,6 +28,14 @@ struct Update {
   friend bool operator==(const Update&, const Update&) = default;
 };
 
+/// Passes that an update takes, one after the other: a summand is added to what the ones before have made,
+/// in the order of the layers, so that a result is the same bit for bit however the source is dealt.
+Rank pass_count(const Update& update) noexcept;
+/// What is moved in one of them: one layer of `from`, to the first layer of `to`; the others get none of
+/// alpha * op(from). An update that takes fewer passes moves nothing in those that are left (alpha is 0).
+/// @param pass  from 0 on
+Update in_pass(const Update& update, Rank pass);
+
 /// What an update moves: two layouts of one shape, in the dimensions of Update::from.
 struct Moved {
   index_calc::Layout from, to;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <utility>
 
 #include "client/stream/link/link.hpp"
 #include "index_calc/layout/changing.hpp"
@@ -141,6 +142,12 @@ DeclaredFields::Checked DeclaredFields::checked(proto::Field& field,
     }
     made.data = {field.layout, local_part(field.layout, session_->rank()), update};
     made.target = apply(update, field, session_->rank());
+    if (!field.layout.mesh.sums.empty()) {
+      field.layout = layer(field.layout, 0);
+      if (coords_of(made.data.layout, session_->rank()) &&
+          !coords_of(field.layout, session_->rank()))
+        made.data.idle = std::exchange(made.target.part, {});
+    }
     made.encoded = proto::encode(field);
     if (const auto bytes = made.encoded.layout().size(); bytes > proto::max_layout_bytes)
       throw Error(Errc::unsupported,
@@ -152,6 +159,11 @@ DeclaredFields::Checked DeclaredFields::checked(proto::Field& field,
                                       field.name, session_->name(), e.what()));
   }
   return made;
+}
+
+void DeclaredFields::scale_idle(std::size_t field, std::span<std::byte> local) const {
+  if (const auto& idle = data_[field].idle)
+    index_calc::scale(*idle, targets_[field].transformation, local);
 }
 
 DeclaredFields DeclaredFields::relabeled(std::span<const Rank> process) const {

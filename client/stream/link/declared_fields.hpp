@@ -89,6 +89,10 @@ public:
   /// on a rank that stores nothing: then 0.
   /// @throws core::Error invalid_argument if they are no whole number
   Index count_in(std::size_t field, std::size_t bytes) const;
+  /// Where the array of a consumer has partial sums and this rank is in no layer that gets what comes:
+  /// makes beta * data of its part. Nothing else.
+  /// @throws core::Error mismatch if a value does not fit its type
+  void scale_idle(std::size_t field, std::span<std::byte> local) const;
   bool has_changing() const noexcept {
     return std::ranges::any_of(fields_,
                                [](const auto& f) { return f.layout.changing.has_value(); });
@@ -114,6 +118,8 @@ private:
     index_calc::LocalPart part;
     FieldUpdate update;
     proto::Attributes attributes{};
+    /// What is written of it, if nothing comes to this rank as another layer has the sum.
+    std::optional<index_calc::LocalPart> idle{};
   };
   /// What follows from a field.
   struct Checked {

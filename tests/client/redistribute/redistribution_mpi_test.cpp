@@ -210,6 +210,119 @@ TEST(RedistributionByMpi, MovesSkewedBlocks) {
   }
 }
 
+/// Partial sums on some of the ranks: a mesh of two axes that split dimensions, or own skewed blocks, and
+/// one or two of sums, in any order.
+struct Summed {
+  index_calc::Layout layout;
+  std::vector<int> layer_of;  ///< shape: [rank]; -1: takes no part
+  int layers = 1;
+};
+Summed summed(Random& random, const std::vector<Index>& shape, int size) {
+  std::vector<std::pair<Index, int>> axes;  // extent, and what it does: 0 and 1 split, 2 sums
+  Index ranks = 1;
+  for (const int role : random.one_in(4) ? std::vector{0, 1, 2, 2} : std::vector{0, 1, 2}) {
+    axes.emplace_back(random.in(1, std::min<Index>(role == 2 ? 3 : 2, size / ranks)), role);
+    ranks *= axes.back().first;
+  }
+  for (std::size_t i = axes.size(); i > 1; --i)
+    std::swap(axes[i - 1], axes[static_cast<std::size_t>(random.in(0, static_cast<Index>(i) - 1))]);
+  const bool is_skewed = random.one_in(2);
+  std::string text = "shape=" + std::to_string(shape[0]) + "x" + std::to_string(shape[1]) +
+                     " block=" + std::to_string(random.in(1, 4)) + "x" +
+                     std::to_string(random.in(1, 4)) + " mesh=",
+              more, sums;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    const auto& [extent, role] = axes[a];
+    text += (a == 0 ? "" : "x") + std::to_string(extent);
+    if (role == 2)
+      sums += (sums.empty() ? " sum=" : "/") + std::to_string(a);
+    else if (is_skewed)
+      more += " owner" + std::to_string(a) + (role == 0 ? "=b0-b1" : "=b1+b0/2");
+    else
+      more += " axes" + std::to_string(role) + "=" + std::to_string(a);
+  }
+  const Index first = random.in(0, size - ranks);
+  Summed result{
+      .layout = index_calc::Layout::parse(text + more + sums + " members=" + std::to_string(first) +
+                                          "-" + std::to_string(first + ranks - 1)),
+      .layer_of = std::vector<int>(static_cast<std::size_t>(size), -1)};
+  for (const auto& [extent, role] : axes) result.layers *= role == 2 ? static_cast<int>(extent) : 1;
+  for (Index cell = 0; cell < ranks; ++cell) {
+    Index rest = cell, step = 1, layer = 0;
+    for (std::size_t a = axes.size(); a-- > 0; rest /= axes[a].first)
+      if (axes[a].second == 2) {
+        layer += rest % axes[a].first * step;
+        step *= axes[a].first;
+      }
+    result.layer_of[static_cast<std::size_t>(first + cell)] = static_cast<int>(layer);
+  }
+  return result;
+}
+
+TEST(RedistributionByMpi, AddsUpPartialSums) {
+  Random random = common_random();
+  const int size = size_of(MPI_COMM_WORLD);
+  const auto me = static_cast<std::size_t>(rank_in(MPI_COMM_WORLD));
+  for (int i = 0; i < 80; ++i) {
+    const std::vector<Index> shape{random.in(1, 16), random.in(1, 16)};
+    const Index kind = random.in(0, 3);  // sums to any, any to sums, sums to sums, sums to lists
+    Summed from{.layout = skewed_or_not(random, shape, size, false),
+                .layer_of = std::vector<int>(static_cast<std::size_t>(size))},
+        to{.layout = skewed_or_not(random, shape, size, random.one_in(2)),
+           .layer_of = std::vector<int>(static_cast<std::size_t>(size))};
+    if (kind != 1) from = summed(random, shape, size);
+    if (kind == 1 || kind == 2) to = summed(random, shape, size);
+    const auto numbers_of = [&](const index_calc::Layout& layout) {
+      auto of_members = index_calc::testing::numbers_of(layout);
+      std::vector<std::vector<Index>> numbers;
+      for (int rank = 0; rank < size; ++rank) numbers.push_back(of_members[rank]);
+      return numbers;
+    };
+    const auto from_numbers = numbers_of(from.layout),
+               to_numbers = kind == 3 ? dealt_at_random(random, size, shape[0] * shape[1])
+                                      : numbers_of(to.layout);
+    // No sum of these is exact: another order of layers gives other last bits.
+    const auto summand = [](int layer, Index number) {
+      return 0.1 * static_cast<double>(number + 1) + 0.7 * layer;
+    };
+    const double alpha = random.one_in(2) ? 1 : 2, beta = random.one_in(2) ? 0 : 0.5;
+    std::vector<double> elements, expected, before;
+    for (const Index number : from_numbers[me])
+      elements.push_back(summand(from.layer_of[me], number));
+    for (const Index number : to_numbers[me]) {
+      before.push_back(static_cast<double>(number) + 0.25);
+      double value = beta * before.back();
+      for (int layer = 0; layer < from.layers && (kind == 3 || to.layer_of[me] == 0); ++layer)
+        value = alpha * summand(layer, number) + value;
+      expected.push_back(value);
+    }
+    const Layout target = kind == 3
+                              ? Layout::of_points({.shape = shape, .ranks = size}, to_numbers[me])
+                              : Layout::parse(to_string(to.layout));
+    Redistribution redistribution(MPI_COMM_WORLD, {{.from = Layout::parse(to_string(from.layout)),
+                                                    .to = target,
+                                                    .update = {.alpha = alpha, .beta = beta}}});
+    for (int round = 0; round < 2; ++round) {
+      std::vector<double> found = before;
+      redistribution({std::as_bytes(std::span(elements))},
+                     {std::as_writable_bytes(std::span(found))});
+      ASSERT_EQ(found, expected) << "case " << i << "\n"
+                                 << to_string(from.layout) << " to " << target.text();
+    }
+    const bool has_copies =
+        copy_count(from.layout) > from.layers || copy_count(to.layout) > to.layers;
+    if (has_copies) continue;
+    std::size_t sent = 0;  // every summand once, to the layer that gets the sum
+    for (std::size_t peer = 0; peer < to_numbers.size(); ++peer)
+      for (const Index number : from_numbers[me])
+        if (peer != me && (kind == 3 || to.layer_of[peer] == 0) &&
+            std::ranges::count(to_numbers[peer], number) > 0)
+          sent += sizeof(double);
+    EXPECT_EQ(redistribution.statistics().bytes_sent, 2 * sent)
+        << to_string(from.layout) << " to " << target.text();
+  }
+}
+
 TEST(RedistributionByMpi, RefusesGhostCellsBesideSkewedBlocks) {
   const int size = size_of(MPI_COMM_WORLD);
   const auto text = std::to_string(size);

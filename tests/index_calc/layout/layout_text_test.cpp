@@ -56,6 +56,9 @@ TEST(LayoutText, ReadsAndWritesTheShortestForm) {
       {"shape=3x* grid=2x4 block=1x1", "shape=3x* grid=2x4 block=1x1"},
       {"shape=* grid=4 block=1 source=2", "shape=* grid=4 block=1 source=2"},
       {"shape=* mesh=4x2 axes0=1", "shape=* mesh=4x2 axes0=1"},
+      {"sum=2/1 shape=9 mesh=3x2x4 axes0=0", "shape=9 mesh=3x2x4 axes0=0 sum=1/2"},
+      {"shape=9x9 mesh=3x2 owner0=b0+b1 sum=1 block=2x2",
+       "shape=9x9 mesh=3x2 sum=1 block=2x2 owner0=b0+b1"},
       {"key=id sorted=no shape=*x3 grid=3x1", "shape=*x3 grid=3x1 key=id"},
       {"shape=3x* grid=1x3 store=column key=id sorted=yes ranges=5/70",
        "shape=3x* grid=1x3 store=column key=id ranges=5/70 sorted=yes"},
@@ -96,7 +99,7 @@ TEST(LayoutText, NamesPositionOfAKeyThatIsMissingUnknownOrTwice) {
       {"shape=4", 7, "grid=", "the end of the text"},
       {"shape grid=2", 0, "key=value", "\"shape\""},
       {"shape=4 gird=2", 8,
-       "one of shape grid mesh lists partial copies block equal source cut ranks store ghost "
+       "one of shape grid mesh sum lists partial copies block equal source cut ranks store ghost "
        "leading "
        "members",
        "\"gird\""},
@@ -171,6 +174,14 @@ TEST(LayoutText, NamesPositionOfAMistakeInMesh) {
       {"shape=4 mesh=2 axes0=", 21, "a number", "the end of the text"},
       {"shape=4 mesh=1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1", 45, "at most 16 axes", "one more"},
       {"shape=4 mesh=65536x65536", 19, "at most 2^31 - 1 ranks in the mesh", "more"},
+      {"shape=4 grid=2 sum=0", 15, "mesh= beside it", "sum= without"},
+      {"shape=4 mesh=2x2 sum=0/2", 23, "an axis from 0 to 1", "2"},
+      {"shape=4 mesh=2x2 sum=1 axes0=1", 21,
+       "axes that split no dimension and have no owner, each once", "axis 1"},
+      {"shape=4 mesh=2x2 owner0=b0 sum=1/0", 33,
+       "axes that split no dimension and have no owner, each once", "axis 0"},
+      {"shape=4 mesh=2x2 sum=1/1", 23, "axes that split no dimension and have no owner, each once",
+       "axis 1"},
   });
 }
 

@@ -306,9 +306,7 @@ TEST(Permuted, KnowsTheseCases) {
       {"shape=4x6x6 grid=2x1x3 ranks=column store=column",
        {1, 0, 2},
        "shape=6x4x6 grid=1x2x3 ranks=column store=column"},
-      {"shape=4x6x8 grid=2x3x4",
-       {1, 0, 2},
-       "shape=6x4x8 mesh=2x3x4 axes0=1 axes1=0 axes2=2"},
+      {"shape=4x6x8 grid=2x3x4", {1, 0, 2}, "shape=6x4x8 mesh=2x3x4 axes0=1 axes1=0 axes2=2"},
       {"shape=6x4x8 mesh=5x2x3x4 axes0=2 axes1=1 axes2=3",
        {1, 0, 2},
        "shape=4x6x8 mesh=5x2x3x4 axes0=1 axes1=2 axes2=3"},
@@ -367,6 +365,41 @@ View random_view(Random& random, const Numbers& shape) {
 }
 
 /// As pdgemr2d does: from one submatrix into another.
+TEST(Layer, IsAnArrayOfItsRanks) {
+  const struct {
+    const char* sums;
+    Rank number;
+    const char* layer;
+  } rows[] = {
+      {"shape=9 mesh=2x3 axes0=1 sum=0", 0, "shape=9 mesh=3 axes0=0 members=0-2"},
+      {"shape=9 mesh=2x3 axes0=1 sum=0", 1, "shape=9 mesh=3 axes0=0 members=3-5"},
+      {"shape=9 mesh=2x3 axes0=1 sum=0 ranks=column", 1,
+       "shape=9 mesh=3 axes0=0 ranks=column members=1/3/5"},
+      {"shape=9 mesh=2x3 axes0=0 sum=1 members=6-11", 2, "shape=9 mesh=2 axes0=0 members=8/11"},
+      {"shape=9 mesh=2x2x3 sum=0/2", 4,
+       "shape=9 mesh=2 members=7/10"},  // the other axis makes copies
+      {"shape=9 mesh=4 sum=0", 3, "shape=9 grid=1 members=3"},
+      {"shape=9x8 mesh=2x1x3 owner0=b1 owner2=b0-b1 sum=1 block=2x3", 0,
+       "shape=9x8 mesh=2x3 block=2x3 owner0=b1 owner1=b0-b1 members=0-5"},
+      {"shape=9 grid=3", 0, "shape=9 grid=3"},
+  };
+  for (const auto& row : rows) {
+    const Layout sums = Layout::parse(row.sums), wanted = Layout::parse(row.layer);
+    const Layout found = layer(sums, row.number);
+    EXPECT_NO_THROW(validate(found));
+    EXPECT_EQ(to_string(found), to_string(wanted));
+    EXPECT_EQ(found, wanted);
+    for (const Rank rank : ranks_of(found)) {
+      const LocalPart part = local_part(found, rank), whole = local_part(sums, rank);
+      EXPECT_EQ(part.stride, whole.stride);
+      EXPECT_EQ(part.extent, whole.extent);
+      EXPECT_EQ(part.allocated, whole.allocated);
+    }
+  }
+  EXPECT_EQ(layer_count(Layout::parse("shape=9 mesh=2x2x3 sum=0/2")), 6);
+  EXPECT_EQ(layer_count(Layout::parse("shape=9 mesh=2x2x3")), 1);
+}
+
 TEST(View, OfOneArrayIsMovedIntoAViewOfAnother) {
   Random random;
   constexpr std::size_t width = 4;
