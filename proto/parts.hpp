@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "index_calc/layout/view.hpp"
+#include "index_calc/view/view.hpp"
 #include "proto/convert.hpp"
 
 namespace tremula::proto {

@@ -173,8 +173,8 @@ struct Redistribution::Run {
     own_part_ = 0, own_first_ = 0, idle_ = 0;
     for (std::size_t i = 0; i < to.size(); ++i) {
       const auto& array = plan_.arrays()[i];
-      if (!array.is_scaled) continue;
-      mismatch_.keep([&] { scale(array.to, plan_.sink().fields[i].transformation, to[i]); });
+      for (const auto& part : array.scaled)
+        mismatch_.keep([&] { scale(part, plan_.sink().fields[i].transformation, to[i]); });
     }
     for (auto& sink : sinks_) {
       if (!sink.way->is_near) {

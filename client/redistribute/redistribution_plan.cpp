@@ -7,6 +7,7 @@
 
 #include "core/deadline.hpp"
 #include "core/error.hpp"
+#include "index_calc/lists/index_list.hpp"
 #include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::client::redistribute {
@@ -29,6 +30,19 @@ std::size_t cached_chunk_bytes(Rank near_ranks) {
 Order closest_order(const LocalPart& part) {
   return part.elements > 0 && part.stride[0] < part.stride[part.dimensions - 1] ? Order::column
                                                                                 : Order::row;
+}
+
+/// What a rank owns of an array in its buffer: each run by itself where it lists them.
+std::vector<LocalPart> parts_of(const Layout& layout, const LocalPart& whole) {
+  if (!layout.listing || !layout.listing->mine) return {whole};
+  std::vector<LocalPart> parts;
+  for (const index_calc::ListRun& run : layout.listing->mine->runs()) {
+    LocalPart part = whole;
+    part.first = run.local;
+    part.extent[0] = part.elements = run.length;
+    parts.push_back(part);
+  }
+  return parts;
 }
 
 }  // namespace
@@ -68,9 +82,9 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pas
                               .transformation = transformation,
                               .is_needed = transformation.alpha != 0.0};
     const bool is_listed = of_lists.as_source != nullptr, is_skewed = has_skew(from, to);
-    if (is_listed || is_skewed) {  // the buffers are one dimension
+    if (is_listed || is_skewed) {  // their plans know the buffers alone
       field.wire_order = field.write_order = Order::row;
-      field.closest = 0;
+      field.closest = 1;
     }
     const auto part_in = [&](const LocalPart& part, const Layout& layout) {
       return !field.is_needed ? part
@@ -89,8 +103,9 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pas
     arrays_.push_back({.from = all_from,
                        .to = all_to,
                        .from_width = core::element_bytes(transformation.from),
-                       .to_width = core::element_bytes(transformation.to),
-                       .is_scaled = pass == 0 && (!field.is_needed || is_of_other_layer)});
+                       .to_width = core::element_bytes(transformation.to)});
+    if (pass == 0 && (!field.is_needed || is_of_other_layer))
+      arrays_.back().scaled = parts_of(to, all_to);
   };
   for (std::size_t i = 0; i < updates.size(); ++i) try {
       add(updates[i], listed.empty() ? ListedUpdate{} : listed[i]);

@@ -23,7 +23,8 @@ public:
   struct Array {
     index_calc::LocalPart from, to;            ///< `to` in the dimensions of `from`
     std::size_t from_width = 0, to_width = 0;  ///< bytes of an element
-    bool is_scaled = false;  ///< nothing comes: all that is left to do is to = beta * to
+    /// Of `to`, where nothing comes: all that is left to do is to = beta * to.
+    std::vector<index_calc::LocalPart> scaled{};
   };
 
   /// @param pass        of each update (update.hpp)

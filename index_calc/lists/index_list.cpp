@@ -48,23 +48,47 @@ std::vector<Stretched> owned_along(const Distribution& d, GridCoord c) {
   return owned;
 }
 
+/// Calls visit(index, place, count) for each piece of a run in a row along the last dimension: `count`
+/// elements from that index on, from that place in the buffer on.
+template <class Visit>
+void for_each_row(std::span<const Index> shape, const ListRun& run, Visit&& visit) {
+  const std::size_t last = shape.size() - 1;
+  std::array<Index, max_dimensions> index{};
+  for (Index done = 0; done < run.length;) {
+    Index number = run.global + done;
+    for (std::size_t d = shape.size(); d-- > 0; number /= shape[d]) index[d] = number % shape[d];
+    const Index count = std::min(run.length - done, shape[last] - index[last]);
+    visit(index, run.local + done, count);
+    done += count;
+  }
+}
+
 }  // namespace
 
 Layout listed_layout(std::span<const Index> shape, Rank ranks, bool is_partial, bool has_copies,
                      IndexList list) {
-  Layout layout;
+  Layout rules;
+  rules.dims.push_back(BlockCyclic{.grid = ranks});
+  rules.listing = Listing{.is_partial = is_partial, .has_copies = has_copies};
+  return listed_layout(shape, rules, std::move(list));
+}
+
+Layout listed_layout(std::span<const Index> shape, const Layout& layout,
+                     std::optional<IndexList> list) {
+  Layout result = layout;
+  result.dims.clear();
   for (const Index extent : shape) {
-    const Index grid = layout.dims.empty() ? ranks : 1;
-    layout.dims.push_back(
-        BlockCyclic{.extent = extent, .block = plain_block(extent, grid), .grid = grid});
+    const Index ranks = result.dims.empty() ? grid(layout.dims[0]) : 1;
+    result.dims.push_back(
+        BlockCyclic{.extent = extent, .block = plain_block(extent, ranks), .grid = ranks});
   }
-  layout.listing = Listing{.is_partial = is_partial,
-                           .has_copies = has_copies,
-                           .elements = list.elements(),
-                           .allocated = list.allocated()};
-  layout.listing->mine = std::make_shared<const IndexList>(std::move(list));
-  validate(layout);
-  return layout;
+  Listing& listing = *result.listing;
+  listing.mine = nullptr;
+  listing.elements = list ? list->elements() : 0;
+  listing.allocated = list ? list->allocated() : 0;
+  if (list) listing.mine = std::make_shared<const IndexList>(*std::move(list));
+  validate(result);
+  return result;
 }
 
 std::string element_text(std::span<const Index> shape, Index number) {
@@ -185,6 +209,51 @@ void IndexList::add_blocks(const Layout& layout, const GridCoords& coords) {
     add_along(add_along, 0, 0, place);
     place += step;
   });
+}
+
+IndexList IndexList::selected(std::span<const Index> shape, std::span<const Index> origin,
+                              std::span<const Index> extents) const {
+  const std::size_t last = shape.size() - 1;
+  IndexList list;
+  for (const ListRun& run : runs_)
+    for_each_row(shape, run, [&](const auto& index, Index place, Index count) {
+      Index number = 0;
+      for (std::size_t d = 0; d < last; ++d) {
+        if (index[d] < origin[d] || index[d] >= origin[d] + extents[d]) return;
+        number = number * extents[d] + index[d] - origin[d];
+      }
+      const Index begin = std::max(index[last], origin[last]);
+      const Index end = std::min(index[last] + count, origin[last] + extents[last]);
+      if (begin < end)
+        list.add(number * extents[last] + begin - origin[last], place + begin - index[last],
+                 end - begin);
+    });
+  list.allocated_ = allocated_;
+  return list;
+}
+
+IndexList IndexList::permuted(std::span<const Index> shape,
+                              std::span<const std::size_t> axes) const {
+  std::array<Index, max_dimensions>
+      stride{};  // of this array's dimensions, in the numbers of the other
+  std::vector<Index> other(shape.size());
+  Index step = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    stride[axes[d]] = step;
+    step *= other[d] = shape[axes[d]];
+  }
+  const Index along = stride[shape.size() - 1];
+  IndexList list;
+  for (const ListRun& run : runs_)
+    for_each_row(shape, run, [&](const auto& index, Index place, Index count) {
+      Index number = 0;
+      for (std::size_t d = 0; d < shape.size(); ++d) number += index[d] * stride[d];
+      if (along == 1) return list.add(number, place, count);
+      for (Index i = 0; i < count; ++i) list.add(number + i * along, place + i, 1);
+    });
+  list.finish(other);
+  list.allocated_ = allocated_;
+  return list;
 }
 
 IndexList IndexList::of_layout(const Layout& layout, Rank me, const LocalPart& part) {

@@ -5,6 +5,7 @@
 //
 // Global numbers are those of the elements in row-major order, 0-based, whatever the order of storage.
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,17 @@ public:
   /// Cost: the runs.
   static IndexList of_layout(const Layout& layout, Rank me, const LocalPart& part);
 
+  /// The elements of a box, numbered in it from 0 on; the places in the buffer, and `allocated`, stay.
+  /// @pre the box lies in the array of that shape
+  /// Cost: O(runs + rows along the last dimension that they touch).
+  IndexList selected(std::span<const Index> shape, std::span<const Index> origin,
+                     std::span<const Index> extents) const;
+  /// The same elements, numbered in the array whose dimension d is dimension axes[d] of this one; the places
+  /// in the buffer stay.
+  /// @pre `axes` has every dimension once
+  /// Cost: as selected, where the last dimension stays the last; else O(elements) and a sort of them.
+  IndexList permuted(std::span<const Index> shape, std::span<const std::size_t> axes) const;
+
   std::span<const ListRun> runs() const noexcept { return runs_; }
   Index elements() const noexcept { return elements_; }
   /// Elements that the buffer must have.
@@ -58,6 +70,10 @@ private:
 /// @throws core::Error invalid_argument if the shape is none
 Layout listed_layout(std::span<const Index> shape, Rank ranks, bool is_partial, bool has_copies,
                      IndexList list);
+/// Another array of the same ranks, under the same rules.
+/// @param list  what this rank owns of it; none where `layout` has none, as that of another group
+Layout listed_layout(std::span<const Index> shape, const Layout& layout,
+                     std::optional<IndexList> list);
 
 /// "(3, 17)": the element with that number.
 std::string element_text(std::span<const Index> shape, Index number);

@@ -44,6 +44,7 @@ const std::array folders{
     Folder{"index_calc/layout/", {"index_calc/skew/"}},
     Folder{"index_calc/overlap/", {"index_calc/layout/"}},
     Folder{"index_calc/lists/", {"index_calc/skew/", "index_calc/layout/", "index_calc/overlap/"}},
+    Folder{"index_calc/view/", {"index_calc/layout/", "index_calc/lists/"}},
     Folder{"index_calc/plan/",
            {"index_calc/skew/", "index_calc/layout/", "index_calc/overlap/", "index_calc/lists/"}},
     Folder{"index_calc/pack/", {"index_calc/layout/", "index_calc/overlap/", "index_calc/plan/"}},

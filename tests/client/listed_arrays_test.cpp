@@ -90,6 +90,102 @@ TEST_P(ListedArrays, OfAnyKindToAnyKindArriveWhole) {
   }
 }
 
+std::vector<Index> index_of(Index number, const std::vector<Index>& shape) {
+  std::vector<Index> index(shape.size());
+  for (std::size_t d = shape.size(); d-- > 0; number /= shape[d]) index[d] = number % shape[d];
+  return index;
+}
+
+Index number_of(const std::vector<Index>& index, const std::vector<Index>& shape) {
+  Index number = 0;
+  for (std::size_t d = 0; d < shape.size(); ++d) number = number * shape[d] + index[d];
+  return number;
+}
+
+/// A part of an array of `from`, in another order of its dimensions, that goes to a part of one of `to`.
+struct TakenPart {
+  std::vector<Index> from, to, extents, from_origin, to_origin;  // extents, to_origin: as in `to`
+  std::vector<std::size_t> axes;
+
+  explicit TakenPart(Random& random) : from(index_calc::testing::random_shape(random)) {
+    axes.resize(from.size());
+    std::iota(axes.begin(), axes.end(), std::size_t{0});
+    for (std::size_t d = axes.size(); d > 1; --d)
+      std::swap(axes[d - 1],
+                axes[static_cast<std::size_t>(random.in(0, static_cast<Index>(d) - 1))]);
+    from_origin.resize(from.size());
+    for (const std::size_t axis : axes) {
+      extents.push_back(random.one_in(3) ? from[axis] : random.in(1, from[axis]));
+      from_origin[axis] = random.in(0, from[axis] - extents.back());
+      to_origin.push_back(random.one_in(2) ? 0 : random.in(0, 2));
+      to.push_back(to_origin.back() + extents.back() + (random.one_in(2) ? 0 : random.in(0, 2)));
+    }
+  }
+  /// Number, in the array of `from`, of what goes to an element of `to`; -1: nothing does.
+  Index source_of(Index number) const {
+    const auto index = index_of(number, to);
+    std::vector<Index> source(from.size());
+    for (std::size_t d = 0; d < to.size(); ++d) {
+      const Index at = index[d] - to_origin[d];
+      if (at < 0 || at >= extents[d]) return -1;
+      source[axes[d]] = from_origin[axes[d]] + at;
+    }
+    return number_of(source, from);
+  }
+};
+
+void consume_part(Session& s, const Side& side, const TakenPart& taken,
+                  const std::vector<bool>& offered, double beta) {
+  InStream in(s, "s");
+  in.declare(field_of(side, s.rank(), core::ElementType::f64),
+             {.alpha = 2.0,
+              .beta = beta,
+              .axes = taken.axes,
+              .of_data = index_calc::Selection{taken.to_origin, taken.extents},
+              .from_origin = taken.from_origin});
+  const auto& numbers = side.numbers[static_cast<std::size_t>(s.rank())];
+  std::uint64_t step = 0;
+  for (; in.begin_step(); ++step) {
+    std::vector<double> buffer(numbers.size(), -7);
+    in.get(0, std::as_writable_bytes(std::span(buffer)));
+    in.end_step();
+    for (std::size_t i = 0; i < buffer.size(); ++i) {
+      const Index source = numbers[i] < 0 ? -1 : taken.source_of(numbers[i]);
+      const bool is_there = source >= 0 && offered[static_cast<std::size_t>(source)];
+      ASSERT_EQ(buffer[i],
+                is_there ? 2.0 * static_cast<double>(value(source, step)) - 7 * beta : -7)
+          << "rank " << s.rank() << ", place " << i << ", step " << step;
+    }
+  }
+  EXPECT_EQ(step, steps);
+  in.close();
+}
+
+TEST_P(ListedArrays, InPartsAndInAnyOrderOfTheirDimensionsArriveWhole) {
+  Random random;
+  for (int i = 0; i < 30; ++i) {
+    const TakenPart taken(random);
+    const bool is_listed = random.one_in(2);
+    const Side source = few_ranks(random, taken.from, !is_listed);
+    const Side sink = few_ranks(random, taken.to, is_listed);
+    SCOPED_TRACE(to_string(source.layout[0]) + " to " + to_string(sink.layout[0]) + ", axes " +
+                 testing::PrintToString(taken.axes) + ", from " +
+                 testing::PrintToString(taken.from_origin) + ", to " +
+                 testing::PrintToString(taken.to_origin) + ", extents " +
+                 testing::PrintToString(taken.extents));
+    std::vector<bool> offered(static_cast<std::size_t>(index_calc::testing::volume(taken.from)));
+    for (const auto& numbers : source.numbers)
+      for (const Index number : numbers)
+        if (number >= 0) offered[static_cast<std::size_t>(number)] = true;
+    const double beta = random.one_in(2) ? 0.5 : 0;
+    World world(8192, GetParam());
+    world.start("producer", source.ranks(), [&](Session& s) { produce(s, source); });
+    world.start("consumer", sink.ranks(),
+                [&](Session& s) { consume_part(s, sink, taken, offered, beta); });
+    ASSERT_EQ(text_of(world.join()), "");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Over, ListedArrays,
                          testing::Values(World::Way::loopback, World::Way::local),
                          [](const auto& way) {
@@ -179,7 +275,34 @@ TEST(ListedArraysAlone, AreHadByAConsumerThatComesLate) {
   EXPECT_TRUE(has_come);
 }
 
-TEST(ListedArraysAlone, AreNotCutPermutedOrReadFromText) {
+/// Two groups produce halves of an array, of which the consumer's ranks list points.
+TEST(ListedArraysAlone, AreHadOfSeveralProducerGroups) {
+  const std::vector<Index> shape{3, 4};
+  const Side sink = of_points(shape, {{0, 11, 5, 2, 6, 9}, {7, 3, 1, 4, 10, 8}});
+  World world(8192, World::Way::local);
+  for (const Index first : {0, 2})
+    world.start(first == 0 ? "west" : "east", 1, [&, first](Session& s) {
+      OutStream out(s, "s", {});
+      out.declare({.name = "f",
+                   .type = core::ElementType::i64,
+                   .layout = Layout::parse("shape=3x2 grid=1x1"),
+                   .origin = {0, first},
+                   .whole = shape});
+      std::vector<std::int64_t> buffer(6);
+      for (std::uint64_t step = 0; step < steps; ++step) {
+        for (Index i = 0; i < 6; ++i)
+          buffer[static_cast<std::size_t>(i)] = value(i / 2 * 4 + first + i % 2, step);
+        out.begin_step();
+        out.put(0, std::as_bytes(std::span(buffer)));
+        out.end_step();
+      }
+      out.close();
+    });
+  world.start("consumer", 2, [&](Session& s) { consume(s, sink, std::vector<bool>(12, true)); });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+TEST(ListedArraysAlone, AreNoPartsAndNotReadFromText) {
   World world;
   world.start("group", 1, [](Session& s) {
     const std::vector<Index> shape{2, 2};
@@ -200,9 +323,9 @@ TEST(ListedArraysAlone, AreNotCutPermutedOrReadFromText) {
     const Layout listed =
         listed_layout(shape, 1, false, false, IndexList::of_points(shape, points));
     EXPECT_EQ(declare(listed, {}), "");
-    has(declare(listed, {.axes = {1, 0}}), "whose ranks list what they own");
-    has(declare(listed, {.of_data = index_calc::Selection{{0, 0}, {1, 1}}}),
-        "whose ranks list what they own");
+    has(declare(listed, {.axes = {1, 1}}), "expected each of the 2 dimensions from 0 on once");
+    has(declare(listed, {.of_data = index_calc::Selection{{0, 0}, {1, 3}}}),
+        "expected elements of the array's 2, found 3 elements from 0 on");
     const proto::Field part{.name = "f",
                             .type = core::ElementType::i64,
                             .layout = listed,

@@ -2,7 +2,7 @@
 // What goes well makes no text: it allocates nothing, or what its result needs.
 #include <gtest/gtest.h>
 
-#include "index_calc/layout/view.hpp"
+#include "index_calc/view/view.hpp"
 #include "index_calc/plan/plan_cache.hpp"
 #include "tests/transport/count_allocations.hpp"
 

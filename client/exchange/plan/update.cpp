@@ -13,7 +13,7 @@ Layout part_of(const Layout& layout, const Wanted& wanted) {
   return wanted ? selected(layout, *wanted) : layout;
 }
 LocalPart part_of(const Layout& layout, const Wanted& wanted, Rank me) {
-  return wanted ? selected_part(layout, *wanted, me) : local_part(layout, me);
+  return wanted && !layout.listing ? selected_part(layout, *wanted, me) : local_part(layout, me);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ Moved moved(const Update& update) {
 
 MovedParts moved_parts(const Update& update, Rank me) {
   MovedParts result{part_of(update.from, update.of_from, me), part_of(update.to, update.of_to, me)};
-  if (!update.axes.empty())
+  if (!update.axes.empty() && !update.to.listing)
     result.to = permuted(result.to, inverse(update.axes, update.to.dims.size()));
   return result;
 }

@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "index_calc/layout/view.hpp"
 #include "index_calc/transform/transform.hpp"
+#include "index_calc/view/view.hpp"
 
 namespace tremula::client {
 
@@ -43,7 +43,8 @@ struct Moved {
 /// @throws core::Error invalid_argument if a selection does not lie in its array, or axes are none
 Moved moved(const Update& update);
 
-/// Where what an update moves lies in the memory of one rank, in the dimensions of Update::from.
+/// Where what an update moves lies in the memory of one rank, in the dimensions of Update::from; where ranks
+/// list what they own, the whole buffer.
 struct MovedParts {
   index_calc::LocalPart from, to;
 };

@@ -52,11 +52,10 @@ Target apply(const FieldUpdate& update, proto::Field& field, Rank me) {
                                    .beta = update.beta,
                                    .conjugates = update.conjugates}};
   validate(target.transformation);
-  if (update.of_data || !update.axes.empty())
-    expect_computed(field.layout, "a selection or another order of its dimensions");
   if (update.of_data) {
-    target.part = selected_part(field.layout, *update.of_data, me);
-    field.layout = selected(field.layout, *update.of_data);
+    const auto whole = std::exchange(field.layout, selected(field.layout, *update.of_data));
+    target.part =
+        whole.listing ? local_part(field.layout, me) : selected_part(whole, *update.of_data, me);
     const std::size_t dimensions = field.layout.dims.size();
     field.origin = update.from_origin.empty() ? std::vector<Index>(dimensions) : update.from_origin;
     core::expects(field.origin.size() == dimensions, [&] {
@@ -70,8 +69,8 @@ Target apply(const FieldUpdate& update, proto::Field& field, Rank me) {
   }
   if (update.axes.empty()) return target;
   const auto back = index_calc::inverse(update.axes, field.layout.dims.size());
-  target.part = permuted(target.part, back);
   field.layout = permuted(field.layout, back);
+  if (!field.layout.listing) target.part = permuted(target.part, back);
   return target;
 }
 

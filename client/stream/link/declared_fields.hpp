@@ -11,7 +11,7 @@
 
 #include "client/session/session.hpp"
 #include "client/stream/link/link_plan.hpp"
-#include "index_calc/layout/view.hpp"
+#include "index_calc/view/view.hpp"
 #include "proto/attributes.hpp"
 #include "proto/convert.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "index_calc/layout/view.hpp"
 #include "index_calc/plan/skewed_plan.hpp"
+#include "index_calc/view/view.hpp"
 #include "proto/parts.hpp"
 
 namespace tremula::client {
@@ -36,7 +36,8 @@ index_calc::Layout selected_of(const index_calc::Layout& layout, const proto::Bo
 index_calc::LocalPart selected_of(const index_calc::LocalPart& part,
                                   const index_calc::Layout& layout, const proto::Box& box,
                                   Rank me) {
-  if (box.extents == shape(layout) || (layout.skew && is_nothing(box))) return part;
+  if (box.extents == shape(layout) || layout.listing || (layout.skew && is_nothing(box)))
+    return part;
   return selected_part(part, layout, box, me);
 }
 
@@ -122,29 +123,29 @@ std::vector<ListedField> match_fields(std::span<const proto::Field> mine,
   for (std::size_t f = 0; f < mine.size(); ++f) {
     const proto::Field& own = mine[f];
     if (!is_listed(own, theirs[f])) continue;
-    if (!own.origin.empty() || !theirs[f].origin.empty())
-      throw core::Error(
-          core::Errc::unsupported,
-          fmt::format("field '{}': expected the whole array where ranks list what they "
-                      "own, found a part of it",
-                      own.name));
-    validate_pair(own.layout, theirs[f].layout);
+    const proto::Field &offered = (is_producer ? mine : theirs)[f],
+                       &wanted = (is_producer ? theirs : mine)[f];
+    const auto box = proto::shared_box(wanted, offered);
+    const auto from = selected_of(offered.layout, box.of_offered);
+    const auto to = selected_of(wanted.layout, box.of_wanted);
+    validate_pair(from, to);
+    const index_calc::Layout& shared = is_producer ? from : to;
     ListedField& field = listed[f];
-    const auto part = part_of(own, me, targets.empty() ? nullptr : &targets[f]);
-    const auto* const listing = own.layout.listing ? &*own.layout.listing : nullptr;
-    field.list =
-        listing != nullptr && listing->mine
-            ? listing->mine
-            : std::make_shared<const index_calc::IndexList>(
-                  listing != nullptr ? index_calc::IndexList()  // of a rank that takes no part
-                                     : index_calc::IndexList::of_layout(own.layout, me, part));
-    const auto sides = is_producer
-                           ? matched_sides(own.layout, my_size, theirs[f].layout, peer_size)
-                           : matched_sides(theirs[f].layout, peer_size, own.layout, my_size);
+    if (!shared.listing)
+      field.list = std::make_shared<const index_calc::IndexList>(index_calc::IndexList::of_layout(
+          shared, me,
+          selected_of(part_of(own, me, targets.empty() ? nullptr : &targets[f]), own.layout,
+                      is_producer ? box.of_offered : box.of_wanted, me)));
+    else if (shared.listing->mine)
+      field.list = shared.listing->mine;
+    else  // of a rank that takes no part
+      field.list = std::make_shared<const index_calc::IndexList>();
+    const auto sides = matched_sides(from, is_producer ? my_size : peer_size, to,
+                                     is_producer ? peer_size : my_size);
     auto matched = match_lists(sides, is_producer ? field.list.get() : nullptr,
                                is_producer ? nullptr : field.list.get(), me, mover);
     field.plan = std::make_shared<const index_calc::Plan>(
-        make_listed_plan(own.layout, theirs[f].layout,
+        make_listed_plan(shared, is_producer ? to : from,
                          std::move(is_producer ? matched.as_source : matched.as_sink)));
   }
   return listed;
@@ -192,6 +193,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     if (is_listed(offered, wanted)) {
       field.plan = listed[f].plan;
       field.part = flattened(part);
+      field.closest = 1;
       if (has_hash)
         field.hash = std::make_shared<index_calc::ContentHash>(*listed[f].list, field.part,
                                                                field.element_bytes);
@@ -218,13 +220,14 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     field.plan = is_producer ? cache.get(from, to, me, of_role) : cache.get(to, from, me, of_role);
     field.part =
         selected_of(part, mine[f].layout, is_producer ? box.of_offered : box.of_wanted, me);
-    if (has_skew(from, to)) {  // the buffers are one dimension
+    if (has_skew(from, to)) {  // its plan knows the buffers alone
       const auto& own = is_producer ? from : to;
       if (has_hash)
         field.hash = std::make_shared<index_calc::ContentHash>(
             index_calc::IndexList::of_layout(own, me, field.part), flattened(field.part),
             field.element_bytes);
       field.part = dense_part(field.part, own.storage_order);
+      field.closest = 1;
       fields.push_back(std::move(field));
       continue;
     }

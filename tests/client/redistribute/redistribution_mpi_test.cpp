@@ -163,6 +163,49 @@ TEST(RedistributionByMpi, MovesWhatRanksList) {
   }
 }
 
+/// Also where nothing comes (alpha 0), and the elements that were chosen are scaled alone.
+TEST(RedistributionByMpi, MovesPointsInPartsAndTransposed) {
+  Random random = common_random();
+  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  const auto mine = static_cast<std::size_t>(me);
+  for (int i = 0; i < 40; ++i) {
+    const std::vector<Index> from_shape{random.in(1, 12), random.in(1, 12)};
+    const std::vector<Index> extents{random.in(1, from_shape[1]), random.in(1, from_shape[0])};
+    const std::vector<Index> from_origin{random.in(0, from_shape[0] - extents[1]),
+                                         random.in(0, from_shape[1] - extents[0])};
+    const std::vector<Index> to_origin{random.in(0, 3), random.in(0, 3)};
+    const std::vector<Index> to_shape{to_origin[0] + extents[0] + random.in(0, 3),
+                                      to_origin[1] + extents[1] + random.in(0, 3)};
+    const auto from_numbers = dealt_at_random(random, size, from_shape[0] * from_shape[1])[mine];
+    const auto to_numbers = dealt_at_random(random, size, to_shape[0] * to_shape[1])[mine];
+    const double alpha = random.one_in(4) ? 0 : 3;
+    const Redistributed array{
+        .from = Layout::of_points({.shape = from_shape, .ranks = size}, from_numbers),
+        .to = Layout::of_points({.shape = to_shape, .ranks = size}, to_numbers),
+        .from_type = TREMULA_I64,
+        .to_type = TREMULA_F64,
+        .update = {.alpha = alpha,
+                   .beta = 0.5,
+                   .axes = {1, 0},
+                   .extents = extents,
+                   .from_origin = from_origin,
+                   .to_origin = to_origin}};
+    std::vector<double> expected;
+    for (const Index number : to_numbers) {
+      const Index row = number / to_shape[1] - to_origin[0],
+                  column = number % to_shape[1] - to_origin[1];
+      const bool is_chosen = row >= 0 && row < extents[0] && column >= 0 && column < extents[1];
+      const Index source = (from_origin[0] + column) * from_shape[1] + from_origin[1] + row;
+      expected.push_back(is_chosen ? alpha * static_cast<double>(source) - 4 : -8);
+    }
+    std::vector<double> found(to_numbers.size(), -8);
+    Redistribution redistribution(MPI_COMM_WORLD, {array});
+    redistribution({std::as_bytes(std::span(from_numbers))},
+                   {std::as_writable_bytes(std::span(found))});
+    ASSERT_EQ(found, expected) << array.from.text() << " to " << array.to.text();
+  }
+}
+
 /// A skewed layout on some of the ranks, or any other without ghost cells and gaps.
 index_calc::Layout skewed_or_not(Random& random, const std::vector<Index>& shape, int size,
                                  bool is_skewed) {

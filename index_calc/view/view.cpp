@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/layout/view.hpp"
+#include "index_calc/view/view.hpp"
 
 #include <fmt/ranges.h>
 
@@ -10,6 +10,7 @@
 #include "index_calc/layout/blocks.hpp"
 #include "index_calc/layout/check.hpp"
 #include "index_calc/layout/process_grid.hpp"
+#include "index_calc/lists/index_list.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -91,9 +92,23 @@ std::optional<Order> same_order(Order order, Axes axes, Counts&& counts) {
   return std::nullopt;
 }
 
+/// Where ranks list what they own: the array that `change` makes of the shape, and of this rank's list where
+/// it is known.
+template <class Change>
+Layout listed_view(const Layout& layout, std::span<const Index> shape, const Change& change) {
+  const auto& list = layout.listing->mine;
+  return listed_layout(shape, layout, list ? std::optional(change(*list)) : std::nullopt);
+}
+
 }  // namespace
 
 Layout selected(const Layout& layout, const Selection& selection) {
+  if (layout.listing) {
+    check_selection(layout, selection);
+    return listed_view(layout, selection.extents, [&](const IndexList& list) {
+      return list.selected(shape(layout), selection.origin, selection.extents);
+    });
+  }
   expect_computed(layout, "a selection");
   check_selection(layout, selection);
   Layout result = layout;
@@ -105,6 +120,7 @@ Layout selected(const Layout& layout, const Selection& selection) {
 }
 
 LocalPart selected_part(const Layout& layout, const Selection& selection, Rank rank) {
+  if (layout.listing) return local_part(selected(layout, selection), rank);
   return selected_part(local_part(layout, rank), layout, selection, rank);
 }
 
@@ -129,6 +145,14 @@ LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& s
 }
 
 Layout permuted(const Layout& layout, Axes axes) {
+  if (layout.listing) {
+    check_axes(axes, layout.dims.size());
+    const std::vector<Index> before = shape(layout);
+    std::vector<Index> after;
+    for (const std::size_t axis : axes) after.push_back(before[axis]);
+    return listed_view(layout, after,
+                       [&](const IndexList& list) { return list.permuted(before, axes); });
+  }
   expect_computed(layout, "another order of its dimensions");
   check_axes(axes, layout.dims.size());
   Layout result = layout;

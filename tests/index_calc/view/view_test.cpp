@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "index_calc/layout/view.hpp"
+#include "index_calc/view/view.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "index_calc/pack/pack.hpp"
 #include "tests/index_calc/cells.hpp"
+#include "tests/index_calc/lists/random_lists.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 
@@ -20,7 +21,7 @@ using testing::buffer_of, testing::deal, testing::Dealt, testing::Random, testin
 using Axes = std::vector<std::size_t>;
 using Numbers = std::vector<Index>;
 
-Numbers random_shape(Random& random) {
+Numbers small_shape(Random& random) {
   Numbers shape;
   for (Index d = random.in(1, 4); d > 0; --d)
     shape.push_back(random.one_in(20) ? 0 : random.in(1, 9));
@@ -99,7 +100,7 @@ void expect_same_memory(const Viewed& v, const World& view, const World& array) 
 TEST(Selected, IsThePartOfTheArrayElementByElement) {
   Random random;
   for (int round = 0; round < 1500; ++round) {
-    const Numbers shape = random_shape(random);
+    const Numbers shape = small_shape(random);
     const Layout layout = random.layout(shape, 3);
     const Selection selection = random_selection(random, shape);
     SCOPED_TRACE(to_string(layout) + ", selected " + ::testing::PrintToString(selection.origin) +
@@ -133,7 +134,7 @@ TEST(Selected, IsThePartOfTheArrayElementByElement) {
 TEST(Selected, OfASelectionIsASelection) {
   Random random;
   for (int round = 0; round < 1000; ++round) {
-    const Numbers shape = random_shape(random);
+    const Numbers shape = small_shape(random);
     const Layout layout = random.layout(shape, 4);
     const Selection outer = random_selection(random, shape),
                     inner = random_selection(random, outer.extents);
@@ -243,7 +244,7 @@ TEST(Selected, RefusesWhatDoesNotLieInTheArray) {
 TEST(Permuted, IsTheArrayElementByElement) {
   Random random;
   for (int round = 0; round < 1500; ++round) {
-    const Numbers shape = random_shape(random);
+    const Numbers shape = small_shape(random);
     const Layout layout = random.layout(shape, 3);
     const Axes axes = random_axes(random, shape.size());
     SCOPED_TRACE(to_string(layout) + ", axes " + ::testing::PrintToString(axes));
@@ -398,6 +399,57 @@ TEST(Layer, IsAnArrayOfItsRanks) {
   }
   EXPECT_EQ(layer_count(Layout::parse("shape=9 mesh=2x2x3 sum=0/2")), 6);
   EXPECT_EQ(layer_count(Layout::parse("shape=9 mesh=2x2x3")), 1);
+}
+
+/// Of ranks that list what they own: which element of the view lies in each place of a buffer, -1 for none.
+Numbers places_of(const Layout& listed) {
+  Numbers places(static_cast<std::size_t>(listed.listing->allocated), -1);
+  for (const ListRun& run : listed.listing->mine->runs())
+    for (Index i = 0; i < run.length; ++i)
+      places[static_cast<std::size_t>(run.local + i)] = run.global + i;
+  return places;
+}
+
+Numbers index_of(Index number, const Numbers& shape) {
+  Numbers at(shape.size());
+  for (std::size_t d = shape.size(); d-- > 0; number /= shape[d]) at[d] = number % shape[d];
+  return at;
+}
+
+TEST(View, OfListsTellsWhichElementIsInEachPlace) {
+  Random random;
+  for (int round = 0; round < 1000; ++round) {
+    const Numbers shape = testing::random_shape(random);
+    const testing::Side side = testing::random_side(random, shape, false);
+    const Selection selection = random_selection(random, shape);
+    const Axes axes = random_axes(random, shape.size());
+    for (std::size_t rank = 0; rank < side.layout.size(); ++rank) {
+      SCOPED_TRACE(to_string(side.layout[rank]) + ", from " +
+                   ::testing::PrintToString(selection.origin) + ", extents " +
+                   ::testing::PrintToString(selection.extents) + ", axes " +
+                   ::testing::PrintToString(axes));
+      const Layout part = selected(side.layout[rank], selection), turned = permuted(part, axes);
+      const Numbers after = permuted_values(selection.extents, axes);
+      ASSERT_EQ(index_calc::shape(part), selection.extents);
+      ASSERT_EQ(index_calc::shape(turned), after);
+      Numbers in_part, in_turned;
+      Index elements = 0;
+      for (const Index number : side.numbers[rank]) {
+        Numbers at = number < 0 ? Numbers() : index_of(number, shape);
+        bool is_chosen = number >= 0;
+        for (std::size_t d = 0; d < at.size(); ++d) {
+          at[d] -= selection.origin[d];
+          is_chosen = is_chosen && at[d] >= 0 && at[d] < selection.extents[d];
+        }
+        elements += is_chosen ? 1 : 0;
+        in_part.push_back(is_chosen ? number_of(at, selection.extents) : -1);
+        in_turned.push_back(is_chosen ? number_of(permuted_values(at, axes), after) : -1);
+      }
+      ASSERT_EQ(places_of(part), in_part);
+      ASSERT_EQ(places_of(turned), in_turned);
+      ASSERT_EQ(local_part(turned, 0).elements, elements);
+    }
+  }
 }
 
 TEST(View, OfOneArrayIsMovedIntoAViewOfAnother) {

@@ -20,18 +20,20 @@ struct Selection {
 
 /// The selection as an array of its own: its element 0 is the array's element `origin`, and every
 /// rank owns of it what it owns of the array. Says nothing about storage beyond the order: that of
-/// a rank is selected_part. O(dimensions + intervals + members)
+/// a rank is selected_part; where ranks list what they own, the new list. O(dimensions + intervals +
+/// members), or as IndexList::selected
 /// @pre the layout is valid
 /// @throws core::Error invalid_argument if the selection does not lie in it, naming the dimension
 Layout selected(const Layout& layout, const Selection& selection);
 
 /// Where group rank `rank` stores its part of the selection in its buffer of the whole array:
 /// strides and `allocated` are those of local_part(layout, rank), and `first` if it owns nothing of
-/// the selection.
+/// the selection. Where ranks list what they own: as local_part(selected(layout, selection), rank).
 /// @throws core::Error as selected and local_part
 LocalPart selected_part(const Layout& layout, const Selection& selection, Rank rank);
 
 /// The same where `rank` stores the whole array in another way than local_part(layout, rank).
+/// @pre the owners are computed
 /// @param part  all that `rank` owns of the array
 LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& selection,
                         Rank rank);
@@ -40,7 +42,8 @@ LocalPart selected_part(LocalPart part, const Layout& layout, const Selection& s
 /// of `layout`. Every element keeps its owner; where no order of the grid says so, a mesh does.
 /// Storage follows if the dimensions are kept or reversed. No layout stores a
 /// part in any other order: then ghost and leading are dropped, and what a rank has is
-/// permuted(local_part(layout, rank), axes).
+/// permuted(local_part(layout, rank), axes). Where ranks list what they own, their buffers stay one
+/// dimension, and the new list tells where elements lie.
 /// @pre the layout is valid
 /// @throws core::Error invalid_argument if `axes` does not have every dimension once
 Layout permuted(const Layout& layout, std::span<const std::size_t> axes);
