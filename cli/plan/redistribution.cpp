@@ -92,11 +92,10 @@ index_calc::Plan make_plan(const Redistribution& redistribution, Side side, Rank
 index_calc::LocalPart planned_part(const Redistribution& redistribution, Side side, Rank rank) {
   if (redistribution.lists) {
     const index_calc::IndexList& list = of_side(redistribution, side).lists[at(rank)];
-    index_calc::LocalPart part{.dimensions = 1};
-    part.extent[0] = part.allocated = list.allocated();
-    part.stride[0] = 1;
+    index_calc::LocalPart part;
+    part.allocated = list.allocated();
     part.elements = list.elements();
-    return part;
+    return flattened(part);
   }
   const Layout& mine = redistribution.layout_of(side);
   const index_calc::LocalPart part = index_calc::local_part(mine, rank);

@@ -208,14 +208,17 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
           "local buffer of rank {}: expected {} elements of {} bytes, found {} bytes", rank,
           part.allocated, width, bytes);
     });
-    if (!layout->layout.skew) expect_computed(layout->layout, "a hash");
+    const auto& listing = layout->layout.listing;
+    if (layout->layout.changing || (listing && listing->has_copies))
+      expect_computed(layout->layout, "a hash");
     const auto cell = layout->grid.cell_of(rank);
     const bool is_first = !cell || cell->copy == 0;
     const auto hash_of_part = [&] {
-      return layout->layout.skew ? index_calc::ContentHash(
-                                       index_calc::IndexList::of_layout(layout->layout, rank, part),
-                                       flattened(part), width)
-                                 : index_calc::ContentHash(layout->layout, rank, part, width);
+      if (listing) return index_calc::ContentHash(*listing->mine, flattened(part), width);
+      if (layout->layout.skew)
+        return index_calc::ContentHash(index_calc::IndexList::of_layout(layout->layout, rank, part),
+                                       flattened(part), width);
+      return index_calc::ContentHash(layout->layout, rank, part, width);
     };
     *hash = !is_first ? 0 : hash_of_part().of({static_cast<const std::byte*>(data), bytes});
     return TREMULA_OK;

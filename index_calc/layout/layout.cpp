@@ -430,9 +430,10 @@ LocalPart local_part(const Layout& layout, Rank rank) {
 
 LocalPart flattened(const LocalPart& part) {
   LocalPart flat;
-  flat.dimensions = 1;
-  flat.extent[0] = flat.allocated = part.allocated;
-  flat.stride[0] = 1;
+  flat.dimensions = 2;
+  flat.extent = {1, part.allocated};
+  flat.stride = {1, 1};
+  flat.allocated = part.allocated;
   flat.elements = part.elements;
   return flat;
 }

@@ -234,7 +234,8 @@ struct LocalPart {
 ///         is missing; unsupported if a skewed layout has more than 2^24 blocks along a dimension
 LocalPart local_part(const Layout& layout, Rank rank);
 
-/// The buffer of a part as one dimension, ghost cells and gaps included.
+/// The buffer of a part, ghost cells and gaps included, as two dimensions of stride 1: a place in it is the sum
+/// of two indices, as in the packages of make_listed_plan.
 LocalPart flattened(const LocalPart& part);
 
 /// The blocks of a skewed layout. Cells of its process grid have their owners' coordinates in the place

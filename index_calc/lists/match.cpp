@@ -181,11 +181,18 @@ std::vector<Bytes> SourceMatch::places(std::span<const Bytes> from_directory) {
       const auto first =
           std::ranges::upper_bound(list_.runs(), runs.front().global, {},
                                    [](const ListRun& run) { return run.global + run.length; });
-      for_each_common(std::span(first, list_.runs().end()), runs,
-                      [&](const ListRun& mine, const ListRun&) {
-                        places[sink].add(mine);
-                        wanted_[sink].push_back(mine);
-                      });
+      for_each_common(
+          std::span(first, list_.runs().end()), runs, [&](const ListRun& mine, const ListRun&) {
+            places[sink].add(mine);
+            ListRun* const last = wanted_[sink].empty() ? nullptr : &wanted_[sink].back();
+            const bool goes_on = last != nullptr &&  // the border of a slice cut it
+                                 last->global + last->length == mine.global &&
+                                 last->local + last->length == mine.local;
+            if (goes_on)
+              last->length += mine.length;
+            else
+              wanted_[sink].push_back(mine);
+          });
     }
   }
   return lists_of(places);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of flat buffers: of ranks that list what they own, and of skewed blocks.
+//
+// Segments (mine, theirs, length) in ascending global order. Rows of k segments have one pattern if segment
+// i of row r is segment i of row 0, moved by what row r begins further on in either buffer. Then the package is
+// the outer product of the rows' begins and the pattern: two short lists instead of their product.
 #include <algorithm>
+#include <cmath>
 
 #include "index_calc/plan/copy_dealer.hpp"
 #include "index_calc/plan/plan.hpp"
@@ -38,37 +43,92 @@ private:
   Index votes_ = 0;
 };
 
+/// Do all rows of so many segments have the pattern of the first one?
+bool has_rows(std::span<const Segment> segments, std::size_t in_row) {
+  for (std::size_t row = in_row; row < segments.size(); row += in_row)
+    for (std::size_t i = 0; i < in_row; ++i)
+      if (segments[row + i].length != segments[i].length ||
+          between(segments[row], segments[row + i]) != between(segments[0], segments[i]))
+        return false;
+  return true;
+}
+
+/// Segments in each of the rows of one pattern that take the least to store; all of them if there are no such
+/// rows, or if they take no less than `families`.
+/// Cost: O(segments) where there are rows; else what the divisors of their number cost, most of which a first
+/// pair of segments refutes.
+std::size_t segments_in_row(std::span<const Segment> segments, std::size_t families) {
+  const std::size_t count = segments.size();
+  const auto root = static_cast<std::size_t>(std::sqrt(static_cast<double>(count)));
+  for (std::size_t divisor = root; divisor > 1; --divisor) {
+    if (count % divisor != 0) continue;
+    if (divisor + count / divisor >= families / 2) break;  // the smaller divisors have more
+    for (const std::size_t in_row : {count / divisor, divisor})
+      if (has_rows(segments, in_row)) return in_row;
+  }
+  return count;
+}
+
 }  // namespace
 
-template <class ForEach>
-void Plan::list(Rank peer, const ForEach& for_each) {
+Plan::Run Plan::Run::of(std::span<const Segment> segments) {
   UsualStrides votes;
-  for_each([&](const Segment& s) { votes.count(s); });
+  for (const Segment& s : segments) votes.count(s);
   const Strides usual = votes.usual();
-  Listed listed{.peer = peer,
-                .families = {},
-                .family_stride = usual.mine,
-                .family_peer_stride = usual.theirs,
-                .index = {}};
-  auto& [before, end, peer_end] = listed.index;
+  Run run{
+      .families = {}, .family_stride = usual.mine, .family_peer_stride = usual.theirs, .index = {}};
+  auto& [before, end, peer_end] = run.index;
   Index elements = 0;
   Segment last{};
-  for_each([&](const Segment& s) {
+  for (const Segment& s : segments) {
     end = std::max(end, s.begin.value + s.length);
     peer_end = std::max(peer_end, s.peer_begin.value + s.length);
     const bool goes_on =
         usual.mine > 0 && usual.theirs > 0 && s.length == last.length && between(last, s) == usual;
     if (goes_on) {
-      ++listed.families.back().count;
+      ++run.families.back().count;
     } else {
-      listed.families.push_back({.first = s, .count = 1});
+      run.families.push_back({.first = s, .count = 1});
       before.push_back(elements);
     }
     elements += s.length;
     last = s;
-  });
+  }
   before.push_back(elements);
-  elements_ += elements;
+  return run;
+}
+
+SegmentList Plan::Run::list() const {
+  const Family& last = families.back();
+  return {.period = families,
+          .family_stride = family_stride,
+          .family_peer_stride = family_peer_stride,
+          .tail = static_cast<Index>(families.size()),
+          .tail_count = last.count,
+          .tail_length = last.first.length,
+          .index = &index};
+}
+
+std::size_t Plan::Run::memory_bytes() const noexcept {
+  return families.capacity() * sizeof(Family) + index.before.capacity() * sizeof(Index);
+}
+
+void Plan::list(Rank peer, std::span<const Segment> segments) {
+  const Segment origin{.begin = {0}, .peer_begin = {0}, .length = 1};
+  Listed listed{.peer = peer, .rows = Run::of({&origin, 1}), .pattern = Run::of(segments)};
+  elements_ += listed.pattern.elements();
+  if (const std::size_t in_row = segments_in_row(segments, listed.pattern.families.size());
+      in_row < segments.size()) {
+    std::vector<Segment> rows, pattern;
+    for (std::size_t i = 0; i < segments.size(); i += in_row) rows.push_back(segments[i]);
+    for (Segment& row : rows) row.length = 1;
+    for (const Segment& s : segments.first(in_row)) {
+      const Strides from_first = between(segments[0], s);
+      pattern.push_back({{from_first.mine}, {from_first.theirs}, s.length});
+    }
+    listed.rows = Run::of(rows);
+    listed.pattern = Run::of(pattern);
+  }
   listed_.push_back(std::move(listed));
 }
 
@@ -79,7 +139,7 @@ Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<Peer
   plan.fingerprint_ ^= match * 0x9E3779B97F4A7C15u;
   plan.is_listed_ = true;
   for (PeerSegments& of : segments) {
-    plan.list(of.peer, [&](auto&& visit) { std::ranges::for_each(of.segments, visit); });
+    plan.list(of.peer, of.segments);
     of.segments = {};
   }
   return plan;
@@ -97,9 +157,12 @@ void Plan::list_skewed(const Layout& mine, const Layout& theirs, Rank me, Role r
        skewed_overlaps(mine, theirs, *coords, role == Role::source ? mine : theirs)) {
     std::vector<CopyShare> shares{{.count = boxes.elements()}};
     if (is_copied) shares = dealer.shares(boxes.cell(), boxes.elements());
-    for (const CopyShare& share : shares)
-      list(theirs_.rank_at(boxes.cell(), dealer.peer_copy(share)),
-           [&](auto&& visit) { boxes.for_each_run(share.first, share.count, visit); });
+    for (const CopyShare& share : shares) {
+      std::vector<Segment> segments;
+      boxes.for_each_run(share.first, share.count,
+                         [&](const Segment& s) { segments.push_back(s); });
+      list(theirs_.rank_at(boxes.cell(), dealer.peer_copy(share)), segments);
+    }
   }
   std::ranges::sort(listed_, {}, &Listed::peer);
 }

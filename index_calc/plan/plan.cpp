@@ -107,15 +107,12 @@ Package Plan::package_of(std::size_t i, GridCoords& coords) const {
 Package Plan::operator[](std::size_t i) const {
   if (is_listed_) {
     const Listed& of = listed_[i];
-    const Family& last = of.families.back();
-    Package package{.peer = of.peer, .dimensions = 1, .elements = of.index.before.back()};
-    package.along[0] = {.period = of.families,
-                        .family_stride = of.family_stride,
-                        .family_peer_stride = of.family_peer_stride,
-                        .tail = static_cast<Index>(of.families.size()),
-                        .tail_count = last.count,
-                        .tail_length = last.first.length,
-                        .index = &of.index};
+    Package package{.peer = of.peer,
+                    .dimensions = 2,
+                    .along = {},
+                    .elements = of.rows.elements() * of.pattern.elements()};
+    package.along[0] = of.rows.list();
+    package.along[1] = of.pattern.list();
     return package;
   }
   GridCoords coords{};
@@ -176,8 +173,7 @@ std::size_t Plan::memory_bytes() const noexcept {
   std::size_t bytes = sizeof(*this) - sizeof(theirs_) + theirs_.memory_bytes();
   for (const Overlaps& o : along_) bytes += o.memory_bytes();
   for (const Listed& of : listed_)
-    bytes += sizeof of + of.families.capacity() * sizeof(Family) +
-             of.index.before.capacity() * sizeof(Index);
+    bytes += sizeof of + of.rows.memory_bytes() + of.pattern.memory_bytes();
   return bytes + shares_.capacity() * sizeof(Share);
 }
 

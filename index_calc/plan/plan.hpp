@@ -67,12 +67,22 @@ private:
     Rank copy = 0;
     Index first = 0, count = 0;  ///< elements along the longest dimension
   };
-  /// What goes between this rank and a peer that was found by lists: one dimension, the buffers.
-  struct Listed {
-    Rank peer = 0;
+  /// Segments in any order of local indices.
+  struct Run {
     std::vector<Family> families;
     Index family_stride = 0, family_peer_stride = 0;
     FamilyIndex index;
+
+    static Run of(std::span<const Segment> segments);
+    SegmentList list() const;
+    Index elements() const { return index.before.back(); }
+    std::size_t memory_bytes() const noexcept;
+  };
+  /// What goes between this rank and a peer that was found by lists: rows of one pattern, each row
+  /// anywhere in the buffers. Where there is no such pattern, one row at 0.
+  struct Listed {
+    Rank peer = 0;
+    Run rows, pattern;
   };
   friend Plan make_plan(const Layout&, const Layout&, Rank, Role, Algorithm, const Hosts&);
   friend Plan make_listed_plan(const Layout&, const Layout&, std::vector<PeerSegments>,
@@ -81,9 +91,7 @@ private:
   std::size_t cells() const noexcept;
   Package package_of(std::size_t cell, GridCoords& coords) const;
   void deal(const ProcessGrid& mine, Rank me, Role role, const Hosts& hosts);
-  /// @param for_each  calls what it is given for each segment, again and again
-  template <class ForEach>
-  void list(Rank peer, const ForEach& for_each);
+  void list(Rank peer, std::span<const Segment> segments);
   void list_skewed(const Layout& mine, const Layout& theirs, Rank me, Role role,
                    const Hosts& hosts);
   ProcessGrid theirs_;
@@ -113,11 +121,13 @@ private:
 Plan make_plan(const Layout& mine, const Layout& theirs, Rank me, Role role = Role::source,
                Algorithm algorithm = Algorithm::aspen, const Hosts& hosts = {});
 
-/// The plan where a side lists what its ranks own: a package has one dimension, that of the buffers of
-/// both ranks, whatever the shape of the array, and goes in row-major order of the array.
+/// The plan where a side lists what its ranks own. A package has two dimensions, whatever the shape of the
+/// array: the place of an element in a buffer is the sum of both local indices, as in flattened(). It goes in
+/// row-major order of the array. Where rows have one pattern of segments, as those of blocks that are given as
+/// points, it is stored once; segments and rows that are equally spaced in both buffers are kept as families.
 /// @param segments  of this rank, as matched
 /// @param match     number of the match, the same on all ranks: a part of the fingerprint
-/// Cost: O(segments); those that are equally spaced in both buffers are kept as families.
+/// Cost: O(segments) in time and, where there is no pattern, in memory.
 Plan make_listed_plan(const Layout& mine, const Layout& theirs, std::vector<PeerSegments> segments,
                       std::uint64_t match = 0);
 

@@ -109,7 +109,7 @@ inline bool has_skew(const Layout& mine, const Layout& theirs) noexcept {
   return mine.skew || theirs.skew;
 }
 
-/// A part of either side as one dimension, as packages of skewed layouts count.
+/// A part of either side as flattened() makes it, as packages of skewed layouts count.
 /// @param order  of storage, of the layout that is planned with
 /// @throws core::Error unsupported if it has ghost cells or gaps, or its dimensions lie in another order:
 ///         the other side does not know of it

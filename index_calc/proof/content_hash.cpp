@@ -52,7 +52,7 @@ ContentHash::ContentHash(const Layout& layout, Rank me, const LocalPart& part,
 }
 
 ContentHash::ContentHash(const IndexList& list, const LocalPart& part, std::size_t element_bytes)
-    : part_(part), element_bytes_(element_bytes) {
+    : part_(part), element_bytes_(element_bytes), is_list_(true) {
   auto& number = number_[0];
   number.resize(static_cast<std::size_t>(part.allocated));
   for (const ListRun& run : list.runs())
@@ -86,21 +86,24 @@ std::uint64_t ContentHash::total(const Package& package, const std::byte* array,
     axes[k] = Axis(package.along[order[k]], Place::mine,
                    wrapping_product(part_.stride[order[k]], bytes), Place::mine, 1);
   std::uint64_t sum = 0;
+  // Of a list, `place` is the sum of the local indices so far; else `before` that of the numbers.
   const auto walk = [&](const auto& deeper, std::size_t k, const std::byte* at,
-                        std::uint64_t before) -> void {
-    const auto& number = number_[order[k]];
+                        std::uint64_t before, std::ptrdiff_t place) -> void {
+    const auto& number = number_[is_list_ ? 0 : order[k]];
     const bool is_innermost = k + 1 == package.dimensions;
     axes[k].for_each_bar([&](const Bar& bar) {
       const std::byte* element = at + bar.from;
-      const std::uint64_t* own = number.data() + bar.to;
+      std::ptrdiff_t own = place + bar.to;
       for (Index i = 0; i < bar.count; ++i, element += bar.from_step, own += bar.to_step)
         if (is_innermost)
-          sum += hash(before + *own, element);
+          sum += hash(before + number[static_cast<std::size_t>(own)], element);
+        else if (is_list_)
+          deeper(deeper, k + 1, element, 0, own);
         else
-          deeper(deeper, k + 1, element, before + *own);
+          deeper(deeper, k + 1, element, before + number[static_cast<std::size_t>(own)], 0);
     });
   };
-  walk(walk, 0, array + part_.first * bytes, 0);
+  walk(walk, 0, array + part_.first * bytes, 0, 0);
   return sum;
 }
 

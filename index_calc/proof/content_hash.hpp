@@ -19,7 +19,9 @@ public:
   /// Cost: time and memory by the owned elements along each dimension, not by their product.
   ContentHash(const Layout& layout, Rank me, const LocalPart& part, std::size_t element_bytes);
 
-  /// Of a buffer that is described by a list. Cost: time and memory by the places of the buffer.
+  /// Of a buffer that is described by a list.
+  /// @param part  flattened()
+  /// Cost: time and memory by the places of the buffer.
   ContentHash(const IndexList& list, const LocalPart& part, std::size_t element_bytes);
 
   /// Of the elements of one package. Allocates nothing.
@@ -34,6 +36,7 @@ private:
 
   LocalPart part_;
   std::size_t element_bytes_;
+  bool is_list_ = false;  ///< number_[0] has all places of the buffer
   /// What each owned index adds to the row-major number of an element, times a constant, modulo
   /// 2^64.
   std::array<std::vector<std::uint64_t>, max_dimensions>

@@ -9,13 +9,13 @@
 
 static int failures = 0;
 
-static void check(int ok, const char* what) {
+static void check(int ok, const char *what) {
   if (ok) return;
   ++failures;
   fprintf(stderr, "failed: %s\n  tremula_last_error: %s\n", what, tremula_last_error());
 }
 
-/* The same 10 x 7 array over two ranks by rows, and on one rank column by column. */
+/* The same 10 x 7 array over two ranks by rows, on one rank column by column, and as points backwards. */
 static void check_hashes(void) {
   static double rows[2][5 * 7], whole[70];
   tremula_layout *two = NULL, *one = NULL;
@@ -32,6 +32,27 @@ static void check_hashes(void) {
   check(tremula_layout_hash(one, 0, TREMULA_F64, whole, sizeof whole, &of_all) == TREMULA_OK &&
             of_all != 0 && of_rank[0] + of_rank[1] == of_all,
         "the sum over the ranks is the same for both layouts");
+  const int64_t extents[] = {10, 7};
+  int64_t points[70];
+  double backwards[70];
+  uint64_t of_points = 0;
+  tremula_layout *listed = NULL, *copies = NULL;
+  for (int i = 0; i < 70; ++i) {
+    points[i] = 69 - i;
+    backwards[i] = 100 * ((69 - i) / 7) + (69 - i) % 7;
+  }
+  check(tremula_layout_of_points(2, extents, 1, 0, 70, points, &listed) == TREMULA_OK &&
+            tremula_layout_of_points(2, extents, 1, TREMULA_COPIES, 70, points, &copies) ==
+                TREMULA_OK &&
+            tremula_layout_hash(listed, 0, TREMULA_F64, backwards, sizeof backwards, &of_points) ==
+                TREMULA_OK &&
+            of_points == of_all,
+        "so is that of points");
+  check(tremula_layout_hash(copies, 0, TREMULA_F64, backwards, sizeof backwards, &of_points) ==
+            TREMULA_UNSUPPORTED,
+        "of listed copies none is the first");
+  tremula_layout_free(listed);
+  tremula_layout_free(copies);
   whole[69] += 1;
   check(tremula_layout_hash(one, 0, TREMULA_F64, whole, sizeof whole, &of_all) == TREMULA_OK &&
             of_rank[0] + of_rank[1] != of_all,
@@ -44,7 +65,7 @@ static void check_hashes(void) {
 }
 
 int main(void) {
-  tremula_layout* layout = NULL;
+  tremula_layout *layout = NULL;
   int64_t shape[TREMULA_MAX_DIMENSIONS] = {0};
   int64_t extents[TREMULA_MAX_DIMENSIONS] = {0};
   int64_t allocated = 0;

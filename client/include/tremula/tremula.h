@@ -159,7 +159,7 @@ TREMULA_API tremula_status tremula_layout_on_mesh(int dimensions, const int64_t*
 /* Of an array of which each of `ranks` ranks lists what it owns, this one `count` points: element i of
  * its buffer is number points[i] of the array, counted in row-major order from 0. The list is copied.
  * Every rank passes its own list, and the same for all else; ranks find each other's elements when they
- * are linked. No part, selection or other order of dimensions can be taken of such an array. */
+ * are linked. Such an array is no tremula_out_part, and is not relabeled. */
 TREMULA_API tremula_status tremula_layout_of_points(int dimensions, const int64_t* shape, int ranks,
                                                     unsigned options, int64_t count,
                                                     const int64_t* points, tremula_layout** layout);
@@ -196,8 +196,10 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
                                                        int64_t* global);
 /* Of what `rank` owns of an array, in its local buffer `data` of `bytes` bytes. The sum over all
  * ranks, modulo 2^64, is the same for every layout of the same array (of copies the first counts,
- * the others are 0): whoever holds an array in another distribution can compare. One element that differs always changes it; it is no defence
- * against somebody who chooses the elements. Costs a pass over the elements. */
+ * the others are 0): a job that holds the array in another distribution can compare. One element that
+ * differs always changes it; it is no defence against somebody who chooses the elements. Where ranks list
+ * what they own: of the rank that has made the layout, whatever `rank`; TREMULA_UNSUPPORTED with
+ * TREMULA_COPIES. Costs a pass over the elements. */
 TREMULA_API tremula_status tremula_layout_hash(const tremula_layout* layout, int rank,
                                                tremula_type type, const void* data, size_t bytes,
                                                uint64_t* hash);

@@ -76,12 +76,13 @@ std::span<const std::byte> bytes_of(const std::vector<Index>& values) {
   return std::as_bytes(std::span(values));
 }
 
-/// The buffer of a rank as one dimension.
+/// The buffer of a rank.
 LocalPart flat(const std::vector<Index>& buffer, Index elements) {
   LocalPart part;
-  part.dimensions = 1;
-  part.extent[0] = part.allocated = static_cast<Index>(buffer.size());
-  part.stride[0] = 1;
+  part.dimensions = 2;
+  part.extent = {1, static_cast<Index>(buffer.size())};
+  part.stride = {1, 1};
+  part.allocated = static_cast<Index>(buffer.size());
   part.elements = elements;
   return part;
 }
@@ -227,8 +228,53 @@ TEST(Lists, OfPointsKeepRunsAndEqualDistances) {
   const Plan plan =
       make_listed_plan(whole.layout[0], cyclic.layout[0], std::move(matched.of_sink[0]));
   ASSERT_EQ(plan.size(), 2u);
-  EXPECT_EQ(plan[0].along[0].period.size(), 1u);
-  EXPECT_EQ(plan[0].along[0].period[0].count, 500);
+  EXPECT_EQ(plan[0].along[0].elements(), 1);
+  EXPECT_EQ(plan[0].along[1].period.size(), 1u);
+  EXPECT_EQ(plan[0].along[1].period[0].count, 500);
+}
+
+/// What each rank owns of a layout, as points in the order of its buffer.
+Side as_points(const Layout& layout) {
+  const std::vector<Index> shape = index_calc::shape(layout);
+  Side side;
+  for (const auto& [rank, buffer] : testing::World(layout).buffers) side.numbers.push_back(buffer);
+  for (const auto& points : side.numbers)
+    side.layout.push_back(
+        listed_layout(shape, side.ranks(), false, false, IndexList::of_points(shape, points)));
+  return side;
+}
+
+std::size_t segments_in(const SegmentList& list) {
+  std::size_t count = 0;
+  list.for_each([&](const Segment&) { ++count; });
+  return count;
+}
+
+/// Blocks that are given as points are two short lists for each pair, as those of the layouts.
+TEST(Lists, OfBlocksKeepOnePatternOfTheirRows) {
+  const Layout from = Layout::parse("shape=400x400 grid=2x2 block=32x32"),
+               to = Layout::parse("shape=400x400 grid=1x3 block=48x48");
+  const Side source = as_points(from), sink = as_points(to);
+  Matched matched(source, sink);
+  for (Rank rank = 0; rank < 4; ++rank) {
+    SCOPED_TRACE(rank);
+    const Plan plan =
+        make_listed_plan(source.layout[0], sink.layout[0],
+                         std::move(matched.of_source[static_cast<std::size_t>(rank)]));
+    const Plan of_layouts = make_plan(from, to, rank);
+    ASSERT_EQ(plan.size(), of_layouts.size());
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      const Package package = plan[i], reference = of_layouts[i];
+      EXPECT_EQ(package.peer, reference.peer);
+      const auto rows = static_cast<std::size_t>(reference.along[0].elements());
+      const std::size_t columns = segments_in(reference.along[1]), all = rows * columns;
+      const auto of_rows = static_cast<std::size_t>(package.along[0].elements());
+      EXPECT_EQ(of_rows * segments_in(package.along[1]), all);
+      EXPECT_LE(of_rows + segments_in(package.along[1]), rows + columns);
+    }
+  }
+  Random random;
+  expect_moves_all(random, source, sink);
 }
 
 TEST(Lists, OfDifferentMatchesHaveDifferentFingerprints) {
