@@ -85,6 +85,10 @@ void check_fits_group(std::span<const Field> fields, core::Rank group_size, std:
 /// 2^63 - 1 if there are more.  @pre check_compatible(wanted, offered, ...)
 std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> offered);
 
+/// Has a field of a consumer copies on both sides? By the layouts alone; of one producer.
+/// @pre check_compatible(wanted, offered, ...)
+bool are_copied(std::span<const Field> wanted, std::span<const Field> offered);
+
 /// The payload of one frame.  @throws core::Error invalid_argument if it would exceed
 /// max_message_bytes
 core::Bytes serialise(const wire::ToServer& message);

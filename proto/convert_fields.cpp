@@ -200,6 +200,14 @@ std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> of
   return std::max<std::int64_t>(bytes, 1);
 }
 
+bool are_copied(std::span<const Field> wanted, std::span<const Field> offered) {
+  std::map<std::string_view, const Field*> by_name;
+  for (const Field& field : offered) by_name.emplace(field.name, &field);
+  return std::ranges::any_of(wanted, [&](const Field& want) {
+    return copy_count(want.layout) > 1 && copy_count(by_name.at(want.name)->layout) > 1;
+  });
+}
+
 void check_fits_group(std::span<const Field> fields, core::Rank group_size, std::string_view stream,
                       std::string_view group) {
   for (const Field& field : fields) {

@@ -354,6 +354,16 @@ int Rendezvous::queue_depth(const Subscription& subscription, const Stream& stre
   return static_cast<int>(std::clamp<std::int64_t>(steps, 1, stream.queue_depth));
 }
 
+namespace {
+/// @param numbers  of the hosts that were met so far
+void add_hosts(const Group& group, std::map<std::string_view, int>& numbers,
+               google::protobuf::RepeatedField<int>& host_of_rank) {
+  for (const auto& [rank, member] : group.members)
+    host_of_rank.Add(
+        numbers.try_emplace(member.host, static_cast<int>(numbers.size())).first->second);
+}
+}  // namespace
+
 void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, double now) {
   if (stream.is_state) {
     subscription.wants_latest = true;
@@ -416,6 +426,14 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   matched.set_epoch(epoch);
   matched.set_outlives(link.outlives);
 
+  if (proto::are_copied(subscription.fields, stream.fields) &&
+      static_cast<int>(producer.members.size()) == producer.size &&
+      static_cast<int>(consumer.members.size()) == consumer.size) {
+    std::map<std::string_view, int> numbers;
+    add_hosts(producer, numbers, *matched.mutable_peer_host_of_rank());
+    add_hosts(consumer, numbers, *matched.mutable_host_of_rank());
+  }
+
   wire::ToClient notice;
   matched.set_incarnation(subscription.incarnation);
   matched.set_peer_group(producer.name);
@@ -429,6 +447,7 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   *notice.mutable_matched() = matched;
   notify_rank_0(consumer, notice);
 
+  matched.mutable_host_of_rank()->Swap(matched.mutable_peer_host_of_rank());
   matched.clear_attributes();
   matched.clear_token();
   matched.clear_stream_number();

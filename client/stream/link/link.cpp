@@ -165,6 +165,25 @@ index_calc::PlanOptions plan_options(const Session& session) {
           .validate = session.config().validate_plans};
 }
 
+/// The plans of a link: those of its session or, where copies of both sides share what they send by where they
+/// are, plans of its own.
+class LinkPlans {
+public:
+  LinkPlans(Session& session, const wire::Matched& matched)
+      : session_(session),
+        mine_(matched.host_of_rank().begin(), matched.host_of_rank().end()),
+        theirs_(matched.peer_host_of_rank().begin(), matched.peer_host_of_rank().end()) {
+    core::expects(mine_.empty() || static_cast<Rank>(mine_.size()) == session.size(),
+                  "server: told as many hosts as this group has ranks");
+  }
+  index_calc::PlanCache& cache() { return mine_.empty() ? session_.plans() : own_; }
+
+private:
+  Session& session_;
+  std::vector<std::uint32_t> mine_, theirs_;
+  index_calc::PlanCache own_{index_calc::Hosts{.of_mine = mine_, .of_theirs = theirs_}};
+};
+
 /// Opens this rank's endpoint, and plans, unless a side lists what its ranks own.
 /// @param taken  set to those of `targets` that the link has, parallel to Link::mine
 Link prepare_link(Session& session, const wire::Matched& matched,
@@ -200,8 +219,8 @@ Link prepare_link(Session& session, const wire::Matched& matched,
     }
     if (!has_lists(link.mine, link.theirs))
       link.plan = plan_exchange(link.mine, link.theirs, side, session.rank(), session.size(),
-                                matched.peer_size(), session.plans(), plan_options(session), taken,
-                                matched.is_proved());
+                                matched.peer_size(), LinkPlans(session, matched).cache(),
+                                plan_options(session), taken, matched.is_proved());
   });
   link.why = settled.why();
   return link;
@@ -239,8 +258,8 @@ Link open_link(Session& session, const wire::Matched& matched,
         const auto listed = match_fields(link.mine, link.theirs, side, session.rank(),
                                          session.size(), matched.peer_size(), taken, mover);
         link.plan = plan_exchange(link.mine, link.theirs, side, session.rank(), session.size(),
-                                  matched.peer_size(), session.plans(), plan_options(session),
-                                  taken, matched.is_proved(), listed);
+                                  matched.peer_size(), LinkPlans(session, matched).cache(),
+                                  plan_options(session), taken, matched.is_proved(), listed);
       }
       prove(session, link, terms, until);
     } catch (const core::Error& error) {
