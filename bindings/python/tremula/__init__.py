@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tremula: separately started parallel jobs share distributed arrays.
+
+    with tremula.Session("analysis") as session, session.in_stream("matrix") as stream:
+        layout = tremula.Layout.block(shape=(1000, 800), grid=(session.size, 1))
+        value = stream.field("value", "f64", layout)
+        for step in stream:
+            print(step.number, step[value].mean())
+"""
+from __future__ import annotations
+
+from ._library import version
+from .arrays import allocate, empty, owned_part, whole_buffer, zeros
+from .attributes import Attributes
+from .counters import PeerStatistics, Statistics
+from .describe import DescribedField, Description, Part
+from .errors import (
+    Cancelled,
+    Deadlock,
+    Error,
+    InternalError,
+    InvalidArgument,
+    Mismatch,
+    NoServer,
+    PeerLost,
+    ProtocolError,
+    Refused,
+    TimedOut,
+    TransportError,
+    Unsupported,
+)
+from .in_step import InStep
+from .in_stream import InStream
+from .layout import Layout, Local, Replicate, Shard
+from .out_stream import OutStep, OutStream, Request
+from .session import Session
+from .stream import Field, StepStatus
+from .types import ElementType, element_type
+from .update import Change, Update
