@@ -35,5 +35,8 @@ from .layout import Layout, Local, Replicate, Shard
 from .out_stream import OutStep, OutStream, Request
 from .session import Session
 from .stream import Field, StepStatus
-from .types import ElementType, element_type
+from .dtypes import ElementType, element_type
 from .update import Change, Update
+from .doctor import doctor
+from .programs import Server, plan, program, status
+from .redistribution import Redistribution, RedistributionStatistics, Relabeling, redistribute, relabel

@@ -50,32 +50,36 @@ def _declare(library: ctypes.CDLL, functions: dict[str, tuple[Any, list[Any]]], 
 class Library:
     """The functions of tremula.h as attributes. Loaded when the first one is asked for."""
 
-    path: str  # of libtremula.so, as it was loaded
+    path: str  # of libtremula.so, as it was found
+    library: ctypes.CDLL
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("tremula_") and name != "path":
+        if not name.startswith("tremula_") and name not in ("path", "library"):
             raise AttributeError(name)
-        library, self.path = _loaded(
+        self.library, self.path = _loaded(
             "libtremula.so", "install it, or name it by TREMULA_LIBRARY=/path/to/libtremula.so"
         )
-        _declare(library, _c.FUNCTIONS, self, self.path)
+        _declare(self.library, _c.FUNCTIONS, self, self.path)
         return self.__dict__[name]
 
 
 class MpiLibrary:
-    """The same of tremula_mpi.h, in libtremula_mpi.so beside libtremula.so."""
+    """The same of tremula_mpi.h: in libtremula_mpi.so beside libtremula.so, or in libtremula.so itself."""
 
     path: str
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("tremula_") and name != "path":
             raise AttributeError(name)
-        lib.tremula_version  # the library that this one is linked with
-        library, self.path = _loaded(
-            "libtremula_mpi.so",
-            "a communicator needs a Tremula that was built with MPI (TREMULA_WITH_MPI); without it, leave comm out "
-            "and give rank and size",
-        )
+        own = lib.library
+        if hasattr(own, "tremula_session_open_mpi"):
+            library, self.path = own, lib.path
+        else:
+            library, self.path = _loaded(
+                "libtremula_mpi.so",
+                "a communicator needs a Tremula that was built with MPI (TREMULA_WITH_MPI=ON); without it, leave comm "
+                "out and give rank and size",
+            )
         _declare(library, _c.MPI_FUNCTIONS, self, self.path)
         return self.__dict__[name]
 

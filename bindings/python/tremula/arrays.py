@@ -12,7 +12,7 @@ from ._library import check, lib
 from .errors import InvalidArgument
 from .layout import Layout, Local
 from .memory import Seen, seen
-from .types import ElementType, element_type
+from .dtypes import ElementType, element_type
 
 
 def allocate(bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -10,7 +10,7 @@ from . import _c
 from ._library import c_text, check, lib
 from .attributes import Attributes, taken
 from .layout import Layout
-from .types import ElementType, type_of_code
+from .dtypes import ElementType, type_of_code
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from .in_step import InStep
 from .layout import Layout
 from .options import seconds_of, yaml_text
 from .stream import STATUSES, Field, StepStatus, Stream
-from .types import element_type
+from .dtypes import element_type
 from .update import Change
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 from . import _c
 from ._library import c_text, check, lib
 from .errors import InvalidArgument
-from .types import element_type
+from .dtypes import element_type
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from .counters import PeerStatistics, Statistics
 from .errors import InvalidArgument, TimedOut
 from .layout import Layout, _int64s
 from .stream import STATUSES, Field, StepStatus, Stream
-from .types import element_type
+from .dtypes import element_type
 
 if TYPE_CHECKING:
     from .session import Session

@@ -16,7 +16,7 @@ from .arrays import Target
 from .counters import PeerStatistics, Statistics, peers_of, statistics_of
 from .errors import InvalidArgument, TimedOut
 from .layout import Layout, Local
-from .types import ElementType
+from .dtypes import ElementType
 
 if TYPE_CHECKING:
     from .session import Session

@@ -10,7 +10,7 @@ from typing import Any
 from . import _c
 from .errors import InvalidArgument
 from .layout import Layout, _int64s
-from .types import ElementType, element_type
+from .dtypes import ElementType, element_type
 
 
 @dataclass(frozen=True)
