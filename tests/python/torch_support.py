@@ -2,7 +2,19 @@
 """What the tests of tremula.torch share."""
 import dataclasses
 import importlib
+import multiprocessing
+import os
+import random
+import signal
 import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+import torch
+import torch.distributed
 
 
 def free_port():
@@ -39,3 +51,97 @@ def sharding_spec():
     found = importlib.import_module("torch.distributed._shard.sharding_spec")
     found.ShardMetadata = importlib.import_module("torch.distributed._shard.metadata").ShardMetadata
     return found
+
+
+class Server:
+    """A server of this test alone, as a context; jobs that are started inside find it."""
+
+    def __enter__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        port_file = os.path.join(self._folder.name, "port")
+        self._process = subprocess.Popen([program(), "serve", "--port", "0", "--port-file", port_file, "--log", "warn"])
+        os.environ["TREMULA_SERVER"] = "file:" + port_file
+        return self
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait(30)
+        self._folder.cleanup()
+
+
+def program():
+    """The program tremula: TREMULA_PROGRAM, or where a build has it beside the library."""
+    named = os.environ.get("TREMULA_PROGRAM")
+    if named:
+        return named
+    library = os.environ.get("TREMULA_LIBRARY", "")
+    beside = os.path.join(os.path.dirname(os.path.dirname(library)), "bin", "tremula")
+    return beside if os.path.exists(beside) else "tremula"
+
+
+class Jobs:
+    """Processes of several jobs, forked from this one, which has no session. As a context it ends what is left, and
+    tells what has failed."""
+
+    def __enter__(self):
+        self._processes = []
+        return self
+
+    def start(self, function, *args, ranks=1, gloo=False, name=None):
+        """function(rank, *args) on each of `ranks` processes. gloo: torch.distributed is initialised among them."""
+        port = free_port() if gloo else None
+        name = name or function.__name__
+        started = []
+        for rank in range(ranks):
+            process = _FORK.Process(target=_run, args=(name, function, rank, ranks, port, args), name=f"{name} {rank}")
+            process.start()
+            started.append(process)
+        self._processes += started
+        return started
+
+    def join(self, processes=None, timeout=120, expected=0):
+        until = time.monotonic() + timeout
+        for process in list(processes or self._processes):
+            process.join(max(0.1, until - time.monotonic()))
+            if process.exitcode != expected:
+                raise AssertionError(f"{process.name}: expected to end with {expected}, found {process.exitcode}")
+            self._processes.remove(process)
+
+    def kill(self, process):
+        process.kill()
+        process.join(30)
+        self._processes.remove(process)
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self.join()
+        finally:
+            for process in self._processes:
+                process.kill()
+                process.join(30)
+
+
+_FORK = multiprocessing.get_context("fork")
+
+
+def _run(name, function, rank, ranks, port, args):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    torch.set_num_threads(1)
+    try:
+        if port is not None:
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+            torch.distributed.init_process_group("gloo", rank=rank, world_size=ranks)
+        function(rank, *args)
+    except BaseException:
+        sys.stderr.write(f"-- {name}, rank {rank}\n{traceback.format_exc()}")
+        sys.stderr.flush()
+        os._exit(1)
+    sys.stdout.flush()
+    os._exit(0)  # not the parent's
+
+
+def seed_of_test():
+    seed = int(os.environ.get("TREMULA_TEST_SEED", random.randrange(1 << 30)))
+    print("seed", seed, flush=True)
+    return seed

@@ -14,8 +14,9 @@ import torch
 
 import tremula
 
-#: A mesh and what each axis of it does: ((2, 2), [tremula.Replicate(), tremula.Shard(0)]).
-MeshAndPlacements = Tuple[Sequence[int], Sequence[Any]]
+#: A mesh and what each axis of it does, and perhaps the shape of the whole array:
+#: ((2, 2), [tremula.Replicate(), tremula.Shard(0)]).
+MeshAndPlacements = Union[Tuple[Any, Sequence[Any]], Tuple[Any, Sequence[Any], Sequence[int]]]
 LayoutLike = Union["tremula.Layout", MeshAndPlacements, str]
 
 
@@ -161,13 +162,26 @@ def layout_of(tensor: Any, *, ranks: Optional[int] = None, rank: Optional[int] =
     return whole_copies(tuple(tensor.shape), ranks)
 
 
-def as_layout(like: LayoutLike, shape: Sequence[int]) -> "tremula.Layout":
-    """A layout, its text, or a mesh and placements for an array of ``shape``."""
+def as_layout(like: LayoutLike, local: Sequence[int], shape: Optional[Sequence[int]] = None) -> "tremula.Layout":
+    """A layout, its text, or (mesh, placements) with or without the shape of the whole array.
+
+    local: extents of this rank's part; where neither ``like`` nor ``shape`` tells the shape of the whole array, every
+           rank has as many elements, as even extents are cut
+    """
     if isinstance(like, tremula.Layout):
         return like
     if isinstance(like, str):
         return tremula.Layout.parse(like)
-    mesh, placements = like
+    mesh, placements = like[0], like[1]
+    if len(like) > 2:
+        shape = like[2]  # type: ignore[misc]
+    if shape is None:
+        p = placed(local, mesh, placements)
+        whole = list(local)
+        for ranks, dim in zip(p.mesh, p.cuts):
+            if dim is not None:
+                whole[dim] *= ranks
+        shape = whole
     return layout_of_placed(placed(shape, mesh, placements))
 
 
