@@ -216,10 +216,12 @@ SessionConfig load_session_config(const std::string& options) {
 }
 
 std::vector<std::string> unknown_variables() {
-  // What a session reads besides its keys, and what the server reads, whose keys stand elsewhere.
+  // What a session reads besides its keys, what the package for Python reads, and what the server reads,
+  // whose keys stand elsewhere.
   std::vector<std::string> known{"TREMULA_CONFIG",
                                  "TREMULA_JOB",
                                  "TREMULA_KEY",
+                                 "TREMULA_LIBRARY",
                                  "TREMULA_BIND",
                                  "TREMULA_PORT",
                                  "TREMULA_PORT_FILE",
