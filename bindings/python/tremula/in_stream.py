@@ -13,7 +13,7 @@ from ._library import c_text, lib
 from .arrays import owned_part
 from .attributes import Attributes, taken
 from .counters import PeerStatistics, Statistics
-from .errors import Error, PeerLost, TimedOut
+from .errors import TimedOut
 from .in_step import InStep
 from .layout import Layout
 from .options import seconds_of, yaml_text
@@ -32,7 +32,8 @@ class InStream(Stream):
         for step in stream:
             array = step[value]
 
-    The loop ends at the end of the stream. With restart_timeout it goes on with the first step of another producer,
+    The loop ends at the end of the stream; next(stream) gives one step. A step ends when the next one begins, or by
+    step.end(), which gives it back to the producer's queue earlier. With restart_timeout it goes on with the first step of another producer,
     whose step.epoch_changed is True; what the ranks do together comes behind step.end(), which raises PeerLost for a
     step that the loss of the producer has cut short: `continue` then.
     """
@@ -102,10 +103,10 @@ class InStream(Stream):
 
     def begin_step(self, timeout: float | None = None) -> StepStatus:
         """OK, END_OF_STREAM, EPOCH_CHANGED (with restart_timeout), or NOT_READY after `timeout` seconds; 0 does not
-        wait. None: waits as long as `timeout` and `step_timeout` of the session allow. A step that an iteration has
-        left open is ended first."""
+        wait. None: waits as long as `timeout` and `step_timeout` of the session allow. A step that was not ended is
+        ended first."""
         if self._is_in_step:
-            self._end_of_loop()
+            self.end_step()
         if timeout is None and self._first:
             status = self._within(self._handle, self._first)
             if status == _c.NOT_READY:
@@ -143,7 +144,7 @@ class InStream(Stream):
 
     def _begin_by(self, function: Any, time: int, unit: str | None) -> StepStatus:
         if self._is_in_step:
-            self._end_of_loop()
+            self.end_step()
         return self._begun(function(self._handle, time, None if unit is None else c_text(unit, "unit")))
 
     def is_ready(self) -> bool:
@@ -203,32 +204,24 @@ class InStream(Stream):
         if status < 0:
             self._lose_step(status)
 
-    def _end_of_loop(self, is_left: bool = False) -> None:
-        """Ends the step of an iteration, unless its body has done so."""
-        if not self._is_in_step or self._handle is None:
-            return
-        if not is_left:
+    def close(self) -> None:
+        """Leaves the stream, also before its end; a step that was not ended is ended first. Every rank calls it. Again:
+        does nothing."""
+        if self._is_in_step:
             self.end_step()
-        elif self._restart_timeout == 0:  # else it is collective: the next begin_step ends it
-            try:
-                self.end_step()
-            except Error:
-                pass  # the next call tells
+        super().close()
 
     def __iter__(self) -> Iterator[InStep]:
-        while True:
+        return self
+
+    def __next__(self) -> InStep:
+        """Ends the step before, if that was not done, and begins the next one."""
+        status = self.begin_step()
+        while status is StepStatus.EPOCH_CHANGED:
             status = self.begin_step()
-            if status is StepStatus.END_OF_STREAM:
-                return
-            if status is not StepStatus.OK:
-                continue
-            try:
-                yield InStep(self)
-            except GeneratorExit:
-                self._end_of_loop(is_left=True)
-                raise
-            if self._is_in_step:
-                self._end_of_loop()
+        if status is StepStatus.END_OF_STREAM:
+            raise StopIteration
+        return InStep(self)
 
     async def __aiter__(self) -> AsyncIterator[InStep]:
         """Asks for the next step between other tasks of the event loop, in the thread of the loop. step.get copies in

@@ -89,7 +89,7 @@ def _more(more: dict[str, Any]) -> str:
 
 
 class Layout:
-    """Immutable. Made by one of the class methods; `text` is its text form, which the README of Tremula explains.
+    """Immutable. Made by one of the class methods, or from its text form; `text` is its text form, which the README of Tremula explains.
 
     >>> layout = Layout.block(shape=(1000, 800), grid=(4, 1))
     >>> layout
@@ -103,12 +103,12 @@ class Layout:
     _lists: bytes  # a digest of what this rank lists
     _locals: dict[int, Local]
 
-    def __init__(self) -> None:
-        raise InvalidArgument("Layout: expected one of Layout.block, .block_cyclic, .on_mesh, .of_points, .parse, ...")
+    def __new__(cls, text: str) -> Layout:
+        return cls.parse(text)
 
     @classmethod
     def _of(cls, handle: ctypes.c_void_p, lists: bytes = b"") -> Layout:
-        self = cls.__new__(cls)
+        self = object.__new__(cls)
         self._handle, self._lists, self._locals = handle.value, lists, {}
         return self
 
