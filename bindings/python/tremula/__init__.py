@@ -31,7 +31,8 @@ from .errors import (
 )
 from .in_step import InStep
 from .in_stream import InStream
-from .layout import Layout, Local, Replicate, Shard
+from .layout import Layout
+from .local import Local, Replicate, Shard
 from .out_stream import OutStep, OutStream, Request
 from .session import Session
 from .stream import Field, StepStatus

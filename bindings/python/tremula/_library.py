@@ -54,7 +54,7 @@ class Library:
     library: ctypes.CDLL
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("tremula_") and name not in ("path", "library"):
+        if name not in _c.FUNCTIONS and name not in ("path", "library"):
             raise AttributeError(name)
         self.library, self.path = _loaded(
             "libtremula.so", "install it, or name it by TREMULA_LIBRARY=/path/to/libtremula.so"
@@ -69,7 +69,7 @@ class MpiLibrary:
     path: str
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("tremula_") and name != "path":
+        if name not in _c.MPI_FUNCTIONS and name != "path":
             raise AttributeError(name)
         own = lib.library
         if hasattr(own, "tremula_session_open_mpi"):

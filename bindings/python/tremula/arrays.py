@@ -10,7 +10,8 @@ import numpy as np
 
 from ._library import check, lib
 from .errors import InvalidArgument
-from .layout import Layout, Local
+from .layout import Layout
+from .local import Local
 from .memory import Seen, seen
 from .dtypes import ElementType, element_type
 
@@ -29,7 +30,7 @@ def allocate(bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     assert memory.value is not None
     owner = (ctypes.c_uint8 * bytes).from_address(memory.value)
     weakref.finalize(owner, lib.tremula_deallocate, memory.value).atexit = False
-    return np.frombuffer(owner, np.uint8)
+    return np.frombuffer(memoryview(owner), np.uint8)
 
 
 def owned_part(buffer: np.ndarray[Any, Any], local: Local) -> np.ndarray[Any, Any]:
@@ -45,6 +46,11 @@ def whole_buffer(buffer: np.ndarray[Any, Any], local: Local) -> np.ndarray[Any, 
     if int(np.prod(local.buffer_shape)) != buffer.size:
         return buffer
     return buffer.reshape(local.buffer_shape, order="F" if local.order == "F" else "C")
+
+
+def new_array(local: Local, dtype: np.dtype[Any], is_filled: bool) -> np.ndarray[Any, Any]:
+    """An ordinary array for a part, of shape local.extents; zeroed unless all of it is going to be filled."""
+    return owned_part((np.empty if is_filled else np.zeros)(local.allocated, dtype), local)
 
 
 def empty(layout: Layout, rank: int, dtype: Any = "f64", ghost: bool = False) -> np.ndarray[Any, Any]:

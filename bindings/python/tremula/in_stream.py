@@ -10,9 +10,8 @@ import numpy as np
 
 from . import _c
 from ._library import c_text, lib
-from .arrays import owned_part
+from .arrays import new_array
 from .attributes import Attributes, taken
-from .counters import PeerStatistics, Statistics
 from .errors import TimedOut
 from .in_step import InStep
 from .layout import Layout
@@ -38,6 +37,7 @@ class InStream(Stream):
     step that the loss of the producer has cut short: `continue` then.
     """
 
+    _name = "in"  # of its functions: tremula_in_...
     _side = "a producer"
 
     def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any]) -> None:
@@ -49,8 +49,7 @@ class InStream(Stream):
         self._is_in_step = False
         self._is_cut_short = False  # the step; what follows is begin_step
         self._calls = self._seen_calls = 0  # of redeclare: made, and those that hold for the step begun last
-        self._steps = 0  # begun
-        self.epoch = 0
+        self._steps = self.epoch = 0  # steps that were begun
         self._has_new_epoch = False
 
     def field(
@@ -93,8 +92,7 @@ class InStream(Stream):
         :param method: exact, or greedy: quicker for many thousand hosts, may move more bytes
         :return: the label: this rank takes Layout.local(label) of every field
         """
-        label = ctypes.c_int()
-        text = yaml_text({"method": method}, "relabel")
+        label, text = ctypes.c_int(), yaml_text({"method": method}, "relabel")
         self._check(lib.tremula_in_relabel(self._handle, text, ctypes.byref(label)))
         self._label = label.value
         for field in self.fields:
@@ -125,8 +123,7 @@ class InStream(Stream):
         elif status < 0:
             self._fail(status)
         elif status == _c.EPOCH_CHANGED:
-            self.epoch += 1
-            self._has_new_epoch = True
+            self.epoch, self._has_new_epoch = self.epoch + 1, True
         return STATUSES[status]
 
     def begin_step_at(self, time: int, unit: str | None = None) -> StepStatus:
@@ -143,15 +140,10 @@ class InStream(Stream):
         return self._begin_by(lib.tremula_in_begin_step_around, time, unit)
 
     def _begin_by(self, function: Any, time: int, unit: str | None) -> StepStatus:
+        text = None if unit is None else c_text(unit, "unit")
         if self._is_in_step:
             self.end_step()
-        return self._begun(function(self._handle, time, None if unit is None else c_text(unit, "unit")))
-
-    def is_ready(self) -> bool:
-        """begin_step would return at once; False before the stream is linked. Never blocks; not collective."""
-        found = ctypes.c_int()
-        self._check(lib.tremula_in_is_ready(self._handle, ctypes.byref(found)))
-        return found.value != 0
+        return self._begun(function(self._handle, time, text))
 
     @property
     def current(self) -> InStep:
@@ -183,12 +175,9 @@ class InStream(Stream):
         return out
 
     def _new_array(self, field: Field) -> np.ndarray[Any, Any]:
-        local = field.local
-        if field.layout.changing is not None:
-            local = self.layout(field).local(self._label)
-            return np.empty(local.extents, field.type.dtype, order=local.order)  # type: ignore[call-overload,no-any-return]
-        make = np.empty if field._is_full and local.is_whole else np.zeros
-        return owned_part(make(local.allocated, field.type.dtype), local)
+        changes = field.layout.changing is not None
+        local = self.layout(field).local(self._label) if changes else field.local
+        return new_array(local, field.type.dtype, changes or (field._is_full and local.is_whole))
 
     def _lose_step(self, status: int) -> None:
         """With restart_timeout a step may be cut short; then begin_step is the next call."""
@@ -236,8 +225,8 @@ class InStream(Stream):
                 yield InStep(self)
 
     def prefetch(self, depth: int = 2, **options: Any) -> Prefetch:
-        """An iteration whose steps a thread begins and gets ahead, at most `depth` of them. While it lasts the session
-        belongs to that thread: other streams need a session of their own. See tremula.prefetch.Prefetch."""
+        """An iteration whose steps a thread gets ahead, at most `depth` of them: see tremula.prefetch.Prefetch. While
+        it lasts the session belongs to that thread: other streams need a session of their own."""
         from .prefetch import Prefetch
 
         return Prefetch(self, depth, **options)
@@ -270,18 +259,14 @@ class InStream(Stream):
 
     def layout(self, field: Field | str) -> Layout:
         """Of a field's array: as declared or, where its extent changes with every step, that of the step."""
-        handle = ctypes.c_void_p()
-        declared = self._number_of(field)
+        handle, declared = ctypes.c_void_p(), self._number_of(field)
         self._check(lib.tremula_in_layout(self._handle, declared.number, ctypes.byref(handle)))
         return Layout._of(handle, declared.layout._lists)
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
         """Gives fields other layouts of the same shapes from a later step on: Field.layout and step.redeclarations
         tell which step has them. Between two steps, once one has ended. Collective."""
-        fields = [self._number_of(field) for field in layouts]
-        numbers = (ctypes.c_int * len(fields))(*(field.number for field in fields))
-        handles = (ctypes.c_void_p * len(fields))(*(layout._handle for layout in layouts.values()))
-        self._check(lib.tremula_in_redeclare(self._handle, len(fields), numbers, handles))
+        self._redeclared(layouts)
         self._calls += 1
 
     @property
@@ -298,17 +283,6 @@ class InStream(Stream):
         self._seen_calls = held
         for field in self.fields:
             field.place(self.layout(field), self._label)
-
-    def statistics(self) -> Statistics:
-        return self._statistics(lib.tremula_in_statistics)
-
-    def step_statistics(self) -> Statistics:
-        """Of the step ended last."""
-        return self._statistics(lib.tremula_in_step_statistics)
-
-    def peers(self) -> list[PeerStatistics]:
-        """One entry for each rank of the other side over links that are open."""
-        return self._peers(lib.tremula_in_peers)
 
     def _most(self) -> float:
         return max(self.session._step_timeout, self._restart_timeout)

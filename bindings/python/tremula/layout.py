@@ -5,91 +5,18 @@ from __future__ import annotations
 import ctypes
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from . import _c
 from ._library import c_text, check, lib
-from .errors import InvalidArgument
 from .dtypes import element_type
-
-
-@dataclass(frozen=True)
-class Shard:
-    """An axis of a mesh that cuts dimension `dimension`; split_factor as in DTensor's _StridedShard."""
-
-    dimension: int
-    split_factor: int = 1
-
-
-@dataclass(frozen=True)
-class Replicate:
-    """An axis of a mesh along which every rank has a copy."""
-
-
-@dataclass(frozen=True)
-class Local:
-    """How one rank stores its part.
-
-    extents    owned elements along each dimension
-    strides    elements between neighbours along each dimension
-    first      offset of the first owned element, in elements
-    allocated  elements that the buffer must have
-    """
-
-    extents: tuple[int, ...]
-    strides: tuple[int, ...]
-    first: int
-    allocated: int
-
-    @property
-    def is_whole(self) -> bool:
-        """The owned elements fill the buffer: no ghost cells, no leading dimension."""
-        return self.allocated == int(np.prod(self.extents, dtype=np.int64))
-
-    @property
-    def order(self) -> str:
-        """ "C" or "F": the order in which the buffer is stored; "C" where it makes no difference."""
-        return "F" if self.strides and self.strides[-1] > self.strides[0] else "C"
-
-    @property
-    def buffer_shape(self) -> tuple[int, ...]:
-        """Shape of the whole buffer, ghost cells and padding included, in `order`."""
-        if self.is_whole or self.allocated == 0:
-            return self.extents
-        strides = self.strides if self.order == "C" else self.strides[::-1]
-        inner = [outer // own for outer, own in zip(strides, strides[1:])]
-        shape = (-(-self.allocated // strides[0]), *inner)
-        return shape if self.order == "C" else shape[::-1]
-
-
-def _int64s(values: Sequence[int], what: str) -> Any:
-    try:
-        return (ctypes.c_int64 * len(values))(*values)
-    except TypeError:
-        raise InvalidArgument(f"{what}: expected integers, found {values!r}") from None
-
-
-def _joined(extents: Sequence[int | str]) -> str:
-    return "x".join(str(extent) for extent in extents)
-
-
-def _text(**keys: Sequence[int | str] | None) -> str:
-    return " ".join(f"{name}={_joined(values)}" for name, values in keys.items() if values is not None)
-
-
-def _more(more: dict[str, Any]) -> str:
-    """Further keys of the text form: ghost=(1, 1), store="column"."""
-    texts = (
-        f" {key}={value if isinstance(value, (str, int)) else _joined(value)}" for key, value in more.items()
-    )
-    return "".join(texts)
+from .errors import InvalidArgument
+from .local import Local, Replicate, Shard, int64s, list_of, one, text_of, text_of_more
 
 
 class Layout:
-    """Immutable. Made by one of the class methods, or from its text form; `text` is its text form, which the README of Tremula explains.
+    """Immutable. Made by one of the class methods, or from its text form, which the README of Tremula explains.
 
     >>> layout = Layout.block(shape=(1000, 800), grid=(4, 1))
     >>> layout
@@ -133,7 +60,7 @@ class Layout:
         :param shape: global extents; "*" for one that changes with every step
         :param more: further keys of the text form, e.g. ghost=(1, 1), store="column", ranks="column"
         """
-        return cls.parse(_text(shape=shape, grid=grid) + _more(more))
+        return cls.parse(text_of(shape=shape, grid=grid) + text_of_more(more))
 
     @classmethod
     def block_cyclic(
@@ -145,7 +72,7 @@ class Layout:
         **more: Any,
     ) -> Layout:
         """Blocks of `block` elements dealt round-robin; the first one to grid coordinate `source` (default 0)."""
-        return cls.parse(_text(shape=shape, grid=grid, block=block, source=source) + _more(more))
+        return cls.parse(text_of(shape=shape, grid=grid, block=block, source=source) + text_of_more(more))
 
     @classmethod
     def on_mesh(
@@ -165,11 +92,11 @@ class Layout:
         check(
             lib.tremula_layout_on_mesh(
                 len(shape),
-                _int64s(shape, "shape"),
+                int64s(shape, "shape"),
                 len(mesh),
-                _int64s(mesh, "mesh"),
+                int64s(mesh, "mesh"),
                 (ctypes.c_int * len(shards))(*(s.dimension for s in shards)),
-                _int64s([s.split_factor for s in shards], "split_factor"),
+                int64s([s.split_factor for s in shards], "split_factor"),
                 ctypes.byref(handle),
             )
         )
@@ -182,7 +109,7 @@ class Layout:
         handle = ctypes.c_void_p()
         function = getattr(lib, "tremula_layout_of_" + kind)
         pointers = [a.ctypes.data for a in lists]
-        extents = _int64s(shape, "shape")
+        extents = int64s(shape, "shape")
         check(function(len(shape), extents, ranks, options, count, *pointers, ctypes.byref(handle)))
         digest = hashlib.blake2b(kind.encode(), digest_size=16)
         for a in lists:
@@ -200,7 +127,7 @@ class Layout:
         :param is_partial: elements may be on no rank
         :param has_copies: elements may be on several
         """
-        held = _list_of(points, "points")
+        held = list_of(points, "points")
         return cls._listed("points", shape, ranks, is_partial + 2 * has_copies, [held], held.size)
 
     @classmethod
@@ -214,7 +141,7 @@ class Layout:
         has_copies: bool = False,
     ) -> Layout:
         """The same with segments: lengths[i] elements from number begins[i] on, one after the other in the buffer."""
-        held = [_list_of(begins, "begins"), _list_of(lengths, "lengths")]
+        held = [list_of(begins, "begins"), list_of(lengths, "lengths")]
         if held[0].size != held[1].size:
             raise InvalidArgument(f"lengths: expected one for each of {held[0].size} begins, found {held[1].size}")
         return cls._listed("segments", shape, ranks, is_partial + 2 * has_copies, held, held[0].size)
@@ -233,7 +160,7 @@ class Layout:
 
         :param origins: where each begins, shape [count][dimensions]; extents: the same shape
         """
-        held = [_list_of(origins, "origins"), _list_of(extents, "extents")]
+        held = [list_of(origins, "origins"), list_of(extents, "extents")]
         if held[0].size != held[1].size or held[0].size % max(len(shape), 1) != 0:
             raise InvalidArgument(
                 f"boxes: expected an origin and an extent for each of {len(shape)} dimensions, found {held[0].size} "
@@ -288,14 +215,14 @@ class Layout:
         found = self._locals.get(rank)
         if found is None:
             n = self.dimensions
-            extents, strides, first, allocated = (ctypes.c_int64 * n)(), (ctypes.c_int64 * n)(), _one(), _one()
+            extents, strides, first, allocated = (ctypes.c_int64 * n)(), (ctypes.c_int64 * n)(), one(), one()
             check(lib.tremula_layout_local(self._handle, rank, extents, strides, first, allocated))
             found = self._locals[rank] = Local(tuple(extents), tuple(strides), first[0], allocated[0])
         return found
 
     def global_index(self, rank: int, dimension: int, local: int) -> int:
         """Global index, 0-based, along `dimension` of the element that `rank` stores at local index `local`."""
-        found = _one()
+        found = one()
         check(lib.tremula_layout_global_index(self._handle, rank, dimension, local, found))
         return int(found[0])
 
@@ -342,16 +269,3 @@ class Layout:
         if self._lists:
             raise InvalidArgument("Layout: expected one without lists to be pickled; each rank makes its own")
         return Layout.parse, (self.text,)
-
-
-def _one() -> Any:
-    return (ctypes.c_int64 * 1)()
-
-
-def _list_of(values: Any, what: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-    held = np.asarray(values)
-    if held.size == 0:
-        return np.zeros(0, np.int64)
-    if held.dtype.kind not in "iu":
-        raise InvalidArgument(f"{what}: expected integers, found {held.dtype}")
-    return np.ascontiguousarray(held, np.int64).reshape(-1)

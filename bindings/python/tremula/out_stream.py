@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from . import _c
 from ._library import c_text, lib
 from .attributes import encoded
-from .counters import PeerStatistics, Statistics
 from .errors import InvalidArgument, TimedOut
-from .layout import Layout, _int64s
+from .layout import Layout
+from .local import int64s
 from .stream import STATUSES, Field, StepStatus, Stream
 from .dtypes import element_type
 
@@ -30,6 +30,7 @@ class OutStream(Stream):
     put outside of a step is a whole step, for a stream of one field.
     """
 
+    _name = "out"  # of its functions: tremula_out_...
     _side = "a consumer"
 
     def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any]) -> None:
@@ -65,7 +66,7 @@ class OutStream(Stream):
                 f"found {len(origin)} and {len(shape)}"
             )
         kind, number = element_type(dtype), ctypes.c_int()
-        where = _int64s(origin, "origin"), _int64s(shape, "shape")
+        where = int64s(origin, "origin"), int64s(shape, "shape")
         text = c_text(name, "name of a field")
         self._check(lib.tremula_out_part(self._handle, text, kind.code, layout._handle, *where, ctypes.byref(number)))
         return self._declared(Field(self, name, kind, layout, number.value, self._label, True))
@@ -177,32 +178,12 @@ class OutStream(Stream):
         """Waits `seconds`, in which consumers that come are linked. Between two steps; collective."""
         self._check(lib.tremula_out_serve(self._handle, seconds))
 
-    def is_ready(self) -> bool:
-        """begin_step would not have to wait for a consumer. Never blocks; not collective."""
-        found = ctypes.c_int()
-        self._check(lib.tremula_out_is_ready(self._handle, ctypes.byref(found)))
-        return found.value != 0
-
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
         """Gives fields other layouts of the same shapes from the next step on. Collective; waits until consumers have
         taken all steps and come to the next one."""
-        fields = [self._number_of(field) for field in layouts]
-        numbers = (ctypes.c_int * len(fields))(*(field.number for field in fields))
-        handles = (ctypes.c_void_p * len(fields))(*(layout._handle for layout in layouts.values()))
-        self._check(lib.tremula_out_redeclare(self._handle, len(fields), numbers, handles))
+        fields = self._redeclared(layouts)
         for field, layout in zip(fields, layouts.values()):
             field.place(layout, self._label)
-
-    def statistics(self) -> Statistics:
-        return self._statistics(lib.tremula_out_statistics)
-
-    def step_statistics(self) -> Statistics:
-        """Of the step ended last."""
-        return self._statistics(lib.tremula_out_step_statistics)
-
-    def peers(self) -> list[PeerStatistics]:
-        """One entry for each rank of the other side over links that are open."""
-        return self._peers(lib.tremula_out_peers)
 
     def _why_nobody_came(self, seconds: float) -> str:
         least = self._options.get("wait_for_consumers", 1)

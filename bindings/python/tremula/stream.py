@@ -2,20 +2,23 @@
 """What both ends of a stream have in common: fields, waits that Ctrl-C ends, the life of the handle."""
 from __future__ import annotations
 
+import ctypes
 import enum
 import math
 import os
 import time
 import weakref
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _c
-from ._library import raise_error
+from ._library import lib, raise_error
 from .arrays import Target
 from .counters import PeerStatistics, Statistics, peers_of, statistics_of
 from .errors import InvalidArgument, TimedOut
-from .layout import Layout, Local
+from .layout import Layout
+from .local import Local
 from .dtypes import ElementType
 
 if TYPE_CHECKING:
@@ -84,7 +87,7 @@ class Stream:
     _close: Any
     _within: Any
     _begin: Any
-    _side = ""
+    _name = _side = ""
 
     def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any]) -> None:
         self.session, self.name = session, name
@@ -177,13 +180,37 @@ class Stream:
     def is_open(self) -> bool:
         return self._handle is not None
 
-    def _statistics(self, function: Any) -> Statistics:
-        self._check_open()
-        return statistics_of(function, self._handle)
+    def is_ready(self) -> bool:
+        """begin_step would not have to wait; False before the stream is linked. Never blocks; not collective."""
+        found = ctypes.c_int()
+        self._check(self._function("is_ready")(self._handle, ctypes.byref(found)))
+        return found.value != 0
 
-    def _peers(self, function: Any) -> list[PeerStatistics]:
+    def statistics(self) -> Statistics:
+        """Of this rank since the stream was opened."""
         self._check_open()
-        return peers_of(function, self._handle)
+        return statistics_of(self._function("statistics"), self._handle)
+
+    def step_statistics(self) -> Statistics:
+        """Of the step ended last."""
+        self._check_open()
+        return statistics_of(self._function("step_statistics"), self._handle)
+
+    def peers(self) -> list[PeerStatistics]:
+        """One entry for each rank of the other side over links that are open."""
+        self._check_open()
+        return peers_of(self._function("peers"), self._handle)
+
+    def _redeclared(self, layouts: Mapping[Field, Layout]) -> list[Field]:
+        """Tells the library; :return: the fields"""
+        fields = [self._number_of(field) for field in layouts]
+        numbers = (ctypes.c_int * len(fields))(*(field.number for field in fields))
+        handles = (ctypes.c_void_p * len(fields))(*(layout._handle for layout in layouts.values()))
+        self._check(self._function("redeclare")(self._handle, len(fields), numbers, handles))
+        return fields
+
+    def _function(self, name: str) -> Any:
+        return getattr(lib, f"tremula_{self._name}_{name}")
 
     def _check_open(self) -> None:
         if self._handle is None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from . import _c
 from .errors import InvalidArgument
-from .layout import Layout, _int64s
+from .layout import Layout
+from .local import int64s
 from .dtypes import ElementType, element_type
 
 
@@ -63,7 +64,7 @@ class Change:
                 raise InvalidArgument(
                     f"{name}: expected one number for each of the {to.dimensions} dimensions, found {len(values)}"
                 )
-            numbers = (ctypes.c_int * len(values))(*values) if name == "axes" else _int64s(values, name)
+            numbers = (ctypes.c_int * len(values))(*values) if name == "axes" else int64s(values, name)
             setattr(update, name, numbers)
             held.append(numbers)
         return update, held
