@@ -13,7 +13,8 @@ class RedistributionTest(unittest.TestCase):
         for ranks in (1, 3):
             with support.mpirun(ranks, sys.executable, support.HERE / "redistribution_ranks.py") as job:
                 output = support.finished(job)
-            self.assertEqual(sorted(output.split("\n"))[1:], [f"rank {r}: redistributed" for r in range(ranks)])
+            for rank in range(ranks):
+                self.assertIn(f"rank {rank}: redistributed", output)
 
     def test_what_cannot_be(self):
         rows = Layout.block((4, 4), (2, 1))

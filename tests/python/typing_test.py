@@ -24,7 +24,8 @@ def modules():
 class TypingTest(unittest.TestCase):
     def test_mypy_strict(self):
         with tempfile.TemporaryDirectory() as folder:
-            command = ["/usr/bin/python3", "-m", "mypy", *OPTIONS, "--cache-dir", folder, "-p", "tremula"]
+            cache = os.path.join(os.environ.get("TREMULA_TEST_BUILD", folder), "mypy_cache")  # NumPy takes it long
+            command = ["/usr/bin/python3", "-m", "mypy", *OPTIONS, "--cache-dir", cache, "-p", "tremula"]
             environment = {**os.environ, "MYPYPATH": str(PACKAGE.parent)}
             done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
         found = [line for line in done.stdout.splitlines() if "/torch/" not in line]
@@ -43,7 +44,7 @@ class TypingTest(unittest.TestCase):
         for path in sorted(PACKAGE.glob("*.py")):
             tree = ast.parse(path.read_text())
             self.assertTrue(ast.get_docstring(tree), path)
-            self.assertLess(len(path.read_text().splitlines()), 302, path)
+            self.assertLess(len(path.read_text().splitlines()), 301, path)
             for node in tree.body:
                 if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
                     if path.name in ("_c.py", "__main__.py", "doctor_job.py", "_library.py", "counters.py", "describe.py", "attributes.py"):

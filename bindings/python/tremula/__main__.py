@@ -27,9 +27,14 @@ def main(arguments: list[str]) -> int:
     return 0 if report.is_well else 1
 
 
-if __name__ == "__main__":
+def command() -> int:
+    """The script `tremula` that a wheel installs."""
     try:
-        sys.exit(main(sys.argv[1:]))
+        return main(sys.argv[1:])
     except Error as error:
         print(f"tremula: {error}", file=sys.stderr)
-        sys.exit(1)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(command())

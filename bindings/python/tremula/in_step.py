@@ -14,16 +14,18 @@ if TYPE_CHECKING:
 
 
 class InStep:
-    """Valid until the next step is begun.
+    """Valid until it has ended: by the next one, or by end().
 
+    number         as the producer counts: 0, 1, ... without those that it has dropped
     epoch          how many producers the stream has had before this step's
     epoch_changed  it is the first step of another producer
     """
 
-    __slots__ = ("_stream", "_count", "epoch", "epoch_changed")
+    __slots__ = ("_stream", "_count", "number", "epoch", "epoch_changed")
 
     def __init__(self, stream: InStream) -> None:
         self._stream, self._count, self.epoch = stream, stream._steps, stream.epoch
+        self.number: int = stream.number
         self.epoch_changed = stream._has_new_epoch
         if self.epoch_changed:
             stream._has_new_epoch = False
@@ -46,12 +48,6 @@ class InStep:
         if stream._steps != self._count or not stream._is_in_step:
             self._check_is_current()
         return stream.get(field, out)
-
-    @property
-    def number(self) -> int:
-        """As the producer counts: 0, 1, ... without those that it has dropped."""
-        self._check_is_begun_last()
-        return self._stream.number
 
     def _check_is_begun_last(self) -> None:
         if self._stream._steps != self._count:
@@ -94,4 +90,4 @@ class InStep:
         return dataset(self, fields)
 
     def __repr__(self) -> str:
-        return f"<tremula.InStep {self._count - 1} of stream {self._stream.name!r}>"
+        return f"<tremula.InStep {self.number} of stream {self._stream.name!r}>"

@@ -12,7 +12,7 @@ from . import _c
 from ._library import c_text, lib
 from .arrays import new_array
 from .attributes import Attributes, taken
-from .errors import TimedOut
+from .errors import InvalidArgument, TimedOut
 from .in_step import InStep
 from .layout import Layout
 from .options import seconds_of, yaml_text
@@ -45,6 +45,8 @@ class InStream(Stream):
         self._free, self._close = lib.tremula_in_free, lib.tremula_in_close
         self._within, self._begin = lib.tremula_in_begin_step_within, lib.tremula_in_begin_step
         self._get, self._end = lib.tremula_in_get, lib.tremula_in_end_step
+        self._number = ctypes.c_uint64()
+        self._number_ref = ctypes.byref(self._number)
         self._restart_timeout = seconds_of("restart_timeout", {"restart_timeout": 0.0, **options})
         self._is_in_step = False
         self._is_cut_short = False  # the step; what follows is begin_step
@@ -101,8 +103,7 @@ class InStream(Stream):
 
     def begin_step(self, timeout: float | None = None) -> StepStatus:
         """OK, END_OF_STREAM, EPOCH_CHANGED (with restart_timeout), or NOT_READY after `timeout` seconds; 0 does not
-        wait. None: waits as long as `timeout` and `step_timeout` of the session allow. A step that was not ended is
-        ended first."""
+        wait; None: as long as `timeout` and `step_timeout` of the session allow. Ends a step that was not ended."""
         if self._is_in_step:
             self.end_step()
         if timeout is None and self._first:
@@ -148,9 +149,9 @@ class InStream(Stream):
     @property
     def current(self) -> InStep:
         """The step that is under way."""
-        step = InStep(self)
-        step._check_is_current()
-        return step
+        if not self._is_in_step:
+            raise InvalidArgument(f"stream '{self.name}': expected begin_step before current")
+        return InStep(self)
 
     def get(self, field: Field | str, out: Any = None) -> Any:
         """This rank's part of a field; blocks until all of it has arrived, and Ctrl-C is seen then.
@@ -186,16 +187,14 @@ class InStream(Stream):
         self._fail(status)
 
     def end_step(self) -> None:
-        """Gives the step back to the producer's queue. With restart_timeout collective: the step counts when this has
-        returned."""
+        """Gives the step back to the producer's queue. With restart_timeout collective: then the step counts."""
         self._is_in_step = False
         status = self._end(self._handle)
         if status < 0:
             self._lose_step(status)
 
     def close(self) -> None:
-        """Leaves the stream, also before its end; a step that was not ended is ended first. Every rank calls it. Again:
-        does nothing."""
+        """Leaves the stream, also before its end; ends a step that was not ended. Every rank calls it."""
         if self._is_in_step:
             self.end_step()
         super().close()
@@ -234,9 +233,8 @@ class InStream(Stream):
     @property
     def number(self) -> int:
         """Of the step begun last, as the producer counts."""
-        found = ctypes.c_uint64()
-        self._check(lib.tremula_in_step(self._handle, ctypes.byref(found)))
-        return found.value
+        self._check(lib.tremula_in_step(self._handle, self._number_ref))
+        return self._number.value
 
     @property
     def time(self) -> int:
