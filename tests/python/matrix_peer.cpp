@@ -31,7 +31,8 @@ void produce(tremula::Session& session, const tremula::Layout& layout, int steps
   out.attribute(field, "units", "K");
   std::vector<double> data(static_cast<std::size_t>(layout.local(session.rank()).allocated));
   for (int step = 0; step < steps; ++step) {
-    for_each_element(layout, session.rank(), [&](std::size_t at, Index number) { data[at] = value_of(step, number); });
+    for_each_element(layout, session.rank(),
+                     [&](std::size_t at, Index number) { data[at] = value_of(step, number); });
     out.begin_step();
     out.time(3600 * step);
     out.step_attribute("iterations", std::vector{step, 2});
@@ -47,26 +48,31 @@ void consume(tremula::Session& session, const tremula::Layout& layout, int steps
   std::vector<double> data(static_cast<std::size_t>(layout.local(session.rank()).allocated));
   int step = 0;
   for (; in.begin_step() == tremula::StepStatus::ok; ++step) {
-    if (in.time() != 3600 * step || in.step_attributes().values<std::int64_t>("iterations").at(0) != step ||
+    if (in.time() != 3600 * step ||
+        in.step_attributes().values<std::int64_t>("iterations").at(0) != step ||
         in.attributes(field).value<std::string>("units") != "K")
       throw std::runtime_error("step " + std::to_string(step) + ": another time or attribute");
     in.get(field, data);
     in.end_step();
     for_each_element(layout, session.rank(), [&](std::size_t at, Index number) {
       if (data[at] != value_of(step, number))
-        throw std::runtime_error("step " + std::to_string(step) + ", element " + std::to_string(number) + ": expected " +
-                                 std::to_string(value_of(step, number)) + ", found " + std::to_string(data[at]));
+        throw std::runtime_error(
+            "step " + std::to_string(step) + ", element " + std::to_string(number) + ": expected " +
+            std::to_string(value_of(step, number)) + ", found " + std::to_string(data[at]));
     });
   }
   in.close();
-  if (step != steps) throw std::runtime_error("expected " + std::to_string(steps) + " steps, found " + std::to_string(step));
+  if (step != steps)
+    throw std::runtime_error("expected " + std::to_string(steps) + " steps, found " +
+                             std::to_string(step));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    if (argc != 4) throw std::runtime_error("expected produce or consume, a layout and a number of steps");
+    if (argc != 4)
+      throw std::runtime_error("expected produce or consume, a layout and a number of steps");
     const std::string role = argv[1];
     tremula::Session session(role);
     const auto layout = tremula::Layout::parse(argv[2]);
