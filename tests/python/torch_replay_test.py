@@ -187,6 +187,17 @@ class Dealing(unittest.TestCase):
                 if whole.knows(n, new):
                     self.assertEqual(whole.oldest_needed(n, new), min(steps))
             self.assertEqual(sorted(given), sorted(set(range(first, end)) - done))
+            again = Turns.of_state(whole.resumed(new).state())  # and once more, of a third size
+            for step in sorted(given)[:rng.randrange(0, 9)]:
+                again.drawn(step)
+                done.add(step)
+            skipped = {s for s in range(first, end) if again.is_done(s)} - done
+            self.assertTrue(all(s < max(d for d in done if d % new == s % new) for s in skipped), skipped)
+            for n in range(3):
+                steps = [s for s in range(end) if s % 3 == n and not again.is_done(s)]
+                again.next.update({m: again.next.get(m, first) for m in range(new)})
+                if whole.knows(n, 3):
+                    self.assertEqual(again.oldest_needed(n, 3), min(steps))
 
     def test_a_state_of_one_rank_does_not_tell_of_the_others(self):
         mine = Turns(4)

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import multiprocessing
+import multiprocessing.connection
 import os
 import random
 import signal
@@ -100,12 +101,17 @@ class Jobs:
         return started
 
     def join(self, processes=None, timeout=120, expected=0):
+        """Waits for processes; the first one that fails ends that."""
         until = time.monotonic() + timeout
-        for process in list(processes or self._processes):
-            process.join(max(0.1, until - time.monotonic()))
-            if process.exitcode != expected:
-                raise AssertionError(f"{process.name}: expected to end with {expected}, found {process.exitcode}")
-            self._processes.remove(process)
+        left = list(processes or self._processes)
+        while left:
+            multiprocessing.connection.wait([process.sentinel for process in left], max(0, until - time.monotonic()))
+            for process in [p for p in left if p.exitcode is not None or time.monotonic() > until]:
+                process.join(0)
+                if process.exitcode != expected:
+                    raise AssertionError(f"{process.name}: expected to end with {expected}, found {process.exitcode}")
+                left.remove(process)
+                self._processes.remove(process)
 
     def kill(self, process):
         process.kill()

@@ -7,12 +7,12 @@ belongs to number ``n % total``. A ``Turns`` says how far each number has come; 
 >>> turns = Turns(4)
 >>> for step in (0, 1, 4): turns.drawn(step)
 >>> turns.state()
-{'by': 'turns', 'total': 4, 'next': {0: 8, 1: 5}, 'first': 0}
+{'by': 'turns', 'total': 4, 'first': 0, 'next': {0: 8, 1: 5}, 'before': None}
 """
 from __future__ import annotations
 
 from math import gcd
-from typing import Any, Iterable, List, Mapping
+from typing import Any, Iterable, List, Mapping, Optional
 
 
 def number_of(rank: int, worker: int, workers: int) -> int:
@@ -34,13 +34,15 @@ class Turns:
 
     total: workers of all ranks together
     first: the step that dealing begins with; steps below it are no one's
+    before: of a job that was resumed with another number of workers: how far those before it had come
     """
 
-    def __init__(self, total: int, first: int = 0) -> None:
+    def __init__(self, total: int, first: int = 0, before: Optional[Turns] = None) -> None:
         if total < 1:
             raise ValueError(f"expected at least 1 worker, found {total}")
         self.total = total
         self.first = first
+        self.before = before
         self.next: dict[int, int] = {}
 
     def drawn(self, step: int) -> None:
@@ -54,6 +56,8 @@ class Turns:
 
     def is_done(self, step: int) -> bool:
         """The step was given to the training, or lies before the first one."""
+        if self.before is not None and self.before.is_done(step):
+            return True
         return step < max(self.first, self.next.get(step % self.total, self.first))
 
     def _met(self, number: int, total: int) -> List[int]:
@@ -65,6 +69,8 @@ class Turns:
     def knows(self, number: int, total: int) -> bool:
         """The state tells of every step that worker ``number`` of ``total`` is to get. A state that one rank has
         saved tells of that rank's workers alone, a merged one of all."""
+        if self.before is not None and not self.before.knows(number, total):
+            return False
         return not self.next or all(n in self.next for n in self._met(number, total))
 
     def oldest_needed(self, number: int, total: int) -> int:
@@ -77,15 +83,22 @@ class Turns:
 
     def state(self) -> dict[str, Any]:
         """Of plain numbers, for torch.save or JSON."""
-        return {"by": "turns", "total": self.total, "next": dict(sorted(self.next.items())),
-                "first": self.first}
+        return {"by": "turns", "total": self.total, "first": self.first, "next": dict(sorted(self.next.items())),
+                "before": None if self.before is None else self.before.state()}
+
+    def resumed(self, total: int) -> Turns:
+        """What a job of ``total`` workers that goes on from here begins with."""
+        if total == self.total:
+            return Turns.of_state(self.state())
+        return Turns(total, self.first, self)
 
     @staticmethod
     def of_state(state: Mapping[str, Any]) -> Turns:
         """From what ``state`` has returned. ValueError if it is none."""
         if state.get("by") != "turns":
             raise ValueError(f"expected a state of steps dealt by turns, found {state!r}")
-        turns = Turns(int(state["total"]), int(state["first"]))
+        before = state.get("before")
+        turns = Turns(int(state["total"]), int(state["first"]), None if before is None else Turns.of_state(before))
         turns.next = {int(number): int(step) for number, step in state["next"].items()}
         return turns
 
@@ -102,7 +115,11 @@ def merged(states: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     all_turns = [Turns.of_state(state) for state in states]
     if not all_turns:
         raise ValueError("expected the states of all ranks, found none")
-    whole = Turns(all_turns[0].total, all_turns[0].first)
+    befores = [turns.before.state() for turns in all_turns if turns.before is not None]
+    if befores and len(befores) != len(all_turns):
+        raise ValueError("expected states of one job, found one of a job that was resumed and one of another")
+    before = Turns.of_state(merged(befores)) if befores else None
+    whole = Turns(all_turns[0].total, all_turns[0].first, before)
     for turns in all_turns:
         if (turns.total, turns.first) != (whole.total, whole.first):
             raise ValueError(f"expected states of one job, found one of {turns.total} workers from step "
