@@ -46,7 +46,7 @@ def kind_of(c_type):
     name = words[0] if words else ""
     return {
         "void": "nothing", "double": "double", "int": "i4", "unsigned": "u4", "int64_t": "i8", "uint64_t": "u8",
-        "size_t": "u8", "tremula_status": "i4", "tremula_type": "i4", "tremula_attribute_type": "i4",
+        "size_t": "u8", "char": "i1", "tremula_status": "i4", "tremula_type": "i4", "tremula_attribute_type": "i4",
         "MPI_Comm": "pointer",
     }[name]  # fmt: skip
 
@@ -58,6 +58,8 @@ def kind_declared(declared):
         return "pointer"
     if declared is ctypes.c_double:
         return "double"
+    if declared is ctypes.c_char:
+        return "i1"
     return ("i" if declared(-1).value < 0 else "u") + str(ctypes.sizeof(declared))
 
 
@@ -105,10 +107,16 @@ class DeclarationsTest(unittest.TestCase):
         for header, structs in (("tremula.h", _c.STRUCTS), ("tremula_mpi.h", _c.MPI_STRUCTS)):
             text = re.sub(r"/\*.*?\*/", "", (INCLUDE / "tremula" / header).read_text(), flags=re.DOTALL)
             found = dict(re.findall(r"typedef struct (\w+) \{([^}]*)\} \1;", text))
-            self.assertEqual({re.sub("^", "", n) for n in found}, set(structs))
+            self.assertEqual(set(found), set(structs))
             for name, body in found.items():
-                members = [re.search(r"(\w+)(\[\w+\])?$", m.strip()).group(1) for m in body.split(";") if m.strip()]
-                self.assertEqual(members, [m.rstrip("_") for m, *_ in structs[name]._fields_], name)
+                members = [" ".join(member.split()) for member in body.split(";") if member.strip()]
+                found_members = [re.fullmatch(r"(.*?)(\w+)(\[\w+\])?", member).groups() for member in members]
+                fields = structs[name]._fields_
+                self.assertEqual([member for _, member, _ in found_members], [f.rstrip("_") for f, *_ in fields], name)
+                for (c_type, member, is_array), (_, declared, *_) in zip(found_members, fields):
+                    self.assertEqual(bool(is_array), issubclass(declared, ctypes.Array), member)
+                    kind = kind_declared(declared._type_ if is_array else declared)
+                    self.assertEqual(kind, kind_of(c_type), f"{name}, {member}")
 
 
 if __name__ == "__main__":
