@@ -71,13 +71,11 @@ class Server:
 
 
 def program():
-    """The program tremula: TREMULA_PROGRAM, or where a build has it beside the library."""
-    named = os.environ.get("TREMULA_PROGRAM")
-    if named:
-        return named
+    """The program tremula: in TREMULA_TEST_BIN, or where a build has it beside the library."""
     library = os.environ.get("TREMULA_LIBRARY", "")
-    beside = os.path.join(os.path.dirname(os.path.dirname(library)), "bin", "tremula")
-    return beside if os.path.exists(beside) else "tremula"
+    folders = [os.environ.get("TREMULA_TEST_BIN"), os.path.join(os.path.dirname(os.path.dirname(library)), "bin")]
+    found = [os.path.join(folder, "tremula") for folder in folders if folder]
+    return next(filter(os.path.exists, found), "tremula")
 
 
 class Jobs:

@@ -38,8 +38,8 @@ class Box:
 
     def common(self, other: Box) -> Optional[Box]:
         """What both have; None if nothing."""
-        begin = tuple(map(max, self.origin, other.origin))
-        end = tuple(map(min, self.end, other.end))
+        begin = tuple(max(a, b) for a, b in zip(self.origin, other.origin))
+        end = tuple(min(a, b) for a, b in zip(self.end, other.end))
         if any(e <= b for b, e in zip(begin, end)):
             return None
         return Box(begin, tuple(e - b for b, e in zip(begin, end)))

@@ -22,7 +22,7 @@ class StepsGone(tremula.Error):
     """Steps that this training is to get are no longer kept by the producer."""
 
 
-class StreamDataset(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+class StreamDataset(torch.utils.data.IterableDataset):
     """Each sample is one step: ``{field: tensor, ..., "step": number, "attributes": {...}}``, and "time" if the stream
     has times. Workers open their sessions in ``__iter__``, so in their own processes.
 

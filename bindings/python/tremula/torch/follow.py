@@ -44,7 +44,8 @@ class Follower:
         if buffers not in BUFFERS or verify not in VERIFY:
             raise ValueError(f"expected buffers of {', '.join(BUFFERS)} and verify of {', '.join(VERIFY)}, found "
                              f"{buffers!r} and {verify!r}")
-        self.name, self.number, self.epoch, self.is_whole = name, None, 0, False
+        self.name, self.epoch, self.is_whole = name, 0, False
+        self.number: Optional[int] = None
         self.attributes: Mapping[str, Any] = {}
         self.unverified: List[str] = []
         self._session, self._buffers, self._options, self._verify = session, buffers, options, verify
@@ -156,10 +157,11 @@ class Follower:
             return self._in.begin_step(timeout)
         found: List[tremula.StepStatus] = [tremula.StepStatus.NOT_READY]
         turns = max(1, math.ceil(timeout / 0.1))
+        each = timeout / turns
         while True:
             def ask() -> None:
                 if found[0] is tremula.StepStatus.NOT_READY:
-                    found[0] = self._turn(timeout / turns if turns > 0 else 0.1)
+                    found[0] = self._turn(each if turns > 0 else 0.1)
             waits = int(self._together(ask, lambda: [found[0] is tremula.StepStatus.NOT_READY])[0])
             turns -= 1
             if waits == 0 or waits == self._session.size and turns <= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Sequence, Tuple, Union
 
 from .boxes import Box, Numbers, covers_once
 
@@ -51,14 +51,17 @@ def pieces_of(fused_name: str, fused: Fused, shapes: Mapping[str, Numbers]) -> L
     >>> pieces_of("qkv", ["q", "k"], {"q": (4, 8), "k": (2, 8)})
     [Piece(name='q', at=(0, 0), extents=(4, 8), origin=(0, 0)), Piece(name='k', at=(4, 0), extents=(2, 8), origin=(0, 0))]
     """
-    names, dim = (fused[0], fused[1]) if len(fused) == 2 and isinstance(fused[1], int) else (fused, 0)
+    names: Sequence[Any] = fused
+    dim = 0
+    if len(fused) == 2 and isinstance(fused[1], int):
+        names, dim = fused  # type: ignore[assignment]
     pieces: List[Piece] = []
     begin = 0
-    for part in names:  # type: ignore[union-attr]
-        name = part.name if isinstance(part, Piece) else part
+    for part in names:
+        name: str = part.name if isinstance(part, Piece) else str(part)
         if name not in shapes:
             raise ValueError(f"fused tensor '{fused_name}': expected a tensor '{name}', found none"
-                             f"{nearest(str(name), list(shapes))}")
+                             f"{nearest(name, list(shapes))}")
         shape = shapes[name]
         if isinstance(part, Piece):
             origin = tuple(part.origin) or (0,) * len(shape)
@@ -69,7 +72,7 @@ def pieces_of(fused_name: str, fused: Fused, shapes: Mapping[str, Numbers]) -> L
             pieces.append(Piece(name, tuple(part.at), extents, origin))
         else:
             at = tuple(begin if d == dim else 0 for d in range(len(shape)))
-            pieces.append(Piece(str(name), at, shape, (0,) * len(shape)))
+            pieces.append(Piece(name, at, shape, (0,) * len(shape)))
             begin += shape[dim]
     return pieces
 

@@ -96,8 +96,9 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def layout_of_placed(p: Placed) -> "tremula.Layout":
     """The layout. A tensor without dimensions is an array of one element."""
-    placements = [tremula.Replicate() if dim is None else tremula.Shard(dim, factor)
-                  for dim, factor in zip(p.cuts, p.factors)]
+    placements: List[Union[tremula.Shard, tremula.Replicate]] = [
+        tremula.Replicate() if dim is None else tremula.Shard(dim, factor) for dim, factor in zip(p.cuts, p.factors)
+    ]
     layout = tremula.Layout.on_mesh(p.shape or (1,), p.mesh, placements)
     text = layout.text
     if p.sums:
@@ -115,7 +116,7 @@ def whole_copies(shape: Sequence[int], ranks: int) -> "tremula.Layout":
 def group_size() -> int:
     """Ranks of torch.distributed, where it is initialised, else 1."""
     dist = torch.distributed
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+    return int(dist.get_world_size()) if dist.is_available() and dist.is_initialized() else 1
 
 
 def _of_shards(shape: Tuple[int, ...], shards: Sequence[Any], ranks: int, rank: int) -> "tremula.Layout":

@@ -27,7 +27,7 @@ _MASK = (1 << 16) - 1
 
 def in_pieces(hashes: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     """Numbers of 64 bits as four of 16, int64, shape [4][tensor], whose sums over ranks do not overflow."""
-    return np.stack([(hashes >> np.uint64(16 * k)) & np.uint64(_MASK) for k in range(4)]).astype(np.int64)
+    return np.asarray([(hashes >> np.uint64(16 * k)) & np.uint64(_MASK) for k in range(4)]).astype(np.int64)
 
 
 def from_pieces(sums: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
@@ -84,7 +84,7 @@ def added(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
     >>> added(np.array([[2**63, 1], [2**63, 2]], np.uint64))
     array([0, 3], dtype=uint64)
     """
-    return np.add.reduce(rows, axis=0, dtype=np.uint64)
+    return np.asarray(np.add.reduce(rows, axis=0, dtype=np.uint64))
 
 
 def row_of(layouts: Sequence["tremula.Layout"], rank: int, tensors: Sequence[torch.Tensor],

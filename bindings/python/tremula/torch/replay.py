@@ -24,7 +24,7 @@ def bytes_of(sample: Any) -> int:
     32
     """
     if isinstance(sample, torch.Tensor):
-        return sample.numel() * sample.element_size()
+        return int(sample.numel() * sample.element_size())
     if isinstance(sample, Mapping):
         return sum(bytes_of(value) for value in sample.values())
     if isinstance(sample, (list, tuple)):
@@ -162,9 +162,11 @@ class ReplayBuffer:
                 break
         if not samples:
             raise EndOfSamples(f"the buffer is closed and empty; {self.drawn} samples were drawn")
-        if collate is None:
-            from torch.utils.data import default_collate as collate
-        return collate(samples)
+        if collate is not None:
+            return collate(samples)
+        from torch.utils.data import default_collate
+
+        return default_collate(samples)
 
     def __iter__(self) -> Iterator[Any]:
         """Draws until the buffer is closed and, with ``fifo`` and ``latest``, empty; with the others until it is
@@ -246,7 +248,7 @@ class ReplayBuffer:
         with self._changed:
             self._entries = [_entry(-order, size, sample) for order, size, sample in state["entries"]]
             heapq.heapify(self._entries)
-            self._queue = deque(tuple(entry) for entry in state["queue"])
+            self._queue = deque((order, bytes_, sample) for order, bytes_, sample in state["queue"])
             self._threshold = float(state["threshold"])
             self._random.set_state(state["random"])
             self.seen, self.dropped, self.drawn = state["seen"], state["dropped"], state["drawn"]
