@@ -31,6 +31,33 @@ class TypingTest(unittest.TestCase):
         found = [line for line in done.stdout.splitlines() if "/torch/" not in line]
         self.assertEqual(found, [], done.stderr)
 
+    def test_a_program_that_uses_the_package_is_judged_by_its_types(self):
+        good = (
+            "import numpy as np\nimport tremula\nfrom tremula import Layout, Session\n"
+            "def work(session: Session) -> float:\n"
+            "    layout: Layout = Layout.block((4,), (session.size,))\n"
+            "    with session.out_stream('s', queue_depth=0) as out:\n"
+            "        value = out.field('v', np.float32, layout)\n"
+            "        with out.step() as step:\n"
+            "            step.time = 3\n"
+            "            step[value] = tremula.empty(layout, session.rank, 'f32')\n"
+            "    with session.in_stream('s') as stream:\n"
+            "        for got in stream:\n"
+            "            number: int = got.number\n"
+            "    return float(out.statistics().wait_seconds + number)\n"
+        )
+        wrong = "import tremula\ntremula.Layout.block(4, 5)\ntremula.Session(3)\ntremula.empty('x', 0)\n"
+        with tempfile.TemporaryDirectory() as folder:
+            cache = os.path.join(os.environ.get("TREMULA_TEST_BUILD", folder), "mypy_cache")
+            for name, code, count in (("good.py", good, 0), ("wrong.py", wrong, 4)):
+                path = Path(folder) / name
+                path.write_text(code)
+                command = ["/usr/bin/python3", "-m", "mypy", *OPTIONS, "--cache-dir", cache, str(path)]
+                environment = {**os.environ, "MYPYPATH": str(PACKAGE.parent)}
+                done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+                found = [line for line in done.stdout.splitlines() if line.startswith(name) and ": error:" in line]
+                self.assertEqual(len(found), count, done.stdout + done.stderr)
+
     def test_doctests(self):
         count = 0
         for name in modules():

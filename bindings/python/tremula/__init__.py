@@ -41,3 +41,13 @@ from .update import Change, Update
 from .doctor import doctor
 from .programs import Server, plan, program, status
 from .redistribution import Redistribution, RedistributionStatistics, Relabeling, redistribute, relabel
+
+__all__ = [  # fmt: skip
+    "allocate", "Attributes", "Cancelled", "Change", "Deadlock", "DescribedField", "Description", "doctor",
+    "element_type", "ElementType", "empty", "Error", "Field", "InStep", "InStream", "InternalError",
+    "InvalidArgument", "Layout", "Local", "Mismatch", "NoServer", "OutStep", "OutStream", "owned_part", "Part",
+    "PeerLost", "PeerStatistics", "plan", "program", "ProtocolError", "redistribute", "Redistribution",
+    "RedistributionStatistics", "Refused", "relabel", "Relabeling", "Replicate", "Request", "Server", "Session",
+    "Shard", "Statistics", "status", "StepStatus", "TimedOut", "TransportError", "Unsupported", "Update", "version",
+    "whole_buffer", "zeros",
+]
