@@ -74,6 +74,7 @@ public:
       texts_.push_back(&text);
     }
     if (thread_.joinable() || !is_default(before_ = action_now())) return;
+    if (home != getpid()) event = -1;  // a child that was forked shares that one with its parent
     if (event < 0) event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (event < 0) return;
     home = getpid();

@@ -29,7 +29,8 @@ const std::array rooms{
     Room{"client", {"core", "index_calc", "transport", "proto"}},
     Room{"server", {"core", "transport", "proto"}},
     Room{"cli", {"core", "index_calc", "transport", "proto", "client", "server"}},
-    Room{"examples", {}},  // what is installed and nothing else
+    Room{"bindings", {}},  // what is installed and nothing else
+    Room{"examples", {}},  // the same
     Room{"tests",
          {"core", "index_calc", "transport", "proto", "client", "server", "cli", "examples"}},
 };

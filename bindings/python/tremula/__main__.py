@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python3 -m tremula doctor [--json] [--quick]: what is installed, what works, how fast. Exit code 0 if all is well.
+python3 -m tremula COMMAND ...: the program `tremula` that this package uses, e.g. serve, status, plan, bench."""
+from __future__ import annotations
+
+import os
+import sys
+
+from .doctor import doctor
+from .errors import Error
+from .programs import program
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0
+    if arguments[0] != "doctor":
+        path = program()
+        os.execv(path, [path, *arguments])
+    unknown = set(arguments[1:]) - {"--json", "--quick"}
+    if unknown:
+        print(f"doctor: expected --json or --quick, found {' '.join(sorted(unknown))}", file=sys.stderr)
+        return 2
+    report = doctor(measure="--quick" not in arguments)
+    print(report.json() if "--json" in arguments else report)
+    return 0 if report.is_well else 1
+
+
+def command() -> int:
+    """The script `tremula` that a wheel installs."""
+    try:
+        return main(sys.argv[1:])
+    except Error as error:
+        print(f"tremula: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(command())

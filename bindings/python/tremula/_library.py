@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds and loads the C library: TREMULA_LIBRARY, else the folder of this package, else the system's. ctypes.CDLL lets
+other threads of Python run while a call is inside."""
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import _c
+from .errors import InvalidArgument, Unsupported, error_of
+
+PACKAGE = Path(__file__).resolve().parent
+NATIVE = PACKAGE / "_native"  # what a wheel brings: libraries and the program `tremula`
+
+
+def candidates(name: str) -> list[str]:
+    """Where the library `name`, e.g. libtremula.so, is looked for, in this order."""
+    named = os.environ.get("TREMULA_LIBRARY")
+    if named:
+        return [named if name == "libtremula.so" else str(Path(named).resolve().parent / name)]
+    own = NATIVE / name
+    return [str(own)] if own.exists() else [name]
+
+
+def _loaded(name: str, what_to_do: str) -> tuple[ctypes.CDLL, str]:
+    found: list[str] = []
+    for path in candidates(name):
+        try:
+            return ctypes.CDLL(path), path
+        except OSError as error:
+            found.append(f"{path}: {error}")
+    raise Unsupported(f"expected {name}, the C library of Tremula; found {'; '.join(found)}: {what_to_do}")
+
+
+def _declare(library: ctypes.CDLL, functions: dict[str, tuple[Any, list[Any]]], into: object, path: str) -> None:
+    for name, (result, arguments) in functions.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise Unsupported(
+                f"{path}: expected the function {name}, found none: the library is older than this package"
+            ) from None
+        function.restype = result
+        function.argtypes = arguments
+        setattr(into, name, function)
+
+
+class Library:
+    """The functions of tremula.h as attributes. Loaded when the first one is asked for."""
+
+    path: str  # of libtremula.so, as it was found
+    library: ctypes.CDLL
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _c.FUNCTIONS and name not in ("path", "library"):
+            raise AttributeError(name)
+        self.library, self.path = _loaded(
+            "libtremula.so", "install it, or name it by TREMULA_LIBRARY=/path/to/libtremula.so"
+        )
+        _declare(self.library, _c.FUNCTIONS, self, self.path)
+        return self.__dict__[name]
+
+
+class MpiLibrary:
+    """The same of tremula_mpi.h: in libtremula_mpi.so beside libtremula.so, or in libtremula.so itself."""
+
+    path: str
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _c.MPI_FUNCTIONS and name != "path":
+            raise AttributeError(name)
+        own = lib.library
+        if hasattr(own, "tremula_session_open_mpi"):
+            library, self.path = own, lib.path
+        else:
+            library, self.path = _loaded(
+                "libtremula_mpi.so",
+                "a communicator needs a Tremula that was built with MPI (TREMULA_WITH_MPI=ON); without it, leave comm "
+                "out and give rank and size",
+            )
+        _declare(library, _c.MPI_FUNCTIONS, self, self.path)
+        return self.__dict__[name]
+
+
+lib = Library()
+mpi_lib = MpiLibrary()
+
+
+def raise_error(status: int) -> NoReturn:
+    """Of the last call of this thread, which has returned `status`."""
+    text: bytes = lib.tremula_last_error()
+    raise error_of(status, text.decode("utf-8", "replace"))
+
+
+def check(status: int) -> int:
+    if status < 0:
+        raise_error(status)
+    return status
+
+
+def c_text(text: str, what: str) -> bytes:
+    """As the C interface takes it: UTF-8 without a zero byte."""
+    if not isinstance(text, str):
+        raise InvalidArgument(f"{what}: expected a str, found {type(text).__name__}")
+    encoded = text.encode("utf-8")
+    if b"\0" in encoded:
+        raise InvalidArgument(f"{what}: expected a text without zero bytes, found {text!r}")
+    return encoded
+
+
+def version() -> str:
+    """Of the C library, e.g. "0.1.0"."""
+    text: bytes = lib.tremula_version()
+    return text.decode()
+
+
+def communicator(comm: Any) -> ctypes.c_void_p:
+    """The MPI_Comm of an mpi4py communicator."""
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise Unsupported(f"comm: expected mpi4py, found none ({error}): install python3-mpi4py") from None
+    if not isinstance(comm, MPI.Comm):
+        raise InvalidArgument(f"comm: expected a communicator of mpi4py, found {type(comm).__name__}")
+    if MPI._sizeof(comm) != ctypes.sizeof(ctypes.c_void_p):
+        raise Unsupported(
+            f"comm: expected a communicator of Open MPI, with which Tremula is built; found one of "
+            f"{MPI.Get_library_version().strip()}"
+        )
+    return ctypes.c_void_p.from_address(MPI._addressof(comm))

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""begin_step between the tasks of an event loop of asyncio. All calls come from the thread of the loop, so a session
+may have several streams in several tasks."""
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from .errors import TimedOut
+from .stream import StepStatus
+
+if TYPE_CHECKING:
+    from .in_stream import InStream
+
+LINK_SECONDS = 0.01  # in a call that can link: two sides are linked while both are in one
+QUICK_SECONDS = 0.001  # in which it asks at every turn of the loop
+LONGEST_PAUSE = 0.005
+
+
+async def begin_step(stream: InStream) -> StepStatus:
+    """As InStream.begin_step; other tasks run while it waits."""
+    start, pause = time.monotonic(), 0.0
+    while True:
+        if stream._is_linked:
+            status = stream.begin_step(0)
+            most = stream._most()
+        else:
+            status = stream.begin_step(LINK_SECONDS)
+            most = stream.session._timeout
+        if status is not StepStatus.NOT_READY:
+            return status
+        waited = time.monotonic() - start
+        if waited >= most:
+            raise TimedOut(
+                f"stream '{stream.name}': waited {waited:.3g} s for {stream._side}; timeout and step_timeout set how long"
+            )
+        if waited > QUICK_SECONDS:
+            pause = min(LONGEST_PAUSE, pause + 0.0002)
+        await asyncio.sleep(pause)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters of a stream, and of the links of a rank to each rank of the other side. Exact."""
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+from . import _c
+from ._library import check
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Of this rank since the stream was opened, or of one step. copied_bytes: from memory to memory by this rank; the
+    package itself copies nothing. wire_seconds, queued_steps, queued_bytes: of a producer; proved_bytes, passed: of a
+    consumer; dropped: of either. See tremula_statistics in tremula.h."""
+
+    steps: int
+    packages: int
+    bytes: int
+    copied_bytes: int
+    plan_seconds: float
+    wait_seconds: float
+    copy_seconds: float
+    wire_seconds: float
+    transport: str
+    proved_bytes: int
+    dropped: int
+    queued_steps: int
+    queued_bytes: int
+    passed: int
+    growths: int
+
+
+@dataclass(frozen=True)
+class PeerStatistics:
+    """Of this rank with rank `rank` of group `group` since their link was opened. path: inlined, lent, rma, shared,
+    staged, ring or "on demand"."""
+
+    group: str
+    rank: int
+    packages: int
+    bytes: int
+    copied_bytes: int
+    copy_seconds: float
+    wire_seconds: float
+    path: str
+
+
+def members(struct: _c.Sized) -> dict[str, Any]:
+    """Of a struct of the C interface, without its size; texts as str."""
+    found: dict[str, Any] = {}
+    for name, *_ in struct._fields_[1:]:
+        value = getattr(struct, name)
+        found[name] = value.decode() if isinstance(value, bytes) else value
+    return found
+
+
+def statistics_of(function: Any, handle: int | None) -> Statistics:
+    struct = _c.Statistics()
+    check(function(handle, ctypes.byref(struct)))
+    return Statistics(**members(struct))
+
+
+def peers_of(function: Any, handle: int | None) -> list[PeerStatistics]:
+    count, stride = ctypes.c_size_t(), ctypes.sizeof(_c.PeerStatistics)
+    check(function(handle, None, 0, stride, ctypes.byref(count)))
+    structs = (_c.PeerStatistics * count.value)(*(_c.PeerStatistics() for _ in range(count.value)))
+    check(function(handle, structs, count.value, stride, ctypes.byref(count)))
+    return [PeerStatistics(**members(struct)) for struct in structs[: count.value]]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the producer of a stream has declared."""
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _c
+from ._library import c_text, check, lib
+from .attributes import Attributes, taken
+from .layout import Layout
+from .dtypes import ElementType, type_of_code
+
+
+@dataclass(frozen=True)
+class Part:
+    """A box of the array that one of several groups produces: its group, its layout, where it begins in the whole."""
+
+    group: str
+    layout: Layout
+    origin: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DescribedField:
+    """layout: of the producer, without ghost cells and leading dimension. parts: empty if one group produces it."""
+
+    name: str
+    type: ElementType
+    layout: Layout
+    attributes: Attributes
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Description:
+    """producer: the group; of several, all names with ", " between them. fields: by name, in the order in which they
+    were declared."""
+
+    producer: str
+    ranks: int
+    queue_depth: int
+    fields: dict[str, DescribedField] = field(default_factory=dict)
+    attributes: Attributes = field(default_factory=Attributes)
+
+
+def described(session: int | None, stream: str, timeout: float | None) -> Description:
+    handle = ctypes.c_void_p()
+    check(
+        lib.tremula_describe(
+            session, c_text(stream, "stream"), -1.0 if timeout is None else max(0.0, timeout), ctypes.byref(handle)
+        )
+    )
+    try:
+        fields = [_field(handle, number) for number in range(lib.tremula_description_fields(handle))]
+        return Description(
+            lib.tremula_description_producer(handle).decode(),
+            lib.tremula_description_ranks(handle),
+            lib.tremula_description_queue_depth(handle),
+            {f.name: f for f in fields},
+            _attributes(handle, _c.OF_STREAM),
+        )
+    finally:
+        lib.tremula_description_free(handle)
+
+
+def _attributes(handle: ctypes.c_void_p, of: int) -> Attributes:
+    attributes = ctypes.c_void_p()
+    check(lib.tremula_description_attributes(handle, of, ctypes.byref(attributes)))
+    return taken(attributes)
+
+
+def _field(handle: ctypes.c_void_p, number: int) -> DescribedField:
+    name, code, layout = ctypes.c_char_p(), ctypes.c_int(), ctypes.c_void_p()
+    check(
+        lib.tremula_description_field(handle, number, ctypes.byref(name), ctypes.byref(code), ctypes.byref(layout))
+    )
+    parts = tuple(_part(handle, number, part) for part in range(lib.tremula_description_parts(handle)))
+    return DescribedField(
+        (name.value or b"").decode(), type_of_code(code.value), _copy(layout), _attributes(handle, number), parts
+    )
+
+
+def _part(handle: ctypes.c_void_p, number: int, part: int) -> Part:
+    group, layout = ctypes.c_char_p(), ctypes.c_void_p()
+    origin = (ctypes.c_int64 * _c.MAX_DIMENSIONS)()
+    check(
+        lib.tremula_description_part(handle, number, part, ctypes.byref(group), ctypes.byref(layout), origin)
+    )
+    dimensions = lib.tremula_layout_dimensions(layout)
+    return Part((group.value or b"").decode(), _copy(layout), tuple(origin[:dimensions]))
+
+
+def _copy(layout: Any) -> Layout:
+    return Layout.parse(lib.tremula_layout_text(layout).decode())

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the library and this package raise: one class for each kind of error. The text tells what was expected, what
+was found and what to do."""
+from __future__ import annotations
+
+from typing import Any
+
+from . import _c
+
+
+class Error(Exception):
+    """status: one of the negative numbers of tremula_status. str(error): the text."""
+
+    default_status = _c.INTERNAL
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = self.default_status if status is None else status
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.text, self.status)
+
+
+class InvalidArgument(Error, ValueError):
+    """An argument, or a call at a moment when it is not allowed."""
+
+    default_status = _c.INVALID_ARGUMENT
+
+
+class TimedOut(Error, TimeoutError):
+    """The time of a wait has passed. Which key sets how long stands in the text."""
+
+    default_status = _c.TIMED_OUT
+
+
+class TransportError(Error, ConnectionError):
+    """Bytes could not be moved."""
+
+    default_status = _c.TRANSPORT
+
+
+class ProtocolError(Error):
+    """A peer or the server has sent what makes no sense."""
+
+    default_status = _c.PROTOCOL
+
+
+class PeerLost(Error, ConnectionError):
+    """The process of a peer has ended, is silent, or has given the stream up."""
+
+    default_status = _c.PEER_LOST
+
+
+class NoServer(Error, ConnectionError):
+    """There is no server, or it has gone."""
+
+    default_status = _c.NO_SERVER
+
+
+class Refused(Error):
+    """The server or the other side does not take this session or stream."""
+
+    default_status = _c.REFUSED
+
+
+class Mismatch(Error):
+    """Two sides, or the ranks of one, do not agree; or a value does not fit its type."""
+
+    default_status = _c.MISMATCH
+
+
+class Unsupported(Error, NotImplementedError):
+    """Something that this library, as it was built, cannot do."""
+
+    default_status = _c.UNSUPPORTED
+
+
+class Cancelled(Error):
+    """The operation was given up."""
+
+    default_status = _c.CANCELLED
+
+
+class Deadlock(Error):
+    """Jobs wait for each other in a circle; the stream is as after TimedOut."""
+
+    default_status = _c.DEADLOCK
+
+
+class InternalError(Error):
+    """A fault of the library."""
+
+    default_status = _c.INTERNAL
+
+
+_BY_STATUS: dict[int, type[Error]] = {
+    kind.default_status: kind
+    for kind in (
+        InvalidArgument,
+        TimedOut,
+        TransportError,
+        ProtocolError,
+        PeerLost,
+        NoServer,
+        Refused,
+        Mismatch,
+        Unsupported,
+        Cancelled,
+        Deadlock,
+        InternalError,
+    )
+}
+
+
+def error_of(status: int, text: str) -> Error:
+    """The exception for a negative status.
+
+    >>> error_of(-5, "producer: lost")
+    PeerLost('producer: lost')
+    >>> isinstance(error_of(-1, ""), ValueError), isinstance(error_of(-2, ""), TimeoutError)
+    (True, True)
+    """
+    return _BY_STATUS.get(status, Error)(text, status)

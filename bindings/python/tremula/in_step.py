@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step of a consumer, as an iteration gives it."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _c
+from .attributes import Attributes
+from .errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from .in_stream import InStream
+    from .stream import Field
+
+
+class InStep:
+    """Valid until it has ended: by the next one, or by end().
+
+    number         as the producer counts: 0, 1, ... without those that it has dropped
+    epoch          how many producers the stream has had before this step's
+    epoch_changed  it is the first step of another producer
+    """
+
+    __slots__ = ("_stream", "_count", "number", "epoch", "epoch_changed")
+
+    def __init__(self, stream: InStream) -> None:
+        self._stream, self._count, self.epoch = stream, stream._steps, stream.epoch
+        self.number: int = stream.number
+        self.epoch_changed = stream._has_new_epoch
+        if self.epoch_changed:
+            stream._has_new_epoch = False
+
+    def _check_is_current(self) -> None:
+        stream = self._stream
+        if stream._steps != self._count or not stream._is_in_step:
+            stream._check_open()
+            raise InvalidArgument(
+                f"stream '{stream.name}': expected the step that is under way, found one that has ended"
+            )
+
+    def __getitem__(self, field: Field | str) -> Any:
+        """A new array with this rank's part of the field; see InStream.get."""
+        return self.get(field)
+
+    def get(self, field: Field | str, out: Any = None) -> Any:
+        """This rank's part of a field, in `out` or in a new array; see InStream.get."""
+        stream = self._stream
+        if stream._steps != self._count or not stream._is_in_step:
+            self._check_is_current()
+        return stream.get(field, out)
+
+    def _check_is_begun_last(self) -> None:
+        if self._stream._steps != self._count:
+            self._check_is_current()
+
+    @property
+    def time(self) -> int:
+        """A count of the unit that the stream's attribute "time_unit" names."""
+        self._check_is_current()
+        return self._stream.time
+
+    @property
+    def attributes(self) -> Attributes:
+        """Of this step."""
+        self._check_is_current()
+        return self._stream.attributes_of(_c.OF_STEP)
+
+    @property
+    def redeclarations(self) -> int:
+        """How many calls of InStream.redeclare hold for this step."""
+        self._check_is_begun_last()
+        return self._stream.redeclarations
+
+    def end(self) -> None:
+        """Ends the step before the body of the loop does. With restart_timeout it is collective, and the step counts
+        when it has returned.
+
+        :raises PeerLost: the loss of the producer has cut the step short, on all ranks
+        """
+        if self._stream._is_cut_short and self._stream._steps == self._count:
+            return
+        self._check_is_current()
+        self._stream.end_step()
+
+    def dataset(self, fields: Any = None) -> Any:
+        """An xarray.Dataset of this rank's part of the fields (all, or those named) with their coordinates; see
+        tremula.dataset."""
+        from .dataset import dataset
+
+        return dataset(self, fields)
+
+    def __repr__(self) -> str:
+        return f"<tremula.InStep {self.number} of stream {self._stream.name!r}>"

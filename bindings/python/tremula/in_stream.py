@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The consumer's end of a stream."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _c
+from ._library import c_text, lib
+from .arrays import new_array
+from .attributes import Attributes, taken
+from .errors import InvalidArgument, TimedOut
+from .in_step import InStep
+from .layout import Layout
+from .options import seconds_of, yaml_text
+from .stream import STATUSES, Field, StepStatus, Stream
+from .dtypes import element_type
+from .update import Change
+
+if TYPE_CHECKING:
+    from .prefetch import Prefetch
+    from .session import Session
+
+
+class InStream(Stream):
+    """Made by Session.in_stream. Fields are declared before the first step of any stream of the session; then steps:
+
+        for step in stream:
+            array = step[value]
+
+    The loop ends at the end of the stream; next(stream) gives one step. A step ends when the next one begins, or by
+    step.end(), which gives it back to the producer's queue earlier. With restart_timeout it goes on with the first step of another producer,
+    whose step.epoch_changed is True; what the ranks do together comes behind step.end(), which raises PeerLost for a
+    step that the loss of the producer has cut short: `continue` then.
+    """
+
+    _name = "in"  # of its functions: tremula_in_...
+    _side = "a producer"
+
+    def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any]) -> None:
+        super().__init__(session, name, handle, options)
+        self._free, self._close = lib.tremula_in_free, lib.tremula_in_close
+        self._within, self._begin = lib.tremula_in_begin_step_within, lib.tremula_in_begin_step
+        self._get, self._end = lib.tremula_in_get, lib.tremula_in_end_step
+        self._number = ctypes.c_uint64()
+        self._number_ref = ctypes.byref(self._number)
+        self._restart_timeout = seconds_of("restart_timeout", {"restart_timeout": 0.0, **options})
+        self._is_in_step = False
+        self._is_cut_short = False  # the step; what follows is begin_step
+        self._calls = self._seen_calls = 0  # of redeclare: made, and those that hold for the step begun last
+        self._steps = self.epoch = 0  # steps that were begun
+        self._has_new_epoch = False
+
+    def field(
+        self,
+        name: str,
+        dtype: Any,
+        layout: Layout,
+        *,
+        axes: Any = None,
+        alpha: complex = 1,
+        beta: complex = 0,
+        conjugate: bool = False,
+        extents: Any = None,
+        from_origin: Any = None,
+        to_origin: Any = None,
+    ) -> Field:
+        """Asks for a field in a layout of this group. Collective. Another type than that of the producer converts the
+        elements; the other parameters change them on their way, array = alpha * op(field) + beta * array, as
+        tremula.Change tells.
+
+        :param dtype: of NumPy, or a type of Tremula, e.g. "bf16"
+        """
+        change = Change(alpha, beta, conjugate, axes, extents, from_origin, to_origin)
+        kind, number, text = element_type(dtype), ctypes.c_int(), c_text(name, "name of a field")
+        if change.is_none:
+            status = lib.tremula_in_field(self._handle, text, kind.code, layout._handle, ctypes.byref(number))
+        else:
+            update, _held = change.struct(None, layout, kind, kind)
+            status = lib.tremula_in_update(self._handle, text, ctypes.byref(update), ctypes.byref(number))
+        self._check(status)
+        is_full = change.fills and "partial=yes" not in layout.text
+        field = Field(self, name, kind, layout, number.value, self._label, is_full)
+        self.fields.append(field)
+        return field
+
+    def relabel(self, method: str = "exact") -> int:
+        """Decides which rank takes which part, so that the fewest bytes come from other hosts. Collective; once, after
+        the fields are declared and before the first step. Field.local tells this rank's part from then on.
+
+        :param method: exact, or greedy: quicker for many thousand hosts, may move more bytes
+        :return: the label: this rank takes Layout.local(label) of every field
+        """
+        label, text = ctypes.c_int(), yaml_text({"method": method}, "relabel")
+        self._check(lib.tremula_in_relabel(self._handle, text, ctypes.byref(label)))
+        self._label = label.value
+        for field in self.fields:
+            field.place(field.layout, self._label)
+        return self._label
+
+    def begin_step(self, timeout: float | None = None) -> StepStatus:
+        """OK, END_OF_STREAM, EPOCH_CHANGED (with restart_timeout), or NOT_READY after `timeout` seconds; 0 does not
+        wait; None: as long as `timeout` and `step_timeout` of the session allow. Ends a step that was not ended."""
+        if self._is_in_step:
+            self.end_step()
+        if timeout is None and self._first:
+            status = self._within(self._handle, self._first)
+            if status == _c.NOT_READY:
+                status = self._wait(None)
+        else:
+            status = self._wait(timeout)
+        return self._begun(status)
+
+    def _begun(self, status: int) -> StepStatus:
+        if status == _c.OK:
+            self._is_in_step = self._is_linked = True
+            self._is_cut_short = False
+            self._steps += 1
+            if self._calls != self._seen_calls:
+                self._place_again()
+        elif status < 0:
+            self._fail(status)
+        elif status == _c.EPOCH_CHANGED:
+            self.epoch, self._has_new_epoch = self.epoch + 1, True
+        return STATUSES[status]
+
+    def begin_step_at(self, time: int, unit: str | None = None) -> StepStatus:
+        """Begins the step at or before `time`, the newest one: OK, or NONE_MISSING if it was had, END_OF_STREAM if none
+        follows either. Collective. Waits until the producer has come to that time; Ctrl-C is seen when it returns.
+
+        :param unit: in which the time is counted; Mismatch if that is not the stream's "time_unit"
+        """
+        return self._begin_by(lib.tremula_in_begin_step_at, time, unit)
+
+    def begin_step_around(self, time: int, unit: str | None = None) -> StepStatus:
+        """Begins the next of the steps between which `time` lies, until all were had: NONE_MISSING. As begin_step_at
+        otherwise."""
+        return self._begin_by(lib.tremula_in_begin_step_around, time, unit)
+
+    def _begin_by(self, function: Any, time: int, unit: str | None) -> StepStatus:
+        text = None if unit is None else c_text(unit, "unit")
+        if self._is_in_step:
+            self.end_step()
+        return self._begun(function(self._handle, time, text))
+
+    @property
+    def current(self) -> InStep:
+        """The step that is under way."""
+        if not self._is_in_step:
+            raise InvalidArgument(f"stream '{self.name}': expected begin_step before current")
+        return InStep(self)
+
+    def get(self, field: Field | str, out: Any = None) -> Any:
+        """This rank's part of a field; blocks until all of it has arrived, and Ctrl-C is seen then.
+
+        :param out: the array to fill, the whole local buffer or the owned part; None: a new one, of shape
+            Local.extents, in which what is not got (ghost cells, elements of no rank) is 0
+        :return: the array
+        :raises Mismatch: a value did not fit the declared type; the stream goes on
+        """
+        if field.__class__ is not Field or field._of is not self._token:  # type: ignore[union-attr]
+            field = self._number_of(field)
+        if out is None:
+            out = self._new_array(field)  # type: ignore[arg-type]
+        last = field._last  # type: ignore[union-attr]
+        if last is not None and last[0]() is out:
+            pointer, size = last[1], last[2]
+        else:
+            pointer, size, _owner = field.locate(out, True)  # type: ignore[union-attr]
+        status = self._get(self._handle, field.number, pointer, size)  # type: ignore[union-attr]
+        if status < 0:
+            self._lose_step(status)
+        return out
+
+    def _new_array(self, field: Field) -> np.ndarray[Any, Any]:
+        changes = field.layout.changing is not None
+        local = self.layout(field).local(self._label) if changes else field.local
+        return new_array(local, field.type.dtype, changes or (field._is_full and local.is_whole))
+
+    def _lose_step(self, status: int) -> None:
+        """With restart_timeout a step may be cut short; then begin_step is the next call."""
+        if status == _c.PEER_LOST and self._restart_timeout > 0:
+            self._is_in_step, self._is_cut_short = False, True
+        self._fail(status)
+
+    def end_step(self) -> None:
+        """Gives the step back to the producer's queue. With restart_timeout collective: then the step counts."""
+        self._is_in_step = False
+        status = self._end(self._handle)
+        if status < 0:
+            self._lose_step(status)
+
+    def close(self) -> None:
+        """Leaves the stream, also before its end; ends a step that was not ended. Every rank calls it."""
+        if self._is_in_step:
+            self.end_step()
+        super().close()
+
+    def __iter__(self) -> Iterator[InStep]:
+        return self
+
+    def __next__(self) -> InStep:
+        """Ends the step before, if that was not done, and begins the next one."""
+        status = self.begin_step()
+        while status is StepStatus.EPOCH_CHANGED:
+            status = self.begin_step()
+        if status is StepStatus.END_OF_STREAM:
+            raise StopIteration
+        return InStep(self)
+
+    async def __aiter__(self) -> AsyncIterator[InStep]:
+        """Asks for the next step between other tasks of the event loop, in the thread of the loop. step.get copies in
+        that thread, too."""
+        from .asynchronous import begin_step
+
+        while True:
+            status = await begin_step(self)
+            if status is StepStatus.END_OF_STREAM:
+                return
+            if status is StepStatus.OK:
+                yield InStep(self)
+
+    def prefetch(self, depth: int = 2, **options: Any) -> Prefetch:
+        """An iteration whose steps a thread gets ahead, at most `depth` of them: see tremula.prefetch.Prefetch. While
+        it lasts the session belongs to that thread: other streams need a session of their own."""
+        from .prefetch import Prefetch
+
+        return Prefetch(self, depth, **options)
+
+    @property
+    def number(self) -> int:
+        """Of the step begun last, as the producer counts."""
+        self._check(lib.tremula_in_step(self._handle, self._number_ref))
+        return self._number.value
+
+    @property
+    def time(self) -> int:
+        """Of the step that is under way: a count of the stream's attribute "time_unit"."""
+        found = ctypes.c_int64()
+        self._check(lib.tremula_in_time(self._handle, ctypes.byref(found)))
+        return found.value
+
+    @property
+    def attributes(self) -> Attributes:
+        """Of the stream; after the first begin_step."""
+        return self.attributes_of(_c.OF_STREAM)
+
+    def attributes_of(self, of: Field | str | int) -> Attributes:
+        """Of a field, after the first begin_step."""
+        number = of if isinstance(of, int) else self._number_of(of).number
+        handle = ctypes.c_void_p()
+        self._check(lib.tremula_in_attributes(self._handle, number, ctypes.byref(handle)))
+        return taken(handle)
+
+    def layout(self, field: Field | str) -> Layout:
+        """Of a field's array: as declared or, where its extent changes with every step, that of the step."""
+        handle, declared = ctypes.c_void_p(), self._number_of(field)
+        self._check(lib.tremula_in_layout(self._handle, declared.number, ctypes.byref(handle)))
+        return Layout._of(handle, declared.layout._lists)
+
+    def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
+        """Gives fields other layouts of the same shapes from a later step on: Field.layout and step.redeclarations
+        tell which step has them. Between two steps, once one has ended. Collective."""
+        self._redeclared(layouts)
+        self._calls += 1
+
+    @property
+    def redeclarations(self) -> int:
+        """How many of the calls of redeclare hold for the step begun last."""
+        found = ctypes.c_uint64()
+        self._check(lib.tremula_in_redeclarations(self._handle, ctypes.byref(found)))
+        return found.value
+
+    def _place_again(self) -> None:
+        held = self.redeclarations
+        if held == self._seen_calls:
+            return
+        self._seen_calls = held
+        for field in self.fields:
+            field.place(self.layout(field), self._label)
+
+    def _most(self) -> float:
+        return max(self.session._step_timeout, self._restart_timeout)
+
+    def _has_come(self) -> bool:
+        try:
+            self.session.describe(self.name, 0)
+            return True
+        except TimedOut as error:
+            raise TimedOut(f"{error.text}; timeout sets how long") from None
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._is_in_step = False
+
+    def __enter__(self) -> InStream:
+        return self

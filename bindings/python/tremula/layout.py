@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layouts: which rank owns which elements of an array, and how each rank stores its part."""
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ._library import c_text, check, lib
+from .dtypes import element_type
+from .errors import InvalidArgument
+from .local import Local, Replicate, Shard, int64s, list_of, one, text_of, text_of_more
+
+
+class Layout:
+    """Immutable. Made by one of the class methods, or from its text form, which the README of Tremula explains.
+
+    >>> layout = Layout.block(shape=(1000, 800), grid=(4, 1))
+    >>> layout
+    Layout('shape=1000x800 grid=4x1')
+    >>> layout.local(3).extents, layout.global_index(rank=3, dimension=0, local=0)
+    ((250, 800), 750)
+    """
+
+    __slots__ = ("_handle", "_lists", "_locals", "__weakref__")
+    _handle: int | None
+    _lists: bytes  # a digest of what this rank lists
+    _locals: dict[int, Local]
+
+    def __new__(cls, text: str) -> Layout:
+        return cls.parse(text)
+
+    @classmethod
+    def _of(cls, handle: ctypes.c_void_p, lists: bytes = b"") -> Layout:
+        self = object.__new__(cls)
+        self._handle, self._lists, self._locals = handle.value, lists, {}
+        return self
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            lib.tremula_layout_free(self._handle)
+
+    @classmethod
+    def parse(cls, text: str) -> Layout:
+        """From the text form, e.g. "shape=1000x800 grid=4x1".
+
+        :raises InvalidArgument: the text shows where it is malformed
+        """
+        handle = ctypes.c_void_p()
+        check(lib.tremula_layout_parse(c_text(text, "layout"), ctypes.byref(handle)))
+        return cls._of(handle)
+
+    @classmethod
+    def block(cls, shape: Sequence[int | str], grid: Sequence[int], **more: Any) -> Layout:
+        """One block of ceil(shape / grid) elements for each coordinate of the process grid.
+
+        :param shape: global extents; "*" for one that changes with every step
+        :param more: further keys of the text form, e.g. ghost=(1, 1), store="column", ranks="column"
+        """
+        return cls.parse(text_of(shape=shape, grid=grid) + text_of_more(more))
+
+    @classmethod
+    def block_cyclic(
+        cls,
+        shape: Sequence[int | str],
+        grid: Sequence[int],
+        block: Sequence[int],
+        source: Sequence[int] | None = None,
+        **more: Any,
+    ) -> Layout:
+        """Blocks of `block` elements dealt round-robin; the first one to grid coordinate `source` (default 0)."""
+        return cls.parse(text_of(shape=shape, grid=grid, block=block, source=source) + text_of_more(more))
+
+    @classmethod
+    def on_mesh(
+        cls, shape: Sequence[int], mesh: Sequence[int], placements: Sequence[Shard | Replicate]
+    ) -> Layout:
+        """Of an array on a mesh of ranks, numbered last axis fastest, in the words of PyTorch's DTensor: each axis cuts
+        a dimension of what the axes before have left (Shard), or makes copies (Replicate)."""
+        if len(placements) != len(mesh):
+            raise InvalidArgument(
+                f"placements: expected one for each of the {len(mesh)} axes of the mesh, found {len(placements)}"
+            )
+        for placement in placements:
+            if not isinstance(placement, (Shard, Replicate)):
+                raise InvalidArgument(f"placements: expected Shard or Replicate, found {placement!r}")
+        shards = [p if isinstance(p, Shard) else Shard(-1) for p in placements]
+        handle = ctypes.c_void_p()
+        check(
+            lib.tremula_layout_on_mesh(
+                len(shape),
+                int64s(shape, "shape"),
+                len(mesh),
+                int64s(mesh, "mesh"),
+                (ctypes.c_int * len(shards))(*(s.dimension for s in shards)),
+                int64s([s.split_factor for s in shards], "split_factor"),
+                ctypes.byref(handle),
+            )
+        )
+        return cls._of(handle)
+
+    @classmethod
+    def _listed(
+        cls, kind: str, shape: Sequence[int], ranks: int, options: int, lists: Sequence[Any], count: int
+    ) -> Layout:
+        handle = ctypes.c_void_p()
+        function = getattr(lib, "tremula_layout_of_" + kind)
+        pointers = [a.ctypes.data for a in lists]
+        extents = int64s(shape, "shape")
+        check(function(len(shape), extents, ranks, options, count, *pointers, ctypes.byref(handle)))
+        digest = hashlib.blake2b(kind.encode(), digest_size=16)
+        for a in lists:
+            digest.update(a.tobytes())
+        return cls._of(handle, digest.digest())
+
+    @classmethod
+    def of_points(
+        cls, shape: Sequence[int], ranks: int, points: Any, is_partial: bool = False, has_copies: bool = False
+    ) -> Layout:
+        """Of an array of which each of `ranks` ranks lists what it owns, this one `points`: element i of its buffer is
+        number points[i] of the array, counted in row-major order.
+
+        :param points: integers, shape [count]
+        :param is_partial: elements may be on no rank
+        :param has_copies: elements may be on several
+        """
+        held = list_of(points, "points")
+        return cls._listed("points", shape, ranks, is_partial + 2 * has_copies, [held], held.size)
+
+    @classmethod
+    def of_segments(
+        cls,
+        shape: Sequence[int],
+        ranks: int,
+        begins: Any,
+        lengths: Any,
+        is_partial: bool = False,
+        has_copies: bool = False,
+    ) -> Layout:
+        """The same with segments: lengths[i] elements from number begins[i] on, one after the other in the buffer."""
+        held = [list_of(begins, "begins"), list_of(lengths, "lengths")]
+        if held[0].size != held[1].size:
+            raise InvalidArgument(f"lengths: expected one for each of {held[0].size} begins, found {held[1].size}")
+        return cls._listed("segments", shape, ranks, is_partial + 2 * has_copies, held, held[0].size)
+
+    @classmethod
+    def of_boxes(
+        cls,
+        shape: Sequence[int],
+        ranks: int,
+        origins: Any,
+        extents: Any,
+        is_partial: bool = False,
+        has_copies: bool = False,
+    ) -> Layout:
+        """The same with boxes, each row-major, one after the other in the buffer.
+
+        :param origins: where each begins, shape [count][dimensions]; extents: the same shape
+        """
+        held = [list_of(origins, "origins"), list_of(extents, "extents")]
+        if held[0].size != held[1].size or held[0].size % max(len(shape), 1) != 0:
+            raise InvalidArgument(
+                f"boxes: expected an origin and an extent for each of {len(shape)} dimensions, found {held[0].size} "
+                f"and {held[1].size} numbers"
+            )
+        count = held[0].size // max(len(shape), 1)
+        return cls._listed("boxes", shape, ranks, is_partial + 2 * has_copies, held, count)
+
+    @classmethod
+    def from_scalapack(cls, desc: Sequence[int], rows: int, columns: int) -> Layout:
+        """From the descriptor (9 integers) of a dense matrix on a rows x columns BLACS grid in row-major rank order."""
+        if len(desc) != 9:
+            raise InvalidArgument(f"desc: expected 9 integers, found {len(desc)}")
+        handle = ctypes.c_void_p()
+        check(lib.tremula_layout_from_scalapack((ctypes.c_int * 9)(*desc), rows, columns, ctypes.byref(handle)))
+        return cls._of(handle)
+
+    @property
+    def text(self) -> str:
+        """The shortest text that parses to the same layout."""
+        text: bytes = lib.tremula_layout_text(self._handle)
+        return text.decode()
+
+    @property
+    def dimensions(self) -> int:
+        return int(lib.tremula_layout_dimensions(self._handle))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Global extents. Of a dimension that changes with every step see InStream.layout."""
+        extents = (ctypes.c_int64 * self.dimensions)()
+        check(lib.tremula_layout_shape(self._handle, extents))
+        return tuple(extents)
+
+    @property
+    def changing(self) -> int | None:
+        """The dimension whose extent is another one in every step ("*" in the shape); None: all are fixed."""
+        shape = self._key("shape").split("x")
+        return shape.index("*") if "*" in shape else None
+
+    @property
+    def order(self) -> str:
+        """ "C" or "F": the order in which a rank stores its part."""
+        return "F" if self._key("store") == "column" else "C"
+
+    def _key(self, name: str) -> str:
+        values = [word.partition("=")[2] for word in self.text.split() if word.startswith(name + "=")]
+        return values[0] if values else ""
+
+    def local(self, rank: int) -> Local:
+        """How `rank` stores its part. Where ranks list what they own: of the rank that has made the layout."""
+        found = self._locals.get(rank)
+        if found is None:
+            n = self.dimensions
+            extents, strides, first, allocated = (ctypes.c_int64 * n)(), (ctypes.c_int64 * n)(), one(), one()
+            check(lib.tremula_layout_local(self._handle, rank, extents, strides, first, allocated))
+            found = self._locals[rank] = Local(tuple(extents), tuple(strides), first[0], allocated[0])
+        return found
+
+    def global_index(self, rank: int, dimension: int, local: int) -> int:
+        """Global index, 0-based, along `dimension` of the element that `rank` stores at local index `local`."""
+        found = one()
+        check(lib.tremula_layout_global_index(self._handle, rank, dimension, local, found))
+        return int(found[0])
+
+    def global_indices(self, rank: int, dimension: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """global_index of every local index along `dimension`; shape: [local extent]."""
+        count = self.local(rank).extents[dimension]
+        return np.fromiter((self.global_index(rank, dimension, i) for i in range(count)), np.int64, count)
+
+    def hash(self, rank: int, array: Any, dtype: Any = None) -> int:
+        """Of what `rank` owns of an array, in its local buffer. The sum over all ranks, modulo 2^64, is the same for
+        every layout of the same array.
+
+        :param dtype: of the elements if it is not that of `array`: "bf16"
+        """
+        from .arrays import Target
+
+        kind = element_type(array.dtype if dtype is None else dtype)
+        target = Target("hash", kind, self.local(rank), None, self.order)
+        pointer, size, _ = target.locate(array, is_written=False)
+        found = (ctypes.c_uint64 * 1)()
+        check(lib.tremula_layout_hash(self._handle, rank, kind.code, pointer, size, found))
+        return int(found[0])
+
+    def relabeled(self, process: Sequence[int]) -> Layout:
+        """The layout whose labels have been taken by `process`, as relabel tells; shape: [rank]."""
+        handle = ctypes.c_void_p()
+        held = (ctypes.c_int * len(process))(*process)
+        check(lib.tremula_layout_relabeled(self._handle, held, len(process), ctypes.byref(handle)))
+        return Layout._of(handle, self._lists)
+
+    def __eq__(self, other: object) -> bool:
+        """The same owners and the same storage; where ranks list what they own, also the same list of this rank."""
+        if not isinstance(other, Layout):
+            return NotImplemented
+        return self.text == other.text and self._lists == other._lists
+
+    def __hash__(self) -> int:
+        return hash((self.text, self._lists))
+
+    def __repr__(self) -> str:
+        return f"Layout({self.text!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._lists:
+            raise InvalidArgument("Layout: expected one without lists to be pickled; each rank makes its own")
+        return Layout.parse, (self.text,)

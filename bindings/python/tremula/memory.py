@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the elements of an array lie: of a NumPy array, of what has the buffer protocol, of a tensor of PyTorch in the
+memory of the CPU, of anything with DLPack. Nothing is copied."""
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import InvalidArgument
+
+
+@dataclass
+class Seen:
+    """dtype: of NumPy, or None for bf16, which NumPy has not. strides: in bytes. low, high: the memory that it is a
+    part of. owner: keeps it alive."""
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any] | None
+    is_readonly: bool
+    low: int
+    high: int
+    owner: Any
+
+    @property
+    def type_name(self) -> str:
+        return "bf16" if self.dtype is None else str(self.dtype)
+
+
+def seen(array: Any, what: str) -> Seen:
+    """:raises InvalidArgument: of another kind, or in the memory of a device"""
+    if isinstance(array, np.ndarray):
+        return _of_numpy(array)
+    if type(array).__module__.partition(".")[0] == "torch" and hasattr(array, "data_ptr"):
+        return _of_torch(array, what)
+    try:
+        return _of_numpy(np.asarray(memoryview(array)))
+    except (TypeError, BufferError):
+        pass
+    if hasattr(array, "__dlpack__"):
+        return _of_dlpack(array, what)
+    raise InvalidArgument(
+        f"{what}: expected a NumPy array, or an object with the buffer protocol or DLPack; found "
+        f"{type(array).__module__}.{type(array).__qualname__}"
+    )
+
+
+def _of_numpy(array: np.ndarray[Any, Any]) -> Seen:
+    root: Any = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    low, high = _bounds(root.__array_interface__["data"][0], root.shape, root.strides, root.itemsize)
+    pointer = array.__array_interface__["data"][0]
+    return Seen(pointer, array.shape, array.strides, array.dtype, not array.flags.writeable, low, high, array)
+
+
+def _bounds(pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], item_bytes: int) -> tuple[int, int]:
+    if 0 in shape:
+        return pointer, pointer
+    spans = [(extent - 1) * stride for extent, stride in zip(shape, strides)]
+    return pointer + sum(s for s in spans if s < 0), pointer + sum(s for s in spans if s > 0) + item_bytes
+
+
+def _of_torch(tensor: Any, what: str) -> Seen:
+    if tensor.device.type != "cpu":
+        raise InvalidArgument(
+            f"{what}: expected a tensor in the memory of the CPU, found one on {tensor.device}: copy it there, e.g. by "
+            f"tensor.cpu()"
+        )
+    if "strided" not in str(tensor.layout):
+        raise InvalidArgument(f"{what}: expected a dense tensor, found one of layout {tensor.layout}")
+    name = str(tensor.dtype).rpartition(".")[2]
+    if tensor.requires_grad:
+        tensor = tensor.detach()  # shares its memory
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    item_bytes = tensor.element_size()
+    strides = tuple(s * item_bytes for s in tensor.stride())
+    dtype = None if name == "bfloat16" else _dtype_named(name, what)
+    low = storage.data_ptr()
+    return Seen(
+        tensor.data_ptr(), tuple(tensor.shape), strides, dtype, False, low, low + int(storage.nbytes()), tensor
+    )
+
+
+def _dtype_named(name: str, what: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        raise InvalidArgument(f"{what}: expected elements that Tremula knows, found {name}") from None
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_CPU, _BFLOAT = 1, 4
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}  # by DLDataTypeCode; bits / 8 makes the dtype of NumPy
+
+
+def _of_dlpack(array: Any, what: str) -> Seen:
+    device = array.__dlpack_device__() if hasattr(array, "__dlpack_device__") else (_CPU, 0)
+    if int(device[0]) != _CPU:
+        raise InvalidArgument(
+            f"{what}: expected an array in the memory of the CPU, found one on device {tuple(map(int, device))} of "
+            f"DLPack: copy it there first"
+        )
+    capsule = array.__dlpack__()
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _DLTensor.from_address(pointer_of(capsule, b"dltensor"))
+    n = tensor.ndim
+    shape = tuple(tensor.shape[:n])
+    item_bytes = tensor.bits // 8
+    if tensor.lanes != 1 or not (tensor.code == _BFLOAT and tensor.bits == 16 or tensor.code in _KINDS):
+        raise InvalidArgument(
+            f"{what}: expected elements that Tremula knows, found those of code {tensor.code} with {tensor.bits} bits "
+            f"of DLPack"
+        )
+    dtype = None if tensor.code == _BFLOAT else np.dtype(f"{_KINDS[tensor.code]}{item_bytes}")
+    if tensor.strides:
+        strides = tuple(s * item_bytes for s in tensor.strides[:n])
+    else:
+        strides = tuple(int(np.prod(shape[d + 1 :], dtype=np.int64)) * item_bytes for d in range(n))
+    pointer = (tensor.data or 0) + tensor.byte_offset
+    low, high = _bounds(pointer, shape, strides, item_bytes)
+    return Seen(pointer, shape, strides, dtype, False, low, high, (array, capsule))

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The producer's end of a stream."""
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import _c
+from ._library import c_text, lib
+from .attributes import encoded
+from .errors import InvalidArgument, TimedOut
+from .layout import Layout
+from .local import int64s
+from .stream import STATUSES, Field, StepStatus, Stream
+from .dtypes import element_type
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+class OutStream(Stream):
+    """Made by Session.out_stream. Fields are declared before the first step of any stream of the session; then steps:
+
+        with out.step() as step:
+            step.put(value, array)
+
+    put outside of a step is a whole step, for a stream of one field.
+    """
+
+    _name = "out"  # of its functions: tremula_out_...
+    _side = "a consumer"
+
+    def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any]) -> None:
+        super().__init__(session, name, handle, options)
+        self._free, self._close = lib.tremula_out_free, lib.tremula_out_close
+        self._within, self._begin = lib.tremula_out_begin_step_within, lib.tremula_out_begin_step
+        self._put, self._end = lib.tremula_out_put, lib.tremula_out_end_step
+        self._lends = options.get("versions") == "lend"
+        self._holds = options.get("queue_depth") == 0 or self._lends
+        self._is_in_step = False
+        self._held: list[Any] = []  # arrays of this step that the library reads until it has ended
+        self._version: list[Any] = []  # of a state that is lent: those of the step before
+        self._asked: dict[int, list[Any]] = {}  # arrays of put_async, by request
+
+    def field(self, name: str, dtype: Any, layout: Layout) -> Field:
+        """Declares a field. Collective.
+
+        :param dtype: of NumPy, or a type of Tremula, e.g. "bf16"; structured dtypes are moved as they are
+        """
+        kind, number = element_type(dtype), ctypes.c_int()
+        text = c_text(name, "name of a field")
+        self._check(lib.tremula_out_field(self._handle, text, kind.code, layout._handle, ctypes.byref(number)))
+        return self._declared(Field(self, name, kind, layout, number.value, self._label, True))
+
+    def part(self, name: str, dtype: Any, layout: Layout, origin: Sequence[int], shape: Sequence[int]) -> Field:
+        """Declares a box of an array that several groups produce together, each in a stream of the same name.
+
+        :param layout: of the box; origin: the global index where it begins; shape: of the whole array
+        """
+        if not len(origin) == len(shape) == layout.dimensions:
+            raise InvalidArgument(
+                f"part: expected an origin and a shape with one number for each of the {layout.dimensions} dimensions; "
+                f"found {len(origin)} and {len(shape)}"
+            )
+        kind, number = element_type(dtype), ctypes.c_int()
+        where = int64s(origin, "origin"), int64s(shape, "shape")
+        text = c_text(name, "name of a field")
+        self._check(lib.tremula_out_part(self._handle, text, kind.code, layout._handle, *where, ctypes.byref(number)))
+        return self._declared(Field(self, name, kind, layout, number.value, self._label, True))
+
+    def _declared(self, field: Field) -> Field:
+        self.fields.append(field)
+        return field
+
+    def attribute(self, name: str, value: Any, of: Field | None = None) -> None:
+        """Sets an attribute of the stream, or of the field `of`, before the first step.
+
+        :param value: an integer, a real number, a text, or several of one kind
+        """
+        self._attribute(_c.OF_STREAM if of is None else self._number_of(of).number, name, value)
+
+    def _attribute(self, of: int, name: str, value: Any) -> None:
+        kind, values, count = encoded(name, value)
+        text = c_text(name, "name of an attribute")
+        self._check(lib.tremula_out_attribute(self._handle, of, text, kind, values, count))
+
+    def step(self, timeout: float | None = None) -> OutStep:
+        """A context: begins a step, and ends it. After an exception inside, the stream is given up.
+
+        :param timeout: seconds to wait for room, and before the first step for consumers; then TimedOut
+        """
+        return OutStep(self, timeout)
+
+    def begin_step(self, timeout: float | None = None) -> StepStatus:
+        """OK, or NOT_READY after `timeout` seconds; 0 does not wait. None: waits as long as `timeout` and
+        `step_timeout` of the session allow."""
+        if timeout is None and self._first:
+            status = self._within(self._handle, self._first)
+            if status:
+                status = self._check(status) and self._wait(None)
+        else:
+            status = self._wait(timeout)
+        if status == _c.OK:
+            self._is_linked = self._is_in_step = True
+            if self._version:
+                self._version = []
+        return STATUSES[status]
+
+    def put(self, field: Field | str, array: Any) -> None:
+        """Hands one field of the step over. On return `array` may be changed; with queue_depth 0, and where versions
+        are lent, it must stay as it is until end_step, or the next begin_step, has returned.
+
+        :param array: the local buffer, or the part of it that this rank owns, with the strides of the layout
+        """
+        if not self._is_in_step:
+            with self.step():
+                self.put(field, array)
+            return
+        if field.__class__ is not Field or field._of is not self._token:  # type: ignore[union-attr]
+            field = self._number_of(field)
+        last = field._last  # type: ignore[union-attr]
+        if last is not None and last[0]() is array:
+            pointer, size, owner = last[1], last[2], array
+        else:
+            pointer, size, owner = field.locate(array, False)  # type: ignore[union-attr]
+        if self._holds:
+            self._held.append(owner)
+        status = self._put(self._handle, field.number, pointer, size)  # type: ignore[union-attr]
+        if status < 0:
+            self._fail(status)
+
+    def put_async(self, field: Field | str, array: Any) -> Request:
+        """As put, but `array` may be changed only when the request is taken. An array of tremula.empty is then copied
+        once, by the consumer on this machine. Outside of a step this is a whole step."""
+        if not self._is_in_step:
+            with self.step():
+                request = self.put_async(field, array)
+            return request
+        declared = self._number_of(field)
+        pointer, size, owner = declared.locate(array, False)
+        found = ctypes.c_uint64()
+        self._check(
+            lib.tremula_out_put_async(self._handle, declared.number, pointer, size, ctypes.byref(found))
+        )
+        if found.value not in self._asked:
+            self._drop_taken()
+        self._asked.setdefault(found.value, []).append(owner)
+        return Request(self, found.value)
+
+    def _drop_taken(self) -> None:
+        for number in sorted(self._asked):
+            if not self._is_taken(number):
+                break
+
+    def _is_taken(self, number: int) -> bool:
+        found = ctypes.c_int()
+        self._check(lib.tremula_out_test(self._handle, number, ctypes.byref(found)))
+        if found.value:
+            self._asked.pop(number, None)
+        return found.value != 0
+
+    def end_step(self) -> None:
+        """Sends the step. Every field must have been put. With queue_depth 0 it waits until consumers have taken it,
+        and Ctrl-C is seen when it returns."""
+        status = self._end(self._handle)
+        if status == _c.INVALID_ARGUMENT and self._handle is not None:  # a field that is missing can still be put
+            self._fail(status)
+        self._is_in_step = False
+        if self._holds:
+            self._version, self._held = (self._held if self._lends else []), []
+        if status < 0:
+            self._fail(status)
+
+    def serve(self, seconds: float) -> None:
+        """Waits `seconds`, in which consumers that come are linked. Between two steps; collective."""
+        self._check(lib.tremula_out_serve(self._handle, seconds))
+
+    def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
+        """Gives fields other layouts of the same shapes from the next step on. Collective; waits until consumers have
+        taken all steps and come to the next one."""
+        fields = self._redeclared(layouts)
+        for field, layout in zip(fields, layouts.values()):
+            field.place(layout, self._label)
+
+    def _why_nobody_came(self, seconds: float) -> str:
+        least = self._options.get("wait_for_consumers", 1)
+        return (
+            f"stream '{self.name}': expected {least} consumer group(s) within {seconds:g} s, found fewer: start the "
+            f"consumer, or set wait_for_consumers or timeout"
+        )
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._is_in_step = False
+        self._held, self._version, self._asked = [], [], {}
+
+    def __enter__(self) -> OutStream:
+        return self
+
+
+class OutStep:
+    """The step that is under way: what OutStream.step gives to its context."""
+
+    __slots__ = ("_stream", "_timeout")
+
+    def __init__(self, stream: OutStream, timeout: float | None) -> None:
+        self._stream, self._timeout = stream, timeout
+
+    def __enter__(self) -> OutStep:
+        stream = self._stream
+        if stream.begin_step(self._timeout) is not StepStatus.OK:
+            raise TimedOut(
+                f"stream '{stream.name}': expected room for a step, and consumers, within {self._timeout} s; found none"
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._stream.end_step()
+        else:
+            self._stream.give_up()
+
+    def put(self, field: Field | str, array: Any) -> None:
+        """See OutStream.put."""
+        self._stream.put(field, array)
+
+    def put_async(self, field: Field | str, array: Any) -> Request:
+        """See OutStream.put_async."""
+        return self._stream.put_async(field, array)
+
+    def __setitem__(self, field: Field | str, array: Any) -> None:
+        self._stream.put(field, array)
+
+    def _set_time(self, time: int) -> None:
+        self._stream._check(lib.tremula_out_time(self._stream._handle, time))
+
+    time = property(
+        None, _set_time, None, 'Set: a count of the unit that the stream\'s attribute "time_unit" names; it grows.'
+    )
+
+    @property
+    def attributes(self) -> StepAttributes:
+        """Set by step.attributes[name] = value: of this step alone."""
+        return StepAttributes(self._stream)
+
+
+class StepAttributes:
+    """Of the step that is under way; can be set only."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: OutStream) -> None:
+        self._stream = stream
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._stream._attribute(_c.OF_STEP, name, value)
+
+    def update(self, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            self[name] = value
+
+
+class Request:
+    """The step of a put_async; the same for all fields of a step."""
+
+    __slots__ = ("_stream", "number")
+
+    def __init__(self, stream: OutStream, number: int) -> None:
+        self._stream, self.number = stream, number
+
+    def test(self) -> bool:
+        """True when every consumer has taken the step. Makes progress, never waits."""
+        return self.number not in self._stream._asked or self._stream._is_taken(self.number)
+
+    def wait(self) -> None:
+        """Returns when every consumer has taken the step; at most step_timeout."""
+        stream = self._stream
+        if stream._slice is None:
+            stream._check(lib.tremula_out_wait(stream._handle, self.number))
+            stream._asked.pop(self.number, None)
+            return
+        start, pause = time.monotonic(), 0.0
+        while not self.test():
+            waited = time.monotonic() - start
+            if waited >= stream.session._step_timeout:
+                raise TimedOut(
+                    f"stream '{stream.name}': waited {waited:.0f} s for consumers to take a step; are they stuck? "
+                    f"step_timeout sets how long a step may take"
+                )
+            pause = 0.0 if waited < 0.0002 else min(0.001, pause + 0.00005)
+            time.sleep(pause)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program `tremula`: its plans, the state of a server, and a server of one's own."""
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ._library import NATIVE
+from .errors import Error, InternalError, InvalidArgument, NoServer, TimedOut, Unsupported
+from .layout import Layout
+
+
+def program() -> str:
+    """Path of the program `tremula`: of this package, else beside the library, else in PATH."""
+    places = [NATIVE]
+    named = os.environ.get("TREMULA_LIBRARY")
+    if named:
+        folder = Path(named).resolve().parent
+        places += [folder, folder.parent / "bin"]
+    for place in places:
+        if os.access(place / "tremula", os.X_OK):
+            return str(place / "tremula")
+    found = shutil.which("tremula")
+    if found:
+        return found
+    raise Unsupported(
+        f"expected the program tremula in {', '.join(map(str, places))} or in PATH, found none: install it, or set PATH"
+    )
+
+
+def _run(arguments: list[str]) -> Any:
+    done = subprocess.run([program(), *arguments, "--json"], capture_output=True, text=True)
+    if done.returncode == 0:
+        return json.loads(done.stdout)
+    text = done.stderr.strip() or f"ended with {done.returncode}"
+    raise (InvalidArgument if done.returncode == 2 else Error)(f"tremula {arguments[0]}: {text}")
+
+
+def _options(keywords: dict[str, Any]) -> list[str]:
+    arguments: list[str] = []
+    for name, value in keywords.items():
+        option = "--" + name.strip("_").replace("_", "-")
+        if value is True:
+            arguments.append(option)
+        elif value is not None and value is not False:
+            arguments += [option, *(map(str, value) if isinstance(value, (list, tuple)) else [str(value)])]
+    return arguments
+
+
+def plan(from_: Layout | str, to: Layout | str, **options: Any) -> dict[str, Any]:
+    """What a redistribution will do, as `tremula plan --json` tells it.
+
+    :param options: of the command line, e.g. rank=3, all=True, side="consumer", type="f32", far=True, validate=True
+
+    >>> found = plan("shape=8x8 grid=2x1", "shape=8x8 grid=1x2", rank=1)
+    >>> [(p["peer"], p["elements"]) for p in found["ranks"][0]["packages"]]
+    [(0, 16), (1, 16)]
+    """
+    texts = [layout.text if isinstance(layout, Layout) else layout for layout in (from_, to)]
+    found: dict[str, Any] = _run(["plan", "--from", texts[0], "--to", texts[1], *_options(options)])
+    return found
+
+
+def status(server: str | None = None, stream: str | None = None, **options: Any) -> dict[str, Any]:
+    """Groups, streams, layouts and counters, as `tremula status --json` tells them.
+
+    :param server: host:port, or file:PATH of a port file; None: TREMULA_SERVER, else localhost:7423
+    :param stream: that one alone
+    :param options: of the command line, e.g. timeout=5, key_file="..."
+    :raises NoServer: none is there
+    """
+    arguments = ["status", *([stream] if stream else []), *_options({"server": server, **options})]
+    try:
+        found: dict[str, Any] = _run(arguments)
+    except InvalidArgument:
+        raise
+    except Error as error:
+        raise NoServer(error.text) from None
+    return found
+
+
+class Server:
+    """A server on this host, for tests and for jobs of one machine: `tremula serve` on a free port of the loopback
+    interface, with a key that only this user can read.
+
+        with tremula.Server() as server, tremula.Session("analysis", server=server.address) as session: ...
+
+    address: for Session(server=...), TREMULA_SERVER and `tremula status --server`; it names a file beside which the key
+    lies. Other options of `tremula serve` are keywords, e.g. log="debug", heartbeat=0.5. The server ends with the context,
+    with close, or when this object is gone.
+    """
+
+    def __init__(self, *, log: str = "warn", **options: Any) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="tremula_")  # mode 0700
+        port_file = Path(self._folder.name) / "port"
+        self.log_file = str(Path(self._folder.name) / "log")
+        environment = {k: v for k, v in os.environ.items() if k not in ("TREMULA_KEY", "TREMULA_KEY_FILE")}
+        arguments = ["serve", *_options({"port": 0, "port_file": port_file, "log": log, **options})]
+        with open(self.log_file, "wb") as output:
+            self._process = subprocess.Popen([program(), *arguments], stdout=output, stderr=output, env=environment)
+        self.pid = self._process.pid
+        self.address = f"file:{port_file}"
+        self._wait_for(port_file)
+        self.endpoint = port_file.read_text().strip()  # host:port
+
+    def _wait_for(self, port_file: Path, seconds: float = 30) -> None:
+        assert self._process is not None
+        end = time.monotonic() + seconds
+        while not (port_file.exists() and port_file.read_text().endswith("\n")):
+            if self._process.poll() is not None:
+                text = Path(self.log_file).read_text(errors="replace").strip()
+                self._folder.cleanup()
+                raise InternalError(f"tremula serve: expected it to listen, found that it has ended: {text}")
+            if time.monotonic() > end:
+                self.close()
+                raise TimedOut(f"tremula serve: expected it to listen within {seconds:g} s")
+            time.sleep(0.005)
+
+    def status(self) -> dict[str, Any]:
+        return status(self.address)
+
+    def close(self) -> None:
+        """Ends the server. Streams that are matched go on without it. Again: does nothing."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_process", None) is not None:
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<tremula.Server {self.address!r}, process {self.pid}>"
+
+

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions: the membership of a rank in its group, joined to a server."""
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from types import TracebackType
+from typing import Any
+
+from ._library import c_text, check, communicator, lib, mpi_lib
+from .describe import Description, described
+from .errors import InvalidArgument
+from .in_stream import InStream
+from .options import seconds_of, yaml_text
+from .out_stream import OutStream
+
+
+class Session:
+    """Joins rank `rank` of `size` of the group `group` to a server. Collective; blocks until the server has answered.
+
+    :param rank, size: default: RANK and WORLD_SIZE, as torchrun sets them, else 0 of 1
+    :param comm: a communicator of mpi4py in the place of rank and size
+    :param interruptible: True: waits for steps look for Ctrl-C ten times a second. False: they are one call of the
+        library, which also tells of jobs that wait for each other in a circle (Deadlock)
+    :param options: keys of a session, e.g. server="localhost:7423", transport="tcp", timeout=600; None means "none"
+    :raises NoServer, Refused, InvalidArgument: no server in time; the name is taken, or the key is wrong; a key that is
+        unknown
+
+    A session takes one call at a time, and belongs to the process that has opened it. As a context it is closed at the
+    end; after an exception its streams are given up first.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        rank: int | None = None,
+        size: int | None = None,
+        comm: Any = None,
+        *,
+        interruptible: bool = True,
+        **options: Any,
+    ) -> None:
+        self._handle: int | None = None
+        self._pid = os.getpid()
+        self._streams: weakref.WeakSet[OutStream | InStream] = weakref.WeakSet()
+        self.group = group
+        self._slice = 0.1 if interruptible else None
+        self._timeout, self._step_timeout = seconds_of("timeout", options), seconds_of("step_timeout", options)
+        text = yaml_text(options, "session") if options else None
+        handle = ctypes.c_void_p()
+        name = c_text(group, "group")
+        if comm is not None:
+            if rank is not None or size is not None:
+                raise InvalidArgument("session: expected a communicator, or rank and size; found both")
+            check(mpi_lib.tremula_session_open_mpi(name, communicator(comm), text, ctypes.byref(handle)))
+        else:
+            ranks = _rank_and_size(rank, size)
+            check(lib.tremula_session_open(name, *ranks, text, ctypes.byref(handle)))
+        self._handle = handle.value
+        self.rank: int = lib.tremula_session_rank(self._handle)
+        self.size: int = lib.tremula_session_size(self._handle)
+
+    def out_stream(self, name: str, **options: Any) -> OutStream:
+        """Opens a stream that this group produces. Collective.
+
+        :param options: queue_depth, queue_bytes, when_full, keep_steps, kind, first_step, versions, lease,
+            readers_serve, wait_for_consumers, readable_by, progress; tremula.h tells what they mean
+        """
+        handle = ctypes.c_void_p()
+        self._check_open()
+        text = yaml_text(options, "stream options") if options else None
+        check(lib.tremula_out_open(self._handle, c_text(name, "stream"), text, ctypes.byref(handle)))
+        stream = OutStream(self, name, handle.value, options)
+        self._streams.add(stream)
+        return stream
+
+    def in_stream(self, name: str, **options: Any) -> InStream:
+        """Opens a stream that this group consumes. Collective.
+
+        :param options: steps, start, restart_timeout, serve; tremula.h tells what they mean
+        """
+        handle = ctypes.c_void_p()
+        self._check_open()
+        text = yaml_text(options, "stream options") if options else None
+        check(lib.tremula_in_open(self._handle, c_text(name, "stream"), text, ctypes.byref(handle)))
+        stream = InStream(self, name, handle.value, options)
+        self._streams.add(stream)
+        return stream
+
+    def describe(self, stream: str, timeout: float | None = None) -> Description:
+        """What the producer of `stream` has declared. Collective.
+
+        :param timeout: seconds to wait for a producer to offer it; 0: does not wait; None: the session's timeout
+        :raises TimedOut: the text names the streams that there are instead
+        """
+        self._check_open()
+        return described(self._handle, stream, timeout)
+
+    def close(self) -> None:
+        """Leaves the server. Collective. With a stream that is neither closed nor given up: InvalidArgument. Again: does
+        nothing."""
+        if self._handle is None:
+            return
+        check(lib.tremula_session_close(self._handle))
+        self._handle = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._handle is not None
+
+    def _check_open(self) -> None:
+        if self._handle is None:
+            raise InvalidArgument(f"session of group '{self.group}' is closed: open another one")
+
+    def _give_up(self) -> None:
+        for stream in list(self._streams):
+            stream.give_up()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        self._give_up()
+        if self._handle is not None:
+            lib.tremula_session_close(self._handle)  # what went wrong first is what is told
+            self._handle = None
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None and os.getpid() == self._pid:
+            lib.tremula_session_close(self._handle)
+
+    def __repr__(self) -> str:
+        state = f"rank {self.rank} of {self.size}" if self._handle is not None else "closed"
+        return f"<tremula.Session of group {self.group!r}, {state}>"
+
+
+def _rank_and_size(rank: int | None, size: int | None) -> tuple[int, int]:
+    if (rank is None) != (size is None):
+        raise InvalidArgument(f"session: expected both rank and size, or neither; found rank={rank}, size={size}")
+    if rank is not None and size is not None:
+        return rank, size
+    return (-1, -1) if "RANK" in os.environ or "WORLD_SIZE" in os.environ else (0, 1)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both ends of a stream have in common: fields, waits that Ctrl-C ends, the life of the handle."""
+from __future__ import annotations
+
+import ctypes
+import enum
+import math
+import os
+import time
+import weakref
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import _c
+from ._library import lib, raise_error
+from .arrays import Target
+from .counters import PeerStatistics, Statistics, peers_of, statistics_of
+from .errors import InvalidArgument, TimedOut
+from .layout import Layout
+from .local import Local
+from .dtypes import ElementType
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+class StepStatus(enum.IntEnum):
+    """How a begin_step has ended."""
+
+    OK = _c.OK
+    END_OF_STREAM = _c.END_OF_STREAM
+    NOT_READY = _c.NOT_READY
+    NONE_MISSING = _c.NONE_MISSING
+    EPOCH_CHANGED = _c.EPOCH_CHANGED
+
+
+STATUSES = {int(status): status for status in StepStatus}
+
+
+class Field:
+    """A declared field of one end of a stream.
+
+    type    of the elements in memory (ElementType)
+    layout  as declared, or declared again
+    local   how this rank stores its part (Local); of a field whose extent changes see InStream.layout
+    number  0, 1, ... in the order of the declarations
+    """
+
+    def __init__(
+        self, stream: Stream, name: str, type: ElementType, layout: Layout, number: int, label: int, is_full: bool
+    ) -> None:
+        self.name, self.type, self.layout, self.number = name, type, layout, number
+        self._of = stream._token
+        self._is_full = is_full  # get fills every element of the part
+        self._what = f"stream '{stream.name}', field '{name}'"
+        self._last: tuple[Any, int, int] | None = None  # array, its buffer and bytes, of the last put or get
+        self.place(layout, label)
+
+    def place(self, layout: Layout, label: int) -> None:
+        """From now on this rank has the part of `label` in `layout`."""
+        self.layout, self._last = layout, None
+        self.local: Local = layout.local(label)
+        self._target = Target(self._what, self.type, self.local, layout.changing, layout.order)
+
+    @property
+    def dtype(self) -> Any:
+        """Of its arrays; uint16 for bf16."""
+        return self.type.dtype
+
+    def locate(self, array: Any, is_written: bool) -> tuple[int, int, Any]:
+        """Buffer, bytes, and what keeps the array alive. A NumPy array that comes again is not looked at again: as
+        long as a weak reference to it exists, NumPy does not move its memory."""
+        pointer, size, owner = self._target.locate(array, is_written)
+        if owner is array and self._target.changing is None:
+            self._last = (weakref.ref(array), pointer, size)
+        return pointer, size, owner
+
+    def __repr__(self) -> str:
+        return f"<tremula.Field {self.name!r} of {self.type.name}, {self.layout.text}>"
+
+
+class Stream:
+    """One end of a stream. As a context it is closed at the end, and given up after an exception."""
+
+    _free: Any
+    _close: Any
+    _within: Any
+    _begin: Any
+    _name = _side = ""
+
+    def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any]) -> None:
+        self.session, self.name = session, name
+        self.fields: list[Field] = []
+        self._handle = handle
+        self._token = object()
+        self._slice = session._slice
+        self._first = 0.0 if self._slice is None else self._slice
+        self._is_linked = False
+        self._label = session.rank
+        self._options = options
+        self._pid = os.getpid()
+
+    def _number_of(self, field: Field | str) -> Field:
+        if isinstance(field, str):
+            for declared in self.fields:
+                if declared.name == field:
+                    return declared
+            names = ", ".join(f.name for f in self.fields) or "none"
+            raise InvalidArgument(f"stream '{self.name}': expected one of its fields ({names}), found '{field}'")
+        if getattr(field, "_of", None) is not self._token:
+            raise InvalidArgument(f"stream '{self.name}': expected a field that it has declared, found {field!r}")
+        return field
+
+    def _fail(self, status: int) -> NoReturn:
+        if self._handle is None:
+            raise InvalidArgument(f"stream '{self.name}' is closed: open it again for further steps")
+        raise_error(status)
+
+    def _check(self, status: int) -> int:
+        if status < 0:
+            self._fail(status)
+        return status
+
+    def _wait(self, timeout: float | None) -> int:
+        """begin_step, in slices between which Python looks for signals.
+
+        :param timeout: seconds; None: as long as the session's keys timeout and step_timeout allow
+        """
+        if timeout is None and self._slice is None:
+            return self._check(self._begin(self._handle))
+        start, turns, piece = time.monotonic(), 0, self._slice or math.inf
+        patience, is_explained = self.session._timeout, False
+        while True:
+            left = math.inf if timeout is None else max(0.0, timeout - (time.monotonic() - start))
+            status = self._check(self._within(self._handle, min(piece, left)))
+            if status != _c.NOT_READY or left == 0 or (timeout is not None and timeout <= 0):
+                return status
+            turns += 1
+            if timeout is not None:
+                continue
+            if not self._is_linked:  # all ranks count the same turns, and come to the same end
+                if turns * piece < patience:
+                    continue
+                if is_explained or not self._has_come():
+                    raise TimedOut(self._why_nobody_came(patience))
+                is_explained, patience = True, self.session._step_timeout
+            elif time.monotonic() - start >= self._most():
+                raise TimedOut(
+                    f"stream '{self.name}': waited {self._most():g} s for {self._side}; is it stuck? step_timeout sets "
+                    f"how long a step may take"
+                )
+
+    def _most(self) -> float:
+        return self.session._step_timeout
+
+    def _has_come(self) -> bool:
+        return False
+
+    def _why_nobody_came(self, seconds: float) -> str:
+        return f"stream '{self.name}': expected {self._side} within {seconds:g} s, found none; timeout sets how long"
+
+    def close(self) -> None:
+        """See OutStream.close, InStream.close. Again: does nothing."""
+        if self._handle is None:
+            return
+        self._check(self._close(self._handle))
+        self._forget()
+
+    def give_up(self) -> None:
+        """Frees the stream without closing it: the other side gets an error. Waits for nobody."""
+        self._forget()
+
+    def _forget(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None and os.getpid() == self._pid:
+            self._free(handle)
+
+    @property
+    def is_open(self) -> bool:
+        return self._handle is not None
+
+    def is_ready(self) -> bool:
+        """begin_step would not have to wait; False before the stream is linked. Never blocks; not collective."""
+        found = ctypes.c_int()
+        self._check(self._function("is_ready")(self._handle, ctypes.byref(found)))
+        return found.value != 0
+
+    def statistics(self) -> Statistics:
+        """Of this rank since the stream was opened."""
+        self._check_open()
+        return statistics_of(self._function("statistics"), self._handle)
+
+    def step_statistics(self) -> Statistics:
+        """Of the step ended last."""
+        self._check_open()
+        return statistics_of(self._function("step_statistics"), self._handle)
+
+    def peers(self) -> list[PeerStatistics]:
+        """One entry for each rank of the other side over links that are open."""
+        self._check_open()
+        return peers_of(self._function("peers"), self._handle)
+
+    def _redeclared(self, layouts: Mapping[Field, Layout]) -> list[Field]:
+        """Tells the library; :return: the fields"""
+        fields = [self._number_of(field) for field in layouts]
+        numbers = (ctypes.c_int * len(fields))(*(field.number for field in fields))
+        handles = (ctypes.c_void_p * len(fields))(*(layout._handle for layout in layouts.values()))
+        self._check(self._function("redeclare")(self._handle, len(fields), numbers, handles))
+        return fields
+
+    def _function(self, name: str) -> Any:
+        return getattr(lib, f"tremula_{self._name}_{name}")
+
+    def _check_open(self) -> None:
+        if self._handle is None:
+            self._fail(_c.INVALID_ARGUMENT)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.give_up()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self._forget()

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of a running simulation as an IterableDataset, dealt to the workers of all ranks of a training."""
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+import torch.utils.data
+
+import tremula
+
+from .dealing import Turns, number_of
+from .loading import Place, batches_of, check_fork, end_with_parent, steps_in
+from .samples import Samples
+
+DEALS = ("share", "turns")
+
+
+class StepsGone(tremula.Error):
+    """Steps that this training is to get are no longer kept by the producer."""
+
+
+class StreamDataset(torch.utils.data.IterableDataset):
+    """Each sample is one step: ``{field: tensor, ..., "step": number, "attributes": {...}}``, and "time" if the stream
+    has times. Workers open their sessions in ``__iter__``, so in their own processes.
+
+    :param stream: its name
+    :param fields: names; or name -> dtype (of torch, or a type of Tremula), converted on its way, or Part; None: all
+        fields of the stream
+    :param deal:
+        "share": every worker of every rank is a consumer group of its own, ``GROUP.RANK.WORKER``, and each step goes to
+            that which has the fewest under way (the stream's `steps: share`). Every step that the producer puts is
+            yielded at most once, and exactly once if no process of the training dies: steps under way to one that
+            dies (the producer's queue_depth, and what DataLoader has fetched ahead) are lost, the others go on. Which
+            worker gets which step is not determined. DataLoader takes batches from the workers of a rank in turn, so
+            that it is the ranks which may go at different speeds.
+        "turns": all workers of all ranks are one consumer group, and step n belongs to worker n modulo their number,
+            which gets it; the others end it without getting it. Steps come exactly once, counting from the checkpoint:
+            a training that loads the state it has saved is yielded every step that the state does not count, and none
+            that it does, as long as the producer still keeps the oldest of them (its `keep_steps`; this side asks for
+            `start: oldest`); else StepsGone, before any sample. The same error if the stream drops steps (`when_full`).
+            If one worker dies all end with an error. A sample is yielded when its round, a step for each worker, has
+            been put, so that ranks which wait for each other between batches never wait for the producer in a circle.
+    :param first_step: of turns: where dealing begins without a checkpoint. A worker that comes when the producer no
+        longer keeps that step gets StepsGone: let the producer wait (`wait_for_consumers`: all workers) or keep steps.
+        None: with what each worker finds, for trainings that need not see all
+    :param attributes: True: all attributes of each step; or the names of some; False: none
+    :param timeout: seconds without a step after which a worker ends with tremula.TimedOut; None: no limit
+    :param rank, world_size: of torch.distributed if it is initialised, else RANK and WORLD_SIZE, else 0 of 1
+    :param session: keys of the session, e.g. {"server": "localhost:7423"}
+    :param options: of the stream, e.g. start="oldest", restart_timeout=600
+
+    What a worker fails of names rank, worker and stream. In a process forked from one with an open session: RuntimeError.
+    """
+
+    def __init__(self, stream: str, fields: Union[None, Sequence[str], Mapping[str, Any]] = None, *,
+                 deal: str = "share", group: str = "training", first_step: Optional[int] = 0,
+                 attributes: Union[bool, Sequence[str]] = True, timeout: Optional[float] = None,
+                 rank: Optional[int] = None, world_size: Optional[int] = None, pin: Optional[bool] = None,
+                 session: Optional[Mapping[str, Any]] = None, **options: Any) -> None:
+        super().__init__()
+        if deal not in DEALS:
+            raise ValueError(f"deal: expected one of {', '.join(DEALS)}, found {deal!r}")
+        if "steps" in options:
+            raise ValueError("steps: expected deal='share' or deal='turns' in its place")
+        self.stream, self.deal, self.group, self.first_step = stream, deal, group, first_step
+        self.rank, self.world_size = _rank_and_size(rank, world_size)
+        self._fields = fields
+        self._attributes, self._timeout = attributes, timeout
+        self._pin = torch.cuda.is_available() if pin is None else pin
+        self._session, self._options = dict(session or {}), dict(options)
+        self._turns: Optional[Turns] = None  # what was given to the training; the process that trains has the true one
+        self._loaded: Optional[Turns] = None
+
+    # ---- in the worker ----
+
+    def __iter__(self) -> Iterator[Dict[str, Any]]:
+        info = torch.utils.data.get_worker_info()
+        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        place = Place(self.rank, worker, self.stream)
+        if info is not None:
+            check_fork(place)
+            end_with_parent()
+        self._claim(workers)
+        try:
+            for sample in self._samples(worker, workers):
+                if info is None:
+                    self.drawn(sample)
+                yield sample
+        except tremula.Error as error:
+            raise place.named(error) from error
+
+    def _samples(self, worker: int, workers: int) -> Iterator[Dict[str, Any]]:
+        number, total = number_of(self.rank, worker, workers), workers * self.world_size
+        session = self._joined(number, total, f"{self.group}.{self.rank}.{worker}")
+        stream: Optional[tremula.InStream] = None
+        try:
+            stream = session.in_stream(self.stream, **self._stream_options())
+            samples = Samples(session, stream, self._fields, self._attributes, self._pin)
+            if self.deal == "share":
+                yield from self._steps(stream, samples, lambda _: True, 1)
+            else:
+                yield from self._steps(stream, samples, self._own_steps(number, total), total)
+            stream.close()
+        except GeneratorExit:  # the loop was left
+            assert stream is not None
+            stream.close()
+            raise
+        finally:
+            if stream is not None:
+                stream.give_up()  # does nothing once it is closed
+            session.close()
+
+    def _joined(self, number: int, total: int, name: str) -> "tremula.Session":
+        """Workers of a training that was killed may live for a moment after it."""
+        until = time.monotonic() + 5
+        while True:
+            try:
+                if self.deal == "share":
+                    return tremula.Session(name, 0, 1, **self._session)
+                return tremula.Session(self.group, number, total, **self._session)
+            except tremula.Refused:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+
+    def _stream_options(self) -> Dict[str, Any]:
+        if self.deal == "share":
+            return {"steps": "share", **self._options}
+        return {"start": "oldest", **self._options}
+
+    def _own_steps(self, number: int, total: int) -> Callable[[int], bool]:
+        """Whether a step is one that this worker is to get."""
+        assert self._turns is not None
+        turns = self._turns
+        if not turns.knows(number, total):
+            raise tremula.InvalidArgument(
+                f"expected a state that tells of all workers' steps that worker {number} of {total} has a share of, "
+                f"found one of {turns.total} workers that tells of {sorted(turns.next)}: give load_state_dict what "
+                "merged() makes of the states of all ranks")
+        expected = turns.oldest_needed(number, total)
+        is_strict = self.first_step is not None or self._loaded is not None
+
+        def is_mine(step: int) -> bool:
+            nonlocal expected
+            if not is_strict:
+                return step % total == number
+            if step > expected:
+                raise StepsGone(f"expected step {expected}, which is the next one of worker {number} of {total}, found "
+                                f"step {step}: the producer keeps no older one, or has dropped it; let it keep more "
+                                "(keep_steps), wait for all workers (wait_for_consumers), or drop none (when_full)")
+            if step < expected:
+                return False
+            expected += total
+            while turns.is_done(expected):
+                expected += total
+            return True
+        return is_mine
+
+    def _steps(self, stream: "tremula.InStream", samples: Samples, is_mine: Callable[[int], bool],
+               total: int) -> Iterator[Dict[str, Any]]:
+        """Of every `total` steps at most one is this worker's; it is yielded when all of them have been ended."""
+        held: List[Dict[str, Any]] = []
+        while True:
+            status = stream.begin_step(self._timeout)
+            if status is tremula.StepStatus.NOT_READY:
+                raise tremula.TimedOut(f"no step came within {self._timeout} s")
+            if status is tremula.StepStatus.END_OF_STREAM:
+                yield from held
+                return
+            if status is not tremula.StepStatus.OK:
+                continue
+            number = stream.number
+            if is_mine(number):
+                held.append(samples.of_step())
+            stream.end_step()
+            if (number + 1) % total == 0:
+                yield from held
+                held = []
+
+    # ---- in the process that trains ----
+
+    def _claim(self, workers: int) -> None:
+        if self.deal == "turns" and self._turns is None:
+            total = workers * self.world_size
+            self._turns = self._loaded.resumed(total) if self._loaded else Turns(total, self.first_step or 0)
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """What a DataLoader over this dataset yields, and counts it: state_dict tells of the batches that were yielded,
+        not of those that workers have fetched ahead. An error of a worker that was killed names rank, worker and
+        stream, as the others do."""
+        self._claim(max(1, getattr(loader, "num_workers", 0)))
+        for batch in batches_of(loader, self.rank, self.stream):
+            self.drawn(batch)
+            yield batch
+
+    def drawn(self, batch: Any) -> None:
+        """Counts the steps of a batch, by its "step", as given to the training: for those who loop over a DataLoader
+        without ``batches``."""
+        if self.deal == "turns":
+            if self._turns is None:
+                raise RuntimeError("expected batches(loader), which knows how many workers there are, or iter(dataset)")
+            for step in steps_in(batch):
+                self._turns.drawn(step)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """How far each worker of this rank has come: {"by": "turns", "total": W, "next": {worker: step}, ...}. To be
+        saved between two batches, when the last one was used. Every rank saves its own; a training with other ranks or
+        workers loads what ``merged`` makes of all.
+
+        :raises RuntimeError: steps are shared: the producer's queue has no memory of who got what
+        """
+        if self.deal != "turns":
+            raise RuntimeError("expected deal='turns', which can be resumed; found deal='share'")
+        turns = self._turns if self._turns is not None else self._loaded
+        if turns is None:
+            raise RuntimeError("expected a dataset that was iterated, or has loaded a state; found neither")
+        if self._turns is not None:
+            workers = turns.total // self.world_size
+            for worker in range(workers):
+                turns.claim(number_of(self.rank, worker, workers))
+        return turns.state()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a state was saved. Before the dataset is iterated.
+
+        :raises ValueError: it is no state of turns
+        """
+        if self.deal != "turns":
+            raise RuntimeError("expected deal='turns', which can be resumed; found deal='share'")
+        self._loaded, self._turns = Turns.of_state(state), None
+
+
+def _rank_and_size(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:
+    if rank is not None and size is not None:
+        return rank, size
+    if (rank is None) != (size is None):
+        raise ValueError(f"expected both rank and world_size, or neither; found {rank} and {size}")
+    dist = torch.distributed
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reader's side: a model, or a part of it, that always holds one whole version."""
+from __future__ import annotations
+
+import math
+import time
+from types import TracebackType
+from typing import Any, Dict, List, Mapping, Optional, Type
+
+import numpy as np
+import torch
+
+import tremula
+
+from .fused import Fused, links_of, nearest
+from .layouts import LayoutLike, as_layout, layout_of, local_of
+from .proof import OWN, PREFIX, Sum, added, differing, from_pieces, in_pieces, rows_of_reader, sum_for
+from .reading import Place, Reading, back_of, by_field
+from .tensors import ModelOrState, _carrier, check_local, global_shape, tensors_of
+
+BUFFERS = ("copy", "swap", "direct")
+VERIFY = ("told", "all", "none")
+
+
+class WrongNumbers(tremula.Mismatch):
+    """The elements of a version are not those that the writer has told the hash of. The model keeps the version that
+    it had (with buffers="direct": it holds the wrong ones)."""
+
+
+class Follower:
+    """Made by ``follow``. Every rank of the group makes the same calls.
+
+    number      of the version that the tensors hold; None before the first one
+    attributes  of that version
+    epoch       how many writers there were before the one of that version
+    is_whole    the tensors hold one whole version. False: none yet, or, with buffers="direct", an update has failed
+    unverified  names of the writer's tensors whose hashes cannot be checked: the writer does not tell them in the type
+                that is read, or this group has not all elements
+    """
+
+    def __init__(self, tensors: Dict[str, Any], name: str, session: "tremula.Session",
+                 layouts: Mapping[str, LayoutLike], fused: Mapping[str, Fused], buffers: str, verify: str,
+                 sum_over_ranks: Optional[Sum], timeout: Optional[float], options: Dict[str, Any]) -> None:
+        if buffers not in BUFFERS or verify not in VERIFY:
+            raise ValueError(f"expected buffers of {', '.join(BUFFERS)} and verify of {', '.join(VERIFY)}, found "
+                             f"{buffers!r} and {verify!r}")
+        self.name, self.epoch, self.is_whole = name, 0, False
+        self.number: Optional[int] = None
+        self.attributes: Mapping[str, Any] = {}
+        self.unverified: List[str] = []
+        self._session, self._buffers, self._options, self._verify = session, buffers, options, verify
+        self._tensors, self._fused = tensors, fused
+        self._sum = sum_over_ranks if sum_over_ranks is not None else sum_for(session)
+        written = {given: field for given, field in session.describe(name, timeout).fields.items()}
+        self._told = {given[len(PREFIX):]: field for given, field in written.items() if given.startswith(PREFIX)}
+        self._written = {given: field for given, field in written.items() if not given.startswith(PREFIX)}
+        for given in layouts:
+            if given not in tensors:
+                raise ValueError(f"layouts: expected names of tensors, found '{given}'{nearest(given, list(tensors))}")
+        self._front = {given: self._place(given, layouts) for given in tensors}
+        is_apart = buffers != "direct"
+        self._back = {given: back_of(place, buffers == "swap") if is_apart else place
+                      for given, place in self._front.items()}
+        self._open()
+
+    def _place(self, name: str, layouts: Mapping[str, LayoutLike]) -> Place:
+        tensor, session = self._tensors[name], self._session
+        local = local_of(tensor)
+        if self._buffers != "copy" and (local.device.type != "cpu" or not local.is_contiguous()):
+            raise ValueError(f"tensor '{name}': expected a contiguous tensor in the memory of the CPU for "
+                             f"buffers='{self._buffers}', found strides {local.stride()} on {local.device}: use 'copy'")
+        if name in layouts:
+            known = self._written[name].layout.shape if name in self._written else None
+            layout = as_layout(layouts[name], tuple(local.shape) or (1,), known)
+        else:
+            layout = layout_of(tensor, ranks=session.size, rank=session.rank)
+        whole = layout.shape if name in layouts else global_shape(tensor)
+        if name in self._written and name not in self._fused and self._written[name].layout.shape != whole:
+            raise ValueError(f"tensor '{name}': expected the shape of the writer, "
+                             f"{self._written[name].layout.shape}, found {whole}")
+        return Place(layout, check_local(name, tensor, layout, session.rank), layout.shape)
+
+    def _open(self) -> None:
+        session = self._session
+        shapes = {given: field.layout.shape for given, field in self._written.items()}
+        links = links_of(shapes, {given: place.shape for given, place in self._front.items()}, self._fused)
+        self._in = session.in_stream(self.name, **self._options)
+        try:
+            self._readings = [Reading(field, shapes[field], of_field, self._front, session, self._in)
+                              for field, of_field in by_field(links).items()]
+            self._declare_hashes()
+        except BaseException:
+            self._in.give_up()
+            raise
+
+    def _declare_hashes(self) -> None:
+        """Which readings are checked, and by which row of the writer."""
+        order = {given: t for t, given in enumerate(self._written)}
+        self._checks: Dict[str, List[Reading]] = {}
+        self._rows: Dict[str, Any] = {}
+        self.unverified = []
+        if self._verify == "none":
+            return
+        for reading in self._readings:
+            kind = OWN if self._written[reading.name].type.name == reading.kind else reading.kind
+            if kind in self._told and reading.is_provable(self._front):
+                self._checks.setdefault(kind, []).append(reading)
+            else:
+                self.unverified.append(reading.name)
+        if self._verify == "all" and self.unverified:
+            raise ValueError(f"stream '{self.name}': expected hashes of all tensors, found none for "
+                             f"'{self.unverified[0]}' and {len(self.unverified) - 1} more: publish with "
+                             "hashes=['own', ...] and the types that readers have, or use verify='told'")
+        if self._checks and self._sum is None:
+            raise ValueError(f"stream '{self.name}': expected a way for the {self._session.size} ranks of this group "
+                             "to add up their hashes, found none: initialise torch.distributed with the same ranks, "
+                             "give sum_over_ranks=, or use verify='none'")
+        for kind in self._checks:
+            layout = rows_of_reader(len(self._written), self._session.size)
+            self._rows[kind] = self._in.field(PREFIX + kind, "u64", layout)
+        self._order = order
+
+    # ---- a version ----
+
+    def update(self, timeout: Optional[float] = None) -> Optional[int]:
+        """Takes the newest version into the tensors, and returns its number; None if there was no newer one within
+        ``timeout`` seconds (0: does not wait). Waits without one as the session's step_timeout says. Collective, with the same ``timeout``.
+
+        EOFError         the writer has ended the stream, and the tensors hold its last version
+        WrongNumbers     a hash is not what the writer told
+        tremula.PeerLost the writer, or the link to it, was lost; ``reopen`` tries again. With restart_timeout in the
+                         options of ``follow`` the next update waits for a writer that is started again
+        In all these cases the tensors hold the version that they had, unless buffers="direct".
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            status = self._begin(left)
+            if status is tremula.StepStatus.OK:
+                break
+            if status is tremula.StepStatus.NOT_READY:
+                return None
+            if status is tremula.StepStatus.END_OF_STREAM:
+                raise EOFError(f"stream '{self.name}': the writer has ended it; the newest version is {self.number}")
+        number, attributes = self._in.number, dict(self._in.current.attributes)
+        if self._buffers == "direct":
+            self.is_whole = False
+        self._together(self._take)
+        self._check()
+        self._install()
+        self.number, self.attributes, self.epoch, self.is_whole = number, attributes, self._in.epoch, True
+        return number
+
+    def _begin(self, timeout: Optional[float]) -> "tremula.StepStatus":
+        """The same on all ranks, if they can agree: where one has a version, the others wait for theirs."""
+        if timeout is None or self._session.size == 1 or self._sum is None:
+            return self._in.begin_step(timeout)
+        found: List[tremula.StepStatus] = [tremula.StepStatus.NOT_READY]
+        turns = max(1, math.ceil(timeout / 0.1))
+        each = timeout / turns
+        while True:
+            def ask() -> None:
+                if found[0] is tremula.StepStatus.NOT_READY:
+                    found[0] = self._turn(each if turns > 0 else 0.1)
+            waits = int(self._together(ask, lambda: [found[0] is tremula.StepStatus.NOT_READY])[0])
+            turns -= 1
+            if waits == 0 or waits == self._session.size and turns <= 0:
+                return found[0]
+
+    def _turn(self, seconds: float) -> "tremula.StepStatus":
+        """One call of the library, which is collective until the stream is linked, and then agrees on how it went:
+        begin_step makes as many of them as the clock of each rank lets it."""
+        stream = self._in
+        return stream._begun(stream._check(stream._within(stream._handle, seconds)))
+
+    def _together(self, act: Any, tell: Any = None) -> Any:
+        """Acts, and agrees with the other ranks on how that went: an error on one is an error on all. Returns the sums
+        of what ``tell`` gives."""
+        failure: Optional[BaseException] = None
+        try:
+            act()
+        except tremula.Error as error:
+            failure = error
+        if self._session.size == 1 or self._sum is None:
+            if failure is not None:
+                raise failure
+            return None
+        told = list(map(int, tell())) if tell is not None and failure is None else [0] * (tell is not None)
+        sums = self._sum(np.array([int(failure is not None), *told], np.int64))
+        if failure is not None:
+            raise failure
+        if sums[0]:
+            raise tremula.PeerLost(f"stream '{self.name}': {int(sums[0])} other rank(s) of this group have failed in "
+                                   "this update; their own errors tell of what")
+        return sums[1:]
+
+    def _take(self) -> None:
+        self._told_rows = {kind: added(self._in.get(field)) for kind, field in self._rows.items()}
+        for reading in self._readings:
+            reading.get(self._in, self._back)
+        self._in.end_step()
+
+    def _check(self) -> None:
+        """Fails on all ranks or on none: every rank compares the same sums."""
+        for kind, readings in self._checks.items():
+            told = self._told_rows[kind][[self._order[reading.name] for reading in readings]]
+            mine = np.array([reading.hash(self._back) for reading in readings], np.uint64)
+            assert self._sum is not None
+            wrong = differing([reading.name for reading in readings], told, from_pieces(self._sum(in_pieces(mine))))
+            if wrong:
+                more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+                raise WrongNumbers(f"stream '{self.name}', version {self._in.number}: expected the numbers that the "
+                                   f"writer has hashed, found others in '{wrong[0]}'{more}")
+
+    def _install(self) -> None:
+        """All tensors of a whole version, at once as far as this thread is concerned."""
+        if self._buffers == "direct":
+            return
+        with torch.no_grad():
+            for name, place in self._back.items():
+                if self._buffers == "copy":
+                    self._front[name].tensor.copy_(place.tensor)
+                else:
+                    front = self._front[name]
+                    _carrier(self._tensors[name]).data = place.tensor
+                    self._front[name], self._back[name] = place, front
+
+    # ---- the rest ----
+
+    def reopen(self) -> None:
+        """Opens the stream again after tremula.PeerLost, e.g. as a version was taken back before it was read. The
+        next update gets the newest version. Collective."""
+        self._in.give_up()
+        self._open()
+
+    @property
+    def bytes(self) -> int:
+        """Of all tensors of this rank."""
+        return sum(place.tensor.numel() * place.tensor.element_size() for place in self._front.values())
+
+    def statistics(self) -> "tremula.Statistics":
+        return self._in.statistics()
+
+    def close(self) -> None:
+        """Leaves the stream. The tensors keep what they hold."""
+        self._in.close()
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._in.give_up()
+
+
+def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
+           layouts: Optional[Mapping[str, LayoutLike]] = None, fused: Optional[Mapping[str, Fused]] = None,
+           buffers: str = "copy", verify: str = "told", sum_over_ranks: Optional[Sum] = None,
+           timeout: Optional[float] = None, **options: Any) -> Follower:
+    """Follows what ``publish`` tells: ``update`` fills the tensors with the newest version, in place, each in its own
+    type and sharding. Waits ``timeout`` seconds for the writer (None: the session's).
+
+    model    a module, or tensors by name, some or all of those that are published
+    layouts  as of ``publish``; a plain tensor is a whole copy on every rank
+    fused    names that one side has for what are several tensors on the other:
+             {"qkv.weight": ["q.weight", "k.weight", "v.weight"]} is put together along dimension 0, whichever side has
+             it; (names, 1) along dimension 1; a list of Piece in any arrangement
+    buffers  "copy": versions come into a second set of tensors, and are copied when they are whole: twice the memory
+             and a pass more; "swap": the second set becomes the first, Tensor.data is exchanged: twice the memory, no
+             pass, and the memory of a parameter moves with every version; "direct": into the tensors themselves: no
+             more memory, no pass; they must not be used during ``update``, and after an error in it they are a
+             mixture: ``is_whole`` is False until an update succeeds
+    verify   "told": all tensors of which the writer tells a hash in the type that is read; "all": ValueError if these
+             are not all; "none". Costs a pass; a group of several ranks adds up by ``sum_over_ranks``, by default
+             torch.distributed
+    options  of a stream, e.g. restart_timeout=600, serve=True
+
+    Collective. ValueError: a tensor that the writer has not (with the nearest name); other shapes; pieces that do not
+    fit.
+    """
+    return Follower(tensors_of(model), name, session, layouts or {}, fused or {}, buffers, verify, sum_over_ranks,
+                    timeout, options)

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layouts of tensors: plain ones, torch's ShardedTensor, and DTensor.
+
+DTensor is read by its attributes alone: ``shape``, ``placements``, ``device_mesh.mesh`` (or ``.shape``), as
+torch/distributed/tensor/_api.py and placement_types.py (PyTorch 2.5) document them. Debian 12 has PyTorch 1.13,
+which knows no DTensor: the tests use stand-ins with these attributes.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+import torch
+
+import tremula
+
+#: A mesh and what each axis of it does, and perhaps the shape of the whole array:
+#: ((2, 2), [tremula.Replicate(), tremula.Shard(0)]).
+MeshAndPlacements = Union[Tuple[Any, Sequence[Any]], Tuple[Any, Sequence[Any], Sequence[int]]]
+LayoutLike = Union["tremula.Layout", MeshAndPlacements, str]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What DTensor's attributes say, as plain numbers."""
+
+    shape: Tuple[int, ...]
+    mesh: Tuple[int, ...]
+    #: Ranks of the group in the order of the mesh, last axis fastest; None: 0, 1, ...
+    members: Optional[Tuple[int, ...]]
+    #: For each axis of the mesh: the dimension that it cuts, or None.
+    cuts: Tuple[Optional[int], ...]
+    #: For each axis: the split factor of _StridedShard, else 1.
+    factors: Tuple[int, ...]
+    #: Axes whose ranks hold partial sums.
+    sums: Tuple[int, ...]
+
+
+def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any]) -> Placed:
+    """Reads a mesh and placements. ValueError names a placement that no layout stands for.
+
+    device_mesh: has ``mesh`` (a tensor of ranks) or ``shape``; or is a sequence of extents
+    placements: for each axis one of Shard(dim), _StridedShard(dim, split_factor=...), Replicate(), Partial()
+    """
+    members: Optional[Tuple[int, ...]] = None
+    ranks = getattr(device_mesh, "mesh", None)
+    if ranks is not None:
+        ranks = torch.as_tensor(ranks)
+        mesh = tuple(int(extent) for extent in ranks.shape)
+        members = tuple(int(rank) for rank in ranks.flatten().tolist())
+        if members == tuple(range(len(members))):
+            members = None
+    else:
+        mesh = tuple(int(extent) for extent in getattr(device_mesh, "shape", device_mesh))
+    if len(placements) != len(mesh):
+        raise ValueError(f"placements: expected one for each of the {len(mesh)} axes of the mesh, "
+                         f"found {len(placements)}")
+    cuts: List[Optional[int]] = []
+    factors, sums = [], []
+    for axis, placement in enumerate(placements):
+        name = type(placement).__name__
+        dim = getattr(placement, "dim", getattr(placement, "dimension", None))
+        if dim is not None:
+            if not -len(shape) <= dim < len(shape):
+                raise ValueError(f"placement of axis {axis}: expected a dimension below {len(shape)}, "
+                                 f"found {placement!r}")
+            cuts.append(dim % len(shape))
+            factors.append(int(getattr(placement, "split_factor", 1)))
+        elif name in ("Partial", "_Partial"):
+            reduce = str(getattr(placement, "reduce_op", "sum")).split(".")[-1].lower()
+            if reduce != "sum":
+                raise ValueError(f"placement of axis {axis}: expected partial sums, found {placement!r}, reduced "
+                                 f"by {reduce}: redistribute the tensor to Replicate() or Shard() first")
+            cuts.append(None)
+            factors.append(1)
+            sums.append(axis)
+        elif name == "Replicate":
+            cuts.append(None)
+            factors.append(1)
+        else:
+            raise ValueError(f"placement of axis {axis}: expected Shard, _StridedShard, Replicate or Partial, "
+                             f"found {placement!r}")
+    return Placed(tuple(int(extent) for extent in shape), mesh, members, tuple(cuts), tuple(factors), tuple(sums))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """As the text of a layout writes members: 0-3/7."""
+    ranges: List[List[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return "/".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
+
+
+def layout_of_placed(p: Placed) -> "tremula.Layout":
+    """The layout. A tensor without dimensions is an array of one element."""
+    placements: List[Union[tremula.Shard, tremula.Replicate]] = [
+        tremula.Replicate() if dim is None else tremula.Shard(dim, factor) for dim, factor in zip(p.cuts, p.factors)
+    ]
+    layout = tremula.Layout.on_mesh(p.shape or (1,), p.mesh, placements)
+    text = layout.text
+    if p.sums:
+        text += " sum=" + "/".join(map(str, p.sums))
+    if p.members is not None:
+        text += " members=" + _ranges(p.members)
+    return layout if text == layout.text else tremula.Layout.parse(text)
+
+
+def whole_copies(shape: Sequence[int], ranks: int) -> "tremula.Layout":
+    """Every one of ``ranks`` ranks has the whole array."""
+    return tremula.Layout.on_mesh(tuple(shape) or (1,), (ranks,), [tremula.Replicate()])
+
+
+def group_size() -> int:
+    """Ranks of torch.distributed, where it is initialised, else 1."""
+    dist = torch.distributed
+    return int(dist.get_world_size()) if dist.is_available() and dist.is_initialized() else 1
+
+
+def _of_shards(shape: Tuple[int, ...], shards: Sequence[Any], ranks: int, rank: int) -> "tremula.Layout":
+    """Of the metadata that every rank has of all shards. One shard for each rank, cut along one dimension, has a
+    formula; anything else is listed, this rank's boxes by this rank."""
+    owners = [shard.placement.rank() for shard in shards]
+    differing = [d for d in range(len(shape))
+                 if any(s.shard_sizes[d] != shape[d] or s.shard_offsets[d] != 0 for s in shards)]
+    if len(differing) <= 1 and len(set(owners)) == len(owners) == ranks:
+        d = differing[0] if differing else 0
+        in_order = sorted(zip(shards, owners), key=lambda s: (s[0].shard_offsets[d], s[0].shard_sizes[d]))
+        bounds = [s.shard_offsets[d] for s, _ in in_order] + [shape[d]]
+        grid = "x".join(str(ranks if axis == d else 1) for axis in range(len(shape)))
+        text = f"shape={'x'.join(map(str, shape))} grid={grid} splits{d}={'/'.join(map(str, bounds))}"
+        if [owner for _, owner in in_order] != list(range(ranks)):
+            text += f" owners{d}=" + "/".join(str(owner) for _, owner in in_order)
+        return tremula.Layout.parse(text)
+    mine = [shard for shard, owner in zip(shards, owners) if owner == rank]
+    return tremula.Layout.of_boxes(shape, ranks, [list(s.shard_offsets) for s in mine],
+                                   [list(s.shard_sizes) for s in mine])
+
+
+def layout_of(tensor: Any, *, ranks: Optional[int] = None, rank: Optional[int] = None) -> "tremula.Layout":
+    """Which rank holds which elements of a tensor.
+
+    tensor: a DTensor (anything with ``device_mesh``, ``placements`` and a global ``shape``), a ShardedTensor
+            (anything with ``metadata()``), or a plain tensor: every rank has a whole copy of it
+    ranks, rank: of the group; of torch.distributed if None, or 1 and 0 where that is not initialised
+
+    Uneven extents are cut as torch.chunk does. ValueError: a placement that no layout stands for, e.g.
+    Partial("max").
+    """
+    dist = torch.distributed
+    if hasattr(tensor, "placements") and hasattr(tensor, "device_mesh"):
+        return layout_of_placed(placed(tuple(tensor.shape), tensor.device_mesh, tensor.placements))
+    if ranks is None:
+        ranks = group_size()
+    if rank is None:
+        rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+    metadata = getattr(tensor, "metadata", None)
+    if callable(metadata):
+        known = metadata()
+        return _of_shards(tuple(known.size), known.shards_metadata, ranks, rank)
+    return whole_copies(tuple(tensor.shape), ranks)
+
+
+def as_layout(like: LayoutLike, local: Sequence[int], shape: Optional[Sequence[int]] = None) -> "tremula.Layout":
+    """A layout, its text, or (mesh, placements) with or without the shape of the whole array.
+
+    local: extents of this rank's part; where neither ``like`` nor ``shape`` tells the shape of the whole array, every
+           rank has as many elements, as even extents are cut
+    """
+    if isinstance(like, tremula.Layout):
+        return like
+    if isinstance(like, str):
+        return tremula.Layout.parse(like)
+    mesh, placements = like[0], like[1]
+    if len(like) > 2:
+        shape = like[2]  # type: ignore[misc]
+    if shape is None:
+        p = placed(local, mesh, placements)
+        whole = list(local)
+        for ranks, dim in zip(p.mesh, p.cuts):
+            if dim is not None:
+                whole[dim] *= ranks
+        shape = whole
+    return layout_of_placed(placed(shape, mesh, placements))
+
+
+def local_of(tensor: Any) -> "torch.Tensor":
+    """The part of a DTensor or ShardedTensor that lies on this rank, in its own memory; a plain tensor itself.
+
+    ValueError: of a ShardedTensor this rank has several shards.
+    """
+    if hasattr(tensor, "local_shards"):
+        shards = tensor.local_shards()
+        if len(shards) > 1:
+            raise ValueError(f"expected at most one shard on each rank, found {len(shards)}: they lie in memory of "
+                             "their own; give each under a name of its own")
+        return shards[0].tensor if shards else torch.empty(0, dtype=tensor.dtype)
+    local = getattr(tensor, "_local_tensor", None)
+    if local is None and hasattr(tensor, "to_local"):
+        local = tensor.to_local()
+    found = tensor if local is None else local
+    return found.detach()  # shares memory; optimizers and autograd do not see what is written

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What StreamDataset needs of processes: workers that end with their parent, errors that name a worker."""
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import re
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterable, Iterator, List
+
+import torch
+
+import tremula
+
+
+@dataclass(frozen=True)
+class Place:
+    rank: int
+    worker: int
+    stream: str
+
+    def __str__(self) -> str:
+        return f"rank {self.rank}, worker {self.worker}, stream '{self.stream}'"
+
+    def named(self, error: "tremula.Error") -> Exception:
+        """The same kind of error, whose text begins with the place. DataLoader makes it again from its text alone."""
+        if error.text.startswith(str(self)):
+            return error
+        found = type(error)(f"{self}: {error.text}")
+        return found
+
+
+def check_fork(place: Place) -> None:
+    """RuntimeError in a worker whose parent had a session open when it was forked: the child has copies of the
+    sockets and of the shared memory, so that peers would not see the parent's end."""
+    for found in gc.get_objects():
+        if type(found) is tremula.Session and found.is_open and found._pid != os.getpid():
+            raise RuntimeError(f"{place}: expected no session in the process that starts the workers, found {found!r}, "
+                               "which the worker has inherited by fork: start the workers first, or use "
+                               "multiprocessing_context='spawn' or 'forkserver' of DataLoader")
+
+
+def end_with_parent() -> None:
+    """Ends this process, a worker, within a quarter of a second when its parent is gone: else it would keep its place
+    among the consumers, and take steps that no one trains with."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.25)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="tremula-parent", daemon=True).start()
+
+
+def steps_in(batch: Any) -> List[int]:
+    """The numbers of the steps in a batch, or in one sample. ValueError if its collate_fn has lost them."""
+    if isinstance(batch, (list, tuple)):
+        return [step for sample in batch for step in steps_in(sample)]
+    if not isinstance(batch, dict) or "step" not in batch:
+        raise ValueError(f"expected a batch with the key 'step', found {type(batch).__name__}: let collate_fn keep it")
+    steps = batch["step"]
+    if isinstance(steps, torch.Tensor):
+        return [int(step) for step in steps.flatten()]
+    return [int(step) for step in steps] if isinstance(steps, (list, tuple)) else [int(steps)]
+
+
+def batches_of(loader: Iterable[Any], rank: int, stream: str) -> Iterator[Any]:
+    """Of a DataLoader. When a worker dies DataLoader tells its process number alone, from ``next`` or, by a handler of
+    SIGCHLD, wherever the main thread is: here the error names the worker."""
+    iterator = iter(loader)
+
+    def named(error: RuntimeError) -> RuntimeError:
+        found = _dead_of(str(error), getattr(iterator, "_workers", []))
+        which = ", ".join(f"worker {worker} ({text})" for worker, text in found.items())
+        return RuntimeError(f"rank {rank}, {which}, stream '{stream}': {error}") if found else error
+
+    with _child_signals(named):
+        while True:
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                return
+            except RuntimeError as error:
+                raise named(error) from error
+            yield batch
+
+
+@contextlib.contextmanager
+def _child_signals(named: Callable[[RuntimeError], RuntimeError]) -> Iterator[None]:
+    """What the handler of SIGCHLD that DataLoader has set raises is named. Nothing, where there is none, or in another
+    thread than the main one."""
+    handler = signal.getsignal(signal.SIGCHLD)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: Any = handler
+
+    def handle(number: int, frame: Any) -> None:
+        try:
+            before(number, frame)
+        except RuntimeError as error:
+            raise named(error) from None
+
+    signal.signal(signal.SIGCHLD, handle)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGCHLD) is handle:
+            signal.signal(signal.SIGCHLD, before)
+
+
+def _dead_of(text: str, workers: List[Any]) -> Dict[int, str]:
+    """Workers that DataLoader's error speaks of, by process number."""
+    match = re.match(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\)", text)
+    if match is None:
+        return {}
+    numbers = {int(number) for number in match.group(1).replace(",", " ").split()}
+    return {k: f"process {w.pid}" for k, w in enumerate(workers) if w.pid in numbers}

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether all ranks of both sides hold the same numbers, without any rank's holding all of them.
+
+The writer tells, with each version, what its own part adds to the hash of each whole tensor: one row of a field for each
+of its ranks. A reader adds the rows, and its ranks add up what their own parts make. Both sums are those of the array,
+whatever the layouts (Layout.hash). For each type that readers convert to, the writer hashes the converted elements.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence
+
+import numpy as np
+import torch
+
+import tremula
+
+from .tensors import array_of, dtype_named, type_name
+
+PREFIX = "tremula.hash."  # fields of the stream that hold rows; the type follows
+OWN = "own"
+
+#: Adds integers elementwise over the ranks of a group, exactly; every rank gets the result. Collective.
+Sum = Callable[["np.ndarray[Any, Any]"], "np.ndarray[Any, Any]"]
+
+_MASK = (1 << 16) - 1
+
+
+def in_pieces(hashes: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """Numbers of 64 bits as four of 16, int64, shape [4][tensor], whose sums over ranks do not overflow."""
+    return np.asarray([(hashes >> np.uint64(16 * k)) & np.uint64(_MASK) for k in range(4)]).astype(np.int64)
+
+
+def from_pieces(sums: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """Sums modulo 2^64 of numbers, from the sums of their pieces.
+
+    >>> two = in_pieces(np.array([2**63 + 5, 1], np.uint64)) + in_pieces(np.array([2**63, 2], np.uint64))
+    >>> from_pieces(two)
+    array([5, 3], dtype=uint64)
+    """
+    found = np.zeros(sums.shape[1], np.uint64)
+    for k in range(4):
+        found += sums[k].astype(np.uint64) << np.uint64(16 * k)
+    return found
+
+
+def sum_by_torch(group: Any = None) -> Sum:
+    """By torch.distributed.all_reduce: int64, of the process group ``group`` or of the default one."""
+    def sum_over_ranks(values: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+        tensor = torch.from_numpy(np.ascontiguousarray(values, np.int64))
+        on_gpu = torch.distributed.get_backend(group) == "nccl"
+        tensor = tensor.cuda() if on_gpu else tensor
+        torch.distributed.all_reduce(tensor, group=group)
+        return np.asarray(tensor.cpu().numpy())
+    return sum_over_ranks
+
+
+def sum_for(session: "tremula.Session") -> Optional[Sum]:
+    """What the ranks of a session can agree by: nothing is needed for one rank; torch.distributed, where it is
+    initialised with the same rank and size; else None."""
+    if session.size == 1:
+        return lambda values: values
+    dist = torch.distributed
+    if dist.is_available() and dist.is_initialized() and \
+            (dist.get_rank(), dist.get_world_size()) == (session.rank, session.size):
+        return sum_by_torch()
+    return None
+
+
+def rows_of_writer(tensors: int, ranks: int) -> "tremula.Layout":
+    """One row for each rank; a writer that is started again may have more of them, or fewer."""
+    return tremula.Layout.parse(f"shape=*x{tensors} grid={ranks}x1")
+
+
+def rows_of_reader(tensors: int, ranks: int) -> "tremula.Layout":
+    """All rows on every rank."""
+    return tremula.Layout.parse(f"shape=*x{tensors} mesh={ranks}")
+
+
+def added(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
+    """Sums modulo 2^64 over the ranks of a writer: the hashes of whole tensors.
+
+    rows: uint64, shape [rank][tensor]
+
+    >>> added(np.array([[2**63, 1], [2**63, 2]], np.uint64))
+    array([0, 3], dtype=uint64)
+    """
+    return np.asarray(np.add.reduce(rows, axis=0, dtype=np.uint64))
+
+
+def row_of(layouts: Sequence["tremula.Layout"], rank: int, tensors: Sequence[torch.Tensor],
+           kind: str) -> "np.ndarray[Any, Any]":
+    """What this rank adds to the hash of each tensor, in its own type or converted to ``kind``, rounded to nearest as
+    Tremula does. Costs a pass over the elements, and a copy of the largest tensor if they are converted."""
+    row = np.zeros(len(tensors), np.uint64)
+    for t, (layout, tensor) in enumerate(zip(layouts, tensors)):
+        if tensor.numel():
+            converted = tensor if kind == OWN else tensor.to(dtype_named(kind))
+            row[t] = layout.hash(rank, array_of(converted), type_name(converted.dtype))
+    return row
+
+
+def differing(names: Sequence[str], told: "np.ndarray[Any, Any]", found: "np.ndarray[Any, Any]") -> List[str]:
+    """Names of the tensors whose hashes are not those that were told."""
+    return [name for name, a, b in zip(names, told.tolist(), found.tolist()) if a != b]

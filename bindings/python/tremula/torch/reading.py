@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a writer's tensors a reader declares, gets and hashes, once the links between both are known."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+import torch
+
+import tremula
+
+from .boxes import Box, boxes_of, hash_of_box, is_first
+from .fused import Link
+from .tensors import array_of, tensor_of, type_name
+
+
+@dataclass
+class Place:
+    """Where a reader's tensor gets its elements: its layout and the tensor that the next version fills."""
+
+    layout: "tremula.Layout"
+    tensor: torch.Tensor
+    shape: Tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        return type_name(self.tensor.dtype)
+
+
+class Reading:
+    """One field of the writer as a reader declares it: straight into one tensor, or, where several boxes of it go to
+    different places, all that this rank needs of it one after the other in a buffer, and from there by copies."""
+
+    def __init__(self, name: str, shape: Tuple[int, ...], links: Sequence[Link], places: Mapping[str, Place],
+                 session: "tremula.Session", stream: "tremula.InStream") -> None:
+        self.name, self.shape, self.links = name, shape, list(links)
+        self._rank, self._ranks = session.rank, session.size
+        kinds = {places[link.tensor].kind for link in links}
+        if len(kinds) > 1:
+            raise ValueError(f"tensor '{name}' of the writer: expected tensors of one type that it is taken apart "
+                             f"into, found {', '.join(sorted(kinds))}")
+        self.kind = kinds.pop()
+        self._buffer: Optional[torch.Tensor] = None
+        #: (offset in the buffer, box of the writer's tensor, the reader's tensor, box within it) of this rank
+        self._parts: List[Tuple[int, Box, Link]] = []
+        self.field = self._declare_one(stream, places) if len(links) == 1 else self._declare_all(stream, places)
+
+    def _declare_one(self, stream: "tremula.InStream", places: Mapping[str, Place]) -> Any:
+        link = self.links[0]
+        place = places[link.tensor]
+        is_whole = link.target == Box((0,) * len(place.shape), place.shape)
+        if is_whole and link.source == Box((0,) * len(self.shape), self.shape):
+            return stream.field(self.name, self.kind, place.layout)
+        return stream.field(self.name, self.kind, place.layout, extents=link.source.extents,
+                            from_origin=link.source.origin, to_origin=link.at)
+
+    def _declare_all(self, stream: "tremula.InStream", places: Mapping[str, Place]) -> Any:
+        origins, extents, at = [], [], 0
+        for link in self.links:
+            mine = self._mine(link, places[link.tensor])
+            if mine is None:
+                continue
+            source = mine.moved(link.at, -1).moved(link.source.origin)
+            self._parts.append((at, source, link))
+            origins.append(source.origin)
+            extents.append(source.extents)
+            at += source.elements
+        layout = tremula.Layout.of_boxes(self.shape, self._ranks, origins, extents, is_partial=True, has_copies=True)
+        self._buffer = torch.empty(at, dtype=places[self.links[0].tensor].tensor.dtype)
+        return stream.field(self.name, self.kind, layout)
+
+    def _mine(self, link: Link, place: Place) -> Optional[Box]:
+        """What of the link's target lies on this rank."""
+        held = boxes_of(place.layout, self._ranks)[self._rank]
+        if held is None:
+            raise ValueError(f"tensor '{link.tensor}': expected a layout of which each rank holds one box, as it is "
+                             f"fused or taken apart, found '{place.layout.text}'")
+        return held.common(link.target)
+
+    def get(self, stream: "tremula.InStream", places: Mapping[str, Place]) -> None:
+        """Fills the tensors of the places with this rank's part of the field."""
+        if self._buffer is None:
+            stream.get(self.field, array_of(places[self.links[0].tensor].tensor))
+            return
+        stream.get(self.field, array_of(self._buffer))
+        for at, source, link in self._parts:
+            part = self._buffer[at:at + source.elements].view(source.extents)
+            self._box_in(places[link.tensor], self._target(source, link)).copy_(part)
+
+    @staticmethod
+    def _target(source: Box, link: Link) -> Box:
+        return source.moved(link.source.origin, -1).moved(link.at)
+
+    def _box_in(self, place: Place, box: Box) -> torch.Tensor:
+        held = boxes_of(place.layout, self._ranks)[self._rank]
+        assert held is not None
+        tensor = place.tensor.view(1) if place.tensor.dim() == 0 else place.tensor
+        return tensor[box.slices(held.origin)]
+
+    # ---- hashes ----
+
+    def is_provable(self, places: Mapping[str, Place]) -> bool:
+        """The ranks of this group together have every element of the writer's tensor, and each knows its own."""
+        if len(self.links) == 1 and self._is_plain(places):
+            return " lists=" not in places[self.links[0].tensor].layout.text
+        return sum(link.source.elements for link in self.links) == Box((), self.shape).elements and \
+            all(None not in boxes_of(places[link.tensor].layout, self._ranks) for link in self.links)
+
+    def _is_plain(self, places: Mapping[str, Place]) -> bool:
+        link = self.links[0]
+        return link.source.extents == self.shape == places[link.tensor].shape
+
+    def hash(self, places: Mapping[str, Place]) -> int:
+        """What this rank adds to the hash of the writer's tensor; of copies the first counts. A pass over the
+        elements."""
+        if len(self.links) == 1 and self._is_plain(places):
+            place = places[self.links[0].tensor]
+            return place.layout.hash(self._rank, array_of(place.tensor), self.kind) if place.tensor.numel() else 0
+        total = 0
+        for link in self.links:
+            place = places[link.tensor]
+            boxes = boxes_of(place.layout, self._ranks)
+            mine = self._mine(link, place)
+            if mine is None or not is_first(boxes, self._rank):
+                continue
+            source = mine.moved(link.at, -1).moved(link.source.origin)
+            part = self._box_in(place, mine).contiguous()
+            total += hash_of_box(self.shape, source, array_of(part), self.kind)
+        return total % 2 ** 64
+
+
+def back_of(place: Place, is_shared: bool) -> Place:
+    """Another tensor of the same part, which a version fills while the first one is in use."""
+    tensor = place.tensor
+    if is_shared and tensor.numel() and tensor.dim() > 0:
+        whole = tremula.Layout.parse(f"shape={tensor.numel()} grid=1")
+        array: "np.ndarray[Any, Any]" = tremula.empty(whole, 0, type_name(tensor.dtype))
+        return Place(place.layout, tensor_of(array, tensor.dtype).view(tensor.shape), place.shape)
+    return Place(place.layout, torch.empty(tensor.shape, dtype=tensor.dtype), place.shape)
+
+
+def by_field(links: Sequence[Link]) -> Dict[str, List[Link]]:
+    """Links of each field of the writer, in the order in which they are met first."""
+    found: Dict[str, List[Link]] = {}
+    for link in links:
+        found.setdefault(link.field, []).append(link)
+    return found

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples between a simulation and a training that go at different speeds."""
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections import deque
+from typing import Any, Callable, Deque, Iterable, Iterator, List, Mapping, Optional, Tuple
+
+import torch
+
+POLICIES = ("fifo", "latest", "window", "reservoir")
+
+
+class EndOfSamples(Exception):
+    """The buffer is closed and has no sample left."""
+
+
+def bytes_of(sample: Any) -> int:
+    """Bytes of all tensors, arrays and texts in a sample, however nested; 8 for a number.
+
+    >>> bytes_of({"u": torch.zeros(2, 3), "step": 7})
+    32
+    """
+    if isinstance(sample, torch.Tensor):
+        return int(sample.numel() * sample.element_size())
+    if isinstance(sample, Mapping):
+        return sum(bytes_of(value) for value in sample.values())
+    if isinstance(sample, (list, tuple)):
+        return sum(bytes_of(value) for value in sample)
+    if isinstance(sample, (str, bytes)):
+        return len(sample)
+    return int(getattr(sample, "nbytes", 8))
+
+
+class ReplayBuffer:
+    """Holds at most ``capacity_bytes`` of samples. One thread fills it while others draw.
+
+    policy:
+      ``fifo``       each sample is drawn once, in the order of coming; a full buffer makes ``add`` wait, and so
+                     the simulation, as far as its queue says
+      ``latest``     the newest first, each at most once; a full buffer drops the oldest
+      ``window``     any of the newest that fit, with equal chance, again and again
+      ``reservoir``  any of all that were ever seen, with equal chance, again and again: what is kept is a
+                     uniform sample of them (exactly so for samples of equal bytes; of unequal ones the
+                     larger are kept more rarely)
+    seed: of what is kept and drawn; equal seeds and equal calls give equal draws.
+
+    Counters: ``seen`` = kept + dropped + samples that were drawn and left the buffer; ``kept`` (now), ``dropped``,
+    ``drawn``, ``bytes`` (of what is kept).
+
+    >>> buffer = ReplayBuffer(64, "latest")
+    >>> for n in range(4): buffer.add({"x": torch.full((4,), float(n)), "step": n})
+    >>> buffer.kept, buffer.dropped
+    (2, 2)
+    >>> int(buffer.draw()["step"])
+    3
+    """
+
+    def __init__(self, capacity_bytes: int, policy: str = "reservoir", *, seed: int = 0) -> None:
+        if policy not in POLICIES:
+            raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, found {policy!r}")
+        if capacity_bytes < 1:
+            raise ValueError(f"capacity_bytes: expected at least 1, found {capacity_bytes}")
+        self.capacity_bytes = capacity_bytes
+        self.policy = policy
+        self.seen = self.dropped = self.drawn = self.bytes = 0
+        self._changed = threading.Condition()
+        self._random = torch.Generator().manual_seed(seed)
+        #: Entries (order, bytes, sample), oldest first; of the reservoir a heap with order = -priority.
+        self._entries: List[Tuple[float, int, Any]] = []
+        self._queue: Deque[Tuple[float, int, Any]] = deque()
+        self._threshold = 1.0  # reservoir: the smallest priority that has been dropped
+        self._is_closed = False
+        self._failure: Optional[BaseException] = None
+        self._filler: Optional[threading.Thread] = None
+
+    @property
+    def kept(self) -> int:
+        return len(self._entries) + len(self._queue)
+
+    def add(self, sample: Any, timeout: Optional[float] = None) -> None:
+        """Adds a sample, which the buffer holds from then on: the caller does not change it.
+
+        Waits only with ``fifo``, while the buffer is full: TimeoutError after ``timeout`` seconds. ValueError if
+        the sample alone has more bytes than the buffer may hold, or the buffer is closed.
+        """
+        size = bytes_of(sample)
+        if size > self.capacity_bytes:
+            raise ValueError(f"expected a sample of at most {self.capacity_bytes} bytes, found {size}: "
+                             "make the buffer larger, or ask for fields of a smaller type or a part of them")
+        with self._changed:
+            if self._is_closed:
+                raise ValueError("the buffer is closed: it takes no more samples")
+            if self.policy == "fifo":
+                room = self._changed.wait_for(
+                    lambda: self._is_closed or self.bytes + size <= self.capacity_bytes, timeout)
+                if not room:
+                    raise TimeoutError(f"the buffer has been full for {timeout} s: {self.kept} samples, "
+                                       f"{self.bytes} of {self.capacity_bytes} bytes; nothing was drawn")
+                if self._is_closed:
+                    raise ValueError("the buffer was closed while a sample waited for room")
+            self.seen += 1
+            self.bytes += size
+            if self.policy == "reservoir":
+                self._keep_in_reservoir(size, sample)
+            else:
+                self._queue.append((float(self.seen), size, sample))
+                while self.bytes > self.capacity_bytes:
+                    self.bytes -= self._queue.popleft()[1]
+                    self.dropped += 1
+            self._changed.notify_all()
+
+    def _keep_in_reservoir(self, size: int, sample: Any) -> None:
+        """Every sample has a random priority; kept are those of the smallest ones, as many as fit. Once one was
+        dropped, none of a larger priority is taken: so what is kept does not depend on the order of coming.
+        (Bottom-k sampling: Cohen, Kaplan, PODC 2007, with bytes in the place of k.)"""
+        priority = float(torch.rand((), generator=self._random, dtype=torch.float64))
+        if priority >= self._threshold:
+            self.bytes -= size
+            self.dropped += 1
+            return
+        heapq.heappush(self._entries, _entry(priority, size, sample))
+        while self.bytes > self.capacity_bytes:
+            largest = heapq.heappop(self._entries)
+            self._threshold = -largest[0]
+            self.bytes -= largest[1]
+            self.dropped += 1
+
+    def draw(self, timeout: Optional[float] = None) -> Any:
+        """A sample, as the policy says. Waits for one: TimeoutError after ``timeout`` seconds. EndOfSamples when
+        the buffer is closed and has none left. What made the filling thread fail comes as a RuntimeError."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.kept > 0 or self._is_closed, timeout):
+                raise TimeoutError(f"no sample came within {timeout} s; {self.seen} were seen, "
+                                   f"{self.drawn} drawn")
+            if self._failure is not None:
+                raise RuntimeError(f"the thread that fills the buffer has ended: {self._failure}") \
+                    from self._failure
+            if self.kept == 0:
+                raise EndOfSamples(f"the buffer is closed and empty; {self.drawn} samples were drawn")
+            self.drawn += 1
+            if self.policy in ("fifo", "latest"):
+                _, size, sample = self._queue.popleft() if self.policy == "fifo" else self._queue.pop()
+                self.bytes -= size
+                self._changed.notify_all()
+                return sample
+            number = int(torch.randint(self.kept, (), generator=self._random))
+            return (self._entries if self.policy == "reservoir" else self._queue)[number][2]
+
+    def batch(self, size: int, timeout: Optional[float] = None,
+              collate: Optional[Callable[[List[Any]], Any]] = None) -> Any:
+        """``size`` samples (fewer at the end of a closed buffer), put together by ``collate``, torch's
+        default_collate if None. EndOfSamples when there are none."""
+        until = None if timeout is None else time.monotonic() + timeout
+        samples: List[Any] = []
+        while len(samples) < size:
+            try:
+                samples.append(self.draw(None if until is None else max(0.0, until - time.monotonic())))
+            except EndOfSamples:
+                break
+        if not samples:
+            raise EndOfSamples(f"the buffer is closed and empty; {self.drawn} samples were drawn")
+        if collate is not None:
+            return collate(samples)
+        from torch.utils.data import default_collate
+
+        return default_collate(samples)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Draws until the buffer is closed and, with ``fifo`` and ``latest``, empty; with the others until it is
+        closed."""
+        while True:
+            if self.policy in ("window", "reservoir") and self._is_closed and self._failure is None:
+                return
+            try:
+                yield self.draw()
+            except EndOfSamples:
+                return
+
+    # ---- a thread that fills ----
+
+    def fill_from(self, samples: Iterable[Any]) -> threading.Thread:
+        """Starts a thread that adds all ``samples``, e.g. a StreamDataset or a DataLoader over one, and closes the
+        buffer at their end. An exception in it is raised by ``draw``. ``stop`` ends it."""
+        if self._filler is not None and self._filler.is_alive():
+            raise RuntimeError("the buffer is being filled already: call stop() first")
+
+        def fill() -> None:
+            iterator = iter(samples)
+            try:
+                for sample in iterator:
+                    if self._is_closed:
+                        break
+                    self.add(sample)
+            except BaseException as error:  # told by draw
+                if not self._is_closed:
+                    self._failure = error
+            finally:
+                close = getattr(iterator, "close", None)
+                if close is not None:
+                    close()
+                self.close()
+
+        self._filler = threading.Thread(target=fill, name="tremula-replay", daemon=True)
+        self._filler.start()
+        return self._filler
+
+    def close(self) -> None:
+        """Takes no more samples; what is kept may still be drawn. Wakes all that wait."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Closes, and waits for the thread of ``fill_from``, which ends at the next sample."""
+        self.close()
+        if self._filler is not None and self._filler is not threading.current_thread():
+            self._filler.join(timeout)
+            if self._filler.is_alive():
+                raise TimeoutError(f"the filling thread has not ended within {timeout} s: its source gives "
+                                   "no sample; give the stream a timeout, or close the source")
+
+    # ---- checkpoint ----
+
+    def counters(self) -> dict[str, int]:
+        with self._changed:
+            return {"seen": self.seen, "kept": self.kept, "dropped": self.dropped, "drawn": self.drawn,
+                    "bytes": self.bytes}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All samples, counters and the state of the random numbers, for torch.save. What is drawn after
+        load_state_dict is what would have been drawn."""
+        with self._changed:
+            return {"policy": self.policy, "capacity_bytes": self.capacity_bytes,
+                    "entries": [tuple(entry) for entry in self._entries], "queue": list(self._queue),
+                    "threshold": self._threshold, "random": self._random.get_state(),
+                    "seen": self.seen, "dropped": self.dropped, "drawn": self.drawn}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes up a state of a buffer of the same policy and at most as many bytes."""
+        if state["policy"] != self.policy:
+            raise ValueError(f"expected a state of policy {self.policy}, found {state['policy']}")
+        size = sum(entry[1] for entry in state["entries"]) + sum(entry[1] for entry in state["queue"])
+        if size > self.capacity_bytes:
+            raise ValueError(f"expected a state of at most {self.capacity_bytes} bytes, found {size}")
+        with self._changed:
+            self._entries = [_entry(-order, size, sample) for order, size, sample in state["entries"]]
+            heapq.heapify(self._entries)
+            self._queue = deque((order, bytes_, sample) for order, bytes_, sample in state["queue"])
+            self._threshold = float(state["threshold"])
+            self._random.set_state(state["random"])
+            self.seen, self.dropped, self.drawn = state["seen"], state["dropped"], state["drawn"]
+            self.bytes = size
+            self._changed.notify_all()
+
+
+class _Entry(Tuple[float, int, Any]):
+    """Compared by its order alone: samples have none."""
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self[0] < other[0])
+
+
+def _entry(priority: float, size: int, sample: Any) -> _Entry:
+    return _Entry((-priority, size, sample))

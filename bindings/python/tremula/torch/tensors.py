@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of a model by name, their types, and their memory as arrays."""
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Tuple, Union
+
+import numpy as np
+import torch
+
+import tremula
+
+from .layouts import local_of
+
+ModelOrState = Union[torch.nn.Module, Mapping[str, Any]]
+
+_NAMES: Dict[torch.dtype, str] = {
+    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8",
+    torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
+    torch.complex64: "c64", torch.complex128: "c128", torch.bool: "bool",
+}
+_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+
+
+def type_name(dtype: torch.dtype) -> str:
+    """The type of Tremula.
+
+    >>> type_name(torch.bfloat16)
+    'bf16'
+    """
+    if dtype not in _NAMES:
+        raise ValueError(f"expected a tensor of one of {', '.join(map(str, _NAMES))}, found {dtype}")
+    return _NAMES[dtype]
+
+
+def dtype_named(name: Union[str, torch.dtype]) -> torch.dtype:
+    """The dtype of torch for a type of Tremula, or itself.
+
+    >>> dtype_named("bf16")
+    torch.bfloat16
+    """
+    if isinstance(name, torch.dtype):
+        type_name(name)
+        return name
+    if name not in _DTYPES:
+        raise ValueError(f"expected a type that torch has ({', '.join(_DTYPES)}), found '{name}'")
+    return _DTYPES[name]
+
+
+def tensors_of(model: ModelOrState) -> Dict[str, Any]:
+    """The tensors of a module (parameters and persistent buffers, in the order of its state_dict) or of a mapping.
+    Of a module they are the parameters themselves, not copies. Tied weights come under each of their names.
+
+    ValueError: something in a mapping is no tensor.
+    """
+    if isinstance(model, torch.nn.Module):
+        state: Mapping[str, Any] = model.state_dict(keep_vars=True)
+        return {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
+    for name, value in model.items():
+        if not isinstance(value, torch.Tensor) and not hasattr(value, "placements"):
+            raise ValueError(f"'{name}': expected a tensor, found {type(value).__name__}: leave it out, and give what "
+                             "is no tensor as an attribute of the version")
+    return dict(model)
+
+
+def global_shape(tensor: Any) -> Tuple[int, ...]:
+    """Of the whole tensor, however it is sharded; of a tensor without dimensions (1,)."""
+    if callable(getattr(tensor, "metadata", None)):
+        return tuple(tensor.metadata().size)
+    return tuple(int(n) for n in tensor.shape) or (1,)
+
+
+def array_of(tensor: torch.Tensor) -> "np.ndarray[Any, Any]":
+    """The memory of a dense CPU tensor as an array, bf16 as uint16; nothing is copied. Of a tensor without dimensions
+    an array of one element."""
+    tensor = tensor.detach()
+    if tensor.dim() == 0:
+        tensor = tensor.view(1)
+    if tensor.dtype is torch.bfloat16:
+        return np.asarray(tensor.view(torch.int16).numpy()).view(np.uint16)
+    return np.asarray(tensor.numpy())
+
+
+def tensor_of(array: "np.ndarray[Any, Any]", dtype: torch.dtype) -> torch.Tensor:
+    """The reverse: a tensor in the memory of an array."""
+    if dtype is torch.bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def check_local(name: str, tensor: Any, layout: "tremula.Layout", rank: int) -> torch.Tensor:
+    """This rank's part of a tensor, which is to be what its layout says. ValueError tells what was expected."""
+    local: torch.Tensor = local_of(tensor)
+    said = layout.local(rank)
+    if not said.is_whole or said.order != "C":
+        raise ValueError(f"tensor '{name}': expected a layout without ghost cells and padding, stored by rows, found "
+                         f"'{layout.text}'")
+    found = tuple(local.shape) or (1,)
+    is_list = " lists=" in layout.text
+    if local.numel() != said.allocated or not is_list and local.numel() and found != said.extents:
+        raise ValueError(f"tensor '{name}': expected a part of shape {said.extents} on rank {rank}, as its layout "
+                         f"'{layout.text}' says, found {found}")
+    return local
+
+
+def to_shared_memory(model: ModelOrState) -> None:
+    """Moves the CPU tensors of a model into memory that other processes of this host map (tremula.empty), so that
+    lent versions are copied once, by their readers. The tensors stay the same objects. Call it before an optimizer
+    is made that keeps views. Each tensor takes a file descriptor: `ulimit -n`."""
+    moved: Dict[int, torch.Tensor] = {}
+    for name, tensor in tensors_of(model).items():
+        local = local_of(tensor)
+        if local.device.type != "cpu" or local.numel() == 0:
+            continue
+        if local.data_ptr() not in moved:
+            whole = tremula.Layout.parse(f"shape={local.numel()} grid=1")
+            home = tensor_of(tremula.empty(whole, 0, type_name(local.dtype)), local.dtype).view(local.shape)
+            home.copy_(local)
+            moved[local.data_ptr()] = home
+        home = moved[local.data_ptr()]
+        _carrier(tensor).data = home.view(local.shape)
+
+
+def _carrier(tensor: Any) -> Any:
+    """What holds the local memory: the tensor itself, the local tensor of a DTensor, or the only shard."""
+    if hasattr(tensor, "local_shards"):
+        return tensor.local_shards()[0].tensor
+    local: Optional[torch.Tensor] = getattr(tensor, "_local_tensor", None)
+    return tensor if local is None else local

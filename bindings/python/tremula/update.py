@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an array is changed on its way:  to = alpha * op(from) + beta * to."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _c
+from .errors import InvalidArgument
+from .layout import Layout
+from .local import int64s
+from .dtypes import ElementType, element_type
+
+
+@dataclass(frozen=True)
+class Change:
+    """What of an update is not layouts and types.
+
+    axes       dimension d of `to` is dimension axes[d] of `from`; (1, 0) transposes a matrix; None: the same order
+    extents    of the part that is written, in the dimensions of `to`; None: all
+    from_origin, to_origin   global indices, 0-based, where that part begins; None: 0
+    """
+
+    alpha: complex = 1
+    beta: complex = 0
+    conjugate: bool = False
+    axes: Sequence[int] | None = None
+    extents: Sequence[int] | None = None
+    from_origin: Sequence[int] | None = None
+    to_origin: Sequence[int] | None = None
+
+    @property
+    def is_none(self) -> bool:
+        """A plain copy."""
+        return self == Change()
+
+    @property
+    def fills(self) -> bool:
+        """Every element of `to` is written, and what was there is not read."""
+        return self.beta == 0 and self.extents is None and self.to_origin is None
+
+    def struct(
+        self, from_: Layout | None, to: Layout, from_type: ElementType, to_type: ElementType
+    ) -> tuple[_c.Update, list[Any]]:
+        """For the C interface, and what has to live as long as it."""
+        alpha, beta = complex(self.alpha), complex(self.beta)
+        update = _c.Update(
+            from_=from_._handle if from_ is not None else None,
+            to=to._handle,
+            from_type=from_type.code,
+            to_type=to_type.code,
+            alpha=(alpha.real, alpha.imag),
+            beta=(beta.real, beta.imag),
+            conjugate=int(self.conjugate),
+        )
+        held: list[Any] = [from_, to]
+        for name in ("axes", "extents", "from_origin", "to_origin"):
+            values = getattr(self, name)
+            if values is None:
+                continue
+            if len(values) != to.dimensions:
+                raise InvalidArgument(
+                    f"{name}: expected one number for each of the {to.dimensions} dimensions, found {len(values)}"
+                )
+            numbers = (ctypes.c_int * len(values))(*values) if name == "axes" else int64s(values, name)
+            setattr(update, name, numbers)
+            held.append(numbers)
+        return update, held
+
+
+class Update:
+    """One array of a redistribution inside one job, or of a relabeling.
+
+    :param from_, to: its layouts; dtype: of the elements in both; to_dtype: of those in `to` if they are others
+    :param change: keywords of Change, e.g. alpha=0.5, axes=(1, 0)
+    """
+
+    def __init__(self, from_: Layout, to: Layout, dtype: Any = "f64", to_dtype: Any = None, **change: Any) -> None:
+        self.from_, self.to = from_, to
+        self.from_type = element_type(dtype)
+        self.to_type = self.from_type if to_dtype is None else element_type(to_dtype)
+        self.change = Change(**change)
+
+    def __repr__(self) -> str:
+        return f"<tremula.Update of {self.from_type.name} from {self.from_.text!r} to {self.to.text!r}>"
+
+
+def structs_of(updates: Sequence[Update]) -> tuple[Any, list[Any]]:
+    """An array of tremula_update, and what has to live as long as it."""
+    made = [u.change.struct(u.from_, u.to, u.from_type, u.to_type) for u in updates]
+    return (_c.Update * len(made))(*(struct for struct, _ in made)), [held for _, held in made]

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which arrays are taken, where their buffers lie, and what is said of the others."""
+import array
+import gc
+import os
+import unittest
+
+import numpy as np
+import tremula
+from tremula import Layout
+from tremula.arrays import Target
+from tremula.dtypes import element_type
+
+
+def target(layout, dtype="f64", rank=0):
+    return Target("put", element_type(dtype), layout.local(rank), layout.changing, layout.order)
+
+
+def mapped_bytes():
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return sum(
+            int(line.split("-")[1].split()[0], 16) - int(line.split("-")[0], 16) for line in maps if "tremula" in line
+        )
+
+
+class OnDevice:
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, stream=None):
+        raise AssertionError("device memory is refused before it is exported")
+
+
+class Exported:
+    """What another library gives: DLPack and nothing else."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+    def __dlpack__(self, stream=None):
+        return self._array.__dlpack__()
+
+
+class ArraysTest(unittest.TestCase):
+    rows = Layout.block((6, 4), (2, 1))
+    columns = Layout.block((6, 4), (2, 1), store="column")
+    ghosts = Layout.block((6, 4), (2, 1), ghost=(1, 1))
+
+    def taken(self, layout, a, dtype="f64", is_written=False):
+        pointer, size, _ = target(layout, dtype).locate(a, is_written)
+        return pointer, size
+
+    def test_takes_owned_part_and_whole_buffer(self):
+        a = np.zeros((3, 4))
+        self.assertEqual(self.taken(self.rows, a), (a.ctypes.data, 96))
+        flat = np.zeros(12)
+        self.assertEqual(self.taken(self.rows, flat), (flat.ctypes.data, 96))
+        f = np.zeros((3, 4), order="F")
+        self.assertEqual(self.taken(self.columns, f), (f.ctypes.data, 96))
+
+    def test_finds_the_buffer_of_a_view(self):
+        whole = np.zeros((5, 6))
+        self.assertEqual(self.taken(self.ghosts, whole), (whole.ctypes.data, 240))
+        self.assertEqual(self.taken(self.ghosts, whole[1:4, 1:5]), (whole.ctypes.data, 240))
+        self.assertEqual(self.taken(self.ghosts, whole.reshape(-1)), (whole.ctypes.data, 240))
+        owned = tremula.empty(self.ghosts, 0)
+        self.assertEqual(owned.shape, (3, 4))
+        self.assertEqual(self.taken(self.ghosts, owned)[0], owned.ctypes.data - 7 * 8)
+        self.assertEqual(tremula.empty(self.ghosts, 0, ghost=True).shape, (5, 6))
+
+    def test_refuses_a_view_whose_buffer_ends_early(self):
+        short = np.zeros(240 // 8 - 1)
+        view = np.lib.stride_tricks.as_strided(short[7:], (3, 4), (48, 8))
+        with self.assertRaisesRegex(tremula.InvalidArgument, "a buffer that ends before that"):
+            self.taken(self.ghosts, view)
+
+    def test_one_rule_for_everything_else(self):
+        for layout, a, words in [
+            (self.rows, np.zeros((4, 3)), r"shape \(3, 4\).*found shape \(4, 3\)"),
+            (self.rows, np.zeros((3, 4), order="F"), r"strides \(32, 8\) bytes.*found shape \(3, 4\) with strides \(8, 24\)"),
+            (self.columns, np.zeros((3, 4)), r"found shape \(3, 4\) with strides \(32, 8\)"),
+            (self.rows, np.zeros((6, 8))[::2, ::2], "not contiguous: numpy.ascontiguousarray"),
+            (self.rows, np.zeros(24)[::2], "not contiguous"),
+            (self.rows, np.zeros(11), "12 elements"),
+            (self.rows, np.zeros((3, 4), np.float32), "expected elements of type f64, found float32"),
+            (self.rows, np.zeros((3, 4), ">f8"), "expected elements of type f64, found >f8"),
+            (self.rows, [[1.0] * 4] * 3, "expected a NumPy array, or an object with.*found builtins.list"),
+            (self.rows, OnDevice(), r"in the memory of the CPU, found one on device \(2, 0\)"),
+        ]:
+            with self.subTest(words=words), self.assertRaisesRegex(tremula.InvalidArgument, words):
+                self.taken(layout, a)
+        frozen = np.zeros((3, 4))
+        frozen.flags.writeable = False
+        self.taken(self.rows, frozen)
+        with self.assertRaisesRegex(tremula.InvalidArgument, "read-only"):
+            self.taken(self.rows, frozen, is_written=True)
+        with self.assertRaisesRegex(tremula.InvalidArgument, "read-only"):
+            self.taken(Layout.block((8,), (1,)), b"8 bytes.", "u8", is_written=True)
+
+    def test_rows_of_a_changing_extent(self):
+        layout = Layout.parse("shape=*x3 grid=2x1")
+        a = np.zeros((7, 3))
+        self.assertEqual(self.taken(layout, a), (a.ctypes.data, 168))
+        self.assertEqual(self.taken(layout, np.zeros((0, 3)))[1], 0)
+        self.assertEqual(self.taken(layout, np.zeros(6))[1], 48)
+        for wrong in (np.zeros((7, 4)), np.zeros(7), np.zeros((7, 6))[:, ::2]):
+            with self.assertRaisesRegex(tremula.InvalidArgument, r"shape \*x3"):
+                self.taken(layout, wrong)
+
+    def test_buffer_protocol(self):
+        a = array.array("d", range(12))
+        self.assertEqual(self.taken(self.rows, a), (a.buffer_info()[0], 96))
+        m = memoryview(bytearray(96)).cast("d")
+        self.assertEqual(self.taken(self.rows, m, is_written=True)[1], 96)
+
+    def test_dlpack(self):
+        a = np.arange(12.0).reshape(3, 4)
+        self.assertEqual(self.taken(self.rows, Exported(a)), (a.ctypes.data, 96))
+        self.assertEqual(self.taken(self.rows, Exported(a), is_written=True), (a.ctypes.data, 96))
+        with self.assertRaisesRegex(tremula.InvalidArgument, "found float32"):
+            self.taken(self.rows, Exported(a.astype(np.float32)))
+        with self.assertRaisesRegex(tremula.InvalidArgument, "not contiguous"):
+            self.taken(self.rows, Exported(np.zeros((6, 8))[::2, ::2]))
+
+    def test_element_types(self):
+        for name in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "c64", "c128", "f16", "bool"):
+            kind = element_type(name)
+            self.assertEqual(kind, element_type(kind.dtype))
+            self.assertEqual(kind, tremula.dtypes.type_of_code(kind.code))
+        self.assertEqual(element_type("bf16").dtype, np.uint16)
+        struct = np.dtype([("id", "i8"), ("x", "f4", 3)])
+        kind = element_type(struct)
+        self.assertEqual((kind.code - 0x10000, kind.dtype), (20, struct))
+        self.assertTrue(kind.holds(np.dtype("V20")))
+        for wrong in ("f128", object, np.dtype("M8[s]"), np.dtype(">i4"), [("a", object)], np.dtype("V16385")):
+            with self.assertRaises(tremula.InvalidArgument):
+                element_type(wrong)
+
+    def test_shared_memory_is_zeroed_and_freed_with_the_last_view(self):
+        before, files = mapped_bytes(), len(os.listdir("/proc/self/fd"))
+        a = tremula.empty(Layout.block((1 << 20,), (1,)), 0, "f64")
+        self.assertFalse(a.any())
+        self.assertEqual(a.ctypes.data % 4096, 0)
+        a[:] = 1
+        part = a[10:20]
+        del a
+        gc.collect()
+        self.assertEqual(part.sum(), 10)
+        self.assertGreater(len(os.listdir("/proc/self/fd")), files)
+        del part
+        gc.collect()
+        self.assertEqual((mapped_bytes(), len(os.listdir("/proc/self/fd"))), (before, files))
+
+    def test_empty_parts(self):
+        layout = Layout.block((2, 3), (4, 1))
+        a = tremula.empty(layout, 3)
+        self.assertEqual(a.shape, layout.local(3).extents)
+        self.assertEqual(self.taken(layout, np.zeros((1, 3)))[1], 24)
+        self.assertEqual(target(layout, rank=3).locate(a, True)[1], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

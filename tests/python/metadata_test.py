@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes beside the arrays: times, attributes, descriptions, counters, datasets of xarray."""
+import builtins
+import unittest
+from unittest import mock
+
+import numpy as np
+import support
+import tremula
+from tremula import Layout
+
+SHAPE = (6, 4)
+OCEAN = {"units": "K", "long_name": "sea surface temperature", "valid_range": [271.0, 310.0], "coordinates": "lat lon"}
+
+
+def produce(session):
+    layout = Layout.block(SHAPE, (session.size, 1))
+    with session.out_stream("ocean") as out:
+        sst = out.field("sst", "f64", layout)
+        mask = out.field("mask", "bool", layout)
+        lat = out.field("lat", "f32", Layout.block(SHAPE[:1], (session.size,)))
+        lon = out.field("lon", "f32", Layout.on_mesh(SHAPE[1:], (session.size,), [tremula.Replicate()]))
+        for name, value in OCEAN.items():
+            out.attribute(name, value, of=sst)
+        out.attribute("dims", "y x", of=mask)
+        out.attribute("units", "degrees_north", of=lat)
+        out.attribute("time_unit", "s")
+        out.attribute("title", "Ozean 🌊")
+        out.attribute("levels", np.array([1, 2, 3]))
+        rows = layout.global_indices(session.rank, 0)
+        for number in range(3):
+            with out.step() as step:
+                step.time = 3600 * number + 2**60
+                step.attributes["iterations"] = number
+                step.attributes.update({"residuals": [0.5**number, 0.1], "names": ("a", "b"), "big": -(2**63), "f": 1.0})
+                step[sst] = rows[:, None] * 4.0 + np.arange(4) + 100 * number
+                step[mask] = (rows[:, None] + np.arange(4)) % 2 == 0
+                step[lat] = rows.astype(np.float32) * 10
+                step[lon] = np.arange(4, dtype=np.float32) + 0.5
+        return out.statistics(), out.peers()
+
+
+def fields_of(stream, size):
+    sst = stream.field("sst", "f64", Layout.block(SHAPE, (1, size)))
+    mask = stream.field("mask", "bool", Layout.block(SHAPE, (1, size)))
+    lat = stream.field("lat", "f64", Layout.on_mesh(SHAPE[:1], (size,), [tremula.Replicate()]))
+    lon = stream.field("lon", "f64", Layout.block(SHAPE[1:], (size,)))
+    return sst, mask, lat, lon
+
+
+class MetadataTest(unittest.TestCase):
+    def test_times_attributes_description_counters(self):
+        def consume(session):
+            told = session.describe("ocean", timeout=20)
+            with session.in_stream("ocean") as stream:
+                sst, *_ = fields_of(stream, session.size)
+                for step in stream:
+                    self.assertEqual(step.time, 3600 * step.number + 2**60)
+                    self.assertEqual(
+                        dict(step.attributes),
+                        {
+                            "iterations": step.number,
+                            "residuals": [0.5**step.number, 0.1],
+                            "names": ["a", "b"],
+                            "big": -(2**63),
+                            "f": 1.0,
+                        },
+                    )
+                    self.assertIsInstance(step.attributes["f"], float)
+                    self.assertIsInstance(step.attributes["iterations"], int)
+                    self.assertEqual(step.attributes.all("iterations"), [step.number])
+                    self.assertEqual(dict(stream.attributes_of(sst)), OCEAN)
+                    self.assertEqual(stream.attributes["title"], "Ozean 🌊")
+                    self.assertEqual(stream.attributes["levels"], [1, 2, 3])
+                    self.assertNotIn("nothing", stream.attributes)
+                    for field in stream.fields:
+                        step[field]
+                return told, stream.statistics(), stream.step_statistics()
+
+        made, got = support.run(("producer", 2, produce), ("consumer", 2, consume))
+        for told, statistics, of_step in got:
+            self.assertEqual((told.producer, told.ranks, told.queue_depth), ("producer", 2, 2))
+            self.assertEqual(list(told.fields), ["sst", "mask", "lat", "lon"])
+            self.assertEqual(told.fields["sst"].layout, Layout.block(SHAPE, (2, 1)))
+            self.assertEqual((told.fields["mask"].type.name, dict(told.fields["sst"].attributes)), ("bool", OCEAN))
+            self.assertEqual((told.fields["sst"].parts, told.attributes["time_unit"]), ((), "s"))
+            self.assertEqual((statistics.steps, of_step.steps), (3, 1))
+            self.assertGreater(statistics.copied_bytes, 0)
+        self.assertEqual(sum(s.bytes for s, _ in made), sum(s.bytes for _, s, _ in got))
+        self.assertEqual({(p.group, p.rank) for _, peers in made for p in peers}, {("consumer", 0), ("consumer", 1)})
+        self.assertEqual({p.path for _, peers in made for p in peers}, {"inlined"})
+
+    def test_describe_does_not_wait_with_0(self):
+        def ask(session):
+            with self.assertRaisesRegex(tremula.TimedOut, "nothing_of_the_kind"):
+                session.describe("nothing_of_the_kind", 0)
+
+        support.run(("alone", 1, ask))
+
+    def test_attributes_that_cannot_be(self):
+        def work(session):
+            with session.out_stream("s", wait_for_consumers=0) as out:
+                value = out.field("value", "f64", Layout("shape=2 grid=1"))
+                for wrong in (None, [1, "a"], {"a": 1}, 2**63, object(), [1, None], 1j):
+                    with self.assertRaisesRegex(tremula.InvalidArgument, "attribute 'x'"):
+                        out.attribute("x", wrong)
+                with self.assertRaises(tremula.InvalidArgument):
+                    out.attribute("x", "y" * 70000)
+                out.attribute("flag", True)
+                out.attribute("count", np.int32(7))
+                out.attribute("empty", np.zeros(0))
+                out.put(value, np.zeros(2))
+                with self.assertRaises(tremula.InvalidArgument):
+                    out.attribute("late", 1)
+                with self.assertRaisesRegex(tremula.InvalidArgument, "time_unit"):
+                    with out.step() as step:
+                        step.time = 1
+
+        support.run(("alone", 1, work))
+
+    def test_a_step_as_a_dataset(self):
+        def consume(session):
+            with session.in_stream("ocean") as stream:
+                fields = fields_of(stream, session.size)
+                for step in stream:
+                    data = step.dataset()
+                    columns = fields[0].layout.global_indices(session.rank, 1)
+                    self.assertEqual(set(data.data_vars), {"sst", "mask"})
+                    self.assertEqual(set(data.coords), {"lat", "lon"})
+                    self.assertEqual(data["sst"].dims, ("lat", "lon"))
+                    self.assertEqual(data["mask"].dims, ("y", "x"))
+                    self.assertEqual(data["sst"].attrs["units"], "K")
+                    self.assertEqual(data["lat"].attrs["units"], "degrees_north")
+                    self.assertEqual((data.attrs["step"], data.attrs["time"]), (step.number, step.time))
+                    self.assertEqual((data.attrs["title"], data.attrs["iterations"]), ("Ozean 🌊", step.number))
+                    expected = np.arange(6)[:, None] * 4.0 + columns + 100 * step.number
+                    np.testing.assert_array_equal(data["sst"], expected)
+                    picked = data["sst"].sel(lat=20.0, lon=columns[0] + 0.5)
+                    self.assertEqual(float(picked), 2 * 4 + columns[0] + 100 * step.number)
+                    self.assertEqual(list(step.dataset(["lat"]).coords), ["lat"])
+
+        support.run(("producer", 2, produce), ("consumer", 2, consume))
+
+    def test_a_dataset_without_xarray_is_told(self):
+        real = builtins.__import__
+
+        def without(name, *rest, **more):
+            if name == "xarray":
+                raise ImportError("No module named 'xarray'")
+            return real(name, *rest, **more)
+
+        def consume(session):
+            with session.in_stream("ocean") as stream:
+                fields_of(stream, session.size)
+                for step in stream:
+                    with mock.patch.object(builtins, "__import__", without):
+                        with self.assertRaisesRegex(tremula.Unsupported, "expected xarray.*python3-xarray"):
+                            step.dataset()
+
+        support.run(("producer", 2, produce), ("consumer", 1, consume))
+
+
+if __name__ == "__main__":
+    unittest.main()

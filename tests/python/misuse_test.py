@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done wrong is told: with the words that help, as the exception that fits, and without harm to the session."""
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+import unittest
+
+import numpy as np
+import support
+import tremula
+from tremula import Layout
+
+LINE = Layout.block((8,), (1,))
+
+
+def alone(test):
+    """Runs a test inside a session of its own, in a process of its own."""
+
+    def run(self):
+        support.run(("alone", 1, lambda session: test(self, session)))
+
+    return run
+
+
+class MisuseTest(unittest.TestCase):
+    @alone
+    def test_use_after_close(self, session):
+        out = session.out_stream("s", wait_for_consumers=0)
+        value = out.field("value", "f64", LINE)
+        out.put(value, np.zeros(8))
+        out.close()
+        out.close()
+        for call in (
+            lambda: out.put(value, np.zeros(8)),
+            lambda: out.begin_step(),
+            lambda: out.field("other", "f64", LINE),
+            lambda: out.attribute("units", "K"),
+            lambda: out.statistics(),
+            lambda: out.end_step(),
+        ):
+            with self.assertRaisesRegex(tremula.InvalidArgument, "stream 's' is closed"):
+                call()
+        with session.in_stream("t") as stream:
+            pass
+        for call in (lambda: next(stream), lambda: stream.get("value"), lambda: stream.number, lambda: stream.end_step()):
+            with self.assertRaisesRegex(tremula.InvalidArgument, "stream 't'"):
+                call()
+        session.close()
+        session.close()
+        for call in (lambda: session.out_stream("s"), lambda: session.in_stream("s"), lambda: session.describe("s")):
+            with self.assertRaisesRegex(tremula.InvalidArgument, "session of group 'alone' is closed"):
+                call()
+
+    @alone
+    def test_close_of_a_session_names_the_streams_that_are_open(self, session):
+        out = session.out_stream("first")
+        with self.assertRaisesRegex(tremula.InvalidArgument, "first"):
+            session.close()
+        out.give_up()
+        session.close()
+
+    @alone
+    def test_an_exception_gives_the_stream_up(self, session):
+        with self.assertRaisesRegex(ZeroDivisionError, "division"):
+            with session.out_stream("s", wait_for_consumers=0) as out:
+                out.field("value", "f64", LINE)
+                with out.step():
+                    1 / 0
+        self.assertFalse(out.is_open)
+
+    @alone
+    def test_a_missing_field_can_still_be_put(self, session):
+        with session.out_stream("s", wait_for_consumers=0) as out:
+            fields = [out.field(name, "f64", LINE) for name in ("a", "b")]
+            out.begin_step()
+            out.put(fields[0], np.zeros(8))
+            with self.assertRaisesRegex(tremula.InvalidArgument, "'b'"):
+                out.end_step()
+            out.put(fields[1], np.zeros(8))
+            out.end_step()
+
+    @alone
+    def test_unknown_keys_and_names(self, session):
+        for call, words in [
+            (lambda: session.out_stream("s", colour="red"), "colour"),
+            (lambda: session.in_stream("s", step="every"), "step.*steps"),
+            (lambda: session.out_stream("s", queue_depth=[1]), "'queue_depth': expected a number"),
+            (lambda: session.out_stream("s\0"), "zero bytes"),
+            (lambda: session.out_stream(5), "expected a str"),
+            (lambda: tremula.Session("g", 0, 1, coulor="red"), "coulor"),
+            (lambda: tremula.Session("g", 0), "both rank and size"),
+            (lambda: tremula.Session("g", 3, 2), "rank"),
+            (lambda: tremula.Session("g", 0, 1, comm=object()), "found both"),
+            (lambda: tremula.Session("g", comm=object()), "communicator of mpi4py"),
+        ]:
+            with self.subTest(words=words), self.assertRaisesRegex(tremula.InvalidArgument, words):
+                call()
+        with session.out_stream("s", wait_for_consumers=0) as out, session.out_stream("t") as other:
+            value = out.field("value", "f64", LINE)
+            foreign = other.field("value", "f64", LINE)
+            with self.assertRaisesRegex(tremula.InvalidArgument, r"one of its fields \(value\), found 'valeu'"):
+                with out.step() as step:
+                    try:
+                        step["valeu"] = np.zeros(8)
+                    finally:
+                        with self.assertRaisesRegex(tremula.InvalidArgument, "a field that it has declared"):
+                            step[foreign] = np.zeros(8)
+            self.assertFalse(out.is_open)
+            del value
+            other.give_up()
+
+    @alone
+    def test_wrong_arrays_are_refused_and_the_step_goes_on(self, session):
+        with session.out_stream("s", wait_for_consumers=0) as out:
+            value = out.field("value", "f64", Layout.block((4, 6), (1, 1)))
+            with out.step() as step:
+                for wrong in (np.zeros((4, 6), "f4"), np.zeros((4, 12))[:, ::2], np.zeros((6, 4)), np.zeros((4, 6)).T):
+                    with self.assertRaisesRegex(tremula.InvalidArgument, "stream 's', field 'value': expected.*found"):
+                        step[value] = wrong
+                step[value] = np.zeros((4, 6))
+
+    @alone
+    def test_no_server(self, session):
+        with self.assertRaises(tremula.NoServer) as caught:
+            tremula.Session("g", 0, 1, server="127.0.0.1:9", timeout=0.3)
+        self.assertIsInstance(caught.exception, ConnectionError)
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((type(again), str(again), again.status), (tremula.NoServer, str(caught.exception), -6))
+
+    @alone
+    def test_a_name_that_is_taken(self, session):
+        with self.assertRaises(tremula.Error) as caught:
+            tremula.Session("alone", 0, 1, server=support.server().address, timeout=2)
+        self.assertIn("alone", str(caught.exception))
+
+    @alone
+    def test_two_threads(self, session):
+        """The second one gets an error, and the first one goes on."""
+        with session.in_stream("never") as stream:
+            stream.field("value", "f64", LINE)
+            told, found = threading.Event(), []
+
+            def wait():
+                told.set()
+                stream.begin_step(1.5)
+                found.append("first goes on")
+
+            thread = threading.Thread(target=wait)
+            thread.start()
+            told.wait()
+            errors = 0
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                try:
+                    stream.is_ready()
+                except tremula.InvalidArgument as error:
+                    errors += 1
+                    text = str(error)
+            thread.join()
+            self.assertEqual(found, ["first goes on"])
+            self.assertGreater(errors, 0)
+            self.assertRegex(text, "thread|another call")
+
+    @alone
+    def test_a_child_that_was_forked(self, session):
+        with session.out_stream("s", wait_for_consumers=0) as out:
+            value = out.field("value", "f64", LINE)
+            array = tremula.empty(LINE, 0)
+
+            def in_child(queue):
+                texts = []
+                for call in (lambda: out.put(value, array), session.close, lambda: session.in_stream("x")):
+                    try:
+                        call()
+                        texts.append("")
+                    except tremula.InvalidArgument as error:
+                        texts.append(str(error))
+                queue.put(texts)
+
+            context = multiprocessing.get_context("fork")
+            queue = context.SimpleQueue()
+            child = context.Process(target=in_child, args=(queue,))
+            child.start()
+            put, closed, opened = queue.get()
+            child.join()
+            self.assertEqual(child.exitcode, 0)
+            self.assertRegex(put, "fork|process")
+            self.assertEqual(closed, "")  # does nothing, and leaves the parent's session alone
+            self.assertNotEqual(opened, "")
+            out.put(value, array)  # the session is the parent's as before
+
+    def test_children_forked_after_a_session_was_closed(self):
+        """They are processes as others are: each has what it needs of its own, and none waits for another's."""
+        with tremula.Session("before", 0, 1, server=support.server().address):
+            pass
+        for _ in range(3):
+            support.run(("first", 2, lambda session: None), ("second", 2, lambda session: None))
+
+    @alone
+    def test_a_spawned_child_opens_a_session_of_its_own(self, session):
+        context = multiprocessing.get_context("spawn")
+        os.environ["TREMULA_SERVER"] = support.server().address
+        child = context.Process(target=open_and_close, args=("child",))
+        child.start()
+        child.join()
+        self.assertEqual(child.exitcode, 0)
+
+    def test_an_array_is_not_freed_before_it_is_taken(self):
+        """Nobody but the stream holds it: what the consumer gets is what was put all the same."""
+        layout = Layout.block((1 << 17,), (1,))
+
+        def produce(session):
+            with session.out_stream("direct", queue_depth=0) as out, session.out_stream("later", queue_depth=3) as later:
+                value, other = out.field("value", "f64", layout), later.field("value", "f64", layout)
+                for number in range(4):
+                    with out.step() as step:
+                        step[value] = filled(number)
+                        clutter = [np.full(1 << 17, -1.0) for _ in range(4)]  # where freed memory would be used again
+                    with later.step() as step:
+                        step.put_async(other, filled(number))
+                    clutter += [np.full(1 << 17, -1.0) for _ in range(4)]
+                    del clutter
+
+        def filled(number):
+            a = tremula.empty(layout, 0) if number % 2 else np.empty(1 << 17)
+            a[:] = number
+            return a
+
+        def consume(session):
+            with session.in_stream("direct") as stream, session.in_stream("later") as later:
+                value, other = stream.field("value", "f64", layout), later.field("value", "f64", layout)
+                for step in stream:
+                    time.sleep(0.02)
+                    assert (step[value] == step.number).all()
+                    step.end()
+                    number = next(later)
+                    assert (number[other] == number.number).all()
+                    number.end()
+                assert list(later) == []
+
+        support.run(("producer", 1, produce), ("consumer", 1, consume))
+
+    def test_versions_that_are_lent_live_until_the_next_one_is_begun(self):
+        layout = Layout.block((1 << 16,), (1,))
+
+        def produce(session):
+            with session.out_stream("weights", kind="state", versions="lend", wait_for_consumers=0) as out:
+                value = out.field("value", "f64", layout)
+                for number in range(3):
+                    out.put(value, np.full(1 << 16, float(number)))
+                    clutter = [np.full(1 << 16, -1.0) for _ in range(4)]
+                    out.serve(0.3)
+                    del clutter
+
+        def consume(session):
+            with session.in_stream("weights") as stream:
+                value = stream.field("value", "f64", layout)
+                for step in stream:
+                    assert (step[value] == step.number).all()
+                return step.number
+
+        _, got = support.run(("producer", 1, produce), ("consumer", 1, consume))
+        self.assertEqual(got, [2])
+
+    def test_a_step_that_has_ended(self):
+        def produce(session):
+            with session.out_stream("s") as out:
+                value = out.field("value", "f64", LINE)
+                for number in range(3):
+                    out.put(value, np.zeros(8))
+
+        def consume(session):
+            with session.in_stream("s") as stream:
+                value = stream.field("value", "f64", LINE)
+                first = next(stream)
+                second = next(stream)
+                second.end()
+                self.assertEqual(second.number, 1)
+                for step in (first, second):
+                    with self.assertRaisesRegex(tremula.InvalidArgument, "found one that has ended"):
+                        step[value]
+
+        support.run(("producer", 1, produce), ("consumer", 1, consume))
+
+    def test_a_peer_that_is_killed(self):
+        def produce(session):
+            with session.out_stream("s") as out:
+                value = out.field("value", "f64", LINE)
+                out.put(value, np.zeros(8))
+                time.sleep(0.2)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def consume(session):
+            with self.assertRaises(tremula.PeerLost):
+                with session.in_stream("s") as stream:
+                    value = stream.field("value", "f64", LINE)
+                    for step in stream:
+                        step[value]
+
+        with self.assertRaisesRegex(AssertionError, r"^producer.0: ended with -9 and said nothing$"):
+            support.run(("producer", 1, produce), ("consumer", 1, consume))
+
+
+def open_and_close(group):
+    with tremula.Session(group, 0, 1, timeout=20):
+        pass
+
+
+if __name__ == "__main__":
+    unittest.main()

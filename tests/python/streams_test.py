@@ -1,0 +1,341 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams between two jobs in Python: every element of every step carries its number, whatever the layouts and types."""
+import unittest
+
+import numpy as np
+import support
+import tremula
+from tremula import Layout
+
+SHAPE = (24, 18)
+ELEMENTS = np.arange(SHAPE[0] * SHAPE[1]).reshape(SHAPE)
+
+
+def indices_of(layout, rank):
+    return [layout.global_indices(rank, d) for d in range(layout.dimensions)]
+
+
+def values(step, numbers, dtype="f64"):
+    """Of elements with these global numbers, exact in every type."""
+    kind = tremula.element_type(dtype)
+    if kind.name == "bool":
+        return (numbers + step) % 3 == 0
+    if kind.name == "bf16":  # the upper half of a small integer as f32
+        return ((numbers + step) % 100).astype(np.float32).view(np.uint32).__rshift__(16).astype(np.uint16)
+    if kind.dtype.kind == "c":
+        return (numbers % 100 + 1j * step).astype(kind.dtype)
+    return ((numbers + step) % 100).astype(kind.dtype)
+
+
+def exchange(make_from, make_to, dtype="f64", to_dtype=None, ranks=(2, 3), steps=3, expected=values, **field):
+    """A producer of make_from(ranks) and a consumer of make_to(ranks), each of whose ranks judges all it gets."""
+
+    def produce(session):
+        layout = make_from(session.size)
+        own = support.numbers(SHAPE, indices_of(layout, session.rank))
+        with session.out_stream("s") as out:
+            value = out.field("value", dtype, layout)
+            a = tremula.empty(layout, session.rank, dtype)
+            for number in range(steps):
+                a[...] = values(number, own, dtype)
+                with out.step() as step:
+                    step[value] = a
+                a[...] = values(99, own, dtype)  # it is ours again
+            return out.statistics().steps
+
+    def consume(session):
+        layout = make_to(session.size)
+        own = support.numbers(layout.shape, indices_of(layout, session.rank))
+        with session.in_stream("s") as stream:
+            value = stream.field("value", to_dtype or dtype, layout, **field)
+            count = 0
+            for step in stream:
+                np.testing.assert_array_equal(step[value], expected(step.number, own, to_dtype or dtype))
+                assert step.number == count
+                count += 1
+            return count
+
+    made, got = support.run(("producer", ranks[0], produce), ("consumer", ranks[1], consume))
+    assert set(made) | set(got) == {steps}, (made, got)
+
+
+class StreamsTest(unittest.TestCase):
+    def test_layouts_meet(self):
+        rows = lambda n: Layout.block(SHAPE, (n, 1))
+        columns = lambda n: Layout.block(SHAPE, (1, n), store="column")
+        cyclic = lambda n: Layout.block_cyclic(SHAPE, (1, n), (24, 2))
+        ghosts = lambda n: Layout.block(SHAPE, (n, 1), ghost=(2, 1), store="column")
+        copies = lambda n: Layout.on_mesh(SHAPE, (n,), [tremula.Replicate()])
+        for pair in [(rows, cyclic), (columns, rows), (ghosts, columns), (rows, ghosts), (copies, rows), (rows, copies)]:
+            with self.subTest(layouts=[make(3).text for make in pair]):
+                exchange(*pair)
+
+    def test_every_type_arrives_as_it_is(self):
+        rows, columns = (lambda n: Layout.block(SHAPE, (n, 1))), (lambda n: Layout.block(SHAPE, (1, n)))
+        types = ["i8", "u16", "i32", "u64", "f16", "bf16", "f32", "c64", "c128", "bool"]
+
+        def produce(session):
+            layout = rows(1)
+            with session.out_stream("types") as out:
+                fields = [out.field(name, name, layout) for name in types]
+                with out.step() as step:
+                    for field in fields:
+                        step[field] = values(5, ELEMENTS, field.type)
+
+        def consume(session):
+            layout = columns(2)
+            own = support.numbers(SHAPE, indices_of(layout, session.rank))
+            with session.in_stream("types") as stream:
+                fields = [stream.field(name, name, layout) for name in types]
+                for step in stream:
+                    for field in fields:
+                        found = step[field]
+                        assert found.dtype == field.dtype, field
+                        np.testing.assert_array_equal(found, values(5, own, field.type), field.name)
+
+        support.run(("producer", 1, produce), ("consumer", 2, consume))
+
+    def test_converted_scaled_and_turned_on_the_way(self):
+        rows = lambda n: Layout.block(SHAPE, (n, 1))
+        turned = lambda n: Layout.block(SHAPE[::-1], (n, 1))
+        as_is = lambda n: Layout.block(SHAPE, (1, n), store="column")
+        half = lambda step, own, _: 0.5 * values(step, own)
+        exchange(rows, as_is, "f64", "f32", expected=half, alpha=0.5)
+        exchange(rows, as_is, "i64", "f64", expected=lambda step, own, _: values(step, own, "f64"))
+        exchange(
+            rows,
+            turned,
+            axes=(1, 0),
+            expected=lambda step, own, _: values(step, own % 24 * 18 + own // 24),
+        )
+        exchange(
+            lambda n: Layout.block(SHAPE, (n, 1)),
+            lambda n: Layout.block((6, 5), (n, 1)),
+            expected=lambda step, own, _: values(step, (own // 5 + 7) * 18 + own % 5 + 11),
+            extents=(6, 5),
+            from_origin=(7, 11),
+        )
+
+    def test_beta_adds_to_what_is_there(self):
+        def produce(session):
+            with session.out_stream("sum") as out:
+                value = out.field("value", "f64", Layout.block(SHAPE, (1, 1)))
+                for number in range(3):
+                    out.put(value, values(number, ELEMENTS))
+
+        def consume(session):
+            layout = Layout.block(SHAPE, (session.size, 1))
+            own = support.numbers(SHAPE, indices_of(layout, session.rank))
+            with session.in_stream("sum") as stream:
+                value = stream.field("value", "f64", layout, beta=1)
+                total = np.zeros(own.shape)
+                for step in stream:
+                    assert step.get(value, out=total) is total
+                np.testing.assert_array_equal(total, sum(values(n, own) for n in range(3)))
+
+        support.run(("producer", 1, produce), ("consumer", 2, consume))
+
+    def test_lists_of_points_and_boxes(self):
+        points = [np.arange(rank, ELEMENTS.size, 2)[::-1] for rank in range(2)]
+        origins, extents = [[[0, 0]], [[12, 0], [20, 9]]], [[[12, 18]], [[8, 18], [4, 9]]]
+
+        def produce(session):
+            mine = points[session.rank]
+            layout = Layout.of_points(SHAPE, 2, mine)
+            with session.out_stream("points") as out:
+                value = out.field("value", "i64", layout)
+                out.put(value, values(0, mine, "i64"))
+
+        def consume(session):
+            layout = Layout.of_boxes(SHAPE, 2, origins[session.rank], extents[session.rank], is_partial=True)
+            with session.in_stream("points") as stream:
+                value = stream.field("value", "i64", layout)
+                step = next(stream)
+                boxes = [
+                    ELEMENTS[o[0] : o[0] + e[0], o[1] : o[1] + e[1]].ravel()
+                    for o, e in zip(origins[session.rank], extents[session.rank])
+                ]
+                np.testing.assert_array_equal(step[value].ravel(), values(0, np.concatenate(boxes), "i64"))
+
+        support.run(("producer", 2, produce), ("consumer", 2, consume))
+
+    def test_rows_whose_number_changes_come_by_their_keys(self):
+        rows_of = lambda step, rank: (step + 1) * (rank + 2) if step != 1 else 0
+        first = lambda step, rank: sum(rows_of(step, r) for r in range(rank))
+
+        def produce(session):
+            with session.out_stream("particles") as out:
+                ident = out.field("id", "i64", Layout("shape=* grid=2"))
+                x = out.field("x", "f64", Layout("shape=*x3 grid=2x1"))
+                for number in range(4):
+                    ids = first(number, session.rank) + np.arange(rows_of(number, session.rank))
+                    with out.step() as step:
+                        step[ident] = ids
+                        step[x] = ids[:, None] * 10.0 + np.arange(3)
+
+        def consume(session):
+            with session.in_stream("particles") as stream:
+                ident = stream.field("id", "i64", Layout("shape=* grid=3 key=id sorted=yes"))
+                x = stream.field("x", "f64", Layout("shape=*x3 grid=3x1 key=id sorted=yes"))
+                found = []
+                for step in stream:
+                    ids = step[ident]
+                    np.testing.assert_array_equal(step[x], ids[:, None] * 10.0 + np.arange(3))
+                    assert (np.diff(ids) > 0).all()
+                    found.append(ids.tolist())
+                return found
+
+        _, got = support.run(("producer", 2, produce), ("consumer", 3, consume))
+        for number in range(4):
+            everything = sorted(i for rank in got for i in rank[number])
+            self.assertEqual(everything, list(range(first(number, 2))))
+
+    def test_structs_are_moved_as_they_are(self):
+        cell = np.dtype([("id", "i4"), ("x", "f8", 2)], align=True)
+
+        def filled(numbers):
+            a = np.zeros(numbers.shape, cell)
+            a["id"], a["x"] = numbers, numbers[..., None] + [0.25, 0.5]
+            return a
+
+        def produce(session):
+            layout = Layout.block(SHAPE, (session.size, 1))
+            with session.out_stream("cells") as out:
+                value = out.field("cell", cell, layout)
+                out.put(value, filled(support.numbers(SHAPE, indices_of(layout, session.rank))))
+
+        def consume(session):
+            layout = Layout.block(SHAPE, (1, session.size))
+            with session.in_stream("cells") as stream:
+                value = stream.field("cell", cell, layout)
+                step = next(stream)
+                own = support.numbers(SHAPE, indices_of(layout, session.rank))
+                np.testing.assert_array_equal(step[value], filled(own))
+                return session.describe("cells", 0).fields["cell"].type.name
+
+        _, names = support.run(("producer", 2, produce), ("consumer", 2, consume))
+        self.assertEqual(names, ["opaque of 24 bytes"] * 2)
+
+    def test_what_is_not_got_is_zero_in_a_new_array(self):
+        def produce(session):
+            with session.out_stream("partial") as out:
+                value = out.field("value", "f64", Layout.block(SHAPE, (1, 1)))
+                out.put(value, values(0, ELEMENTS) + 1)
+
+        def consume(session):
+            ghosts = Layout.block(SHAPE, (1, 1), ghost=(1, 1))
+            with session.in_stream("partial") as stream:
+                whole = stream.field("value", "f64", ghosts)
+                step = next(stream)
+                part = step[whole]
+                np.testing.assert_array_equal(part, values(0, ELEMENTS) + 1)
+                around = part.base.reshape(26, 20)
+                assert around.sum() == part.sum()
+                around[:] = 7
+                step.get(whole, out=around)  # ghost cells are left alone
+                assert around.sum() == part.sum() + 7 * (26 * 20 - 24 * 18)
+
+        support.run(("producer", 1, produce), ("consumer", 1, consume))
+
+    def test_put_async_lends_the_array(self):
+        def produce(session):
+            layout = Layout.block((1 << 18,), (1,))
+            with session.out_stream("lent") as out:
+                value = out.field("value", "f64", layout)
+                arrays = [tremula.empty(layout, 0) for _ in range(2)]
+                requests = [None, None]
+                for number in range(6):
+                    if requests[number % 2] is not None:
+                        requests[number % 2].wait()
+                        assert requests[number % 2].test()
+                    arrays[number % 2][:] = number
+                    with out.step() as step:
+                        requests[number % 2] = step.put_async(value, arrays[number % 2])
+                del arrays  # the stream keeps them until they are taken
+            return out._asked
+
+        def consume(session):
+            with session.in_stream("lent") as stream:
+                value = stream.field("value", "f64", Layout.block((1 << 18,), (1,)))
+                for step in stream:
+                    a = step[value]
+                    assert (a == step.number).all()
+                return stream.peers()[0].path, stream.statistics().copied_bytes
+
+        made, got = support.run(("producer", 1, produce), ("consumer", 1, consume))
+        self.assertEqual(made, [{}])
+        self.assertEqual(got, [("lent", 6 * 8 << 18)])
+
+    def test_layouts_are_declared_again(self):
+        rows, columns = (lambda n: Layout.block(SHAPE, (n, 1))), (lambda n: Layout.block(SHAPE, (1, n)))
+
+        def produce(session):
+            with session.out_stream("again", queue_depth=0) as out:
+                value = out.field("value", "f64", rows(2))
+                for number in range(6):
+                    if number == 3:
+                        out.redeclare({value: columns(2)})
+                    own = support.numbers(SHAPE, indices_of(value.layout, session.rank))
+                    with out.step() as step:
+                        step[value] = values(number, own)
+
+        def consume(session):
+            with session.in_stream("again") as stream:
+                value = stream.field("value", "f64", columns(2))
+                told = []
+                for step in stream:
+                    own = support.numbers(SHAPE, indices_of(value.layout, session.rank))
+                    np.testing.assert_array_equal(step[value], values(step.number, own))
+                    told.append(step.redeclarations)
+                    step.end()
+                    if step.number == 1:
+                        stream.redeclare({value: rows(2)})
+                assert value.layout == rows(2), value.layout
+                return told
+
+        _, got = support.run(("producer", 2, produce), ("consumer", 2, consume))
+        self.assertEqual(got[0], got[1])
+        self.assertEqual((got[0][:2], got[0][-1]), ([0, 0], 1))
+
+    def test_relabeling_tells_which_part_to_take(self):
+        def produce(session):
+            layout = Layout.block((8,), (2,))
+            with session.out_stream("labels") as out:
+                value = out.field("value", "i64", layout)
+                out.put(value, layout.global_indices(session.rank, 0))
+
+        def consume(session):
+            layout = Layout("shape=8 grid=2 splits0=0/4/8 owners0=1/0")
+            with session.in_stream("labels") as stream:
+                value = stream.field("value", "i64", layout)
+                label = stream.relabel()
+                for step in stream:
+                    np.testing.assert_array_equal(step[value], layout.global_indices(label, 0))
+                return label
+
+        _, got = support.run(("producer", 2, produce), ("consumer", 2, consume))
+        self.assertEqual(sorted(got), [0, 1])
+
+    def test_parts_of_two_groups(self):
+        def produce(session):
+            columns = slice(0, 9) if session.group == "left" else slice(9, 18)
+            with session.out_stream("whole") as out:
+                layout = Layout.block((24, 9), (1, 1))
+                value = out.part("value", "f64", layout, origin=(0, columns.start), shape=SHAPE)
+                out.put(value, np.ascontiguousarray(values(0, ELEMENTS)[:, columns]))
+
+        def consume(session):
+            found = session.describe("whole", 20)
+            parts = {p.group: p.origin for p in found.fields["value"].parts}
+            with session.in_stream("whole") as stream:
+                value = stream.field("value", "f64", Layout.block(SHAPE, (1, 1)))
+                for step in stream:
+                    np.testing.assert_array_equal(step[value], values(0, ELEMENTS))
+            return parts
+
+        _, _, got = support.run(("left", 1, produce), ("right", 1, produce), ("consumer", 1, consume))
+        self.assertEqual(got, [{"left": (0, 0), "right": (0, 9)}])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""StreamDataset: a producer of two ranks, trainings of several ranks and workers. Every element tells its step and its
+own global number."""
+import ctypes
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+
+import tremula
+import tremula.torch as tt
+import torch_support
+from tremula.torch.dealing import Turns
+
+ROWS, COLUMNS, STEP = 6, 4, 100
+
+
+def produce(rank, steps, waits_for, pause=0.0, hold_at=None, released=None, options={}):
+    """1000 steps of two fields. At step hold_at it waits until `released` is set."""
+    with tremula.Session("simulation", rank, 2) as session:
+        out = session.out_stream("ocean", wait_for_consumers=waits_for, **options)
+        layout = tremula.Layout.block(shape=(ROWS, COLUMNS), grid=(2, 1))
+        u = out.field("u", "f64", layout)
+        ids = out.field("particle ids", "i64", tremula.Layout.parse("shape=* grid=2"))
+        out.attribute("time_unit", "s")
+        numbers = np.arange(ROWS * COLUMNS, dtype=float).reshape(ROWS, COLUMNS)[rank * 3:rank * 3 + 3]
+        for n in range(steps):
+            while n == hold_at and not released.is_set():
+                out.serve(0.02)
+            for _ in range(2):
+                try:
+                    begun = out.step()
+                    with begun as step:
+                        step.attributes["n"] = n
+                        step.attributes["pair"] = [n, n + 1]
+                        step.attributes["name"] = f"step {n}"
+                        step.time = 60 * n
+                        step.put(u, numbers + STEP * n)
+                        step.put(ids, np.arange(n % 3 + rank) + n)
+                    break
+                except tremula.PeerLost:  # a training was killed: told once
+                    pass
+            time.sleep(pause)
+        out.close()
+
+
+def expect(sample):
+    n = int(sample["step"])
+    expected = torch.arange(ROWS * COLUMNS, dtype=sample["u"].dtype).reshape(ROWS, COLUMNS) + STEP * n
+    assert torch.equal(sample["u"], expected), (n, sample["u"])
+    assert sample["attributes"]["n"] == n and sample["time"] == 60 * n, sample
+    assert sample["attributes"]["pair"].tolist() == [n, n + 1] and sample["attributes"]["name"] == f"step {n}"
+
+
+class Slow(tt.StreamDataset):
+    """Its workers take a random time for each sample; each checks what it has."""
+
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        rng = random.Random(SEED * 100 + self.rank * 10 + (info.id if info else 0))
+        for sample in super().__iter__():
+            expect(sample)
+            if rng.random() < 0.05:
+                time.sleep(rng.random() * 0.03)
+            sample["worker"] = self.rank * 10 + (info.id if info else 0)
+            yield sample
+
+
+def train(rank, ranks, workers, deal, results, folder=None, load=None, first=0, fields=("u",), batch=1, pause=0.0,
+          started=None):
+    """Trains until the end of the stream. folder: saves its state there after each batch."""
+    dataset = Slow("ocean", fields, deal=deal, rank=rank, world_size=ranks, first_step=first)
+    if load is not None:
+        dataset.load_state_dict(load)
+    loader = DataLoader(dataset, batch_size=batch, num_workers=workers)
+    seen = []
+    for samples in dataset.batches(loader):
+        seen += [(int(s), int(w)) for s, w in zip(samples["step"], samples["worker"])]
+        if started is not None:
+            started.value = len(seen)
+        if folder is not None:
+            with open(f"{folder}/new.{rank}", "w") as file:
+                json.dump({"state": dataset.state_dict(), "seen": seen}, file)
+            os.replace(f"{folder}/new.{rank}", f"{folder}/{rank}")
+        time.sleep(pause)
+    results.put((rank, seen))
+
+
+def collected(results, ranks):
+    found = {}
+    for _ in range(ranks):
+        rank, seen = results.get()
+        found[rank] = seen
+    return [item for rank in sorted(found) for item in found[rank]]
+
+
+class Once(unittest.TestCase):
+    def setUp(self):
+        self.results = multiprocessing.get_context("fork").SimpleQueue()
+
+    def test_dealt_by_share_each_of_1000_steps_comes_once(self):
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(produce, 1000, 1, ranks=2)  # who comes first begins
+            for rank in range(2):
+                jobs.start(lambda _, r=rank: train(r, 2, 2, "share", self.results))
+            jobs.join()
+            seen = collected(self.results, 2)
+        self.assertEqual(sorted(s for s, _ in seen), list(range(1000)))
+        counts = {w: sum(1 for _, v in seen if v == w) for w in (0, 1, 10, 11)}
+        print("share: steps of each worker", counts)
+        self.assertTrue(all(counts.values()))
+
+    def test_dealt_by_turns_each_of_1000_steps_comes_once_to_its_worker(self):
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(produce, 1000, 1, ranks=2)
+            for rank in range(2):
+                jobs.start(lambda _, r=rank: train(r, 2, 2, "turns", self.results, batch=4))
+            jobs.join()
+            seen = collected(self.results, 2)
+        self.assertEqual(sorted(seen), [(n, (0, 1, 10, 11)[n % 4]) for n in range(1000)])
+
+    def kill_and_resume(self, resume):
+        """Two ranks of two workers save their states after each batch, and are killed, and with them their workers."""
+        with tempfile.TemporaryDirectory() as folder, torch_support.Server(), torch_support.Jobs() as jobs:
+            released = multiprocessing.get_context("fork").Event()
+            counters = [multiprocessing.Value(ctypes.c_long, 0) for _ in range(2)]
+            producers = jobs.start(produce, 1000, 1, 0.001, 600, released, {"keep_steps": 1000}, ranks=2)
+            ranks = [jobs.start(lambda _, r=r: train(r, 2, 2, "turns", self.results, folder, started=counters[r]))[0]
+                     for r in range(2)]
+            while min(c.value for c in counters) < 60:
+                time.sleep(0.005)
+            for process in ranks:
+                jobs.kill(process)
+            saved = [json.loads(pathlib.Path(folder, str(r)).read_text()) for r in range(2)]
+            resume(jobs, [s["state"] for s in saved], released)
+            jobs.join(producers)
+        return [tuple(item) for s in saved for item in s["seen"]]
+
+    def test_killed_and_resumed_by_turns_each_step_comes_once_counting_from_the_checkpoint(self):
+        def resume(jobs, states, released):
+            ranks = [jobs.start(lambda _, r=r: train(r, 2, 2, "turns", self.results, load=states[r]))[0]
+                     for r in range(2)]
+            released.set()
+            jobs.join(ranks)
+
+        before = self.kill_and_resume(resume)
+        after = collected(self.results, 2)
+        print(f"{len(before)} steps counted when the ranks were killed, {len(after)} after they had come again")
+        self.assertEqual(sorted(before + after), [(n, (0, 1, 10, 11)[n % 4]) for n in range(1000)])
+
+    def test_resumed_with_another_number_of_ranks_and_workers(self):
+        def resume(jobs, states, released):
+            rank, = jobs.start(lambda _: train(0, 1, 3, "turns", self.results, load=tt.merged(states)))
+            released.set()
+            jobs.join([rank])
+
+        before = self.kill_and_resume(resume)
+        after = collected(self.results, 1)
+        self.assertEqual(sorted(s for s, _ in before + after), list(range(1000)))
+        self.assertTrue(all(worker == step % 3 for step, worker in after))
+
+
+def ends_with(_, text, loop):
+    try:
+        loop()
+    except Exception as error:
+        assert text in str(error), f"expected '{text}', found {type(error).__name__}: {error}"
+        return
+    raise AssertionError(f"expected '{text}', found no error")
+
+
+class Errors(unittest.TestCase):
+    def training(self, jobs, text, loop):
+        process, = jobs.start(ends_with, text, loop)
+        return process
+
+    def test_a_worker_that_is_killed_is_named_with_rank_and_stream(self):
+        def loop():
+            dataset = tt.StreamDataset("ocean", ["u"], rank=1, world_size=2)
+            for n, _ in enumerate(dataset.batches(DataLoader(dataset, num_workers=2))):
+                if n == 3:
+                    victim = [p for p in multiprocessing.active_children()][0]
+                    os.kill(victim.pid, signal.SIGKILL)
+
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            producers = jobs.start(produce, 100000, 2, 0.002, ranks=2)
+            process, = jobs.start(ends_with, "rank 1, worker ", loop)
+            jobs.join([process], 60)
+            for p in producers:
+                jobs.kill(p)
+
+    def test_an_error_in_a_worker_is_named_with_rank_worker_and_stream(self):
+        def unknown():
+            dataset = tt.StreamDataset("ocean", ["particel ids"], rank=3, world_size=4)
+            list(DataLoader(dataset, num_workers=1))
+
+        def gone():
+            time.sleep(0.5)
+            dataset = tt.StreamDataset("ocean", ["u"], deal="turns", rank=0, world_size=1)
+            list(DataLoader(dataset, num_workers=2))
+
+        def forked():
+            session = tremula.Session("open", 0, 1)
+            try:
+                list(DataLoader(tt.StreamDataset("ocean"), num_workers=1))
+            finally:
+                session.close()
+
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            producers = jobs.start(produce, 100000, 0, 0.002, ranks=2)
+            jobs.join([
+                self.training(jobs, "rank 3, worker 0, stream 'ocean': expected a field of the stream, found "
+                                    "'particel ids'; the nearest name is 'particle ids'", unknown),
+                self.training(jobs, "expected step 0, which is the next one of worker", gone),
+                self.training(jobs, "rank 0, worker 0, stream 'ocean': expected no session in the process that starts "
+                                    "the workers", forked)], 60)
+            for p in producers:
+                jobs.kill(p)
+
+    def test_ctrl_c_ends_ranks_and_workers(self):
+        def loop(_, started):
+            os.setpgid(0, 0)
+            dataset = tt.StreamDataset("ocean", ["u"])
+            try:
+                for _ in dataset.batches(DataLoader(dataset, num_workers=2)):
+                    started.value += 1
+            except KeyboardInterrupt:
+                os._exit(7)
+
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            started = multiprocessing.Value(ctypes.c_long, 0)
+            producers = jobs.start(produce, 20, 2, 0, 15, multiprocessing.Event(), ranks=2)
+            training, = jobs.start(loop, started)
+            while started.value < 8:  # DataLoader takes from its workers in turn, however the steps were shared
+                time.sleep(0.01)
+            os.killpg(training.pid, signal.SIGINT)  # as a terminal does, while the workers wait for a step
+            jobs.join([training], 60, expected=7)
+            until = time.monotonic() + 30
+            while time.monotonic() < until:
+                try:
+                    os.killpg(training.pid, 0)
+                    time.sleep(0.05)
+                except ProcessLookupError:
+                    break
+            else:
+                self.fail("workers are left")
+            for p in producers:
+                jobs.kill(p)
+
+    def test_arguments(self):
+        with self.assertRaisesRegex(ValueError, "deal: expected one of share, turns"):
+            tt.StreamDataset("ocean", deal="luck")
+        with self.assertRaisesRegex(RuntimeError, "which can be resumed; found deal='share'"):
+            tt.StreamDataset("ocean").state_dict()
+        dataset = tt.StreamDataset("ocean", deal="turns", rank=0, world_size=1)
+        with self.assertRaisesRegex(ValueError, "expected a state of steps dealt by turns"):
+            dataset.load_state_dict({"by": "share"})
+
+
+class Samples(unittest.TestCase):
+    def test_types_parts_and_arrays_whose_extent_changes(self):
+        def loop(_):
+            fields = {"u": tt.Part(torch.bfloat16, origin=(2, 1), extents=(3, 2)), "particle ids": torch.int32}
+            dataset = tt.StreamDataset("ocean", fields, deal="turns", attributes=["n"])
+            whole = torch.arange(ROWS * COLUMNS, dtype=torch.float64).reshape(ROWS, COLUMNS)
+            count = 0
+            for n, sample in enumerate(dataset):
+                assert torch.equal(sample["u"], (whole + STEP * n)[2:5, 1:3].to(torch.bfloat16)), sample
+                ids = [n + i for rank in range(2) for i in range(n % 3 + rank)]
+                assert sample["particle ids"].tolist() == ids and sample["particle ids"].dtype is torch.int32, sample
+                assert sample["attributes"] == {"n": n} and sample["step"] == n
+                assert dataset.state_dict()["next"] == {0: n + 1}
+                count += 1
+            assert count == 50, count
+
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(produce, 50, 1, ranks=2)
+            jobs.start(loop)
+
+    def test_a_replay_buffer_is_filled_by_workers_while_training_draws(self):
+        def loop(_):
+            dataset = Slow("ocean", {"u": torch.float32}, deal="turns")
+            size = tt.replay.bytes_of(next(iter([{"u": torch.zeros(ROWS, COLUMNS)}])))
+            buffer = tt.ReplayBuffer(100 * size, "reservoir", seed=SEED)
+            buffer.fill_from(dataset.batches(DataLoader(dataset, batch_size=None, num_workers=2)))
+            drawn = 0
+            for sample in buffer:
+                expect(sample)
+                drawn += 1
+            counters = buffer.counters()
+            print("reservoir", counters)
+            assert counters["seen"] == 300 and counters["kept"] + counters["dropped"] == 300, counters
+            assert counters["bytes"] <= 100 * size and counters["drawn"] == drawn, counters
+            assert dataset.state_dict()["next"] == {0: 300, 1: 301}, dataset.state_dict()
+
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(produce, 300, 1, ranks=2)
+            jobs.start(loop)
+
+
+SEED = torch_support.seed_of_test()
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

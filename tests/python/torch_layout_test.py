@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""layout_of, against torch.chunk and the documented meaning of DTensor's placements, with stand-ins for DTensor, which
+Debian's torch 1.13 does not have; and of real ShardedTensors on two ranks of gloo."""
+import itertools
+import os
+import random
+import unittest
+
+import numpy as np
+import torch
+import torch.multiprocessing
+
+import tremula
+import tremula.torch as tt
+import torch_support
+
+
+class Shard:  # the attributes of torch.distributed.tensor.placement_types
+    def __init__(self, dim):
+        self.dim = dim
+
+
+class _StridedShard(Shard):
+    def __init__(self, dim, split_factor):
+        super().__init__(dim)
+        self.split_factor = split_factor
+
+
+class Replicate:
+    pass
+
+
+class Partial:
+    def __init__(self, reduce_op="sum"):
+        self.reduce_op = reduce_op
+
+
+class DeviceMesh:
+    def __init__(self, ranks):
+        self.mesh = torch.as_tensor(ranks)
+        self.shape = tuple(self.mesh.shape)
+
+
+class DTensor:
+    def __init__(self, shape, mesh, placements):
+        self.shape, self.device_mesh, self.placements = torch.Size(shape), mesh, tuple(placements)
+
+
+def owned(shape, mesh, placements, coordinates):
+    """Indices along each dimension that the rank at `coordinates` holds: each axis deals the chunks that torch.chunk
+    makes of what the axes before it have left; where there are fewer chunks than ranks the last ranks get none."""
+    held = [torch.arange(extent) for extent in shape]
+    for axis, placement in enumerate(placements):
+        if not isinstance(placement, Shard):
+            continue
+        d = placement.dim % len(shape)
+        ranks, factor = mesh[axis], getattr(placement, "split_factor", 1)
+        chunks = list(torch.chunk(held[d], ranks * factor)) if len(held[d]) else []
+        mine = [c for k, c in enumerate(chunks) if k % ranks == coordinates[axis]]
+        held[d] = torch.cat(mine) if mine else held[d][:0]
+    return [h.numpy() for h in held]
+
+
+class LayoutOf(unittest.TestCase):
+    def compare(self, shape, ranks, placements):
+        mesh = DeviceMesh(ranks)
+        layout = tt.layout_of(DTensor(shape, mesh, placements))
+        self.assertEqual(layout.shape, tuple(shape))
+        for coordinates in itertools.product(*map(range, mesh.shape)):
+            rank = int(mesh.mesh[coordinates])
+            expected = owned(shape, mesh.shape, placements, coordinates)
+            said = f"{layout} of {shape}, rank {rank} at {coordinates}"
+            self.assertEqual(layout.local(rank).extents, tuple(map(len, expected)), said)
+            for d, indices in enumerate(expected):
+                np.testing.assert_array_equal(layout.global_indices(rank, d), indices, said)
+
+    def test_chunks_of_one_axis_are_those_of_torch_chunk(self):
+        for extent in range(0, 14):
+            for ranks in range(1, 7):
+                self.compare((extent,), range(ranks), [Shard(0)])
+                self.compare((3, extent), range(ranks), [Shard(-1)])
+
+    def test_random_meshes_and_placements(self):
+        seed = int(os.environ.get("TREMULA_TEST_SEED", random.randrange(1 << 30)))
+        print("seed", seed)
+        rng = random.Random(seed)
+        for _ in range(300):
+            shape = [rng.randrange(1, 12) for _ in range(rng.randrange(1, 4))]
+            mesh = [rng.randrange(1, 4) for _ in range(rng.randrange(1, 4))]
+            kinds = [lambda: Replicate(), lambda: Shard(rng.randrange(len(shape)))]
+            placements = [rng.choice(kinds)() for _ in mesh]
+            ranks = torch.arange(int(np.prod(mesh))).reshape(mesh)
+            with self.subTest(shape=shape, mesh=mesh, placements=[vars(p) for p in placements]):
+                self.compare(shape, ranks, placements)
+
+    def test_a_strided_shard_leaves_the_outer_cut_to_the_axis_after_it(self):
+        for extent in (1, 5, 8, 12, 13, 24):
+            self.compare((extent,), torch.arange(6).reshape(2, 3), [_StridedShard(0, 3), Shard(0)])
+            self.compare((extent, 4), torch.arange(4).reshape(2, 2), [_StridedShard(0, 2), Shard(0)])
+
+    def test_ranks_of_a_mesh_in_any_order_and_fewer_than_the_group(self):
+        self.compare((8, 6), [[0, 2], [1, 3]], [Shard(0), Shard(1)])
+        self.compare((7, 6), [[5, 1], [4, 2]], [Shard(1), Replicate()])
+        self.compare((7,), [3, 4, 5], [Shard(0)])
+
+    def test_partial_sums(self):
+        mesh = DeviceMesh(torch.arange(4).reshape(2, 2))
+        layout = tt.layout_of(DTensor((8, 6), mesh, [Shard(0), Partial()]))
+        self.assertEqual(layout.text, "shape=8x6 mesh=2x2 axes0=0 sum=1")
+        for rank in range(4):
+            self.assertEqual(layout.local(rank).extents, (4, 6))
+
+    def test_what_no_layout_stands_for_is_named(self):
+        mesh = DeviceMesh([0, 1])
+        with self.assertRaisesRegex(ValueError, "axis 0: expected partial sums, found .*max"):
+            tt.layout_of(DTensor((8,), mesh, [Partial("max")]))
+        with self.assertRaisesRegex(ValueError, "expected one for each of the 1 axes of the mesh, found 2"):
+            tt.layout_of(DTensor((8,), mesh, [Shard(0), Shard(0)]))
+        with self.assertRaisesRegex(ValueError, "expected a dimension below 1"):
+            tt.layout_of(DTensor((8,), mesh, [Shard(1)]))
+
+    def test_a_plain_tensor_is_a_whole_copy_on_every_rank(self):
+        self.assertEqual(tt.layout_of(torch.zeros(3, 4)).local(0).extents, (3, 4))
+        layout = tt.layout_of(torch.zeros(3, 4), ranks=3)
+        self.assertEqual([layout.local(r).extents for r in range(3)], [(3, 4)] * 3)
+        self.assertEqual(tt.layout_of(torch.tensor(1.0)).shape, (1,))
+
+
+def on_rank(rank, port, failures):
+    try:
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
+        sharded = torch_support.sharded_tensor()
+        spec = torch_support.sharding_spec()
+        for extent in (5, 8, 2):
+            tensor = sharded.rand(spec.ChunkShardingSpec(0, ["rank:0/cpu", "rank:1/cpu"]), extent, 3)
+            check(tensor, rank, is_formula=True)
+        check(sharded.rand(spec.ChunkShardingSpec(1, ["rank:1/cpu", "rank:0/cpu"]), 4, 7), rank, is_formula=True)
+        boxes = [spec.ShardMetadata([0, 0], [2, 3], "rank:1/cpu"), spec.ShardMetadata([2, 0], [2, 3], "rank:0/cpu"),
+                 spec.ShardMetadata([0, 3], [4, 2], "rank:1/cpu")]
+        tensor = sharded.rand(spec.EnumerableShardingSpec(boxes), 4, 5)
+        layout = tt.layout_of(tensor)
+        assert layout.text == "shape=4x5 lists=2", layout.text
+        assert layout.local(rank).allocated == (6, 14)[rank], layout.local(rank)
+        if rank == 1:
+            try:
+                tt.local_of(tensor)
+                raise AssertionError("two shards were taken for one")
+            except ValueError as error:
+                assert "at most one shard on each rank, found 2" in str(error), error
+        torch.distributed.barrier()
+    except BaseException as error:
+        failures.put(f"rank {rank}: {error!r}")
+        raise
+
+
+def check(tensor, rank, is_formula):
+    """Extents and first indices as the metadata has them, which torch has made."""
+    layout = tt.layout_of(tensor)
+    mine = [s for s in tensor.metadata().shards_metadata if s.placement.rank() == rank]
+    assert len(mine) == 1 and ("lists" not in layout.text) == is_formula, layout.text
+    assert layout.local(rank).extents == tuple(mine[0].shard_sizes), (layout, mine)
+    assert tuple(tt.local_of(tensor).shape) == tuple(mine[0].shard_sizes)
+    for d in range(2):
+        if mine[0].shard_sizes[d]:
+            assert layout.global_index(rank, d, 0) == mine[0].shard_offsets[d], (layout, mine)
+
+
+class OfShardedTensor(unittest.TestCase):
+    def test_shards_of_two_ranks(self):
+        failures = torch.multiprocessing.get_context("fork").SimpleQueue()
+        torch.multiprocessing.start_processes(on_rank, (torch_support.free_port(), failures), nprocs=2,
+                                              start_method="fork")
+        self.assertTrue(failures.empty(), failures.empty() or failures.get())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ReplayBuffer, and the arithmetic of dealing by turns."""
+import collections
+import io
+import os
+import random
+import threading
+import time
+import unittest
+
+import torch
+
+import tremula.torch as tt
+from tremula.torch.dealing import Turns, merged, next_turn, number_of
+
+SEED = int(os.environ.get("TREMULA_TEST_SEED", random.randrange(1 << 30)))
+
+
+def sample(n, floats=4):
+    return {"x": torch.full((floats,), float(n)), "step": n}
+
+
+BYTES = 4 * 4 + 8  # of sample(n)
+
+
+class Replay(unittest.TestCase):
+    def test_fifo_gives_each_once_in_order_and_waits_when_full(self):
+        buffer = tt.ReplayBuffer(3 * BYTES, "fifo")
+        adder = threading.Thread(target=lambda: [buffer.add(sample(n)) for n in range(100)] and buffer.close())
+        adder.start()
+        drawn = []
+        for s in buffer:
+            self.assertLessEqual(buffer.bytes, 3 * BYTES)
+            drawn.append(s["step"])
+        adder.join()
+        self.assertEqual(drawn, list(range(100)))
+        self.assertEqual(buffer.counters(), {"seen": 100, "kept": 0, "dropped": 0, "drawn": 100, "bytes": 0})
+
+    def test_a_full_fifo_times_out_and_says_so(self):
+        buffer = tt.ReplayBuffer(BYTES, "fifo")
+        buffer.add(sample(0))
+        with self.assertRaisesRegex(TimeoutError, "full for 0.05 s: 1 samples, 24 of 24 bytes"):
+            buffer.add(sample(1), timeout=0.05)
+        with self.assertRaisesRegex(ValueError, "at most 24 bytes, found 40"):
+            buffer.add(sample(1, floats=8))
+        with self.assertRaisesRegex(TimeoutError, "no sample came within"):
+            tt.ReplayBuffer(BYTES).draw(timeout=0.05)
+
+    def test_latest_gives_the_newest_first_each_once(self):
+        buffer = tt.ReplayBuffer(3 * BYTES, "latest")
+        for n in range(10):
+            buffer.add(sample(n))
+        self.assertEqual(buffer.dropped, 7)
+        self.assertEqual([buffer.draw()["step"] for _ in range(2)], [9, 8])
+        buffer.add(sample(10))
+        buffer.close()
+        self.assertEqual([s["step"] for s in buffer], [10, 7])
+        with self.assertRaises(tt.EndOfSamples):
+            buffer.draw()
+
+    def test_a_window_draws_any_of_the_newest(self):
+        buffer = tt.ReplayBuffer(4 * BYTES, "window", seed=SEED)
+        for n in range(10):
+            buffer.add(sample(n))
+        counts = collections.Counter(buffer.draw()["step"] for _ in range(4000))
+        self.assertEqual(set(counts), {6, 7, 8, 9})
+        self.assertTrue(all(800 < c < 1200 for c in counts.values()), counts)
+
+    def test_a_reservoir_is_uniform_over_all_that_was_seen(self):
+        """5 of 40 kept, 2000 times: each is kept 250 times on average, with a deviation of 15."""
+        counts = collections.Counter()
+        for trial in range(2000):
+            buffer = tt.ReplayBuffer(5 * BYTES, "reservoir", seed=SEED + trial)
+            for n in range(40):
+                buffer.add(sample(n))
+            self.assertEqual((buffer.kept, buffer.dropped, buffer.seen), (5, 35, 40))
+            counts.update(entry[2]["step"] for entry in buffer._entries)
+        self.assertEqual(sum(counts.values()), 10000)
+        self.assertTrue(all(170 < counts[n] < 330 for n in range(40)), counts)
+
+    def test_what_a_reservoir_keeps_does_not_depend_on_the_order_of_coming(self):
+        """The smallest priorities, as many as fit, whatever the sizes."""
+        rng = random.Random(SEED)
+        for trial in range(50):
+            sizes = [rng.randrange(1, 30) for _ in range(60)]
+            buffer = tt.ReplayBuffer(1000, "reservoir", seed=trial)
+            draws = torch.Generator().manual_seed(trial)
+            priorities = []
+            for n, floats in enumerate(sizes):
+                priorities.append(float(torch.rand((), generator=draws, dtype=torch.float64)))
+                buffer.add(sample(n, floats))
+            expected, used = set(), 0
+            for n in sorted(range(60), key=priorities.__getitem__):
+                used += 4 * sizes[n] + 8
+                if used > 1000:
+                    break
+                expected.add(n)
+            self.assertEqual({entry[2]["step"] for entry in buffer._entries}, expected)
+            self.assertEqual(buffer.bytes, sum(4 * sizes[n] + 8 for n in expected))
+
+    def test_a_checkpoint_goes_on_as_it_would_have(self):
+        for policy in ("fifo", "latest", "window", "reservoir"):
+            one = tt.ReplayBuffer(6 * BYTES, policy, seed=SEED)
+            for n in range(6 if policy == "fifo" else 20):
+                one.add(sample(n))
+            one.draw()
+            file = io.BytesIO()
+            torch.save(one.state_dict(), file)
+            file.seek(0)
+            two = tt.ReplayBuffer(6 * BYTES, policy)
+            two.load_state_dict(torch.load(file))
+            self.assertEqual(one.counters(), two.counters(), policy)
+            for n in range(30):
+                if policy != "fifo" or n < 5:
+                    self.assertEqual(one.draw()["step"], two.draw()["step"], policy)
+                if policy != "fifo" or n < 2:
+                    one.add(sample(100 + n)), two.add(sample(100 + n))
+            self.assertEqual(one.counters(), two.counters(), policy)
+        with self.assertRaisesRegex(ValueError, "expected a state of policy fifo, found reservoir"):
+            tt.ReplayBuffer(BYTES, "fifo").load_state_dict(one.state_dict())
+
+    def test_a_thread_fills_while_training_draws(self):
+        def source():
+            for n in range(200):
+                yield sample(n)
+                time.sleep(0.0005)
+
+        buffer = tt.ReplayBuffer(50 * BYTES, "reservoir", seed=SEED)
+        buffer.fill_from(source())
+        draws = sum(1 for _ in buffer)
+        buffer.stop()
+        self.assertEqual((buffer.seen, buffer.kept, buffer.dropped, buffer.drawn), (200, 50, 150, draws))
+        self.assertEqual(buffer.batch(8)["x"].shape, (8, 4))  # what is kept may be drawn after the end
+
+    def test_what_the_filling_thread_fails_of_is_told_by_draw(self):
+        def source():
+            yield sample(0)
+            raise ValueError("rank 1, worker 0, stream 'u': lost")
+
+        buffer = tt.ReplayBuffer(50 * BYTES, "fifo")
+        buffer.fill_from(source()).join(30)
+        with self.assertRaisesRegex(RuntimeError, "fills the buffer has ended: rank 1, worker 0, stream 'u'"):
+            while True:
+                buffer.draw(timeout=30)
+
+    def test_stop_ends_a_filler_that_waits_for_room(self):
+        def endless():
+            n = 0
+            while True:
+                yield sample(n)
+                n += 1
+
+        buffer = tt.ReplayBuffer(2 * BYTES, "fifo")
+        buffer.fill_from(endless())
+        self.assertEqual([buffer.draw()["step"] for _ in range(5)], [0, 1, 2, 3, 4])
+        buffer.stop()
+
+
+class Dealing(unittest.TestCase):
+    def test_every_step_has_one_worker(self):
+        for ranks in range(1, 4):
+            for workers in range(1, 4):
+                total = ranks * workers
+                numbers = [number_of(r, w, workers) for r in range(ranks) for w in range(workers)]
+                self.assertEqual(sorted(numbers), list(range(total)))
+                for step in range(20):
+                    self.assertEqual(sum(next_turn(step, n, total) == step for n in numbers), 1)
+
+    def test_a_resumed_job_of_another_size_gives_the_rest_once(self):
+        rng = random.Random(SEED)
+        for _ in range(200):
+            old, new = rng.randrange(1, 9), rng.randrange(1, 9)
+            first, end = rng.randrange(0, 5), 60
+            ranks = [Turns(old, first) for _ in range(2)]  # two ranks that saved what their workers have given
+            done = set()
+            for n in range(old):
+                step = next_turn(first, n, old)
+                for _ in range(rng.randrange(0, 5)):
+                    ranks[n % 2].drawn(step)
+                    done.add(step)
+                    step += old
+            whole = Turns.of_state(merged([r.state() for r in ranks]))
+            given = []
+            for n in range(new):
+                steps = [s for s in range(end) if s % new == n and not whole.is_done(s)]
+                given += steps
+                if whole.knows(n, new):
+                    self.assertEqual(whole.oldest_needed(n, new), min(steps))
+            self.assertEqual(sorted(given), sorted(set(range(first, end)) - done))
+            again = Turns.of_state(whole.resumed(new).state())  # and once more, of a third size
+            for step in sorted(given)[:rng.randrange(0, 9)]:
+                again.drawn(step)
+                done.add(step)
+            skipped = {s for s in range(first, end) if again.is_done(s)} - done
+            self.assertTrue(all(s < max(d for d in done if d % new == s % new) for s in skipped), skipped)
+            for n in range(3):
+                steps = [s for s in range(end) if s % 3 == n and not again.is_done(s)]
+                again.next.update({m: again.next.get(m, first) for m in range(new)})
+                if whole.knows(n, 3):
+                    self.assertEqual(again.oldest_needed(n, 3), min(steps))
+
+    def test_a_state_of_one_rank_does_not_tell_of_the_others(self):
+        mine = Turns(4)
+        mine.drawn(0), mine.drawn(1)
+        self.assertTrue(mine.knows(0, 4) and mine.knows(1, 4))
+        self.assertFalse(mine.knows(2, 4) or mine.knows(0, 2) or mine.knows(0, 3))
+        self.assertTrue(mine.knows(4, 8) and mine.knows(1, 8))
+        with self.assertRaisesRegex(ValueError, "states of one job"):
+            merged([Turns(4).state(), Turns(2).state()])
+
+
+if __name__ == "__main__":
+    print("seed", SEED)
+    unittest.main(verbosity=2)

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waits: Ctrl-C, limits of time, steps between tasks of asyncio, steps that a thread gets ahead."""
+import asyncio
+import os
+import signal
+import threading
+import time
+import unittest
+
+import numpy as np
+import support
+import tremula
+from tremula import Layout, StepStatus
+
+LINE = Layout.block((8,), (1,))
+
+
+def produce(name, steps, pause=0.0, values=None, **options):
+    def work(session):
+        with session.out_stream(name, **options) as out:
+            value = out.field("value", "f64", LINE)
+            out.attribute("time_unit", "s")
+            for number in range(steps):
+                time.sleep(pause)
+                with out.step() as step:
+                    step.time = 10 * number
+                    step.attributes["square"] = number**2
+                    step[value] = np.full(8, float(number if values is None else values[number]))
+
+    return work
+
+
+class WaitingTest(unittest.TestCase):
+    def interrupt(self, work):
+        """Ctrl-C comes while `work` waits; it has to end as that says, and the session to close."""
+
+        def interrupted(session):
+            parent = os.getpid()
+            helper = os.fork()
+            if helper == 0:
+                time.sleep(0.4)
+                os.kill(parent, signal.SIGINT)
+                os._exit(0)
+            start = time.monotonic()
+            with self.assertRaises(KeyboardInterrupt):
+                work(session)
+            os.waitpid(helper, 0)
+            return time.monotonic() - start
+
+        ((seconds,),) = support.run(("alone", 1, interrupted))
+        self.assertGreater(seconds, 0.3)
+
+    def test_ctrl_c_ends_a_wait_for_a_producer(self):
+        def work(session):
+            with session.in_stream("never") as stream:
+                stream.field("value", "f64", LINE)
+                for _ in stream:
+                    self.fail("expected no step")
+
+        self.interrupt(work)
+
+    def test_ctrl_c_ends_a_wait_for_a_consumer(self):
+        def work(session):
+            with session.out_stream("nobody") as out:
+                value = out.field("value", "f64", LINE)
+                with out.step() as step:
+                    step[value] = np.zeros(8)
+
+        self.interrupt(work)
+
+    def test_ctrl_c_ends_a_wait_for_a_step(self):
+        def work(session):
+            with session.in_stream("slow") as stream:
+                value = stream.field("value", "f64", LINE)
+                for step in stream:
+                    step[value]
+                    step.end()
+                    helper = os.fork()
+                    if helper == 0:
+                        time.sleep(0.3)
+                        os.kill(os.getppid(), signal.SIGINT)
+                        os._exit(0)
+
+        def consume(session):
+            with self.assertRaises(KeyboardInterrupt):
+                work(session)
+
+        def stop(session):
+            with self.assertRaises(tremula.PeerLost):
+                with session.out_stream("slow", queue_depth=1) as out:
+                    value = out.field("value", "f64", LINE)
+                    out.put(value, np.zeros(8))
+                    while True:  # the second one comes after Ctrl-C
+                        time.sleep(0.8)
+                        out.put(value, np.zeros(8))
+
+        support.run(("producer", 1, stop), ("consumer", 1, consume))
+
+    def test_limits_of_time(self):
+        def work(session):
+            with session.in_stream("never") as stream:
+                stream.field("value", "f64", LINE)
+                self.assertIs(stream.begin_step(0), StepStatus.NOT_READY)
+                self.assertIs(stream.begin_step(0.25), StepStatus.NOT_READY)
+                self.assertFalse(stream.is_ready())
+                with self.assertRaisesRegex(tremula.TimedOut, "'never': expected a producer.*timeout sets how long"):
+                    next(stream)
+            with session.out_stream("nobody") as out:
+                value = out.field("value", "f64", LINE)
+                self.assertIs(out.begin_step(0.1), StepStatus.NOT_READY)
+                with self.assertRaises(TimeoutError):
+                    with out.step(timeout=0.1) as step:
+                        step[value] = np.zeros(8)
+                with self.assertRaisesRegex(tremula.TimedOut, "expected 1 consumer group.*wait_for_consumers or timeout"):
+                    out.put(value, np.zeros(8))
+
+        support.run(("alone", 1, work), options={"timeout": 0.6})
+
+    def test_limits_come_from_the_environment_and_the_file(self):
+        from tremula.options import seconds_of
+
+        path = os.path.join(os.path.dirname(support.server().log_file), "config.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("# limits\ntimeout: 7\nstep_timeout: none\n")
+        try:
+            self.assertEqual((seconds_of("timeout", {}), seconds_of("step_timeout", {})), (60, 3600))
+            os.environ["TREMULA_CONFIG"] = path
+            self.assertEqual((seconds_of("timeout", {}), seconds_of("step_timeout", {})), (7, float("inf")))
+            os.environ["TREMULA_TIMEOUT"] = "5"
+            self.assertEqual(seconds_of("timeout", {}), 5)
+            self.assertEqual(seconds_of("timeout", {"timeout": None}), float("inf"))
+        finally:
+            os.environ.pop("TREMULA_CONFIG", None), os.environ.pop("TREMULA_TIMEOUT", None)
+
+    def test_not_interruptible_waits_are_one_call(self):
+        def consume(session):
+            with session.in_stream("plain") as stream:
+                value = stream.field("value", "f64", LINE)
+                return [step[value][0] for step in stream]
+
+        _, got = support.run(
+            ("producer", 1, produce("plain", 3)), ("consumer", 1, consume), options={"interruptible": False}
+        )
+        self.assertEqual(got, [[0, 1, 2]])
+
+    def test_jobs_that_wait_in_a_circle_are_told_where_calls_are_not_sliced(self):
+        def work(session):
+            mine, other = ("a", "b") if session.group == "first" else ("b", "a")
+            with session.out_stream(mine) as out, session.in_stream(other) as stream:
+                out.field("value", "f64", LINE), stream.field("value", "f64", LINE)
+                try:
+                    next(stream)
+                except tremula.Deadlock as error:
+                    return error.text
+                except StopIteration:  # the other one was told first, and has left
+                    return ""
+
+        (first,), (second,) = support.run(("first", 1, work), ("second", 1, work), options={"interruptible": False})
+        self.assertRegex(first + second, "circle|wait.* for each other|'first'.*'second'|'second'.*'first'")
+
+    def test_begin_step_at_and_around(self):
+        def consume(session):
+            with session.in_stream("timed") as stream:
+                value = stream.field("value", "f64", LINE)
+                found = []
+                for at in (0, 5, 12, 20, 100):
+                    if stream.begin_step_at(at, "s") is StepStatus.OK:
+                        found.append((at, stream.get(value)[0], stream.time))
+                        stream.end_step()
+                with self.assertRaises(tremula.Error):
+                    stream.begin_step_at(100, "day")
+                return found
+
+        _, got = support.run(("producer", 1, produce("timed", 5, queue_depth=4)), ("consumer", 1, consume))
+        self.assertEqual(got, [[(0, 0, 0), (12, 1, 10), (20, 2, 20), (100, 4, 40)]])
+
+        def around(session):
+            with session.in_stream("timed") as stream:
+                value = stream.field("value", "f64", LINE)
+                found = []
+                while stream.begin_step_around(15) is StepStatus.OK:
+                    found.append(stream.get(value)[0])
+                    stream.end_step()
+                return found
+
+        _, got = support.run(("producer", 1, produce("timed", 5, queue_depth=4)), ("consumer", 1, around))
+        self.assertEqual(got[0][-2:], [1, 2])
+
+    def test_asyncio_serves_two_streams_of_one_session(self):
+        def consume(session):
+            turns = []
+
+            async def follow(stream, value):
+                found = []
+                async for step in stream:
+                    found.append((step.number, step[value][0], step.time))
+                    turns.append(stream.name)
+                return found
+
+            async def idle():
+                count = 0
+                while len(turns) < 12:
+                    await asyncio.sleep(0.001)
+                    count += 1
+                return count
+
+            async def both(streams):
+                return await asyncio.gather(idle(), *(follow(*pair) for pair in streams))
+
+            with session.in_stream("fast") as fast, session.in_stream("slow") as slow:
+                streams = [(s, s.field("value", "f64", LINE)) for s in (fast, slow)]
+                return asyncio.run(both(streams)), turns
+
+        def two(session):
+            with session.out_stream("fast") as fast, session.out_stream("slow") as slow:
+                fields = [s.field("value", "f64", LINE) for s in (fast, slow)]
+                for s in (fast, slow):
+                    s.attribute("time_unit", "s")
+                numbers = {fast: 0, slow: 0}
+                for turn in range(8):
+                    time.sleep(0.02)
+                    for out, field in zip((fast, slow), fields):
+                        if out is fast or turn % 2:
+                            with out.step() as step:
+                                step.time = numbers[out]
+                                step[field] = np.full(8, float(numbers[out]))
+                                numbers[out] += 1
+
+        _, (((counts, fast, slow), turns),) = support.run(("producer", 1, two), ("consumer", 1, consume))
+        self.assertEqual(fast, [(n, n, n) for n in range(8)])
+        self.assertEqual(slow, [(n, n, n) for n in range(4)])
+        self.assertGreater(counts, 20)  # other tasks ran meanwhile
+        self.assertIn("slow", turns[:6])
+
+    def test_prefetch_gives_every_step_in_buffers_that_are_used_again(self):
+        def consume(session):
+            with session.in_stream("ahead") as stream:
+                stream.field("value", "f64", LINE)
+                kept, numbers = [], []
+                ahead = stream.prefetch(2)
+                for step in ahead:
+                    time.sleep(0.002)
+                    numbers.append((step.number, step.time, step.attributes["square"]))
+                    np.testing.assert_array_equal(step["value"], np.full(8, float(step.number)))
+                    if step.number < 3:
+                        kept.append(step["value"])  # is not filled again as long as it is held
+                for number, a in enumerate(kept):
+                    np.testing.assert_array_equal(a, np.full(8, float(number)))
+                self.assertFalse(any("prefetch" in t.name for t in threading.enumerate()))
+                return numbers, ahead.buffers_made
+
+        _, ((numbers, made),) = support.run(("producer", 1, produce("ahead", 40)), ("consumer", 1, consume))
+        self.assertEqual(numbers, [(n, 10 * n, n * n) for n in range(40)])
+        self.assertLessEqual(made, 2 + 2 + 3 + 1)
+
+    def test_prefetch_can_be_left_and_tells_errors(self):
+        def consume(session):
+            with session.in_stream("ahead") as stream:
+                stream.field("value", "f64", LINE)
+                for step in stream.prefetch(3):
+                    if step.number == 4:
+                        break
+                rest = [step.number for step in stream]
+            self.assertEqual(rest[-1], 19)
+            self.assertGreater(rest[0], 4)
+            with session.in_stream("bad") as stream:
+                stream.field("value", "i8", LINE)
+                with self.assertRaisesRegex(tremula.Mismatch, "300"):
+                    for step in stream.prefetch():
+                        last = step.number
+                self.assertEqual(last, 1)
+
+        def two(session):
+            produce("ahead", 20)(session)
+            try:
+                produce("bad", 4, values=[1, 2, 300, 4])(session)
+            except tremula.PeerLost:
+                pass
+
+        support.run(("producer", 1, two), ("consumer", 1, consume))
+
+    def test_an_iteration_shows_a_new_epoch(self):
+        def first(session):
+            out = session.out_stream("again")
+            value = out.field("value", "f64", LINE)
+            for number in range(3):
+                out.put(value, np.full(8, float(number)))
+            out.serve(0.3)
+            out.give_up()
+
+        def second(session):
+            time.sleep(0.8)
+            with session.out_stream("again", first_step=3) as out:
+                value = out.field("value", "f64", LINE)
+                for number in range(3, 6):
+                    out.put(value, np.full(8, float(number)))
+
+        def consume(session):
+            with session.in_stream("again", restart_timeout=30) as stream:
+                value = stream.field("value", "f64", LINE)
+                found = []
+                for step in stream:
+                    try:
+                        a = step[value]
+                        step.end()
+                    except tremula.PeerLost:
+                        continue
+                    found.append((step.number, a[0], step.epoch, step.epoch_changed))
+                return found
+
+        _, _, got = support.run(("first", 1, first), ("second", 1, second), ("consumer", 1, consume))
+        self.assertEqual([f[:2] for f in got[0]][-3:], [(n, n) for n in range(3, 6)])
+        self.assertEqual([f[2] for f in got[0]], [0] * (len(got[0]) - 3) + [1] * 3)
+        self.assertEqual([f[3] for f in got[0]], [False] * (len(got[0]) - 3) + [True, False, False])
+
+
+if __name__ == "__main__":
+    unittest.main()

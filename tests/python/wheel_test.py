@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel, installed into a fresh environment that knows nothing of the source tree, exchanges arrays with the library
+that it has brought."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+from pathlib import Path
+
+SOURCE, BUILD = Path(os.environ["TREMULA_TEST_SOURCE"]), Path(os.environ["TREMULA_TEST_BUILD"])
+HERE = Path(__file__).resolve().parent
+EXCHANGE = """
+import multiprocessing, os, sys
+import numpy as np, tremula
+from tremula import _library
+
+def produce(address):
+    with tremula.Session("producer", 0, 1, server=address) as session, session.out_stream("s") as out:
+        layout = tremula.Layout.block((40, 30), (1, 1))
+        value = out.field("value", "f64", layout)
+        for number in range(3):
+            out.put(value, np.arange(1200.0).reshape(40, 30) + number)
+
+if __name__ == "__main__":
+    with tremula.Server() as server:
+        child = multiprocessing.get_context("spawn").Process(target=produce, args=(server.address,))
+        child.start()
+        with tremula.Session("consumer", 0, 1, server=server.address) as session, session.in_stream("s") as stream:
+            value = stream.field("value", "f32", tremula.Layout.block((40, 30), (1, 1), store="column"))
+            for step in stream:
+                np.testing.assert_array_equal(step[value], np.arange(1200.0).reshape(40, 30) + step.number)
+        child.join()
+        assert child.exitcode == 0 and step.number == 2
+    print(_library.lib.path, tremula.program(), tremula.__file__)
+"""
+
+
+def run(*command, **more):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TREMULA_") and k != "PYTHONPATH"}
+    done = subprocess.run([str(w) for w in command], capture_output=True, text=True, env=environment, **more)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+class WheelTest(unittest.TestCase):
+    def test_installed_it_works_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("/usr/bin/python3", "-m", "pip", "wheel", SOURCE, "--no-build-isolation", "--no-deps", "--no-index", "-w",
+                folder, "--config-settings", f"build={BUILD}")  # fmt: skip
+            (wheel,) = Path(folder).glob("*.whl")
+            self.assertRegex(wheel.name, r"^tremula-[\d.]+-py3-none-linux_\w+\.whl$")
+            self.judge_contents(wheel)
+            environment = Path(folder) / "environment"
+            run("/usr/bin/python3", "-m", "venv", "--system-site-packages", environment)
+            run(environment / "bin" / "pip", "install", "--no-index", "--no-deps", wheel)
+            script = Path(folder) / "exchange.py"
+            script.write_text(EXCHANGE)
+            paths = run(environment / "bin" / "python", script, cwd=folder).split()
+            for path in paths:
+                self.assertTrue(Path(path).resolve().is_relative_to(environment.resolve()), path)
+            self.assertIn("tremula ", run(environment / "bin" / "tremula", "version", cwd=folder))
+            told = run(environment / "bin" / "tremula", "doctor", "--quick", cwd=folder)
+            self.assertIn("_native/libtremula.so", told)
+            self.assertRegex(told, "ofi (yes|no)")
+            run(environment / "bin" / "pip", "uninstall", "--yes", "tremula")
+
+    def judge_contents(self, wheel):
+        with zipfile.ZipFile(wheel) as files:
+            names = files.namelist()
+            for name in ("tremula/__init__.py", "tremula/py.typed", "tremula/_native/libtremula.so", "tremula/_native/tremula"):
+                self.assertIn(name, names)
+            packaged = sorted(n for n in names if n.endswith(".py"))
+            package = SOURCE / "bindings" / "python"
+            self.assertEqual(packaged, sorted(str(p.relative_to(package)) for p in (package / "tremula").rglob("*.py")))
+            self.assertEqual(files.getinfo("tremula/_native/tremula").external_attr >> 16 & 0o777, 0o755)
+            with tempfile.TemporaryDirectory() as folder:
+                for name in (n for n in names if n.endswith(".so")):
+                    told = run("readelf", "--dynamic", files.extract(name, folder))
+                    self.assertNotIn(str(BUILD), told)
+
+
+if __name__ == "__main__":
+    unittest.main()
