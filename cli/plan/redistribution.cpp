@@ -115,7 +115,9 @@ std::string_view planned_by(const Redistribution& redistribution) noexcept {
 PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
                    const index_calc::Package& package) {
   const Index bytes = package.elements * redistribution.element_bytes;
-  const auto runs = index_calc::runs(package, plan.part, redistribution.from.storage_order);
+  const auto order =
+      has_flat_plans(redistribution) ? index_calc::Order::row : redistribution.from.storage_order;
+  const auto runs = index_calc::runs(package, plan.part, order);
   const client::Prospect& stream = redistribution.stream;
   const bool is_short = bytes <= static_cast<Index>(client::inlined_bytes);
   const client::Path& path =

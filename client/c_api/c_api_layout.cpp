@@ -200,7 +200,10 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
     expects_pointer(layout, "layout");
     expects_pointer(hash, "hash");
     const std::size_t width = core::element_bytes(client::type_from(type));
-    const auto part = index_calc::local_part(layout->layout, rank);
+    const auto& listing = layout->layout.listing;
+    // Of every member, local_part gives the list of the rank that has made the layout.
+    const auto part = index_calc::local_part(
+        layout->layout, listing ? index_calc::ranks_of(layout->layout).front() : rank);
     const std::size_t needed = static_cast<std::size_t>(part.allocated) * width;
     if (needed > 0) expects_pointer(data, "data");
     core::expects(bytes == needed, [&] {
@@ -208,11 +211,10 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
           "local buffer of rank {}: expected {} elements of {} bytes, found {} bytes", rank,
           part.allocated, width, bytes);
     });
-    const auto& listing = layout->layout.listing;
     if (layout->layout.changing || (listing && listing->has_copies))
       expect_computed(layout->layout, "a hash");
     const auto cell = layout->grid.cell_of(rank);
-    const bool is_first = !cell || cell->copy == 0;
+    const bool is_first = listing || !cell || cell->copy == 0;
     const auto hash_of_part = [&] {
       if (listing) return index_calc::ContentHash(*listing->mine, flattened(part), width);
       if (layout->layout.skew)

@@ -173,8 +173,15 @@ struct Redistribution::Run {
     own_part_ = 0, own_first_ = 0, idle_ = 0;
     for (std::size_t i = 0; i < to.size(); ++i) {
       const auto& array = plan_.arrays()[i];
-      for (const auto& part : array.scaled)
-        mismatch_.keep([&] { scale(part, plan_.sink().fields[i].transformation, to[i]); });
+      if (!array.is_scaled) continue;
+      const auto& how = plan_.sink().fields[i].transformation;
+      if (array.scaled.empty()) mismatch_.keep([&] { scale(array.to, how, to[i]); });
+      for (const auto& [first, count] : array.scaled) {
+        auto part = array.to;
+        part.first = first;
+        part.extent[0] = part.elements = count;
+        mismatch_.keep([&] { scale(part, how, to[i]); });
+      }
     }
     for (auto& sink : sinks_) {
       if (!sink.way->is_near) {

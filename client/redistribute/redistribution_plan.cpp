@@ -32,17 +32,18 @@ Order closest_order(const LocalPart& part) {
                                                                                 : Order::row;
 }
 
-/// What a rank owns of an array in its buffer: each run by itself where it lists them.
-std::vector<LocalPart> parts_of(const Layout& layout, const LocalPart& whole) {
-  if (!layout.listing || !layout.listing->mine) return {whole};
-  std::vector<LocalPart> parts;
-  for (const index_calc::ListRun& run : layout.listing->mine->runs()) {
-    LocalPart part = whole;
-    part.first = run.local;
-    part.extent[0] = part.elements = run.length;
-    parts.push_back(part);
-  }
-  return parts;
+/// Runs of places in ascending order, none of which touches the one before.
+std::vector<std::pair<Index, Index>> places_of(const index_calc::IndexList& list) {
+  std::vector<std::pair<Index, Index>> runs, joined;
+  runs.reserve(list.runs().size());
+  for (const index_calc::ListRun& run : list.runs()) runs.emplace_back(run.local, run.length);
+  std::ranges::sort(runs);
+  for (const auto& [first, length] : runs)
+    if (!joined.empty() && joined.back().first + joined.back().second == first)
+      joined.back().second += length;
+    else
+      joined.emplace_back(first, length);
+  return joined;
 }
 
 }  // namespace
@@ -104,8 +105,12 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pas
                        .to = all_to,
                        .from_width = core::element_bytes(transformation.from),
                        .to_width = core::element_bytes(transformation.to)});
-    if (pass == 0 && (!field.is_needed || is_of_other_layer))
-      arrays_.back().scaled = parts_of(to, all_to);
+    Array& array = arrays_.back();
+    array.is_scaled = pass == 0 && (!field.is_needed || is_of_other_layer);
+    if (array.is_scaled && to.listing && to.listing->elements < to.listing->allocated) {
+      array.scaled = places_of(*to.listing->mine);
+      array.is_scaled = !array.scaled.empty();
+    }
   };
   for (std::size_t i = 0; i < updates.size(); ++i) try {
       add(updates[i], listed.empty() ? ListedUpdate{} : listed[i]);

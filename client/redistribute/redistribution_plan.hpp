@@ -23,8 +23,9 @@ public:
   struct Array {
     index_calc::LocalPart from, to;            ///< `to` in the dimensions of `from`
     std::size_t from_width = 0, to_width = 0;  ///< bytes of an element
-    /// Of `to`, where nothing comes: all that is left to do is to = beta * to.
-    std::vector<index_calc::LocalPart> scaled{};
+    bool is_scaled = false;  ///< nothing comes: all that is left to do is to = beta * to
+    /// Where that is not all of the buffer, of which a list tells: the places, and how many from each on.
+    std::vector<std::pair<Index, Index>> scaled{};
   };
 
   /// @param pass        of each update (update.hpp)

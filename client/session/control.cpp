@@ -197,6 +197,8 @@ wire::Resume Control::resume() const {
     if (!link.matched || !link.is_told || link.end) continue;
     wire::Matched& open = *resume.add_links();
     open = *link.matched;
+    open.clear_host_of_rank();  // the server does not ask again
+    open.clear_peer_host_of_rank();
     if (link.asked) *open.mutable_redeclare() = *link.asked;
     open.set_again(link.again);
     open.set_number(link.held);

@@ -251,7 +251,8 @@ struct Walk {
         to(to_origin),
         from_unit(static_cast<std::ptrdiff_t>(from_bytes)),
         to_unit(static_cast<std::ptrdiff_t>(to_bytes)) {
-    for (const Axis& axis : box) axes[depth++] = axis;
+    // Of axes with equal steps, as those of a list's rows and their pattern, the fastest on the wire is the innermost.
+    for (auto axis = box.rbegin(); axis != box.rend(); ++axis) axes[depth++] = *axis;
     while (absorb_one()) {
     }
     // Ascending addresses in `to`, but for the axis that is the closest one in `from`.

@@ -119,12 +119,21 @@ void Plan::list(Rank peer, std::span<const Segment> segments) {
   elements_ += listed.pattern.elements();
   if (const std::size_t in_row = segments_in_row(segments, listed.pattern.families.size());
       in_row < segments.size()) {
+    // A row begins where its least place is, in either buffer: so no index is negative.
+    Strides least;
+    for (const Segment& s : segments.first(in_row)) {
+      least.mine = std::min(least.mine, between(segments[0], s).mine);
+      least.theirs = std::min(least.theirs, between(segments[0], s).theirs);
+    }
     std::vector<Segment> rows, pattern;
-    for (std::size_t i = 0; i < segments.size(); i += in_row) rows.push_back(segments[i]);
-    for (Segment& row : rows) row.length = 1;
+    for (std::size_t i = 0; i < segments.size(); i += in_row)
+      rows.push_back({{segments[i].begin.value + least.mine},
+                      {segments[i].peer_begin.value + least.theirs},
+                      1});
     for (const Segment& s : segments.first(in_row)) {
       const Strides from_first = between(segments[0], s);
-      pattern.push_back({{from_first.mine}, {from_first.theirs}, s.length});
+      pattern.push_back(
+          {{from_first.mine - least.mine}, {from_first.theirs - least.theirs}, s.length});
     }
     listed.rows = Run::of(rows);
     listed.pattern = Run::of(pattern);

@@ -48,6 +48,13 @@ static void check_hashes(void) {
                 TREMULA_OK &&
             of_points == of_all,
         "so is that of points");
+  check(tremula_layout_hash(listed, 7, TREMULA_F64, backwards, sizeof backwards, &of_points) ==
+                TREMULA_OK &&
+            of_points == of_all,
+        "which is that of the rank that has made the layout, whatever rank is named");
+  check(
+      tremula_layout_hash(listed, 7, TREMULA_F64, NULL, 0, &of_points) == TREMULA_INVALID_ARGUMENT,
+      "a buffer that is none is refused");
   check(tremula_layout_hash(copies, 0, TREMULA_F64, backwards, sizeof backwards, &of_points) ==
             TREMULA_UNSUPPORTED,
         "of listed copies none is the first");

@@ -206,6 +206,7 @@ Link prepare_link(Session& session, const wire::Matched& matched,
   session.run_collectively([&] {
     link.endpoint = session.open_endpoint(matched.offer(), link.offer, side);
     link.theirs = proto::decode(matched.fields());
+    proto::check_fits_group(link.theirs, matched.peer_size(), link.stream, link.peer_group);
     std::map<std::string_view, std::size_t> by_name;
     for (const auto& field : declared) by_name.emplace(field.name, by_name.size());
     link.number_of.resize(declared.size());

@@ -2,6 +2,7 @@
 // Plans of arrays whose ranks list what they own, against what every place of every buffer holds.
 #include "index_calc/lists/match.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -275,6 +276,82 @@ TEST(Lists, OfBlocksKeepOnePatternOfTheirRows) {
   }
   Random random;
   expect_moves_all(random, source, sink);
+}
+
+/// The same blocks in buffers whose rows, or all of whose places, go backwards.
+TEST(Lists, OfBlocksInAnyOrderOfTheBufferMoveEveryElement) {
+  Random random;
+  for (int i = 0; i < 40 && !HasFatalFailure(); ++i) {
+    const auto dealt = [&] {
+      return as_points(
+          Layout::parse(fmt::format("shape=36x30 grid={}x{} block={}x{}", random.in(1, 2),
+                                    random.in(1, 3), random.in(1, 5), random.in(1, 5))));
+    };
+    Side source = dealt(), sink = dealt();
+    for (Side* const side : {&source, &sink})
+      for (std::size_t r = 0; r < side->numbers.size(); ++r) {
+        auto& numbers = side->numbers[r];
+        if (random.one_in(3)) std::ranges::reverse(numbers);
+        if (random.one_in(2))  // within each row
+          for (auto row = numbers.begin(); row != numbers.end();) {
+            const auto end = std::find_if(row, numbers.end(),
+                                          [&](Index number) { return number / 30 != *row / 30; });
+            std::reverse(row, end);
+            row = end;
+          }
+        side->layout[r] = listed_layout(std::vector<Index>{36, 30}, side->ranks(), false, false,
+                                        IndexList::of_points(std::vector<Index>{36, 30}, numbers));
+      }
+    expect_moves_all(random, source, sink);
+  }
+}
+
+/// Rows of a pattern are read and written run by run; and strides of a peer that lead out of its buffer are refused.
+TEST(Lists, OfRowsGoRunByRunAndStayInsideOfABuffer) {
+  const std::vector<Index> shape{5, 10};
+  std::vector<Index> mine,
+      theirs;  // of each row the elements 9, 8, 6 and 3, mine in this order, theirs where they are
+  for (Index row = 0; row < 5; ++row)
+    for (const Index column : {9, 8, 6, 3}) mine.push_back(10 * row + column);
+  for (Index number = 0; number < 50; ++number) theirs.push_back(number);
+  Side sink{.numbers = {mine}, .is_partial = true}, source{.numbers = {theirs}};
+  sink.layout.push_back(listed_layout(shape, 1, true, false, IndexList::of_points(shape, mine)));
+  source.layout.push_back(
+      listed_layout(shape, 1, false, false, IndexList::of_points(shape, theirs)));
+  Matched matched(source, sink);
+  const Plan plan =
+      make_listed_plan(sink.layout[0], source.layout[0], std::move(matched.of_sink[0]));
+  const Package package = plan[0];
+  EXPECT_EQ(package.along[0].elements(), 5);
+  EXPECT_EQ(package.along[1].elements(), 4);
+  package.along[1].for_each([](const Segment& s) {
+    EXPECT_GE(s.begin.value, 0);
+    EXPECT_GE(s.peer_begin.value, 0);
+  });
+  const LocalPart part = flat(mine, 20), their_part = flat(theirs, 50);
+  std::vector<CommonRun> runs;
+  list_common_runs(package, part, their_part, Order::row, sizeof(Index), {0, 20}, bytes_of(mine),
+                   runs);
+  EXPECT_EQ(runs.size(), 20u);  // single elements, in the order of the wire
+  EXPECT_LT(runs[0].theirs, runs[1].theirs);
+  LocalPart lie = their_part;
+  lie.stride[1] = Index{1} << 20;
+  std::vector<Index> found(mine.size());
+  EXPECT_EQ(error_of([&] {
+              copy_from_peer(package, part, lie, sizeof(Index), bytes_of(theirs),
+                             std::as_writable_bytes(std::span(found)));
+            }).substr(0, 16),
+            "invalid_argument");
+  const Side blocks = as_points(Layout::parse("shape=400x400 grid=2x2 block=32x32")),
+             others = as_points(Layout::parse("shape=400x400 grid=1x3 block=48x48"));
+  Matched of_blocks(blocks, others);
+  const auto segments = of_blocks.of_sink[0][0].segments.size();
+  const Plan of_first =
+      make_listed_plan(others.layout[0], blocks.layout[0], std::move(of_blocks.of_sink[0]));
+  runs.clear();
+  list_common_runs(of_first[0], flat(others.numbers[0], 0), flat(blocks.numbers[0], 0), Order::row,
+                   sizeof(Index), {0, of_first[0].elements}, bytes_of(others.numbers[0]), runs);
+  EXPECT_LE(runs.size(), segments);
 }
 
 TEST(Lists, OfDifferentMatchesHaveDifferentFingerprints) {
