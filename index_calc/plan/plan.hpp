@@ -32,6 +32,20 @@ struct Package {
   Index elements = 0;                               ///< product of the lists' elements, >= 1
 };
 
+/// Calls visit(Segment) for each segment of a package of make_listed_plan, in ascending global order, with
+/// its places in both buffers.
+template <class Visit>
+void for_each_listed_segment(const Package& package, Visit&& visit) {
+  package.along[0].for_each([&](const Segment& row) {
+    for (Index i = 0; i < row.length; ++i)
+      package.along[1].for_each([&](const Segment& s) {
+        visit(Segment{{row.begin.value + i + s.begin.value},
+                      {row.peer_begin.value + i + s.peer_begin.value},
+                      s.length});
+      });
+  });
+}
+
 /// The packages of one rank for one field. Holds the segment lists of each dimension; the product
 /// over the dimensions is never written out, packages are made on request.
 ///

@@ -50,7 +50,7 @@ TEST(ListedRanks, ExchangeWhatBothHave) {
       plan.plan.for_each_package([&](const index_calc::Package& package) {
         const auto& there = theirs.numbers[static_cast<std::size_t>(package.peer)];
         Index last = -1, elements = 0;
-        package.along[0].for_each([&](const index_calc::Segment& s) {
+        for_each_listed_segment(package, [&](const index_calc::Segment& s) {
           for (Index k = 0; k < s.length; ++k, ++elements) {
             const Index number = here.at(static_cast<std::size_t>(s.begin.value + k));
             EXPECT_EQ(number, there.at(static_cast<std::size_t>(s.peer_begin.value + k)));
@@ -94,6 +94,23 @@ TEST(ListedRanks, NameAnElementThatIsOnNoRankOrOnTwo) {
   EXPECT_EQ(complaint("shape=2x3 lists=2 copies=yes", {{0, 1, 2, 4}, {3, 4, 5}}), "none");
   EXPECT_NE(complaint("shape=3x2 lists=2", {{0, 1, 2}, {3, 4, 5}}).find("one shape"),
             std::string::npos);
+}
+
+/// Where a producer stores by columns, what a list takes row by row are runs of one element.
+TEST(ListedRanks, HaveRunsInTheOrderOfTheWire) {
+  const std::vector<Index> shape{48, 96};
+  std::vector<Index> points;
+  for (Index number = 0; number < 48 * 96; ++number)
+    if (number % 96 % 3 != 2) points.push_back(number);
+  const auto from = index_calc::Layout::parse("shape=48x96 grid=1x1 store=column");
+  const auto listed =
+      listed_layout(shape, 1, true, false, index_calc::IndexList::of_points(shape, points));
+  const auto r = testing::redistribution_of(
+      {{.layout = {from}}, {.layout = {listed}, .is_partial = true}}, Side::producer);
+  const RankPlan plan = testing::plan_of(r, 0);
+  EXPECT_GT(plan.plan[0].along[0].elements(), 1);  // rows of one pattern
+  EXPECT_EQ(facts(r, plan, plan.plan[0]).runs,
+            (index_calc::Runs{.count = 3072, .longest = 1, .shortest = 1}));
 }
 
 }  // namespace

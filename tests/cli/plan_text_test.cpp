@@ -89,16 +89,6 @@ TEST(PlanText, CountsRunsInTheOrderOfTheWire) {
   EXPECT_EQ(package.packing(), "packed");
 }
 
-// Packages of skewed layouts go in row-major order of the array, however a rank stores its blocks.
-TEST(PlanText, CountsRunsOfSkewedLayoutsInRowOrder) {
-  const auto r = redistribution("shape=4x6 mesh=1 block=2x3 owner0=b0 store=column",
-                                "shape=4x6 grid=1x1", Side::producer);
-  RankPlan plan = plan_of(r, 0);
-  plan.part = planned_part(r, Side::producer, 0);
-  const PackageFacts package = facts(r, plan, plan.plan[0]);
-  EXPECT_EQ(package.runs, (index_calc::Runs{.count = 24, .longest = 1, .shortest = 1}));
-}
-
 // As README, "From one array to the other".
 TEST(PlanText, NamesThePathAndTheMemoryOfAQueue) {
   struct Case {

@@ -96,7 +96,7 @@ std::vector<Tile> tiles_of_buffer(const IndexList& mine, const Package& package,
   std::vector<ListRun> runs(mine.runs().begin(), mine.runs().end());
   std::ranges::sort(runs, {}, &ListRun::local);
   std::vector<Tile> tiles;
-  package.along[0].for_each([&](const Segment& s) {
+  for_each_listed_segment(package, [&](const Segment& s) {
     auto run = std::ranges::upper_bound(runs, s.begin.value, {}, &ListRun::local) - 1;
     for (Index at = s.begin.value, end = at + s.length; at < end; ++run) {
       const Index inside = at - run->local, length = std::min(end - at, run->length - inside);
