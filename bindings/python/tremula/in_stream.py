@@ -290,7 +290,7 @@ class InStream(Stream):
             self.session.describe(self.name, 0)
             return True
         except TimedOut as error:
-            raise TimedOut(f"{error.text}; timeout sets how long") from None
+            raise TimedOut(error.text.replace("within 0 s", f"within {self.session._timeout:g} s")) from None
 
     def _forget(self) -> None:
         super()._forget()
