@@ -71,7 +71,8 @@ print(f"saw {len(steps)} of {pacific.STEPS} steps in {time.monotonic() - start:.
 
 # %% The whole crossing in one picture.
 panels = sorted(kept.values(), key=lambda found: found[0])
-figure, grid = plt.subplots(3, 2, figsize=(12, 11.6), layout="constrained")
+figure, grid = plt.subplots(3, 2, figsize=(12, 12), layout="constrained")
+figure.get_layout_engine().set(h_pad=0.1)
 for letter, axes, (number, heights) in zip("abcdef", grid.flat, panels):
     sea = draw(axes, heights)
     axes.set_title(f"{letter}  {pacific.clock(number)}", loc="left", fontsize=11)
