@@ -102,7 +102,7 @@ class Replay(unittest.TestCase):
         for policy in ("fifo", "latest", "window", "reservoir"):
             one = tt.ReplayBuffer(6 * BYTES, policy, seed=SEED)
             for n in range(6 if policy == "fifo" else 20):
-                one.add(sample(n))
+                one.add(sample(n, 4 if policy == "fifo" else n % 5 + 1))
             one.draw()
             file = io.BytesIO()
             torch.save(one.state_dict(), file)
@@ -114,7 +114,8 @@ class Replay(unittest.TestCase):
                 if policy != "fifo" or n < 5:
                     self.assertEqual(one.draw()["step"], two.draw()["step"], policy)
                 if policy != "fifo" or n < 2:
-                    one.add(sample(100 + n)), two.add(sample(100 + n))
+                    floats = 4 if policy == "fifo" else n % 5 + 1  # a small one must not take a large one's place
+                    one.add(sample(100 + n, floats)), two.add(sample(100 + n, floats))
             self.assertEqual(one.counters(), two.counters(), policy)
         with self.assertRaisesRegex(ValueError, "expected a state of policy fifo, found reservoir"):
             tt.ReplayBuffer(BYTES, "fifo").load_state_dict(one.state_dict())

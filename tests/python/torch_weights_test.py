@@ -173,7 +173,7 @@ def write_apart(rank, versions):
     tensors = {name: torch.zeros(HIDDEN // 3, 8) for name in APART}
     layouts = {name: ((3,), [Shard(0)]) for name in APART}
     with session, tt.publish(tensors, "qkv", session=session, layouts=layouts, hashes=["own", "bf16"],
-                             wait_for_readers=3) as publisher:
+                             wait_for_readers=4) as publisher:
         for version in range(versions):
             for i, name in enumerate(APART):
                 tensors[name].copy_(torch.chunk(numbers(APART[name], i * HIDDEN * 8, version), 3)[rank])
@@ -197,12 +197,15 @@ def read_fused(rank, group, placement, fused, dtype, expected, buffers="copy"):
     """qkv in one tensor, on 2 ranks."""
     session = tremula.Session(group, rank, 2)
     whole_shape = (3 * HIDDEN, 8)
-    tensor = torch.chunk(torch.zeros(whole_shape, dtype=dtype), 2, placement.dimension)[rank].clone()
+
+    def part(tensor):
+        return tensor if placement == Replicate() else torch.chunk(tensor, 2, placement.dimension)[rank]
+
+    tensor = part(torch.zeros(whole_shape, dtype=dtype)).clone()
     follower = tt.follow({"qkv.weight": tensor}, "qkv", session=session, fused=fused, verify="all", buffers=buffers,
                          layouts={"qkv.weight": ((2,), [placement], whole_shape)})
     with session, follower:
-        count = until_end(follower, lambda version: check_equal(
-            tensor, torch.chunk(expected(version).to(dtype), 2, placement.dimension)[rank]))
+        count = until_end(follower, lambda version: check_equal(tensor, part(expected(version).to(dtype))))
         print(f"{group} {rank}: {count} versions, {dtype}, {placement}", flush=True)
 
 
@@ -255,6 +258,8 @@ class Fused(unittest.TestCase):
                        lambda version: numbers((3 * HIDDEN, 8), 0, version), ranks=2, gloo=True)
             jobs.start(read_fused, "columns", Shard(1), names, torch.bfloat16,
                        lambda version: numbers((3 * HIDDEN, 8), 0, version), "direct", ranks=2, gloo=True)
+            jobs.start(read_fused, "copies", Replicate(), names, torch.float32,
+                       lambda version: numbers((3 * HIDDEN, 8), 0, version), ranks=2, gloo=True)
             jobs.start(read_fused, "heads", Shard(0), heads, torch.float32, interleaved, "swap", ranks=2, gloo=True)
 
     def test_a_writer_has_them_fused_and_readers_have_them_apart(self):
@@ -318,6 +323,39 @@ def read_wrong(rank, buffers, begun, ended):
         else:
             assert follower.is_whole and follower.number == 0 and (tensor == 1).all()
         ended.set()
+
+
+def write_what_does_not_fit(rank, had):
+    """A value of version 1 does not fit the type that readers have, on one rank of theirs."""
+    session = tremula.Session("writer", 0, 1)
+    tensor = torch.zeros(8, 2)
+    with session, tt.publish({"w": tensor}, "plain", session=session, wait_for_readers=1) as publisher:
+        for version in range(3):
+            tensor.fill_(version)
+            tensor[7, 1] = 1000 if version == 1 else version
+            publisher.version()
+            serve_until(publisher, had[version])
+
+
+def read_what_does_not_fit(rank, had):
+    session = tremula.Session("reader", rank, 2)
+    tensor = torch.zeros(4, 2, dtype=torch.int8)
+    follower = tt.follow({"w": tensor}, "plain", session=session, layouts={"w": ((2,), [Shard(0)])})
+    with session, follower:
+        assert follower.update() == 0
+        torch.distributed.barrier()
+        had[0].set()
+        try:
+            follower.update()
+            raise AssertionError("a rank took a version that another one could not take")
+        except (tremula.Mismatch if rank == 1 else tremula.PeerLost) as error:
+            assert rank == 1 or "1 other rank(s) of this group have failed" in str(error), error
+        assert follower.number == 0 and follower.is_whole and (tensor == 0).all()
+        torch.distributed.barrier()
+        had[1].set()
+        assert follower.update() == 2 and (tensor == 2).all()
+        torch.distributed.barrier()
+        had[2].set()
 
 
 def read_too_long(rank, begun, ended):
@@ -389,6 +427,12 @@ class Errors(unittest.TestCase):
     def test_wrong_numbers_are_found_and_the_model_stays(self):
         for buffers in ("copy", "swap", "direct"):
             self.meet("wrong", read_wrong, buffers)
+
+    def test_what_one_rank_cannot_take_no_rank_takes(self):
+        had = [multiprocessing.get_context("fork").Event() for _ in range(3)]
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(write_what_does_not_fit, had)
+            jobs.start(read_what_does_not_fit, had, ranks=2, gloo=True)
 
     def test_a_version_that_is_taken_back_is_no_version(self):
         self.meet("lend", read_too_long)
