@@ -129,6 +129,21 @@ class WaitingTest(unittest.TestCase):
 
         support.run(("alone", 1, work), options={"timeout": 0.6})
 
+    def test_all_ranks_of_a_group_time_out_together(self):
+        def work(session):
+            time.sleep(0.3 * session.rank)  # they come one after the other, and end alike
+            with session.in_stream("never") as stream:
+                stream.field("value", "f64", Layout.block((8,), (session.size,)))
+                with self.assertRaisesRegex(tremula.TimedOut, "'never': expected a producer"):
+                    next(stream)
+            with session.out_stream("nobody") as out:
+                value = out.field("value", "f64", Layout.block((8,), (session.size,)))
+                with self.assertRaisesRegex(tremula.TimedOut, "expected 1 consumer group"):
+                    out.put(value, np.zeros(value.local.extents))
+                out.give_up()
+
+        support.run(("group", 3, work), options={"timeout": 1})
+
     def test_limits_come_from_the_environment_and_the_file(self):
         from tremula.options import seconds_of
 
