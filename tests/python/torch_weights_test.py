@@ -133,7 +133,7 @@ class Versions(unittest.TestCase):
     def test_500_versions_from_4_ranks_to_2x2_while_a_reader_is_killed_and_comes_again(self):
         report = multiprocessing.Value(ctypes.c_long, -1)
         with torch_support.Server(), torch_support.Jobs() as jobs:
-            jobs.start(trainer, 4, 500, 0.005, {"wait_for_readers": 1}, ranks=4)
+            jobs.start(trainer, 4, 500, 0.005, {"wait_for_readers": 2}, ranks=4)
             jobs.start(reader, (2, 2), "copy", torch.float32, 20, 499, {}, ranks=4, gloo=True)
             options = {}, report, "single"
             single, = jobs.start(reader, (1, 1), "swap", torch.bfloat16, 1, 499, *options)
