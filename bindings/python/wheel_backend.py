@@ -81,16 +81,19 @@ class _Wheel:
         self._record: list[str] = []
 
     def add(self, name: str, content: bytes, is_program: bool = False) -> None:
-        entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # the same files make the same wheel
-        entry.compress_type = zipfile.ZIP_DEFLATED
-        entry.external_attr = (0o100755 if is_program else 0o100644) << 16
-        self._zip.writestr(entry, content)
+        self._write(name, content, 0o100755 if is_program else 0o100644)
         digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
         self._record.append(f"{name},sha256={digest},{len(content)}")
 
     def close(self, record: str) -> None:
-        self._zip.writestr(record, "\n".join([*self._record, f"{record},,", ""]))
+        self._write(record, "\n".join([*self._record, f"{record},,", ""]).encode(), 0o100644)
         self._zip.close()
+
+    def _write(self, name: str, content: bytes, mode: int) -> None:
+        entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # the same files make the same wheel
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        entry.external_attr = mode << 16
+        self._zip.writestr(entry, content)
 
 
 def build_wheel(wheel_directory: str, config_settings: dict | None = None, metadata_directory: str | None = None) -> str:

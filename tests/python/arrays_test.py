@@ -2,6 +2,7 @@
 """Which arrays are taken, where their buffers lie, and what is said of the others."""
 import array
 import gc
+import importlib.util
 import os
 import unittest
 
@@ -124,6 +125,31 @@ class ArraysTest(unittest.TestCase):
             self.taken(self.rows, Exported(a.astype(np.float32)))
         with self.assertRaisesRegex(tremula.InvalidArgument, "not contiguous"):
             self.taken(self.rows, Exported(np.zeros((6, 8))[::2, ::2]))
+
+    @unittest.skipIf(importlib.util.find_spec("torch") is None, "PyTorch is not installed")
+    def test_tensors_of_pytorch(self):
+        import torch
+
+        a = torch.arange(12.0, dtype=torch.float64).reshape(3, 4)
+        self.assertEqual(self.taken(self.rows, a, is_written=True), (a.data_ptr(), 96))
+        turned = a.T.contiguous().T
+        self.assertEqual(self.taken(self.columns, turned), (turned.data_ptr(), 96))
+        learned = torch.zeros(3, 4, dtype=torch.float64, requires_grad=True)
+        self.assertEqual(self.taken(self.rows, learned, is_written=True)[0], learned.data_ptr())
+        half = torch.zeros(3, 4, dtype=torch.bfloat16)
+        self.assertEqual(self.taken(self.rows, half, "bf16", is_written=True), (half.data_ptr(), 24))
+        self.assertEqual(self.taken(self.rows, torch.zeros(3, 4, dtype=torch.bool), "bool")[1], 12)
+        whole = torch.zeros(5, 6, dtype=torch.float64)
+        self.assertEqual(self.taken(self.ghosts, whole[1:4, 1:5]), (whole.data_ptr(), 240))
+        for wrong, words in [
+            (torch.zeros(3, 4), "expected elements of type f64, found float32"),
+            (half, "found bf16"),
+            (torch.zeros(3, 8, dtype=torch.float64)[:, ::2], "not contiguous"),
+            (torch.zeros(3, 4, dtype=torch.float64, device="meta"), "in the memory of the CPU, found one on meta"),
+            (torch.zeros(3, 4, dtype=torch.float64).to_sparse(), "expected a dense tensor"),
+        ]:
+            with self.subTest(words=words), self.assertRaisesRegex(tremula.InvalidArgument, words):
+                self.taken(self.rows, wrong)
 
     def test_element_types(self):
         for name in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "c64", "c128", "f16", "bool"):

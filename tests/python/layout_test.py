@@ -20,6 +20,7 @@ class LayoutTest(unittest.TestCase):
             ((10, 7), (2, 3), (3, 1), (1, 2), "column"),
             ((5,), (4,), (2,), (3,), "row"),
             ((4, 3, 6), (1, 3, 2), (4, 1, 2), (0, 1, 1), "row"),
+            ((1000, 7), (3, 2), (7, 1), (2, 1), "row"),
         ]:
             layout = Layout.block_cyclic(shape, grid, block, source, ranks=ranks)
             seen = []
@@ -29,6 +30,13 @@ class LayoutTest(unittest.TestCase):
                 np.testing.assert_array_equal(global_numbers(layout, rank), expected)
                 seen += expected.ravel().tolist()
             self.assertEqual(sorted(seen), list(range(int(np.prod(shape)))))
+
+    def test_global_indices_are_those_of_each_index(self):
+        for text in ("shape=997 grid=3 block=10 cut=3", "shape=50 grid=2 splits0=0/10/30/31/50 owners0=1/0/0/1", "shape=9 grid=4"):
+            layout = Layout(text)
+            for rank in range(3):
+                each = [layout.global_index(rank, 0, i) for i in range(layout.local(rank).extents[0])]
+                self.assertEqual(layout.global_indices(rank, 0).tolist(), each)
 
     def test_block_is_rounded_up(self):
         layout = Layout.block((10, 8), (4, 1))

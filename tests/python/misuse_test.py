@@ -123,6 +123,17 @@ class MisuseTest(unittest.TestCase):
                 step[value] = np.zeros((4, 6))
 
     @alone
+    def test_a_whole_step_is_judged_before_it_is_begun(self, session):
+        with session.out_stream("s", wait_for_consumers=0) as out:
+            value = out.field("value", "f64", LINE)
+            for put in (out.put, out.put_async):
+                with self.assertRaisesRegex(tremula.InvalidArgument, "expected elements of type f64"):
+                    put(value, np.zeros(8, np.float32))
+            out.put(value, np.zeros(8))
+            out.put_async(value, np.zeros(8)).wait()
+            self.assertEqual(out.statistics().steps, 2)
+
+    @alone
     def test_no_server(self, session):
         with self.assertRaises(tremula.NoServer) as caught:
             tremula.Session("g", 0, 1, server="127.0.0.1:9", timeout=0.3)

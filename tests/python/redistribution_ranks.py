@@ -50,6 +50,12 @@ for _ in range(2):
     tremula.redistribute(comm, both[0], matrix, result)
 np.testing.assert_array_equal(result, 0.5 * owned(shape, (1, size), rank, (40, 5)))
 
+layers = Layout(f"shape=40x36 mesh={size} sum=0")
+summand = (rank + 1.0) * numbers(shape, [np.arange(40), np.arange(36)])
+total = tremula.empty(rows, rank)
+tremula.redistribute(comm, Update(layers, rows), summand, total)
+np.testing.assert_array_equal(total, size * (size + 1) / 2 * own)
+
 away = Layout(f"shape=40x36 grid={size}x1 owners0={'/'.join(str((r + 1) % size) for r in range(size))} splits0="
               + "/".join(str(rows.global_indices(r, 0)[0]) for r in range(size)) + "/40")
 found = tremula.relabel(Update(rows, away, "f32"), size)

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays inside one MPI job in Python."""
+import os
 import sys
+import tempfile
+import types
 import unittest
+from unittest import mock
 
 import support
 import tremula
-from tremula import Layout, Update
+from tremula import Layout, Update, _library
 
 
 class RedistributionTest(unittest.TestCase):
@@ -15,6 +19,18 @@ class RedistributionTest(unittest.TestCase):
                 output = support.finished(job)
             for rank in range(ranks):
                 self.assertIn(f"rank {rank}: redistributed", output)
+
+    def test_the_part_for_mpi_may_be_a_library_of_its_own(self):
+        """libtremula_mpi.so beside libtremula.so; without it, what is missing is named."""
+        without = types.SimpleNamespace()  # a libtremula.so that has none of these functions
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(_library.lib, "library", without):
+            with mock.patch.dict(os.environ, {"TREMULA_LIBRARY": folder + "/libtremula.so"}):
+                with self.assertRaisesRegex(tremula.Unsupported, "expected libtremula_mpi.so.*TREMULA_WITH_MPI=ON"):
+                    _library.MpiLibrary().tremula_session_open_mpi
+                os.symlink(os.path.realpath(_library.lib.path), folder + "/libtremula_mpi.so")
+                found = _library.MpiLibrary()
+                self.assertEqual(len(found.tremula_redistribute.argtypes), 6)
+                self.assertEqual(found.path, folder + "/libtremula_mpi.so")
 
     def test_what_cannot_be(self):
         rows = Layout.block((4, 4), (2, 1))

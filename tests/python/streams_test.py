@@ -190,6 +190,50 @@ class StreamsTest(unittest.TestCase):
             everything = sorted(i for rank in got for i in rank[number])
             self.assertEqual(everything, list(range(first(number, 2))))
 
+    def test_layers_of_partial_sums(self):
+        """A consumer that has them gets the values in its first layer, and 0 in the others; a producer adds them up."""
+        layered = Layout("shape=24x18 mesh=2 sum=0")
+
+        def produce(session):
+            with session.out_stream("sums") as out:
+                with self.assertRaisesRegex(tremula.Error, "sum"):
+                    out.field("layers", "f64", layered)
+                value = out.field("value", "f64", Layout.block(SHAPE, (2, 1)))
+                own = support.numbers(SHAPE, indices_of(value.layout, session.rank))
+                out.put(value, values(1, own))
+
+        def consume(session):
+            with session.in_stream("sums") as stream:
+                value = stream.field("value", "f64", layered)
+                for step in stream:
+                    expected = values(1, ELEMENTS) if session.rank == 0 else np.zeros(SHAPE)
+                    np.testing.assert_array_equal(step[value], expected)
+
+        support.run(("producer", 2, produce), ("consumer", 2, consume))
+
+    def test_skewed_layouts_come_as_one_buffer(self):
+        layout = Layout("shape=24x18 mesh=3 block=4x3 owner0=b0+b1")
+
+        def produce(session):
+            with session.out_stream("skewed") as out:
+                value = out.field("value", "f64", Layout.block(SHAPE, (2, 1)))
+                own = support.numbers(SHAPE, indices_of(value.layout, session.rank))
+                out.put(value, values(0, own))
+
+        def consume(session):
+            with session.in_stream("skewed") as stream:
+                value = stream.field("value", "f64", layout)
+                found = next(stream)[value]
+                blocks = [
+                    ELEMENTS[4 * i : 4 * i + 4, 3 * j : 3 * j + 3].ravel()
+                    for i in range(6)
+                    for j in range(6)
+                    if (i + j) % 3 == session.rank
+                ]
+                np.testing.assert_array_equal(found.ravel(), values(0, np.concatenate(blocks)))
+
+        support.run(("producer", 2, produce), ("consumer", 3, consume))
+
     def test_structs_are_moved_as_they_are(self):
         cell = np.dtype([("id", "i4"), ("x", "f8", 2)], align=True)
 

@@ -268,6 +268,23 @@ class Errors(unittest.TestCase):
 
 
 class Samples(unittest.TestCase):
+    def test_ranks_that_wait_for_each_other_never_wait_for_the_producer_in_a_circle(self):
+        """4 ranks without workers that meet after each sample; the producer is at most one step ahead."""
+        barrier = multiprocessing.get_context("fork").Barrier(4)
+
+        def loop(rank):
+            dataset = tt.StreamDataset("ocean", ["u"], deal="turns", rank=rank, world_size=4)
+            seen = []
+            for sample in dataset:
+                expect(sample)
+                seen.append(sample["step"])
+                barrier.wait(30)
+            assert seen == list(range(rank, 40, 4)), seen
+
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(produce, 40, 1, 0.0, None, None, {"queue_depth": 1}, ranks=2)
+            jobs.start(loop, ranks=4)
+
     def test_types_parts_and_arrays_whose_extent_changes(self):
         def loop(_):
             fields = {"u": tt.Part(torch.bfloat16, origin=(2, 1), extents=(3, 2)), "particle ids": torch.int32}

@@ -2,6 +2,7 @@
 """ReplayBuffer, and the arithmetic of dealing by turns."""
 import collections
 import io
+import itertools
 import os
 import random
 import threading
@@ -99,10 +100,10 @@ class Replay(unittest.TestCase):
             self.assertEqual(buffer.bytes, sum(4 * sizes[n] + 8 for n in expected))
 
     def test_a_checkpoint_goes_on_as_it_would_have(self):
-        for policy in ("fifo", "latest", "window", "reservoir"):
-            one = tt.ReplayBuffer(6 * BYTES, policy, seed=SEED)
+        for policy, trial in itertools.product(("fifo", "latest", "window", "reservoir"), range(20)):
+            one = tt.ReplayBuffer(6 * BYTES, policy, seed=SEED + trial)
             for n in range(6 if policy == "fifo" else 20):
-                one.add(sample(n))
+                one.add(sample(n, 4 if policy == "fifo" else 7 * n % 20 + 1))
             one.draw()
             file = io.BytesIO()
             torch.save(one.state_dict(), file)
@@ -114,7 +115,8 @@ class Replay(unittest.TestCase):
                 if policy != "fifo" or n < 5:
                     self.assertEqual(one.draw()["step"], two.draw()["step"], policy)
                 if policy != "fifo" or n < 2:
-                    one.add(sample(100 + n)), two.add(sample(100 + n))
+                    floats = 4 if policy == "fifo" else 7 * n % 20 + 1  # a small one must not take a large one's place
+                    one.add(sample(100 + n, floats)), two.add(sample(100 + n, floats))
             self.assertEqual(one.counters(), two.counters(), policy)
         with self.assertRaisesRegex(ValueError, "expected a state of policy fifo, found reservoir"):
             tt.ReplayBuffer(BYTES, "fifo").load_state_dict(one.state_dict())

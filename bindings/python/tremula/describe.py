@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,13 +46,21 @@ class Description:
     attributes: Attributes = field(default_factory=Attributes)
 
 
-def described(session: int | None, stream: str, timeout: float | None) -> Description:
-    handle = ctypes.c_void_p()
-    check(
-        lib.tremula_describe(
-            session, c_text(stream, "stream"), -1.0 if timeout is None else max(0.0, timeout), ctypes.byref(handle)
-        )
-    )
+SLICE_SECONDS = 0.5
+
+
+def described(session: int | None, stream: str, timeout: float, is_interruptible: bool) -> Description:
+    """Asks in slices, between which Ctrl-C is seen; on all ranks as many."""
+    handle, name = ctypes.c_void_p(), c_text(stream, "stream")
+    left = max(0.0, timeout)
+    while is_interruptible and left > SLICE_SECONDS:
+        status = lib.tremula_describe(session, name, SLICE_SECONDS, ctypes.byref(handle))
+        if status != _c.TIMED_OUT:
+            break
+        left -= SLICE_SECONDS
+    else:
+        status = lib.tremula_describe(session, name, left if math.isfinite(left) else -1.0, ctypes.byref(handle))
+    check(status)
     try:
         fields = [_field(handle, number) for number in range(lib.tremula_description_fields(handle))]
         return Description(

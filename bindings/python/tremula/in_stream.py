@@ -32,9 +32,9 @@ class InStream(Stream):
             array = step[value]
 
     The loop ends at the end of the stream; next(stream) gives one step. A step ends when the next one begins, or by
-    step.end(), which gives it back to the producer's queue earlier. With restart_timeout it goes on with the first step of another producer,
-    whose step.epoch_changed is True; what the ranks do together comes behind step.end(), which raises PeerLost for a
-    step that the loss of the producer has cut short: `continue` then.
+    step.end(), which gives it back to the producer's queue earlier. With restart_timeout the loop goes on with the
+    first step of another producer, whose step.epoch_changed is True; what the ranks do together comes behind
+    step.end(), which raises PeerLost for a step that the loss of the producer has cut short: `continue` then.
     """
 
     _name = "in"  # of its functions: tremula_in_...
@@ -290,7 +290,7 @@ class InStream(Stream):
             self.session.describe(self.name, 0)
             return True
         except TimedOut as error:
-            raise TimedOut(f"{error.text}; timeout sets how long") from None
+            raise TimedOut(error.text.replace("within 0 s", f"within {self.session._timeout:g} s")) from None
 
     def _forget(self) -> None:
         super()._forget()

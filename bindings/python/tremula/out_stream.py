@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -19,6 +20,9 @@ from .dtypes import element_type
 
 if TYPE_CHECKING:
     from .session import Session
+
+
+SERVE_SECONDS = 0.25  # in one call
 
 
 class OutStream(Stream):
@@ -115,10 +119,6 @@ class OutStream(Stream):
 
         :param array: the local buffer, or the part of it that this rank owns, with the strides of the layout
         """
-        if not self._is_in_step:
-            with self.step():
-                self.put(field, array)
-            return
         if field.__class__ is not Field or field._of is not self._token:  # type: ignore[union-attr]
             field = self._number_of(field)
         last = field._last  # type: ignore[union-attr]
@@ -126,6 +126,10 @@ class OutStream(Stream):
             pointer, size, owner = last[1], last[2], array
         else:
             pointer, size, owner = field.locate(array, False)  # type: ignore[union-attr]
+        if not self._is_in_step:  # the array is judged before anything is begun
+            with self.step():
+                self.put(field, array)
+            return
         if self._holds:
             self._held.append(owner)
         status = self._put(self._handle, field.number, pointer, size)  # type: ignore[union-attr]
@@ -135,25 +139,22 @@ class OutStream(Stream):
     def put_async(self, field: Field | str, array: Any) -> Request:
         """As put, but `array` may be changed only when the request is taken. An array of tremula.empty is then copied
         once, by the consumer on this machine. Outside of a step this is a whole step."""
+        declared = self._number_of(field)
+        pointer, size, owner = declared.locate(array, False)
         if not self._is_in_step:
             with self.step():
                 request = self.put_async(field, array)
             return request
-        declared = self._number_of(field)
-        pointer, size, owner = declared.locate(array, False)
         found = ctypes.c_uint64()
-        self._check(
-            lib.tremula_out_put_async(self._handle, declared.number, pointer, size, ctypes.byref(found))
-        )
+        self._check(lib.tremula_out_put_async(self._handle, declared.number, pointer, size, ctypes.byref(found)))
         if found.value not in self._asked:
             self._drop_taken()
         self._asked.setdefault(found.value, []).append(owner)
         return Request(self, found.value)
 
     def _drop_taken(self) -> None:
-        for number in sorted(self._asked):
-            if not self._is_taken(number):
-                break
+        while self._asked and self._is_taken(min(self._asked)):
+            pass
 
     def _is_taken(self, number: int) -> bool:
         found = ctypes.c_int()
@@ -163,8 +164,8 @@ class OutStream(Stream):
         return found.value != 0
 
     def end_step(self) -> None:
-        """Sends the step. Every field must have been put. With queue_depth 0 it waits until consumers have taken it,
-        and Ctrl-C is seen when it returns."""
+        """Sends the step; every field has been put. With queue_depth 0 it waits until consumers have taken it, and
+        Ctrl-C is seen when it returns."""
         status = self._end(self._handle)
         if status == _c.INVALID_ARGUMENT and self._handle is not None:  # a field that is missing can still be put
             self._fail(status)
@@ -176,7 +177,9 @@ class OutStream(Stream):
 
     def serve(self, seconds: float) -> None:
         """Waits `seconds`, in which consumers that come are linked. Between two steps; collective."""
-        self._check(lib.tremula_out_serve(self._handle, seconds))
+        turns = 1 if self._slice is None else max(1, math.ceil(seconds / SERVE_SECONDS))  # the same on all ranks
+        for _ in range(turns):
+            self._check(lib.tremula_out_serve(self._handle, seconds / turns))
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
         """Gives fields other layouts of the same shapes from the next step on. Collective; waits until consumers have

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import weakref
 from types import TracebackType
 from typing import Any
 
 from ._library import c_text, check, communicator, lib, mpi_lib
 from .describe import Description, described
-from .errors import InvalidArgument
+from .errors import Error, InvalidArgument
 from .in_stream import InStream
 from .options import seconds_of, yaml_text
 from .out_stream import OutStream
@@ -21,8 +22,9 @@ class Session:
 
     :param rank, size: default: RANK and WORLD_SIZE, as torchrun sets them, else 0 of 1
     :param comm: a communicator of mpi4py in the place of rank and size
-    :param interruptible: True: waits for steps look for Ctrl-C ten times a second. False: they are one call of the
-        library, which also tells of jobs that wait for each other in a circle (Deadlock)
+    :param interruptible: True: waits for the server and for steps look for Ctrl-C ten times a second. False: they are
+        one call of the library, which also tells of jobs that wait for each other in a circle (Deadlock), and
+        `tremula status` of what they wait for
     :param options: keys of a session, e.g. server="localhost:7423", transport="tcp", timeout=600; None means "none"
     :raises NoServer, Refused, InvalidArgument: no server in time; the name is taken, or the key is wrong; a key that is
         unknown
@@ -55,8 +57,11 @@ class Session:
                 raise InvalidArgument("session: expected a communicator, or rank and size; found both")
             check(mpi_lib.tremula_session_open_mpi(name, communicator(comm), text, ctypes.byref(handle)))
         else:
-            ranks = _rank_and_size(rank, size)
-            check(lib.tremula_session_open(name, *ranks, text, ctypes.byref(handle)))
+            opening = (name, *_rank_and_size(rank, size), text)
+            if interruptible and threading.current_thread() is threading.main_thread():
+                handle = _opened_by_thread(opening)
+            else:
+                check(lib.tremula_session_open(*opening, ctypes.byref(handle)))
         self._handle = handle.value
         self.rank: int = lib.tremula_session_rank(self._handle)
         self.size: int = lib.tremula_session_size(self._handle)
@@ -95,7 +100,8 @@ class Session:
         :raises TimedOut: the text names the streams that there are instead
         """
         self._check_open()
-        return described(self._handle, stream, timeout)
+        limit = self._timeout if timeout is None else timeout
+        return described(self._handle, stream, limit, self._slice is not None)
 
     def close(self) -> None:
         """Leaves the server. Collective. With a stream that is neither closed nor given up: InvalidArgument. Again: does
@@ -138,6 +144,33 @@ class Session:
     def __repr__(self) -> str:
         state = f"rank {self.rank} of {self.size}" if self._handle is not None else "closed"
         return f"<tremula.Session of group {self.group!r}, {state}>"
+
+
+def _opened_by_thread(opening: tuple[Any, ...]) -> ctypes.c_void_p:
+    """Opens a session while this thread looks for Ctrl-C. What is opened after that is closed again."""
+    handle, is_over, is_left = ctypes.c_void_p(), threading.Event(), threading.Event()
+    failures: list[Error] = []
+
+    def work() -> None:
+        try:
+            check(lib.tremula_session_open(*opening, ctypes.byref(handle)))
+            if is_left.is_set():
+                lib.tremula_session_close(handle)
+        except Error as error:
+            failures.append(error)
+        finally:
+            is_over.set()
+
+    threading.Thread(target=work, name="tremula open", daemon=True).start()
+    try:
+        while not is_over.wait(0.1):
+            pass
+    except BaseException:
+        is_left.set()
+        raise
+    if failures:
+        raise failures[0]
+    return handle
 
 
 def _rank_and_size(rank: int | None, size: int | None) -> tuple[int, int]:

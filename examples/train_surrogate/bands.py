@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ocean in bands of rows that are dealt to the ranks of a training in turn. A band comes with a margin of its
+neighbours' rows, so that what a network needs for a band's own cells is all there; patches are cut out of the bands."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import pacific
+import tremula
+
+ROWS, COLUMNS = 42, 51  # own cells of a patch; they divide the grid of 20' (336 x 510) and of 10' (672 x 1020)
+
+
+@dataclass(frozen=True)
+class Band:
+    """Own rows from `first` on, array from row `origin` on. At the edges of the grid the array is moved inwards: all
+    bands have arrays of one shape."""
+
+    first: int
+    origin: int
+
+    @property
+    def own(self) -> slice:
+        """The own rows in the band's array."""
+        return slice(self.first - self.origin, self.first - self.origin + ROWS)
+
+
+class Bands:
+    """Those of one rank. `extents`: of the array of each."""
+
+    def __init__(self, shape: tuple[int, int], rank: int, ranks: int, margin: int) -> None:
+        if ranks < 2 or shape[0] % ROWS or shape[1] % COLUMNS:
+            raise ValueError(f"expected 2 ranks or more and a grid that {ROWS} x {COLUMNS} cells divide, found {ranks} "
+                             f"and {shape}")
+        self.shape, self.ranks, self.extents = shape, ranks, (ROWS + 2 * margin, shape[1])
+        last = shape[0] - self.extents[0]
+        every = [Band(row, min(max(row - margin, 0), last)) for row in range(0, shape[0], ROWS)]
+        self.of_rank = [every[r::ranks] for r in range(ranks)]
+        self.all = self.of_rank[rank]
+        # A patch: its band, its columns in the band's array.
+        width = COLUMNS + 2 * margin
+        starts = [min(max(column - margin, 0), shape[1] - width) for column in range(0, shape[1], COLUMNS)]
+        self._patches = [(band, slice(s, s + width)) for band in range(len(self.all)) for s in starts]
+        self._own_columns = [slice(i * COLUMNS - s, (i + 1) * COLUMNS - s) for i, s in enumerate(starts)]
+
+    def layout(self) -> tremula.Layout:
+        """One box for each band, one after the other; what is a margin here is also on another rank."""
+        boxes = [(band.origin, 0) for band in self.all]
+        return tremula.Layout.of_boxes(self.shape, self.ranks, boxes, [self.extents] * len(boxes), has_copies=True)
+
+    def cut(self, whole: Any) -> Any:
+        """The bands of an array that has the whole grid as its last dimensions: [bands][...][rows][columns]."""
+        return np.stack([whole[..., band.origin : band.origin + self.extents[0], :] for band in self.all])
+
+    def is_own(self) -> Any:
+        """1 for the own cells of bands, 0 for their margins: [bands][rows][columns]."""
+        found = np.zeros((len(self.all), *self.extents), np.float32)
+        for marks, band in zip(found, self.all):
+            marks[band.own] = 1
+        return found
+
+    def patches(self, bands: Any) -> list[Any]:
+        """Views of all patches, margins included: of an array [bands][...][rows][columns] each [...][rows][columns]."""
+        return [bands[band][..., columns] for band, columns in self._patches]
+
+    def without_margins(self, patches: Any) -> Any:
+        """A copy of an array [patches][rows][columns] that is 0 in the margins between patches of one band."""
+        found = np.zeros_like(patches)
+        for i in range(len(patches)):
+            columns = self._own_columns[i % len(self._own_columns)]
+            found[i, :, columns] = patches[i, :, columns]
+        return found
+
+    def hash(self, arrays: Any, step: int) -> int:
+        """What the own cells add to the hash of a step that the producer of the tsunami writes into its summary.
+        The sum over all ranks, modulo 2^64, is the producer's if and only if every cell of the step came once."""
+        total = 0
+        for array, band in zip(arrays, self.all):
+            total += pacific.step_hash(array[band.own], step, band.first * self.shape[1])
+        return total % 2**64

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network that continues a wave by one step. As the equations of long waves, it is linear in the wave and not in the
+depth of the sea: what it learns from waves of metres holds for waves of millimetres."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+CHANNELS = 16
+LAYERS = 4  # convolutions on the way of the wave; each reaches one cell farther
+MARGIN = 5  # cells around a cell on which the result for it depends: 3 behind the first gate, 2 of the depths before it
+FEATURES = 4  # of a cell of the sea floor
+
+
+def sea_floor(depth: Any, latitude_degrees: Any) -> torch.Tensor:
+    """What the network is told of the cells: depth, speed of a long wave, sea or land, and how narrow the cells get
+    towards the poles. Shape: [FEATURES][rows][columns]."""
+    narrow = np.broadcast_to(1 / np.cos(np.deg2rad(latitude_degrees))[:, None] - 1, depth.shape)
+    features = np.stack([depth / 5000, np.sqrt(depth / 5000), depth > 0, narrow])
+    return torch.from_numpy(features.astype(np.float32))
+
+
+class Surrogate(nn.Module):
+    """The next state from the last two: their straight continuation, and what the network adds to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.depths = nn.Sequential(nn.Conv2d(FEATURES, CHANNELS, 3, padding=1), nn.ReLU(),
+                                    nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1), nn.ReLU())
+        self.gates = nn.ModuleList(nn.Conv2d(CHANNELS, CHANNELS, 1) for _ in range(LAYERS - 1))
+        widths = [2] + [CHANNELS] * (LAYERS - 1) + [1]
+        self.waves = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in zip(widths, widths[1:]))
+        with torch.no_grad():
+            self.waves[-1].weight.mul_(0.1)
+            for gate in self.gates:
+                gate.bias.fill_(1.0)
+
+    def factors(self, floor: torch.Tensor) -> list[torch.Tensor]:
+        """What the sea floor does to the waves, with the weights as they are now; floor:
+        [batch][FEATURES][rows][columns]."""
+        depths = self.depths(floor)
+        return [gate(depths) for gate in self.gates]
+
+    def forward(self, states: torch.Tensor, factors: list[torch.Tensor]) -> torch.Tensor:
+        """states: [batch][2][rows][columns], the older first; factors: of the same places. The result on land has no
+        meaning. Shape: [batch][rows][columns]."""
+        x = states
+        for wave, factor in zip(self.waves[:-1], factors):
+            x = wave(x) * factor
+        return 2 * states[:, 1] - states[:, 0] + self.waves[-1](x)[:, 0]

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs an example of the source tree as its README says, on what this build has made."""
+import os
+import re
+import signal
+import struct
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+SECONDS = 200  # after which a test gives up
+EXAMPLES = Path(os.environ["TREMULA_TEST_SOURCE"]) / "examples"
+BUILD = os.environ["TREMULA_TEST_BUILD"]
+
+
+class ExampleTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.output = Path(folder.name)
+
+    def run_example(self, name, *options, **environment):
+        """What `run.sh` has printed; it has ended with `status` (default 0)."""
+        expected = environment.pop("status", 0)
+        process = subprocess.Popen(
+            [EXAMPLES / name / "run.sh", BUILD, self.output, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "TREMULA_LOG": "error", **environment},
+        )
+        try:
+            text, _ = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGTERM)  # it ends what it has started
+            text, _ = process.communicate()
+            self.fail(f"{name}: still runs after {SECONDS} s\n{text}")
+        print(text, flush=True)
+        self.assertEqual(process.returncode, expected, text)
+        return text
+
+    def number(self, pattern, text):
+        """The one number of a line."""
+        found = re.search(pattern, text)
+        self.assertIsNotNone(found, f"expected {pattern} in\n{text}")
+        return float(found.group(1))
+
+    def assert_picture(self, path, width, height):
+        """A PNG of at least so many pixels, and not of one colour: that compresses to next to nothing."""
+        data = Path(path).read_bytes()
+        self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+        found = struct.unpack(">II", data[16:24])
+        self.assertGreaterEqual(found, (width, height))
+        self.assertGreater(len(data), 20_000)

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The training on the running tsunami, with fewer steps, learns; without updates of the weights it says that it has not."""
+import os
+import unittest
+
+from example_run import ExampleTest
+
+SEED = os.environ.get("TREMULA_TEST_SEED", "2011")
+
+
+class TrainSurrogateTest(ExampleTest):
+    def test_beats_persistence_on_steps_held_out(self):
+        text = self.run_example("train_surrogate", "--steps", "90", "--factor", "2", "--seed", SEED)
+        network = self.number(r"network +([\d.]+) cm", text)
+        persistence = self.number(r"persistence +([\d.]+) cm", text)
+        self.assertGreater(persistence, 2 * network)
+        self.assertGreater(persistence, 1)  # centimetres: there are waves
+        self.assertEqual(self.number(r"steps +(\d+) of 90 have the same hash on the 2 ranks", text), 90)
+        self.assertIn(f"seed {SEED};", text)
+        self.assert_picture(self.output / "surrogate.png", 1000, 800)
+
+    def test_says_that_it_has_not_learned(self):
+        text = self.run_example("train_surrogate", "--steps", "40", "--updates", "0", "--seed", SEED, status=1)
+        self.assertIn("NOT LEARNED", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

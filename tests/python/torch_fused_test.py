@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that one side holds in one tensor and the other in several, and what a follower does when something is wrong."""
+import multiprocessing
+import sys
+import time
+import unittest
+
+import torch
+
+import tremula
+import tremula.torch as tt
+import tremula.torch.publish
+import torch_support
+from tremula import Replicate, Shard
+
+publish_module = sys.modules["tremula.torch.publish"]  # tt.publish is the function
+STEP = 16384  # more than any tensor has elements; version * STEP + number is exact in f32
+HIDDEN = 12
+APART = {f"{of}.weight": (HIDDEN, 8) for of in "qkv"}
+
+
+def numbers(shape, begin, version):
+    return torch.arange(begin, begin + shape[0] * shape[1], dtype=torch.float32).reshape(shape) + version * STEP
+
+
+def write_apart(rank, versions):
+    """q, k, v, each cut along dimension 0 over 3 ranks; numbers go on from one to the next."""
+    session = tremula.Session("writer", rank, 3)
+    tensors = {name: torch.zeros(HIDDEN // 3, 8) for name in APART}
+    layouts = {name: ((3,), [Shard(0)]) for name in APART}
+    with session, tt.publish(tensors, "qkv", session=session, layouts=layouts, hashes=["own", "bf16"],
+                             wait_for_readers=4) as publisher:
+        for version in range(versions):
+            for i, name in enumerate(APART):
+                tensors[name].copy_(torch.chunk(numbers(APART[name], i * HIDDEN * 8, version), 3)[rank])
+            publisher.version()
+            publisher.serve(0.01)
+
+
+def write_fused(rank, versions):
+    """One tensor of q, k, v, cut along dimension 1 over 2 ranks."""
+    session = tremula.Session("writer", rank, 2)
+    tensor = torch.zeros(3 * HIDDEN, 4)
+    with session, tt.publish({"qkv.weight": tensor}, "qkv", session=session, hashes=["own", "bf16"],
+                             layouts={"qkv.weight": ((2,), [Shard(1)])}, wait_for_readers=2) as publisher:
+        for version in range(versions):
+            tensor.copy_(torch.chunk(numbers((3 * HIDDEN, 8), 0, version), 2, 1)[rank])
+            publisher.version()
+            publisher.serve(0.01)
+
+
+def read_fused(rank, group, placement, fused, dtype, expected, buffers="copy"):
+    """qkv in one tensor, on 2 ranks."""
+    session = tremula.Session(group, rank, 2)
+    whole_shape = (3 * HIDDEN, 8)
+
+    def part(tensor):
+        return tensor if placement == Replicate() else torch.chunk(tensor, 2, placement.dimension)[rank]
+
+    tensor = part(torch.zeros(whole_shape, dtype=dtype)).clone()
+    follower = tt.follow({"qkv.weight": tensor}, "qkv", session=session, fused=fused, verify="all", buffers=buffers,
+                         layouts={"qkv.weight": ((2,), [placement], whole_shape)})
+    with session, follower:
+        count = until_end(follower, lambda version: check_equal(tensor, part(expected(version).to(dtype))))
+        print(f"{group} {rank}: {count} versions, {dtype}, {placement}", flush=True)
+
+
+def read_apart(rank, group, dtype, buffers):
+    """q, k and v, whole on the one rank of the group or each cut along dimension 0 over 2."""
+    size = 1 if group == "whole" else 2
+    session = tremula.Session(group, rank, size)
+    tensors = {name: torch.zeros(shape[0] // size, shape[1], dtype=dtype) for name, shape in APART.items()}
+    follower = tt.follow(tensors, "qkv", session=session, fused={"qkv.weight": list(APART)}, verify="all",
+                         buffers=buffers, layouts={name: ((size,), [Shard(0)], (HIDDEN, 8)) for name in APART})
+
+    def check(version):
+        for i, (name, tensor) in enumerate(tensors.items()):
+            check_equal(tensor, torch.chunk(numbers((HIDDEN, 8), i * HIDDEN * 8, version).to(dtype), size)[rank])
+
+    with session, follower:
+        print(f"{group} {rank}: {until_end(follower, check)} versions, {dtype}, apart", flush=True)
+
+
+def check_equal(found, expected):
+    assert torch.equal(found, expected), (found, expected)
+
+
+def until_end(follower, check):
+    count = 0
+    try:
+        while True:
+            check(follower.update())
+            assert follower.unverified == [] and follower.is_whole
+            count += 1
+    except EOFError:
+        assert count > 0
+        return count
+
+
+def interleaved(version):
+    """Rows as attention heads of 3 have them: 3 of q, 3 of k, 3 of v, and again."""
+    q, k, v = (numbers((HIDDEN, 8), i * HIDDEN * 8, version) for i in range(3))
+    return torch.cat([part[h:h + 3] for h in range(0, HIDDEN, 3) for part in (q, k, v)])
+
+
+class Fused(unittest.TestCase):
+    def test_a_writer_has_q_k_v_apart_and_readers_have_them_fused(self):
+        names = {"qkv.weight": list(APART)}
+        heads = {"qkv.weight": [tt.Piece(name, (3 * h + 3 * i, 0), (3, 8), (h, 0))
+                                for h in range(0, HIDDEN, 3) for i, name in enumerate(APART)]}
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(write_apart, 30, ranks=3)
+            jobs.start(read_fused, "rows", Shard(0), names, torch.float32,
+                       lambda version: numbers((3 * HIDDEN, 8), 0, version), ranks=2, gloo=True)
+            jobs.start(read_fused, "columns", Shard(1), names, torch.bfloat16,
+                       lambda version: numbers((3 * HIDDEN, 8), 0, version), "direct", ranks=2, gloo=True)
+            jobs.start(read_fused, "copies", Replicate(), names, torch.float32,
+                       lambda version: numbers((3 * HIDDEN, 8), 0, version), ranks=2, gloo=True)
+            jobs.start(read_fused, "heads", Shard(0), heads, torch.float32, interleaved, "swap", ranks=2, gloo=True)
+
+    def test_a_writer_has_them_fused_and_readers_have_them_apart(self):
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(write_fused, 30, ranks=2)
+            jobs.start(read_apart, "whole", torch.float32, "swap")
+            jobs.start(read_apart, "cut", torch.bfloat16, "copy", ranks=2, gloo=True)
+
+
+def serve_until(publisher, event):
+    while not event.is_set():
+        publisher.serve(0.02)
+
+
+def write_plain(rank, kind, begun, ended):
+    """Two versions of one tensor, in one process; with kind "wrong" the second tells a hash of other numbers.
+
+    begun: the reader has met the first version; ended: it is ready
+    """
+    session = tremula.Session("writer", 0, 1)
+    tensor, count = torch.zeros(6, 4), 0
+    options = {"versions": "lend", "lease": 0.3} if kind == "lend" else {}
+    with session, tt.publish({"fc.weight": tensor, "scale": torch.tensor(1.0)}, "plain", session=session,
+                             hashes=["own"], wait_for_readers=1, **options) as publisher:
+        if kind == "lend":
+            publisher.version()
+            try:
+                publisher.version()
+                raise AssertionError("a lent version was told again without take_back")
+            except RuntimeError as error:
+                assert "expected take_back() before the tensors of a lent version" in str(error), error
+            serve_until(publisher, begun)
+            publisher.take_back()
+            count = 1
+        tensor.fill_(1)
+        publisher.version()
+        serve_until(publisher, begun)
+        publisher.take_back()
+        tensor.fill_(2)
+        if kind == "wrong":
+            right = publish_module.row_of
+            publish_module.row_of = lambda *args: right(*args) + 1
+        publisher.version({"count": count})
+        serve_until(publisher, ended)
+
+
+def read_wrong(rank, buffers, begun, ended):
+    session = tremula.Session("reader", 0, 1)
+    tensor = torch.zeros(6, 4)
+    follower = tt.follow({"fc.weight": tensor}, "plain", session=session, buffers=buffers)
+    with session, follower:
+        assert follower.update() == 0 and (tensor == 1).all()
+        begun.set()
+        try:
+            follower.update()
+            raise AssertionError("wrong numbers were taken")
+        except tt.WrongNumbers as error:
+            assert "version 1: expected the numbers that the writer has hashed, found others in 'fc.weight'" in str(error)
+        if buffers == "direct":
+            assert not follower.is_whole and (tensor == 2).all()
+        else:
+            assert follower.is_whole and follower.number == 0 and (tensor == 1).all()
+        ended.set()
+
+
+def write_what_does_not_fit(rank, had):
+    """A value of version 1 does not fit the type that readers have, on one rank of theirs."""
+    session = tremula.Session("writer", 0, 1)
+    tensor = torch.zeros(8, 2)
+    with session, tt.publish({"w": tensor}, "plain", session=session, wait_for_readers=1) as publisher:
+        for version in range(3):
+            tensor.fill_(version)
+            tensor[7, 1] = 1000 if version == 1 else version
+            publisher.version()
+            serve_until(publisher, had[version])
+
+
+def read_what_does_not_fit(rank, had):
+    session = tremula.Session("reader", rank, 2)
+    tensor = torch.zeros(4, 2, dtype=torch.int8)
+    follower = tt.follow({"w": tensor}, "plain", session=session, layouts={"w": ((2,), [Shard(0)])})
+    with session, follower:
+        assert follower.update() == 0
+        torch.distributed.barrier()
+        had[0].set()
+        try:
+            follower.update()
+            raise AssertionError("a rank took a version that another one could not take")
+        except (tremula.Mismatch if rank == 1 else tremula.PeerLost) as error:
+            assert rank == 1 or "1 other rank(s) of this group have failed" in str(error), error
+        assert follower.number == 0 and follower.is_whole and (tensor == 0).all()
+        torch.distributed.barrier()
+        had[1].set()
+        assert follower.update() == 2 and (tensor == 2).all()
+        torch.distributed.barrier()
+        had[2].set()
+
+
+def read_too_long(rank, begun, ended):
+    """Holds a lent version beyond its lease, and comes again."""
+    session = tremula.Session("reader", 0, 1)
+    tensor = torch.zeros(6, 4)
+    follower = tt.follow({"fc.weight": tensor}, "plain", session=session)
+    take = follower._take
+
+    def slowly():
+        begun.set()
+        time.sleep(1.5)  # the lease is 0.3 s
+        take()
+
+    with session:
+        follower._take = slowly
+        try:
+            follower.update()
+            raise AssertionError("a version was had that had been taken back")
+        except tremula.PeerLost as error:
+            assert not follower.is_whole and (tensor == 0).all(), tensor
+            print("taken back:", error, flush=True)
+        follower._take = take
+        follower.reopen()
+        assert follower.update(30) is not None and (tensor == tensor[0, 0]).all() and tensor[0, 0] > 0, tensor
+        follower.close()
+        ended.set()
+
+
+def read_errors(rank, begun, ended):
+    session = tremula.Session("reader", 0, 1)
+
+    def refused(text, tensors, kind=ValueError, **options):
+        try:
+            tt.follow(tensors, "plain", session=session, **options)
+        except kind as error:
+            assert text in str(error), f"expected '{text}', found '{error}'"
+            return
+        raise AssertionError(f"expected '{text}', found no error")
+
+    good = torch.zeros(6, 4)
+    refused("tensor 'fc.wieght': expected one that the writer has, found none of that name; the nearest name is "
+            "'fc.weight'", {"fc.wieght": good})
+    refused("tensor 'fc.weight': expected the shape of the writer, (6, 4), found (4, 6)", {"fc.weight": good.T.clone()})
+    refused("layouts: expected names of tensors, found 'fc.wait'; the nearest name is 'fc.weight'",
+            {"fc.weight": good}, layouts={"fc.wait": "shape=6x4 grid=1x1"})
+    refused("expected a part of shape (6, 4) on rank 0", {"fc.weight": torch.zeros(3, 4)},
+            layouts={"fc.weight": "shape=6x4 grid=1x1"})
+    refused("expected hashes of all tensors, found none for 'fc.weight'", {"fc.weight": good.double()}, verify="all")
+    refused("fused tensor 'both': expected a tensor 'fc.bias', found none", {"both": torch.zeros(12, 4)},
+            fused={"both": ["fc.weight", "fc.bias"]})
+    refused("expected parts that have each of its elements once", {"both": torch.zeros(12, 4)},
+            fused={"both": ["fc.weight"]})
+    refused("expected a contiguous tensor", {"fc.weight": torch.zeros(4, 6).T}, buffers="direct")
+    refused("expected buffers of copy, swap, direct", {"fc.weight": good}, buffers="both")
+    with session, tt.follow({"fc.weight": good, "scale": torch.tensor(0.0)}, "plain", session=session) as follower:
+        assert follower.update(30) is not None and follower.update(0) in (None, 1)
+        begun.set()
+        ended.set()
+
+
+class Errors(unittest.TestCase):
+    def meet(self, kind, reader, *args):
+        events = [multiprocessing.get_context("fork").Event() for _ in range(2)]
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(write_plain, kind, *events)
+            jobs.start(reader, *args, *events)
+
+    def test_wrong_numbers_are_found_and_the_model_stays(self):
+        for buffers in ("copy", "swap", "direct"):
+            self.meet("wrong", read_wrong, buffers)
+
+    def test_what_one_rank_cannot_take_no_rank_takes(self):
+        had = [multiprocessing.get_context("fork").Event() for _ in range(3)]
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(write_what_does_not_fit, had)
+            jobs.start(read_what_does_not_fit, had, ranks=2, gloo=True)
+
+    def test_a_version_that_is_taken_back_is_no_version(self):
+        self.meet("lend", read_too_long)
+
+    def test_names_shapes_and_options(self):
+        self.meet("good", read_errors)
+
+    def test_what_is_no_tensor_is_named(self):
+        with self.assertRaisesRegex(ValueError, "'step': expected a tensor, found int"):
+            tt.publish({"step": 3}, "plain", session=None)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
