@@ -168,45 +168,35 @@ class Dealing(unittest.TestCase):
                 for step in range(20):
                     self.assertEqual(sum(next_turn(step, n, total) == step for n in numbers), 1)
 
-    def test_a_resumed_job_of_another_size_gives_the_rest_once(self):
+    def test_a_resumed_job_of_any_size_gives_the_rest_once_and_evenly(self):
         rng = random.Random(SEED)
         for _ in range(200):
-            old, new = rng.randrange(1, 9), rng.randrange(1, 9)
-            first, end = rng.randrange(0, 5), 60
-            ranks = [Turns(old, first) for _ in range(2)]  # two ranks that saved what their workers have given
-            done = set()
-            for n in range(old):
-                step = next_turn(first, n, old)
-                for _ in range(rng.randrange(0, 5)):
-                    ranks[n % 2].drawn(step)
-                    done.add(step)
-                    step += old
-            whole = Turns.of_state(merged([r.state() for r in ranks]))
-            given = []
-            for n in range(new):
-                steps = [s for s in range(end) if s % new == n and not whole.is_done(s)]
-                given += steps
-                if whole.knows(n, new):
-                    self.assertEqual(whole.oldest_needed(n, new), min(steps))
-            self.assertEqual(sorted(given), sorted(set(range(first, end)) - done))
-            again = Turns.of_state(whole.resumed(new).state())  # and once more, of a third size
-            for step in sorted(given)[:rng.randrange(0, 9)]:
-                again.drawn(step)
-                done.add(step)
-            skipped = {s for s in range(first, end) if again.is_done(s)} - done
-            self.assertTrue(all(s < max(d for d in done if d % new == s % new) for s in skipped), skipped)
-            for n in range(3):
-                steps = [s for s in range(end) if s % 3 == n and not again.is_done(s)]
-                again.next.update({m: again.next.get(m, first) for m in range(new)})
-                if whole.knows(n, 3):
-                    self.assertEqual(again.oldest_needed(n, 3), min(steps))
+            first, end, done, state = rng.randrange(0, 5), 90, set(), None
+            for _ in range(3):  # resumed twice
+                total = rng.randrange(1, 9)
+                ranks = [Turns.of_state(state).resumed(total) if state else Turns(total, first) for _ in range(2)]
+                rest = [s for s in range(first, end) if s not in done]
+                for i, step in enumerate(rest):  # in order, to the workers in turn
+                    self.assertEqual(ranks[0].owner(step), (i if state else step) % total)
+                for worker in range(total):
+                    mine = ranks[worker % 2]
+                    mine.claim(worker)
+                    step = mine.oldest_needed(worker)
+                    self.assertEqual(step, next(s for s in rest if mine.owner(s) == worker))
+                    for _ in range(rng.randrange(0, 4)):
+                        mine.drawn(step)
+                        done.add(step)
+                        step = mine.following(step)
+                state = merged([r.state() for r in ranks])
+                whole = Turns.of_state(state)
+                self.assertEqual({s for s in range(first, end) if whole.is_done(s)}, done)
 
     def test_a_state_of_one_rank_does_not_tell_of_the_others(self):
         mine = Turns(4)
         mine.drawn(0), mine.drawn(1)
-        self.assertTrue(mine.knows(0, 4) and mine.knows(1, 4))
-        self.assertFalse(mine.knows(2, 4) or mine.knows(0, 2) or mine.knows(0, 3))
-        self.assertTrue(mine.knows(4, 8) and mine.knows(1, 8))
+        self.assertEqual(mine.resumed(4).oldest_needed(1), 5)
+        with self.assertRaisesRegex(ValueError, "tells of all 4 workers, as there are 3 now, found one of .0, 1."):
+            mine.resumed(3)
         with self.assertRaisesRegex(ValueError, "states of one job"):
             merged([Turns(4).state(), Turns(2).state()])
 

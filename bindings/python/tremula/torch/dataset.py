@@ -41,6 +41,9 @@ class StreamDataset(torch.utils.data.IterableDataset):
             a training that loads the state it has saved is yielded every step that the state does not count, and none
             that it does, as long as the producer still keeps the oldest of them (its `keep_steps`; this side asks for
             `start: oldest`); else StepsGone, before any sample. The same error if the stream drops steps (`when_full`).
+            With a state of all ranks (`merged`) the i-th step that it does not count belongs to worker i modulo their
+            number, which may be another one than before; a state of one rank goes on with that rank's steps, and
+            needs as many ranks and workers. `prefetch_factor` of DataLoader is 2, its default, or more.
             If one worker dies all end with an error. A sample is yielded when its round, a step for each worker, has
             been put, so that ranks which wait for each other between batches never wait for the producer in a circle.
     :param first_step: of turns: where dealing begins without a checkpoint. A worker that comes when the producer no
@@ -100,9 +103,10 @@ class StreamDataset(torch.utils.data.IterableDataset):
             stream = session.in_stream(self.stream, **self._stream_options())
             samples = Samples(session, stream, self._fields, self._attributes, self._pin)
             if self.deal == "share":
-                yield from self._steps(stream, samples, lambda _: True, 1)
+                yield from self._steps(stream, samples, lambda _: True, lambda _: True)
             else:
-                yield from self._steps(stream, samples, self._own_steps(number, total), total)
+                assert self._turns is not None
+                yield from self._steps(stream, samples, self._own_steps(number), self._turns.ends_round)
             stream.close()
         except GeneratorExit:  # the loop was left
             assert stream is not None
@@ -131,37 +135,30 @@ class StreamDataset(torch.utils.data.IterableDataset):
             return {"steps": "share", **self._options}
         return {"start": "oldest", **self._options}
 
-    def _own_steps(self, number: int, total: int) -> Callable[[int], bool]:
+    def _own_steps(self, worker: int) -> Callable[[int], bool]:
         """Whether a step is one that this worker is to get."""
         assert self._turns is not None
         turns = self._turns
-        if not turns.knows(number, total):
-            raise tremula.InvalidArgument(
-                f"expected a state that tells of all workers' steps that worker {number} of {total} has a share of, "
-                f"found one of {turns.total} workers that tells of {sorted(turns.next)}: give load_state_dict what "
-                "merged() makes of the states of all ranks")
-        expected = turns.oldest_needed(number, total)
+        expected = turns.oldest_needed(worker)
         is_strict = self.first_step is not None or self._loaded is not None
 
         def is_mine(step: int) -> bool:
             nonlocal expected
             if not is_strict:
-                return step % total == number
+                return turns.owner(step) == worker
             if step > expected:
-                raise StepsGone(f"expected step {expected}, which is the next one of worker {number} of {total}, found "
-                                f"step {step}: the producer keeps no older one, or has dropped it; let it keep more "
-                                "(keep_steps), wait for all workers (wait_for_consumers), or drop none (when_full)")
+                raise StepsGone(f"expected step {expected}, which is the next one of worker {worker} of {turns.total}, "
+                                f"found step {step}: the producer keeps no older one, or has dropped it; let it keep more "
+                                "(keep_steps), wait for this training (wait_for_consumers), or drop none (when_full)")
             if step < expected:
                 return False
-            expected += total
-            while turns.is_done(expected):
-                expected += total
+            expected = turns.following(step)
             return True
         return is_mine
 
     def _steps(self, stream: "tremula.InStream", samples: Samples, is_mine: Callable[[int], bool],
-               total: int) -> Iterator[Dict[str, Any]]:
-        """Of every `total` steps at most one is this worker's; it is yielded when all of them have been ended."""
+               ends_round: Callable[[int], bool]) -> Iterator[Dict[str, Any]]:
+        """A step of this worker is yielded when its round has ended: every worker has had a turn."""
         held: List[Dict[str, Any]] = []
         while True:
             status = stream.begin_step(self._timeout)
@@ -176,7 +173,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
             if is_mine(number):
                 held.append(samples.of_step())
             stream.end_step()
-            if (number + 1) % total == 0:
+            if ends_round(number):
                 yield from held
                 held = []
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which worker gets which step when steps are dealt by turns: arithmetic, no stream.
 
-Workers are numbered over all ranks: worker ``w`` of rank ``r`` is number ``r * workers + w``. Step ``n``
-belongs to number ``n % total``. A ``Turns`` says how far each number has come; it is what a checkpoint holds.
+Workers are numbered over all ranks: worker ``w`` of rank ``r`` is number ``r * workers + w``. Step ``n`` belongs to
+worker ``n % total``; after a checkpoint of all ranks, the i-th step that it lacks to worker ``i % total``. A ``Turns``
+says how far each worker has come; it is what a checkpoint holds.
 
 >>> turns = Turns(4)
 >>> for step in (0, 1, 4): turns.drawn(step)
@@ -11,7 +12,7 @@ belongs to number ``n % total``. A ``Turns`` says how far each number has come; 
 """
 from __future__ import annotations
 
-from math import gcd
+from bisect import bisect_left
 from typing import Any, Iterable, List, Mapping, Optional
 
 
@@ -34,52 +35,84 @@ class Turns:
 
     total: workers of all ranks together
     first: the step that dealing begins with; steps below it are no one's
-    before: of a job that was resumed with another number of workers: how far those before it had come
+    before: of a job that was resumed: how far all workers of the one before it had come. Then the steps that it has not
+        given are numbered in their order, and number i belongs to worker i modulo the total: so all workers come to
+        their k-th sample in the same round, however unevenly their predecessors had come along
     """
 
     def __init__(self, total: int, first: int = 0, before: Optional[Turns] = None) -> None:
         if total < 1:
             raise ValueError(f"expected at least 1 worker, found {total}")
-        self.total = total
-        self.first = first
-        self.before = before
-        self.next: dict[int, int] = {}
+        self.total, self.first, self.before = total, first, before
+        self.next: dict[int, int] = {}  # for each worker the number of a step, which is the step itself without before
+        self._end = 0  # of what the one before has given: the first step after which none was
+        self._left: List[int] = []  # steps below it that were not given
+        if before is not None:
+            self._end = max(before.bound(), first)
+            self._left = [step for step in range(first, self._end) if not before.is_done(step)]
+
+    def bound(self) -> int:
+        """No step from here on was given."""
+        most = max(self.next.values(), default=self.first)
+        return max(self.first, self._end, self.step_of(most) if most >= 0 else 0)
+
+    def number_of_step(self, step: int) -> Optional[int]:
+        """None: it was given before, or lies before the first one."""
+        if self.before is None:
+            return step if step >= self.first else None
+        if step >= self._end:
+            return len(self._left) + step - self._end
+        at = bisect_left(self._left, step)
+        return at if at < len(self._left) and self._left[at] == step else None
+
+    def step_of(self, number: int) -> int:
+        """The reverse."""
+        if self.before is None:
+            return number
+        return self._left[number] if number < len(self._left) else number - len(self._left) + self._end
+
+    def owner(self, step: int) -> Optional[int]:
+        """The worker whose step it is; None: it was given before."""
+        number = self.number_of_step(step)
+        return None if number is None else number % self.total
+
+    def ends_round(self, step: int) -> bool:
+        """Every worker has had its turn with this step."""
+        number = self.number_of_step(step)
+        return number is not None and (number + 1) % self.total == 0
 
     def drawn(self, step: int) -> None:
         """Notes that a step was given to the training; of each worker steps come in ascending order."""
-        number = step % self.total
-        self.next[number] = max(self.next.get(number, step), step + self.total)
+        number = self.number_of_step(step)
+        if number is not None:
+            worker = number % self.total
+            self.next[worker] = max(self.next.get(worker, number), number + self.total)
 
-    def claim(self, number: int) -> None:
-        """Notes that worker ``number`` is of this rank, even if it has given nothing yet."""
-        self.next.setdefault(number, next_turn(self.first, number, self.total))
+    def claim(self, worker: int) -> None:
+        """Notes that ``worker`` is of this rank, even if it has given nothing yet."""
+        begin = self.first if self.before is None else 0
+        self.next.setdefault(worker, next_turn(begin, worker, self.total))
 
     def is_done(self, step: int) -> bool:
         """The step was given to the training, or lies before the first one."""
-        if self.before is not None and self.before.is_done(step):
-            return True
-        return step < max(self.first, self.next.get(step % self.total, self.first))
+        number = self.number_of_step(step)
+        return number is None or number < self.next.get(number % self.total, number)
 
-    def _met(self, number: int, total: int) -> List[int]:
-        """The workers of this state whose steps worker ``number`` of ``total`` has a share of: those that are equal
-        to it modulo the greatest common divisor of both totals."""
-        common = gcd(self.total, total)
-        return [n for n in range(self.total) if n % common == number % common]
+    @property
+    def is_complete(self) -> bool:
+        """It tells of all workers: that which one rank has saved tells of its own alone."""
+        return len(self.next) == self.total
 
-    def knows(self, number: int, total: int) -> bool:
-        """The state tells of every step that worker ``number`` of ``total`` is to get. A state that one rank has
-        saved tells of that rank's workers alone, a merged one of all."""
-        if self.before is not None and not self.before.knows(number, total):
-            return False
-        return not self.next or all(n in self.next for n in self._met(number, total))
+    def oldest_needed(self, worker: int) -> int:
+        """The first step that ``worker`` is to get and has not been given."""
+        begin = self.first if self.before is None else 0
+        return self.step_of(self.next.get(worker, next_turn(begin, worker, self.total)))
 
-    def oldest_needed(self, number: int, total: int) -> int:
-        """The first step that worker ``number`` of ``total`` is to get and has not been given."""
-        begin = min(self.next.get(n, self.first) for n in self._met(number, total))
-        step = next_turn(max(begin, self.first), number, total)
-        while self.is_done(step):
-            step += total
-        return step
+    def following(self, step: int) -> int:
+        """The step of the same worker after this one."""
+        number = self.number_of_step(step)
+        assert number is not None
+        return self.step_of(number + self.total)
 
     def state(self) -> dict[str, Any]:
         """Of plain numbers, for torch.save or JSON."""
@@ -87,10 +120,14 @@ class Turns:
                 "before": None if self.before is None else self.before.state()}
 
     def resumed(self, total: int) -> Turns:
-        """What a job of ``total`` workers that goes on from here begins with."""
+        """What a job of ``total`` workers that goes on from here begins with. ValueError: this tells of some workers
+        alone, and there are others now."""
+        if self.is_complete:
+            return Turns(total, self.first, self)
         if total == self.total:
             return Turns.of_state(self.state())
-        return Turns(total, self.first, self)
+        raise ValueError(f"expected a state that tells of all {self.total} workers, as there are {total} now, found one "
+                         f"of {sorted(self.next)}: give load_state_dict what merged() makes of the states of all ranks")
 
     @staticmethod
     def of_state(state: Mapping[str, Any]) -> Turns:

@@ -130,6 +130,7 @@ class Follower:
         WrongNumbers     a hash is not what the writer told
         tremula.PeerLost the writer, or the link to it, was lost; ``reopen`` tries again. With restart_timeout in the
                          options of ``follow`` the next update waits for a writer that is started again
+        A group of several ranks with restart_timeout waits for a version, whatever ``timeout`` is.
         In all these cases the tensors hold the version that they had, unless buffers="direct".
         """
         until = None if timeout is None else time.monotonic() + timeout
@@ -153,6 +154,8 @@ class Follower:
 
     def _begin(self, timeout: Optional[float]) -> "tremula.StepStatus":
         """The same on all ranks, if they can agree: where one has a version, the others wait for theirs."""
+        if self._session.size > 1 and self._options.get("restart_timeout", 0) != 0:
+            return self._in.begin_step()  # ranks find the loss of a writer together, inside the library: none may leave
         if timeout is None or self._session.size == 1 or self._sum is None:
             return self._in.begin_step(timeout)
         found: List[tremula.StepStatus] = [tremula.StepStatus.NOT_READY]
