@@ -147,6 +147,8 @@ class ArraysTest(unittest.TestCase):
             (torch.zeros(3, 8, dtype=torch.float64)[:, ::2], "not contiguous"),
             (torch.zeros(3, 4, dtype=torch.float64, device="meta"), "in the memory of the CPU, found one on meta"),
             (torch.zeros(3, 4, dtype=torch.float64).to_sparse(), "expected a dense tensor"),
+            (torch.zeros(3, 4, dtype=torch.complex128).conj(), r"call resolve_conj\(\) first"),
+            (torch.zeros(3, 4, dtype=torch.complex128).conj().imag, r"call resolve_neg\(\) first"),
         ]:
             with self.subTest(words=words), self.assertRaisesRegex(tremula.InvalidArgument, words):
                 self.taken(self.rows, wrong)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done wrong is told: with the words that help, as the exception that fits, and without harm to the session."""
+import importlib.util
 import multiprocessing
 import os
 import pickle
@@ -134,6 +135,60 @@ class MisuseTest(unittest.TestCase):
             self.assertEqual(out.statistics().steps, 2)
 
     @alone
+    def test_an_array_that_is_gone_or_has_changed_is_looked_at_again(self, session):
+        with session.out_stream("s", wait_for_consumers=0) as out:
+            value = out.field("value", "f64", LINE)
+            out.put(value, np.zeros(8))
+            for put in (out.put, out.put_async):
+                with self.assertRaisesRegex(tremula.InvalidArgument, "expected a NumPy array.*found builtins.NoneType"):
+                    put(value, None)
+            a = np.zeros(8)
+            out.put(value, a)
+            a.dtype = np.int64
+            with self.assertRaisesRegex(tremula.InvalidArgument, "found int64"):
+                out.put(value, a)
+
+    def test_an_array_that_was_got_before_is_still_one_that_can_be_written(self):
+        def produce(session):
+            with session.out_stream("s") as out:
+                value = out.field("value", "f64", LINE)
+                for number in range(2):
+                    out.put(value, np.full(8, float(number)))
+
+        def consume(session):
+            with session.in_stream("s") as stream:
+                value, a = stream.field("value", "f64", LINE), np.zeros(8)
+                next(stream).get(value, a)
+                a.flags.writeable = False
+                with self.assertRaisesRegex(tremula.InvalidArgument, "read-only"):
+                    next(stream).get(value, a)
+                self.assertFalse(a.any())
+
+        support.run(("producer", 1, produce), ("consumer", 1, consume))
+
+    @unittest.skipIf(importlib.util.find_spec("torch") is None, "PyTorch is not installed")
+    def test_a_tensor_whose_memory_has_moved(self):
+        def produce(session):
+            import torch
+
+            with session.out_stream("s") as out:
+                value, tensor = out.field("value", "f64", LINE), torch.zeros(8, dtype=torch.float64)
+                out.put(value, tensor)
+                tensor.share_memory_()
+                tensor += 1
+                out.put(value, tensor)
+                tensor.data = torch.full((8,), 2.0, dtype=torch.float64)
+                out.put(value, tensor)
+
+        def consume(session):
+            with session.in_stream("s") as stream:
+                value = stream.field("value", "f64", LINE)
+                return [step[value].tolist() for step in stream]
+
+        _, (got,) = support.run(("producer", 1, produce), ("consumer", 1, consume))
+        self.assertEqual(got, [[float(number)] * 8 for number in range(3)])
+
+    @alone
     def test_no_server(self, session):
         with self.assertRaises(tremula.NoServer) as caught:
             tremula.Session("g", 0, 1, server="127.0.0.1:9", timeout=0.3)
@@ -221,10 +276,15 @@ class MisuseTest(unittest.TestCase):
 
     def test_an_array_is_not_freed_before_it_is_taken(self):
         """Nobody but the stream holds it: what the consumer gets is what was put all the same."""
+        for depth in (0, "0"):
+            with self.subTest(queue_depth=depth):
+                self.hand_over_what_nobody_holds(depth)
+
+    def hand_over_what_nobody_holds(self, depth):
         layout = Layout.block((1 << 17,), (1,))
 
         def produce(session):
-            with session.out_stream("direct", queue_depth=0) as out, session.out_stream("later", queue_depth=3) as later:
+            with session.out_stream("direct", queue_depth=depth) as out, session.out_stream("later", queue_depth=3) as later:
                 value, other = out.field("value", "f64", layout), later.field("value", "f64", layout)
                 for number in range(4):
                     with out.step() as step:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits: Ctrl-C, limits of time, steps between tasks of asyncio, steps that a thread gets ahead."""
 import asyncio
+import multiprocessing
 import os
 import signal
 import threading
@@ -307,17 +308,44 @@ class WaitingTest(unittest.TestCase):
 
         support.run(("producer", 1, two), ("consumer", 1, consume))
 
+    def test_prefetch_waits_no_longer_than_the_session_allows(self):
+        def work(session):
+            for _ in range(2):
+                with session.in_stream("never") as stream:
+                    stream.field("value", "f64", LINE)
+                    with self.assertRaisesRegex(tremula.TimedOut, "'never': expected a producer.*within 0.6 s"):
+                        next(iter(stream.prefetch()))
+
+        def consume(session):
+            with session.in_stream("slow") as stream:
+                stream.field("value", "f64", LINE)
+                with self.assertRaisesRegex(tremula.TimedOut, "'slow': waited 0.8 s.*step_timeout"):
+                    for step in stream.prefetch():
+                        self.assertEqual(step.number, 0)
+                ended.set()
+
+        def produce(session):
+            with session.out_stream("slow") as out:
+                out.put(out.field("value", "f64", LINE), np.zeros(8))
+                ended.wait(support.SECONDS)
+
+        support.run(("alone", 1, work), options={"timeout": 0.6})
+        ended = multiprocessing.get_context("fork").Event()
+        support.run(("producer", 1, produce), ("consumer", 1, consume), options={"step_timeout": 0.8})
+
     def test_an_iteration_shows_a_new_epoch(self):
         def first(session):
             out = session.out_stream("again")
             value = out.field("value", "f64", LINE)
             for number in range(3):
                 out.put(value, np.full(8, float(number)))
-            out.serve(0.3)
+            while not had.is_set():
+                out.serve(0.02)
             out.give_up()
+            left.set()
 
         def second(session):
-            time.sleep(0.8)
+            self.assertTrue(left.wait(support.SECONDS))
             with session.out_stream("again", first_step=3) as out:
                 value = out.field("value", "f64", LINE)
                 for number in range(3, 6):
@@ -334,12 +362,14 @@ class WaitingTest(unittest.TestCase):
                     except tremula.PeerLost:
                         continue
                     found.append((step.number, a[0], step.epoch, step.epoch_changed))
+                    if step.number == 2:
+                        had.set()
                 return found
 
+        had, left = (multiprocessing.get_context("fork").Event() for _ in range(2))
+
         _, _, got = support.run(("first", 1, first), ("second", 1, second), ("consumer", 1, consume))
-        self.assertEqual([f[:2] for f in got[0]][-3:], [(n, n) for n in range(3, 6)])
-        self.assertEqual([f[2] for f in got[0]], [0] * (len(got[0]) - 3) + [1] * 3)
-        self.assertEqual([f[3] for f in got[0]], [False] * (len(got[0]) - 3) + [True, False, False])
+        self.assertEqual(got[0], [(n, n, n // 3, n == 3) for n in range(6)])
 
 
 if __name__ == "__main__":

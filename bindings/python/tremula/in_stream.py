@@ -166,7 +166,7 @@ class InStream(Stream):
         if out is None:
             out = self._new_array(field)  # type: ignore[arg-type]
         last = field._last  # type: ignore[union-attr]
-        if last is not None and last[0]() is out:
+        if last is not None and last[0]() is out and out.dtype is last[3] and out.flags.writeable:
             pointer, size = last[1], last[2]
         else:
             pointer, size, _owner = field.locate(out, True)  # type: ignore[union-attr]

@@ -73,6 +73,12 @@ def _of_torch(tensor: Any, what: str) -> Seen:
         )
     if "strided" not in str(tensor.layout):
         raise InvalidArgument(f"{what}: expected a dense tensor, found one of layout {tensor.layout}")
+    for mark in ("conj", "neg"):  # its memory holds other numbers than the tensor
+        if getattr(tensor, f"is_{mark}", bool)():
+            raise InvalidArgument(
+                f"{what}: expected a tensor whose memory holds its numbers, found one with is_{mark}(): call "
+                f"resolve_{mark}() first"
+            )
     name = str(tensor.dtype).rpartition(".")[2]
     if tensor.requires_grad:
         tensor = tensor.detach()  # shares its memory

@@ -43,7 +43,8 @@ class OutStream(Stream):
         self._within, self._begin = lib.tremula_out_begin_step_within, lib.tremula_out_begin_step
         self._put, self._end = lib.tremula_out_put, lib.tremula_out_end_step
         self._lends = options.get("versions") == "lend"
-        self._holds = options.get("queue_depth") == 0 or self._lends
+        depth = options.get("queue_depth", 1)
+        self._holds = self._lends or not isinstance(depth, int) or depth <= 0  # a text may say 0
         self._is_in_step = False
         self._held: list[Any] = []  # arrays of this step that the library reads until it has ended
         self._version: list[Any] = []  # of a state that is lent: those of the step before
@@ -122,7 +123,7 @@ class OutStream(Stream):
         if field.__class__ is not Field or field._of is not self._token:  # type: ignore[union-attr]
             field = self._number_of(field)
         last = field._last  # type: ignore[union-attr]
-        if last is not None and last[0]() is array:
+        if last is not None and array is not None and last[0]() is array and array.dtype is last[3]:
             pointer, size, owner = last[1], last[2], array
         else:
             pointer, size, owner = field.locate(array, False)  # type: ignore[union-attr]
@@ -147,13 +148,13 @@ class OutStream(Stream):
             return request
         found = ctypes.c_uint64()
         self._check(lib.tremula_out_put_async(self._handle, declared.number, pointer, size, ctypes.byref(found)))
-        if found.value not in self._asked:
-            self._drop_taken()
         self._asked.setdefault(found.value, []).append(owner)
+        if len(self._asked[found.value]) == 1:
+            self._drop_taken()
         return Request(self, found.value)
 
     def _drop_taken(self) -> None:
-        while self._asked and self._is_taken(min(self._asked)):
+        while len(self._asked) > 1 and self._is_taken(min(self._asked)):
             pass
 
     def _is_taken(self, number: int) -> bool:

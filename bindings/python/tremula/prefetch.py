@@ -70,7 +70,8 @@ class Prefetch:
     """for step in stream.prefetch(2): ...  Also a context, which ends the thread; an iteration that is left ends it, too.
 
     depth: steps that are ready before they are asked for. The buffers are at most depth + 2 for each field, and one for
-    each step that the application holds. An error of the thread is raised where the step would have come.
+    each step that the application holds. An error of the thread is raised where the step would have come: also TimedOut,
+    after the session's timeout without a producer, and its step_timeout without a step.
     """
 
     def __init__(self, stream: InStream, depth: int = 2) -> None:
@@ -90,9 +91,9 @@ class Prefetch:
         stream = self._stream
         try:
             while self._has_room():
-                status = StepStatus.NOT_READY
-                while status is StepStatus.NOT_READY and not self._stop.is_set():
-                    status = stream.begin_step(0.1)
+                if stream._is_in_step:
+                    stream.end_step()
+                status = stream._begun(stream._wait(None, self._stop.is_set))
                 if status is not StepStatus.OK:
                     break
                 arrays = {f.name: stream.get(f, self._buffers[f.name].take(stream)) for f in stream.fields}

@@ -8,9 +8,11 @@ import math
 import os
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
 
 from . import _c
 from ._library import lib, raise_error
@@ -54,7 +56,7 @@ class Field:
         self._of = stream._token
         self._is_full = is_full  # get fills every element of the part
         self._what = f"stream '{stream.name}', field '{name}'"
-        self._last: tuple[Any, int, int] | None = None  # array, its buffer and bytes, of the last put or get
+        self._last: tuple[Any, int, int, Any] | None = None  # array, buffer, bytes, dtype, of the last put or get
         self.place(layout, label)
 
     def place(self, layout: Layout, label: int) -> None:
@@ -69,11 +71,11 @@ class Field:
         return self.type.dtype
 
     def locate(self, array: Any, is_written: bool) -> tuple[int, int, Any]:
-        """Buffer, bytes, and what keeps the array alive. A NumPy array that comes again is not looked at again: as
-        long as a weak reference to it exists, NumPy does not move its memory."""
+        """Buffer, bytes, and what keeps the array alive. A NumPy array that comes again with its dtype is not looked
+        at again: as long as a weak reference to it exists, NumPy does not move its memory. Others move theirs."""
         pointer, size, owner = self._target.locate(array, is_written)
-        if owner is array and self._target.changing is None:
-            self._last = (weakref.ref(array), pointer, size)
+        if type(array) is np.ndarray and self._target.changing is None:
+            self._last = (weakref.ref(array), pointer, size, array.dtype)
         return pointer, size, owner
 
     def __repr__(self) -> str:
@@ -122,14 +124,15 @@ class Stream:
             self._fail(status)
         return status
 
-    def _wait(self, timeout: float | None) -> int:
+    def _wait(self, timeout: float | None, is_left: Callable[[], bool] | None = None) -> int:
         """begin_step, in slices between which Python looks for signals.
 
         :param timeout: seconds; None: as long as the session's keys timeout and step_timeout allow
+        :param is_left: asked between slices; True: it is NOT_READY then
         """
-        if timeout is None and self._slice is None:
+        if timeout is None and self._slice is None and is_left is None:
             return self._check(self._begin(self._handle))
-        start, turns, piece = time.monotonic(), 0, self._slice or math.inf
+        start, turns, piece = time.monotonic(), 0, self._slice or (math.inf if is_left is None else 0.1)
         patience, is_explained = self.session._timeout, False
         while True:
             left = math.inf if timeout is None else max(0.0, timeout - (time.monotonic() - start))
@@ -137,6 +140,8 @@ class Stream:
             if status != _c.NOT_READY or left == 0 or (timeout is not None and timeout <= 0):
                 return status
             turns += 1
+            if is_left is not None and is_left():
+                return status
             if timeout is not None:
                 continue
             if not self._is_linked:  # all ranks count the same turns, and come to the same end
