@@ -214,6 +214,38 @@ def read_what_does_not_fit(rank, had):
         had[2].set()
 
 
+def read_what_one_rank_cannot_wait_for(rank, had):
+    session = tremula.Session("reader", rank, 2)
+    tensor = torch.zeros(4, 2)
+    follower = tt.follow({"w": tensor}, "plain", session=session, layouts={"w": ((2,), [Shard(0)])})
+    with session, follower:
+        assert follower.update() == 0
+        torch.distributed.barrier()
+        had[0].set()
+        begin = follower._in.begin_step
+
+        def fails(timeout=None):
+            status = begin(timeout)
+            if rank == 1:
+                raise tremula.TimedOut("the step came too late here")
+            return status
+
+        follower._in.begin_step = fails
+        try:
+            follower.update()
+            raise AssertionError("a rank took a version that another one had not begun")
+        except (tremula.TimedOut if rank == 1 else tremula.PeerLost) as error:
+            assert rank == 1 or "1 other rank(s) of this group have failed" in str(error), error
+        follower._in.begin_step = begin
+        assert follower.number == 0 and follower.is_whole and (tensor == 0).all()
+        torch.distributed.barrier()
+        had[1].set()
+        number = follower.update(60)  # by turns, the first of which ends the step that is under way
+        assert number == 2 and (tensor == 2).all(), (number, tensor)
+        torch.distributed.barrier()
+        had[2].set()
+
+
 def read_too_long(rank, begun, ended):
     """Holds a lent version beyond its lease, and comes again."""
     session = tremula.Session("reader", 0, 1)
@@ -267,13 +299,51 @@ def read_errors(rank, begun, ended):
             fused={"both": ["fc.weight"]})
     refused("expected a contiguous tensor", {"fc.weight": torch.zeros(4, 6).T}, buffers="direct")
     refused("expected buffers of copy, swap, direct", {"fc.weight": good}, buffers="both")
+    try:
+        tt.publish({"w": good}, "sums", session=session, layouts={"w": "shape=6x4 mesh=1 sum=0"}, hashes=["own"])
+        raise AssertionError("expected no hash of parts of a sum")
+    except ValueError as error:
+        assert "whose ranks have parts of a sum: publish without hashes" in str(error), error
     with session, tt.follow({"fc.weight": good, "scale": torch.tensor(0.0)}, "plain", session=session) as follower:
         assert follower.update(30) is not None and follower.update(0) in (None, 1)
         begun.set()
         ended.set()
 
 
+class ClosesBadly:
+    """Of a stream, whose step does not end."""
+
+    def __init__(self, out):
+        self.step = out.step()
+
+    def __enter__(self):
+        return self.step.__enter__()
+
+    def __exit__(self, *_):
+        self.step.__exit__(None, None, None)
+        raise tremula.PeerLost("told once")
+
+
+def write_after_an_error(rank, begun, ended):
+    session = tremula.Session("writer", 0, 1)
+    tensor = torch.zeros(6, 4)
+    with session, tt.publish({"w": tensor}, "plain", session=session) as publisher:
+        publisher._step = publisher._open.enter_context(ClosesBadly(publisher._out))
+        publisher._is_begun = True
+        try:
+            publisher.version()
+            raise AssertionError("expected the error of the step")
+        except tremula.PeerLost:
+            pass
+        assert publisher.version() == 0  # in a step of its own
+        publisher._out.statistics()
+
+
 class Errors(unittest.TestCase):
+    def test_a_publisher_goes_on_after_a_step_that_did_not_end(self):
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(write_after_an_error, None, None)
+
     def meet(self, kind, reader, *args):
         events = [multiprocessing.get_context("fork").Event() for _ in range(2)]
         with torch_support.Server(), torch_support.Jobs() as jobs:
@@ -289,6 +359,12 @@ class Errors(unittest.TestCase):
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(write_what_does_not_fit, had)
             jobs.start(read_what_does_not_fit, had, ranks=2, gloo=True)
+
+    def test_what_one_rank_cannot_wait_for_no_rank_takes(self):
+        had = [multiprocessing.get_context("fork").Event() for _ in range(3)]
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(write_what_does_not_fit, had)
+            jobs.start(read_what_one_rank_cannot_wait_for, had, ranks=2, gloo=True)
 
     def test_a_version_that_is_taken_back_is_no_version(self):
         self.meet("lend", read_too_long)

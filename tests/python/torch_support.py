@@ -126,6 +126,18 @@ class Jobs:
                 process.join(30)
 
 
+def wait_until(is_so, processes=(), seconds=60):
+    """Until is_so(); AssertionError when one of the processes ends before, or after so long."""
+    until = time.monotonic() + seconds
+    while not is_so():
+        for process in processes:
+            if process.exitcode is not None and not is_so():
+                raise AssertionError(f"{process.name}: expected to go on, has ended with {process.exitcode}")
+        if time.monotonic() > until:
+            raise AssertionError(f"expected within {seconds} s what has not come")
+        time.sleep(0.005)
+
+
 _FORK = multiprocessing.get_context("fork")
 
 

@@ -71,7 +71,8 @@ def expect_version(tensors, dims, shapes, parts, part, version, dtype=torch.floa
                                  f"found {tensor.flatten()[:4]}...")
 
 
-def trainer(rank, size, versions, pause, options, first=0, give_up=False):
+def trainer(rank, size, versions, pause, options, first=0, give_up=False, hold_at=(), released=()):
+    """At version hold_at[i] it waits until released[i] is set."""
     shapes = {name: shape for name, (shape, _) in decoder().items()}
     dims = fsdp(shapes)
     tensors = {name: cut(whole(shape, 0), dims[name], size, rank) for name, shape in shapes.items()}
@@ -81,6 +82,8 @@ def trainer(rank, size, versions, pause, options, first=0, give_up=False):
     publisher = tt.publish(tensors, "weights", session=session, layouts=on_mesh(shapes, dims, (size,), 0),
                            hashes=["own", torch.bfloat16], first_version=first, **options)
     for version in range(first, first + versions):
+        while version in hold_at and not released[hold_at.index(version)].is_set():
+            publisher.serve(0.02)
         with publisher.changing({"loss": version / 2}):
             fill(tensors, dims, shapes, size, rank, version)
         assert publisher.number == version
@@ -128,17 +131,19 @@ def reader(rank, mesh, buffers, dtype, least, last, options, report=None, group=
 class Versions(unittest.TestCase):
     def test_500_versions_from_4_ranks_to_2x2_while_a_reader_is_killed_and_comes_again(self):
         report = multiprocessing.Value(ctypes.c_long, -1)
+        released = [multiprocessing.get_context("fork").Event() for _ in range(2)]
         with torch_support.Server(), torch_support.Jobs() as jobs:
-            jobs.start(trainer, 4, 500, 0.005, {"wait_for_readers": 2}, ranks=4)
+            trainers = jobs.start(trainer, 4, 500, 0.005, {"wait_for_readers": 2}, 0, False, (200, 350), released, ranks=4)
             jobs.start(reader, (2, 2), "copy", torch.float32, 20, 499, {}, ranks=4, gloo=True)
             options = {}, report, "single"
             single, = jobs.start(reader, (1, 1), "swap", torch.bfloat16, 1, 499, *options)
-            for at in (60, 150):
-                while report.value < at:
-                    self.assertIsNone(single.exitcode)
-                    time.sleep(0.005)
+            for at, event in zip((60, 210), released):
+                torch_support.wait_until(lambda: report.value >= at, [single, *trainers])
                 jobs.kill(single)
+                report.value = -1
                 single, = jobs.start(reader, (1, 1), "swap", torch.bfloat16, 1, 499, *options)
+                torch_support.wait_until(lambda: report.value >= 0, [single, *trainers])
+                event.set()
 
     def test_lent_versions_into_every_kind_of_buffers(self):
         with torch_support.Server(), torch_support.Jobs() as jobs:

@@ -2,6 +2,7 @@
 """The reader's side: a model, or a part of it, that always holds one whole version."""
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from types import TracebackType
@@ -95,7 +96,7 @@ class Follower:
 
     def _declare_hashes(self) -> None:
         """Which readings are checked, and by which row of the writer."""
-        order = {given: t for t, given in enumerate(self._written)}
+        self._order = {given: t for t, given in enumerate(self._written)}
         self._checks: Dict[str, List[Reading]] = {}
         self._rows: Dict[str, Any] = {}
         self.unverified = []
@@ -118,7 +119,6 @@ class Follower:
         for kind in self._checks:
             layout = rows_of_reader(len(self._written), self._session.size)
             self._rows[kind] = self._in.field(PREFIX + kind, "u64", layout)
-        self._order = order
 
     # ---- a version ----
 
@@ -154,11 +154,14 @@ class Follower:
 
     def _begin(self, timeout: Optional[float]) -> "tremula.StepStatus":
         """The same on all ranks, if they can agree: where one has a version, the others wait for theirs."""
+        found = [tremula.StepStatus.NOT_READY]
         if self._session.size > 1 and self._options.get("restart_timeout", 0) != 0:
-            return self._in.begin_step()  # ranks find the loss of a writer together, inside the library: none may leave
+            timeout = None  # ranks find the loss of a writer together, inside the library: none may leave
         if timeout is None or self._session.size == 1 or self._sum is None:
-            return self._in.begin_step(timeout)
-        found: List[tremula.StepStatus] = [tremula.StepStatus.NOT_READY]
+            def wait() -> None:
+                found[0] = self._in.begin_step(timeout)
+            self._together(wait)
+            return found[0]
         turns = max(1, math.ceil(timeout / 0.1))
         each = timeout / turns
         while True:
@@ -169,11 +172,15 @@ class Follower:
             turns -= 1
             if waits == 0 or waits == self._session.size and turns <= 0:
                 return found[0]
+            if -0.1 * turns >= self._session._step_timeout:  # all ranks count the same turns
+                raise tremula.TimedOut(f"stream '{self.name}': {waits} rank(s) waited {self._session._step_timeout:g} s "
+                                       "for a version that the others have; step_timeout sets how long")
 
     def _turn(self, seconds: float) -> "tremula.StepStatus":
-        """One call of the library, which is collective until the stream is linked, and then agrees on how it went:
-        begin_step makes as many of them as the clock of each rank lets it."""
+        """One call of the library, collective until the stream is linked: of begin_step clocks tell how many it makes."""
         stream = self._in
+        if stream._is_in_step:  # an update has failed in it
+            stream.end_step()
         return stream._begun(stream._check(stream._within(stream._handle, seconds)))
 
     def _together(self, act: Any, tell: Any = None) -> Any:
@@ -198,9 +205,15 @@ class Follower:
         return sums[1:]
 
     def _take(self) -> None:
-        self._told_rows = {kind: added(self._in.get(field)) for kind, field in self._rows.items()}
-        for reading in self._readings:
-            reading.get(self._in, self._back)
+        try:
+            self._told_rows = {kind: added(self._in.get(field)) for kind, field in self._rows.items()}
+            for reading in self._readings:
+                reading.get(self._in, self._back)
+        except Exception:
+            if self._in._is_in_step:  # else it was cut short
+                with contextlib.suppress(tremula.Error):  # the first one is told
+                    self._in.end_step()
+            raise
         self._in.end_step()
 
     def _check(self) -> None:
@@ -281,8 +294,7 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
              torch.distributed
     options  of a stream, e.g. restart_timeout=600, serve=True
 
-    Collective. ValueError: a tensor that the writer has not (with the nearest name); other shapes; pieces that do not
-    fit.
+    Collective. ValueError: a tensor that the writer has not (with the nearest name); other shapes; wrong pieces.
     """
     return Follower(tensors_of(model), name, session, layouts or {}, fused or {}, buffers, verify, sum_over_ranks,
                     timeout, options)

@@ -48,6 +48,9 @@ class Publisher:
         extents = tuple(local_of(tensor).shape) or (1,)
         layout = as_layout(layouts[name], extents) if name in layouts else layout_of(tensor, ranks=size, rank=rank)
         local = check_local(name, tensor, layout, rank)
+        if self._hashes and " sum=" in layout.text:
+            raise ValueError(f"tensor '{name}': expected a layout whose elements one rank has for a hash, found "
+                             f"'{layout.text}', whose ranks have parts of a sum: publish without hashes, or add up first")
         if self._hashes and " lists=" in layout.text:
             raise ValueError(f"tensor '{name}': expected a layout whose owners are computed for a hash, found "
                              f"'{layout.text}': publish without hashes, or give it another layout")
@@ -94,8 +97,10 @@ class Publisher:
         for kind, field in self._rows.items():
             row = row_of(list(self.layouts.values()), self._session.rank, list(parts.values()), kind)
             self._step.put(field, row.reshape(1, -1))
-        self._open.close()
-        self._is_begun = False
+        try:
+            self._open.close()
+        finally:
+            self._is_begun = False
         self.number = self._next
         self._next += 1
         return self.number
