@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,16 +26,16 @@ from tremula.torch.dealing import Turns
 ROWS, COLUMNS, STEP = 6, 4, 100
 
 
-def produce(rank, steps, waits_for, pause=0.0, hold_at=None, released=None, options={}):
-    """1000 steps of two fields. At step hold_at it waits until `released` is set."""
+def produce(rank, steps, waits_for, pause=0.0, hold_at=None, released=None, options={}, put=None, first=0):
+    """Steps of two fields. At step hold_at it waits until `released` is set. put: tells how many steps were put."""
     with tremula.Session("simulation", rank, 2) as session:
-        out = session.out_stream("ocean", wait_for_consumers=waits_for, **options)
+        out = session.out_stream("ocean", wait_for_consumers=waits_for, first_step=first, **options)
         layout = tremula.Layout.block(shape=(ROWS, COLUMNS), grid=(2, 1))
         u = out.field("u", "f64", layout)
         ids = out.field("particle ids", "i64", tremula.Layout.parse("shape=* grid=2"))
         out.attribute("time_unit", "s")
         numbers = np.arange(ROWS * COLUMNS, dtype=float).reshape(ROWS, COLUMNS)[rank * 3:rank * 3 + 3]
-        for n in range(steps):
+        for n in range(first, steps):
             while n == hold_at and not released.is_set():
                 out.serve(0.02)
             for _ in range(2):
@@ -50,6 +51,8 @@ def produce(rank, steps, waits_for, pause=0.0, hold_at=None, released=None, opti
                     break
                 except tremula.PeerLost:  # a training was killed: told once
                     pass
+            if put is not None:
+                put.value = n + 1
             time.sleep(pause)
         out.close()
 
@@ -110,7 +113,7 @@ class Once(unittest.TestCase):
 
     def test_dealt_by_share_each_of_1000_steps_comes_once(self):
         with torch_support.Server(), torch_support.Jobs() as jobs:
-            jobs.start(produce, 1000, 1, ranks=2)  # who comes first begins
+            jobs.start(produce, 1000, 4, ranks=2)  # so that each has some
             for rank in range(2):
                 jobs.start(lambda _, r=rank: train(r, 2, 2, "share", self.results))
             jobs.join()
@@ -137,8 +140,7 @@ class Once(unittest.TestCase):
             producers = jobs.start(produce, 1000, 1, 0.001, 600, released, {"keep_steps": 1000}, ranks=2)
             ranks = [jobs.start(lambda _, r=r: train(r, 2, 2, "turns", self.results, folder, started=counters[r]))[0]
                      for r in range(2)]
-            while min(c.value for c in counters) < 60:
-                time.sleep(0.005)
+            torch_support.wait_until(lambda: min(c.value for c in counters) >= 60, [*producers, *ranks])
             for process in ranks:
                 jobs.kill(process)
             saved = [json.loads(pathlib.Path(folder, str(r)).read_text()) for r in range(2)]
@@ -168,6 +170,13 @@ class Once(unittest.TestCase):
         after = collected(self.results, 1)
         self.assertEqual(sorted(s for s, _ in before + after), list(range(1000)))
         self.assertTrue(all(worker == i % 3 for i, (step, worker) in enumerate(sorted(after))))
+
+
+def is_alive(number):
+    try:
+        return pathlib.Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def ends_with(_, text, loop):
@@ -205,7 +214,7 @@ class Errors(unittest.TestCase):
             list(DataLoader(dataset, num_workers=1))
 
         def gone():
-            time.sleep(0.5)
+            torch_support.wait_until(lambda: put.value >= 20)
             dataset = tt.StreamDataset("ocean", ["u"], deal="turns", rank=0, world_size=1)
             list(DataLoader(dataset, num_workers=2))
 
@@ -217,7 +226,8 @@ class Errors(unittest.TestCase):
                 session.close()
 
         with torch_support.Server(), torch_support.Jobs() as jobs:
-            producers = jobs.start(produce, 100000, 0, 0.002, ranks=2)
+            put = multiprocessing.Value(ctypes.c_long, 0)
+            producers = jobs.start(produce, 100000, 0, 0.002, None, None, {}, put, ranks=2)
             jobs.join([
                 self.training(jobs, "rank 3, worker 0, stream 'ocean': expected a field of the stream, found "
                                     "'particel ids'; the nearest name is 'particle ids'", unknown),
@@ -226,6 +236,23 @@ class Errors(unittest.TestCase):
                                     "the workers", forked)], 60)
             for p in producers:
                 jobs.kill(p)
+
+    def test_steps_that_are_dropped_at_the_end_are_gone_too(self):
+        put, released = multiprocessing.Value(ctypes.c_long, 0), multiprocessing.get_context("fork").Event()
+        seen = []
+
+        def loop():
+            for sample in tt.StreamDataset("ocean", ["u"], deal="turns", rank=0, world_size=1):
+                if not seen:
+                    released.set()
+                    torch_support.wait_until(lambda: put.value == 10)
+                seen.append(int(sample["step"]))
+                assert seen == list(range(len(seen))), seen
+
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            options = {"when_full": "drop_newest", "queue_depth": 2}
+            jobs.start(produce, 10, 1, 0.0, 1, released, options, put, ranks=2)
+            jobs.start(ends_with, "which is the next one of worker 0 of 1, found step 10", loop)
 
     def test_ctrl_c_ends_ranks_and_workers(self):
         def loop(_, started):
@@ -241,8 +268,8 @@ class Errors(unittest.TestCase):
             started = multiprocessing.Value(ctypes.c_long, 0)
             producers = jobs.start(produce, 20, 2, 0, 15, multiprocessing.Event(), ranks=2)
             training, = jobs.start(loop, started)
-            while started.value < 8:  # DataLoader takes from its workers in turn, however the steps were shared
-                time.sleep(0.01)
+            # DataLoader takes from its workers in turn, however the steps were shared.
+            torch_support.wait_until(lambda: started.value >= 8, [training, *producers])
             os.killpg(training.pid, signal.SIGINT)  # as a terminal does, while the workers wait for a step
             jobs.join([training], 60, expected=7)
             until = time.monotonic() + 30
@@ -256,6 +283,34 @@ class Errors(unittest.TestCase):
                 self.fail("workers are left")
             for p in producers:
                 jobs.kill(p)
+
+    def test_a_worker_of_a_forkserver_ends_with_the_training(self):
+        training = """if __name__ == "__main__":
+    import multiprocessing, time, tremula.torch.loading
+    reads, writes = multiprocessing.get_context("forkserver").Pipe(False)
+    worker = multiprocessing.get_context("forkserver").Process(target=work, args=(writes,))
+    worker.start()
+    print(reads.recv(), flush=True)
+    time.sleep(60)
+"""
+        work = """def work(pipe):
+    import os, time, tremula.torch.loading
+    tremula.torch.loading.end_with_parent()
+    pipe.send(os.getpid())
+    time.sleep(60)
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "training.py")
+            path.write_text(work + training)
+            process = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
+            try:
+                worker = int(process.stdout.readline())
+                self.assertTrue(is_alive(worker))
+            finally:
+                process.kill()
+                process.wait(30)
+                process.stdout.close()
+            torch_support.wait_until(lambda: not is_alive(worker), seconds=30)
 
     def test_arguments(self):
         with self.assertRaisesRegex(ValueError, "deal: expected one of share, turns"):
@@ -284,6 +339,21 @@ class Samples(unittest.TestCase):
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(produce, 40, 1, 0.0, None, None, {"queue_depth": 1}, ranks=2)
             jobs.start(loop, ranks=4)
+
+    def test_without_a_first_step_dealing_begins_with_a_whole_round_and_is_resumed_there(self):
+        def loop(rank):
+            dataset = tt.StreamDataset("ocean", ["u"], deal="turns", rank=rank, world_size=2, first_step=None)
+            seen = [int(sample["step"]) for sample in dataset]
+            assert seen == list(range(32 + rank, 50, 2)), seen
+            state = dataset.state_dict()
+            assert state["first"] == 32 and state["next"] == {rank: 50 + rank}, state
+            again = tt.StreamDataset("ocean", ["u"], deal="turns", rank=rank, world_size=2, first_step=None)
+            again.load_state_dict(state)
+            assert again.state_dict() == state
+
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(produce, 50, 1, 0.0, None, None, {}, None, 31, ranks=2)
+            jobs.start(loop, ranks=2)
 
     def test_types_parts_and_arrays_whose_extent_changes(self):
         def loop(_):

@@ -40,7 +40,8 @@ class StreamDataset(torch.utils.data.IterableDataset):
             which gets it; the others end it without getting it. Steps come exactly once, counting from the checkpoint:
             a training that loads the state it has saved is yielded every step that the state does not count, and none
             that it does, as long as the producer still keeps the oldest of them (its `keep_steps`; this side asks for
-            `start: oldest`); else StepsGone, before any sample. The same error if the stream drops steps (`when_full`).
+            `start: oldest`); else StepsGone, before any sample. The same error if the stream drops steps (`when_full`),
+            also its last ones.
             With a state of all ranks (`merged`) the i-th step that it does not count belongs to worker i modulo their
             number, which may be another one than before; a state of one rank goes on with that rank's steps, and
             needs as many ranks and workers. `prefetch_factor` of DataLoader is 2, its default, or more.
@@ -48,9 +49,10 @@ class StreamDataset(torch.utils.data.IterableDataset):
             been put, so that ranks which wait for each other between batches never wait for the producer in a circle.
     :param first_step: of turns: where dealing begins without a checkpoint. A worker that comes when the producer no
         longer keeps that step gets StepsGone: let the producer wait (`wait_for_consumers`: all workers) or keep steps.
-        None: with what each worker finds, for trainings that need not see all
+        None: with the first whole round of steps that there is, for trainings that need not see all
     :param attributes: True: all attributes of each step; or the names of some; False: none
-    :param timeout: seconds without a step after which a worker ends with tremula.TimedOut; None: no limit
+    :param timeout: seconds without a step after which a worker ends with tremula.TimedOut; None: as long as `timeout`
+        and `step_timeout` of the session allow
     :param rank, world_size: of torch.distributed if it is initialised, else RANK and WORLD_SIZE, else 0 of 1
     :param session: keys of the session, e.g. {"server": "localhost:7423"}
     :param options: of the stream, e.g. start="oldest", restart_timeout=600
@@ -103,10 +105,11 @@ class StreamDataset(torch.utils.data.IterableDataset):
             stream = session.in_stream(self.stream, **self._stream_options())
             samples = Samples(session, stream, self._fields, self._attributes, self._pin)
             if self.deal == "share":
-                yield from self._steps(stream, samples, lambda _: True, lambda _: True)
+                yield from self._steps(stream, samples, lambda _: True, lambda _: True, lambda _: None)
             else:
                 assert self._turns is not None
-                yield from self._steps(stream, samples, self._own_steps(number), self._turns.ends_round)
+                is_mine, expect_end = self._own_steps(number)
+                yield from self._steps(stream, samples, is_mine, self._turns.ends_round, expect_end)
             stream.close()
         except GeneratorExit:  # the loop was left
             assert stream is not None
@@ -135,41 +138,50 @@ class StreamDataset(torch.utils.data.IterableDataset):
             return {"steps": "share", **self._options}
         return {"start": "oldest", **self._options}
 
-    def _own_steps(self, worker: int) -> Callable[[int], bool]:
-        """Whether a step is one that this worker is to get."""
+    def _own_steps(self, worker: int) -> Tuple[Callable[[int], bool], Callable[[int], None]]:
+        """Whether a step is one that this worker is to get; and StepsGone if the stream ended, before a step, behind one
+        that it was to get."""
         assert self._turns is not None
         turns = self._turns
         expected = turns.oldest_needed(worker)
         is_strict = self.first_step is not None or self._loaded is not None
+        first: Optional[int] = None
 
         def is_mine(step: int) -> bool:
-            nonlocal expected
+            nonlocal expected, first
             if not is_strict:
-                return turns.owner(step) == worker
-            if step > expected:
-                raise StepsGone(f"expected step {expected}, which is the next one of worker {worker} of {turns.total}, "
-                                f"found step {step}: the producer keeps no older one, or has dropped it; let it keep more "
-                                "(keep_steps), wait for this training (wait_for_consumers), or drop none (when_full)")
+                first = turns.round_from(step) if first is None else first
+                return step >= first and turns.owner(step) == worker
+            expect(step)
             if step < expected:
                 return False
             expected = turns.following(step)
             return True
-        return is_mine
+
+        def expect(step: int) -> None:
+            if is_strict and step > expected:
+                raise StepsGone(f"expected step {expected}, which is the next one of worker {worker} of {turns.total}, "
+                                f"found step {step}: the producer keeps no older one, or has dropped it; let it keep more "
+                                "(keep_steps), wait for this training (wait_for_consumers), or drop none (when_full)")
+        return is_mine, expect
 
     def _steps(self, stream: "tremula.InStream", samples: Samples, is_mine: Callable[[int], bool],
-               ends_round: Callable[[int], bool]) -> Iterator[Dict[str, Any]]:
+               ends_round: Callable[[int], bool], expect_end: Callable[[int], None]) -> Iterator[Dict[str, Any]]:
         """A step of this worker is yielded when its round has ended: every worker has had a turn."""
         held: List[Dict[str, Any]] = []
+        following = dropped = 0  # the step after the last one, and how many were dropped until then
         while True:
             status = stream.begin_step(self._timeout)
             if status is tremula.StepStatus.NOT_READY:
                 raise tremula.TimedOut(f"no step came within {self._timeout} s")
             if status is tremula.StepStatus.END_OF_STREAM:
                 yield from held
+                expect_end(following + stream.statistics().dropped - dropped)
                 return
             if status is not tremula.StepStatus.OK:
                 continue
             number = stream.number
+            following, dropped = number + 1, stream.statistics().dropped
             if is_mine(number):
                 held.append(samples.of_step())
             stream.end_step()
@@ -194,12 +206,13 @@ class StreamDataset(torch.utils.data.IterableDataset):
             yield batch
 
     def drawn(self, batch: Any) -> None:
-        """Counts the steps of a batch, by its "step", as given to the training: for those who loop over a DataLoader
-        without ``batches``."""
+        """Counts the steps of a batch, by its "step", as given to the training, as ``batches`` does."""
         if self.deal == "turns":
             if self._turns is None:
                 raise RuntimeError("expected batches(loader), which knows how many workers there are, or iter(dataset)")
             for step in steps_in(batch):
+                if self.first_step is None and self._turns.before is None and not self._turns.next:
+                    self._turns.first = step - step % self._turns.total  # of its round, the first one
                 self._turns.drawn(step)
 
     def state_dict(self) -> Dict[str, Any]:
@@ -214,7 +227,7 @@ class StreamDataset(torch.utils.data.IterableDataset):
         turns = self._turns if self._turns is not None else self._loaded
         if turns is None:
             raise RuntimeError("expected a dataset that was iterated, or has loaded a state; found neither")
-        if self._turns is not None:
+        if self._turns is not None and (turns.next or turns.before or self.first_step is not None):
             workers = turns.total // self.world_size
             for worker in range(workers):
                 turns.claim(number_of(self.rank, worker, workers))
@@ -227,7 +240,9 @@ class StreamDataset(torch.utils.data.IterableDataset):
         """
         if self.deal != "turns":
             raise RuntimeError("expected deal='turns', which can be resumed; found deal='share'")
-        self._loaded, self._turns = Turns.of_state(state), None
+        loaded, self._turns = Turns.of_state(state), None
+        is_begun = self.first_step is not None or bool(loaded.next or loaded.before)  # else it tells of no first step
+        self._loaded = loaded if is_begun else None
 
 
 def _rank_and_size(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:

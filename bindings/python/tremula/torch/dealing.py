@@ -81,6 +81,14 @@ class Turns:
         number = self.number_of_step(step)
         return number is not None and (number + 1) % self.total == 0
 
+    def round_from(self, step: int) -> int:
+        """The first step from ``step`` on with which a round begins.
+
+        >>> [Turns(4).round_from(step) for step in range(6)]
+        [0, 4, 4, 4, 4, 8]
+        """
+        return next_turn(step, 0, self.total)
+
     def drawn(self, step: int) -> None:
         """Notes that a step was given to the training; of each worker steps come in ascending order."""
         number = self.number_of_step(step)

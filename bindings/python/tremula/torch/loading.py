@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import multiprocessing
+import multiprocessing.connection
 import os
 import re
 import signal
@@ -45,13 +47,18 @@ def check_fork(place: Place) -> None:
 
 
 def end_with_parent() -> None:
-    """Ends this process, a worker, within a quarter of a second when its parent is gone: else it would keep its place
-    among the consumers, and take steps that no one trains with."""
-    parent = os.getppid()
+    """Ends this process, a worker, within a quarter of a second when the one that trains is gone: else it would keep its
+    place among the consumers, and take steps that no one trains with."""
+    parent, training = os.getppid(), multiprocessing.parent_process()
+    # By forkserver the parent is another process, which lives on. By fork others hold the end of the sentinel, too.
+    sentinels = [] if training is None else [training.sentinel]
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(0.25)
+            if not sentinels:
+                time.sleep(0.25)
+            elif multiprocessing.connection.wait(sentinels, 0.25):
+                break
         os._exit(1)
 
     threading.Thread(target=watch, name="tremula-parent", daemon=True).start()
