@@ -186,7 +186,7 @@ def write_what_does_not_fit(rank, had):
     session = tremula.Session("writer", 0, 1)
     tensor = torch.zeros(8, 2)
     with session, tt.publish({"w": tensor}, "plain", session=session, wait_for_readers=1) as publisher:
-        for version in range(3):
+        for version in range(len(had)):
             tensor.fill_(version)
             tensor[7, 1] = 1000 if version == 1 else version
             publisher.version()
@@ -237,13 +237,28 @@ def read_what_one_rank_cannot_wait_for(rank, had):
         except (tremula.TimedOut if rank == 1 else tremula.PeerLost) as error:
             assert rank == 1 or "1 other rank(s) of this group have failed" in str(error), error
         follower._in.begin_step = begin
+        turn, limit, come = follower._turn, session._step_timeout, []
+
+        def late(seconds):
+            come.append(time.sleep(seconds) if tremula.StepStatus.OK in come else turn(seconds))
+            return tremula.StepStatus.NOT_READY
+
+        session._step_timeout, follower._turn = 0.5, late if rank == 1 else turn
+        had[1].set()
+        try:
+            while follower.update(1) is None:
+                pass
+            raise AssertionError("a rank took a version that never came to another one")
+        except tremula.TimedOut as error:
+            assert "1 rank(s) waited 0.5 s for a version that the others have" in str(error), error
+        follower._turn, session._step_timeout = turn, limit
         assert follower.number == 0 and follower.is_whole and (tensor == 0).all()
         torch.distributed.barrier()
-        had[1].set()
-        number = follower.update(60)  # by turns, the first of which ends the step that is under way
-        assert number == 2 and (tensor == 2).all(), (number, tensor)
-        torch.distributed.barrier()
         had[2].set()
+        number = follower.update(60)  # by turns, the first of which ends the step that is under way
+        assert number == 3 and (tensor == 3).all(), (number, tensor)
+        torch.distributed.barrier()
+        had[3].set()
 
 
 def read_too_long(rank, begun, ended):
@@ -326,8 +341,8 @@ class ClosesBadly:
 
 def write_after_an_error(rank, begun, ended):
     session = tremula.Session("writer", 0, 1)
-    tensor = torch.zeros(6, 4)
-    with session, tt.publish({"w": tensor}, "plain", session=session) as publisher:
+    tensors = {"w": torch.zeros(6, 4), "v": torch.zeros(3)}
+    with session, tt.publish(tensors, "plain", session=session) as publisher:
         publisher._step = publisher._open.enter_context(ClosesBadly(publisher._out))
         publisher._is_begun = True
         try:
@@ -361,7 +376,7 @@ class Errors(unittest.TestCase):
             jobs.start(read_what_does_not_fit, had, ranks=2, gloo=True)
 
     def test_what_one_rank_cannot_wait_for_no_rank_takes(self):
-        had = [multiprocessing.get_context("fork").Event() for _ in range(3)]
+        had = [multiprocessing.get_context("fork").Event() for _ in range(4)]
         with torch_support.Server(), torch_support.Jobs() as jobs:
             jobs.start(write_what_does_not_fit, had)
             jobs.start(read_what_one_rank_cannot_wait_for, had, ranks=2, gloo=True)

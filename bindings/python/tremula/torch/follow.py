@@ -177,7 +177,7 @@ class Follower:
                                        "for a version that the others have; step_timeout sets how long")
 
     def _turn(self, seconds: float) -> "tremula.StepStatus":
-        """One call of the library, collective until the stream is linked: of begin_step clocks tell how many it makes."""
+        """One call of the library, which is collective or agrees on how it went; clocks tell begin_step to make more."""
         stream = self._in
         if stream._is_in_step:  # an update has failed in it
             stream.end_step()
