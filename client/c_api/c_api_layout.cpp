@@ -211,6 +211,11 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
           "local buffer of rank {}: expected {} elements of {} bytes, found {} bytes", rank,
           part.allocated, width, bytes);
     });
+    if (!layout->layout.mesh.sums.empty())
+      throw core::Error(core::Errc::unsupported,
+                        fmt::format("expected a layout whose ranks hold elements for a hash, found "
+                                    "\"{}\", whose ranks hold partial sums: add them up first",
+                                    to_string(layout->layout)));
     if (layout->layout.changing || (listing && listing->has_copies))
       expect_computed(layout->layout, "a hash");
     const auto cell = layout->grid.cell_of(rank);

@@ -58,6 +58,12 @@ static void check_hashes(void) {
   check(tremula_layout_hash(copies, 0, TREMULA_F64, backwards, sizeof backwards, &of_points) ==
             TREMULA_UNSUPPORTED,
         "of listed copies none is the first");
+  tremula_layout *sums = NULL;
+  check(tremula_layout_parse("shape=10x7 mesh=2 sum=0", &sums) == TREMULA_OK &&
+            tremula_layout_hash(sums, 0, TREMULA_F64, whole, sizeof whole, &of_points) ==
+                TREMULA_UNSUPPORTED,
+        "partial sums are no elements");
+  tremula_layout_free(sums);
   tremula_layout_free(listed);
   tremula_layout_free(copies);
   whole[69] += 1;

@@ -312,7 +312,9 @@ TEST_F(PlanLists, AreOfTheProducer) {
   EXPECT_NE(
       json.output.find(R"({"peer": 0, "elements": 3, "bytes": 24, "runs": 1, "longest_run": 3, )"
                        R"("shortest_run": 3, "packing": "direct", "path": "inlined", )"
-                       R"("dimensions": [{"segments": [{"begin": 0, "peer_begin": 3, )"
+                       R"("dimensions": [{"segments": [{"begin": 0, "peer_begin": 0, )"
+                       R"("length": 1, "repeat": 1, "stride": 0, "peer_stride": 0}]}, )"
+                       R"({"segments": [{"begin": 0, "peer_begin": 3, )"
                        R"("length": 3, "repeat": 1, "stride": 0, "peer_stride": 0}]}]})"),
       std::string::npos)
       << json.output;

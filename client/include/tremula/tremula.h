@@ -198,8 +198,8 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
  * ranks, modulo 2^64, is the same for every layout of the same array (of copies the first counts,
  * the others are 0): a job that holds the array in another distribution can compare. One element that
  * differs always changes it; it is no defence against somebody who chooses the elements. Where ranks list
- * what they own: of the rank that has made the layout, whatever `rank`; TREMULA_UNSUPPORTED with
- * TREMULA_COPIES. Costs a pass over the elements. */
+ * what they own: of the rank that has made the layout, whatever `rank`. TREMULA_UNSUPPORTED of lists with
+ * TREMULA_COPIES, and of partial sums. Costs a pass over the elements. */
 TREMULA_API tremula_status tremula_layout_hash(const tremula_layout* layout, int rank,
                                                tremula_type type, const void* data, size_t bytes,
                                                uint64_t* hash);
