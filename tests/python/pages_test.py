@@ -48,9 +48,9 @@ class PagesTest(unittest.TestCase):
 
     def test_asking_and_the_newest_step(self):
         with contextlib.ExitStack() as stack:
-            look, newest = self.start(stack, "look.py"), self.start(stack, "newest.py")
-            producer = self.start(stack, "producer.py")
-            told = support.finished(look)
+            look, producer = self.start(stack, "look.py"), self.start(stack, "producer.py")
+            told = support.finished(look)  # while the producer waits for a consumer: else its steps might be over
+            newest = self.start(stack, "newest.py")
             self.assertIn("simulation on 1 ranks\nvalue f64 shape=1000x800 grid=1x1 {'units': 'K'}", told)
             lines = support.finished(newest).splitlines()
             self.assertTrue(lines and all(line.endswith("(1000, 800)") for line in lines), lines)
