@@ -46,6 +46,7 @@ trap 'exit 143' TERM
 start() {
   local log=$1
   shift
+  : >"$log"  # a tail that begins now finds it
   timeout --kill-after=10 "$deadline" "$@" >"$log" 2>&1 &
   running+=($!)
 }
