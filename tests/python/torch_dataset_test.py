@@ -36,8 +36,8 @@ def produce(rank, steps, waits_for, pause=0.0, hold_at=None, released=None, opti
         out.attribute("time_unit", "s")
         numbers = np.arange(ROWS * COLUMNS, dtype=float).reshape(ROWS, COLUMNS)[rank * 3:rank * 3 + 3]
         for n in range(first, steps):
-            while n == hold_at and not released.is_set():
-                out.serve(0.02)
+            if n == hold_at:
+                released.serve(rank, lambda: out.serve(0.02))
             for _ in range(2):
                 try:
                     begun = out.step()
@@ -135,7 +135,7 @@ class Once(unittest.TestCase):
     def kill_and_resume(self, resume):
         """Two ranks of two workers save their states after each batch, and are killed, and with them their workers."""
         with tempfile.TemporaryDirectory() as folder, torch_support.Server(), torch_support.Jobs() as jobs:
-            released = multiprocessing.get_context("fork").Event()
+            released = torch_support.Hold()
             counters = [multiprocessing.Value(ctypes.c_long, 0) for _ in range(2)]
             producers = jobs.start(produce, 1000, 1, 0.001, 600, released, {"keep_steps": 1000}, ranks=2)
             ranks = [jobs.start(lambda _, r=r: train(r, 2, 2, "turns", self.results, folder, started=counters[r]))[0]
@@ -238,7 +238,7 @@ class Errors(unittest.TestCase):
                 jobs.kill(p)
 
     def test_steps_that_are_dropped_at_the_end_are_gone_too(self):
-        put, released = multiprocessing.Value(ctypes.c_long, 0), multiprocessing.get_context("fork").Event()
+        put, released = multiprocessing.Value(ctypes.c_long, 0), torch_support.Hold()
         seen = []
 
         def loop():
@@ -266,7 +266,7 @@ class Errors(unittest.TestCase):
 
         with torch_support.Server(), torch_support.Jobs() as jobs:
             started = multiprocessing.Value(ctypes.c_long, 0)
-            producers = jobs.start(produce, 20, 2, 0, 15, multiprocessing.Event(), ranks=2)
+            producers = jobs.start(produce, 20, 2, 0, 15, torch_support.Hold(), ranks=2)
             training, = jobs.start(loop, started)
             # DataLoader takes from its workers in turn, however the steps were shared.
             torch_support.wait_until(lambda: started.value >= 8, [training, *producers])

@@ -141,6 +141,31 @@ def wait_until(is_so, processes=(), seconds=60):
 _FORK = multiprocessing.get_context("fork")
 
 
+class Hold:
+    """An event until which the ranks of a group serve, all of them as often: rank 0 looks, and tells the others."""
+
+    def __init__(self):
+        self._event, self._calls, self._is_over = _FORK.Event(), _FORK.Value("l", 0), _FORK.Value("b", 0)
+
+    def set(self):
+        self._event.set()
+
+    def serve(self, rank, serve):
+        """Once in each process. serve: collective, for a moment"""
+        calls = 0
+        while True:
+            if rank > 0:
+                wait_until(lambda: self._calls.value > calls or self._is_over.value)
+            elif self._event.is_set():
+                self._is_over.value = 1
+            else:
+                self._calls.value += 1
+            if self._calls.value == calls:
+                return
+            calls += 1
+            serve()
+
+
 def _run(name, function, rank, ranks, port, args):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.set_num_threads(1)

@@ -82,8 +82,8 @@ def trainer(rank, size, versions, pause, options, first=0, give_up=False, hold_a
     publisher = tt.publish(tensors, "weights", session=session, layouts=on_mesh(shapes, dims, (size,), 0),
                            hashes=["own", torch.bfloat16], first_version=first, **options)
     for version in range(first, first + versions):
-        while version in hold_at and not released[hold_at.index(version)].is_set():
-            publisher.serve(0.02)
+        if version in hold_at:
+            released[hold_at.index(version)].serve(rank, lambda: publisher.serve(0.02))
         with publisher.changing({"loss": version / 2}):
             fill(tensors, dims, shapes, size, rank, version)
         assert publisher.number == version
@@ -131,7 +131,7 @@ def reader(rank, mesh, buffers, dtype, least, last, options, report=None, group=
 class Versions(unittest.TestCase):
     def test_500_versions_from_4_ranks_to_2x2_while_a_reader_is_killed_and_comes_again(self):
         report = multiprocessing.Value(ctypes.c_long, -1)
-        released = [multiprocessing.get_context("fork").Event() for _ in range(2)]
+        released = [torch_support.Hold() for _ in range(2)]
         with torch_support.Server(), torch_support.Jobs() as jobs:
             trainers = jobs.start(trainer, 4, 500, 0.005, {"wait_for_readers": 2}, 0, False, (200, 350), released, ranks=4)
             jobs.start(reader, (2, 2), "copy", torch.float32, 20, 499, {}, ranks=4, gloo=True)

@@ -81,8 +81,9 @@ def batches_of(loader: Iterable[Any], rank: int, stream: str) -> Iterator[Any]:
     SIGCHLD, wherever the main thread is: here the error names the worker."""
     iterator = iter(loader)
 
-    def named(error: RuntimeError) -> RuntimeError:
-        found = _dead_of(str(error), getattr(iterator, "_workers", []))
+    def named(error: Exception) -> Exception:
+        workers = getattr(iterator, "_workers", [])
+        found = _dead_of(str(error), workers) if isinstance(error, RuntimeError) else _killed(workers)
         which = ", ".join(f"worker {worker} ({text})" for worker, text in found.items())
         return RuntimeError(f"rank {rank}, {which}, stream '{stream}': {error}") if found else error
 
@@ -92,13 +93,13 @@ def batches_of(loader: Iterable[Any], rank: int, stream: str) -> Iterator[Any]:
                 batch = next(iterator)
             except StopIteration:
                 return
-            except RuntimeError as error:
+            except (RuntimeError, OSError, EOFError) as error:  # the latter while a tensor of a dead worker is fetched
                 raise named(error) from error
             yield batch
 
 
 @contextlib.contextmanager
-def _child_signals(named: Callable[[RuntimeError], RuntimeError]) -> Iterator[None]:
+def _child_signals(named: Callable[[Exception], Exception]) -> Iterator[None]:
     """What the handler of SIGCHLD that DataLoader has set raises is named. Nothing, where there is none, or in another
     thread than the main one."""
     handler = signal.getsignal(signal.SIGCHLD)
@@ -119,6 +120,16 @@ def _child_signals(named: Callable[[RuntimeError], RuntimeError]) -> Iterator[No
     finally:
         if signal.getsignal(signal.SIGCHLD) is handle:
             signal.signal(signal.SIGCHLD, before)
+
+
+def _killed(workers: List[Any]) -> Dict[int, str]:
+    """Workers that have not ended by themselves; waits a second for the first one to be seen."""
+    for _ in range(100):
+        found = {k: f"process {w.pid}" for k, w in enumerate(workers) if w.exitcode not in (None, 0)}
+        if found:
+            return found
+        time.sleep(0.01)
+    return {}
 
 
 def _dead_of(text: str, workers: List[Any]) -> Dict[int, str]:
