@@ -8,10 +8,10 @@
 //   ocean        4,000,000 points of sea, dealt in their order, to boxes of longitudes; FILE holds the
 //                heights, 2161 x 4320 of 4 bytes, big-endian
 //   permutation  4,000,000 points in any order to any other order
-//   blocks       2000 x 2000 in blocks of 32 on 2 x 2 to blocks of 48 on 1 x 3, both as points
-//   layouts      the same as layouts
+//   blocks       2000 x 2000 in blocks of 32 on 2 x 2 to blocks of 48 on 1 x 3, both as points; and, by turns in
+//                the same arrays, as layouts: a second line
 //
-// Prints: case, elements; seconds of memcpy of what the sinks get by as many processes (least); least and
+// Prints, on a line: case, elements; seconds of memcpy of what the sinks get by as many processes (least); least and
 // median seconds of the MPI program, of the stream and of the redistribution; then seconds to make the
 // redistribution, of the first step of the stream and to prepare the MPI program.
 #include <mpi.h>
@@ -95,7 +95,7 @@ Problem permutation() {
   return p;
 }
 
-Problem blocks(bool as_layouts) {
+Problem blocks() {
   constexpr Index n = 2000;
   Problem p{.shape = {n, n}};
   for (Index i = 0; i < n; ++i)
@@ -103,9 +103,6 @@ Problem blocks(bool as_layouts) {
       p.source[std::size_t(i / 32 % 2 * 2 + j / 32 % 2)].push_back(i * n + j);
       p.sink[std::size_t(j / 48 % 3)].push_back(i * n + j);
     }
-  if (!as_layouts) return p;
-  p.source_layout = "shape=2000x2000 grid=2x2 block=32x32";
-  p.sink_layout = "shape=2000x2000 grid=1x3 block=48x48";
   return p;
 }
 
@@ -165,7 +162,80 @@ private:
   std::vector<double> message_;
 };
 
-void measure(const std::string& name, const Problem& p, int rounds) {
+/// A problem's stream and redistribution, and their times.
+class Ways {
+public:
+  /// @param name  of the stream and of the line that is printed
+  Ways(std::string name, const Problem& p, tremula::Session& session, const Numbers& mine)
+      : name_(std::move(name)), is_source_(rank_of_world() < sources) {
+    const Layout::Listed of_stream{
+        .shape = p.shape, .ranks = is_source_ ? sources : sinks, .is_partial = true};
+    const Layout::Listed of_job{.shape = p.shape, .ranks = sources + sinks, .is_partial = true};
+    const auto in_job = [&](const std::string& text, const std::string& members, bool has_any) {
+      return text.empty() ? Layout::of_points(of_job, has_any ? std::span<const Index>(mine)
+                                                              : std::span<const Index>{})
+                          : Layout::parse(text + members);
+    };
+    const std::string& text = is_source_ ? p.source_layout : p.sink_layout;
+    const auto declared = text.empty() ? Layout::of_points(of_stream, mine) : Layout::parse(text);
+    if (is_source_) {
+      out_ = std::make_unique<tremula::OutStream>(session.out_stream(name_));
+      field_ = out_->field<double>("f", declared);
+    } else {
+      in_ = std::make_unique<tremula::InStream>(session.in_stream(name_));
+      field_ = in_->field<double>("f", declared);
+    }
+    make_ = timed([&] {
+      redistribution_ = std::make_unique<tremula::Redistribution>(
+          MPI_COMM_WORLD, std::vector{tremula::Redistributed::of<double>(
+                              in_job(p.source_layout, " members=0-3", is_source_),
+                              in_job(p.sink_layout, " members=4-6", !is_source_))});
+    });
+  }
+
+  void stream(std::vector<double>& array) {
+    if (is_source_) {
+      out_->begin_step();
+      out_->put(*field_, array);
+      out_->end_step();
+    } else {
+      if (in_->begin_step() != tremula::StepStatus::ok) MPI_Abort(MPI_COMM_WORLD, 4);
+      in_->get(*field_, array);
+      in_->end_step();
+    }
+  }
+  void redistribute(std::vector<double>& array) {
+    std::vector<std::span<const std::byte>> given(1);
+    std::vector<std::span<std::byte>> taken(1);
+    if (is_source_)
+      given[0] = std::as_bytes(std::span(array));
+    else
+      taken[0] = std::as_writable_bytes(std::span(array));
+    (*redistribution_)(given, taken);
+  }
+  void close() {
+    if (is_source_)
+      out_->close();
+    else
+      in_->close();
+  }
+
+  const std::string& name() const { return name_; }
+  double make() const { return make_; }
+  std::vector<double> streamed, redistributed;  ///< the first of them not steady
+
+private:
+  std::string name_;
+  bool is_source_;
+  std::unique_ptr<tremula::OutStream> out_;
+  std::unique_ptr<tremula::InStream> in_;
+  std::optional<tremula::Field<double>> field_;
+  std::unique_ptr<tremula::Redistribution> redistribution_;
+  double make_ = 0;
+};
+
+/// @param as_layouts  the same arrays once more
+void measure(const std::string& name, const Problem& p, const Problem* as_layouts, int rounds) {
   const int me = rank_of_world();
   const bool is_source = me < sources;
   const Numbers& mine = is_source ? p.source[std::size_t(me)] : p.sink[std::size_t(me - sources)];
@@ -180,60 +250,17 @@ void measure(const std::string& name, const Problem& p, int rounds) {
       for (const Index number : list) offered[std::size_t(number)] = 1, ++elements;
     for (const Index number : mine) is_offered.push_back(offered[std::size_t(number)]);
   }
-  const Layout::Listed of_stream{
-      .shape = p.shape, .ranks = is_source ? sources : sinks, .is_partial = true};
-  const Layout::Listed of_job{.shape = p.shape, .ranks = sources + sinks, .is_partial = true};
-  const auto layout = [&](const std::string& text, const std::string& members, bool has_any) {
-    return text.empty() ? Layout::of_points(of_job, has_any ? std::span<const Index>(mine)
-                                                            : std::span<const Index>{})
-                        : Layout::parse(text + members);
-  };
 
   MPI_Comm group = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, is_source ? 0 : 1, me, &group);
   tremula::Session session(is_source ? "source" : "sink", group);
-  std::unique_ptr<tremula::OutStream> out;
-  std::unique_ptr<tremula::InStream> in;
-  std::optional<tremula::Field<double>> field;
-  const std::string& text = is_source ? p.source_layout : p.sink_layout;
-  const auto declared = text.empty() ? Layout::of_points(of_stream, mine) : Layout::parse(text);
-  if (is_source) {
-    out = std::make_unique<tremula::OutStream>(session.out_stream("points"));
-    field = out->field<double>("f", declared);
-  } else {
-    in = std::make_unique<tremula::InStream>(session.in_stream("points"));
-    field = in->field<double>("f", declared);
-  }
-  const auto stream = [&] {
-    if (is_source) {
-      out->begin_step();
-      out->put(*field, array);
-      out->end_step();
-    } else {
-      if (in->begin_step() != tremula::StepStatus::ok) MPI_Abort(MPI_COMM_WORLD, 4);
-      in->get(*field, array);
-      in->end_step();
-    }
-  };
-
-  std::unique_ptr<tremula::Redistribution> redistribution;
-  const double make = timed([&] {
-    redistribution = std::make_unique<tremula::Redistribution>(
-        MPI_COMM_WORLD, std::vector{tremula::Redistributed::of<double>(
-                            layout(p.source_layout, " members=0-3", is_source),
-                            layout(p.sink_layout, " members=4-6", !is_source))});
-  });
-  std::vector<std::span<const std::byte>> given(1);
-  std::vector<std::span<std::byte>> taken(1);
-  if (is_source)
-    given[0] = std::as_bytes(std::span(array));
-  else
-    taken[0] = std::as_writable_bytes(std::span(array));
+  std::vector<std::unique_ptr<Ways>> all;
+  all.push_back(std::make_unique<Ways>(name, p, session, mine));
+  if (as_layouts != nullptr)
+    all.push_back(std::make_unique<Ways>("layouts", *as_layouts, session, mine));
   std::unique_ptr<ByHand> by_hand;
   const double prepare = timed([&] { by_hand = std::make_unique<ByHand>(p, me); });
 
-  std::vector<double> hand, streamed, redistributed, copied;
-  double first_step = 0;
   int round = 0;
   const auto turn = [&](const std::function<void()>& run, const char* what) {
     for (std::size_t i = 0; i < array.size(); ++i)
@@ -248,28 +275,29 @@ void measure(const std::string& name, const Problem& p, int rounds) {
     return seconds;
   };
   const std::size_t share = is_source ? 0 : elements / sinks;
-  std::vector<double> here(share, 1), there(share, 2);
+  std::vector<double> here(share, 1), there(share, 2), hand, copied;
   for (int i = 0; i <= rounds; ++i) {
-    const double a = turn([&] { (*by_hand)(array); }, "by hand"), b = turn(stream, "stream"),
-                 c = turn([&] { (*redistribution)(given, taken); }, "redistribution"),
-                 d = timed([&] {
-                   if (share > 0) std::memcpy(there.data(), here.data(), share * sizeof(double));
-                 });
-    if (i == 0) {
-      first_step = b;
-      continue;
+    hand.push_back(turn([&] { (*by_hand)(array); }, "by hand"));
+    for (auto& ways : all) {
+      ways->streamed.push_back(turn([&] { ways->stream(array); }, "stream"));
+      ways->redistributed.push_back(turn([&] { ways->redistribute(array); }, "redistribution"));
     }
-    hand.push_back(a), streamed.push_back(b), redistributed.push_back(c), copied.push_back(d);
+    copied.push_back(timed([&] {
+      if (share > 0) std::memcpy(there.data(), here.data(), share * sizeof(double));
+    }));
   }
-  if (is_source)
-    out->close();
-  else
-    in->close();
-  if (me == 0)
-    std::printf("%s %zu %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f\n", name.c_str(),
-                elements, least(copied), least(hand), median(hand), least(streamed),
-                median(streamed), least(redistributed), median(redistributed), make, first_step,
-                prepare);
+  const auto steady = [](const std::vector<double>& times) {
+    return std::vector<double>(times.begin() + 1, times.end());
+  };
+  for (auto& ways : all) {
+    ways->close();
+    const auto streamed = steady(ways->streamed), redistributed = steady(ways->redistributed);
+    if (me == 0)
+      std::printf("%s %zu %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f %.9f\n",
+                  ways->name().c_str(), elements, least(steady(copied)), least(steady(hand)),
+                  median(steady(hand)), least(streamed), median(streamed), least(redistributed),
+                  median(redistributed), ways->make(), ways->streamed[0], prepare);
+  }
 }
 
 }  // namespace
@@ -284,11 +312,13 @@ int main(int argc, char** argv) {
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   try {
-    measure(name,
-            name == "ocean"         ? ocean(argv[3])
-            : name == "permutation" ? permutation()
-                                    : blocks(name == "layouts"),
-            std::atoi(argv[2]));
+    const Problem p = name == "ocean"         ? ocean(argv[3])
+                      : name == "permutation" ? permutation()
+                                              : blocks();
+    Problem as_layouts = p;
+    as_layouts.source_layout = "shape=2000x2000 grid=2x2 block=32x32";
+    as_layouts.sink_layout = "shape=2000x2000 grid=1x3 block=48x48";
+    measure(name, p, name == "blocks" ? &as_layouts : nullptr, std::atoi(argv[2]));
   } catch (const tremula::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
