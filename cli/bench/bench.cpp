@@ -38,7 +38,7 @@ struct Texts {
   bool is_json = false;
 };
 
-void run(BenchOptions options, const Texts& texts) {
+void run(BenchOptions options, const Texts& texts, const RunRank& run_rank) {
   options.from = index_calc::Layout::parse(texts.from);
   options.to = index_calc::Layout::parse(texts.to);
   const auto type = core::parse_element_type(texts.type);
@@ -64,15 +64,16 @@ void run(BenchOptions options, const Texts& texts) {
       bytes_of(options.from, core::element_bytes(options.type)) <= most_serial_bytes &&
       options.producers + options.consumers <=
           static_cast<Rank>(std::thread::hardware_concurrency());
-  if (!texts.side.empty())
-    run_mpi_rank(options, BenchFiles{texts.folder}, texts.side == "producer");
+  if (run_rank) return run_rank(options, BenchFiles{texts.folder}, texts.side == "producer");
   const BenchResult result = run_bench(options);
   fmt::print("{}", texts.is_json ? bench_json(options, result) : bench_text(options, result));
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
+void add_bench(CLI::App& app) { add_bench(app, {}); }
+
+void add_bench(CLI::App& app, const RunRank& run_rank) {
   CLI::App& command = *app.add_subcommand(
       "bench", "Measure a stream between two jobs on this host, beside the limits of the machine");
   const auto options = std::make_shared<BenchOptions>();  // CLI11 copies the callback that uses it
@@ -107,14 +108,16 @@ void add_bench(CLI::App& app) {
   command.add_option("--timeout", options->timeout, "Seconds for every wait (default 60)")
       ->check(CLI::Range(1.0, 86400.0));
   command.add_flag("--json", texts->is_json, "Print JSON");
-  command.add_option("--folder", texts->folder)->group("");  // hidden: for ranks that mpirun starts
-  command.add_option("--side", texts->side)->group("");
+  if (run_rank) {
+    command.add_option("--folder", texts->folder)->required();
+    command.add_option("--side", texts->side)->required();
+  }
   command.footer(
       "Each step is measured alone: from the first rank's begin_step to the last consumer's "
       "end_step.\nRanks are bound to cores in turn. memcpy: as many processes as the larger side "
       "has copy the\nbytes of a step at once. Raw transport: pairs of ranks send them as one "
       "message each.\nmpi: each job is started by mpirun, beside an ompi-server (Open MPI).");
-  command.callback([options, texts] { run(*options, *texts); });
+  command.callback([options, texts, run_rank] { run(*options, *texts, run_rank); });
 }
 
 }  // namespace tremula::cli

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `tremula bench` starts: a server, what MPI needs, and the ranks of both jobs.
+#include <CLI/App.hpp>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "cli/bench/bench_rank.hpp"
@@ -30,12 +32,14 @@ void start_server(const BenchOptions& options, const BenchFiles& files, Children
 void start_ranks(const BenchOptions& options, BenchArea& area, Children& ranks);
 
 /// Starts an mpirun for each job, and the ompi-server by which the jobs connect. Their ranks are
-/// this command with the same arguments and also --folder and --side: see run_mpi_rank.
-/// @throws core::Error unsupported if this build has no MPI
+/// bench_mpi with the arguments of this command and also --folder and --side.
+/// @throws core::Error unsupported if one of the programs is missing
 void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Children& services,
                     Children& ranks);
+
 /// Runs such a rank.
-/// @throws core::Error unsupported if this build has no MPI
-[[noreturn]] void run_mpi_rank(BenchOptions options, const BenchFiles& files, bool is_producer);
+using RunRank = std::function<void(BenchOptions, const BenchFiles&, bool is_producer)>;
+/// The command of a program that runs ranks.
+void add_bench(CLI::App& app, const RunRank& run_rank);
 
 }  // namespace tremula::cli

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -12,17 +10,12 @@
 
 #include "cli/bench/bench_jobs.hpp"
 #include "core/error.hpp"
-#include "transport/mpi/mpi_group.hpp"
-#include "transport/mpi/mpi_process.hpp"
-#include "transport/mpi/mpi_transport.hpp"
 
 namespace tremula::cli {
 
 using core::Errc, core::Error, core::Rank;
 
 namespace {
-
-constexpr double set_up_seconds = 60;
 
 /// The command line of this process, with the name of the program.
 std::vector<std::string> own_command_line() {
@@ -41,6 +34,18 @@ void expect_program(const std::string& name) {
               fmt::format("--transport mpi: expected the program {} in PATH, found none: install "
                           "Open MPI (Debian: openmpi-bin), or choose auto, local, tcp or ofi",
                           name));
+}
+
+/// The program of a rank, which alone is linked with MPI.
+std::filesystem::path rank_program() {
+  const auto file = (own_program().parent_path() / TREMULA_LIBEXEC_FROM_PROGRAMS / "bench_mpi")
+                        .lexically_normal();
+  if (access(file.c_str(), X_OK) == 0) return file;
+  throw Error(Errc::unsupported,
+              fmt::format("--transport mpi: expected the program {}, found none: it comes with a "
+                          "Tremula that was built "
+                          "with Open MPI; install that, or choose auto, local, tcp or ofi",
+                          file.string()));
 }
 
 /// For a child: sets the environment that programs of Open MPI need.
@@ -63,6 +68,7 @@ void prepare(const BenchOptions::Site& site, const std::filesystem::path& scratc
 
 void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Children& services,
                     Children& ranks) {
+  const auto program_of_ranks = rank_program();
   for (const char* program : {"ompi-server", TREMULA_MPIRUN}) expect_program(program);
   const auto uri = files.folder / "ompi-server.uri";
   const auto start = [&](Children& children, const std::string& name,
@@ -87,7 +93,7 @@ void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Childr
                                      "-n",
                                      std::to_string(size)};
     auto rank = own_command_line();
-    rank[0] = own_program();
+    rank[0] = program_of_ranks;
     rank.insert(rank.end(), {"--folder", files.folder, "--side", side});
     command.insert(command.end(), rank.begin(), rank.end());
     start(ranks, "mpirun-" + side, site, std::move(command));
@@ -97,27 +103,6 @@ void start_mpi_jobs(const BenchOptions& options, const BenchFiles& files, Childr
   await_line(uri, "ompi-server", services);
   start_job("producer", options.producers, options.producer_site);
   start_job("consumer", options.consumers, options.consumer_site);
-}
-
-void run_mpi_rank(BenchOptions options, const BenchFiles& files, bool is_producer) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  options.server = files.server();
-  BenchArea area(files.area(), static_cast<std::size_t>(options.producers + options.consumers));
-  {
-    const transport::mpi::Process mpi;
-    auto channel = std::make_unique<transport::mpi::Group>(mpi.world(), set_up_seconds);
-    const Rank rank = channel->rank();
-    const auto join = [&](const std::string& group, const client::SessionConfig& config) {
-      std::vector<std::unique_ptr<transport::Transport>> transports;
-      auto transport = std::make_unique<transport::mpi::Transport>(mpi.world(), set_up_seconds);
-      if (transport->offers().empty()) throw Error(Errc::unsupported, transport->why_not());
-      transports.push_back(std::move(transport));
-      return client::Session::open(group, std::move(channel), std::move(transports), config);
-    };
-    // A rank that fails does not wait for the others: mpirun ends them.
-    if (!run_bench_rank(options, area, is_producer, rank, join)) _exit(1);
-  }
-  _exit(0);
 }
 
 }  // namespace tremula::cli

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` gives:
-#   lib/libtremula.so        one library, all rooms inside, only the C interface visible
+#   lib/libtremula.so        one library, all rooms inside, only the C interface visible; it needs no MPI
+#   lib/libtremula_mpi.so    what takes a communicator (tremula_mpi.h), if there is MPI
 #   lib/libtremula_ofi.so    what calls libfabric; libtremula.so and tremula load it when a link needs it
 #   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK by Tremula, if there is MPI
 #   bin/tremula              the command line
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
 #   share/doc/tremula/       the pages that --help and errors name
-#   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which has the standard that tremula.hpp needs
+#   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which has the standard that tremula.hpp needs;
+#                            tremula_mpi.pc beside either, for MPI's compilers
+#   libexec/tremula/         bench_mpi, what `tremula bench --transport mpi` runs, if there is MPI
 include_guard()
 include(CMakePackageConfigHelpers)
 
@@ -23,6 +26,13 @@ if(TARGET tremula_ofi)
   target_link_options(tremula_ofi PRIVATE LINKER:--version-script=${interface_map})
   set_target_properties(tremula_ofi PROPERTIES LINK_DEPENDS ${interface_map})
   install(TARGETS tremula_ofi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET tremula_mpi)
+  target_link_options(tremula_mpi PRIVATE LINKER:--version-script=${interface_map})
+  set_target_properties(tremula_mpi PROPERTIES LINK_DEPENDS ${interface_map})
+  install(TARGETS tremula_mpi EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS tremula_bench_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tremula)
+  set(mpi_package tremula_mpi)
 endif()
 install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET tremula_scalapack)
@@ -50,7 +60,7 @@ install(FILES cli/plan/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/cli/plan)
 
 # The prefix is found from the place of the file itself, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-foreach(package tremula tremula_cpp)
+foreach(package tremula tremula_cpp ${mpi_package})
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()

@@ -64,11 +64,16 @@ program main
       character(kind=c_char), intent(in) :: text(*)
       type(c_ptr), intent(out) :: layout
     end function
+    subroutine tremula_redistribution_free(redistribution) bind(c)
+      import
+      type(c_ptr), value :: redistribution
+    end subroutine
   end interface
   type(c_ptr) :: layout
   integer :: error
   call mpi_init(error)
   if (tremula_layout_parse('shape=4 grid=2'//c_null_char, layout) /= 0) error stop 'no layout'
+  call tremula_redistribution_free(c_null_ptr)
   call mpi_finalize(error)
 end program
 FORTRAN
@@ -82,6 +87,39 @@ CMAKE
 built "$work/fortran"
 timeout 60 "$mpiexec" --oversubscribe --bind-to none -n 2 "$work/fortran/build/program" || fail "the Fortran program"
 
+echo "== pkg-config tremula_mpi, for MPI's compiler"
+mpicc=mpicc mpif90=mpif90
+! command -v mpif90.openmpi >/dev/null || { mpicc=mpicc.openmpi; mpif90=mpif90.openmpi; }
+cat >"$work/one_job.c" <<'C'
+#include <stdio.h>
+#include <tremula/tremula_mpi.h>
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  tremula_redistribution* none = NULL;
+  const tremula_status status = tremula_redistribution_make(MPI_COMM_WORLD, NULL, 1, 0, &none);
+  printf("%d %s\n", status, tremula_last_error());
+  MPI_Finalize();
+  return status != TREMULA_INVALID_ARGUMENT;
+}
+C
+# shellcheck disable=SC2046
+"$mpicc" "$work/one_job.c" -o "$work/one_job" $(pkg-config --cflags --libs tremula_mpi) -Wl,-rpath,"$libraries" ||
+  fail "a C program with MPI does not build by pkg-config tremula_mpi"
+said=$(timeout 60 "$mpiexec" --oversubscribe --bind-to none -n 1 "$work/one_job") || fail "the program by tremula_mpi: $said"
+[[ "$said" == *"updates: expected a pointer; found NULL"* ]] || fail "an error of libtremula_mpi.so has no text: $said"
+
+echo "== a libtremula.so of another version"
+cat >"$work/other.c" <<'C'
+#include <stdio.h>
+static int fail(int status, const char* text) { printf("%s\n", text); return status; }
+static const struct { const char* version; int (*fail)(int, const char*); } other = {"9.9.9", fail};
+const void* tremula_private_interface(void) { return &other; }
+C
+cc -shared -fPIC "$work/other.c" -o "$work/other.so"
+said=$(timeout 60 "$mpiexec" --oversubscribe --bind-to none -n 1 -x LD_PRELOAD="$work/other.so" "$work/one_job" || true)
+[[ "$said" == *"expected libtremula.so of the same version, found it of 9.9.9"* ]] ||
+  fail "libtremula_mpi.so works with another version: $said"
+
 echo "== no MPI: find_package says why"
 mkdir "$work/none"
 cat >"$work/none/CMakeLists.txt" <<'CMAKE'
@@ -94,8 +132,6 @@ tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component mpi: expected an MPI
   { cat "$work/configure.log"; fail "find_package does not say why there is no component mpi"; }
 
 echo "== the README's link line for a program that calls ScaLAPACK"
-mpicc=mpicc mpif90=mpif90
-! command -v mpif90.openmpi >/dev/null || { mpicc=mpicc.openmpi; mpif90=mpif90.openmpi; }
 mkdir "$work/relink"
 cd "$work/relink"
 "$mpicc" -c -I"$prefix/include" "$source/tests/scalapack/relink.c" -o program.o

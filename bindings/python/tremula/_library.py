@@ -64,22 +64,19 @@ class Library:
 
 
 class MpiLibrary:
-    """The same of tremula_mpi.h: in libtremula_mpi.so beside libtremula.so, or in libtremula.so itself."""
+    """The same of tremula_mpi.h, in libtremula_mpi.so."""
 
     path: str
 
     def __getattr__(self, name: str) -> Any:
         if name not in _c.MPI_FUNCTIONS and name != "path":
             raise AttributeError(name)
-        own = lib.library
-        if hasattr(own, "tremula_session_open_mpi"):
-            library, self.path = own, lib.path
-        else:
-            library, self.path = _loaded(
-                "libtremula_mpi.so",
-                "a communicator needs a Tremula that was built with MPI (TREMULA_WITH_MPI=ON); without it, leave comm "
-                "out and give rank and size",
-            )
+        lib.library  # first: libtremula_mpi.so is linked with it
+        library, self.path = _loaded(
+            "libtremula_mpi.so",
+            "a communicator needs a Tremula that was built with MPI (TREMULA_WITH_MPI=ON); without it, leave comm "
+            "out and give rank and size",
+        )
         _declare(library, _c.MPI_FUNCTIONS, self, self.path)
         return self.__dict__[name]
 

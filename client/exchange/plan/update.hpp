@@ -6,6 +6,7 @@
 // no matter of a plan: it is done where a part is unpacked, by the strides of the consumer's part.
 //
 // Source: COSTA paper, Eq. (14).
+#include <complex>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -26,6 +27,22 @@ struct Update {
   /// What is taken and what is written; empty: all.
   std::optional<index_calc::Selection> of_from{}, of_to{};
   friend bool operator==(const Update&, const Update&) = default;
+};
+
+/// What a consumer makes of a field: data = alpha * op(field) + beta * data.
+struct FieldUpdate {
+  std::complex<double> alpha = 1, beta = 0;
+  bool conjugates = false;
+  /// Dimension d of the data is dimension axes[d] of the field; empty: the same order.
+  std::vector<std::size_t> axes{};
+  /// The part of the data that is written; empty: all.
+  std::optional<index_calc::Selection> of_data{};
+  std::vector<Index> from_origin{};  ///< where that part begins in the field, in its dimensions
+  /// The data is the field.
+  bool is_none() const {
+    return alpha == 1.0 && beta == 0.0 && !conjugates && axes.empty() && !of_data &&
+           from_origin.empty();
+  }
 };
 
 /// Passes that an update takes, one after the other: a summand is added to what the ones before have made,

@@ -4,7 +4,7 @@
 // without a server. tremula_mpi.h tells what each call does.
 #if __cplusplus <= 201703L
 #error \
-    "tremula_mpi.hpp needs C++20: compile with -std=c++20 (CMake: link tremula::tremula; pkg-config: tremula_cpp)"
+    "tremula_mpi.hpp needs C++20: compile with -std=c++20 (CMake: link tremula::mpi; pkg-config: tremula_mpi tremula_cpp)"
 #else
 #include <cstddef>
 #include <memory>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
-#include <complex>
 #include <optional>
 #include <set>
 #include <span>
@@ -9,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "client/exchange/plan/update.hpp"
 #include "client/session/session.hpp"
 #include "client/stream/link/link_plan.hpp"
 #include "index_calc/view/view.hpp"
@@ -16,22 +16,6 @@
 #include "proto/convert.hpp"
 
 namespace tremula::client {
-
-/// What a consumer makes of a field: data = alpha * op(field) + beta * data.
-struct FieldUpdate {
-  std::complex<double> alpha = 1, beta = 0;
-  bool conjugates = false;
-  /// Dimension d of the data is dimension axes[d] of the field; empty: the same order.
-  std::vector<std::size_t> axes{};
-  /// The part of the data that is written; empty: all.
-  std::optional<index_calc::Selection> of_data{};
-  std::vector<Index> from_origin{};  ///< where that part begins in the field, in its dimensions
-  /// The data is the field.
-  bool is_none() const {
-    return alpha == 1.0 && beta == 0.0 && !conjugates && axes.empty() && !of_data &&
-           from_origin.empty();
-  }
-};
 
 /// Makes of the data that an application declares the field that the producer is to see: its
 /// dimensions are the producer's.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "client/c_api/private_interface.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "client/c_api/c_api.hpp"
 #include "client/session/agreement.hpp"
+#include "client/session/version.hpp"
 #include "transport/local/hybrid.hpp"
-#include "transport/mpi/mpi_group.hpp"
-#include "transport/mpi/mpi_transport.hpp"
-#include "tremula/tremula_mpi.h"
 
 namespace {
 
@@ -26,10 +27,10 @@ double own_timeout(const std::string& options) {
 
 /// Steps that can fail on one rank alone stand between two agreements, so that no rank waits for
 /// one that has failed.
-std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
+std::unique_ptr<client::Session> open(const std::string& group, client::Communicator& communicator,
                                       const std::string& options) {
   const double timeout = own_timeout(options);
-  auto channel = std::make_unique<transport::mpi::Group>(comm, timeout);
+  auto channel = communicator.group(timeout);
   const auto deadline = core::Deadline::after(timeout);
   client::SessionConfig config;
   client::run_collectively(
@@ -43,18 +44,18 @@ std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
                                   group, config.transport));
   std::unique_ptr<transport::Transport> over_mpi;
   if (config.transport == "auto" || config.transport == "mpi") {
-    auto mpi = std::make_unique<transport::mpi::Transport>(comm, timeout);
+    auto mpi = communicator.wire(timeout);
     client::run_collectively(
         *channel, group,
         [&] {
-          if (config.transport == "mpi" && mpi->offers().empty())
-            throw core::Error(core::Errc::unsupported, mpi->why_not());
+          if (config.transport == "mpi" && mpi.transport->offers().empty())
+            throw core::Error(core::Errc::unsupported, mpi.why_not);
         },
         deadline);
     if (config.transport == "auto")
-      over_mpi = std::make_unique<transport::HybridTransport>(std::move(mpi));
+      over_mpi = std::make_unique<transport::HybridTransport>(std::move(mpi.transport));
     else
-      over_mpi = std::move(mpi);
+      over_mpi = std::move(mpi.transport);
   }
   const auto make = [&over_mpi](const client::SessionConfig& complete) {
     auto transports = client::Session::network_transports(complete);
@@ -64,17 +65,22 @@ std::unique_ptr<client::Session> open(const std::string& group, MPI_Comm comm,
   return client::Session::open(group, std::move(channel), make, config);
 }
 
+tremula_session* open_session(const std::string& group,
+                              std::shared_ptr<client::Communicator> communicator,
+                              const std::string& options) {
+  auto session = open(group, *communicator, options);
+  return new tremula_session{std::move(session), std::make_shared<client::Gate>(
+                                                     fmt::format("session of group '{}'", group),
+                                                     [communicator] { communicator->check(); })};
+}
+
+tremula_status keep_error(tremula_status status, const char* text) noexcept {
+  return client::fail(status, text);
+}
+
 }  // namespace
 
-tremula_status tremula_session_open_mpi(const char* group, MPI_Comm comm, const char* options,
-                                        tremula_session** session) {
-  return client::guarded([&] {
-    client::expects_pointer(group, "group");
-    client::expects_pointer(session, "session");
-    *session = new tremula_session{
-        open(group, comm, options ? options : ""),
-        std::make_shared<client::Gate>(fmt::format("session of group '{}'", group),
-                                       transport::mpi::expect_running)};
-    return TREMULA_OK;
-  });
+const client::PrivateInterface* tremula_private_interface() {
+  static constexpr client::PrivateInterface table{client::version, keep_error, open_session};
+  return &table;
 }

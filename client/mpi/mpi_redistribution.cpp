@@ -3,8 +3,10 @@
 #include <span>
 #include <vector>
 
-#include "client/c_api/c_api.hpp"
+#include "client/c_api/gate.hpp"
 #include "client/c_api/sized_struct.hpp"
+#include "client/c_api/updates.hpp"
+#include "client/mpi/libtremula.hpp"
 #include "client/redistribute/mpi_job.hpp"
 #include "transport/mpi/mpi_companion.hpp"
 #include "tremula/tremula_mpi.h"
@@ -28,6 +30,7 @@ struct SharedJob {
 };
 
 std::shared_ptr<GatedJob> job_of(MPI_Comm comm) {
+  client::mpi::libtremula();  // whose layouts are read here
   transport::mpi::expect_running();
   core::expects(comm != MPI_COMM_NULL,
                 "redistribution: expected a communicator; found MPI_COMM_NULL");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/c_api/c_api.hpp"
+#include "client/c_api/updates.hpp"
+
 #include "client/c_api/sized_struct.hpp"
 
 namespace tremula::client {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The one place where errors become statuses.
+#include <exception>
+#include <new>
+#include <string>
+
+#include "core/error.hpp"
+#include "tremula/tremula.h"
+
+namespace tremula::client {
+
+/// Keeps `text` for tremula_last_error and returns `status`.
+tremula_status fail(tremula_status status, const std::string& text) noexcept;
+
+/// Runs the body of a C function: an exception becomes a status and tremula_last_error.
+template <class Body>
+tremula_status guarded(Body&& body) noexcept {
+  try {
+    return body();
+  } catch (const core::Error& e) {
+    return fail(static_cast<tremula_status>(e.code()), e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(TREMULA_INTERNAL, "out of memory");
+  } catch (const std::exception& e) {
+    return fail(TREMULA_INTERNAL, e.what());
+  } catch (...) {
+    return fail(TREMULA_INTERNAL, "an exception of unknown type");
+  }
+}
+
+inline void expects_pointer(const void* pointer, const char* name) {
+  core::expects(pointer != nullptr, std::string(name) + ": expected a pointer; found NULL");
+}
+
+}  // namespace tremula::client

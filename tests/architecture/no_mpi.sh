@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# no_mpi.sh FILE: neither the library or program nor what it is linked with needs MPI.
+set -euo pipefail
+needed=$(ldd "$1")
+if ! grep -q 'libc\.so' <<<"$needed" || grep -E 'libmpi|open-rte|open-pal|mpich' <<<"$needed"; then
+  echo "FAILED: $1: expected no MPI among what it needs; found:" >&2
+  echo "$needed" >&2
+  exit 1
+fi
