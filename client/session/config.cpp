@@ -216,14 +216,21 @@ SessionConfig load_session_config(const std::string& options) {
 }
 
 std::vector<std::string> unknown_variables() {
-  // What a session reads besides its keys, what the package for Python reads, and what the server reads,
-  // whose keys stand elsewhere.
-  std::vector<std::string> known{"TREMULA_CONFIG",    "TREMULA_JOB",
-                                 "TREMULA_KEY",       "TREMULA_LIBRARY",
-                                 "TREMULA_BIND",      "TREMULA_PORT",
-                                 "TREMULA_PORT_FILE", "TREMULA_HEARTBEAT",
-                                 "TREMULA_HELLO",     "TREMULA_CONNECTIONS_PER_HOST",
-                                 "TREMULA_MEMORY",    "TREMULA_TLS_CERTIFICATE",
+  // What a session reads besides its keys, what the package for Python and the scripts of the examples read,
+  // and what the server reads, whose keys stand elsewhere.
+  std::vector<std::string> known{"TREMULA_CONFIG",
+                                 "TREMULA_JOB",
+                                 "TREMULA_KEY",
+                                 "TREMULA_LIBRARY",
+                                 "TREMULA_PYTHON",
+                                 "TREMULA_BIND",
+                                 "TREMULA_PORT",
+                                 "TREMULA_PORT_FILE",
+                                 "TREMULA_HEARTBEAT",
+                                 "TREMULA_HELLO",
+                                 "TREMULA_CONNECTIONS_PER_HOST",
+                                 "TREMULA_MEMORY",
+                                 "TREMULA_TLS_CERTIFICATE",
                                  "TREMULA_TLS_KEY"};
   SessionConfig unused;
   for (const auto& [key, set] : session_keys(unused)) known.push_back(variable_of(key));

@@ -9,7 +9,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from model import Memory, Sizes, chunk, initial
+from model import WATCHED, Memory, Sizes, chunk, initial
 
 TRAINERS, READERS = 4, 2
 
@@ -60,7 +60,7 @@ def main():
     del before
 
     memory, times = Memory(), []
-    for number in range(args.measured + 2):  # the first one connects, at the last one memory is watched
+    for number in range(1 + args.measured + WATCHED):  # the first one connects
         dist.barrier()
         begin = over_all(time.monotonic(), dist.ReduceOp.MIN)
         with memory.watched() if number > args.measured else contextlib.nullcontext():

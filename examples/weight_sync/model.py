@@ -86,6 +86,9 @@ def chunk(tensor, dim, parts, part):
 
 # ---- what both ways are measured by ----
 
+WATCHED = 4  # versions in which memory is watched, after those that are timed: a look may miss the most of one
+
+
 class Memory:
     """The most that this process takes, while it is watched, beyond what it had when this was made. What processes share counts for each of
     them as its part of it (Pss of smaps_rollup), so that a sum over processes is what the machine has given."""

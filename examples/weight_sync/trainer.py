@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 import tremula
 import tremula.torch
-from model import TEXT, Memory, Sizes, encode, forward, initial
+from model import TEXT, WATCHED, Memory, Sizes, encode, forward, initial
 from tremula.torch import publish, to_shared_memory
 
 
@@ -62,7 +62,7 @@ def main():
         publisher.close()
 
         memory = Memory()
-        for number in range(args.measured + 2):  # the first one links the readers, at the last one memory is watched
+        for number in range(1 + args.measured + WATCHED):  # the first one links the readers
             bare.serve(0.3)
             bare.take_back()
             dist.barrier()
