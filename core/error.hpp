@@ -23,6 +23,7 @@ enum class Errc : int {
   unsupported = -9,       ///< this build or this machine cannot do it
   cancelled = -10,        ///< the caller closed the object that the operation belonged to
   deadlock = -11,         ///< groups wait for each other in a circle
+  interrupted = -12,      ///< the caller has ended a wait
   internal = -99,         ///< a defect in Tremula
 };
 
@@ -51,6 +52,8 @@ constexpr std::string_view to_string(Errc code) noexcept {
       return "cancelled";
     case Errc::deadlock:
       return "deadlock";
+    case Errc::interrupted:
+      return "interrupted";
     case Errc::internal:
       return "internal";
   }

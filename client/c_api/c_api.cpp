@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "client/c_api/sized_struct.hpp"
 #include "client/session/version.hpp"
@@ -168,6 +170,16 @@ tremula_status tremula_session_close(tremula_session* session) {
       });
     }
     delete session;
+    return TREMULA_OK;
+  });
+}
+
+tremula_status tremula_session_ask(tremula_session* session, tremula_ask ask, void* context) {
+  return guarded([&] {
+    const auto entry = enter(session, "session");
+    std::function<bool()> is_over;
+    if (ask != nullptr) is_over = [ask, context] { return ask(context) != 0; };
+    session->session->control().waits().ask_by(std::move(is_over));
     return TREMULA_OK;
   });
 }

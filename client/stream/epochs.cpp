@@ -45,7 +45,7 @@ bool is_passing(const Error& e) {
 
 /// The rank may call again.
 bool is_of_call(const Error& e) {
-  return e.code() == Errc::timed_out || e.code() == Errc::deadlock;
+  return e.code() == Errc::timed_out || e.code() == Errc::deadlock || e.code() == Errc::interrupted;
 }
 }  // namespace
 

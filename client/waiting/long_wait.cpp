@@ -10,6 +10,12 @@ namespace tremula::client {
 namespace {
 /// A heartbeat tells what was so at most so long ago.
 constexpr std::chrono::milliseconds between_looks{100};
+
+std::string place_of(const wire::Wait& wait) {
+  return wait.stream().empty()
+             ? wait.call()
+             : fmt::format("stream '{}', step {}, {}", wait.stream(), wait.step(), wait.call());
+}
 }  // namespace
 
 std::optional<wire::Wait> Waits::present() const {
@@ -37,18 +43,27 @@ void Waits::tell(wire::Wait wait, std::uint64_t number, Clock::time_point since)
 void Waits::check() const {
   const std::scoped_lock lock(mutex_);
   if (!present_ || in_circle_ != present_->number()) return;
-  const std::string place = present_->stream().empty()
-                                ? present_->call()
-                                : fmt::format("stream '{}', step {}, {}", present_->stream(),
-                                              present_->step(), present_->call());
   throw core::Error(core::Errc::deadlock,
                     fmt::format("{}: expected the other side to come; found that the jobs wait for "
                                 "each other in a circle: {}; change the order of their calls: let "
                                 "one of them put before it gets, or raise a queue_depth",
-                                place, circle_));
+                                place_of(*present_), circle_));
+}
+
+void Waits::ask(bool is_outermost, Clock::time_point now) {
+  if (!ended_ && is_over_ && is_over_()) ended_ = now;
+  if (!ended_ || (!is_outermost && now - *ended_ < std::chrono::seconds(1))) return;
+  const std::scoped_lock lock(mutex_);
+  const wire::Wait& wait = *present_;
+  throw core::Error(
+      core::Errc::interrupted,
+      fmt::format("{}: the application has ended the wait{}{}{}", place_of(wait),
+                  wait.group().empty() ? "" : fmt::format(" for group '{}'", wait.group()),
+                  wait.what().empty() ? "" : " ", wait.what()));
 }
 
 void Waits::end() noexcept {
+  ended_.reset();
   const std::scoped_lock lock(mutex_);
   present_.reset();
 }
@@ -64,6 +79,7 @@ void LongWait::look() {
   }
   outermost.next_ = now + between_looks;
   waits_.tell(outermost.describe_(outermost.object_), outermost.number_, outermost.since_);
+  waits_.ask(this == &outermost, now);
 }
 
 }  // namespace tremula::client

@@ -25,6 +25,8 @@ public:
 
   /// @param count  adds to a description how far the rank has come in all its links
   void count_by(std::function<void(wire::Wait&)> count) { count_ = std::move(count); }
+  /// @param is_over  asked now and then in a long wait, of the application's thread: whether to end it
+  void ask_by(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
   /// Of the application's thread: the ranks of the group agree, once more.
   /// @return how often they have, this time included; the same on all ranks
   std::uint64_t begin_agreement() noexcept { return ++agreements_; }
@@ -38,9 +40,14 @@ private:
   void tell(wire::Wait wait, std::uint64_t number, Clock::time_point since);
   /// @throws core::Error deadlock if the server has found the present wait in a circle
   void check() const;
+  /// @param is_outermost  else an agreement of the group: another rank may end it for all, and one that leaves
+  ///                      it alone cannot agree any more, so it stays for a second
+  /// @throws core::Error interrupted if the application has ended the present wait
+  void ask(bool is_outermost, Clock::time_point now);
   void end() noexcept;
 
   std::function<void(wire::Wait&)> count_ = [](wire::Wait&) {};
+  std::function<bool()> is_over_;
   LongWait* outermost_ = nullptr;
   std::uint64_t last_ = 0;  // number
   std::uint64_t agreements_ = 0;
@@ -48,7 +55,8 @@ private:
   std::optional<wire::Wait> present_;
   Clock::time_point since_;
   std::string circle_;
-  std::uint64_t in_circle_ = 0;  // number of the wait
+  std::uint64_t in_circle_ = 0;             // number of the wait
+  std::optional<Clock::time_point> ended_;  // the present wait, by the application
 };
 
 /// One call's wait, or an agreement's. Costs nothing until it is long.
@@ -71,7 +79,7 @@ public:
   LongWait& operator=(const LongWait&) = delete;
 
   /// Called now and then as long as it lasts, also by what waits inside.
-  /// @throws core::Error deadlock if this one is the outermost
+  /// @throws core::Error deadlock if this one is the outermost; interrupted
   void look();
 
 private:

@@ -21,7 +21,7 @@ CONSTANTS = {
         "TREMULA_" + name: getattr(_c, name)
         for name in (
             "OK INVALID_ARGUMENT TIMED_OUT TRANSPORT PROTOCOL PEER_LOST NO_SERVER REFUSED MISMATCH UNSUPPORTED CANCELLED "
-            "DEADLOCK INTERNAL OPAQUE_NONE INTEGER REAL TEXT OF_STREAM OF_STEP MAX_DIMENSIONS PARTIAL COPIES"
+            "DEADLOCK INTERRUPTED INTERNAL OPAQUE_NONE INTEGER REAL TEXT OF_STREAM OF_STEP MAX_DIMENSIONS PARTIAL COPIES"
         ).split()
     },
     **{"TREMULA_" + name.upper(): number + 1 for number, name in enumerate(_c.TYPE_NAMES)},
@@ -47,14 +47,14 @@ def kind_of(c_type):
     return {
         "void": "nothing", "double": "double", "int": "i4", "unsigned": "u4", "int64_t": "i8", "uint64_t": "u8",
         "size_t": "u8", "char": "i1", "tremula_status": "i4", "tremula_type": "i4", "tremula_attribute_type": "i4",
-        "MPI_Comm": "pointer",
+        "MPI_Comm": "pointer", "tremula_ask": "pointer",
     }[name]  # fmt: skip
 
 
 def kind_declared(declared):
     if declared is None:
         return "nothing"
-    if declared in (ctypes.c_void_p, ctypes.c_char_p) or issubclass(declared, ctypes._Pointer):
+    if declared in (ctypes.c_void_p, ctypes.c_char_p) or issubclass(declared, (ctypes._Pointer, ctypes._CFuncPtr)):
         return "pointer"
     if declared is ctypes.c_double:
         return "double"

@@ -110,6 +110,37 @@ class WaitingTest(unittest.TestCase):
 
         support.run(("producer", 1, stop), ("consumer", 1, consume))
 
+    def test_ctrl_c_ends_a_wait_for_room_and_the_stream_goes_on(self):
+        def produce_two(session):
+            with session.out_stream("full", queue_depth=1) as out:
+                value = out.field("value", "f64", LINE)
+                out.put(value, np.zeros(8))
+                handled = []
+                signal.signal(signal.SIGALRM, lambda *_: handled.append(1))  # ends no wait
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
+                helper = os.fork()
+                if helper == 0:
+                    time.sleep(0.7)
+                    os.kill(os.getppid(), signal.SIGINT)
+                    os._exit(0)
+                with self.assertRaises(KeyboardInterrupt):
+                    out.begin_step()
+                os.waitpid(helper, 0)
+                out.put(value, np.ones(8))
+                return handled
+
+        def consume(session):
+            with session.in_stream("full") as stream:
+                value = stream.field("value", "f64", LINE)
+                found = []
+                for step in stream:
+                    time.sleep(1.5)
+                    found.append(step[value][0])
+                return found
+
+        (handled,), (got,) = support.run(("producer", 1, produce_two), ("consumer", 1, consume))
+        self.assertEqual((handled, got), ([1], [0, 1]))
+
     def test_limits_of_time(self):
         def work(session):
             with session.in_stream("never") as stream:
@@ -172,7 +203,7 @@ class WaitingTest(unittest.TestCase):
         )
         self.assertEqual(got, [[0, 1, 2]])
 
-    def test_jobs_that_wait_in_a_circle_are_told_where_calls_are_not_sliced(self):
+    def test_jobs_that_wait_in_a_circle_are_told(self):
         def work(session):
             mine, other = ("a", "b") if session.group == "first" else ("b", "a")
             with session.out_stream(mine) as out, session.in_stream(other) as stream:
@@ -184,7 +215,7 @@ class WaitingTest(unittest.TestCase):
                 except StopIteration:  # the other one was told first, and has left
                     return ""
 
-        (first,), (second,) = support.run(("first", 1, work), ("second", 1, work), options={"interruptible": False})
+        (first,), (second,) = support.run(("first", 1, work), ("second", 1, work))
         self.assertRegex(first + second, "circle|wait.* for each other|'first'.*'second'|'second'.*'first'")
 
     def test_begin_step_at_and_around(self):

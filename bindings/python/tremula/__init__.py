@@ -19,6 +19,7 @@ from .errors import (
     Deadlock,
     Error,
     InternalError,
+    Interrupted,
     InvalidArgument,
     Mismatch,
     NoServer,
@@ -44,7 +45,7 @@ from .redistribution import Redistribution, RedistributionStatistics, Relabeling
 
 __all__ = [  # fmt: skip
     "allocate", "Attributes", "Cancelled", "Change", "Deadlock", "DescribedField", "Description", "doctor",
-    "element_type", "ElementType", "empty", "Error", "Field", "InStep", "InStream", "InternalError",
+    "element_type", "ElementType", "empty", "Error", "Field", "InStep", "InStream", "InternalError", "Interrupted",
     "InvalidArgument", "Layout", "Local", "Mismatch", "NoServer", "OutStep", "OutStream", "owned_part", "Part",
     "PeerLost", "PeerStatistics", "plan", "program", "ProtocolError", "redistribute", "Redistribution",
     "RedistributionStatistics", "Refused", "relabel", "Relabeling", "Replicate", "Request", "Server", "Session",

@@ -4,7 +4,7 @@ and result, every struct with its members. `tests/python/test_declarations.py` c
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
 # tremula_status
@@ -24,6 +24,7 @@ MISMATCH = -8
 UNSUPPORTED = -9
 CANCELLED = -10
 DEADLOCK = -11
+INTERRUPTED = -12
 INTERNAL = -99
 
 # tremula_type; the name of element number i + 1
@@ -126,6 +127,7 @@ STRUCTS: dict[str, type[Sized]] = {
 }
 MPI_STRUCTS: dict[str, type[Sized]] = {"tremula_redistribution_statistics": RedistributionStatistics}
 
+ASK = CFUNCTYPE(c_int, c_void_p)
 HANDLE = c_void_p  # of a session, a layout, a stream, ...
 NEW_HANDLE = POINTER(c_void_p)
 STATUS = c_int
@@ -142,6 +144,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     # session
     "tremula_session_open": (STATUS, [c_char_p, c_int, c_int, c_char_p, NEW_HANDLE]),
     "tremula_session_close": (STATUS, [HANDLE]),
+    "tremula_session_ask": (STATUS, [HANDLE, ASK, c_void_p]),
     "tremula_session_rank": (c_int, [HANDLE]),
     "tremula_session_size": (c_int, [HANDLE]),
     # memory

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Generator, NoReturn
 
 from . import _c
 from .errors import InvalidArgument, Unsupported, error_of
@@ -85,8 +86,40 @@ lib = Library()
 mpi_lib = MpiLibrary()
 
 
+# What handlers of signals have raised while a call waited, by thread.
+_raised: dict[int, BaseException] = {}
+
+
+def looking() -> Any:
+    """For tremula_session_ask: lets Python run its handlers of signals, and tells whether one has raised an exception.
+    They run where Python code begins or goes on. That of a generator goes on inside of its `try`: a function would not
+    have come to one yet, and ctypes would print what was raised and forget it."""
+
+    def look() -> Generator[int, None, None]:
+        answer = 0
+        while True:
+            try:
+                yield answer
+                answer = 0
+            except GeneratorExit:
+                return
+            except BaseException as error:
+                trace = error.__traceback__
+                # Without this frame, which traceback.clear_frames would end.
+                _raised[threading.get_ident()] = error.with_traceback(trace and trace.tb_next)
+                answer = 1
+
+    generator = look()
+    next(generator)
+    return _c.ASK(generator.send)  # its argument, the context, is NULL, and so None
+
+
 def raise_error(status: int) -> NoReturn:
     """Of the last call of this thread, which has returned `status`."""
+    if status == _c.INTERRUPTED:
+        error = _raised.pop(threading.get_ident(), None)
+        if error is not None:
+            raise error
     text: bytes = lib.tremula_last_error()
     raise error_of(status, text.decode("utf-8", "replace"))
 

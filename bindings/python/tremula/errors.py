@@ -91,6 +91,12 @@ class Deadlock(Error):
     default_status = _c.DEADLOCK
 
 
+class Interrupted(Error):
+    """A wait was ended by what a handler of a signal has raised, which is what is seen of it as a rule."""
+
+    default_status = _c.INTERRUPTED
+
+
 class InternalError(Error):
     """A fault of the library."""
 
@@ -111,6 +117,7 @@ _BY_STATUS: dict[int, type[Error]] = {
         Unsupported,
         Cancelled,
         Deadlock,
+        Interrupted,
         InternalError,
     )
 }

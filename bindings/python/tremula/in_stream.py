@@ -106,13 +106,7 @@ class InStream(Stream):
         wait; None: as long as `timeout` and `step_timeout` of the session allow. Ends a step that was not ended."""
         if self._is_in_step:
             self.end_step()
-        if timeout is None and self._first:
-            status = self._within(self._handle, self._first)
-            if status == _c.NOT_READY:
-                status = self._wait(None)
-        else:
-            status = self._wait(timeout)
-        return self._begun(status)
+        return self._begun(self._begin(self._handle) if timeout is None else self._wait(timeout))
 
     def _begun(self, status: int) -> StepStatus:
         if status == _c.OK:
@@ -129,7 +123,7 @@ class InStream(Stream):
 
     def begin_step_at(self, time: int, unit: str | None = None) -> StepStatus:
         """Begins the step at or before `time`, the newest one: OK, or NONE_MISSING if it was had, END_OF_STREAM if none
-        follows either. Collective. Waits until the producer has come to that time; Ctrl-C is seen when it returns.
+        follows either. Collective. Waits until the producer has come to that time.
 
         :param unit: in which the time is counted; Mismatch if that is not the stream's "time_unit"
         """
@@ -154,7 +148,7 @@ class InStream(Stream):
         return InStep(self)
 
     def get(self, field: Field | str, out: Any = None) -> Any:
-        """This rank's part of a field; blocks until all of it has arrived, and Ctrl-C is seen then.
+        """This rank's part of a field; blocks until all of it has arrived.
 
         :param out: the array to fill, the whole local buffer or the owned part; None: a new one, of shape
             Local.extents, in which what is not got (ghost cells, elements of no rank) is 0

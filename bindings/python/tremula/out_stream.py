@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -102,12 +101,9 @@ class OutStream(Stream):
     def begin_step(self, timeout: float | None = None) -> StepStatus:
         """OK, or NOT_READY after `timeout` seconds; 0 does not wait. None: waits as long as `timeout` and
         `step_timeout` of the session allow."""
-        if timeout is None and self._first:
-            status = self._within(self._handle, self._first)
-            if status:
-                status = self._check(status) and self._wait(None)
-        else:
-            status = self._wait(timeout)
+        status = self._begin(self._handle) if timeout is None else self._wait(timeout)
+        if status < 0:
+            self._fail(status)
         if status == _c.OK:
             self._is_linked = self._is_in_step = True
             if self._version:
@@ -165,8 +161,7 @@ class OutStream(Stream):
         return found.value != 0
 
     def end_step(self) -> None:
-        """Sends the step; every field has been put. With queue_depth 0 it waits until consumers have taken it, and
-        Ctrl-C is seen when it returns."""
+        """Sends the step; every field has been put. With queue_depth 0 it waits until consumers have taken it."""
         status = self._end(self._handle)
         if status == _c.INVALID_ARGUMENT and self._handle is not None:  # a field that is missing can still be put
             self._fail(status)
@@ -178,7 +173,7 @@ class OutStream(Stream):
 
     def serve(self, seconds: float) -> None:
         """Waits `seconds`, in which consumers that come are linked. Between two steps; collective."""
-        turns = 1 if self._slice is None else max(1, math.ceil(seconds / SERVE_SECONDS))  # the same on all ranks
+        turns = max(1, math.ceil(seconds / SERVE_SECONDS)) if self.session._is_interruptible else 1  # as many on all ranks
         for _ in range(turns):
             self._check(lib.tremula_out_serve(self._handle, seconds / turns))
 
@@ -284,17 +279,6 @@ class Request:
     def wait(self) -> None:
         """Returns when every consumer has taken the step; at most step_timeout."""
         stream = self._stream
-        if stream._slice is None:
+        if self.number in stream._asked:
             stream._check(lib.tremula_out_wait(stream._handle, self.number))
             stream._asked.pop(self.number, None)
-            return
-        start, pause = time.monotonic(), 0.0
-        while not self.test():
-            waited = time.monotonic() - start
-            if waited >= stream.session._step_timeout:
-                raise TimedOut(
-                    f"stream '{stream.name}': waited {waited:.0f} s for consumers to take a step; are they stuck? "
-                    f"step_timeout sets how long a step may take"
-                )
-            pause = 0.0 if waited < 0.0002 else min(0.001, pause + 0.00005)
-            time.sleep(pause)

@@ -9,7 +9,7 @@ import weakref
 from types import TracebackType
 from typing import Any
 
-from ._library import c_text, check, communicator, lib, mpi_lib
+from ._library import c_text, check, communicator, lib, looking, mpi_lib
 from .describe import Description, described
 from .errors import Error, InvalidArgument
 from .in_stream import InStream
@@ -22,9 +22,7 @@ class Session:
 
     :param rank, size: default: RANK and WORLD_SIZE, as torchrun sets them, else 0 of 1
     :param comm: a communicator of mpi4py in the place of rank and size
-    :param interruptible: True: waits for the server and for steps look for Ctrl-C ten times a second. False: they are
-        one call of the library, which also tells of jobs that wait for each other in a circle (Deadlock), and
-        `tremula status` of what they wait for
+    :param interruptible: True: waits look for Ctrl-C, and other signals, ten times a second
     :param options: keys of a session, e.g. server="localhost:7423", transport="tcp", timeout=600; None means "none"
     :raises NoServer, Refused, InvalidArgument: no server in time; the name is taken, or the key is wrong; a key that is
         unknown
@@ -47,7 +45,7 @@ class Session:
         self._pid = os.getpid()
         self._streams: weakref.WeakSet[OutStream | InStream] = weakref.WeakSet()
         self.group = group
-        self._slice = 0.1 if interruptible else None
+        self._is_interruptible = interruptible
         self._timeout, self._step_timeout = seconds_of("timeout", options), seconds_of("step_timeout", options)
         text = yaml_text(options, "session") if options else None
         handle = ctypes.c_void_p()
@@ -63,6 +61,9 @@ class Session:
             else:
                 check(lib.tremula_session_open(*opening, ctypes.byref(handle)))
         self._handle = handle.value
+        if interruptible:
+            self._ask = looking()
+            check(lib.tremula_session_ask(self._handle, self._ask, None))
         self.rank: int = lib.tremula_session_rank(self._handle)
         self.size: int = lib.tremula_session_size(self._handle)
 
@@ -101,7 +102,7 @@ class Session:
         """
         self._check_open()
         limit = self._timeout if timeout is None else timeout
-        return described(self._handle, stream, limit, self._slice is not None)
+        return described(self._handle, stream, limit, self._is_interruptible)
 
     def close(self) -> None:
         """Leaves the server. Collective. With a stream that is neither closed nor given up: InvalidArgument. Again: does

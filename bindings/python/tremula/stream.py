@@ -96,8 +96,6 @@ class Stream:
         self.fields: list[Field] = []
         self._handle = handle
         self._token = object()
-        self._slice = session._slice
-        self._first = 0.0 if self._slice is None else self._slice
         self._is_linked = False
         self._label = session.rank
         self._options = options
@@ -125,14 +123,13 @@ class Stream:
         return status
 
     def _wait(self, timeout: float | None, is_left: Callable[[], bool] | None = None) -> int:
-        """begin_step, in slices between which Python looks for signals.
+        """begin_step, in slices between which Python looks for signals and for `is_left`.
 
         :param timeout: seconds; None: as long as the session's keys timeout and step_timeout allow
         :param is_left: asked between slices; True: it is NOT_READY then
         """
-        if timeout is None and self._slice is None and is_left is None:
-            return self._check(self._begin(self._handle))
-        start, turns, piece = time.monotonic(), 0, self._slice or (math.inf if is_left is None else 0.1)
+        start, turns = time.monotonic(), 0
+        piece = 0.1 if self.session._is_interruptible or is_left is not None else math.inf
         patience, is_explained = self.session._timeout, False
         while True:
             left = math.inf if timeout is None else max(0.0, timeout - (time.monotonic() - start))

@@ -55,6 +55,7 @@ typedef enum tremula_status {
   TREMULA_CANCELLED = -10,
   TREMULA_DEADLOCK =
       -11, /* jobs wait for each other in a circle; the stream is as after TREMULA_TIMED_OUT */
+  TREMULA_INTERRUPTED = -12, /* tremula_session_ask: the application has ended the wait */
   TREMULA_INTERNAL = -99
 } tremula_status;
 
@@ -118,6 +119,14 @@ TREMULA_API tremula_status tremula_session_open(const char* group, int rank, int
  * neither: TREMULA_INVALID_ARGUMENT, and tremula_last_error names the streams. A handle of a stream
  * that was closed may be freed later. NULL is allowed. Collective. */
 TREMULA_API tremula_status tremula_session_close(tremula_session* session);
+/* From now on a call of the session that has waited for 20 ms calls ask(context) about ten times a
+ * second, in its own thread, unless the call has a time limit of its own: another answer than 0 ends
+ * it with TREMULA_INTERRUPTED, e.g. after a Ctrl-C. `ask` makes no calls of the session. NULL: nothing
+ * is asked any more. The stream is as after TREMULA_TIMED_OUT; other ranks of the group go on waiting,
+ * unless they agree with this one at that moment: then their calls end, too. */
+typedef int (*tremula_ask)(void* context);
+TREMULA_API tremula_status tremula_session_ask(tremula_session* session, tremula_ask ask,
+                                               void* context);
 /* -1 for NULL. */
 TREMULA_API int tremula_session_rank(const tremula_session* session);
 TREMULA_API int tremula_session_size(const tremula_session* session);

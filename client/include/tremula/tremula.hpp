@@ -11,6 +11,7 @@
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <locale>
 #include <memory>
@@ -978,6 +979,17 @@ public:
   int rank() const { return tremula_session_rank(handle_.get()); }
   int size() const { return tremula_session_size(handle_.get()); }
 
+  /// See tremula_session_ask.
+  /// @param is_over  true ends the wait; may not throw. Empty: nothing is asked any more
+  void ask(std::function<bool()> is_over) {
+    auto next = std::make_unique<std::function<bool()>>(std::move(is_over));
+    const auto answer = [](void* context) {
+      return (*static_cast<std::function<bool()>*>(context))() ? 1 : 0;
+    };
+    detail::check(tremula_session_ask(handle_.get(), *next ? +answer : nullptr, next.get()));
+    is_over_ = std::move(next);
+  }
+
   OutStream out_stream(const std::string& name, const OutOptions& options = {}) {
     tremula_out_stream* handle = nullptr;
     detail::check(tremula_out_open(handle_.get(), name.c_str(), options.text().c_str(), &handle));
@@ -1031,6 +1043,7 @@ private:
     detail::check(tremula_description_attributes(description, of, &attributes));
     return Attributes(attributes);
   }
+  std::unique_ptr<std::function<bool()>> is_over_;
   std::unique_ptr<tremula_session, detail::Free<tremula_session_close>> handle_;
 };
 

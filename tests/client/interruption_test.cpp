@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waits that an application ends, through the C++ header alone.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/client/public_jobs.hpp"
+
+namespace {
+
+using namespace tremula;
+using tremula::testing::Jobs;
+
+void await(const std::atomic<int>& counter, int value) {
+  while (counter < value) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+/// The text of the error that ends the wait of `call`, which is asked three times, or less if another rank ends it.
+template <class Call>
+std::string interrupted(Session& session, Call&& call) {
+  int asked = 0;
+  session.ask([&asked] { return ++asked == 3; });
+  std::string text;
+  try {
+    call();
+    ADD_FAILURE() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), TREMULA_INTERRUPTED) << error.what();
+    text = error.what();
+  }
+  EXPECT_TRUE(session.size() == 1 ? asked == 3 : asked <= 3) << asked;
+  session.ask({});
+  return text;
+}
+
+// All ranks of a consumer give the wait for a producer up, and then wait again.
+TEST(Interruption, OfAWaitForAProducer) {
+  for (const int ranks : {1, 2}) {
+    SCOPED_TRACE(ranks);
+    Jobs jobs;
+    const auto layout = Layout::block({.shape = {6}, .grid = {ranks}});
+    std::atomic<int> ended = 0, taken = 0;
+    jobs.start("consumer", std::vector<std::string>(std::size_t(ranks), "here"),
+               [&](Session& session) {
+                 auto in = session.in_stream("late");
+                 const auto field = in.field<double>("f", layout);
+                 const auto text = interrupted(session, [&] { in.begin_step(); });
+                 EXPECT_NE(text.find("the application has ended the wait"), text.npos) << text;
+                 ++ended;
+                 std::vector<double> part(std::size_t(6 / ranks));
+                 ASSERT_EQ(in.begin_step(), StepStatus::ok);
+                 in.get(field, part);
+                 EXPECT_EQ(part, std::vector<double>(std::size_t(6 / ranks), 7));
+                 in.end_step();
+                 EXPECT_EQ(in.begin_step(), StepStatus::end_of_stream);
+                 in.close();
+                 ++taken;
+               });
+    jobs.start("producer", {"here"}, [&](Session& session) {
+      await(ended, ranks);
+      auto out = session.out_stream("late");
+      const auto field = out.field<double>("f", Layout::block({.shape = {6}, .grid = {1}}));
+      out.begin_step();
+      out.put(field, std::vector<double>(6, 7));
+      out.end_step();
+      out.close();
+    });
+    EXPECT_EQ(jobs.join(), "");
+    EXPECT_EQ(taken, ranks);
+  }
+}
+
+// A producer that waits for room, and a consumer that waits for a step: the stream goes on.
+TEST(Interruption, OfAWaitForRoomAndOfOneForAStep) {
+  Jobs jobs;
+  const auto layout = Layout::block({.shape = {6}, .grid = {1}});
+  std::atomic<int> turn = 0;
+  jobs.start("producer", {"here"}, [&](Session& session) {
+    auto out = session.out_stream("s", {.queue_depth = 1});
+    const auto field = out.field<double>("f", layout);
+    const auto put = [&](double value) {
+      out.put(field, std::vector<double>(6, value));
+      out.end_step();
+    };
+    out.begin_step();
+    put(0);
+    const auto text = interrupted(session, [&] { out.begin_step(); });
+    EXPECT_NE(text.find("stream 's', step 1, begin_step: the application has ended the wait for "
+                        "group 'consumer'"),
+              text.npos)
+        << text;
+    turn = 1;
+    out.begin_step();
+    put(1);
+    await(turn, 2);
+    out.begin_step();
+    put(2);
+    out.close();
+  });
+  jobs.start("consumer", {"here"}, [&](Session& session) {
+    auto in = session.in_stream("s");
+    const auto field = in.field<double>("f", layout);
+    std::vector<double> part(6);
+    for (int step = 0; step < 3; ++step) {
+      if (step == 2) {
+        const auto text = interrupted(session, [&] { in.begin_step(); });
+        EXPECT_NE(text.find("the application has ended the wait for group 'producer'"), text.npos)
+            << text;
+        turn = 2;
+      }
+      ASSERT_EQ(in.begin_step(), StepStatus::ok);
+      if (step == 0) await(turn, 1);
+      in.get(field, part);
+      EXPECT_EQ(part, std::vector<double>(6, step));
+      in.end_step();
+    }
+    EXPECT_EQ(in.begin_step(), StepStatus::end_of_stream);
+    in.close();
+  });
+  EXPECT_EQ(jobs.join(), "");
+}
+
+// One rank of two: its own call ends, and that of the other one goes on, or ends with it.
+TEST(Interruption, OfOneRankOfAGroup) {
+  Jobs jobs;
+  jobs.start("consumer", {"here", "here"}, [&](Session& session) {
+    auto in = session.in_stream("never");
+    in.field<double>("f", Layout::block({.shape = {6}, .grid = {2}}));
+    int asked = 0;
+    if (session.rank() == 1) session.ask([&asked] { return ++asked == 3; });
+    try {
+      in.begin_step();
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& error) {
+      if (session.rank() == 1)
+        EXPECT_EQ(error.status(), TREMULA_INTERRUPTED) << error.what();
+      else
+        EXPECT_TRUE(error.status() == TREMULA_PEER_LOST || error.status() == TREMULA_INTERRUPTED)
+            << error.status() << " " << error.what();
+    }
+  });
+  EXPECT_EQ(jobs.join(), "");
+}
+
+}  // namespace
