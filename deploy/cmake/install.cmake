@@ -11,6 +11,7 @@
 #   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which has the standard that tremula.hpp needs;
 #                            tremula_mpi.pc beside either, for MPI's compilers
 #   libexec/tremula/         bench_mpi, what `tremula bench --transport mpi` runs, if there is MPI
+# Each rule names its component, which is one package of packages.cmake. EXCLUDE_FROM_ALL: what only a package has.
 include_guard()
 include(CMakePackageConfigHelpers)
 
@@ -21,46 +22,52 @@ endif()
 set(interface_map ${CMAKE_CURRENT_LIST_DIR}/interface.map)
 target_link_options(tremula PRIVATE LINKER:--version-script=${interface_map})
 set_target_properties(tremula PROPERTIES LINK_DEPENDS ${interface_map})
-install(TARGETS tremula EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# A library for programs that run, and the link without a version for programs that are built.
+macro(tremula_install_library target component)
+  install(TARGETS ${target} EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    COMPONENT ${component} NAMELINK_COMPONENT development)
+endmacro()
+tremula_install_library(tremula library)
 if(TARGET tremula_ofi)
   target_link_options(tremula_ofi PRIVATE LINKER:--version-script=${interface_map})
   set_target_properties(tremula_ofi PROPERTIES LINK_DEPENDS ${interface_map})
-  install(TARGETS tremula_ofi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS tremula_ofi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 endif()
 if(TARGET tremula_mpi)
   target_link_options(tremula_mpi PRIVATE LINKER:--version-script=${interface_map})
   set_target_properties(tremula_mpi PROPERTIES LINK_DEPENDS ${interface_map})
-  install(TARGETS tremula_mpi EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(TARGETS tremula_bench_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tremula)
+  tremula_install_library(tremula_mpi mpi)
+  install(TARGETS tremula_bench_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tremula COMPONENT tools_mpi)
   set(mpi_package tremula_mpi)
 endif()
-install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 if(TARGET tremula_scalapack)
   set(scalapack_map ${CMAKE_CURRENT_LIST_DIR}/scalapack.map)
   target_link_options(tremula_scalapack PRIVATE LINKER:--version-script=${scalapack_map})
   set_target_properties(tremula_scalapack PROPERTIES LINK_DEPENDS ${scalapack_map})
-  install(TARGETS tremula_scalapack EXPORT tremula LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  tremula_install_library(tremula_scalapack scalapack)
 else()
   set(without_mpi PATTERN "tremula_mpi.h*" EXCLUDE PATTERN tremula_scalapack.h EXCLUDE)
 endif()
-install(DIRECTORY client/include/tremula DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+install(DIRECTORY client/include/tremula DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.h*" ${without_mpi})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tremula)
-install(EXPORT tremula NAMESPACE tremula:: FILE tremulaTargets.cmake DESTINATION ${package_dir})
+install(EXPORT tremula NAMESPACE tremula:: FILE tremulaTargets.cmake DESTINATION ${package_dir} COMPONENT development)
 configure_package_config_file(
   ${CMAKE_CURRENT_LIST_DIR}/tremulaConfig.cmake.in ${PROJECT_BINARY_DIR}/tremulaConfig.cmake
   INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tremulaConfig.cmake ${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake
-  DESTINATION ${package_dir})
+  DESTINATION ${package_dir} COMPONENT development)
 
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(FILES cli/plan/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/cli/plan)
+install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
+install(FILES cli/plan/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/cli/plan COMPONENT tools)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)  # packages have a file `copyright`
 
 # The prefix is found from the place of the file itself, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 foreach(package tremula tremula_cpp ${mpi_package})
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endforeach()

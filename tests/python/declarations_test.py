@@ -78,6 +78,9 @@ class DeclarationsTest(unittest.TestCase):
         for name, (_, arguments) in _c.FUNCTIONS.items():
             self.assertEqual(getattr(_library.lib, name).argtypes, arguments)
 
+    def test_an_installed_library_is_asked_for_by_its_soname(self):
+        self.assertTrue(_library.version().startswith(_library.INTERFACE + "."), _library.version())
+
     def test_structs_and_constants_are_those_of_a_program_in_c(self):
         lines, expected = [], []
         structs = {**_c.STRUCTS}

@@ -14,6 +14,7 @@ from .errors import InvalidArgument, Unsupported, error_of
 
 PACKAGE = Path(__file__).resolve().parent
 NATIVE = PACKAGE / "_native"  # what a wheel brings: libraries and the program `tremula`
+INTERFACE = "0.1"  # the end of the sonames; libtremula.so without it is there where programs are built
 
 
 def candidates(name: str) -> list[str]:
@@ -22,7 +23,7 @@ def candidates(name: str) -> list[str]:
     if named:
         return [named if name == "libtremula.so" else str(Path(named).resolve().parent / name)]
     own = NATIVE / name
-    return [str(own)] if own.exists() else [name]
+    return [str(own)] if own.exists() else [f"{name}.{INTERFACE}", name]
 
 
 def _loaded(name: str, what_to_do: str) -> tuple[ctypes.CDLL, str]:

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+# `cpack -G DEB` in a build folder with the prefix /usr makes Debian's packages; `./dev deb` does it. One package for each
+# component of install.cmake:
+#   libtremula0.1            library: libtremula.so.0.1 and libtremula_ofi.so, which it loads
+#   libtremula-mpi0.1        mpi
+#   libtremula-scalapack0.1  scalapack
+#   libtremula-dev           development: headers, links, CMake, pkg-config
+#   tremula                  tools: the program, its pages, the unit of systemd
+#   tremula-mpi              tools_mpi: what `tremula bench --transport mpi` runs
+#   python3-tremula          python, in Debian's folder of modules
+include_guard()
+
+set(interface ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(this_version "(= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
+
+# debian_package(COMPONENT NAME SECTION SUMMARY TEXT [DEPENDS ...] [RECOMMENDS ...] [SUGGESTS ...] [ALL])
+macro(debian_package component name section summary text)
+  cmake_parse_arguments(ARG "ALL" "" "DEPENDS;RECOMMENDS;SUGGESTS" ${ARGN})
+  string(TOUPPER ${component} upper)
+  list(APPEND CPACK_COMPONENTS_ALL ${component})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section})
+  set(CPACK_DEBIAN_${upper}_DESCRIPTION "${summary}\n${text}")
+  foreach(kind DEPENDS RECOMMENDS SUGGESTS)
+    list(JOIN ARG_${kind} ", " CPACK_DEBIAN_${upper}_PACKAGE_${kind})
+  endforeach()
+  if(ARG_ALL)
+    set(CPACK_DEBIAN_${upper}_PACKAGE_ARCHITECTURE all)
+  endif()
+  if(EXISTS ${PROJECT_SOURCE_DIR}/deploy/debian/${component}.lintian-overrides)
+    install(FILES deploy/debian/${component}.lintian-overrides DESTINATION ${CMAKE_INSTALL_DATADIR}/lintian/overrides
+      RENAME ${name} COMPONENT ${component} EXCLUDE_FROM_ALL)
+  endif()
+  install(FILES deploy/debian/copyright ${debian_changelog}
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${component} EXCLUDE_FROM_ALL)
+endmacro()
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME tremula)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_COMPONENTS_ALL "")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER "Tremula developers <tremula@packages.invalid>" CACHE STRING
+  "Maintainer: of the Debian packages")
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})  # libtremula.so for libtremula_mpi.so
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # and the trigger of ldconfig
+
+# The day of the newest release; the lines are those of CHANGELOG.md, which the package tremula has.
+set(debian_changelog ${PROJECT_BINARY_DIR}/debian/changelog.Debian.gz)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/changelog.Debian @ONLY CONTENT
+"tremula (@PROJECT_VERSION@-@CPACK_DEBIAN_PACKAGE_RELEASE@) unstable; urgency=medium
+
+  * See /usr/share/doc/tremula/CHANGELOG.md of the package tremula.
+
+ -- @CPACK_DEBIAN_PACKAGE_MAINTAINER@  Thu, 01 Jan 2026 00:00:00 +0000
+")
+find_program(TREMULA_GZIP gzip)
+if(TREMULA_GZIP)
+  execute_process(COMMAND ${TREMULA_GZIP} -9nkf ${PROJECT_BINARY_DIR}/debian/changelog.Debian)
+else()
+  set(debian_changelog ${PROJECT_BINARY_DIR}/debian/changelog.Debian)
+endif()
+
+set(about "Tremula lets separately started parallel jobs share distributed arrays: it
+computes which elements each pair of ranks exchanges and moves them
+straight from memory to memory, step by step.")
+
+debian_package(library libtremula${interface} libs "distributed arrays between parallel jobs"
+  "${about}\n
+This package has the library, which needs no MPI, and its module for
+libfabric."
+  SUGGESTS "tremula ${this_version}")
+set(needed_libraries "libtremula${interface} ${this_version}")
+if(TARGET tremula_mpi)
+  debian_package(mpi libtremula-mpi${interface} libs "distributed arrays between parallel jobs: communicators"
+    "${about}\n
+This package has the part of the library that takes communicators of
+Open MPI."
+    DEPENDS "libtremula${interface} ${this_version}")
+  debian_package(tools_mpi tremula-mpi science "distributed arrays between parallel jobs: bench over MPI"
+    "${about}\n
+This package has what 'tremula bench --transport mpi' runs."
+    DEPENDS "tremula ${this_version}" openmpi-bin)
+  list(APPEND needed_libraries "libtremula-mpi${interface} ${this_version}")
+endif()
+if(TARGET tremula_scalapack)
+  debian_package(scalapack libtremula-scalapack${interface} libs "distributed arrays between parallel jobs: for ScaLAPACK"
+    "${about}\n
+This package has a library that takes the place of p?gemr2d and p?tran?
+of ScaLAPACK in programs that call them."
+    SUGGESTS libscalapack-openmpi2.2)
+  list(APPEND needed_libraries "libtremula-scalapack${interface} ${this_version}")
+endif()
+debian_package(development libtremula-dev libdevel "distributed arrays between parallel jobs: development"
+  "${about}\n
+This package has what programs are built with: headers, links of the
+libraries, CMake targets and files of pkg-config."
+  DEPENDS ${needed_libraries} RECOMMENDS libopenmpi-dev SUGGESTS "tremula ${this_version}")
+debian_package(tools tremula science "distributed arrays between parallel jobs: server and command line"
+  "${about}\n
+This package has the program tremula: the server that introduces jobs to
+each other, its state, what a redistribution will do, and how fast
+streams are on a host."
+  RECOMMENDS "libtremula${interface} ${this_version}" SUGGESTS "tremula-mpi ${this_version}")
+
+debian_package(python python3-tremula python "distributed arrays between parallel jobs: Python"
+  "${about}\n
+This package has the module tremula, on NumPy arrays, and tremula.torch,
+on tensors of PyTorch."
+  ALL DEPENDS "libtremula${interface} ${this_version}" "python3 (>= 3.9)" python3-numpy
+  RECOMMENDS "tremula ${this_version}" SUGGESTS "libtremula-mpi${interface}" python3-mpi4py python3-torch python3-xarray)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
+  ${PROJECT_SOURCE_DIR}/deploy/debian/postinst ${PROJECT_SOURCE_DIR}/deploy/debian/prerm)
+install(DIRECTORY bindings/python/tremula DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL
+  FILES_MATCHING PATTERN "*.py" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+install(FILES bindings/python/README.md bindings/python/TEN_MINUTES.md
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/python3-tremula COMPONENT python EXCLUDE_FROM_ALL)
+
+include(CPack)
