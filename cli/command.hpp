@@ -7,6 +7,8 @@
 
 namespace tremula::cli {
 
+/// All of them, and what `tremula` itself has.
+void add_commands(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_serve(CLI::App& app);

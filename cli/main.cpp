@@ -9,14 +9,8 @@
 namespace {
 
 int run(int argc, char** argv) {
-  CLI::App app("Separate parallel jobs share distributed arrays.", "tremula");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", tremula::cli::version_text(), "Print the version and exit");
-  tremula::cli::add_bench(app);
-  tremula::cli::add_plan(app);
-  tremula::cli::add_serve(app);
-  tremula::cli::add_status(app);
-  tremula::cli::add_version(app);
+  CLI::App app;
+  tremula::cli::add_commands(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

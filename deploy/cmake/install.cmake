@@ -4,7 +4,7 @@
 #   lib/libtremula_mpi.so    what takes a communicator (tremula_mpi.h), if there is MPI
 #   lib/libtremula_ofi.so    what calls libfabric; libtremula.so and tremula load it when a link needs it
 #   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK by Tremula, if there is MPI
-#   bin/tremula              the command line
+#   bin/tremula              the command line; share/man/man1 has its pages, and share what completes it in bash and zsh
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
 #   share/doc/tremula/       the pages that --help and errors name
@@ -41,6 +41,12 @@ if(TARGET tremula_mpi)
   set(mpi_package tremula_mpi)
 endif()
 install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools
+  FILES_MATCHING PATTERN "*.1.gz")
+install(FILES ${PROJECT_BINARY_DIR}/manual/tremula.bash
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tremula COMPONENT tools)
+install(FILES ${PROJECT_BINARY_DIR}/manual/tremula.zsh
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _tremula COMPONENT tools)
 if(TARGET tremula_scalapack)
   set(scalapack_map ${CMAKE_CURRENT_LIST_DIR}/scalapack.map)
   target_link_options(tremula_scalapack PRIVATE LINKER:--version-script=${scalapack_map})

@@ -64,12 +64,7 @@ file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/debian/changelog.Debian @ONLY CONTEN
 
  -- @CPACK_DEBIAN_PACKAGE_MAINTAINER@  Thu, 01 Jan 2026 00:00:00 +0000
 ")
-find_program(TREMULA_GZIP gzip)
-if(TREMULA_GZIP)
-  execute_process(COMMAND ${TREMULA_GZIP} -9nkf ${PROJECT_BINARY_DIR}/debian/changelog.Debian)
-else()
-  set(debian_changelog ${PROJECT_BINARY_DIR}/debian/changelog.Debian)
-endif()
+execute_process(COMMAND ${TREMULA_GZIP} -9nkf ${PROJECT_BINARY_DIR}/debian/changelog.Debian COMMAND_ERROR_IS_FATAL ANY)
 
 set(about "Tremula lets separately started parallel jobs share distributed arrays: it
 computes which elements each pair of ranks exchanges and moves them
@@ -112,6 +107,7 @@ This package has the program tremula: the server that introduces jobs to
 each other, its state, what a redistribution will do, and how fast
 streams are on a host."
   RECOMMENDS "libtremula${interface} ${this_version}" SUGGESTS "tremula-mpi ${this_version}")
+install(FILES deploy/systemd/tremula.service DESTINATION lib/systemd/system COMPONENT tools EXCLUDE_FROM_ALL)
 
 debian_package(python python3-tremula python "distributed arrays between parallel jobs: Python"
   "${about}\n

@@ -43,7 +43,9 @@ background() {  # background NAME COMMAND...: its words go to /work/NAME.log
   (inside "$@") >"$root/work/$name.log" 2>&1 &
 }
 ends_well() {  # ends_well NAME PROCESS
-  wait "$2" || { cat "$root/work/$1.log"; fail "$1 ended with $?"; }
+  local status=0
+  wait "$2" || status=$?
+  [ $status = 0 ] || { cat "$root/work/$1.log"; fail "$1 ended with $status"; }
 }
 
 if command -v lintian >/dev/null; then

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "cli/manual/definitions.hpp"
+
+namespace tremula::cli::manual {
+
+/// Scripts that complete commands, options and values of which there is a list; else names of files.
+std::string bash_completion(const Program& program);
+std::string zsh_completion(const Program& program);
+
+}  // namespace tremula::cli::manual

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# manual.sh TREMULA FOLDER: each command and option that --help shows stands in the man page, and is completed; values of
+# which there is a list are, too. man, mandoc and zsh find nothing to say where they are installed.
+set -euo pipefail
+tremula=$1 folder=$2
+fail() { echo "FAILED: $*" >&2; exit 1; }
+# shellcheck source=/dev/null
+. "$folder/tremula.bash"
+completed() {  # completed WORD...: what bash offers for the last word, one a line
+  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+  _tremula tremula "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+  printf '%s\n' "${COMPREPLY[@]}"
+}
+names_in_help() {  # of options: of the lines that begin with one, what precedes the blank
+  "$tremula" "$@" --help | sed -nE 's/^  (-+[a-z][^ ]*).*/\1/p' | tr , '\n'
+}
+is_in_page() {  # is_in_page PAGE TEXT: as an option or a command
+  sed 's/\\-/-/g' "$folder/$1" | grep -qF -- "\\fB$2\\fR" || fail "$1 has no $2"
+}
+
+commands=$("$tremula" --help | sed -n '/^Subcommands:/,$ s/^  \([a-z]\+\) .*/\1/p')
+[ "$(wc -w <<<"$commands")" -ge 5 ] || fail "expected at least five commands, found: $commands"
+count=0
+for name in $commands $(names_in_help); do
+  is_in_page tremula.1 "$name"
+  completed tremula "" | grep -qxF -- "$name" || fail "bash does not complete: tremula $name"
+  grep -qF -- "'$name" "$folder/tremula.zsh" || fail "zsh does not complete: tremula $name"
+done
+for command in $commands; do
+  page=tremula-$command.1
+  for name in $(names_in_help "$command"); do
+    is_in_page "$page" "$name"
+    completed tremula "$command" "-" | grep -qxF -- "$name" || fail "bash does not complete: tremula $command $name"
+    sed -n "/^ *$command) _arguments/,/;;\$/p" "$folder/tremula.zsh" | grep -qF -- "'$name[" || fail "zsh does not complete: tremula $command $name"
+    count=$((count + 1))
+  done
+done
+[ "$count" -gt 50 ] || fail "expected more than 50 options, found $count"
+[ "$(ls "$folder"/tremula-*.1 | wc -l)" = "$(wc -w <<<"$commands")" ] || fail "a page belongs to no command"
+
+echo "== values, and names of files"
+[ "$(completed tremula plan --side p)" = producer ] || fail "bash does not complete: plan --side p"
+[ "$(completed tremula plan --rel)" = --relabel ] || fail "bash does not complete: plan --rel"
+[ -z "$(completed tremula serve --port-file "")" ] || fail "expected names of files after serve --port-file, found options"
+
+echo "== the tools that read them"
+for page in "$folder"/*.1; do
+  if command -v mandoc >/dev/null; then
+    mandoc -T lint -W warning "$page" | grep -v 'missing date' && fail "mandoc: $page"
+  fi
+  if command -v man >/dev/null; then
+    said=$(LC_ALL=C.UTF-8 MANWIDTH=100 man --warnings --encoding=UTF-8 --local-file "$page" 2>&1 >/dev/null) || true
+    [ -z "$said" ] || fail "man: $page: $said"
+  fi
+done
+if command -v zsh >/dev/null; then
+  zsh -n "$folder/tremula.zsh" || fail "zsh cannot read its completion"
+fi
+echo "$count options of $(wc -w <<<"$commands") commands"
