@@ -119,6 +119,16 @@ set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
   ${PROJECT_SOURCE_DIR}/deploy/debian/postinst ${PROJECT_SOURCE_DIR}/deploy/debian/prerm)
 install(DIRECTORY bindings/python/tremula DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL
   FILES_MATCHING PATTERN "*.py" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/python/tremula-${PROJECT_VERSION}.egg-info @ONLY CONTENT
+"Metadata-Version: 2.1
+Name: tremula
+Version: @PROJECT_VERSION@
+Summary: Separately started parallel jobs share distributed arrays
+License: Apache-2.0
+Requires-Dist: numpy
+")  # so that pip knows it
+install(FILES ${PROJECT_BINARY_DIR}/python/tremula-${PROJECT_VERSION}.egg-info
+  DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL)
 install(FILES bindings/python/README.md bindings/python/TEN_MINUTES.md
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/python3-tremula COMPONENT python EXCLUDE_FROM_ALL)
 

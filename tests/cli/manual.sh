@@ -32,12 +32,12 @@ for command in $commands; do
   for name in $(names_in_help "$command"); do
     is_in_page "$page" "$name"
     completed tremula "$command" "-" | grep -qxF -- "$name" || fail "bash does not complete: tremula $command $name"
-    sed -n "/^ *$command) _arguments/,/;;\$/p" "$folder/tremula.zsh" | grep -qF -- "'$name[" || fail "zsh does not complete: tremula $command $name"
+    sed -n "/^ *$command) _arguments/,/;;\$/p" "$folder/tremula.zsh" | grep -qF -- "'${name}[" || fail "zsh does not complete: tremula $command $name"
     count=$((count + 1))
   done
 done
 [ "$count" -gt 50 ] || fail "expected more than 50 options, found $count"
-[ "$(ls "$folder"/tremula-*.1 | wc -l)" = "$(wc -w <<<"$commands")" ] || fail "a page belongs to no command"
+[ "$(find "$folder" -name 'tremula-*.1' | wc -l)" = "$(wc -w <<<"$commands")" ] || fail "a page belongs to no command"
 
 echo "== values, and names of files"
 [ "$(completed tremula plan --side p)" = producer ] || fail "bash does not complete: plan --side p"

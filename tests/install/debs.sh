@@ -14,7 +14,7 @@ server='' jobs=()
 finish() {
   local process place
   for process in "${jobs[@]}" $server; do kill "$process" 2>/dev/null || true; done
-  for place in dev/shm proc; do
+  for place in dev/shm sys proc; do
     ! mountpoint -q "$root/$place" || umount "$root/$place" || umount --lazy "$root/$place"
   done
   rm -rf --one-file-system "$root" "$root.log"
@@ -58,6 +58,7 @@ fi
 echo "== a Debian of its own, by debootstrap"
 debootstrap --variant=minbase bookworm "$root" "$mirror" >"$root.log" 2>&1 || { tail "$root.log"; fail "debootstrap"; }
 mount -t proc proc "$root/proc"
+mount -t sysfs -o ro sysfs "$root/sys"  # of which Open MPI learns the cores
 mount -t tmpfs tmpfs "$root/dev/shm"
 mkdir "$root/debs" "$root/work"
 cp "$folder"/*.deb "$root/debs"
@@ -67,6 +68,11 @@ echo "== Python, the server and the command line need no -dev"
 install $(ours "libtremula$interface" tremula python3-tremula)
 [ ! -e "$root/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)/libtremula.so" ] || fail "libtremula.so is there without -dev"
 run tremula version
+for page in tremula tremula-bench tremula-plan tremula-serve tremula-status tremula-version; do
+  # Debian's small images leave pages out; the package has them.
+  dpkg-deb --contents "$folder"/tremula_*.deb | grep -q "/man1/$page.1.gz" || fail "the package tremula has no page $page"
+done
+[ "$(run python3 -c 'import importlib.metadata as m; print(m.version("tremula"))')" = "${version%-*}" ] || fail "Python has no metadata of tremula"
 background server tremula serve --port 0 --port-file /work/port
 server=$!
 for _ in $(seq 300); do [ ! -s "$root/work/port" ] || break; sleep 0.1; done
