@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # manual.sh TREMULA FOLDER: each command and option that --help shows stands in the man page, and is completed; values of
 # which there is a list are, too. man, mandoc and zsh find nothing to say where they are installed.
-set -euo pipefail
+set -euo pipefail  # so no grep -q behind a pipe: it ends early, and what feeds it fails
 tremula=$1 folder=$2
 fail() { echo "FAILED: $*" >&2; exit 1; }
 # shellcheck source=/dev/null
@@ -16,7 +16,7 @@ names_in_help() {  # of options: of the lines that begin with one, what precedes
   "$tremula" "$@" --help | sed -nE 's/^  (-+[a-z][^ ]*).*/\1/p' | tr , '\n'
 }
 is_in_page() {  # is_in_page PAGE TEXT: as an option or a command
-  sed 's/\\-/-/g' "$folder/$1" | grep -qF -- "\\fB$2\\fR" || fail "$1 has no $2"
+  sed 's/\\-/-/g' "$folder/$1" | grep -F -- "\\fB$2\\fR" >/dev/null || fail "$1 has no $2"
 }
 
 commands=$("$tremula" --help | sed -n '/^Subcommands:/,$ s/^  \([a-z]\+\) .*/\1/p')
@@ -24,15 +24,15 @@ commands=$("$tremula" --help | sed -n '/^Subcommands:/,$ s/^  \([a-z]\+\) .*/\1/
 count=0
 for name in $commands $(names_in_help); do
   is_in_page tremula.1 "$name"
-  completed tremula "" | grep -qxF -- "$name" || fail "bash does not complete: tremula $name"
+  completed tremula "" | grep -xF -- "$name" >/dev/null || fail "bash does not complete: tremula $name"
   grep -qF -- "'$name" "$folder/tremula.zsh" || fail "zsh does not complete: tremula $name"
 done
 for command in $commands; do
   page=tremula-$command.1
   for name in $(names_in_help "$command"); do
     is_in_page "$page" "$name"
-    completed tremula "$command" "-" | grep -qxF -- "$name" || fail "bash does not complete: tremula $command $name"
-    sed -n "/^ *$command) _arguments/,/;;\$/p" "$folder/tremula.zsh" | grep -qF -- "'${name}[" || fail "zsh does not complete: tremula $command $name"
+    completed tremula "$command" "-" | grep -xF -- "$name" >/dev/null || fail "bash does not complete: tremula $command $name"
+    sed -n "/^ *$command) _arguments/,/;;\$/p" "$folder/tremula.zsh" | grep -F -- "'${name}[" >/dev/null || fail "zsh does not complete: tremula $command $name"
     count=$((count + 1))
   done
 done

@@ -70,7 +70,7 @@ install $(ours "libtremula$interface" tremula python3-tremula)
 run tremula version
 for page in tremula tremula-bench tremula-plan tremula-serve tremula-status tremula-version; do
   # Debian's small images leave pages out; the package has them.
-  dpkg-deb --contents "$folder"/tremula_*.deb | grep -q "/man1/$page.1.gz" || fail "the package tremula has no page $page"
+  dpkg-deb --contents "$folder"/tremula_*.deb | grep "/man1/$page.1.gz" >/dev/null || fail "the package tremula has no page $page"
 done
 [ "$(run python3 -c 'import importlib.metadata as m; print(m.version("tremula"))')" = "${version%-*}" ] || fail "Python has no metadata of tremula"
 background server tremula serve --port 0 --port-file /work/port
