@@ -67,6 +67,7 @@ echo "== Python, the server and the command line need no -dev"
 # shellcheck disable=SC2046
 install $(ours "libtremula$interface" tremula python3-tremula)
 [ ! -e "$root/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)/libtremula.so" ] || fail "libtremula.so is there without -dev"
+! run dpkg-query --show libopenmpi3 >/dev/null 2>&1 || fail "the library, the tools or the Python package need MPI"
 run tremula version
 for page in tremula tremula-bench tremula-plan tremula-serve tremula-status tremula-version; do
   # Debian's small images leave pages out; the package has them.
@@ -109,7 +110,7 @@ grep -E '^(library|ofi|local|tcp) ' "$root.log" || cat "$root.log"
 echo "== what is built: C and C++"
 # shellcheck disable=SC2046
 install $(ours "libtremula-mpi$interface" "libtremula-scalapack$interface" libtremula-dev tremula-mpi) \
-  g++ make cmake pkg-config libopenmpi-dev
+  g++ make cmake pkg-config libopenmpi-dev libscalapack-openmpi2.2
 cp -r "$source/examples/00_quick_start" "$root/work/quick_start"
 sed -i 's/"matrix")/"matrix", {.wait_for_consumers = 2})/' "$root/work/quick_start/producer.cpp"
 run cmake -S /work/quick_start -B /work/quick_start/build >"$root.log" || { cat "$root.log"; fail "the quick start does not configure"; }
@@ -163,6 +164,11 @@ for step in $(seq 0 9); do echo "step $step: mean $((step * 1000000 + 399999)).5
 for step in $(seq 0 9); do echo $((step * 1000000 + 799999)); done |
   diff - "$root/work/c_consumer.log" || fail "the C consumer has other numbers than the producer"
 run tremula status >/dev/null || fail "tremula status"
+
+echo "== a program that calls ScaLAPACK"
+cp "$source/tests/scalapack/relink.c" "$root/work"
+run mpicc /work/relink.c -o /work/relink -ltremula_scalapack -l:libscalapack-openmpi.so.2.2 -ltremula || fail "relink.c does not link"
+run timeout 120 mpirun --oversubscribe --bind-to none -n 4 /work/relink || fail "relink"
 
 echo "== tremula-mpi, libtremula_ofi.so: bench by transport"
 for transport in mpi ofi; do
