@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: Apache-2.0
-! fortran_job: one MPI job whose ranks move a matrix from rows to columns and transpose it; and a session over a
-! communicator, of mpi_f08 and of mpi, in which the job sends itself a stream.
+! fortran_job: one MPI job whose ranks move a matrix from rows to columns and transpose it; and sessions over a
+! communicator of mpi_f08 and of mpi: rank 0 sends the others a stream. Two ranks or more.
 program fortran_job
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64
@@ -10,13 +10,15 @@ program fortran_job
   implicit none
 
   type(tremula_session) :: session
-  type(tremula_layout) :: rows, columns, transposed
+  type(tremula_layout) :: rows, columns, transposed, whole, tiles
+  type(MPI_Comm) :: group
   type(tremula_out_stream) :: out
   type(tremula_in_stream) :: in
-  type(tremula_field) :: written, read_
+  type(tremula_field) :: field
   type(tremula_change) :: change
   real(c_double), allocatable :: from(:, :), to(:, :), turned(:, :)
-  integer :: rank, ranks, status
+  integer :: rank, ranks
+  logical :: is_producer
 
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
@@ -41,26 +43,36 @@ program fortran_job
   call tremula_redistribute(MPI_COMM_WORLD, rows, transposed, from, turned, change)
   call compare(transposed, turned, 2d0, .true.)
 
-  call tremula_open(session, 'job', MPI_COMM_WORLD)
-  if (session%rank() /= rank .or. session%size() /= ranks) error stop 'expected the ranks of the communicator'
-  call out%open(session, 'own')
-  call out%field('a', tremula_f64, rows, written)
-  call in%open(session, 'own')
-  call in%field('a', tremula_f64, columns, read_)
-  call out%begin_step()
-  call out%put(written, from)
-  call out%end_step()
-  call in%begin_step(status)
-  if (status /= tremula_ok) error stop 'expected a step'
-  to = -1
-  call in%get(read_, to)
-  call in%end_step()
-  call compare(columns, to, 1d0, .false.)
-  call out%close()
-  call in%begin_step(status)
-  if (status /= tremula_end_of_stream) error stop 'expected the end'
-  call in%close()
+  is_producer = rank == 0
+  call MPI_Comm_split(MPI_COMM_WORLD, merge(0, 1, is_producer), rank, group)
+  call tremula_open(session, trim(merge('producer', 'consumer', is_producer)), group)
+  if (session%rank() /= merge(0, rank - 1, is_producer) .or. session%size() /= merge(1, ranks - 1, is_producer)) &
+    error stop 'expected the ranks of the communicator'
+  call whole%block([12, 18], [1, 1])
+  call tiles%block([12, 18], [1, ranks - 1], [12, 4])
+  if (is_producer) then
+    call fill(whole, from, .false.)
+    call out%open(session, 'matrix')
+    call out%field('a', tremula_f64, whole, field)
+    call out%begin_step()
+    call out%put(field, from)
+    call out%end_step()
+    call out%close()
+  else
+    rank = rank - 1  ! of the group, from here on
+    call fill(tiles, to, .false.)
+    to = -1
+    call in%open(session, 'matrix')
+    call in%field('a', tremula_f64, tiles, field)
+    do while (in%next_step())
+      call in%get(field, to)
+      call in%end_step()
+    end do
+    call in%close()
+    call compare(tiles, to, 1d0, .false.)
+  end if
   call session%close()
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank)
 
   call tremula_open(session, 'again', MPI_COMM_WORLD%mpi_val, '{timeout: 20}')
   call session%close()
