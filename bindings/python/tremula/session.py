@@ -71,7 +71,7 @@ class Session:
     def _look(self, looks: bool) -> None:
         """Whether waits look for signals."""
         if self._handle is not None and self._is_interruptible:
-            check(lib.tremula_session_ask(self._handle, self._ask if looks else ASK(), None))
+            check(lib.tremula_session_ask(self._handle, self._ask if looks else ASK(0), None))
 
     def out_stream(self, name: str, **options: Any) -> OutStream:
         """Opens a stream that this group produces. Collective.
