@@ -42,7 +42,8 @@ def _run(*command: object) -> None:
 
 def built() -> Path:
     folder = ROOT / "build" / "wheel" / "release"
-    options = ["-DCMAKE_BUILD_TYPE=Release", "-DTREMULA_BUILD_TESTS=OFF", "-DTREMULA_BUILD_EXAMPLES=OFF"]
+    options = ["-DCMAKE_BUILD_TYPE=Release", "-DTREMULA_BUILD_TESTS=OFF", "-DTREMULA_BUILD_EXAMPLES=OFF",
+               "-DTREMULA_WITH_FORTRAN=OFF"]
     launcher = os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER")
     _run("cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, *options, "-DCMAKE_UNITY_BUILD=ON",
          *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if launcher else []))  # fmt: skip

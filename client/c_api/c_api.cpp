@@ -159,6 +159,12 @@ tremula_status tremula_deallocate(void* memory) {
 tremula_status tremula_session_close(tremula_session* session) {
   return guarded([&] {
     if (session == nullptr || !session->gate->is_at_home()) return TREMULA_OK;
+    core::expects(!session->gate->is_inside(), [&] {
+      return fmt::format(
+          "session of group '{}': expected to be closed between its calls; found one that asks "
+          "whether to go on: let it end first",
+          session->session->name());
+    });
     {
       const auto entry = session->gate->enter_to_free();
       const auto open = session->session->set_up().open_streams();

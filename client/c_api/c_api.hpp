@@ -45,6 +45,7 @@ Gate::Entry enter(Handle* handle, const char* name) {
 template <class Handle>
 void free_stream(Handle* handle) noexcept {
   if (handle == nullptr || !handle->gate->is_at_home()) return;
+  if (handle->gate->is_inside()) return handle->gate->after_call([handle] { free_stream(handle); });
   const auto gate = handle->gate;  // whose entry this is inside
   const auto entry = gate->enter_to_free();
   delete handle;

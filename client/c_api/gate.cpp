@@ -63,6 +63,13 @@ Gate::Entry Gate::enter() {
   return Entry(*this);
 }
 
+void Gate::leave() noexcept {
+  const auto later = std::exchange(later_, {});
+  inside_.store({}, std::memory_order_relaxed);
+  is_taken_.store(false, std::memory_order_release);
+  for (const auto& work : later) work();
+}
+
 Gate::Entry Gate::enter_to_free() noexcept {
   while (is_taken_.exchange(true, std::memory_order_acquire))
     std::this_thread::sleep_for(std::chrono::microseconds(100));

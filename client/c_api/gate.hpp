@@ -5,6 +5,8 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace tremula::client {
 
@@ -35,8 +37,10 @@ public:
   /// Held as long as a call is inside.
   class Entry {
   public:
-    explicit Entry(Gate& gate) noexcept : gate_(gate) {}
-    ~Entry() { gate_.is_taken_.store(false, std::memory_order_release); }
+    explicit Entry(Gate& gate) noexcept : gate_(gate) {
+      gate_.inside_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    }
+    ~Entry() { gate_.leave(); }
     Entry(const Entry&) = delete;
 
   private:
@@ -48,15 +52,24 @@ public:
   Entry enter();
   /// False in a child of that process: it may free nothing, because its parent uses it.
   bool is_at_home() const noexcept { return home_.is_here(); }
+  /// Is this thread inside? So it is where a call asks the application whether to go on.
+  bool is_inside() const noexcept {
+    return inside_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+  /// Done when the call that is inside has left.  @pre is_inside()
+  void after_call(std::function<void()> work) { later_.push_back(std::move(work)); }
   /// For what frees a handle: waits until no other call is inside, and needs nothing else.
-  /// @pre is_at_home()
+  /// @pre is_at_home(), not is_inside()
   Entry enter_to_free() noexcept;
 
 private:
   std::string owner_;
   std::function<void()> check_;
   HomeProcess home_;
+  void leave() noexcept;
   std::atomic<bool> is_taken_ = false;
+  std::atomic<std::thread::id> inside_{};
+  std::vector<std::function<void()>> later_;
 };
 
 }  // namespace tremula::client

@@ -81,6 +81,7 @@ tremula_status keep_error(tremula_status status, const char* text) noexcept {
 }  // namespace
 
 const client::PrivateInterface* tremula_private_interface() {
-  static constexpr client::PrivateInterface table{client::version, keep_error, open_session};
+  static constexpr client::PrivateInterface table{client::version, keep_error,
+                                                  client::private_interface_number, open_session};
   return &table;
 }

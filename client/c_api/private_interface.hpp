@@ -29,10 +29,15 @@ public:
   virtual void check() const = 0;
 };
 
+/// Goes up when anything changes that both libraries see: this header, tremula_layout, the transports.
+inline constexpr int private_interface_number = 1;
+
 struct PrivateInterface {
   // These two come first in every version, so that another one can say that it is another one.
   const char* version;
   tremula_status (*fail)(tremula_status status, const char* text) noexcept;  ///< as client::fail
+
+  int number;  ///< private_interface_number of that library
 
   /// Collective over the communicator.
   /// @throws core::Error

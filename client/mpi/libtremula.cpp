@@ -14,7 +14,7 @@ tremula_status fail(tremula_status status, const std::string& text) noexcept {
 
 const PrivateInterface& mpi::libtremula() {
   const PrivateInterface& found = *tremula_private_interface();
-  if (std::string_view(found.version) != version)
+  if (std::string_view(found.version) != version || found.number != private_interface_number)
     throw core::Error(core::Errc::unsupported,
                       std::string("libtremula_mpi.so of Tremula ") + version +
                           ": expected libtremula.so of the same version, found it of " +

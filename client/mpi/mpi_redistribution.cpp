@@ -146,3 +146,8 @@ tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update,
     return TREMULA_OK;
   });
 }
+
+tremula_status tremula_redistribute_f(MPI_Fint comm, const tremula_update* update, const void* from,
+                                      size_t from_bytes, void* to, size_t to_bytes) {
+  return tremula_redistribute(MPI_Comm_f2c(comm), update, from, from_bytes, to, to_bytes);
+}

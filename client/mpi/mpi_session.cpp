@@ -38,3 +38,8 @@ tremula_status tremula_session_open_mpi(const char* group, MPI_Comm comm, const 
     return TREMULA_OK;
   });
 }
+
+tremula_status tremula_session_open_mpi_f(const char* group, MPI_Fint comm, const char* options,
+                                          tremula_session** session) {
+  return tremula_session_open_mpi(group, MPI_Comm_f2c(comm), options, session);
+}

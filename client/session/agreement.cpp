@@ -269,7 +269,7 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
     if (is_of_root && rank() != 0) wait.add_ranks(0);
     return wait;
   };
-  LongWait wait(control_.waits(), describe);
+  LongWait wait(control_.waits(), describe, true);
   struct Present {  // the check of the group finds it
     LongWait*& at;
     Present(LongWait*& a, LongWait& w) : at(a) { at = &w; }

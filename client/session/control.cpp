@@ -403,6 +403,7 @@ Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notic
            is_of_earlier_server(link, told);
   });
   if (auto found = find(link, notice)) return std::move(*found);
+  if (is_ != Server::here) throw_away();  // from which it would have come
   throw Error(Errc::timed_out, fmt::format("link {}: expected {} in time; found none", link, what));
 }
 

@@ -150,26 +150,6 @@ void SetUp::take_back(const StreamEnd& end) {
 
 SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
                           std::optional<core::Deadline> until) {
-  while (until) {
-    const auto away = session_.run_on_root(
-        [&] {
-          const auto turn = core::Deadline::after(turn_until(until));
-          const bool is_served = session_.control().wait_for_server(turn);
-          return core::Bytes(is_served ? 0 : until->expired() ? 2 : 1);
-        },
-        session_.deadline());
-    if (away.empty()) break;
-    if (away.size() == 2) return {};
-  }
-  introduce(true, core::Deadline::after(
-                      std::max(least_patience, own.patience(session_.config().timeout))));
-  session_.end_call_with(own.is_producer() ? own.incarnation() : 0);
-  Wait wait{.own = own,
-            .begins = begins,
-            .is_done = is_done,
-            .until = until,
-            .none_came = core::Deadline::after(own.patience(session_.config().timeout)),
-            .is_busy = session_.step_deadline()};
   // All ranks are here, and go when rank 0 says so: what it waits for, they do.
   const auto describe = [&] {
     wire::Wait told;
@@ -180,7 +160,31 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
     return told;
   };
   std::optional<LongWait> long_wait;
-  if (!until) wait.longer = &long_wait.emplace(session_.control().waits(), describe);
+  if (!until) long_wait.emplace(session_.control().waits(), describe);
+  const auto patience =
+      core::Deadline::after(std::max(least_patience, own.patience(session_.config().timeout)));
+  for (;;) {  // until there is a server: introduce tells that there is none
+    const auto away = session_.run_on_root(
+        [&] {
+          if (long_wait) long_wait->look();
+          const auto turn = core::Deadline::after(turn_until(until ? until : patience));
+          const bool is_served = session_.control().wait_for_server(turn);
+          const bool is_over = until ? until->expired() : patience.expired();
+          return core::Bytes(is_served ? 0 : is_over ? 2 : 1);
+        },
+        session_.deadline());
+    if (away.size() == 2 && until) return {};
+    if (away.size() != 1) break;
+  }
+  introduce(true, patience);
+  session_.end_call_with(own.is_producer() ? own.incarnation() : 0);
+  Wait wait{.own = own,
+            .begins = begins,
+            .is_done = is_done,
+            .until = until,
+            .none_came = core::Deadline::after(own.patience(session_.config().timeout)),
+            .is_busy = session_.step_deadline()};
+  if (long_wait) wait.longer = &*long_wait;
   try {
     for (;;) {
       const auto turn = from_bytes<wire::SetUpTurn>(

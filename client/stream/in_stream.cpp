@@ -173,6 +173,7 @@ void InStream::join(const wire::Matched& matched) {
                       name(), matched.peer_group()));
   } catch (const Error& e) {
     if (matched.missing() > 0 && session_.rank() == 0) withdraw();
+    if (e.code() == Errc::interrupted) throw;
     refuse(e);
     return;
   }

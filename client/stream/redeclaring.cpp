@@ -107,7 +107,8 @@ void OutStream::set_up_anew(const char* call, DeclaredFields* next, std::uint64_
     agreed([&] { links_.reopen(call); });
   } catch (const Error& e) {
     // What the server refuses has changed nothing. Where it has not answered, that is not known.
-    const bool is_refused = !is_known && e.code() != Errc::timed_out && e.code() != Errc::no_server;
+    const bool is_refused = !is_known && e.code() != Errc::timed_out &&
+                            e.code() != Errc::no_server && e.code() != Errc::interrupted;
     if (!is_refused) links_.give_up(fmt::format("failed: {}", e.what()), chosen);
     throw;
   }
@@ -173,7 +174,8 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
   try {
     unless_ended([&] { session_.run_on_root_over(links, tell_server, until); });
   } catch (const Error& e) {  // without an answer it may hold all the same
-    if (e.code() != Errc::timed_out && e.code() != Errc::no_server) asked_.pop_back();
+    if (e.code() != Errc::timed_out && e.code() != Errc::no_server && e.code() != Errc::interrupted)
+      asked_.pop_back();
     throw;
   }
 }

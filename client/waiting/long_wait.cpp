@@ -50,9 +50,9 @@ void Waits::check() const {
                                 place_of(*present_), circle_));
 }
 
-void Waits::ask(bool is_outermost, Clock::time_point now) {
+void Waits::ask(bool is_agreement, Clock::time_point now) {
   if (!ended_ && is_over_ && is_over_()) ended_ = now;
-  if (!ended_ || (!is_outermost && now - *ended_ < std::chrono::seconds(1))) return;
+  if (!ended_ || (is_agreement && now - *ended_ < std::chrono::seconds(1))) return;
   const std::scoped_lock lock(mutex_);
   const wire::Wait& wait = *present_;
   throw core::Error(
@@ -79,7 +79,7 @@ void LongWait::look() {
   }
   outermost.next_ = now + between_looks;
   waits_.tell(outermost.describe_(outermost.object_), outermost.number_, outermost.since_);
-  waits_.ask(this == &outermost, now);
+  waits_.ask(is_agreement_, now);
 }
 
 }  // namespace tremula::client

@@ -40,10 +40,10 @@ private:
   void tell(wire::Wait wait, std::uint64_t number, Clock::time_point since);
   /// @throws core::Error deadlock if the server has found the present wait in a circle
   void check() const;
-  /// @param is_outermost  else an agreement of the group: another rank may end it for all, and one that leaves
-  ///                      it alone cannot agree any more, so it stays for a second
+  /// @param is_agreement  another rank may end it for all, and one that leaves it alone cannot agree any more: so it stays
+  ///                      for a second
   /// @throws core::Error interrupted if the application has ended the present wait
-  void ask(bool is_outermost, Clock::time_point now);
+  void ask(bool is_agreement, Clock::time_point now);
   void end() noexcept;
 
   std::function<void(wire::Wait&)> count_ = [](wire::Wait&) {};
@@ -62,10 +62,12 @@ private:
 /// One call's wait, or an agreement's. Costs nothing until it is long.
 class LongWait {
 public:
-  /// @param describe  gives a wire::Wait without number, seconds and turns; outlives this object
+  /// @param describe      gives a wire::Wait without number, seconds and turns; outlives this object
+  /// @param is_agreement  of the ranks of a group, with nothing else
   template <class Describe>
-  LongWait(Waits& waits, const Describe& describe)
+  LongWait(Waits& waits, const Describe& describe, bool is_agreement = false)
       : waits_(waits),
+        is_agreement_(is_agreement),
         object_(&describe),
         describe_([](const void* object) { return (*static_cast<const Describe*>(object))(); }) {
     if (waits_.outermost_ == nullptr) waits_.outermost_ = this;
@@ -84,6 +86,7 @@ public:
 
 private:
   Waits& waits_;
+  bool is_agreement_;
   const void* object_;
   wire::Wait (*describe_)(const void*);
   std::uint64_t number_ = 0;  // 0: not told yet

@@ -8,6 +8,8 @@
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
 #   share/doc/tremula/       the pages that --help and errors name
+#   lib/libtremula_fortran.a, lib/libtremula_fortran_mpi.a  the modules tremula and tremula_mpi, if there is a compiler of Fortran
+#   include/tremula/fortran/ what they are used by (.mod), and their sources, for another compiler
 #   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which has the standard that tremula.hpp needs;
 #                            tremula_mpi.pc beside either, for MPI's compilers
 #   libexec/tremula/         bench_mpi, what `tremula bench --transport mpi` runs, if there is MPI
@@ -58,6 +60,23 @@ endif()
 install(DIRECTORY client/include/tremula DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.h*" ${without_mpi})
 
+if(TARGET tremula_fortran)
+  set(fortran_libraries tremula_fortran)
+  if(TARGET tremula_fortran_mpi)
+    list(APPEND fortran_libraries tremula_fortran_mpi)
+  endif()
+  foreach(library ${fortran_libraries})
+    install(TARGETS ${library} EXPORT tremula ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+    get_target_property(modules ${library} Fortran_MODULE_DIRECTORY)
+    get_target_property(sources ${library} SOURCES)
+    list(TRANSFORM sources PREPEND bindings/fortran/ REGEX "^[^/]")
+    install(FILES ${sources} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tremula/fortran COMPONENT development)
+  endforeach()
+  install(DIRECTORY ${modules}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tremula/fortran COMPONENT development
+    FILES_MATCHING PATTERN "*.mod")
+  set(fortran_package tremula_fortran)
+endif()
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tremula)
 install(EXPORT tremula NAMESPACE tremula:: FILE tremulaTargets.cmake DESTINATION ${package_dir} COMPONENT development)
 configure_package_config_file(
@@ -73,7 +92,7 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)  # 
 
 # The prefix is found from the place of the file itself, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-foreach(package tremula tremula_cpp ${mpi_package})
+foreach(package tremula tremula_cpp ${mpi_package} ${fortran_package})
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endforeach()

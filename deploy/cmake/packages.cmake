@@ -4,7 +4,7 @@
 #   libtremula0.1            library: libtremula.so.0.1 and libtremula_ofi.so, which it loads
 #   libtremula-mpi0.1        mpi
 #   libtremula-scalapack0.1  scalapack
-#   libtremula-dev           development: headers, links, CMake, pkg-config
+#   libtremula-dev           development: headers, modules for Fortran, links, CMake, pkg-config
 #   tremula                  tools: the program, its pages, the unit of systemd
 #   tremula-mpi              tools_mpi: what `tremula bench --transport mpi` runs
 #   python3-tremula          python, in Debian's folder of modules

@@ -105,12 +105,16 @@ TEST(Pages, LinkOnlyToWhatExists) {
   EXPECT_GT(seen, 10u);
 }
 
-// `tremula_allocate` is a word of the installed headers; of `tremula::Session` the second part is,
-// unless the whole is a target of CMake.
+// `tremula_allocate` is a word of the installed headers and modules, or a package of pkg-config; of
+// `tremula::Session` the second part is, unless the whole is a target of CMake.
 TEST(Pages, NameOnlyWhatIsInstalled) {
   std::string headers;
   for (const auto& entry : fs::directory_iterator(root / "client" / "include" / "tremula"))
     headers += contents(entry.path());
+  for (const auto& entry : fs::directory_iterator(root / "bindings" / "fortran"))
+    headers += contents(entry.path());
+  for (const auto& entry : fs::directory_iterator(root / "deploy" / "cmake"))
+    headers += entry.path().filename().string() + " ";
   const std::string targets = contents(root / "deploy" / "cmake" / "tremulaConfig.cmake.in");
   const auto is_word_of = [](const std::string& name, const std::string& text) {
     return std::regex_search(text, std::regex("\\b" + name + "\\b"));

@@ -254,6 +254,12 @@ TEST_F(ControlAndServer, IsToldByTheNextServerOfALinkThatIsSetUpAnew) {
     expect(*control, "of producer, anew", 1);
     expect(*other, "of consumer, anew", 1);
   }
+  // One that stays away is named as the cause, and not that the other side is late.
+  control->set_up_again(link);
+  server.reset();
+  const auto text =
+      error_of([&] { control->take_addresses(link, Deadline::after(0.3)); }, Errc::no_server);
+  EXPECT_NE(text.find("gone for"), text.npos) << text;
 }
 
 TEST_F(ControlAndServer, IsNotTakenInAgainUnderANameThatAnotherJobHolds) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <thread>
 
 #include "tests/client/public_jobs.hpp"
@@ -120,6 +121,47 @@ TEST(Interruption, OfAWaitForRoomAndOfOneForAStep) {
     in.close();
   });
   EXPECT_EQ(jobs.join(), "");
+}
+
+// What `ask` frees is freed when the call has ended; a session that it closes stays.
+TEST(Interruption, FreesAStreamFromInside) {
+  coupled::Stage stage;
+  stage.start_server();
+  const std::string options = "{server: \"" + stage.server() + "\", timeout: 20}";
+  struct Context {
+    tremula_session* session = nullptr;
+    tremula_in_stream* in = nullptr;
+    int asked = 0;
+    tremula_status closed = TREMULA_OK;
+  } context;
+  ASSERT_EQ(tremula_session_open("consumer", 0, 1, options.c_str(), &context.session), TREMULA_OK);
+  ASSERT_EQ(tremula_in_open(context.session, "never", nullptr, &context.in), TREMULA_OK);
+  const auto layout = Layout::parse("shape=6 grid=1");
+  int field = 0;
+  ASSERT_EQ(tremula_in_field(context.in, "f", TREMULA_F64, layout.handle(), &field), TREMULA_OK);
+  const auto ends = [](void* given) {
+    auto& inside = *static_cast<Context*>(given);
+    ++inside.asked;
+    tremula_in_free(inside.in);
+    inside.closed = tremula_session_close(inside.session);
+    return 1;
+  };
+  ASSERT_EQ(tremula_session_ask(context.session, +ends, &context), TREMULA_OK);
+  EXPECT_EQ(tremula_in_begin_step(context.in), TREMULA_INTERRUPTED);
+  EXPECT_EQ(context.asked, 1);
+  EXPECT_EQ(context.closed, TREMULA_INVALID_ARGUMENT);
+  EXPECT_EQ(tremula_session_close(context.session), TREMULA_OK);  // so no stream is open
+}
+
+// Without a server, before the stream is offered to one.
+TEST(Interruption, WhileThereIsNoServer) {
+  coupled::Stage stage;
+  stage.start_server();
+  Session session("consumer", 0, 1, {.server = stage.server(), .timeout = 20});
+  auto in = session.in_stream("never");
+  in.field<double>("f", Layout::parse("shape=6 grid=1"));
+  stage.stop_server(SIGTERM);
+  interrupted(session, [&] { in.begin_step(); });
 }
 
 // One rank of two: its own call ends, and that of the other one goes on, or ends with it.

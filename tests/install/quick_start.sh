@@ -22,7 +22,7 @@ prefix=$work/moved
 
 echo "== only the C interface and its skins are seen"
 find "$prefix/include" -type f | sed "s#$prefix/include/##" | sort | tee "$work/headers"
-grep -vE '^tremula/tremula(_mpi|_scalapack)?\.(h|hpp)$' "$work/headers" && fail "internal headers are installed"
+grep -vE '^tremula/tremula(_mpi|_scalapack)?\.(h|hpp)$|^tremula/fortran/tremula(_[a-z]+)?\.(mod|[fF]90)$' "$work/headers" && fail "internal headers are installed"
 library=$(find "$prefix" -name libtremula.so)
 readelf --dynamic "$library" | grep 'NEEDED.*libfabric' &&
   fail "libtremula.so is linked with libfabric; only libtremula_ofi.so may be"
@@ -108,4 +108,29 @@ for order in "serve producer consumer" "serve consumer producer" "producer serve
   server=
   [ ! -e "$work/port" ] || fail "the port file is still there"
 done
+echo "== the README's consumer in Fortran"
+mkdir "$work/fortran"
+awk '/^```fortran$/ {on = 1; next} /^```$/ {on = 0} on' "$source/README.md" >"$work/fortran/consumer.f90"
+cat >"$work/fortran/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(fortran LANGUAGES Fortran)
+find_package(tremula REQUIRED COMPONENTS mpi)
+add_executable(quick_start_fortran consumer.f90)
+target_link_libraries(quick_start_fortran PRIVATE tremula::fortran_mpi)
+CMAKE
+cmake -G Ninja -S "$work/fortran" -B "$work/fortran/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log" 2>&1 ||
+  { cat "$work/configure.log"; exit 1; }
+cmake --build "$work/fortran/build" || fail "the README's consumer in Fortran does not build"
+cp "$work/fortran/build/quick_start_fortran" "$work/quick_start/build"
+serve
+start producer 2; producer=$!
+start fortran 3; fortran=$!
+wait "$fortran" || { cat "$work/fortran.errors"; fail "the consumer in Fortran"; }
+wait "$producer" || fail "the producer of the consumer in Fortran"
+for step in $(seq 0 9); do
+  echo "step $step, first element $((step * 1000000))"
+done | diff - "$work/fortran.log" || fail "the consumer in Fortran has other numbers"
+kill "$server"
+wait "$server" || fail "the server ended with $?"
+server=
 echo "== the numbers agree"

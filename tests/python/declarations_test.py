@@ -47,7 +47,7 @@ def kind_of(c_type):
     return {
         "void": "nothing", "double": "double", "int": "i4", "unsigned": "u4", "int64_t": "i8", "uint64_t": "u8",
         "size_t": "u8", "char": "i1", "tremula_status": "i4", "tremula_type": "i4", "tremula_attribute_type": "i4",
-        "MPI_Comm": "pointer", "tremula_ask": "pointer",
+        "MPI_Comm": "pointer", "MPI_Fint": "i4", "tremula_ask": "pointer",
     }[name]  # fmt: skip
 
 

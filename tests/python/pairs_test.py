@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs in C++ and in Python, with and without MPI, as producers and as consumers: every element is judged by its number."""
+"""Jobs in C, C++, Fortran and Python, with and without MPI, as producers and as consumers: every element is judged by its
+number."""
 import contextlib
 import itertools
 import sys
@@ -7,19 +8,24 @@ import unittest
 
 import support
 
-PEER_CPP = support.BIN / "python_matrix_peer"
 PEER_PY = [sys.executable, support.HERE / "matrix_peer.py"]
+PEERS = {
+    "c": [support.BIN / "bindings_c_matrix_peer"],
+    "cpp": [support.BIN / "python_matrix_peer"],
+    "fortran": [support.BIN / "bindings_fortran_matrix_peer"],
+    "python": PEER_PY,
+}
 ROWS, COLUMNS = "shape=60x44 grid={n}x1", "shape=60x44 grid=1x{n} block=60x4 store=column"
 STEPS = "4"
 
 
 class PairsTest(unittest.TestCase):
     def start(self, stack, kind, role, layout, ranks, *more):
-        """:return: the processes of a job; kind: cpp, python, mpi"""
+        """:return: the processes of a job; kind: one of PEERS, or mpi: Python under mpirun"""
         arguments = [role, layout.format(n=ranks), STEPS, *more]
         if kind == "mpi":
             return [stack.enter_context(support.mpirun(ranks, *PEER_PY, *arguments, "mpi"))]
-        command = [PEER_CPP, *arguments] if kind == "cpp" else [*PEER_PY, *arguments]
+        command = [*PEERS[kind], *arguments]
         return [
             stack.enter_context(support.program(*command, RANK=str(rank), WORLD_SIZE=str(ranks)))
             for rank in range(ranks)
@@ -32,10 +38,8 @@ class PairsTest(unittest.TestCase):
             for process in jobs:
                 support.finished(process)
 
-    def test_cpp_and_python(self):
-        for pair in itertools.product(("cpp", "python"), repeat=2):
-            if pair == ("cpp", "cpp"):
-                continue
+    def test_every_pair_of_languages(self):
+        for pair in itertools.product(PEERS, repeat=2):
             for layouts in ((ROWS, COLUMNS), (COLUMNS, ROWS)):
                 with self.subTest(pair=pair, layouts=layouts):
                     self.meet(*pair, layouts)

@@ -141,6 +141,32 @@ class WaitingTest(unittest.TestCase):
         (handled,), (got,) = support.run(("producer", 1, produce_two), ("consumer", 1, consume))
         self.assertEqual((handled, got), ([1], [0, 1]))
 
+    def test_what_a_handler_raises_is_raised_however_the_call_ends(self):
+        def consume(session):
+            def stop(*_):
+                stream.give_up()  # waits for nobody
+                raise SystemExit("stopped")
+
+            signal.signal(signal.SIGALRM, stop)
+            with session.in_stream("never") as stream:
+                stream.field("value", "f64", LINE)
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
+                with self.assertRaisesRegex(SystemExit, "stopped"):
+                    next(stream)
+
+        support.run(("consumer", 1, consume))
+
+    def test_a_group_is_well_after_ctrl_c_in_a_call_with_a_limit(self):
+        def describe(session):
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.3 + 0.1 * session.rank)
+            with self.assertRaises(KeyboardInterrupt):
+                session.describe("never", timeout=20)
+            with self.assertRaises(tremula.TimedOut):
+                session.describe("never", timeout=0)
+
+        support.run(("group", 2, describe))
+
     def test_limits_of_time(self):
         def work(session):
             with session.in_stream("never") as stream:

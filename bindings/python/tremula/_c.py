@@ -234,9 +234,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 MPI_COMM = c_void_p
 MPI_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tremula_session_open_mpi": (STATUS, [c_char_p, MPI_COMM, c_char_p, NEW_HANDLE]),
+    "tremula_session_open_mpi_f": (STATUS, [c_char_p, c_int, c_char_p, NEW_HANDLE]),
     "tremula_redistribution_make": (STATUS, [MPI_COMM, _updates, c_size_t, c_size_t, NEW_HANDLE]),
     "tremula_redistribution_run": (STATUS, [HANDLE, _pointers, POINTER(c_size_t), _pointers, POINTER(c_size_t)]),
     "tremula_redistribution_free": (None, [HANDLE]),
     "tremula_redistribution_get_statistics": (STATUS, [HANDLE, POINTER(RedistributionStatistics)]),
     "tremula_redistribute": (STATUS, [MPI_COMM, _updates, c_void_p, c_size_t, c_void_p, c_size_t]),
+    "tremula_redistribute_f": (STATUS, [c_int, _updates, c_void_p, c_size_t, c_void_p, c_size_t]),
 }

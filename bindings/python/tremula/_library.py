@@ -88,7 +88,7 @@ mpi_lib = MpiLibrary()
 
 
 # What handlers of signals have raised while a call waited, by thread.
-_raised: dict[int, BaseException] = {}
+raised: dict[int, BaseException] = {}
 
 
 def looking() -> Any:
@@ -100,14 +100,15 @@ def looking() -> Any:
         answer = 0
         while True:
             try:
-                yield answer
-                answer = 0
+                while True:
+                    yield answer
+                    answer = 0
             except GeneratorExit:
                 return
             except BaseException as error:
                 trace = error.__traceback__
                 # Without this frame, which traceback.clear_frames would end.
-                _raised[threading.get_ident()] = error.with_traceback(trace and trace.tb_next)
+                raised[threading.get_ident()] = error.with_traceback(trace and trace.tb_next)
                 answer = 1
 
     generator = look()
@@ -115,12 +116,16 @@ def looking() -> Any:
     return _c.ASK(generator.send)  # its argument, the context, is NULL, and so None
 
 
+def raise_pending() -> None:
+    """What a handler of a signal has raised while a call of this thread waited, however that call has ended."""
+    error = raised.pop(threading.get_ident(), None)
+    if error is not None:
+        raise error
+
+
 def raise_error(status: int) -> NoReturn:
     """Of the last call of this thread, which has returned `status`."""
-    if status == _c.INTERRUPTED:
-        error = _raised.pop(threading.get_ident(), None)
-        if error is not None:
-            raise error
+    raise_pending()
     text: bytes = lib.tremula_last_error()
     raise error_of(status, text.decode("utf-8", "replace"))
 

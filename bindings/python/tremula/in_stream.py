@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _c
-from ._library import c_text, lib
+from ._library import c_text, lib, raise_pending, raised
 from .arrays import new_array
 from .attributes import Attributes, taken
 from .errors import InvalidArgument, TimedOut
@@ -119,6 +119,8 @@ class InStream(Stream):
             self._fail(status)
         elif status == _c.EPOCH_CHANGED:
             self.epoch, self._has_new_epoch = self.epoch + 1, True
+        if raised:
+            raise_pending()
         return STATUSES[status]
 
     def begin_step_at(self, time: int, unit: str | None = None) -> StepStatus:
@@ -167,6 +169,8 @@ class InStream(Stream):
         status = self._get(self._handle, field.number, pointer, size)  # type: ignore[union-attr]
         if status < 0:
             self._lose_step(status)
+        if raised:
+            raise_pending()
         return out
 
     def _new_array(self, field: Field) -> np.ndarray[Any, Any]:

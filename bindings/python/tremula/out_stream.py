@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import _c
-from ._library import c_text, lib
+from ._library import c_text, lib, raise_pending, raised
 from .attributes import encoded
 from .errors import InvalidArgument, TimedOut
 from .layout import Layout
@@ -108,6 +108,8 @@ class OutStream(Stream):
             self._is_linked = self._is_in_step = True
             if self._version:
                 self._version = []
+        if raised:
+            raise_pending()
         return STATUSES[status]
 
     def put(self, field: Field | str, array: Any) -> None:
@@ -168,8 +170,7 @@ class OutStream(Stream):
         self._is_in_step = False
         if self._holds:
             self._version, self._held = (self._held if self._lends else []), []
-        if status < 0:
-            self._fail(status)
+        self._check(status)
 
     def serve(self, seconds: float) -> None:
         """Waits `seconds`, in which consumers that come are linked. Between two steps; collective."""

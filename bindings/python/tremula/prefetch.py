@@ -89,6 +89,7 @@ class Prefetch:
 
     def _work(self) -> None:
         stream = self._stream
+        stream.session._look(False)  # signals come to the main thread alone
         try:
             while self._has_room():
                 if stream._is_in_step:
@@ -149,6 +150,7 @@ class Prefetch:
         self._stop.set()
         if self._is_started and self._thread is not threading.current_thread():
             self._thread.join()
+            self._stream.session._look(True)
         while not self._ready.empty():
             self._ready.get_nowait()
 

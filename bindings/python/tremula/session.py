@@ -9,6 +9,7 @@ import weakref
 from types import TracebackType
 from typing import Any
 
+from ._c import ASK
 from ._library import c_text, check, communicator, lib, looking, mpi_lib
 from .describe import Description, described
 from .errors import Error, InvalidArgument
@@ -63,9 +64,14 @@ class Session:
         self._handle = handle.value
         if interruptible:
             self._ask = looking()
-            check(lib.tremula_session_ask(self._handle, self._ask, None))
+            self._look(True)
         self.rank: int = lib.tremula_session_rank(self._handle)
         self.size: int = lib.tremula_session_size(self._handle)
+
+    def _look(self, looks: bool) -> None:
+        """Whether waits look for signals."""
+        if self._handle is not None and self._is_interruptible:
+            check(lib.tremula_session_ask(self._handle, self._ask if looks else ASK(0), None))
 
     def out_stream(self, name: str, **options: Any) -> OutStream:
         """Opens a stream that this group produces. Collective.

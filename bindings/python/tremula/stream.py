@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from . import _c
-from ._library import lib, raise_error
+from ._library import lib, raise_error, raise_pending, raised
 from .arrays import Target
 from .counters import PeerStatistics, Statistics, peers_of, statistics_of
 from .errors import InvalidArgument, TimedOut
@@ -113,6 +113,7 @@ class Stream:
         return field
 
     def _fail(self, status: int) -> NoReturn:
+        raise_pending()
         if self._handle is None:
             raise InvalidArgument(f"stream '{self.name}' is closed: open it again for further steps")
         raise_error(status)
@@ -120,6 +121,8 @@ class Stream:
     def _check(self, status: int) -> int:
         if status < 0:
             self._fail(status)
+        if raised:
+            raise_pending()
         return status
 
     def _wait(self, timeout: float | None, is_left: Callable[[], bool] | None = None) -> int:

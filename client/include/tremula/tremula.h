@@ -122,8 +122,10 @@ TREMULA_API tremula_status tremula_session_close(tremula_session* session);
 /* From now on a call of the session that has waited for 20 ms calls ask(context) about ten times a
  * second, in its own thread, unless the call has a time limit of its own: another answer than 0 ends
  * it with TREMULA_INTERRUPTED, e.g. after a Ctrl-C. `ask` makes no calls of the session. NULL: nothing
- * is asked any more. The stream is as after TREMULA_TIMED_OUT; other ranks of the group go on waiting,
- * unless they agree with this one at that moment: then their calls end, too. */
+ * is asked any more. A begin_step may be called again; after another call the stream is as after
+ * TREMULA_TIMED_OUT. What rank 0 ends in a begin_step that waits for the other side ends on all ranks;
+ * otherwise the other ranks of the group go on waiting for this one. What is freed by `ask` is freed
+ * when the call has ended. */
 typedef int (*tremula_ask)(void* context);
 TREMULA_API tremula_status tremula_session_ask(tremula_session* session, tremula_ask ask,
                                                void* context);

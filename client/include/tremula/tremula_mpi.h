@@ -15,6 +15,11 @@ extern "C" {
 TREMULA_API tremula_status tremula_session_open_mpi(const char* group, MPI_Comm comm,
                                                     const char* options, tremula_session** session);
 
+/* The same for an integer handle of Fortran. */
+TREMULA_API tremula_status tremula_session_open_mpi_f(const char* group, MPI_Fint comm,
+                                                      const char* options,
+                                                      tremula_session** session);
+
 /* ---- redistribution inside one job: no server, no stream ---- */
 
 typedef struct tremula_redistribution tremula_redistribution;
@@ -71,6 +76,11 @@ TREMULA_API tremula_status tremula_redistribution_get_statistics(
 TREMULA_API tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update,
                                                 const void* from, size_t from_bytes, void* to,
                                                 size_t to_bytes);
+
+/* The same for an integer handle of Fortran. */
+TREMULA_API tremula_status tremula_redistribute_f(MPI_Fint comm, const tremula_update* update,
+                                                  const void* from, size_t from_bytes, void* to,
+                                                  size_t to_bytes);
 
 #ifdef __cplusplus
 }

@@ -93,6 +93,7 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
     std::erase_if(openings_,
                   [&](const auto& opening) { return opening->matched().link() == matched.link(); });
     refuse(matched, e.what());
+    if (e.code() == Errc::interrupted) throw;
   }
 }
 
@@ -197,6 +198,7 @@ void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
       let_in(matched, std::move(link), first, next);
     } catch (const Error& e) {  // its opening holds nothing of it any more
       refuse(matched, e.what());
+      if (e.code() == Errc::interrupted) throw;
     }
   }
 }

@@ -70,8 +70,8 @@ bool Opening::connect() {
   while (!(told = control.find_addresses(link_.number))) {
     if (until_.expired())
       throw Error(Errc::timed_out,
-                  fmt::format("link {}: expected the other side's addresses in time; found none",
-                              link_.number));
+                  fmt::format("link {}: expected the other side's addresses in time; found none{}",
+                              link_.number, control.is_served() ? "" : ", and no server"));
     if (!nap()) return false;
   }
   link_.endpoint->connect(addresses_in(*told), until_);

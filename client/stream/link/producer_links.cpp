@@ -503,8 +503,8 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
     const Error e = core::current_error();
     finish();
     if (e.code() == Errc::deadlock || e.code() == Errc::interrupted)
-      throw e;  // nothing is wrong with the stream
-    is_lost_ = true;                          // what comes next cannot be trusted
+      throw e;        // nothing is wrong with the stream
+    is_lost_ = true;  // what comes next cannot be trusted
     if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw e;
     const Link& link = links_[at_].link;
     // Perhaps because the producer died: the server knows within a moment. Or the producer was told of

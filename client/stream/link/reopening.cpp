@@ -186,6 +186,7 @@ void ConsumerLinks::reopen(const char* call) {
         }
       } catch (const Error& e) {  // on every rank
         refuse(link.matched(), e.what());
+        if (e.code() == Errc::interrupted) throw;
       }
       done_with(number);
     }

@@ -1,0 +1,108 @@
+! SPDX-License-Identifier: Apache-2.0
+! What every call does with an error, and texts that go to C and come from it.
+module tremula_errors
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: error_unit
+  use tremula_c, only: tremula_last_error, tremula_c_version
+  implicit none
+  private
+  public :: tremula_error_text, tremula_version, report, refuse, refuse_copy, text_of, terminated
+
+  ! What ierr tells: 0 or more is no error.
+  integer, parameter, public :: tremula_ok = 0, tremula_end_of_stream = 1, tremula_not_ready = 2, &
+    tremula_none_missing = 3, tremula_epoch_changed = 4, &
+    tremula_invalid_argument = -1, tremula_timed_out = -2, tremula_transport = -3, tremula_protocol = -4, &
+    tremula_peer_lost = -5, tremula_no_server = -6, tremula_refused = -7, tremula_mismatch = -8, &
+    tremula_unsupported = -9, tremula_cancelled = -10, tremula_deadlock = -11, tremula_interrupted = -12, &
+    tremula_internal = -99
+
+  ! Of an error that this module has found; the library keeps its own.
+  character(:), allocatable :: own_text
+  logical :: is_own = .false.
+
+contains
+
+  !> Of the last error: what was expected, what was found, what to do.
+  function tremula_error_text() result(text)
+    character(:), allocatable :: text
+    if (is_own) then
+      text = own_text
+    else
+      text = text_of(tremula_last_error())
+    end if
+  end function
+
+  !> "0.1.0"
+  function tremula_version() result(text)
+    character(:), allocatable :: text
+    text = text_of(tremula_c_version())
+  end function
+
+  !> Gives the status to the caller; without ierr an error ends the program with its text.
+  subroutine report(status, ierr)
+    integer(c_int), intent(in) :: status
+    integer, intent(out), optional :: ierr
+    if (status < 0) is_own = .false.
+    call give(int(status), ierr)
+  end subroutine
+
+  !> The same for an error that this module has found.
+  subroutine refuse(text, ierr)
+    character(*), intent(in) :: text
+    integer, intent(out), optional :: ierr
+    own_text = text
+    is_own = .true.
+    call give(tremula_invalid_argument, ierr)
+  end subroutine
+
+  !> For the assignment of a handle: it has one owner.
+  subroutine refuse_copy(what)
+    character(*), intent(in) :: what
+    call refuse(what//': expected one variable for each; found an assignment of one to another: pass it as an argument, or '// &
+      'let a pointer point to it')
+  end subroutine
+
+  subroutine give(status, ierr)
+    integer, intent(in) :: status
+    integer, intent(out), optional :: ierr
+    if (present(ierr)) then
+      ierr = status
+    else if (status < 0) then
+      write (error_unit, '(a)') 'tremula: '//tremula_error_text()
+      flush (error_unit)
+      error stop 1
+    end if
+  end subroutine
+
+  !> What C passes without trailing blanks, with a zero byte at its end.
+  pure function terminated(text) result(ended)
+    character(*), intent(in) :: text
+    character(:), allocatable :: ended
+    ended = trim(text)//c_null_char
+  end function
+
+  !> "" for NULL.
+  function text_of(pointer) result(text)
+    type(c_ptr), intent(in) :: pointer
+    character(:), allocatable :: text
+    character(kind=c_char), pointer :: characters(:)
+    integer :: i, length
+    interface
+      integer(c_size_t) function strlen(text) bind(c)
+        import
+        type(c_ptr), value :: text
+      end function
+    end interface
+    if (.not. c_associated(pointer)) then
+      text = ''
+      return
+    end if
+    length = int(strlen(pointer))
+    call c_f_pointer(pointer, characters, [length])
+    allocate (character(length) :: text)
+    do i = 1, length
+      text(i:i) = characters(i)
+    end do
+  end function
+
+end module

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What simulation and analysis have agreed on beforehand, and the frame of both programs.
+#include <mpi.h>
+
+#include <cstdio>
+#include <exception>
+
+namespace melt {
+
+/// Each step has a row for every atom: `id` in 64 bits, as keys are; `x`, where LAMMPS has it in
+/// the periodic box; and `unwrapped`, where it is if it leaves the box instead of coming in again at
+/// the other end. The attribute `box` of `x` has the lengths of the box. The time is the timestep.
+inline constexpr const char* stream_name = "atoms";
+
+inline constexpr int every = 50;       ///< timesteps from one step of the stream to the next
+inline constexpr double cutoff = 2.5;  ///< of the forces, and of g(r)
+inline constexpr int bins = 125;       ///< of g(r)
+inline constexpr int digits = 10;      ///< that LAMMPS prints
+
+/// Runs `work` between MPI_Init_thread and MPI_Finalize. An exception on one rank ends the whole
+/// job with status 1, because the other ranks wait for this one.
+/// @return what main has to return
+template <class Work>
+int run_job(int argc, char** argv, Work work) {
+  int provided = MPI_THREAD_SINGLE, status = 1;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  try {
+    status = work();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  MPI_Finalize();
+  return status;
+}
+
+}  // namespace melt

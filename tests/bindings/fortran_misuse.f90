@@ -1,0 +1,80 @@
+! SPDX-License-Identifier: Apache-2.0
+! fortran_misuse CASE: what programs do wrong. With ierr the program goes on and prints "refused: " and the text of each;
+! "without_ierr" and "copied" end by error stop, with the text.
+program fortran_misuse
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int64
+  use tremula
+  implicit none
+
+  character(20) :: which
+  type(tremula_session) :: session, other
+  type(tremula_layout) :: layout
+  type(tremula_out_stream) :: out
+  type(tremula_in_stream) :: in
+  type(tremula_field) :: field, undeclared
+  real(c_double) :: matrix(4, 6), wide(8, 6)
+  real(c_float) :: single(4, 6)
+  integer(int64) :: index
+  integer :: ierr, status
+
+  call get_command_argument(1, which)
+  matrix = 1
+  wide = 1
+  single = 1
+  call session%open('misuse', 0, 1)
+  if (which == 'without_ierr') then
+    call layout%parse('shape=4x6 grid=none')
+  else if (which == 'copied') then
+    other = session
+  end if
+
+  call layout%parse('shape=4x6', ierr)
+  call told('a layout without grid')
+  call layout%block([4, 6], [1, 1])
+  index = layout%global_index(0, 3, 1_int64, ierr)
+  call told('a dimension too many')
+  index = layout%global_index(0, 1, 0_int64, ierr)
+  call told('an index from 0 on')
+  call layout%points([4, 6], 1, [0_int64], ierr=ierr)
+  call told('a number from 0 on')
+  call out%begin_step(ierr=ierr)
+  call told('a stream that is not open')
+
+  call layout%block([4, 6], [1, 1])
+  call out%open(session, 'matrix', '{queue_deep: 1}', ierr)
+  call told('an unknown option')
+  call out%open(session, 'matrix')
+  call out%field('value', tremula_f64, layout, field, origin=[1_int64, 1_int64], ierr=ierr)
+  call told('an origin without a whole')
+  call out%field('value', tremula_f64, layout, field)
+  call in%open(session, 'never')
+  call in%field('value', tremula_f64, layout, undeclared)
+  call in%begin_step(status, 0d0)
+  if (status /= tremula_not_ready) error stop 'expected that no step is ready'
+  call out%put(field, single, ierr)
+  call told('another kind')
+  call out%put(field, wide(1:8:2, :), ierr)
+  call told('a section with gaps')
+  call out%put(field, matrix(:, 1:3), ierr)
+  call told('a part of the buffer')
+  undeclared%number = -1
+  call out%put(undeclared, matrix, ierr)
+  call told('a field of no stream')
+  call in%give_up()
+  call out%give_up()
+  call session%close()
+  print '(a)', 'closed'
+
+contains
+
+  subroutine told(what)
+    character(*), intent(in) :: what
+    if (ierr >= 0) then
+      print '(2a)', 'expected an error, found none: ', what
+      error stop 1
+    end if
+    print '(4a)', 'refused: ', what, ': ', tremula_error_text()
+  end subroutine
+
+end program

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The modules for Fortran: every kind of elements and number of dimensions, what is refused, MPI.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/coupled/jobs.hpp"
+
+namespace tremula::coupled {
+namespace {
+
+const std::string programs = PROGRAMS "/bindings_fortran_";
+const Environment environment{{"TREMULA_TIMEOUT", "40"}, {"TREMULA_STEP_TIMEOUT", "40"}};
+
+TEST(Fortran, MovesEveryKindAndNumberOfDimensions) {
+  Stage stage;
+  stage.start_server();
+  Job& producer =
+      stage.start({"produce", 2}, Launcher::plain, {programs + "kinds", "produce"}, environment);
+  Job& consumer =
+      stage.start({"consume", 3}, Launcher::plain, {programs + "kinds", "consume"}, environment);
+  const auto deadline = Deadline::after(60);
+  EXPECT_EQ(consumer.wait(deadline), 0);
+  EXPECT_EQ(producer.wait(deadline), 0);
+  if (HasFailure()) ADD_FAILURE() << stage.report();
+}
+
+TEST(Fortran, RefusesMisuseWithAText) {
+  Stage stage;
+  stage.start_server();
+  Job& job =
+      stage.start({"misuse", 1}, Launcher::plain, {programs + "misuse", "with_ierr"}, environment);
+  EXPECT_EQ(job.wait(Deadline::after(60)), 0);
+  const std::string text = job.output();
+  for (const char* part :
+       {"a layout without grid: layout", "a dimension too many: ", "an index from 0 on: ",
+        "a number from 0 on: points: expected numbers of elements from 1 on; found 0 of 24",
+        "a stream that is not open: out: expected a pointer; found NULL", "an unknown option: ",
+        "an origin without a whole: field value: expected both origin and whole",
+        "another kind: field value: expected an array of f64; found one of f32",
+        "a section with gaps: field value: expected a contiguous array", "a part of the buffer: ",
+        "a field of no stream: expected a field that a stream has declared", "closed"})
+    EXPECT_NE(text.find(part), text.npos) << part;
+  if (HasFailure()) ADD_FAILURE() << stage.report();
+}
+
+TEST(Fortran, EndsWithTheTextWhereNobodyAsksForTheStatus) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"without_ierr", "tremula: layout"},
+      {"copied", "tremula: session: expected one variable for each; found an assignment"}};
+  for (const auto& [name, words] : cases) {
+    Stage stage;
+    stage.start_server();
+    Job& job =
+        stage.start({"misuse", 1}, Launcher::plain, {programs + "misuse", name}, environment);
+    EXPECT_EQ(job.wait(Deadline::after(60)), 1) << name;
+    EXPECT_NE(job.output().find(words), std::string::npos) << job.output();
+  }
+}
+
+#ifdef TREMULA_HAS_MPI
+TEST(Fortran, TakesCommunicators) {
+  for (const int ranks : {2, 4}) {
+    Stage stage;
+    stage.start_server();
+    Job& job = stage.start({"job", ranks}, Launcher::mpirun, {programs + "job"}, environment);
+    EXPECT_EQ(job.wait(Deadline::after(60)), 0);
+    EXPECT_NE(job.output().find("right"), std::string::npos) << job.output();
+    if (HasFailure()) ADD_FAILURE() << stage.report();
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace tremula::coupled
