@@ -150,23 +150,13 @@ void SetUp::take_back(const StreamEnd& end) {
 
 SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
                           std::optional<core::Deadline> until) {
-  // All ranks are here, and go when rank 0 says so: what it waits for, they do.
-  const auto describe = [&] {
-    wire::Wait told;
-    told.set_call("begin_step");
-    told.set_stream(own.name());
-    told.set_incarnation(own.incarnation());
-    told.set_consumers(own.needed_consumers());
-    return told;
-  };
-  std::optional<LongWait> long_wait;
-  if (!until) long_wait.emplace(session_.control().waits(), describe);
   const auto patience =
       core::Deadline::after(std::max(least_patience, own.patience(session_.config().timeout)));
   for (;;) {  // until there is a server: introduce tells that there is none
     const auto away = session_.run_on_root(
         [&] {
-          if (long_wait) long_wait->look();
+          if (!until && !session_.control().is_served())
+            session_.control().waits().ask_whether_to_wait(own.name());
           const auto turn = core::Deadline::after(turn_until(until ? until : patience));
           const bool is_served = session_.control().wait_for_server(turn);
           const bool is_over = until ? until->expired() : patience.expired();
@@ -184,7 +174,17 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
             .until = until,
             .none_came = core::Deadline::after(own.patience(session_.config().timeout)),
             .is_busy = session_.step_deadline()};
-  if (long_wait) wait.longer = &*long_wait;
+  // All ranks are here, and go when rank 0 says so: what it waits for, they do.
+  const auto describe = [&] {
+    wire::Wait told;
+    told.set_call("begin_step");
+    told.set_stream(own.name());
+    told.set_incarnation(own.incarnation());
+    told.set_consumers(own.needed_consumers());
+    return told;
+  };
+  std::optional<LongWait> long_wait;
+  if (!until) wait.longer = &long_wait.emplace(session_.control().waits(), describe);
   try {
     for (;;) {
       const auto turn = from_bytes<wire::SetUpTurn>(

@@ -62,6 +62,14 @@ void Waits::ask(bool is_agreement, Clock::time_point now) {
                   wait.what().empty() ? "" : " ", wait.what()));
 }
 
+void Waits::ask_whether_to_wait(const std::string& stream) const {
+  if (is_over_ && is_over_())
+    throw core::Error(
+        core::Errc::interrupted,
+        fmt::format("stream '{}', begin_step: the application has ended the wait for a server",
+                    stream));
+}
+
 void Waits::end() noexcept {
   ended_.reset();
   const std::scoped_lock lock(mutex_);

@@ -27,6 +27,9 @@ public:
   void count_by(std::function<void(wire::Wait&)> count) { count_ = std::move(count); }
   /// @param is_over  asked now and then in a long wait, of the application's thread: whether to end it
   void ask_by(std::function<bool()> is_over) { is_over_ = std::move(is_over); }
+  /// Before there is a server, to which a wait could be told.
+  /// @throws core::Error interrupted if the application does not want to wait
+  void ask_whether_to_wait(const std::string& stream) const;
   /// Of the application's thread: the ranks of the group agree, once more.
   /// @return how often they have, this time included; the same on all ranks
   std::uint64_t begin_agreement() noexcept { return ++agreements_; }
