@@ -203,9 +203,10 @@ class MisuseTest(unittest.TestCase):
         self.assertIn("alone", str(caught.exception))
 
     @alone
-    def test_two_threads(self, session):
+    def test_two_threads(self, _):
         """The second one gets an error, and the first one goes on."""
-        with session.in_stream("never") as stream:
+        options = {"server": support.server().address, "interruptible": False}  # its wait is one call
+        with tremula.Session("threads", 0, 1, **options) as session, session.in_stream("never") as stream:
             stream.field("value", "f64", LINE)
             told, found = threading.Event(), []
 
@@ -217,6 +218,7 @@ class MisuseTest(unittest.TestCase):
             thread = threading.Thread(target=wait)
             thread.start()
             told.wait()
+            time.sleep(0.3)  # until it is inside
             errors = 0
             end = time.monotonic() + 1
             while time.monotonic() < end:
