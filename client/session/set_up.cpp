@@ -150,8 +150,10 @@ void SetUp::take_back(const StreamEnd& end) {
 
 SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool()>& is_done,
                           std::optional<core::Deadline> until) {
-  const auto patience =
-      core::Deadline::after(std::max(least_patience, own.patience(session_.config().timeout)));
+  const auto from_now = [&] {
+    return core::Deadline::after(std::max(least_patience, own.patience(session_.config().timeout)));
+  };
+  const auto patience = from_now();
   for (;;) {  // until there is a server: introduce tells that there is none
     const auto away = session_.run_on_root(
         [&] {
@@ -166,7 +168,7 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
     if (away.size() == 2 && until) return {};
     if (away.size() != 1) break;
   }
-  introduce(true, patience);
+  introduce(true, until ? from_now() : patience);  // a limit of its own may be longer
   session_.end_call_with(own.is_producer() ? own.incarnation() : 0);
   Wait wait{.own = own,
             .begins = begins,

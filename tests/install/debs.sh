@@ -23,7 +23,7 @@ trap finish EXIT
 trap 'exit 1' INT TERM
 inside() {  # inside COMMAND...: in the folder, with no variable of the caller's
   exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
-    DEBIAN_FRONTEND=noninteractive TREMULA_SERVER=file:/work/port TREMULA_TIMEOUT=60 \
+    DEBIAN_FRONTEND=noninteractive TREMULA_SERVER=file:/trial/port TREMULA_TIMEOUT=60 \
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 "$@"
 }
 run() { (inside "$@"); }
@@ -37,15 +37,15 @@ ours() {  # ours NAME...: the files of these packages, as they are seen inside
 install() {  # install NAME...: packages of Debian's, and files, with what they need
   run apt-get install -q -y --no-install-recommends "$@" >"$root.log" 2>&1 || { tail -30 "$root.log"; fail "cannot install $*"; }
 }
-background() {  # background NAME COMMAND...: its words go to /work/NAME.log
+background() {  # background NAME COMMAND...: its words go to /trial/NAME.log
   local name=$1
   shift
-  (inside "$@") >"$root/work/$name.log" 2>&1 &
+  (inside "$@") >"$root/trial/$name.log" 2>&1 &
 }
 ends_well() {  # ends_well NAME PROCESS
   local status=0
   wait "$2" || status=$?
-  [ $status = 0 ] || { cat "$root/work/$1.log"; fail "$1 ended with $status"; }
+  [ $status = 0 ] || { cat "$root/trial/$1.log"; fail "$1 ended with $status"; }
 }
 
 if command -v lintian >/dev/null; then
@@ -60,7 +60,7 @@ debootstrap --variant=minbase bookworm "$root" "$mirror" >"$root.log" 2>&1 || { 
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"  # of which Open MPI learns the cores
 mount -t tmpfs tmpfs "$root/dev/shm"
-mkdir "$root/debs" "$root/work"
+mkdir "$root/debs" "$root/trial"
 cp "$folder"/*.deb "$root/debs"
 
 echo "== Python, the server and the command line need no -dev"
@@ -74,11 +74,11 @@ for page in tremula tremula-bench tremula-plan tremula-serve tremula-status trem
   dpkg-deb --contents "$folder"/tremula_*.deb | grep "/man1/$page.1.gz" >/dev/null || fail "the package tremula has no page $page"
 done
 [ "$(run python3 -c 'import importlib.metadata as m; print(m.version("tremula"))')" = "${version%-*}" ] || fail "Python has no metadata of tremula"
-background server tremula serve --port 0 --port-file /work/port
+background server tremula serve --port 0 --port-file /trial/port
 server=$!
-for _ in $(seq 300); do [ ! -s "$root/work/port" ] || break; sleep 0.1; done
-[ -s "$root/work/port" ] || { cat "$root/work/server.log"; fail "the server does not listen"; }
-cat >"$root/work/producer.py" <<'PYTHON'
+for _ in $(seq 300); do [ ! -s "$root/trial/port" ] || break; sleep 0.1; done
+[ -s "$root/trial/port" ] || { cat "$root/trial/server.log"; fail "the server does not listen"; }
+cat >"$root/trial/producer.py" <<'PYTHON'
 import numpy, tremula
 layout = tremula.Layout.block(shape=(1000, 800), grid=(1, 1))
 with tremula.Session("python_producer") as session, session.out_stream("squares") as stream:
@@ -87,17 +87,17 @@ with tremula.Session("python_producer") as session, session.out_stream("squares"
         with stream.step() as out:
             out[value] = numpy.full((1000, 800), float(step * step))
 PYTHON
-cat >"$root/work/consumer.py" <<'PYTHON'
+cat >"$root/trial/consumer.py" <<'PYTHON'
 import tremula
 with tremula.Session("python_consumer") as session, session.in_stream("squares") as stream:
     layout = tremula.Layout.block(shape=(1000, 800), grid=(1, session.size))
     value = stream.field("value", "f32", layout)
     assert [float(step[value].mean()) for step in stream] == [0, 1, 4, 9, 16]
 PYTHON
-background python_producer python3 /work/producer.py
+background python_producer python3 /trial/producer.py
 jobs=($!)
 for rank in 0 1; do
-  background "python_consumer_$rank" env RANK=$rank WORLD_SIZE=2 python3 /work/consumer.py
+  background "python_consumer_$rank" env RANK=$rank WORLD_SIZE=2 python3 /trial/consumer.py
   jobs+=($!)
 done
 ends_well python_producer "${jobs[0]}"
@@ -111,11 +111,11 @@ echo "== what is built: C and C++"
 # shellcheck disable=SC2046
 install $(ours "libtremula-mpi$interface" "libtremula-scalapack$interface" libtremula-dev tremula-mpi) \
   g++ make cmake pkg-config libopenmpi-dev libscalapack-openmpi2.2
-cp -r "$source/examples/00_quick_start" "$root/work/quick_start"
-sed -i 's/"matrix")/"matrix", {.wait_for_consumers = 2})/' "$root/work/quick_start/producer.cpp"
-run cmake -S /work/quick_start -B /work/quick_start/build >"$root.log" || { cat "$root.log"; fail "the quick start does not configure"; }
-run cmake --build /work/quick_start/build >"$root.log" 2>&1 || { cat "$root.log"; fail "the quick start does not build"; }
-cat >"$root/work/consumer.c" <<'C'
+cp -r "$source/examples/00_quick_start" "$root/trial/quick_start"
+sed -i 's/"matrix")/"matrix", {.wait_for_consumers = 2})/' "$root/trial/quick_start/producer.cpp"
+run cmake -S /trial/quick_start -B /trial/quick_start/build >"$root.log" || { cat "$root.log"; fail "the quick start does not configure"; }
+run cmake --build /trial/quick_start/build >"$root.log" 2>&1 || { cat "$root.log"; fail "the quick start does not build"; }
+cat >"$root/trial/consumer.c" <<'C'
 /* One process that gets all of the quick start's matrix. */
 #include <stdio.h>
 #include <tremula/tremula.h>
@@ -143,16 +143,16 @@ int main(void) {
   return 0;
 }
 C
-run sh -c 'cc -Wall -Werror /work/consumer.c -o /work/c_consumer $(pkg-config --cflags --libs tremula)' || fail "the C program does not build"
+run sh -c 'cc -Wall -Werror /trial/consumer.c -o /trial/c_consumer $(pkg-config --cflags --libs tremula)' || fail "the C program does not build"
 job() {  # job NAME RANKS: the quick start's, with a folder of its own for what mpirun makes
-  mkdir "$root/work/$1.tmp"
-  background "$1" env TMPDIR="/work/$1.tmp" timeout 120 mpirun --oversubscribe --bind-to none -n "$2" \
-    "/work/quick_start/build/quick_start_$1"
+  mkdir "$root/trial/$1.tmp"
+  background "$1" env TMPDIR="/trial/$1.tmp" timeout 120 mpirun --oversubscribe --bind-to none -n "$2" \
+    "/trial/quick_start/build/quick_start_$1"
   jobs+=($!)
 }
 job producer 2
 job consumer 3
-background c_consumer timeout 120 /work/c_consumer
+background c_consumer timeout 120 /trial/c_consumer
 jobs+=($!)
 ends_well producer "${jobs[0]}"
 ends_well consumer "${jobs[1]}"
@@ -160,15 +160,15 @@ ends_well c_consumer "${jobs[2]}"
 jobs=()
 # The mean of 0 1 2 ... 799999 is 399999.5, the last of them 799999; a step adds a million.
 for step in $(seq 0 9); do echo "step $step: mean $((step * 1000000 + 399999)).5"; done |
-  diff - "$root/work/consumer.log" || fail "the C++ consumer has other numbers than the producer"
+  diff - "$root/trial/consumer.log" || fail "the C++ consumer has other numbers than the producer"
 for step in $(seq 0 9); do echo $((step * 1000000 + 799999)); done |
-  diff - "$root/work/c_consumer.log" || fail "the C consumer has other numbers than the producer"
+  diff - "$root/trial/c_consumer.log" || fail "the C consumer has other numbers than the producer"
 run tremula status >/dev/null || fail "tremula status"
 
 echo "== a program that calls ScaLAPACK"
-cp "$source/tests/scalapack/relink.c" "$root/work"
-run mpicc /work/relink.c -o /work/relink -ltremula_scalapack -l:libscalapack-openmpi.so.2.2 -ltremula || fail "relink.c does not link"
-run timeout 120 mpirun --oversubscribe --bind-to none -n 4 /work/relink || fail "relink"
+cp "$source/tests/scalapack/relink.c" "$root/trial"
+run mpicc /trial/relink.c -o /trial/relink -ltremula_scalapack -l:libscalapack-openmpi.so.2.2 -ltremula || fail "relink.c does not link"
+run timeout 120 mpirun --oversubscribe --bind-to none -n 4 /trial/relink || fail "relink"
 
 echo "== tremula-mpi, libtremula_ofi.so: bench by transport"
 for transport in mpi ofi; do

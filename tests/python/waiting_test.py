@@ -141,6 +141,28 @@ class WaitingTest(unittest.TestCase):
         (handled,), (got,) = support.run(("producer", 1, produce_two), ("consumer", 1, consume))
         self.assertEqual((handled, got), ([1], [0, 1]))
 
+    def test_ctrl_c_ends_a_step_that_nobody_takes(self):
+        def produce_one(session):
+            out = session.out_stream("untaken", queue_depth=0)
+            value = out.field("value", "f64", LINE)
+            out.begin_step()
+            out.put(value, np.ones(8))
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            with self.assertRaises(KeyboardInterrupt):
+                out.end_step()
+            out.give_up()
+
+        def consume(session):
+            with self.assertRaises(tremula.PeerLost):
+                with session.in_stream("untaken") as stream:
+                    value = stream.field("value", "f64", LINE)
+                    for step in stream:
+                        time.sleep(1.5)  # the producer waits as long
+                        step[value]
+
+        support.run(("producer", 1, produce_one), ("consumer", 1, consume))
+
     def test_what_a_handler_raises_is_raised_however_the_call_ends(self):
         def consume(session):
             def stop(*_):
