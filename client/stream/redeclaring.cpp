@@ -131,14 +131,17 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
         links, [this](auto link) { return session_.control().link_end(link).has_value(); });
   };
   // Of a stream that has ended begin_step tells why, and the next epoch begins with what was asked for. A rank
-  // that knows need not come, so each agreement is one that the others may leave.
+  // that knows comes to no further agreement here: they are of one call, so that another rank would take the
+  // one for the other. Those that wait for it leave when they are told of the end.
+  bool is_over = has_ended();
   const auto unless_ended = [&](const auto& agree) {
+    if (is_over) return;
     try {
       agree();
     } catch (const Error& e) {
-      if (e.code() != Errc::peer_lost ||
-          !session_.waits_for(has_ended, core::Deadline::after(explained_within_seconds)))
-        throw;
+      is_over = e.code() == Errc::peer_lost &&
+                session_.waits_for(has_ended, core::Deadline::after(explained_within_seconds));
+      if (!is_over) throw;
     }
   };
   DeclaredFields next = asked_.empty() ? fields_ : asked_.back();
