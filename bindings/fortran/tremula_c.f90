@@ -54,6 +54,17 @@ module tremula_c
       import
       type(c_ptr), value :: session
     end function
+    integer(c_int) function tremula_fail(status, text) bind(c)
+      import
+      integer(c_int), value :: status
+      character(kind=c_char), intent(in) :: text(*)
+    end function
+    integer(c_int) function tremula_session_allgather(session, mine, bytes, all) bind(c)
+      import
+      type(c_ptr), value :: session, mine
+      integer(c_size_t), value :: bytes
+      type(c_ptr), value :: all
+    end function
     integer(c_int) function tremula_session_ask(session, ask, context) bind(c)
       import
       type(c_ptr), value :: session
@@ -153,6 +164,13 @@ module tremula_c
       integer(c_int), value :: rank, dimension
       integer(c_int64_t), value :: local
       integer(c_int64_t), intent(out) :: global
+    end function
+    integer(c_int) function tremula_layout_runs(layout, rank, count, numbers, places, lengths) bind(c)
+      import
+      type(c_ptr), value :: layout
+      integer(c_int), value :: rank
+      integer(c_int64_t), intent(inout) :: count
+      type(c_ptr), value :: numbers, places, lengths
     end function
     integer(c_int) function tremula_layout_hash(layout, rank, type, data, bytes, hash) bind(c)
       import

@@ -125,6 +125,10 @@ tremula_status tremula::client::fail(tremula_status status, const std::string& t
   return status;
 }
 
+tremula_status tremula_fail(tremula_status status, const char* text) {
+  return client::fail(status, text != nullptr ? text : "");
+}
+
 const char* tremula_version(void) { return client::version; }
 const char* tremula_last_error(void) { return last_error.c_str(); }
 
@@ -195,6 +199,30 @@ int tremula_session_rank(const tremula_session* session) {
 }
 int tremula_session_size(const tremula_session* session) {
   return session ? session->session->size() : -1;
+}
+
+tremula_status tremula_session_allgather(tremula_session* session, const void* mine, size_t bytes,
+                                         void* all) {
+  return guarded([&] {
+    const auto entry = enter(session, "session");
+    if (bytes > 0) expects_pointer(mine, "mine");
+    if (bytes > 0) expects_pointer(all, "all");
+    auto& group = *session->session;
+    group.begin_call("session_allgather", "", 0);
+    const auto view = std::span(static_cast<const std::byte*>(mine), bytes);
+    const auto parts = group.allgather({view.begin(), view.end()}, group.deadline());
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      if (parts[rank].size() != parts[0].size())
+        throw core::Error(
+            core::Errc::mismatch,
+            fmt::format("group '{}': expected all ranks to pass as many bytes; found {} of rank {} "
+                        "and {} of rank 0",
+                        group.name(), parts[rank].size(), rank, parts[0].size()));
+      std::copy(parts[rank].begin(), parts[rank].end(),
+                static_cast<std::byte*>(all) + rank * bytes);
+    }
+    return TREMULA_OK;
+  });
 }
 
 tremula_status tremula_out_open(tremula_session* session, const char* stream, const char* options,

@@ -194,6 +194,36 @@ tremula_status tremula_layout_global_index(const tremula_layout* layout, int ran
   });
 }
 
+tremula_status tremula_layout_runs(const tremula_layout* layout, int rank, int64_t* count,
+                                   int64_t* numbers, int64_t* places, int64_t* lengths) {
+  return guarded([&] {
+    expects_pointer(layout, "layout");
+    expects_pointer(count, "count");
+    const auto& whole = layout->layout;
+    if (whole.changing) expect_computed(whole, "what a rank owns");
+    std::optional<index_calc::IndexList> computed;
+    if (!whole.listing)
+      computed = index_calc::IndexList::of_layout(whole, rank, index_calc::local_part(whole, rank));
+    const auto runs = whole.listing ? whole.listing->mine->runs() : computed->runs();
+    const auto found = static_cast<int64_t>(runs.size());
+    if (numbers != nullptr || places != nullptr || lengths != nullptr) {
+      expects_pointer(numbers, "numbers");
+      expects_pointer(places, "places");
+      expects_pointer(lengths, "lengths");
+      core::expects(*count >= found, [&] {
+        return fmt::format("count: expected room for {} runs; found it for {}", found, *count);
+      });
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        numbers[i] = runs[i].global;
+        places[i] = runs[i].local;
+        lengths[i] = runs[i].length;
+      }
+    }
+    *count = found;
+    return TREMULA_OK;
+  });
+}
+
 tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremula_type type,
                                    const void* data, size_t bytes, uint64_t* hash) {
   return guarded([&] {

@@ -4,14 +4,16 @@
 #   lib/libtremula_mpi.so    what takes a communicator (tremula_mpi.h), if there is MPI
 #   lib/libtremula_ofi.so    what calls libfabric; libtremula.so and tremula load it when a link needs it
 #   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK by Tremula, if there is MPI
+#   lib/libtremula_weights.so  regridding (tremula_weights.h), if there is NetCDF
 #   bin/tremula              the command line; share/man/man1 has its pages, and share what completes it in bash and zsh
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
 #   share/doc/tremula/       the pages that --help and errors name
-#   lib/libtremula_fortran.a, lib/libtremula_fortran_mpi.a  the modules tremula and tremula_mpi, if there is a compiler of Fortran
+#   lib/libtremula_fortran.a, lib/libtremula_fortran_mpi.a, lib/libtremula_fortran_weights.a  the modules tremula, tremula_mpi and
+#                            tremula_regridding, if there is a compiler of Fortran
 #   include/tremula/fortran/ what they are used by (.mod), and their sources, for another compiler
 #   lib/pkgconfig/           tremula.pc for C, tremula_cpp.pc for C++, which has the standard that tremula.hpp needs;
-#                            tremula_mpi.pc beside either, for MPI's compilers
+#                            tremula_mpi.pc beside either, for MPI's compilers; tremula_weights.pc, tremula_fortran.pc
 #   libexec/tremula/         bench_mpi, what `tremula bench --transport mpi` runs, if there is MPI
 # Each rule names its component, which is one package of packages.cmake. EXCLUDE_FROM_ALL: what only a package has.
 include_guard()
@@ -42,6 +44,14 @@ if(TARGET tremula_mpi)
   install(TARGETS tremula_bench_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/tremula COMPONENT tools_mpi)
   set(mpi_package tremula_mpi)
 endif()
+if(TARGET tremula_weights)
+  target_link_options(tremula_weights PRIVATE LINKER:--version-script=${interface_map})
+  set_target_properties(tremula_weights PROPERTIES LINK_DEPENDS ${interface_map})
+  tremula_install_library(tremula_weights weights)
+  install(DIRECTORY coupling/weights/include/tremula DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+    FILES_MATCHING PATTERN "*.h*")
+  set(weights_package tremula_weights)
+endif()
 install(TARGETS tremula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools
   FILES_MATCHING PATTERN "*.1.gz")
@@ -65,15 +75,18 @@ if(TARGET tremula_fortran)
   if(TARGET tremula_fortran_mpi)
     list(APPEND fortran_libraries tremula_fortran_mpi)
   endif()
+  if(TARGET tremula_fortran_weights)
+    list(APPEND fortran_libraries tremula_fortran_weights)
+  endif()
   foreach(library ${fortran_libraries})
     install(TARGETS ${library} EXPORT tremula ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
     get_target_property(modules ${library} Fortran_MODULE_DIRECTORY)
     get_target_property(sources ${library} SOURCES)
     list(TRANSFORM sources PREPEND bindings/fortran/ REGEX "^[^/]")
     install(FILES ${sources} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tremula/fortran COMPONENT development)
+    install(DIRECTORY ${modules}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tremula/fortran COMPONENT development
+      FILES_MATCHING PATTERN "*.mod")
   endforeach()
-  install(DIRECTORY ${modules}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tremula/fortran COMPONENT development
-    FILES_MATCHING PATTERN "*.mod")
   set(fortran_package tremula_fortran)
 endif()
 
@@ -92,7 +105,7 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)  # 
 
 # The prefix is found from the place of the file itself, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-foreach(package tremula tremula_cpp ${mpi_package} ${fortran_package})
+foreach(package tremula tremula_cpp ${mpi_package} ${weights_package} ${fortran_package})
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endforeach()

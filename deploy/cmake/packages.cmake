@@ -4,6 +4,7 @@
 #   libtremula0.1            library: libtremula.so.0.1 and libtremula_ofi.so, which it loads
 #   libtremula-mpi0.1        mpi
 #   libtremula-scalapack0.1  scalapack
+#   libtremula-weights0.1    weights
 #   libtremula-dev           development: headers, modules for Fortran, links, CMake, pkg-config
 #   tremula                  tools: the program, its pages, the unit of systemd
 #   tremula-mpi              tools_mpi: what `tremula bench --transport mpi` runs
@@ -95,6 +96,14 @@ This package has a library that takes the place of p?gemr2d and p?tran?
 of ScaLAPACK in programs that call them."
     SUGGESTS libscalapack-openmpi2.2)
   list(APPEND needed_libraries "libtremula-scalapack${interface} ${this_version}")
+endif()
+if(TARGET tremula_weights)
+  debian_package(weights libtremula-weights${interface} libs "distributed arrays between parallel jobs: regridding"
+    "${about}\n
+This package has a library that regrids fields on their way, by the
+weights of a file of SCRIP or ESMF."
+    DEPENDS "libtremula${interface} ${this_version}")
+  list(APPEND needed_libraries "libtremula-weights${interface} ${this_version}")
 endif()
 debian_package(development libtremula-dev libdevel "distributed arrays between parallel jobs: development"
   "${about}\n

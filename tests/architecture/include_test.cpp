@@ -30,9 +30,11 @@ const std::array rooms{
     Room{"server", {"core", "transport", "proto"}},
     Room{"cli", {"core", "index_calc", "transport", "proto", "client", "server"}},
     Room{"bindings", {}},  // what is installed and nothing else
+    Room{"coupling", {}},  // the same
     Room{"examples", {}},  // the same
     Room{"tests",
-         {"core", "index_calc", "transport", "proto", "client", "server", "cli", "examples"}},
+         {"core", "index_calc", "transport", "proto", "client", "server", "cli", "coupling",
+          "examples"}},
 };
 
 // Folders of one room, and those of it whose headers each may include, besides its own.
@@ -101,7 +103,8 @@ const std::array technologies{
                {"proto/", "client/", "server/", "cli/", "tests/"}},
     Technology{"OpenSSL", R"(openssl/.*)", {"transport/control/", "tests/"}},
     Technology{"spdlog", R"(spdlog/.*)", {"core/log.cpp"}},
-    Technology{"yaml-cpp", R"(yaml-cpp/.*)", {"client/", "server/", "cli/", "tests/"}},
+    Technology{"yaml-cpp", R"(yaml-cpp/.*)", {"client/", "server/", "cli/", "coupling/", "tests/"}},
+    Technology{"NetCDF", R"(netcdf.*)", {"coupling/", "examples/", "tests/"}},
     Technology{"CLI11", R"(CLI/.*)", {"cli/", "examples/", "tests/"}},
     Technology{"Cairo", R"(cairo.*)", {"cli/plan/picture/picture_png.cpp", "examples/"}},
 };
@@ -143,7 +146,7 @@ std::optional<std::string> objection(std::string_view file, std::string_view hea
   if (header.find("..") != header.npos) return "write the path from the root of the tree";
   const Room* known = room_of(header);
   if (header.starts_with("tremula/"))
-    known = room_of(room.name == "examples" ? "examples/" : "client/");
+    known = room_of(room.may_know.empty() ? file : std::string_view("client/"));  // installed
   if (known && known->name != room.name &&
       std::ranges::find(room.may_know, known->name) == room.may_know.end())
     return std::string(room.name) + "/ may not know " + std::string(known->name) + "/";

@@ -113,6 +113,8 @@ TEST(Pages, NameOnlyWhatIsInstalled) {
     headers += contents(entry.path());
   for (const auto& entry : fs::directory_iterator(root / "bindings" / "fortran"))
     headers += contents(entry.path());
+  for (const auto& entry : fs::recursive_directory_iterator(root / "coupling"))
+    if (entry.is_regular_file()) headers += contents(entry.path());
   for (const auto& entry : fs::directory_iterator(root / "deploy" / "cmake"))
     headers += entry.path().filename().string() + " ";
   const std::string targets = contents(root / "deploy" / "cmake" / "tremulaConfig.cmake.in");

@@ -87,6 +87,23 @@ CMAKE
 built "$work/fortran"
 timeout 60 "$mpiexec" --oversubscribe --bind-to none -n 2 "$work/fortran/build/program" || fail "the Fortran program"
 
+echo "== pkg-config tremula_weights"
+cat >"$work/regrid.c" <<'C'
+#include <stdio.h>
+#include <tremula/tremula_weights.h>
+int main(void) {
+  tremula_weights* none = NULL;
+  const tremula_status status = tremula_weights_open(NULL, "weights.nc", NULL, NULL, &none);
+  printf("%d %s\n", status, tremula_last_error());
+  return status != TREMULA_INVALID_ARGUMENT;
+}
+C
+# shellcheck disable=SC2046
+cc -std=c99 "$work/regrid.c" -o "$work/regrid" $(pkg-config --cflags --libs tremula_weights) -Wl,-rpath,"$libraries" ||
+  fail "a C program does not build by pkg-config tremula_weights"
+said=$("$work/regrid") || fail "the program by tremula_weights: $said"
+[[ "$said" == *"session: expected a pointer; found NULL"* ]] || fail "an error of libtremula_weights.so has no text: $said"
+
 echo "== pkg-config tremula_mpi, for MPI's compiler"
 mpicc=mpicc mpif90=mpif90
 ! command -v mpif90.openmpi >/dev/null || { mpicc=mpicc.openmpi; mpif90=mpif90.openmpi; }

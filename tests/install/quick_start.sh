@@ -22,7 +22,7 @@ prefix=$work/moved
 
 echo "== only the C interface and its skins are seen"
 find "$prefix/include" -type f | sed "s#$prefix/include/##" | sort | tee "$work/headers"
-grep -vE '^tremula/tremula(_mpi|_scalapack)?\.(h|hpp)$|^tremula/fortran/tremula(_[a-z]+)?\.(mod|[fF]90)$' "$work/headers" && fail "internal headers are installed"
+grep -vE '^tremula/tremula(_mpi|_scalapack|_weights)?\.(h|hpp)$|^tremula/fortran/tremula(_[a-z]+)?\.(mod|[fF]90)$' "$work/headers" && fail "internal headers are installed"
 library=$(find "$prefix" -name libtremula.so)
 readelf --dynamic "$library" | grep 'NEEDED.*libfabric' &&
   fail "libtremula.so is linked with libfabric; only libtremula_ofi.so may be"

@@ -144,6 +144,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     # session
     "tremula_session_open": (STATUS, [c_char_p, c_int, c_int, c_char_p, NEW_HANDLE]),
     "tremula_session_close": (STATUS, [HANDLE]),
+    "tremula_session_allgather": (STATUS, [HANDLE, c_void_p, c_size_t, c_void_p]),
     "tremula_session_ask": (STATUS, [HANDLE, ASK, c_void_p]),
     "tremula_session_rank": (c_int, [HANDLE]),
     "tremula_session_size": (c_int, [HANDLE]),
@@ -163,6 +164,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tremula_layout_shape": (STATUS, [HANDLE, _int64s]),
     "tremula_layout_local": (STATUS, [HANDLE, c_int, _int64s, _int64s, _int64s, _int64s]),
     "tremula_layout_global_index": (STATUS, [HANDLE, c_int, c_int, c_int64, _int64s]),
+    "tremula_layout_runs": (STATUS, [HANDLE, c_int, _int64s, _int64s, _int64s, _int64s]),
     "tremula_layout_hash": (STATUS, [HANDLE, c_int, c_int, c_void_p, c_size_t, _number]),
     # relabeling inside one job
     "tremula_relabel": (STATUS, [_updates, c_size_t, c_size_t, c_int, _ints, c_int, _ints, _int64s, _int64s]),

@@ -104,6 +104,8 @@ TREMULA_API const char* tremula_version(void);
 /* Text of the last error of the calling thread: what was expected, what was found, what to do.
  * Valid until the next call of that thread. */
 TREMULA_API const char* tremula_last_error(void);
+/* For libraries that stand on this one: returns `status`, and tremula_last_error() tells `text`. */
+TREMULA_API tremula_status tremula_fail(tremula_status status, const char* text);
 
 /* ---- session ---- */
 
@@ -132,6 +134,11 @@ TREMULA_API tremula_status tremula_session_ask(tremula_session* session, tremula
 /* -1 for NULL. */
 TREMULA_API int tremula_session_rank(const tremula_session* session);
 TREMULA_API int tremula_session_size(const tremula_session* session);
+/* Every rank of the group gets the `bytes` bytes of every rank, for what a few numbers decide. Shape of
+ * `all`: [size of the group][bytes]. Collective; waits at most the session's timeout. TREMULA_MISMATCH, on
+ * all ranks: one passes another number of bytes. */
+TREMULA_API tremula_status tremula_session_allgather(tremula_session* session, const void* mine,
+                                                     size_t bytes, void* all);
 
 /* ---- memory ---- */
 
@@ -205,6 +212,14 @@ TREMULA_API tremula_status tremula_layout_local(const tremula_layout* layout, in
 TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* layout, int rank,
                                                        int dimension, int64_t local,
                                                        int64_t* global);
+/* What `rank` owns, as runs: lengths[i] elements from number numbers[i] of the array on, counted in
+ * row-major order from 0, lie one after the other in its local buffer from place places[i] on, in elements.
+ * Ascending by their numbers. *count: how many there are; the three arrays have room for *count of them,
+ * or all are NULL. Where ranks list what they own: of the rank that has made the layout, whatever `rank`.
+ * Costs a pass over the runs. */
+TREMULA_API tremula_status tremula_layout_runs(const tremula_layout* layout, int rank,
+                                               int64_t* count, int64_t* numbers, int64_t* places,
+                                               int64_t* lengths);
 /* Of what `rank` owns of an array, in its local buffer `data` of `bytes` bytes. The sum over all
  * ranks, modulo 2^64, is the same for every layout of the same array (of copies the first counts,
  * the others are 0): a job that holds the array in another distribution can compare. One element that

@@ -255,6 +255,24 @@ public:
     detail::check(tremula_layout_global_index(handle_.get(), rank, dimension, local, &global));
     return global;
   }
+  /// Elements that follow each other in the array and in the buffer of a rank.
+  struct Run {
+    Index number = 0;  ///< of the first one, in row-major order of the array
+    Index place = 0;   ///< where the buffer has it, in elements
+    Index length = 0;
+  };
+  /// What `rank` owns, ascending by numbers.
+  std::vector<Run> runs(int rank) const {
+    std::int64_t count = 0;
+    detail::check(tremula_layout_runs(handle_.get(), rank, &count, nullptr, nullptr, nullptr));
+    const auto n = static_cast<std::size_t>(count);
+    std::vector<Index> numbers(n), places(n), lengths(n);
+    detail::check(tremula_layout_runs(handle_.get(), rank, &count, numbers.data(), places.data(),
+                                      lengths.data()));
+    std::vector<Run> runs(n);
+    for (std::size_t i = 0; i < n; ++i) runs[i] = {numbers[i], places[i], lengths[i]};
+    return runs;
+  }
   /// Of what `rank` owns of an array, in its local buffer. The sum over all ranks is the same for
   /// every layout of the same array.
   template <class T>
@@ -914,6 +932,9 @@ public:
     return detail::peers_of<tremula_in_peers>(handle_.get());
   }
 
+  /// For libraries that stand on the C interface.
+  tremula_in_stream* handle() const noexcept { return handle_.get(); }
+
 private:
   friend class Session;
   explicit InStream(tremula_in_stream* handle) : handle_(handle) {}
@@ -978,6 +999,16 @@ public:
 
   int rank() const { return tremula_session_rank(handle_.get()); }
   int size() const { return tremula_session_size(handle_.get()); }
+  /// Every rank gets what every rank passes, for what a few numbers decide. Collective.
+  template <class T>
+  requires(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>)
+      std::vector<T> allgather(const T& mine) {
+    std::vector<T> all(static_cast<std::size_t>(size()));
+    detail::check(tremula_session_allgather(handle_.get(), &mine, sizeof mine, all.data()));
+    return all;
+  }
+  /// For libraries that stand on the C interface.
+  tremula_session* handle() const noexcept { return handle_.get(); }
 
   /// See tremula_session_ask.
   /// @param is_over  true ends the wait; may not throw. Empty: nothing is asked any more

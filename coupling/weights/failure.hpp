@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <stdexcept>
+#include <string>
+
+#include "tremula/tremula.h"
+
+namespace tremula::weights {
+
+/// What becomes the status of a C function, and its text.
+class Failure : public std::runtime_error {
+public:
+  Failure(tremula_status status, const std::string& text)
+      : std::runtime_error(text), status_(status) {}
+  tremula_status status() const noexcept { return status_; }
+
+private:
+  tremula_status status_;
+};
+
+/// @throws Failure of a function of tremula.h
+inline void check(tremula_status status) {
+  if (status < 0) throw Failure(status, tremula_last_error());
+}
+
+}  // namespace tremula::weights

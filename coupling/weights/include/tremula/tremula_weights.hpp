@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Regridding for C++: tremula_weights.h tells what each call does.
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tremula/tremula.hpp"
+#include "tremula/tremula_weights.h"
+
+namespace tremula {
+
+/// The weights between two grids, as far as this rank needs them.
+class Weights {
+public:
+  /// Collective over the session.
+  /// @param options  YAML: see tremula_weights_open
+  Weights(Session& session, const std::string& path, const Layout& destination,
+          const std::string& options = {}) {
+    tremula_weights* handle = nullptr;
+    detail::check(tremula_weights_open(session.handle(), path.c_str(), options.c_str(),
+                                       destination.handle(), &handle));
+    handle_.reset(handle);
+  }
+  /// Instead of InStream::field.
+  Field<double> field(InStream& in, const std::string& name) {
+    Field<double> field;
+    detail::check(tremula_weights_field(handle_.get(), in.handle(), name.c_str(), &field.number));
+    return field;
+  }
+  /// Instead of InStream::get.
+  /// @param data  this rank's buffer of the destination, of double or float
+  template <class T>
+  void get(InStream& in, Field<double> field, std::span<T> data) {
+    detail::check(tremula_weights_get(handle_.get(), in.handle(), field.number,
+                                      detail::type_of<T>(), data.data(), data.size_bytes()));
+  }
+  template <class T>
+  void get(InStream& in, Field<double> field, std::vector<T>& data) {
+    get(in, field, std::span<T>(data));
+  }
+  /// Of this rank.
+  tremula_weights_statistics count() const {
+    auto statistics = tremula_weights_statistics_init();
+    detail::check(tremula_weights_count(handle_.get(), &statistics));
+    return statistics;
+  }
+
+private:
+  std::unique_ptr<tremula_weights, detail::Free<tremula_weights_free>> handle_;
+};
+
+}  // namespace tremula

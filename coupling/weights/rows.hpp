@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The rows of the sparse matrix that one rank needs, and their product with the source elements.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "coupling/weights/weight_file.hpp"
+
+namespace tremula::weights {
+
+/// The order in which the elements of an array are numbered in a file of weights.
+enum class Order { row, column };
+
+/// The number in the file of an element with the given row-major number, and back; both from 0.
+class Numbering {
+public:
+  Numbering(std::span<const std::int64_t> shape, Order order);
+  std::int64_t in_file(std::int64_t number) const { return turned(number, shape_, reversed_); }
+  std::int64_t of_file(std::int64_t address) const { return turned(address, reversed_, shape_); }
+
+private:
+  std::int64_t turned(std::int64_t number, const std::vector<std::int64_t>& from,
+                      const std::vector<std::int64_t>& to) const;
+  bool is_same_;
+  std::vector<std::int64_t> shape_, reversed_;
+};
+
+/// An element of the destination that this rank owns.
+struct Owned {
+  std::int64_t address = 0;  ///< in the file, from 0
+  std::int64_t place = 0;    ///< in the rank's buffer
+};
+
+struct RowOptions {
+  std::optional<double> missing;  ///< NaN: all of them
+  std::optional<double> fill;
+};
+
+/// Compressed rows. The elements of a row stand in ascending order of their source addresses, those of one
+/// address in that of the file: so its sum does not depend on which rank computes it.
+class Rows {
+public:
+  /// @param owned   ascending by address, each once
+  /// @param extra   further source addresses that are asked for
+  /// @param points  result: row-major numbers of the source elements to ask for, ascending
+  /// Cost: a pass over the file; memory: by the links of the owned elements.
+  Rows(const WeightFile& file, std::span<const Owned> owned, Normalization wanted,
+       const Numbering& source, std::span<const std::int64_t> extra, const RowOptions& options,
+       std::vector<std::int64_t>& points);
+
+  std::uint64_t rows() const noexcept { return places_.size(); }
+  std::uint64_t links() const noexcept { return weights_.size(); }
+  /// Of all weights of the file.
+  std::uint64_t hash_of_file() const noexcept { return hash_of_file_; }
+
+  /// @param source       shape: [points]
+  /// @param destination  this rank's buffer
+  template <class T>
+  void apply(std::span<const double> source, T* destination) const;
+
+  /// Of a source element by its place in `source`: an element of the destination that needs it, by its
+  /// place; none: it is asked for and not needed.
+  std::optional<std::int64_t> who_needs(std::int64_t point) const;
+
+private:
+  template <class T>
+  void apply_with_missing(std::span<const double> source, T* destination) const;
+  RowOptions options_;
+  std::uint64_t hash_of_file_ = 0;
+  std::vector<std::int64_t> begins_;   // shape: [rows + 1], into the following two
+  std::vector<std::int32_t> columns_;  // places in `source`
+  std::vector<double> weights_;
+  std::vector<double> sums_;           // of the weights of each row; with `missing` alone
+  std::vector<std::int64_t> places_;   // shape: [rows], in the buffer
+  std::vector<std::int64_t> without_;  // places of elements without weights
+};
+
+}  // namespace tremula::weights

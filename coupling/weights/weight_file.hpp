@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A file of weights, as SCRIP or ESMF write it, with the words of both:
+//
+//                       SCRIP                        ESMF
+//     weights           remap_matrix[link][kind]     S[link]
+//     to, from          dst_address, src_address     row, col        numbered from 1
+//     grids             dst_grid_..., src_grid_...   ..._b, ..._a
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tremula::weights {
+
+enum class Normalization { none, fracarea, destarea, unknown };
+
+/// One of the two grids of a file.
+struct Grid {
+  std::int64_t size = 0;
+  std::vector<std::int64_t> extents;  ///< fastest first
+};
+
+/// A weight: destination[row] += weight * source[column].
+struct Link {
+  std::int64_t row = 0, column = 0;  ///< from 0
+  double weight = 0;
+};
+
+struct FileNames;  // of what the file holds
+
+class WeightFile {
+public:
+  /// @throws Failure if it cannot be read or has a form that is not supported, naming what it has
+  explicit WeightFile(const std::string& path);
+  ~WeightFile();
+  WeightFile(const WeightFile&) = delete;
+  WeightFile& operator=(const WeightFile&) = delete;
+
+  const Grid& source() const noexcept { return source_; }
+  const Grid& destination() const noexcept { return destination_; }
+  std::int64_t links() const noexcept { return links_; }
+  Normalization normalization() const noexcept { return normalization_; }
+
+  /// Visits all weights in the order of the file. Memory: a piece of 2^18 of them.
+  /// @return a hash of all of them
+  std::uint64_t for_each_link(const std::function<void(const Link&)>& visit) const;
+
+  enum class Of { source, destination };
+  /// Of one grid, elements begin, ..., begin + count - 1.
+  /// @throws Failure if the file has none
+  std::vector<double> areas(Of grid, std::int64_t begin, std::int64_t count) const;
+  std::vector<double> fractions(Of grid, std::int64_t begin, std::int64_t count) const;
+  /// Not 0: the element takes part; all do where the file has no mask.
+  std::vector<int> mask(Of grid, std::int64_t begin, std::int64_t count) const;
+
+private:
+  void check(int status, const std::string& what) const;
+  int variable(const std::string& name) const;
+  bool has(const std::string& name) const;
+  std::int64_t extent(const std::string& dimension) const;
+  std::string text(const std::string& attribute) const;
+  Grid grid(const std::string& size, const std::string& extents) const;
+  template <class T>
+  std::vector<T> values(const std::string& name, std::int64_t begin, std::int64_t count) const;
+
+  std::string path_;
+  int id_ = -1;
+  const FileNames* names_ = nullptr;
+  Grid source_, destination_;
+  std::int64_t links_ = 0;
+  std::int64_t kinds_ = 1;  // weights of a link, of which the first is used
+  Normalization normalization_ = Normalization::unknown;
+};
+
+}  // namespace tremula::weights

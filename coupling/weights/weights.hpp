@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a consumer group does with the rows of a file of weights: which source elements it asks for, and what
+// becomes of them.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coupling/weights/exact_sum.hpp"
+#include "coupling/weights/failure.hpp"
+#include "coupling/weights/rows.hpp"
+#include "tremula/tremula.h"
+
+namespace tremula::weights {
+
+enum class Conserve { none, global, positive };
+
+struct Options {
+  Order order = Order::row;
+  std::vector<std::int64_t> source_shape = {};  ///< empty: as in the file
+  Normalization normalize = Normalization::unknown;
+  RowOptions rows = {};
+  Conserve conserve = Conserve::none;
+};
+/// @throws Failure naming a key or value that is not known
+Options parse_options(const std::string& text);
+
+class Weights {
+public:
+  /// Collective.
+  /// @throws Failure, on all ranks
+  Weights(tremula_session* session, const std::string& path, const std::string& options,
+          const tremula_layout* destination);
+
+  const tremula_layout* source() const noexcept { return source_.get(); }
+  const Rows& rows() const noexcept { return *rows_; }
+  std::uint64_t points() const noexcept { return points_.size(); }
+
+  /// @throws Failure
+  void get(tremula_in_stream* in, int field, tremula_type type, void* data, std::size_t bytes);
+
+private:
+  struct FreeLayout {
+    void operator()(tremula_layout* layout) const noexcept { tremula_layout_free(layout); }
+  };
+  /// What an element of one of the grids counts for in an integral over it.
+  struct Area {
+    std::int64_t place = 0;  ///< in the points, or in the buffer
+    double area = 0;
+  };
+  void read(const std::string& path, const tremula_layout* destination);
+  std::vector<std::int64_t> own_sources(const WeightFile& file) const;
+  void read_areas(const WeightFile& file, std::span<const Owned> owned,
+                  std::span<const std::int64_t> own, const Numbering& source);
+  void check_areas() const;
+  void expect_all_came() const;
+  template <class T>
+  void conserve(T* data, const std::optional<Failure>& failure) const;
+
+  tremula_session* session_;
+  Options options_;
+  std::vector<std::int64_t> source_shape_;
+  std::vector<std::int64_t> points_;  // row-major numbers, ascending
+  std::optional<Rows> rows_;
+  std::unique_ptr<tremula_layout, FreeLayout> source_;
+  std::vector<double> values_;  // shape: [points], of the latest get
+  std::int64_t allocated_ = 0;  // elements of the buffer
+  // With `conserve`: each element of either grid that its mask leaves stands once among all ranks.
+  std::vector<Area> source_areas_, destination_areas_;
+  std::uint64_t hash_of_mask_ = 0;  // of the destination, over the elements of this rank
+  std::uint64_t hash_of_all_ = 0;   // the same, over all elements
+  double whole_area_ = 0;           // of the destination
+};
+
+}  // namespace tremula::weights

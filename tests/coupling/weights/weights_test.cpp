@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// Regridding between two jobs, judged by oracle.py; what is refused.
+#include <gtest/gtest.h>
+#include <netcdf.h>
+
+#include <array>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/coupled/jobs.hpp"
+#include "tremula/tremula_weights.h"
+
+namespace tremula::coupled {
+namespace {
+
+const Environment environment{{"TREMULA_TIMEOUT", "40"}, {"TREMULA_STEP_TIMEOUT", "40"}};
+
+unsigned seed() {
+  const char* const given = std::getenv("TREMULA_TEST_SEED");
+  return given != nullptr ? static_cast<unsigned>(std::stoul(given)) : std::random_device{}();
+}
+
+struct Sizes {
+  int producers, consumers;
+};
+class Weights : public testing::TestWithParam<Sizes> {};
+
+TEST_P(Weights, EveryDecompositionGivesTheSameBits) {
+  const auto [producers, consumers] = GetParam();
+  const auto chosen = seed();
+  std::cout << "replay with TREMULA_TEST_SEED=" << chosen << '\n';
+  Stage stage;
+  const std::string folder = stage.directory().string();
+  const auto oracle = [&](const char* name, Arguments more) {
+    Arguments command{PYTHON, ORACLE};
+    command.insert(command.end(), more.begin(), more.end());
+    Job& job = stage.start({name, 1}, Launcher::plain, command);
+    EXPECT_EQ(job.wait(Deadline::after(60)), 0) << job.output();
+    return job.output();
+  };
+  oracle("make", {"make", folder, std::to_string(chosen), std::to_string(producers),
+                  std::to_string(consumers)});
+  stage.start_server();
+  const std::string cases = folder + "/cases";
+  Job& producer = stage.start({"produce", producers}, Launcher::plain,
+                              {RANK, "produce", cases, folder}, environment);
+  Job& consumer = stage.start({"consume", consumers}, Launcher::plain,
+                              {RANK, "consume", cases, folder}, environment);
+  const auto deadline = Deadline::after(90);
+  EXPECT_EQ(consumer.wait(deadline), 0);
+  EXPECT_EQ(producer.wait(deadline), 0);
+  if (!HasFailure()) std::cout << oracle("check", {"check", folder, std::to_string(consumers)});
+  if (HasFailure()) ADD_FAILURE() << stage.report();
+}
+INSTANTIATE_TEST_SUITE_P(Jobs, Weights, testing::Values(Sizes{3, 2}, Sizes{1, 4}, Sizes{4, 3}),
+                         [](const auto& sizes) {
+                           return std::to_string(sizes.param.producers) + "to" +
+                                  std::to_string(sizes.param.consumers);
+                         });
+
+/// A file of weights, by default from a source of 3 x 2 elements to a destination of 4.
+struct File {
+  std::vector<int> rows{1, 2, 3, 4}, columns{1, 2, 3, 6};
+  std::vector<double> weights{1, 1, 1, 1};
+  std::string method = "Bilinear remapping", normalization = "fracarea", name_of_weights = "S";
+  int kinds = 0;  // of SCRIP; 0: ESMF
+  std::array<int, 2> source{3, 2};
+  std::size_t destinations = 4;
+
+  void write(const std::string& path) const {
+    int file = 0, links = 0, elements = 0, destination = 0, two = 0, of_kinds = 0, id = 0;
+    ASSERT_EQ(nc_create(path.c_str(), NC_CLOBBER, &file), NC_NOERR);
+    const bool is_scrip = kinds > 0;
+    nc_put_att_text(file, NC_GLOBAL, "map_method", method.size(), method.data());
+    nc_put_att_text(file, NC_GLOBAL, "normalization", normalization.size(), normalization.data());
+    nc_def_dim(file, is_scrip ? "num_links" : "n_s", rows.size(), &links);
+    nc_def_dim(file, is_scrip ? "src_grid_size" : "n_a",
+               static_cast<std::size_t>(source[0] * source[1]), &elements);
+    nc_def_dim(file, is_scrip ? "dst_grid_size" : "n_b", destinations, &destination);
+    nc_def_dim(file, "src_grid_rank", 2, &two);
+    if (is_scrip) nc_def_dim(file, "num_wgts", static_cast<std::size_t>(kinds), &of_kinds);
+    int row = 0, column = 0, extents = 0;
+    nc_def_var(file, is_scrip ? "dst_address" : "row", NC_INT, 1, &links, &row);
+    nc_def_var(file, is_scrip ? "src_address" : "col", NC_INT, 1, &links, &column);
+    nc_def_var(file, "src_grid_dims", NC_INT, 1, &two, &extents);
+    const int both[] = {links, of_kinds};
+    nc_def_var(file, is_scrip ? "remap_matrix" : name_of_weights.c_str(), NC_DOUBLE,
+               is_scrip ? 2 : 1, both, &id);
+    nc_enddef(file);
+    nc_put_var_int(file, row, rows.data());
+    nc_put_var_int(file, column, columns.data());
+    nc_put_var_int(file, extents, source.data());
+    std::vector<double> all;
+    for (const double weight : weights) {
+      all.push_back(weight);
+      for (int k = 1; k < kinds; ++k) all.push_back(-1);
+    }
+    nc_put_var_double(file, id, all.data());
+    ASSERT_EQ(nc_close(file), NC_NOERR);
+  }
+};
+
+#ifdef FORTRAN
+TEST(FortranWeights, CountsDimension1AsTheFastest) {
+  File file{.source = {24, 16}, .destinations = 18 * 10};
+  file.rows.clear(), file.columns.clear(), file.weights.clear();
+  for (int j = 0; j < 10; ++j)
+    for (int i = 0; i < 18; ++i)
+      for (const int at : {0, 1, 24, 25}) {
+        file.rows.push_back(j * 18 + i + 1);
+        file.columns.push_back(j * 24 + i + at + 1);
+        file.weights.push_back(0.25);
+      }
+  Stage stage;
+  stage.start_server();
+  const std::string path = (stage.directory() / "weights.nc").string();
+  file.write(path);
+  Job& producer = stage.start({"produce", 3}, Launcher::plain, {FORTRAN, "produce"}, environment);
+  Job& consumer =
+      stage.start({"consume", 2}, Launcher::plain, {FORTRAN, "consume", path}, environment);
+  const auto deadline = Deadline::after(60);
+  EXPECT_EQ(consumer.wait(deadline), 0);
+  EXPECT_EQ(producer.wait(deadline), 0);
+  if (HasFailure()) ADD_FAILURE() << stage.report();
+}
+#endif
+
+class RefusedWeights : public testing::Test {
+protected:
+  void SetUp() override {
+    stage_.start_server();
+    const std::string options = "{server: " + stage_.server() + ", timeout: 20}";
+    ASSERT_EQ(tremula_session_open("one", 0, 1, options.c_str(), &session_), TREMULA_OK)
+        << tremula_last_error();
+    ASSERT_EQ(tremula_layout_parse("shape=4 grid=1", &layout_), TREMULA_OK);
+  }
+  void TearDown() override {
+    tremula_layout_free(layout_);
+    EXPECT_EQ(tremula_session_close(session_), TREMULA_OK) << tremula_last_error();
+  }
+  std::string path() const { return (stage_.directory() / "weights.nc").string(); }
+  /// What tremula_weights_open answers.
+  std::string opened(const File& file, const char* options, tremula_status expected) {
+    file.write(path());
+    tremula_weights* weights = nullptr;
+    const auto status = tremula_weights_open(session_, path().c_str(), options, layout_, &weights);
+    EXPECT_EQ(status, expected) << tremula_last_error();
+    tremula_weights_free(weights);
+    return status == TREMULA_OK ? "" : tremula_last_error();
+  }
+  Stage stage_;
+  tremula_session* session_ = nullptr;
+  tremula_layout* layout_ = nullptr;
+};
+
+TEST_F(RefusedWeights, TellsWhatIsWrongWithAFileOrAnOption) {
+  const struct {
+    File file;
+    const char* options;
+    tremula_status status;
+    const char* words;
+  } cases[] = {
+      {{}, nullptr, TREMULA_OK, ""},
+      {{.kinds = 1}, nullptr, TREMULA_OK, ""},
+      {{.method = "Conservative remapping", .kinds = 3}, nullptr, TREMULA_OK, ""},
+      {{.method = "Bicubic remapping", .kinds = 4},
+       nullptr,
+       TREMULA_UNSUPPORTED,
+       "found 4 of the method 'Bicubic remapping'"},
+      {{.method = "Bilinear remapping", .kinds = 3}, nullptr, TREMULA_UNSUPPORTED, "gradients"},
+      {{.name_of_weights = "weight"},
+       nullptr,
+       TREMULA_INVALID_ARGUMENT,
+       "expected the variable remap_matrix of SCRIP or S of ESMF"},
+      {{.rows = {1, 2, 3, 5}},
+       nullptr,
+       TREMULA_INVALID_ARGUMENT,
+       "expected row[3] from 1 to 4; found 5"},
+      {{.columns = {0, 2, 3, 6}},
+       nullptr,
+       TREMULA_INVALID_ARGUMENT,
+       "expected col[0] from 1 to 6; found 0"},
+      {{}, "{source_shape: [2, 4]}", TREMULA_MISMATCH, "a source array of 6 elements (3x2"},
+      {{}, "{method: best}", TREMULA_INVALID_ARGUMENT, "found 'method'"},
+      {{}, "{order: c}", TREMULA_INVALID_ARGUMENT, "order: expected row or column; found 'c'"},
+      {{}, "{fill: much}", TREMULA_INVALID_ARGUMENT, "options '{fill: much}'"},
+      {{}, "[1, 2]", TREMULA_INVALID_ARGUMENT, "expected options as a YAML mapping"},
+      {{},
+       "{conserve: global, missing: 0}",
+       TREMULA_INVALID_ARGUMENT,
+       "expected conserve or missing"},
+      {{}, "{conserve: global}", TREMULA_INVALID_ARGUMENT, "the variable area_a"},
+      {{.normalization = "other"},
+       "{normalize: fracarea}",
+       TREMULA_UNSUPPORTED,
+       "expected a file of weights with the attribute normalization"},
+      {{}, "{normalize: destarea}", TREMULA_INVALID_ARGUMENT, "the variable frac_b"},
+  };
+  for (const auto& c : cases) {
+    const auto text = opened(c.file, c.options, c.status);
+    EXPECT_NE(text.find(c.words), text.npos) << c.words << "\n" << text;
+  }
+  tremula_weights* weights = nullptr;
+  EXPECT_EQ(tremula_weights_open(session_, "/nowhere.nc", nullptr, layout_, &weights),
+            TREMULA_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(tremula_last_error()).find("'/nowhere.nc': expected a NetCDF file"),
+            std::string::npos);
+  EXPECT_EQ(tremula_weights_open(session_, path().c_str(), nullptr, nullptr, &weights),
+            TREMULA_INVALID_ARGUMENT);
+  EXPECT_EQ(tremula_weights_open(nullptr, path().c_str(), nullptr, layout_, &weights),
+            TREMULA_INVALID_ARGUMENT);
+  EXPECT_EQ(tremula_weights_get(nullptr, nullptr, 0, TREMULA_F64, nullptr, 0),
+            TREMULA_INVALID_ARGUMENT);
+}
+
+/// A producer that has not all elements of its array.
+TEST_F(RefusedWeights, NamesASourceElementThatNobodyHas) {
+  File{}.write(path());
+  std::thread producer([&] {
+    tremula_session* session = nullptr;
+    const std::string options = "{server: " + stage_.server() + ", timeout: 20}";
+    ASSERT_EQ(tremula_session_open("source", 0, 1, options.c_str(), &session), TREMULA_OK);
+    const int64_t shape[] = {2, 3}, points[] = {0, 1, 2, 3};
+    tremula_layout* layout = nullptr;
+    ASSERT_EQ(tremula_layout_of_points(2, shape, 1, TREMULA_PARTIAL, 4, points, &layout),
+              TREMULA_OK);
+    tremula_out_stream* out = nullptr;
+    int field = 0;
+    const double data[] = {1, 2, 3, 4};
+    ASSERT_EQ(tremula_out_open(session, "s", nullptr, &out), TREMULA_OK);
+    ASSERT_EQ(tremula_out_field(out, "x", TREMULA_F64, layout, &field), TREMULA_OK);
+    ASSERT_EQ(tremula_out_begin_step(out), TREMULA_OK) << tremula_last_error();
+    ASSERT_EQ(tremula_out_put(out, field, data, sizeof data), TREMULA_OK);
+    ASSERT_EQ(tremula_out_end_step(out), TREMULA_OK);
+    ASSERT_EQ(tremula_out_close(out), TREMULA_OK);
+    tremula_out_free(out);
+    tremula_layout_free(layout);
+    ASSERT_EQ(tremula_session_close(session), TREMULA_OK);
+  });
+  tremula_weights* weights = nullptr;
+  tremula_in_stream* in = nullptr;
+  int field = 0;
+  double data[4] = {};
+  ASSERT_EQ(tremula_weights_open(session_, path().c_str(), nullptr, layout_, &weights), TREMULA_OK)
+      << tremula_last_error();
+  ASSERT_EQ(tremula_in_open(session_, "s", nullptr, &in), TREMULA_OK);
+  ASSERT_EQ(tremula_weights_field(weights, in, "x", &field), TREMULA_OK);
+  ASSERT_EQ(tremula_in_begin_step(in), TREMULA_OK) << tremula_last_error();
+  EXPECT_EQ(tremula_weights_get(weights, in, field, TREMULA_I32, data, 16),
+            TREMULA_INVALID_ARGUMENT);
+  EXPECT_EQ(tremula_weights_get(weights, in, field, TREMULA_F64, data, 16),
+            TREMULA_INVALID_ARGUMENT);
+  EXPECT_EQ(tremula_weights_get(weights, in, field, TREMULA_F64, data, sizeof data),
+            TREMULA_MISMATCH);
+  const std::string text = tremula_last_error();
+  EXPECT_NE(text.find("source element (1, 2), which the element of the destination at place 3"),
+            text.npos)
+      << text;
+  EXPECT_EQ(tremula_in_end_step(in), TREMULA_OK);
+  EXPECT_EQ(tremula_in_close(in), TREMULA_OK);
+  tremula_in_free(in);
+  tremula_weights_free(weights);
+  producer.join();
+}
+
+}  // namespace
+}  // namespace tremula::coupled
