@@ -29,13 +29,18 @@ const std::array rooms{
     Room{"client", {"core", "index_calc", "transport", "proto"}},
     Room{"server", {"core", "transport", "proto"}},
     Room{"cli", {"core", "index_calc", "transport", "proto", "client", "server"}},
-    Room{"bindings", {}},  // what is installed and nothing else
-    Room{"coupling", {}},  // the same
-    Room{"examples", {}},  // the same
+    Room{"bindings", {}},
+    Room{"coupling", {}},
+    Room{"examples", {}},
     Room{"tests",
          {"core", "index_calc", "transport", "proto", "client", "server", "cli", "coupling",
           "examples"}},
 };
+
+// What is installed and nothing else.
+bool sees_installed_headers(const Room& room) {
+  return room.name == "bindings" || room.name == "coupling" || room.name == "examples";
+}
 
 // Folders of one room, and those of it whose headers each may include, besides its own.
 struct Folder {
@@ -146,7 +151,7 @@ std::optional<std::string> objection(std::string_view file, std::string_view hea
   if (header.find("..") != header.npos) return "write the path from the root of the tree";
   const Room* known = room_of(header);
   if (header.starts_with("tremula/"))
-    known = room_of(room.may_know.empty() ? file : std::string_view("client/"));  // installed
+    known = room_of(sees_installed_headers(room) ? file : std::string_view("client/"));
   if (known && known->name != room.name &&
       std::ranges::find(room.may_know, known->name) == room.may_know.end())
     return std::string(room.name) + "/ may not know " + std::string(known->name) + "/";
