@@ -69,6 +69,7 @@ struct File {
   int kinds = 0;  // of SCRIP; 0: ESMF
   std::array<int, 2> source{3, 2};
   std::size_t destinations = 4;
+  bool has_areas = false;  // each element's is 1
 
   void write(const std::string& path) const {
     int file = 0, links = 0, elements = 0, destination = 0, two = 0, of_kinds = 0, id = 0;
@@ -89,7 +90,17 @@ struct File {
     const int both[] = {links, of_kinds};
     nc_def_var(file, is_scrip ? "remap_matrix" : name_of_weights.c_str(), NC_DOUBLE,
                is_scrip ? 2 : 1, both, &id);
+    int area_a = 0, area_b = 0;
+    if (has_areas) {
+      nc_def_var(file, "area_a", NC_DOUBLE, 1, &elements, &area_a);
+      nc_def_var(file, "area_b", NC_DOUBLE, 1, &destination, &area_b);
+    }
     nc_enddef(file);
+    if (has_areas) {
+      const std::vector<double> ones(destinations + 6, 1);
+      nc_put_var_double(file, area_a, ones.data());
+      nc_put_var_double(file, area_b, ones.data());
+    }
     nc_put_var_int(file, row, rows.data());
     nc_put_var_int(file, column, columns.data());
     nc_put_var_int(file, extents, source.data());
@@ -214,6 +225,19 @@ TEST_F(RefusedWeights, TellsWhatIsWrongWithAFileOrAnOption) {
             TREMULA_INVALID_ARGUMENT);
   EXPECT_EQ(tremula_weights_get(nullptr, nullptr, 0, TREMULA_F64, nullptr, 0),
             TREMULA_INVALID_ARGUMENT);
+}
+
+TEST_F(RefusedWeights, ConservesOnlyWhereEachElementIsOnOneRank) {
+  const int64_t shape[] = {4}, points[] = {0, 1, 3};
+  tremula_layout_free(layout_);
+  ASSERT_EQ(tremula_layout_of_points(1, shape, 1, TREMULA_PARTIAL, 3, points, &layout_),
+            TREMULA_OK);
+  EXPECT_EQ(opened({.has_areas = true}, nullptr, TREMULA_OK), "");
+  const auto text = opened({.has_areas = true}, "{conserve: global}", TREMULA_INVALID_ARGUMENT);
+  EXPECT_NE(text.find("found elements on several or on none"), text.npos) << text;
+  tremula_layout_free(layout_);
+  ASSERT_EQ(tremula_layout_parse("shape=4 grid=1", &layout_), TREMULA_OK);
+  EXPECT_EQ(opened({.has_areas = true}, "{conserve: global}", TREMULA_OK), "");
 }
 
 /// A producer that has not all elements of its array.
