@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// python_bench produce|consume BYTES STEPS QUEUE_DEPTH: the twin in C++ of python_bench.py. A consumer prints what a
+// language_bench produce|consume BYTES STEPS QUEUE_DEPTH: the twin in C++ of language_bench.py. A consumer prints what a
 // step takes it, in seconds: the least, the lower quartile and the median of batches of steps.
 #include <algorithm>
 #include <chrono>
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
     if (argc != 5) throw std::runtime_error("expected a role, bytes, steps and queue_depth");
     run(argv[1], std::atoll(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]));
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "python_bench: %s\n", error.what());
+    std::fprintf(stderr, "language_bench: %s\n", error.what());
     return 1;
   }
 }

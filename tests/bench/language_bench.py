@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""./dev bench python: steps between two jobs on this host, each of them in C++ or in Python, in the same run.
+"""./dev bench languages: steps between two jobs on this host, each of them in C++, Fortran or Python, by turns.
 
-python_bench.py BIN OUT                                  all pairs, by the program BIN/tremula_python_bench and this one
-python_bench.py produce|consume BYTES STEPS QUEUE_DEPTH  one job
+language_bench.py BIN OUT                                  all pairs, by the programs BIN/tremula_language_bench* and this one
+language_bench.py produce|consume BYTES STEPS QUEUE_DEPTH  one job
 """
 import csv
 import os
@@ -14,10 +14,13 @@ from pathlib import Path
 import tremula
 
 CASES = [(1 << 10, 20000, 2), (1 << 10, 20000, 0), (64 << 20, 40, 0)]
+PAIRS = [("C++", "C++"), ("Fortran", "C++"), ("C++", "Fortran"), ("Fortran", "Fortran"), ("Python", "C++"), ("C++", "Python"),
+         ("Python", "Python")]
+ROUNDS = 3
 
 
 def job(role, size, steps, queue_depth):
-    """As python_bench.cpp."""
+    """As language_bench.cpp."""
     layout = tremula.Layout.block((size // 8,), (1,))
     data = tremula.empty(layout, 0)
     with tremula.Session("python " + role, 0, 1) as session:
@@ -42,9 +45,10 @@ def job(role, size, steps, queue_depth):
         print(seconds[0], seconds[len(seconds) // 4], seconds[len(seconds) // 2])
 
 
-def measure(program, producer, consumer, case):
+def measure(folder, producer, consumer, case):
     environment = {**os.environ, "TREMULA_LOG": "error"}
-    command = {"C++": [program], "Python": [sys.executable, __file__]}
+    command = {"C++": [folder / "tremula_language_bench"], "Fortran": [folder / "tremula_language_bench_fortran"],
+               "Python": [sys.executable, __file__]}
     arguments = [str(number) for number in case]
     started = [
         subprocess.Popen([*command[language], role, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
@@ -57,19 +61,26 @@ def measure(program, producer, consumer, case):
 
 
 def main(folder, out):
+    """The least of the rounds of each figure, and the rate beside that of C++ to C++."""
     Path(out).mkdir(parents=True, exist_ok=True)
     rows = []
-    print(f"{'bytes':>10} {'queue_depth':>11}  {'producer':8} {'consumer':8} {'least':>12} {'quartile':>12} {'median':>12}")
+    print(f"{'bytes':>10} {'queue_depth':>11}  {'producer':8} {'consumer':8} {'least':>12} {'quartile':>12} {'median':>12}"
+          f"   {'rate beside C++':>15}")
     with tremula.Server() as server:
         os.environ["TREMULA_SERVER"] = server.address
         for case in CASES:
-            for pair in (("C++", "C++"), ("C++", "Python"), ("Python", "C++"), ("Python", "Python")):
-                seconds = measure(Path(folder) / "tremula_python_bench", *pair, case)
-                rows.append([case[0], case[2], *pair, *seconds])
+            rounds = [[measure(Path(folder), *pair, case) for pair in PAIRS] for _ in range(ROUNDS)]
+            best = [[min(r[p][i] for r in rounds) for i in range(3)] for p in range(len(PAIRS))]
+            for pair, seconds in zip(PAIRS, best):
+                rates = [base / own for base, own in zip(best[0], seconds)]
+                rows.append([case[0], case[2], *pair, *seconds, *rates])
                 figures = " ".join(f"{1e6 * s:9.2f} us" for s in seconds)
-                print(f"{case[0]:10} {case[2]:11}  {pair[0]:8} {pair[1]:8} {figures}", flush=True)
-    with open(Path(out) / "python.csv", "w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([["bytes", "queue_depth", "producer", "consumer", "least_s", "quartile_s", "median_s"], *rows])
+                print(f"{case[0]:10} {case[2]:11}  {pair[0]:8} {pair[1]:8} {figures}   "
+                      + " ".join(f"{rate:.2f}" for rate in rates), flush=True)
+    head = ["bytes", "queue_depth", "producer", "consumer", "least_s", "quartile_s", "median_s", "least_rate", "quartile_rate",
+            "median_rate"]
+    with open(Path(out) / "languages.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([head, *rows])
 
 
 if __name__ == "__main__":
