@@ -34,7 +34,7 @@ start "$output/watcher.log" "$python" -u "$here/watch.py"
 watcher=$!
 tail -n +1 -f --pid="$watcher" "$output/watcher.log" &
 running+=($!)
-end_well "$watcher" "the watcher" "$output/watcher.log"
-end_well "$producer" "the producer" "$output/producer.log"
+end_well "the watcher" "$watcher" "$output/watcher.log"
+end_well "the producer" "$producer" "$output/producer.log"
 wait "${running[-1]}" || true
 echo "wall time: $((SECONDS - started)) s"

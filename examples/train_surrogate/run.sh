@@ -47,8 +47,8 @@ watch=$!
 running+=("$watch")
 
 for ((rank = 0; rank < ranks; ++rank)); do
-  end_well "${training[rank]}" "rank $rank of the training" "$output/training_$rank.log"
+  end_well "rank $rank of the training" "${training[rank]}" "$output/training_$rank.log"
 done
-end_well "$producer" "the producer" "$output/producer.log"
+end_well "the producer" "$producer" "$output/producer.log"
 wait "$watch" || true
 echo "wall time     $((SECONDS - started)) s"

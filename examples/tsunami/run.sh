@@ -18,66 +18,17 @@ EOF
 [[ ${1:-} != --help ]] || { usage; exit 0; }
 [[ $# -le 2 ]] || { usage >&2; exit 2; }
 
+name=tsunami
 build=${1:-build/release}
 output=${2:-$build/tsunami}
 minutes=${TSUNAMI_MINUTES:-5}
 deadline=${TSUNAMI_DEADLINE:-600}
+source "$(dirname "${BASH_SOURCE[0]}")/../jobs.sh"
+expect_programs tremula tsunami_producer tsunami_consumer
+rm -f "$output"/{producer,consumer}.json "$output"/*.png "$output"/*.log
 started=$SECONDS
 
-fail() {
-  echo "tsunami: $*" >&2
-  exit 1
-}
-
-for program in tremula tsunami_producer tsunami_consumer; do
-  [[ -x $build/bin/$program ]] ||
-    fail "expected the program $build/bin/$program, found none; build it (./dev build) or name the build folder"
-done
-mpirun=$(command -v mpirun.openmpi || command -v mpirun) || fail "expected mpirun, found none; install openmpi-bin"
-mkdir -p "$output"
-rm -f "$output"/{producer,consumer}.json "$output"/*.png "$output"/*.log
-
-export OMPI_MCA_mpi_yield_when_idle=1
-if [[ $EUID -eq 0 ]]; then
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
-
-# Ends everything that was started here, however this script ends.
-scratch=$(mktemp -d)
-running=()
-end_all() {
-  trap - EXIT
-  for pid in "${running[@]}"; do kill "$pid" 2>/dev/null || true; done
-  for pid in "${running[@]}"; do wait "$pid" 2>/dev/null || true; done
-  rm -rf "$scratch"
-}
-trap end_all EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-# start LOG COMMAND...: in the background, under the deadline; the pid is in $!
-start() {
-  local log=$1
-  shift
-  timeout --kill-after=10 "$deadline" "$@" >"$log" 2>&1 &
-  running+=($!)
-}
-
-# await FILE WHAT PID LOG: until the file has contents
-await() {
-  local tenths=0
-  until [[ -s $1 ]]; do
-    kill -0 "$3" 2>/dev/null || fail "$2 ended at once:"$'\n'"$(cat "$4")"
-    [[ $((tenths += 1)) -le 100 ]] || fail "expected $2 within 10 s, found no $1"
-    sleep 0.1
-  done
-}
-
-start "$output/server.log" "$build/bin/tremula" serve --port 0 --port-file "$scratch/server"
-await "$scratch/server" "the server" $! "$output/server.log"
-export TREMULA_SERVER=file:$scratch/server
-
-launch=("$mpirun" --oversubscribe --bind-to none)
+start_server
 if [[ ${TREMULA_TRANSPORT:-auto} == mpi ]]; then
   # Open MPI needs a server to connect two jobs.
   start "$output/ompi-server.log" ompi-server --no-daemonize --mca oob_tcp_if_include lo --report-uri "$scratch/ompi"
@@ -99,28 +50,12 @@ interval=5  # seconds; lines that follow each other in a log want to be few
 watch=$!
 running+=("$watch")
 
-producer_status=0 consumer_status=0
-wait "$producer" || producer_status=$?
-wait "$consumer" || consumer_status=$?
+end_well "the producer" "$producer" "$output/producer.log" "the consumer" "$consumer" "$output/consumer.log"
 kill "$watch" 2>/dev/null || true
 wait "$watch" 2>/dev/null || true
 echo
 
-report() { # JOB STATUS
-  [[ $2 -eq 0 ]] && return
-  local reason="exit code $2"
-  [[ $2 -ne 124 ]] || reason="not done after $deadline s"
-  echo "tsunami: the $1 failed ($reason); $output/$1.log ends with:" >&2
-  tail -n 15 "$output/$1.log" >&2
-}
-report producer "$producer_status"
-report consumer "$consumer_status"
-
-if [[ $producer_status -eq 0 && $consumer_status -eq 0 ]]; then
-  cat "$output/producer.log"
-  sed '/^verified/,$d' "$output/consumer.log"
-  echo "wall time    $((SECONDS - started)) s"
-  grep '^verified' "$output/consumer.log"
-else
-  exit 1
-fi
+cat "$output/producer.log"
+sed '/^verified/,$d' "$output/consumer.log"
+echo "wall time    $((SECONDS - started)) s"
+grep '^verified' "$output/consumer.log"

@@ -52,6 +52,7 @@ grep -q 'found no file .*/lammps_rdf.txt' "$work/said" || fail "expected the mis
 echo "== a LAMMPS that leaves an atom out"
 mkdir "$work/example"
 cp "$example/run.sh" "$work/example"
+cp "$example/../jobs.sh" "$work"
 sed 's/^compute  *msd all msd$/group others id > 1\ncompute msd others msd/' "$example/melt.lammps" >"$work/example/melt.lammps"
 grep -q '^compute msd others' "$work/example/melt.lammps" || fail "expected a 'compute msd' in $example/melt.lammps"
 ! run "$work/example" "$work/other" || fail "the run has ended well"

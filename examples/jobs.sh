@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+# For bash, read by the run.sh of the examples: starts a server and jobs under a deadline, and ends everything that was
+# started, however the script ends.
+# Takes: name, build, output, deadline.
+fail() {
+  echo "$name: $*" >&2
+  exit 1
+}
+
+# expect_programs NAME...: they are built
+expect_programs() {
+  local program
+  for program; do
+    [[ -x $build/bin/$program ]] ||
+      fail "expected the program $build/bin/$program, found none; build it (./dev build) or name the build folder"
+  done
+}
+
+mpirun=$(command -v mpirun.openmpi || command -v mpirun) || fail "expected mpirun, found none; install openmpi-bin"
+export OMPI_MCA_mpi_yield_when_idle=1
+if [[ $EUID -eq 0 ]]; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+fi
+launch=("$mpirun" --oversubscribe --bind-to none)
+mkdir -p "$output"
+
+scratch=$(mktemp -d)
+running=()
+end_all() {
+  trap - EXIT
+  for pid in "${running[@]}"; do kill "$pid" 2>/dev/null || true; done
+  for pid in "${running[@]}"; do wait "$pid" 2>/dev/null || true; done
+  rm -rf "$scratch"
+}
+trap end_all EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# start LOG COMMAND...: in the background, under the deadline; the pid is in $!
+start() {
+  local log=$1
+  shift
+  : >"$log"  # a tail that begins now finds it
+  timeout --kill-after=10 "$deadline" "$@" >"$log" 2>&1 &
+  running+=($!)
+}
+
+# await FILE WHAT PID LOG: until the file has contents
+await() {
+  local tenths=0
+  until [[ -s $1 ]]; do
+    kill -0 "$3" 2>/dev/null || fail "$2 ended at once:"$'\n'"$(cat "$4")"
+    [[ $((tenths += 1)) -le 300 ]] || fail "expected $2 within 30 s, found no $1"
+    sleep 0.1
+  done
+}
+
+# start_server: later jobs find it
+start_server() {
+  start "$output/server.log" "$build/bin/tremula" serve --port 0 --port-file "$scratch/server"
+  await "$scratch/server" "the server" $! "$output/server.log"
+  export TREMULA_SERVER=file:$scratch/server
+}
+
+# end_well WHAT PID LOG [...]: waits for all of them; if any failed, tells why and ends the script
+end_well() {
+  local failed=0
+  while [[ $# -gt 0 ]]; do
+    local status=0
+    wait "$2" || status=$?
+    if [[ $status -ne 0 ]]; then
+      local reason="exit code $status"
+      [[ $status -ne 124 ]] || reason="not done after $deadline s"
+      echo "$name: $1 failed ($reason); $3 ends with:" >&2
+      tail -n 25 "$3" >&2
+      failed=1
+    fi
+    shift 3
+  done
+  [[ $failed -eq 0 ]] || exit 1
+}
