@@ -30,7 +30,7 @@ module tremula_layouts
 
 contains
 
-  !> From the text form, e.g. "shape=1000x800 grid=2x2 block=32x32 store=column"; the README explains it. Without "store="
+  !> From the text form, e.g. "shape=1000x800 grid=2x2 block=32x32 store=column"; the manual explains it. Without "store="
   !> the last dimension is the fastest, as in C: a Fortran array wants store=column.
   subroutine parse(self, text, ierr)
     class(tremula_layout), intent(inout) :: self

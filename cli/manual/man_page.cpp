@@ -71,7 +71,7 @@ std::string see_also(const Program& program, const Command& own) {
   for (const Command& command : program.commands)
     if (&own != &command)
       out += fmt::format(".BR {} (1),\n", text(program.itself.name + "-" + command.name));
-  return out + ".I share/doc/tremula/README.md\n";
+  return out + ".I share/doc/tremula/docs/index.md\n";
 }
 
 }  // namespace

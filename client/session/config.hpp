@@ -19,7 +19,7 @@ namespace tremula::client {
 inline constexpr double no_limit = std::numeric_limits<double>::infinity();
 
 /// What a session is told. Every key: argument > TREMULA_<KEY> in the environment > YAML file named
-/// by TREMULA_CONFIG > default. The README's table documents them.
+/// by TREMULA_CONFIG > default. The manual's page "Configuration" documents them.
 struct SessionConfig {
   std::string server = "localhost:7423";  ///< "host:port", or "file:PATH" of the server's port file
   std::string server_from = "default";    ///< where `server` was set, for messages

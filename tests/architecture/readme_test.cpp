@@ -7,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,34 +23,57 @@ std::string contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What stands between ```cpp and ```.
-std::vector<std::string> code_blocks(const std::string& page) {
-  constexpr std::string_view opens = "```cpp\n";
-  std::vector<std::string> blocks;
-  for (auto begin = page.find(opens); begin != page.npos; begin = page.find(opens, begin)) {
-    begin += opens.size();
-    blocks.push_back(page.substr(begin, page.find("```", begin) - begin));
-  }
-  return blocks;
+std::vector<fs::path> pages_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".md") found.push_back(entry.path());
+  return found;
 }
 
-TEST(Readme, ShowsTheQuickStartAsItIs) {
-  const auto blocks = code_blocks(contents(root / "README.md"));
-  for (const char* program : {"producer.cpp", "consumer.cpp"}) {
-    const std::string code = contents(root / "examples" / "00_quick_start" / program);
-    ASSERT_FALSE(code.empty()) << program;
-    EXPECT_NE(std::ranges::find(blocks, code), blocks.end())
-        << "README.md shows no code block that equals examples/00_quick_start/" << program;
+struct Block {
+  std::string words;  // behind the language, e.g. "is examples/00_quick_start/producer.cpp"
+  std::string code;
+};
+
+// What stands between ```LANGUAGE WORDS and ```.
+std::vector<Block> blocks(const std::string& page) {
+  std::vector<Block> found;
+  std::istringstream lines(page);
+  bool is_inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      is_inside = !is_inside;
+      if (is_inside) found.push_back({line.substr(std::min(line.find(' '), line.size())), ""});
+    } else if (is_inside) {
+      found.back().code += line + '\n';
+    }
   }
+  return found;
+}
+
+TEST(Manual, ShowsTheProgramsAsTheyAre) {
+  std::set<std::string> shown;
+  for (const fs::path& page : pages_in(root / "docs")) {
+    for (const Block& block : blocks(contents(page))) {
+      constexpr std::string_view is = " is ";
+      if (!block.words.starts_with(is)) continue;
+      const std::string program = block.words.substr(is.size());
+      const std::string code = contents(root / program);
+      EXPECT_FALSE(code.empty()) << page << " shows " << program << ", which does not exist";
+      EXPECT_EQ(block.code, code) << page << " shows another program than " << program;
+      shown.insert(program);
+    }
+  }
+  for (const char* role : {"producer", "consumer"})
+    for (const char* language : {".c", ".cpp", ".f90", ".py"})
+      EXPECT_TRUE(shown.contains(std::string("examples/00_quick_start/") + role + language))
+          << role << language;
 }
 
 // Every failure of the page "What happens when" is shown by tests, which the last column names as ctest
 // does: `room.subject`, with or without cases, or the suite `chaos`.
-TEST(Readme, NamesATestForEveryFailure) {
-  const std::string readme = contents(root / "README.md");
-  const auto begin = readme.find("\n## What happens when\n");
-  ASSERT_NE(begin, std::string::npos);
-  const std::string page = readme.substr(begin + 1, readme.find("\n## ", begin + 1) - begin);
+TEST(Manual, NamesATestForEveryFailure) {
+  const std::string page = contents(root / "docs" / "reference" / "what_happens_when.md");
   const std::regex row(R"(\n\|([^|\n]*)\|[^|\n]*\|[^|\n]*\|[^|\n]*\|([^|\n]*)\|(?=\n))"),
       name("`([^`]+)`"), test(R"(([a-z_]+)\.([a-z_]+)(\.\*)?)");
   std::size_t seen = 0;
@@ -123,8 +148,11 @@ TEST(Pages, NameOnlyWhatIsInstalled) {
   };
   const std::regex span("`(tremula_|tremula::)([A-Za-z0-9_]+)");
   std::size_t seen = 0;
-  for (const char* name : {"README.md", "CHANGELOG.md", "client/README.md"}) {
-    const std::string page = contents(root / name);
+  std::vector<fs::path> told = pages_in(root / "docs");
+  for (const char* name : {"README.md", "CHANGELOG.md", "client/README.md"})
+    told.push_back(root / name);
+  for (const fs::path& name : told) {
+    const std::string page = contents(name);
     for (auto at = std::sregex_iterator(page.begin(), page.end(), span);
          at != std::sregex_iterator(); ++at) {
       const std::string prefix = (*at)[1], word = (*at)[2];

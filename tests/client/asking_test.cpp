@@ -130,7 +130,7 @@ TEST(Asking, DescribesTheBoxesOfSeveralGroups) {
   EXPECT_EQ(jobs.join(), "");
 }
 
-// A consumer whose steps are shorter, and then longer, than those of the producer, as in the README.
+// A consumer whose steps are shorter, and then longer, than those of the producer, as in the manual.
 TEST(Asking, ForTimesTellsWhichStepsAreAroundAnother) {
   Jobs jobs;
   const auto rows = Layout::parse("shape=12 grid=2"),

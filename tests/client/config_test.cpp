@@ -227,9 +227,14 @@ TEST(Config, NamesAMisspelledVariableAndTheNearestOneThatThereIs) {
   EXPECT_HAS(lines_of(unknown_variables()), "did you mean TREMULA_OFI_PROVIDER?");
 }
 
-TEST(Config, KnowsEveryVariableOfTheReadme) {
-  std::ifstream file(TREMULA_SOURCE_DIR "/README.md");
-  const std::string page{std::istreambuf_iterator<char>(file), {}};
+TEST(Config, KnowsEveryVariableOfTheManual) {
+  std::string page;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(TREMULA_SOURCE_DIR "/docs")) {
+    if (entry.path().extension() != ".md") continue;
+    std::ifstream file(entry.path());
+    page.append(std::istreambuf_iterator<char>(file), {});
+  }
   const std::regex in_table("`(TREMULA_[A-Z_]+)`");
   int seen = 0;
   for (auto at = std::sregex_iterator(page.begin(), page.end(), in_table);

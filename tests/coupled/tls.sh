@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tls.sh README BIN: what the README says of TLS and of several users, on this host, under jobs that verify every element;
+# tls.sh PAGE BIN: what the page of the manual says of TLS and of several users, on this host, under jobs that verify every element;
 # and what others get that come without TLS, or answer in the server's place.
 set -euo pipefail
-readme=$1 bin=$2
+page=$1 bin=$2
+blocks=$(dirname "$(readlink -f "$0")")/../../docs/site/blocks.py
 work=$(mktemp -d)
 declare -A job=()
 finish() {
@@ -20,11 +21,11 @@ fail() {
 unset TREMULA_SERVER TREMULA_KEY TREMULA_TLS_CA TREMULA_TLS_NAME TREMULA_TRANSPORT
 export HOME=$work TREMULA_KEY_FILE=$work/tremula.key
 
-section=$(sed -n '/^## TLS$/,/^## /p' "$readme")
+section=$(/usr/bin/python3 "$blocks" "$page" coupled.tls 1)
 command_of() {  # command_of WORD: the one line of the code that has it, for the address of this host
   local found
   found=$(sed -n "s|^\(.*$1.*[^ ]\) *# on .*\$|\1|p" <<<"$section")
-  [ "$(grep -c . <<<"$found")" = 1 ] || fail "expected one command of README, TLS, with '$1'"
+  [ "$(grep -c . <<<"$found")" = 1 ] || fail "expected one command of the first block of the page with '$1'"
   sed "s|10\.1\.0\.1|127.0.0.1|; s|~/tremula/bin|$bin|" <<<"$found"
 }
 start() {  # start NAME COMMAND...: in the background; its output goes to NAME.log
@@ -83,8 +84,8 @@ grep -q "connection" "$work/middle.log" && fail "the wrong server was told somet
 
 echo "== several users"
 unset TREMULA_TLS_CA
-code=$(sed -n '/^## Several users$/,/^## /{/^```$/,/^```$/{/^```$/!p}}' "$readme")
-[ "$(grep -c . <<<"$code")" = 3 ] || fail "expected three commands of README, Several users"
+code=$(/usr/bin/python3 "$blocks" "$page" coupled.tls 2)
+[ "$(grep -c . <<<"$code")" = 3 ] || fail "expected three commands in the second block of the page, of several users"
 bash -c "$(head -n 2 <<<"$code")" || fail "no keys"
 serve users "$(tail -n 1 <<<"$code" | sed "s|~/tremula/bin|$bin|")"
 server=127.0.0.1:$(sed 's/.*://' "$work/users.port")

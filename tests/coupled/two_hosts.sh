@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# two_hosts.sh README BIN MPIEXEC: two hosts as namespaces of their own (network, processes, host name), joined by a
-# cable. Runs what the README says of two hosts, in several orders, then jobs that verify every element. As root, or
+# two_hosts.sh PAGE BIN MPIEXEC: two hosts as namespaces of their own (network, processes, host name), joined by a
+# cable. Runs what the page of the manual says of two hosts, in several orders, then jobs that verify every element. As root, or
 # where users may make namespaces.
 set -euo pipefail
-readme=$1 bin=$2 mpiexec=$3
+page=$1 bin=$2 mpiexec=$3
 [ "$(id -u)" = 0 ] || exec unshare --user --map-root-user --net "$0" "$@"
 
-# Which of the README's commands is started first, second, third: all orders.
+# Which of the page's commands is started first, second, third: all orders.
 orders=("serve producer consumer" "serve consumer producer" "producer serve consumer" "producer consumer serve"
   "consumer serve producer" "consumer producer serve")
 
@@ -113,19 +113,19 @@ start_server() {  # start_server KEY_FILE
 }
 
 # ---- the page ----
-# "COMMAND   # on host A" in the code of the section; programs are those of the build.
+# "COMMAND   # on host A" in the code of the page; programs are those of the build.
+section=$(/usr/bin/python3 "$(dirname "$(readlink -f "$0")")/../../docs/site/blocks.py" "$page" coupled.two_hosts)
 command_of() {  # command_of PROGRAM: host and command
-  sed -n '/^## Two hosts$/,/^## /p' "$readme" |
-    sed -n "s|^\(.*$1.*\) # on host \([AB]\)\$|\2 \1|p" |
+  sed -n "s|^\(.*$1.*\) # on host \([AB]\)\$|\2 \1|p" <<<"$section" |
     sed -e "s|~/tremula/bin|$bin|; s|build/quick_start/|$bin/|; s|^A|a|; s|^B|b|"
 }
-key=$(sed -n '/^## Two hosts$/,/^## /p' "$readme" | sed -n 's|^\(export .*=~/tremula.key\) *# on both$|\1|p')
-[ -n "$key" ] || fail "expected the README, Two hosts, to export the name of a key file"
+key=$(sed -n 's|^\(export .*=~/tremula.key\) *# on both$|\1|p' <<<"$section")
+[ -n "$key" ] || fail "expected the page to export the name of a key file"
 for program in serve producer consumer; do
-  [ "$(command_of $program | wc -l)" = 1 ] || fail "expected one command of README, Two hosts, to run '$program'"
+  [ "$(command_of $program | wc -l)" = 1 ] || fail "expected one command of the page to run '$program'"
 done
 for order in "${orders[@]}"; do
-  echo "== README: $order"
+  echo "== the page: $order"
   start_hosts
   rm -rf "$work/home"
   mkdir -p "$work/home/a" "$work/home/b"  # which they do not share

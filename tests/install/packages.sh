@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # packages.sh SOURCE BUILD MPIEXEC: programs in C++ and Fortran find an installed Tremula by pkg-config, by CMake and by
-# the README's link line, and start; the pages that Tremula's own texts name are installed.
+# the manual's link line, and start; the pages that Tremula's own texts name are installed.
 set -euo pipefail
 source=$1 build=$2 mpiexec=$3
 work=$(mktemp -d)
@@ -148,12 +148,14 @@ configure "$work/none" && fail "expected that no MPI is found without a language
 tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component mpi: expected an MPI for C, C++ or Fortran" ||
   { cat "$work/configure.log"; fail "find_package does not say why there is no component mpi"; }
 
-echo "== the README's link line for a program that calls ScaLAPACK"
+echo "== the manual's link line for a program that calls ScaLAPACK"
 mkdir "$work/relink"
 cd "$work/relink"
 "$mpicc" -c -I"$prefix/include" "$source/tests/scalapack/relink.c" -o program.o
 # The distribution's ScaLAPACK may be there without the link for compilers.
 ln -s "$("$mpicc" -print-file-name=libscalapack-openmpi.so.2.2)" libscalapack-openmpi.so
-line=$(grep '^mpif90 program.o ' "$source/README.md") || fail "README.md has no link line that begins with mpif90 program.o"
-HOME=$work LIBRARY_PATH=$PWD bash -xc "$mpif90 ${line#mpif90 } -ltremula" || fail "the README's line does not link"
-timeout 120 "$mpiexec" --oversubscribe --bind-to none -n 4 ./a.out || fail "what the README's line makes does not run"
+page=$source/docs/howto/scalapack.md
+line=$(/usr/bin/python3 "$source/docs/site/blocks.py" "$page" install.packages | grep '^mpif90 program.o ') ||
+  fail "$page has no link line that begins with mpif90 program.o"
+HOME=$work LIBRARY_PATH=$PWD bash -xc "$mpif90 ${line#mpif90 } -ltremula" || fail "the manual's line does not link"
+timeout 120 "$mpiexec" --oversubscribe --bind-to none -n 4 ./a.out || fail "what the manual's line makes does not run"

@@ -14,11 +14,34 @@ trap finish EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 prefix=$work/prefix
 
+# ---- the page ----
+# What the manual says, in a folder that has of the source tree nothing but the programs: there `dev` builds nothing, since
+# BUILD is there, mpirun may put more ranks on a core, and the package for Python is that of the source tree.
+commands_of() {  # commands_of NUMBER: of that block of the page
+  /usr/bin/python3 "$source/docs/site/blocks.py" "$source/docs/start/quick_start.md" install.quick_start "$1"
+}
+command_of() {  # command_of NUMBER WORDS: the one line of that block that has them, as it is run here
+  local found
+  found=$(commands_of "$1" | grep -F -- "$2") || fail "expected a command with '$2' in the page"
+  [ "$(wc -l <<<"$found")" = 1 ] || fail "expected one command with '$2' in the page, found: $found"
+  sed "s|^mpirun |$mpiexec --oversubscribe |; s|python3 |/usr/bin/python3 |" <<<"$found"
+}
+export HOME=$work/made
+mkdir -p "$HOME"
+cd "$work"
+mkdir examples
+cp -r "$source/examples/00_quick_start" examples/00_quick_start
+
 echo "== install"
-cmake --install "$build" --prefix "$prefix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+command=$(command_of 1 'cmake --install')
+[[ "$command" == "./dev build release && cmake --install build/release "* ]] || fail "the page installs by: $command"
+command=${command#./dev build release && }
+bash -c "${command/build\/release/$build}" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
 # The tree can be moved: nothing in it may know where it was made.
-mv "$prefix" "$work/moved"
-prefix=$work/moved
+HOME=$work
+mv "$work/made/tremula" "$work/tremula"
+rmdir "$work/made"
+prefix=$work/tremula
 
 echo "== only the C interface and its skins are seen"
 find "$prefix/include" -type f | sed "s#$prefix/include/##" | sort | tee "$work/headers"
@@ -27,11 +50,20 @@ library=$(find "$prefix" -name libtremula.so)
 readelf --dynamic "$library" | grep 'NEEDED.*libfabric' &&
   fail "libtremula.so is linked with libfabric; only libtremula_ofi.so may be"
 
-echo "== find_package, from outside of the repository"
-cp -r "$source/examples/00_quick_start" "$work/quick_start"
-cmake -G Ninja -S "$work/quick_start" -B "$work/quick_start/build" -DCMAKE_PREFIX_PATH="$prefix" \
-  >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
-cmake --build "$work/quick_start/build" || fail "the quick start does not compile"
+echo "== the programs, in C, C++ and Fortran"
+bash -c "$(command_of 1 'examples/00_quick_start')" >"$work/configure.log" 2>&1 ||
+  { cat "$work/configure.log"; fail "the quick start does not compile"; }
+
+echo "== find_package, in a project of one's own"
+mkdir "$work/own"
+cp examples/00_quick_start/producer.cpp "$work/own/my_program.cpp"
+{
+  printf 'cmake_minimum_required(VERSION 3.25)\nproject(own LANGUAGES CXX)\nadd_executable(my_program my_program.cpp)\n'
+  commands_of 4
+} >"$work/own/CMakeLists.txt"
+cmake -G Ninja -S "$work/own" -B "$work/own/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log" 2>&1 ||
+  { cat "$work/configure.log"; exit 1; }
+cmake --build "$work/own/build" || fail "a project of one's own does not compile"
 
 echo "== pkg-config, a C program"
 cat >"$work/version.c" <<'C'
@@ -65,14 +97,13 @@ timeout 120 "$mpiexec" --oversubscribe --bind-to none -n 4 "$work/relink/build/r
 echo "== a server and two jobs, in every order"
 export TREMULA_SERVER=file:$work/port TREMULA_TIMEOUT=60
 serve() {
-  "$prefix/bin/tremula" serve --port 0 --port-file "$work/port" >"$work/server.log" 2>&1 &
+  eval "$(command_of 2 'tremula serve')" '--port 0 --port-file "$work/port" >"$work/server.log" 2>&1 &'
   server=$!
 }
-start() {  # start PROGRAM RANKS: a job of its own
+start() {  # start JOB COMMAND: a job of its own
   # Two mpirun that start at once in one TMPDIR can both want to make the same folder in it, and one then gives up.
   mkdir -p "$work/$1.tmp"
-  TMPDIR=$work/$1.tmp timeout 120 "$mpiexec" --oversubscribe --bind-to none -n "$2" \
-    "$work/quick_start/build/quick_start_$1" >"$work/$1.log" 2>"$work/$1.errors" &
+  TMPDIR=$work/$1.tmp timeout 120 bash -c "exec $2" >"$work/$1.log" 2>"$work/$1.errors" &
 }
 begun() {  # begun PROGRAM: it has joined a server, or says that it waits for one
   for _ in $(seq 600); do
@@ -89,8 +120,8 @@ for order in "serve producer consumer" "serve consumer producer" "producer serve
   for what in $order; do
     case $what in
       serve) serve ;;
-      producer) start producer 2; producer=$!; begun producer ;;
-      consumer) start consumer 3; consumer=$!; begun consumer ;;
+      producer) start producer "$(command_of 2 quick_start_producer)"; producer=$!; begun producer ;;
+      consumer) start consumer "$(command_of 2 quick_start_consumer)"; consumer=$!; begun consumer ;;
     esac
   done
   consumer_status=0 producer_status=0
@@ -108,28 +139,36 @@ for order in "serve producer consumer" "serve consumer producer" "producer serve
   server=
   [ ! -e "$work/port" ] || fail "the port file is still there"
 done
-echo "== the README's consumer in Fortran"
-mkdir "$work/fortran"
-awk '/^```fortran$/ {on = 1; next} /^```$/ {on = 0} on' "$source/README.md" >"$work/fortran/consumer.f90"
-cat >"$work/fortran/CMakeLists.txt" <<'CMAKE'
-cmake_minimum_required(VERSION 3.25)
-project(fortran LANGUAGES Fortran)
-find_package(tremula REQUIRED COMPONENTS mpi)
-add_executable(quick_start_fortran consumer.f90)
-target_link_libraries(quick_start_fortran PRIVATE tremula::fortran_mpi)
-CMAKE
-cmake -G Ninja -S "$work/fortran" -B "$work/fortran/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/configure.log" 2>&1 ||
-  { cat "$work/configure.log"; exit 1; }
-cmake --build "$work/fortran/build" || fail "the README's consumer in Fortran does not build"
-cp "$work/fortran/build/quick_start_fortran" "$work/quick_start/build"
+echo "== each language with another one"
+export PYTHONPATH=$source/bindings/python PYTHONDONTWRITEBYTECODE=1 TREMULA_LIBRARY=$library
+job() {  # job ROLE LANGUAGE: the command of the page
+  case $2 in
+    cpp) command_of 2 "quick_start_$1" ;;
+    c | fortran) command_of 2 "quick_start_$1" | sed "s|quick_start_$1|&_$2|" ;;
+    python) command_of 3 "$1.py" ;;
+  esac
+}
+grep -q 'quick_start_producer_c.*quick_start_consumer_c' "$source/docs/start/quick_start.md" || fail "the page names no programs in C"
+grep -q 'quick_start_producer_fortran' "$source/docs/start/quick_start.md" || fail "the page names no programs in Fortran"
 serve
-start producer 2; producer=$!
-start fortran 3; fortran=$!
-wait "$fortran" || { cat "$work/fortran.errors"; fail "the consumer in Fortran"; }
-wait "$producer" || fail "the producer of the consumer in Fortran"
-for step in $(seq 0 9); do
-  echo "step $step, first element $((step * 1000000))"
-done | diff - "$work/fortran.log" || fail "the consumer in Fortran has other numbers"
+for pair in "c fortran" "fortran python" "python c" "cpp python"; do
+  read -r from to <<<"$pair"
+  echo "-- $from to $to"
+  start producer "$(job producer "$from")"; producer=$!
+  start consumer "$(job consumer "$to")"; consumer=$!
+  wait "$consumer" || { cat "$work"/{producer,consumer}.errors; fail "the consumer in $to"; }
+  wait "$producer" || { cat "$work/producer.errors"; fail "the producer in $from"; }
+  for step in $(seq 0 9); do
+    echo "step $step: mean $((step * 1000000 + 399999)).5"
+  done | diff - "$work/consumer.log" || fail "the consumer in $to has other numbers than the producer in $from"
+done
+
+echo "== without MPI, in Python"
+commands_of 5 >analysis.py
+start producer "$(job producer cpp)"; producer=$!
+timeout 120 bash -c "$(command_of 6 analysis.py); wait" >"$work/analysis.log" 2>&1 || { cat "$work/analysis.log"; fail "analysis.py"; }
+wait "$producer" || fail "the producer of analysis.py"
+[ "$(grep -c '^9 ' "$work/analysis.log")" = 2 ] || { cat "$work/analysis.log"; fail "expected step 9 from two ranks"; }
 kill "$server"
 wait "$server" || fail "the server ended with $?"
 server=

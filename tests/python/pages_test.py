@@ -75,6 +75,9 @@ class PagesTest(unittest.TestCase):
         readme = (SOURCE / "bindings" / "python" / "README.md").read_text()
         for _, code, _ in blocks(readme) + blocks((SOURCE / "README.md").read_text()):
             compile(code, "README.md", "exec")
+        for page in (SOURCE / "docs").rglob("*.md"):
+            for code in re.findall(r"```python[^\n]*\n(.*?)```\n", page.read_text(), re.DOTALL):
+                compile(code, str(page), "exec")
         package = SOURCE / "bindings" / "python" / "tremula"
         for path in package.glob("*.py"):
             if path.name not in ("__init__.py", "__main__.py"):

@@ -48,14 +48,16 @@ def run(*command, **more):
 class WheelTest(unittest.TestCase):
     def test_installed_it_works_alone(self):
         with tempfile.TemporaryDirectory() as folder:
+            made, *commands = self.commands()
+            self.assertEqual(made, "./dev wheel")
             run("/usr/bin/python3", "-m", "pip", "wheel", SOURCE, "--no-build-isolation", "--no-deps", "--no-index", "-w",
-                folder, "--config-settings", f"build={BUILD}")  # fmt: skip
-            (wheel,) = Path(folder).glob("*.whl")
+                Path(folder) / "build" / "wheel", "--config-settings", f"build={BUILD}")  # fmt: skip
+            (wheel,) = Path(folder).glob("build/wheel/*.whl")
             self.assertRegex(wheel.name, r"^tremula-[\d.]+-py3-none-linux_\w+\.whl$")
             self.judge_contents(wheel)
-            environment = Path(folder) / "environment"
-            run("/usr/bin/python3", "-m", "venv", "--system-site-packages", environment)
-            run(environment / "bin" / "pip", "install", "--no-index", "--no-deps", wheel)
+            told = run("env", f"HOME={folder}", "PIP_NO_INDEX=1", "bash", "-ec", "\n".join(commands), cwd=folder)
+            self.assertIn("_native/libtremula.so", told)
+            environment = Path(folder) / "tremula_python"
             script = Path(folder) / "exchange.py"
             script.write_text(EXCHANGE)
             paths = run(environment / "bin" / "python", script, cwd=folder).split()
@@ -66,6 +68,12 @@ class WheelTest(unittest.TestCase):
             self.assertIn("_native/libtremula.so", told)
             self.assertRegex(told, "ofi (yes|no)")
             run(environment / "bin" / "pip", "uninstall", "--yes", "tremula")
+
+    def commands(self):
+        """Those of the quick start in the manual: the wheel, the environment, the package in it, and whether it works."""
+        page = SOURCE / "docs" / "start" / "quick_start.md"
+        code = run(sys.executable, SOURCE / "docs" / "site" / "blocks.py", page, "python.wheel")
+        return code.splitlines()
 
     def judge_contents(self, wheel):
         with zipfile.ZipFile(wheel) as files:

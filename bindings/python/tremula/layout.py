@@ -16,7 +16,7 @@ from .local import Local, Replicate, Shard, int64s, list_of, one, text_of, text_
 
 
 class Layout:
-    """Immutable. Made by one of the class methods, or from its text form, which the README of Tremula explains.
+    """Immutable. Made by one of the class methods, or from its text form, which the manual of Tremula explains.
 
     >>> layout = Layout.block(shape=(1000, 800), grid=(4, 1))
     >>> layout

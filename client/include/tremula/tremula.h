@@ -113,7 +113,7 @@ TREMULA_API tremula_status tremula_fail(tremula_status status, const char* text)
  * has answered. rank = size = -1: taken from RANK and WORLD_SIZE, as torchrun sets them. For a
  * group that has an MPI communicator see tremula_mpi.h.
  * options: NULL or a YAML mapping, e.g. "{server: localhost:7423, transport: auto, timeout: 60}";
- * the README lists the keys. Precedence: options, TREMULA_* environment, YAML file TREMULA_CONFIG,
+ * the manual lists the keys. Precedence: options, TREMULA_* environment, YAML file TREMULA_CONFIG,
  * default. */
 TREMULA_API tremula_status tremula_session_open(const char* group, int rank, int size,
                                                 const char* options, tremula_session** session);
@@ -155,7 +155,7 @@ TREMULA_API tremula_status tremula_deallocate(void* memory);
 
 /* ---- layout ---- */
 
-/* Text form, e.g. "shape=10000x10000 grid=4x4 block=30x50"; the README explains it. */
+/* Text form, e.g. "shape=10000x10000 grid=4x4 block=30x50"; the manual explains it. */
 TREMULA_API tremula_status tremula_layout_parse(const char* text, tremula_layout** layout);
 /* From the descriptor desc[9] of a dense matrix of ScaLAPACK, on a rows x columns BLACS grid in
  * row-major rank order. */

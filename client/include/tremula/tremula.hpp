@@ -139,7 +139,7 @@ public:
     static Placement replicate() { return {}; }
   };
 
-  /// From the text form, which the README explains.
+  /// From the text form, which the manual explains.
   static Layout parse(const std::string& text) {
     tremula_layout* handle = nullptr;
     detail::check(tremula_layout_parse(text.c_str(), &handle));

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""blocks.py PAGE TEST [NUMBER]: prints the code blocks of a page that TEST runs, or that of them which is number NUMBER,
+from 1 on. blocks.py refresh PAGE...: blocks that show a file get its text.
+
+Behind the language of a block stands what becomes of it:
+    ```cpp is examples/00_quick_start/producer.cpp    it equals that file, which the build compiles and tests run
+    ```sh run by install.quick_start                  that test takes it out of the page and runs it
+    ```cpp compiled by docs.parts                     a part of a program, which the build compiles
+    ```sh not run: needs two hosts                    nothing runs it, for that reason
+    ```text                                           no program and no command: output, a drawing, a layout
+"""
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+FENCE = re.compile(r"^( *)```+ *([\w+]*) *(.*)$")
+
+
+class Fence(NamedTuple):
+    language: str
+    words: str  # what stands behind the language
+
+
+class Block(NamedTuple):
+    line: int  # of the fence, from 1 on
+    language: str
+    words: str
+    code: str
+
+
+def fence(line: str) -> Fence | None:
+    found = FENCE.match(line)
+    return Fence(found.group(2), found.group(3).strip()) if found else None
+
+
+def lines(page: Path) -> Iterator[tuple[bool, str]]:
+    """Each line, and whether it is of a code block, its fences included."""
+    inside = False
+    for line in page.read_text().splitlines():
+        at_fence = fence(line) is not None
+        yield inside or at_fence, line
+        if at_fence:
+            inside = not inside
+
+
+def blocks(page: Path) -> list[Block]:
+    found: list[Block] = []
+    code: list[str] | None = None
+    opened, begun = Fence("", ""), 0
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        at = fence(line)
+        if at and code is None:
+            code, opened, begun = [], at, number
+        elif at and code is not None:
+            found.append(Block(begun, opened.language, opened.words, "".join(text + "\n" for text in code)))
+            code = None
+        elif code is not None:
+            code.append(line)
+    return found
+
+
+def refresh(page: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    text = page.read_text()
+    for block in blocks(page):
+        if block.words.startswith("is "):
+            head = f"```{block.language} {block.words}\n"
+            text = text.replace(head + block.code, head + (root / block.words[3:]).read_text())
+    page.write_text(text)
+
+
+def main() -> None:
+    if sys.argv[1] == "refresh":
+        for name in sys.argv[2:]:
+            refresh(Path(name))
+        return
+    page, test = Path(sys.argv[1]), sys.argv[2]
+    found = [block.code for block in blocks(page) if block.words == f"run by {test}"]
+    if not found:
+        sys.exit(f"blocks.py: expected a block of {page} that is run by {test}")
+    print("".join(found) if len(sys.argv) < 4 else found[int(sys.argv[3]) - 1], end="")
+
+
+if __name__ == "__main__":
+    main()
