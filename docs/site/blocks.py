@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """blocks.py PAGE TEST [NUMBER]: prints the code blocks of a page that TEST runs, or that of them which is number NUMBER,
-from 1 on. blocks.py refresh PAGE...: blocks that show a file get its text.
+from 1 on. blocks.py refresh PAGE...: blocks that show a file get its text. blocks.py parts FOLDER PAGE...: what is compiled by docs.parts, as FOLDER/PAGE_NUMBER.inc.
 
 Behind the language of a block stands what becomes of it:
     ```cpp is examples/00_quick_start/producer.cpp    it equals that file, which the build compiles and tests run
@@ -72,10 +72,23 @@ def refresh(page: Path) -> None:
     page.write_text(text)
 
 
+def parts(folder: Path, page: Path) -> None:
+    found = [block for block in blocks(page) if block.words == "compiled by docs.parts"]
+    for number, block in enumerate(found, 1):
+        path = folder / f"{page.stem}_{number}.inc"
+        text = f'#line {block.line + 1} "{page}"\n{block.code}'
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
 def main() -> None:
     if sys.argv[1] == "refresh":
         for name in sys.argv[2:]:
             refresh(Path(name))
+        return
+    if sys.argv[1] == "parts":
+        for name in sys.argv[3:]:
+            parts(Path(sys.argv[2]), Path(name))
         return
     page, test = Path(sys.argv[1]), sys.argv[2]
     found = [block.code for block in blocks(page) if block.words == f"run by {test}"]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the manual into build/docs/site, from docs/ and the pages beside the code, without a network. Ends with 1 on a
-warning of MkDocs or Doxygen and on a link that leads nowhere."""
+"""site.py [FOLDER]: builds the manual into FOLDER/site (build/docs/site), from docs/ and the pages beside the code, without a
+network. Ends with 1 on a warning of MkDocs or Doxygen and on a link that leads nowhere."""
 import html.parser
 import json
 import os
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import blocks  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-OUT = ROOT / "build" / "docs"
+OUT = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else ROOT / "build" / "docs"
 PAGES, SITE = OUT / "pages", OUT / "site"
 HEADERS = ("client/include/tremula/", "coupling/weights/include/tremula/")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -222,14 +222,17 @@ def build() -> int:
     for folder in (PAGES, SITE):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-    run(["doxygen", "docs/Doxyfile"])
+    settings = (ROOT / "docs/Doxyfile").read_text().replace("build/docs", str(OUT))
+    (OUT / "Doxyfile").write_text(settings)
+    run(["doxygen", str(OUT / "Doxyfile")])
     stage = Stage()
     for name in stage.places:
         stage.stage(name)
     (PAGES / "code.css").write_text(pygments.formatters.HtmlFormatter(style="xcode").get_style_defs(".codehilite"))
     version = re.search(r"project\(tremula\s+VERSION\s+([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
+    os.environ["TREMULA_MANUAL_PAGES"] = str(PAGES)
     os.environ["TREMULA_MANUAL_VERSION"] = version.group(1) if version else ""
-    run([sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", "docs/mkdocs.yml"])
+    run([sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", "docs/mkdocs.yml", "--site-dir", str(SITE)])
     for name in ("sitemap.xml", "sitemap.xml.gz"):
         (SITE / name).unlink(missing_ok=True)
     names = interface_names()
@@ -254,7 +257,7 @@ def main() -> int:
     except Broken as broken:
         print(f"the manual: {broken}", file=sys.stderr)
         return 1
-    print(f"{count} pages, beside those of Doxygen: {SITE.relative_to(ROOT)}/index.html")
+    print(f"{count} pages, beside those of Doxygen: {os.path.relpath(SITE)}/index.html")
     return 0
 
 
