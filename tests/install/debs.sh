@@ -109,7 +109,8 @@ grep -E '^(library|ofi|local|tcp) ' "$root.log" || cat "$root.log"
 
 echo "== what is built: C and C++"
 # shellcheck disable=SC2046
-install $(ours "libtremula-mpi$interface" "libtremula-scalapack$interface" "libtremula-weights$interface" libtremula-dev tremula-mpi) \
+install $(ours "libtremula-mpi$interface" "libtremula-scalapack$interface" "libtremula-weights$interface" "libtremula-oasis$interface" \
+  libtremula-dev tremula-mpi) \
   g++ make cmake pkg-config libopenmpi-dev libscalapack-openmpi2.2
 cp -r "$source/examples/00_quick_start" "$root/trial/quick_start"
 sed -i 's/"matrix")/"matrix", {.wait_for_consumers = 2})/' "$root/trial/quick_start/producer.cpp"
