@@ -13,9 +13,9 @@ namespace {
 
 enum Strategy { serial = 0, apple = 1, box = 2, orange = 3, points = 4, cube = 5 };
 
-class Reader {
+class Parameters {
 public:
-  explicit Reader(std::span<const int> ig_paral) : values_(ig_paral) {}
+  explicit Parameters(std::span<const int> ig_paral) : values_(ig_paral) {}
 
   void expect(const std::string& kind, std::int64_t size) const {
     if (static_cast<std::int64_t>(values_.size()) < size)
@@ -48,7 +48,7 @@ void append(Partition& partition, std::int64_t begin, std::int64_t length) {
   partition.lengths.push_back(length);
 }
 
-void read_box(const Reader& reader, Partition& partition) {
+void read_box(const Parameters& reader, Partition& partition) {
   reader.expect("box", 5);
   const auto offset = reader.at(2, "the offset"), x = reader.at(3, "the length along x"),
              y = reader.at(4, "the length along y"), row = reader.at(5, "points of a row");
@@ -60,7 +60,7 @@ void read_box(const Reader& reader, Partition& partition) {
   for (std::int64_t j = 0; j < y; ++j) append(partition, offset + j * row, x);
 }
 
-void read_orange(const Reader& reader, Partition& partition) {
+void read_orange(const Parameters& reader, Partition& partition) {
   reader.expect("orange", 2);
   const auto count = reader.at(2, "the number of segments");
   reader.expect("orange", 2 + 2 * count);
@@ -68,7 +68,7 @@ void read_orange(const Reader& reader, Partition& partition) {
     append(partition, reader.at(3 + 2 * i, "an offset"), reader.at(4 + 2 * i, "a length"));
 }
 
-void read_points(const Reader& reader, Partition& partition) {
+void read_points(const Parameters& reader, Partition& partition) {
   reader.expect("points", 2);
   const auto count = reader.at(2, "the number of points");
   reader.expect("points", 2 + count);
@@ -84,7 +84,7 @@ void read_points(const Reader& reader, Partition& partition) {
 
 Partition make_partition(std::string name, std::span<const int> ig_paral) {
   Partition partition{.name = std::move(name), .begins = {}, .lengths = {}};
-  const Reader reader(ig_paral);
+  const Parameters reader(ig_paral);
   reader.expect("of any kind", 1);
   switch (ig_paral[0]) {
     case serial:

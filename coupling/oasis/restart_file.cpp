@@ -29,13 +29,16 @@ void check(int status, const fs::path& file, const std::string& what) {
                      nc_strerror(status)));
 }
 
+/// What becomes of a file. NetCDF has no constants for it that differ.
+enum class Use { read, change, make };
+
 /// An open file of NetCDF.
 class NetcdfFile {
 public:
-  NetcdfFile(const fs::path& path, int mode) : path_(path) {
-    check(mode == NC_CLOBBER ? nc_create(path.c_str(), NC_CLOBBER | NC_64BIT_OFFSET, &id_)
-                             : nc_open(path.c_str(), mode, &id_),
-          path, mode == NC_NOWRITE ? "read it" : "write it");
+  NetcdfFile(const fs::path& path, Use use) : path_(path) {
+    check(use == Use::make ? nc_create(path.c_str(), NC_CLOBBER | NC_64BIT_OFFSET, &id_)
+                           : nc_open(path.c_str(), use == Use::read ? NC_NOWRITE : NC_WRITE, &id_),
+          path, use == Use::read ? "read it" : "write it");
   }
   NetcdfFile(const NetcdfFile&) = delete;
   NetcdfFile& operator=(const NetcdfFile&) = delete;
@@ -119,7 +122,7 @@ int defined(const NetcdfFile& file, const RestartCount& count) {
 
 std::optional<std::vector<double>> read_restart(const fs::path& path, const std::string& name) {
   if (!fs::exists(path)) return std::nullopt;
-  const NetcdfFile file(path, NC_NOWRITE);
+  const NetcdfFile file(path, Use::read);
   const auto variable = file.variable(name);
   if (!variable) return std::nullopt;
   std::vector<double> values(file.elements(*variable));
@@ -135,7 +138,7 @@ void write_restart(const fs::path& path, const RestartContents& contents) {
   draft += ".new";
   const bool is_there = fs::exists(path);
   if (is_there) fs::copy_file(path, draft, fs::copy_options::overwrite_existing);
-  NetcdfFile file(draft, is_there ? NC_WRITE : NC_CLOBBER);
+  NetcdfFile file(draft, is_there ? Use::change : Use::make);
   if (is_there) file.check_that(nc_redef(file.id()), "add variables");
   std::vector<int> variables, counts;
   for (const auto& variable : contents.variables) variables.push_back(defined(file, variable));
