@@ -5,6 +5,7 @@
 #include <netcdf.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <numeric>
@@ -18,6 +19,11 @@ namespace {
 
 int between(Random& random, int low, int high) {
   return std::uniform_int_distribution<int>(low, high)(random);
+}
+
+template <class T>
+T any(Random& random, std::initializer_list<T> choices) {
+  return choices.begin()[std::uniform_int_distribution<std::size_t>(0, choices.size() - 1)(random)];
 }
 
 /// `count` + 1 ascending numbers from 0 to `end`; equal ones leave nothing between them.
@@ -140,6 +146,44 @@ std::string Case::text() const {
          std::to_string(nx) + "x" + std::to_string(ny) + ", period " + std::to_string(period) +
          ", lag " + std::to_string(lag) + ", " + transformation + ", bundle of " +
          std::to_string(bundle);
+}
+
+std::uint64_t first_seed() {
+  const char* const given = std::getenv("TREMULA_TEST_SEED");
+  return given ? std::strtoull(given, nullptr, 10) : 1;
+}
+
+Scene random_scene(std::uint64_t seed) {
+  Random random(seed);
+  Scene scene;
+  scene.components[0] = {"ocean", any(random, {1, 2, 3, 4}), 900, false};
+  scene.components[1] = {"atmos", any(random, {1, 2, 3, 4}), 1800, true};
+  scene.runtime = 14400;
+  scene.is_yaml = seed % 2 == 1;
+  for (const bool is_forth : {true, false})
+    for (const Kind source : all_kinds)
+      for (const Kind target : all_kinds) {
+        const Component &from = scene.components[is_forth ? 0 : 1],
+                        &to = scene.components[is_forth ? 1 : 0];
+        Case c;
+        c.slot = static_cast<int>(scene.cases.size());
+        c.nx = any(random, {1, 2, 5, 8, 13, 24});
+        c.ny = any(random, {1, 3, 7, 16});
+        c.is_forth = is_forth;
+        c.source = deal(random, source, c.nx, c.ny, from.ranks);
+        c.target = deal(random, target, c.nx, c.ny, to.ranks);
+        c.period = any(random, {1800, 3600, 7200});
+        c.lag = any(random, {0, 0, from.step, c.period});
+        c.transformation =
+            any<const char*>(random, {"INSTANT", "ACCUMUL", "AVERAGE", "T_MIN", "T_MAX"});
+        c.bundle = any(random, {1, 1, 1, 3});
+        c.source_bytes = any(random, {4, 8});
+        c.target_bytes = any(random, {4, 8});
+        c.source_dimensions = any(random, {1, 2, 3});
+        c.target_dimensions = any(random, {1, 2, 3});
+        scene.cases.push_back(c);
+      }
+  return scene;
 }
 
 // ---- files ----
@@ -275,15 +319,18 @@ void prepare(const Scene& scene, const fs::path& folder) {
   }
 }
 
+coupled::Job& start(const Scene& scene, int component, coupled::Stage& stage,
+                    const fs::path& folder) {
+  const Component& own = scene.components[component];
+  return stage.start(
+      {own.name, own.ranks}, coupled::Launcher::mpirun,
+      {"/usr/bin/env", "-C", folder.string(), PROGRAMS "/coupling_oasis_toy", "plan." + own.name},
+      {{"TREMULA_TIMEOUT", "60"}, {"TREMULA_STEP_TIMEOUT", "60"}});
+}
+
 bool play(const Scene& scene, coupled::Stage& stage, const fs::path& folder) {
-  coupled::Job* jobs[2];
-  for (int i : {0, 1}) {
-    const Component& component = scene.components[i];
-    jobs[i] = &stage.start({component.name, component.ranks}, coupled::Launcher::mpirun,
-                           {"/usr/bin/env", "-C", folder.string(), PROGRAMS "/coupling_oasis_toy",
-                            "plan." + component.name},
-                           {{"TREMULA_TIMEOUT", "60"}, {"TREMULA_STEP_TIMEOUT", "60"}});
-  }
+  prepare(scene, folder);
+  coupled::Job* const jobs[2] = {&start(scene, 0, stage, folder), &start(scene, 1, stage, folder)};
   const auto deadline = coupled::Deadline::after(120);
   bool is_good = true;
   for (coupled::Job* job : jobs) {
@@ -374,6 +421,26 @@ void expect_got(const Scene& scene, const Case& c, const Note& note,
 }
 
 }  // namespace
+
+std::map<std::pair<int, int>, std::vector<double>> got_fields(const Scene& scene,
+                                                              const fs::path& folder) {
+  std::map<std::pair<int, int>, std::vector<double>> fields;
+  for (int component : {0, 1})
+    for (int rank = 0; rank < scene.components[component].ranks; ++rank)
+      for (const Note& note : notes_of(scene, folder, component, rank)) {
+        const Case& c = scene.cases.at(static_cast<std::size_t>(note.slot));
+        if (c.is_forth == (component == 0)) continue;
+        const auto size = static_cast<std::size_t>(c.nx * c.ny);
+        auto& whole = fields[{note.slot, scene.first_date + note.date}];
+        whole.resize(size * static_cast<std::size_t>(c.bundle));
+        std::size_t at = 0;
+        for (int f = 0; f < c.bundle; ++f)
+          for (const int point : c.target.points[static_cast<std::size_t>(rank)])
+            whole[static_cast<std::size_t>(f) * size + static_cast<std::size_t>(point)] =
+                note.values.at(at++);
+      }
+  return fields;
+}
 
 void expect_right(const Scene& scene, const fs::path& folder) {
   for (int component : {0, 1}) {

@@ -6,8 +6,10 @@
 // coupling date before the date t - lag.
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/coupled/jobs.hpp"
@@ -67,13 +69,26 @@ struct Note {
   std::vector<double> values;
 };
 
-/// Writes configuration, plans and restart files into `folder`; those that are there stay.
+/// TREMULA_TEST_SEED, or 1.
+std::uint64_t first_seed();
+/// All 25 pairs of partitions in each direction.
+Scene random_scene(std::uint64_t seed);
+
+/// Writes configuration, plans and restart files into `folder`; restart files that are there stay.
 void prepare(const Scene& scene, const std::filesystem::path& folder);
-/// Plays it. @return whether both jobs have ended well; else the test has failed
+/// Starts one of the two jobs in a folder that is prepared.
+coupled::Job& start(const Scene& scene, int component, coupled::Stage& stage,
+                    const std::filesystem::path& folder);
+/// Prepares the folder and plays both. @return whether they have ended well; else the test has
+/// failed
 bool play(const Scene& scene, coupled::Stage& stage, const std::filesystem::path& folder);
 /// The notes of a rank. @param component  0 or 1
 std::vector<Note> notes_of(const Scene& scene, const std::filesystem::path& folder, int component,
                            int rank);
+/// What was got of each slot at each date, on the clock of the values: by field of the bundle and
+/// point. Points that no rank of the target has are 0.
+std::map<std::pair<int, int>, std::vector<double>> got_fields(const Scene& scene,
+                                                              const std::filesystem::path& folder);
 /// Compares all notes with the oracle.
 void expect_right(const Scene& scene, const std::filesystem::path& folder);
 
