@@ -99,7 +99,7 @@ TEST_F(OasisMisuse, IsAnErrorWithAText) {
       {"write_restart", 1, "write_restart is not supported"},
       {"nobody", 1, "field SST->SST_A (oasis_put) at date 0 s"},
   };
-  constexpr std::size_t at_once = 3;
+  constexpr std::size_t at_once = 9;
   for (std::size_t first = 0; first < std::size(rows); first += at_once) {
     const std::size_t end = std::min(first + at_once, std::size(rows));
     std::vector<Job*> jobs;
