@@ -71,6 +71,7 @@ TEST_F(OasisMisuse, IsAnErrorWithAText) {
        "oasis_get_intracomm: a communicator with the component atmos is not supported"},
       {"intercomm", 1,
        "oasis_get_intercomm: an intercommunicator with the component atmos is not supported"},
+      {"grid", 1, "oasis_write_grid: writing the grid ogrd (18 numbers) is not supported"},
       {"abort", 1, "component 'abort', rank 0: ocean_step: the ice is too thick"},
       {"direction", 1,
        "variable SST: expected OASIS_Out, as namcouple has it as a source; found OASIS_In"},

@@ -7,9 +7,10 @@ program oasis_misuse
   implicit none
   character(40) :: what
   integer :: id, part, var, var_b, comm, rank, ierr, kinfo
-  double precision :: field(6)
+  double precision :: field(6), lon(3, 2)
 
   field = 1
+  lon = 0
   call get_command_argument(1, what)
   call MPI_Init(ierr)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, ierr)
@@ -29,6 +30,9 @@ program oasis_misuse
     call oasis_get_intracomm(comm, 'atmos', ierr)
   case ('intercomm')
     call oasis_get_intercomm(comm, 'atmos', ierr)
+  case ('grid')
+    call oasis_start_grids_writing(ierr)
+    if (ierr == 0) call oasis_write_grid('ogrd', 3, 2, lon, lon)
   case ('abort')
     call oasis_abort(id, 'ocean_step', 'the ice is too thick')
   end select
