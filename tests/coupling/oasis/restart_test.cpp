@@ -32,29 +32,27 @@ void unmask(Random& random, Scene& scene) {
 }
 
 TEST(OasisRestart, GoesOnAsIfItHadNotEnded) {
-  for (std::uint64_t seed = first_seed(); seed < first_seed() + 2 && !HasFailure(); ++seed) {
-    SCOPED_TRACE("TREMULA_TEST_SEED=" + std::to_string(seed));
-    Random random(seed);
-    Scene whole = random_scene(seed);
-    unmask(random, whole);
-    Scene first = whole, second = whole;
-    first.runtime = second.runtime = whole.runtime / 2;
-    second.first_date = first.runtime;
-    deal_again(random, second);
+  const std::uint64_t seed = first_seed();
+  SCOPED_TRACE("TREMULA_TEST_SEED=" + std::to_string(seed));
+  Random random(seed);
+  Scene whole = random_scene(seed);
+  unmask(random, whole);
+  Scene first = whole, second = whole;
+  first.runtime = second.runtime = whole.runtime / 2;
+  second.first_date = first.runtime;
+  deal_again(random, second);
 
-    coupled::Stage stage;
-    stage.start_server();
-    const fs::path long_run = stage.directory() / "long", short_runs = stage.directory() / "short";
-    if (!play(whole, stage, long_run) || !play(first, stage, short_runs)) return;
-    expect_right(first, short_runs);
-    if (!play(second, stage, short_runs)) return;
-    const auto expected = got_fields(whole, long_run), found = got_fields(second, short_runs);
-    EXPECT_EQ(found.size(), expected.size() / 2);
-    for (const auto& [where, values] : found)
-      ASSERT_EQ(values, expected.at(where))
-          << whole.cases[static_cast<std::size_t>(where.first)].text() << " at date "
-          << where.second;
-  }
+  coupled::Stage stage;
+  stage.start_server();
+  const fs::path long_run = stage.directory() / "long", short_runs = stage.directory() / "short";
+  if (!play(whole, stage, long_run) || !play(first, stage, short_runs)) return;
+  expect_right(first, short_runs);
+  if (!play(second, stage, short_runs)) return;
+  const auto expected = got_fields(whole, long_run), found = got_fields(second, short_runs);
+  EXPECT_EQ(found.size(), expected.size() / 2);
+  for (const auto& [where, values] : found)
+    ASSERT_EQ(values, expected.at(where))
+        << whole.cases[static_cast<std::size_t>(where.first)].text() << " at date " << where.second;
 }
 
 }  // namespace
