@@ -28,17 +28,14 @@ std::string contents(const fs::path& path) {
   return text.str();
 }
 
-/// All that an entry may say and the coupler cannot do yet.
-void refuse_unsupported(const Entry& entry, const std::string& where) {
-  if (!entry.mapping.empty())
-    refuse(fmt::format("{}: MAPPING (file {})", where, entry.mapping),
-           "exchange the field on one grid, and regrid it in a component");
-}
-
 void check_entry(const Entry& entry, const Configuration& configuration,
                  std::vector<std::string>& warnings) {
   const std::string where = fmt::format("{}, field {}", configuration.file, name_of(entry));
-  refuse_unsupported(entry, where);
+  if (entry.mapping.empty() && !entry.conserve.empty())
+    fail(fmt::format(
+        "{}: expected CONSERV (YAML: conserve) of a field that is regridded; found no MAPPING "
+        "(YAML: mapping), and a field on one grid is what it was",
+        where));
   if (entry.period <= 0)
     fail(fmt::format("{}: expected a coupling period above 0 s; found {}", where, entry.period));
   if (entry.lag > entry.period || entry.lag <= -entry.period)

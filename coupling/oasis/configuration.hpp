@@ -26,7 +26,8 @@ struct Entry {
   Transformation transformation = Transformation::instant;
   std::string restart;  ///< file; empty: there is none
   Grid source_grid, target_grid;
-  std::string mapping;  ///< file of weights; empty: the field is not regridded
+  std::string mapping;   ///< file of weights; empty: the field is not regridded
+  std::string conserve;  ///< of tremula_weights_open; empty: none
 };
 
 /// The stream that carries it, and how texts call it: "SOURCE->TARGET".

@@ -192,6 +192,18 @@ Place Coupler::place_of(const Entry& entry, const Variable& variable) const {
           .fields = variable.bundle};
 }
 
+/// Fields of one partition that are regridded alike have one object, and so one plan.
+std::shared_ptr<Weights> Coupler::weights_of(const Place& place) {
+  const Entry& entry = *place.entry;
+  if (entry.mapping.empty()) return nullptr;
+  auto& weights = weights_[{entry.mapping, entry.conserve, place.partition}];
+  if (!weights)
+    weights = std::make_shared<Weights>(
+        *session_, entry.mapping, layout_of(place, entry.conserve.empty()),
+        entry.conserve.empty() ? std::string() : fmt::format("{{conserve: {}}}", entry.conserve));
+  return weights;
+}
+
 void Coupler::open_streams() {
   const auto find = [this](const std::string& name, bool is_out) -> Variable* {
     const auto found = std::ranges::find_if(
@@ -207,7 +219,10 @@ void Coupler::open_streams() {
              "copy it in the component");
     if (source)
       source->sources.push_back(std::make_unique<Source>(*session_, place_of(entry, *source)));
-    if (target) target->target = std::make_unique<Target>(*session_, place_of(entry, *target));
+    if (target) {
+      const Place place = place_of(entry, *target);
+      target->target = std::make_unique<Target>(*session_, place, weights_of(place));
+    }
   }
 }
 

@@ -3,10 +3,12 @@
 // What stands behind the calls of one component, from oasis_init_comp to oasis_terminate.
 #include <mpi.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "coupling/oasis/exchange.hpp"
@@ -68,6 +70,7 @@ private:
   Variable& at(int variable, bool is_out, const char* call);
   const Variable& at(int variable) const;
   Place place_of(const Entry& entry, const Variable& variable) const;
+  std::shared_ptr<Weights> weights_of(const Place& place);
   void open_streams();
   void expect_order(const Entry& entry, Seconds date);
   void write_restarts() const;
@@ -86,6 +89,8 @@ private:
   std::vector<Partition> partitions_;
   std::vector<std::int64_t> ends_;  // of the partitions, over all ranks
   std::unique_ptr<Session> session_;
+  std::map<std::tuple<std::string, std::string, const Partition*>, std::shared_ptr<Weights>>
+      weights_;  // by file, conserve and partition
   std::vector<Variable> variables_;
   std::optional<Seconds> last_get_;  // with the sequence number of its entry
   int last_sequence_ = 0;

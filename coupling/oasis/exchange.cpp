@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "coupling/oasis/failure.hpp"
 
@@ -40,20 +41,12 @@ auto about(const Place& place, Seconds date, const char* doing, const Work& work
   }
 }
 
-Layout layout_of(const Place& place, bool may_have_copies) {
-  return Layout::of_segments({.shape = {place.global_size},
-                              .ranks = place.component->size(),
-                              .is_partial = true,
-                              .has_copies = may_have_copies},
-                             place.partition->begins, place.partition->lengths);
-}
-
-template <class Stream>
-std::vector<Field<double>> declare(Stream& stream, const Place& place, bool may_have_copies) {
-  const Layout layout = layout_of(place, may_have_copies);
+/// @param field  (name) -> the field of that name
+template <class Declare>
+std::vector<Field<double>> declare(const Place& place, const Declare& field) {
   std::vector<Field<double>> fields;
   for (int f = 1; f <= place.fields; ++f)
-    fields.push_back(stream.template field<double>(field_name("field", f, place.fields), layout));
+    fields.push_back(field(field_name("field", f, place.fields)));
   return fields;
 }
 
@@ -74,13 +67,23 @@ void expect_size(const Place& place, std::size_t found) {
 
 }  // namespace
 
+Layout layout_of(const Place& place, bool may_have_copies) {
+  return Layout::of_segments({.shape = {place.global_size},
+                              .ranks = place.component->size(),
+                              .is_partial = true,
+                              .has_copies = may_have_copies},
+                             place.partition->begins, place.partition->lengths);
+}
+
 Source::Source(Session& session, const Place& place)
     : place_(place),
       schedule_(schedule_of(place)),
       clock_(schedule_),
       accumulation_(place.entry->transformation, local_size(place)),
       stream_(session.out_stream(name_of(*place.entry))),
-      fields_(declare(stream_, place, false)) {
+      fields_(declare(place, [&](const std::string& name) {
+        return stream_.field<double>(name, layout_of(place, false));
+      })) {
   stream_.attribute("time_unit", "s");
   stream_.attribute("coupling_period", place.entry->period);
 }
@@ -207,12 +210,16 @@ void Source::add_restart(RestartContents& contents) const {
   add(accumulation_.values(), [&](const std::string& field) { return part_name(entry(), field); });
 }
 
-Target::Target(Session& session, const Place& place)
+Target::Target(Session& session, const Place& place, std::shared_ptr<Weights> weights)
     : place_(place),
       schedule_{place.entry->period, 0, place.configuration->runtime},
       clock_(schedule_),
+      weights_(std::move(weights)),
       stream_(session.in_stream(name_of(*place.entry))),
-      fields_(declare(stream_, place, true)) {}
+      fields_(declare(place, [&](const std::string& name) {
+        return weights_ ? weights_->field(stream_, name)
+                        : stream_.field<double>(name, layout_of(place, true));
+      })) {}
 
 void Target::expect_step_of(Seconds date) {
   if (stream_.begin_step() != StepStatus::ok)
@@ -244,10 +251,13 @@ void Target::get(Seconds date, std::span<double> values, int& info) {
     clock_.advance(date, date);
     if (!is_get_at(schedule_, date)) return;
     expect_step_of(date);
-    // Points that no rank of the source has are 0, as in OASIS3-MCT.
+    // Points that no rank of the source has, or that have no weights, are 0, as in OASIS3-MCT.
     std::ranges::fill(values, 0.0);
     for (std::size_t f = 0; f < fields_.size(); ++f)
-      stream_.get(fields_[f], field_of(values, f, place_));
+      if (weights_)
+        weights_->get(stream_, fields_[f], field_of(values, f, place_));
+      else
+        stream_.get(fields_[f], field_of(values, f, place_));
     stream_.end_step();
     info = info_received;
   });

@@ -6,10 +6,12 @@
 #include <tremula/tremula_mpi.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <tremula/tremula.hpp>
+#include <tremula/tremula_weights.hpp>
 #include <vector>
 
 #include "coupling/oasis/component.hpp"
@@ -39,6 +41,9 @@ struct Place {
   std::int64_t global_size = 0;
   int fields = 1;  ///< of the bundle
 };
+
+/// Of this rank's part of the field.
+Layout layout_of(const Place& place, bool may_have_copies);
 
 /// The end of the component that computes the field. All calls are collective over the component.
 class Source {
@@ -75,7 +80,8 @@ private:
 /// The end of the component that uses the field.
 class Target {
 public:
-  Target(Session& session, const Place& place);
+  /// @param weights  by which the field is regridded; null: source and target have one grid
+  Target(Session& session, const Place& place, std::shared_ptr<Weights> weights);
 
   void get(Seconds date, std::span<double> values, int& info);
   void close();
@@ -87,6 +93,7 @@ private:
   Place place_;
   Schedule schedule_;
   Clock clock_;
+  std::shared_ptr<Weights> weights_;  // of all fields between the two grids
   InStream stream_;
   std::vector<Field<double>> fields_;
   bool has_begun_ = false;

@@ -22,7 +22,7 @@ constexpr std::array obsolete{"$SEQMODE", "$CHANNEL", "$NBMODEL", "$JOBNAME",
                               "$INIDATE", "$MODINFO", "$CALTYPE"};
 constexpr std::array of_oasis{"$NLOGPRT", "$NUNITNO", "$NMAPDEC", "$NMATXRD", "$NWGTOPT"};
 constexpr std::array refused_status{"EXPOUT", "IGNOUT", "INPUT", "OUTPUT", "AUXILARY"};
-constexpr std::array refused_transformation{"SCRIPR",  "CONSERV",  "BLASOLD", "BLASNEW",
+constexpr std::array refused_transformation{"SCRIPR",  "BLASOLD",  "BLASNEW",
                                             "CHECKIN", "CHECKOUT", "CORRECT"};
 
 template <class List>
@@ -161,7 +161,8 @@ private:
                 .restart = {},
                 .source_grid = {},
                 .target_grid = {},
-                .mapping = {}};
+                .mapping = {},
+                .conserve = {}};
     number_at(first, 2, where, "a label, which is a number,");
     entry.period =
         first.words[3] == "ONCE" ? once : number_at(first, 3, where, "a coupling period");
@@ -234,15 +235,39 @@ private:
       const std::string& name = names.words[static_cast<std::size_t>(i)];
       if (has(refused_transformation, name))
         refuse(fmt::format("{}: the transformation {}", where, name),
-               "do it in a component; LOCTRANS alone is supported");
-      if (name != "LOCTRANS" && name != "MAPPING")
+               name == "SCRIPR"
+                   ? "make the weights beforehand, and name their file by MAPPING"
+                   : "do it in a component; LOCTRANS, MAPPING and CONSERV are supported");
+      if (name != "LOCTRANS" && name != "MAPPING" && name != "CONSERV")
         fail(fmt::format("{}: expected a transformation of OASIS3-MCT; found {}", where, name));
       const Line line = lines_.next(fmt::format("what {} is to do", name));
       if (name == "MAPPING")
-        entry.mapping = line.words[0];
+        entry.mapping = mapping_of(line);
+      else if (name == "CONSERV")
+        entry.conserve = conserve_of(line);
       else
         entry.transformation = transformation_of(line);
     }
+  }
+  /// The file of weights. Where they are applied, and in which order, changes nothing: the target applies them,
+  /// and every result is `bfb`.
+  std::string mapping_of(const Line& line) const {
+    constexpr std::array places{"src", "dst"};
+    constexpr std::array orders{"bfb", "sum", "opt"};
+    for (std::size_t i = 1; i < line.words.size(); ++i)
+      if (!has(places, line.words[i]) && !has(orders, line.words[i]))
+        fail(fmt::format(
+            "{}: expected src or dst, and bfb, sum or opt, after the file of weights; found {}",
+            lines_.where(line), line.words[i]));
+    return line.words[0];
+  }
+  std::string conserve_of(const Line& line) const {
+    const std::string& word = line.words[0];
+    if (word == "GLOBAL") return "global";
+    if (word == "GLBPOS") return "positive";
+    if (word == "BASBAL" || word == "BASPOS" || word == "GSSPOS")
+      refuse(fmt::format("{}: CONSERV {}", lines_.where(line), word), "use GLOBAL or GLBPOS");
+    fail(fmt::format("{}: expected GLOBAL or GLBPOS; found {}", lines_.where(line), word));
   }
   Transformation transformation_of(const Line& line) const {
     for (const auto transformation :

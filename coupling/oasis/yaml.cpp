@@ -71,14 +71,15 @@ Entry entry_of(const YAML::Node& node, int number, const std::string& file) {
   const std::string where = fmt::format("{}, field {}", file, number);
   const Keys keys(node, where,
                   {"from", "to", "period", "lag", "sequence", "transformation", "restart",
-                   "from_grid", "to_grid", "mapping"});
+                   "from_grid", "to_grid", "mapping", "conserve"});
   Entry entry{.number = number,
               .source = {},
               .target = {},
               .restart = {},
               .source_grid = {},
               .target_grid = {},
-              .mapping = {}};
+              .mapping = {},
+              .conserve = {}};
   entry.source = keys.get<std::string>("from", "the name of a field");
   entry.target = keys.get<std::string>("to", "the name of a field");
   entry.period = keys.get<Seconds>("period", "seconds");
@@ -90,6 +91,9 @@ Entry entry_of(const YAML::Node& node, int number, const std::string& file) {
   entry.source_grid = grid_of(keys, "from_grid");
   entry.target_grid = grid_of(keys, "to_grid");
   entry.mapping = keys.get<std::string>("mapping", "a file", std::string());
+  entry.conserve = keys.get<std::string>("conserve", "global or positive", std::string());
+  if (!entry.conserve.empty() && entry.conserve != "global" && entry.conserve != "positive")
+    fail(fmt::format("{}: conserve: expected global or positive; found {}", where, entry.conserve));
   return entry;
 }
 

@@ -106,8 +106,7 @@ std::string error_of(const std::string& text, bool is_yaml = false) {
 
 TEST(OasisNamcouple, RefusesByName) {
   const std::string average = "LOCTRANS\nAVERAGE";
-  for (const char* name :
-       {"SCRIPR", "CONSERV", "BLASOLD", "BLASNEW", "CHECKIN", "CHECKOUT", "CORRECT"})
+  for (const char* name : {"SCRIPR", "BLASOLD", "BLASNEW", "CHECKIN", "CHECKOUT", "CORRECT"})
     EXPECT_NE(
         error_of(replaced(complete, average, std::string(name) + "\nGLOBAL"))
             .find("the transformation " + std::string(name) + " is not supported by tremula_oasis"),
@@ -118,9 +117,42 @@ TEST(OasisNamcouple, RefusesByName) {
                   .find("the status " + std::string(status) + " is not supported by tremula_oasis"),
               std::string::npos)
         << status;
-  EXPECT_NE(error_of(replaced(complete, average, "MAPPING\nmy_remapping.nc src"))
-                .find("field SOSSTSST->SISUTESU: MAPPING (file my_remapping.nc) is not supported"),
+  for (const char* form : {"BASBAL", "BASPOS", "GSSPOS"})
+    EXPECT_NE(error_of(replaced(complete, average, std::string("CONSERV\n") + form))
+                  .find("CONSERV " + std::string(form) + " is not supported by tremula_oasis"),
+              std::string::npos)
+        << form;
+}
+
+TEST(OasisNamcouple, ReadsHowAFieldIsRegridded) {
+  const auto entry_with = [](const std::string& words) {
+    const std::string several =
+        replaced(replaced(complete, "86400 1 sstoc.nc", "86400 3 sstoc.nc"), "LOCTRANS\nAVERAGE",
+                 "LOCTRANS MAPPING CONSERV\nAVERAGE\n" + words);
+    auto c = parse_namcouple(several, "namcouple");
+    check(c);
+    return c.entries.at(0);
+  };
+  for (const char* where : {"", " src", " dst bfb", " src sum", " dst opt"}) {
+    const Entry entry = entry_with("my_remapping.nc" + std::string(where) + "\nGLOBAL opt");
+    EXPECT_EQ(entry.mapping, "my_remapping.nc");
+    EXPECT_EQ(entry.conserve, "global");
+    EXPECT_EQ(entry.transformation, Transformation::average);
+    EXPECT_EQ(entry.lag, 14400);
+  }
+  EXPECT_EQ(entry_with("w.nc\nGLBPOS").conserve, "positive");
+  const std::string average = "LOCTRANS\nAVERAGE";
+  EXPECT_NE(
+      error_of(replaced(complete, average, "MAPPING\nw.nc left"))
+          .find("expected src or dst, and bfb, sum or opt, after the file of weights; found left"),
+      std::string::npos);
+  EXPECT_NE(error_of(replaced(complete, average, "CONSERV\nALL"))
+                .find("expected GLOBAL or GLBPOS; found ALL"),
             std::string::npos);
+  EXPECT_NE(
+      error_of(replaced(complete, average, "CONSERV\nGLOBAL"))
+          .find("expected CONSERV (YAML: conserve) of a field that is regridded; found no MAPPING"),
+      std::string::npos);
 }
 
 TEST(OasisNamcouple, TellsTheLineOfAMistake) {
@@ -221,7 +253,8 @@ TEST(OasisYaml, RefusesMistakes) {
       {"    restart: sst.nc\n", "", "expected a restart file, as the lag is 900 s; found none"},
       {"[4, 3]", "[4]", "from_grid: expected two numbers above 0, nx and ny; found 4"},
       {"lag: 900", "lag: 3601", "expected a lag above -3600 and at most 3600"},
-      {"sequence: 2", "mapping: weights.nc", "MAPPING (file weights.nc) is not supported"},
+      {"sequence: 2", "conserve: global", "found no MAPPING"},
+      {"sequence: 2", "mapping: w.nc, conserve: all", "expected global or positive; found all"},
       {"{timeout: 30, log: info}", "now", "session: expected a mapping"},
       {"fields:", "fields: }", "expected YAML"},
   };
