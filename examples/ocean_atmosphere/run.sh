@@ -27,7 +27,7 @@ python=${OCEAN_PYTHON:-/usr/bin/python3}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/../jobs.sh"
 output=$(cd "$output" && pwd)
-expect_programs tremula ocean_atmosphere_{ocean,atmosphere,serial}
+find_programs tremula ocean_atmosphere_{ocean,atmosphere,serial}
 [[ $((days % 2)) -eq 0 && $days -gt 0 ]] || fail "expected an even number of days, found $days"
 rm -rf "$output"/{coupled,serial} "$output"/*.log "$output"/*.png
 started=$SECONDS
@@ -35,7 +35,7 @@ started=$SECONDS
 input=$output/input coupled=$output/coupled serial=$output/serial
 "$python" "$here/prepare.py" "$input"
 mkdir -p "$serial" "$coupled/work"
-"$build/bin/ocean_atmosphere_serial" "$input" "$serial" "$days"
+"${bin[ocean_atmosphere_serial]}" "$input" "$serial" "$days"
 
 # The folder of both jobs: what they are coupled by, the weights, and what the first run begins with.
 cp "$input"/{o2a,a2o,sst,flux}.nc "$coupled/work"
@@ -46,9 +46,9 @@ cd "$coupled/work"
 
 # run_half NUMBER FIRST_DAY OCEAN_RANKS BOXES_X BOXES_Y: on any number of ranks, also after a restart
 run_half() {
-  start "$output/ocean_$1.log" "${launch[@]}" -n "$3" "$build/bin/ocean_atmosphere_ocean" "$input" "$coupled" "$2" "$half"
+  start "$output/ocean_$1.log" "${launch[@]}" -n "$3" "${bin[ocean_atmosphere_ocean]}" "$input" "$coupled" "$2" "$half"
   local ocean=$!
-  start "$output/atmosphere_$1.log" "${launch[@]}" -n $(($4 * $5)) "$build/bin/ocean_atmosphere_atmosphere" \
+  start "$output/atmosphere_$1.log" "${launch[@]}" -n $(($4 * $5)) "${bin[ocean_atmosphere_atmosphere]}" \
     "$input" "$coupled" "$2" "$half" "$4" "$5"
   end_well "the ocean" "$ocean" "$output/ocean_$1.log" "the atmosphere" $! "$output/atmosphere_$1.log"
   echo "run $1        days $(($2 + 1)) to $(($2 + half)): the ocean on $3 ranks, the atmosphere on $4 x $5"
