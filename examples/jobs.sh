@@ -7,11 +7,15 @@ fail() {
   exit 1
 }
 
-# expect_programs NAME...: they are built
-expect_programs() {
-  local program
+# find_programs NAME...: bin[NAME] is where it is: in the build folder of Tremula or of an example alone, or installed
+declare -A bin
+find_programs() {
+  local program place
   for program; do
-    [[ -x $build/bin/$program ]] ||
+    for place in "$build/bin/$program" "$build/$program" "$(command -v "$program" || true)"; do
+      [[ -z $place || ! -x $place ]] || { bin[$program]=$place && break; }
+    done
+    [[ -n ${bin[$program]:-} ]] ||
       fail "expected the program $build/bin/$program, found none; build it (./dev build) or name the build folder"
   done
 }
@@ -57,7 +61,7 @@ await() {
 
 # start_server: later jobs find it
 start_server() {
-  start "$output/server.log" "$build/bin/tremula" serve --port 0 --port-file "$scratch/server"
+  start "$output/server.log" "${bin[tremula]}" serve --port 0 --port-file "$scratch/server"
   await "$scratch/server" "the server" $! "$output/server.log"
   export TREMULA_SERVER=file:$scratch/server
 }

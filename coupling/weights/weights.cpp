@@ -163,6 +163,7 @@ void Weights::read(const std::string& path, const tremula_layout* destination) {
   source_shape_ = options_.source_shape;
   if (source_shape_.empty()) {
     source_shape_ = file.source().extents;
+    if (shape.size() == 1) source_shape_ = {file.source().size};
     if (options_.order == Order::row) std::ranges::reverse(source_shape_);
   }
   const auto expect = [&](const char* side, std::span<const std::int64_t> found, const Grid& grid) {

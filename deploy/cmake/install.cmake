@@ -5,6 +5,7 @@
 #   lib/libtremula_ofi.so    what calls libfabric; libtremula.so and tremula load it when a link needs it
 #   lib/libtremula_scalapack.so  p?gemr2d and p?tran? of ScaLAPACK by Tremula, if there is MPI
 #   lib/libtremula_weights.so  regridding (tremula_weights.h), if there is NetCDF
+#   lib/libtremula_oasis.so, lib/libtremula_oasis_fortran.a  the module tremula_oasis, if there are MPI, NetCDF and Fortran
 #   bin/tremula              the command line; share/man/man1 has its pages, and share what completes it in bash and zsh
 #   include/tremula/         the headers of the C interface and its C++ skin, no internal one
 #   lib/cmake/tremula/       find_package(tremula [COMPONENTS mpi]) -> tremula::tremula, tremula::mpi, tremula::scalapack
@@ -90,6 +91,19 @@ if(TARGET tremula_fortran)
   set(fortran_package tremula_fortran)
 endif()
 
+if(TARGET tremula_oasis)
+  target_link_options(tremula_oasis PRIVATE LINKER:--version-script=${interface_map})
+  set_target_properties(tremula_oasis PROPERTIES LINK_DEPENDS ${interface_map})
+  tremula_install_library(tremula_oasis oasis)
+  install(TARGETS tremula_oasis_fortran EXPORT tremula ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+  get_target_property(modules tremula_oasis_fortran Fortran_MODULE_DIRECTORY)
+  get_target_property(sources tremula_oasis_fortran SOURCES)
+  install(FILES ${sources} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tremula/fortran COMPONENT development)
+  install(DIRECTORY ${modules}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tremula/fortran COMPONENT development
+    FILES_MATCHING PATTERN "*.mod")
+  set(oasis_package tremula_oasis)
+endif()
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tremula)
 install(EXPORT tremula NAMESPACE tremula:: FILE tremulaTargets.cmake DESTINATION ${package_dir} COMPONENT development)
 configure_package_config_file(
@@ -106,7 +120,7 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)  # 
 
 # The prefix is found from the place of the file itself, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." prefix_from_pc ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-foreach(package tremula tremula_cpp ${mpi_package} ${weights_package} ${fortran_package})
+foreach(package tremula tremula_cpp ${mpi_package} ${weights_package} ${fortran_package} ${oasis_package})
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 endforeach()

@@ -5,6 +5,7 @@
 #   libtremula-mpi0.1        mpi
 #   libtremula-scalapack0.1  scalapack
 #   libtremula-weights0.1    weights
+#   libtremula-oasis0.1      oasis
 #   libtremula-dev           development: headers, modules for Fortran, links, CMake, pkg-config
 #   tremula                  tools: the program, its pages, the unit of systemd
 #   tremula-mpi              tools_mpi: what `tremula bench --transport mpi` runs
@@ -104,6 +105,14 @@ This package has a library that regrids fields on their way, by the
 weights of a file of SCRIP or ESMF."
     DEPENDS "libtremula${interface} ${this_version}")
   list(APPEND needed_libraries "libtremula-weights${interface} ${this_version}")
+endif()
+if(TARGET tremula_oasis)
+  debian_package(oasis libtremula-oasis${interface} libs "distributed arrays between parallel jobs: as OASIS3-MCT"
+    "${about}\n
+This package has what the Fortran module tremula_oasis calls, which has the
+calls of OASIS3-MCT."
+    DEPENDS "libtremula-mpi${interface} ${this_version}")
+  list(APPEND needed_libraries "libtremula-oasis${interface} ${this_version}")
 endif()
 debian_package(development libtremula-dev libdevel "distributed arrays between parallel jobs: development"
   "${about}\n

@@ -25,14 +25,14 @@ timesteps=${LAMMPS_TIMESTEPS:-1000}
 deadline=${LAMMPS_DEADLINE:-600}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/../jobs.sh"
-expect_programs tremula lammps_producer lammps_consumer
+find_programs tremula lammps_producer lammps_consumer
 rm -f "$output"/{lammps,analysis}_*.txt "$output"/*.log
 started=$SECONDS
 
 start_server
-start "$output/producer.log" "${launch[@]}" -n 4 "$build/bin/lammps_producer" "$here/melt.lammps" "$output" "$timesteps"
+start "$output/producer.log" "${launch[@]}" -n 4 "${bin[lammps_producer]}" "$here/melt.lammps" "$output" "$timesteps"
 producer=$!
-start "$output/consumer.log" "${launch[@]}" -n 3 "$build/bin/lammps_consumer" "$output"
+start "$output/consumer.log" "${launch[@]}" -n 3 "${bin[lammps_consumer]}" "$output"
 consumer=$!
 end_well "the producer" "$producer" "$output/producer.log" "the consumer" "$consumer" "$output/consumer.log"
 

@@ -4,7 +4,7 @@
 # Takes: name, build, output, minutes, deadline, needs.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/../jobs.sh"
-expect_programs tremula tsunami_producer
+find_programs tremula tsunami_producer
 
 # The package that is installed, else that of the source tree, on the library of the build.
 python=${TREMULA_PYTHON:-/usr/bin/python3}
@@ -18,7 +18,7 @@ fi
 
 start_tsunami() {
   start_server
-  start "$output/producer.log" "${launch[@]}" -n 4 "$build/bin/tsunami_producer" \
+  start "$output/producer.log" "${launch[@]}" -n 4 "${bin[tsunami_producer]}" \
     --cell-minutes "$minutes" --summary "$output/producer.json"
   producer=$!
 }

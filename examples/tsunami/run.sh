@@ -24,7 +24,7 @@ output=${2:-$build/tsunami}
 minutes=${TSUNAMI_MINUTES:-5}
 deadline=${TSUNAMI_DEADLINE:-600}
 source "$(dirname "${BASH_SOURCE[0]}")/../jobs.sh"
-expect_programs tremula tsunami_producer tsunami_consumer
+find_programs tremula tsunami_producer tsunami_consumer
 rm -f "$output"/{producer,consumer}.json "$output"/*.png "$output"/*.log
 started=$SECONDS
 
@@ -36,17 +36,17 @@ if [[ ${TREMULA_TRANSPORT:-auto} == mpi ]]; then
   launch+=(--ompi-server "file:$scratch/ompi")
 fi
 
-start "$output/producer.log" "${launch[@]}" -n 4 "$build/bin/tsunami_producer" \
+start "$output/producer.log" "${launch[@]}" -n 4 "${bin[tsunami_producer]}" \
   --cell-minutes "$minutes" --summary "$output/producer.json"
 producer=$!
-start "$output/consumer.log" "${launch[@]}" -n 3 "$build/bin/tsunami_consumer" \
+start "$output/consumer.log" "${launch[@]}" -n 3 "${bin[tsunami_consumer]}" \
   --cell-minutes "$minutes" --output "$output" --summary "$output/consumer.json" \
   --producer-summary "$output/producer.json"
 consumer=$!
 
 interval=5  # seconds; lines that follow each other in a log want to be few
 [[ ! -t 1 ]] || interval=1
-"$build/bin/tremula" status --watch "$interval" &
+"${bin[tremula]}" status --watch "$interval" &
 watch=$!
 running+=("$watch")
 

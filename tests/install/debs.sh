@@ -107,63 +107,74 @@ jobs=()
 run python3 -m tremula doctor --quick >"$root.log" 2>&1 || { cat "$root.log"; fail "python3 -m tremula doctor --quick"; }
 grep -E '^(library|ofi|local|tcp) ' "$root.log" || cat "$root.log"
 
-echo "== what is built: C and C++"
+echo "== the quick start in C++, C, Fortran and Python"
 # shellcheck disable=SC2046
-install $(ours "libtremula-mpi$interface" "libtremula-scalapack$interface" "libtremula-weights$interface" libtremula-dev tremula-mpi) \
-  g++ make cmake pkg-config libopenmpi-dev libscalapack-openmpi2.2
+install $(ours "libtremula-mpi$interface" "libtremula-scalapack$interface" "libtremula-weights$interface" "libtremula-oasis$interface" \
+  libtremula-dev tremula-mpi) \
+  g++ gfortran make cmake pkg-config libopenmpi-dev libscalapack-openmpi2.2 python3-mpi4py
 cp -r "$source/examples/00_quick_start" "$root/trial/quick_start"
-sed -i 's/"matrix")/"matrix", {.wait_for_consumers = 2})/' "$root/trial/quick_start/producer.cpp"
 run cmake -S /trial/quick_start -B /trial/quick_start/build >"$root.log" || { cat "$root.log"; fail "the quick start does not configure"; }
 run cmake --build /trial/quick_start/build >"$root.log" 2>&1 || { cat "$root.log"; fail "the quick start does not build"; }
-cat >"$root/trial/consumer.c" <<'C'
-/* One process that gets all of the quick start's matrix. */
-#include <stdio.h>
-#include <tremula/tremula.h>
-#define TRY(call) if ((call) < 0) return printf("%s\n", tremula_last_error()), 1
-static double matrix[1000][800];
-int main(void) {
-  tremula_session* session;
-  tremula_layout* layout;
-  tremula_in_stream* in;
-  int field, status;
-  TRY(tremula_session_open("c_consumer", 0, 1, NULL, &session));
-  TRY(tremula_layout_parse("shape=1000x800 grid=1x1", &layout));
-  TRY(tremula_in_open(session, "matrix", NULL, &in));
-  TRY(tremula_in_field(in, "value", TREMULA_F64, layout, &field));
-  while ((status = tremula_in_begin_step(in)) == TREMULA_OK) {
-    TRY(tremula_in_get(in, field, matrix, sizeof matrix));
-    TRY(tremula_in_end_step(in));
-    printf("%.0f\n", matrix[999][799]);
-  }
-  TRY(status);
-  TRY(tremula_in_close(in));
-  tremula_in_free(in);
-  tremula_layout_free(layout);
-  TRY(tremula_session_close(session));
-  return 0;
-}
-C
-run sh -c 'cc -Wall -Werror /trial/consumer.c -o /trial/c_consumer $(pkg-config --cflags --libs tremula)' || fail "the C program does not build"
-job() {  # job NAME RANKS: the quick start's, with a folder of its own for what mpirun makes
-  mkdir "$root/trial/$1.tmp"
-  background "$1" env TMPDIR="/trial/$1.tmp" timeout 120 mpirun --oversubscribe --bind-to none -n "$2" \
-    "/trial/quick_start/build/quick_start_$1"
+job() {  # job NAME RANKS COMMAND...: with a folder of its own for what mpirun makes
+  local name=$1 ranks=$2
+  shift 2
+  mkdir -p "$root/trial/$name.tmp"
+  background "$name" env TMPDIR="/trial/$name.tmp" timeout 120 mpirun --oversubscribe --bind-to none -n "$ranks" "$@"
   jobs+=($!)
 }
-job producer 2
-job consumer 3
-background c_consumer timeout 120 /trial/c_consumer
-jobs+=($!)
-ends_well producer "${jobs[0]}"
-ends_well consumer "${jobs[1]}"
-ends_well c_consumer "${jobs[2]}"
-jobs=()
-# The mean of 0 1 2 ... 799999 is 399999.5, the last of them 799999; a step adds a million.
-for step in $(seq 0 9); do echo "step $step: mean $((step * 1000000 + 399999)).5"; done |
-  diff - "$root/trial/consumer.log" || fail "the C++ consumer has other numbers than the producer"
-for step in $(seq 0 9); do echo $((step * 1000000 + 799999)); done |
-  diff - "$root/trial/c_consumer.log" || fail "the C consumer has other numbers than the producer"
+command_in() {  # command_in LANGUAGE PROGRAM
+  case $1 in
+    python) echo "python3 /trial/quick_start/$2.py" ;;
+    cpp) echo "/trial/quick_start/build/quick_start_$2" ;;
+    *) echo "/trial/quick_start/build/quick_start_$2_$1" ;;
+  esac
+}
+for pair in "cpp c" "c fortran" "fortran python" "python cpp"; do
+  read -r from to <<<"$pair"
+  # shellcheck disable=SC2046
+  job producer 2 $(command_in "$from" producer)
+  # shellcheck disable=SC2046
+  job consumer 3 $(command_in "$to" consumer)
+  ends_well producer "${jobs[0]}"
+  ends_well consumer "${jobs[1]}"
+  jobs=()
+  # The mean of 0 1 2 ... 799999 is 399999.5; a step adds a million.
+  for step in $(seq 0 9); do echo "step $step: mean $((step * 1000000 + 399999)).5"; done |
+    diff - <(sed 's/^ *//; s/  */ /g' "$root/trial/consumer.log") || fail "the consumer in $to has other numbers than the producer in $from"
+done
 run tremula status >/dev/null || fail "tremula status"
+
+echo "== coupled models by tremula_oasis, and by pkg-config"
+cat >"$root/trial/alone.f90" <<'FORTRAN'
+program alone
+  use tremula_oasis
+  use tremula_regridding
+  implicit none
+  integer :: component, comm, ierr
+  type(tremula_weights) :: weights
+  call oasis_init_comp(component, 'alone', ierr)
+  call oasis_get_localcomm(comm, ierr)
+  call weights%free()
+  call oasis_terminate(ierr)
+  print '(a)', 'right'
+end program
+FORTRAN
+printf 'runtime: 60\nfields: []\n' >"$root/trial/tremula_oasis.yaml"
+run sh -c 'mpif90 /trial/alone.f90 -o /trial/alone $(pkg-config --cflags --libs tremula_oasis) -ltremula_fortran_weights -ltremula_weights \
+  $(pkg-config --libs tremula_fortran)' >"$root.log" 2>&1 || { cat "$root.log"; fail "a program of tremula_oasis does not build"; }
+
+echo "== the examples, by the commands of their pages"
+install cdo ferret-datasets liblammps-dev python3-scipy python3-matplotlib
+mkdir "$root/trial/source"
+cp -r "$source/examples" "$root/trial/source"
+for example in ocean_atmosphere lammps; do
+  awk -v name="$example" '/^```sh$/ {block = ""; inside = 1; next} /^```$/ {if (inside && block ~ "cmake -S examples/" name) printf "%s", block; inside = 0}
+    inside {block = block $0 "\n"}' "$source/examples/$example/README.md" >"$root/trial/$example.sh"
+  [ -s "$root/trial/$example.sh" ] || fail "examples/$example/README.md has no commands"
+  run env -u TREMULA_SERVER OCEAN_DAYS=4 LAMMPS_TIMESTEPS=100 sh -ec "cd /trial/source && . /trial/$example.sh" >"$root.log" 2>&1 ||
+    { tail -30 "$root.log"; fail "examples/$example"; }
+  grep '^right' "$root.log" || fail "examples/$example does not say that it is right"
+done
 
 echo "== a program that calls ScaLAPACK"
 cp "$source/tests/scalapack/relink.c" "$root/trial"

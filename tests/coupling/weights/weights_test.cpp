@@ -268,7 +268,9 @@ TEST_F(RefusedWeights, NamesASourceElementThatNobodyHas) {
   tremula_in_stream* in = nullptr;
   int field = 0;
   double data[4] = {};
-  ASSERT_EQ(tremula_weights_open(session_, path().c_str(), nullptr, layout_, &weights), TREMULA_OK)
+  ASSERT_EQ(
+      tremula_weights_open(session_, path().c_str(), "{source_shape: [2, 3]}", layout_, &weights),
+      TREMULA_OK)
       << tremula_last_error();
   ASSERT_EQ(tremula_in_open(session_, "s", nullptr, &in), TREMULA_OK);
   ASSERT_EQ(tremula_weights_field(weights, in, "x", &field), TREMULA_OK);

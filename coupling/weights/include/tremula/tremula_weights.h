@@ -32,7 +32,8 @@ typedef struct tremula_weights tremula_weights;
  *                 grids: shape=90x180 for a grid of 180 longitudes and 90 latitudes. column: the first
  *                 is, as of layouts of Fortran, where dimension 1 is the fastest: shape=180x90.
  *   source_shape  extents of the source array, e.g. [90, 180]; as many elements as the file's source grid
- *                 has. Default: the dimensions that the file gives that grid, in that order.
+ *                 has. Default: the dimensions that the file gives that grid, in that order; one where
+ *                 `destination` has one.
  *   normalize     fracarea: a row's weights are those of a mean over the covered part of the element, so
  *                 that a constant stays constant; destarea: over the whole element, so that the integral
  *                 stays. Default: as in the file.

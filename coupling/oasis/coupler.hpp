@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What stands behind the calls of one component, from oasis_init_comp to oasis_terminate.
+#include <mpi.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "coupling/oasis/exchange.hpp"
+
+namespace tremula::oasis {
+
+inline constexpr int uncoupled_variable = -1;  ///< OASIS_Var_Uncpl
+inline constexpr int out_variable = 20;        ///< OASIS_Out
+inline constexpr int in_variable = 21;         ///< OASIS_In
+
+class Coupler {
+public:
+  /// Splits `world` by the names of the components that share it; collective over it. MPI is
+  /// initialised if it is not, and then ended by terminate().
+  /// @param world       empty: MPI_COMM_WORLD
+  /// @param is_coupled  false: the component takes no part, and its calls do nothing
+  Coupler(const std::string& component, std::optional<MPI_Fint> world, bool is_coupled);
+  ~Coupler();
+  Coupler(const Coupler&) = delete;
+  Coupler& operator=(const Coupler&) = delete;
+
+  /// Components of one job, from 1 on, in the order of their first ranks.
+  int component_number() const { return number_; }
+  const std::string& component_name() const { return name_; }
+  MPI_Comm world() const { return world_; }
+  /// -1 before there is one.
+  int local_rank() const;
+  MPI_Fint local_comm() const;
+  void set_coupled_comm(MPI_Fint comm);
+  MPI_Fint create_coupled_comm(int color, MPI_Fint all);
+
+  /// @return the number of the partition, from 1 on
+  int define_partition(std::span<const int> ig_paral, int global_size, const std::string& name);
+  /// @return the number of the variable, from 1 on, or uncoupled_variable
+  int define_variable(const std::string& name, int partition, int bundle, int in_or_out, int type);
+  void end_definitions();
+
+  /// @return kinfo
+  int put(int variable, Seconds date, std::span<const double> values);
+  int get(int variable, Seconds date, std::span<double> values);
+  int ask_put(int variable, Seconds date) const;
+  /// The coupling periods of a variable, one for each entry that it is in.
+  std::vector<int> periods(int variable) const;
+  void terminate();
+
+private:
+  enum class State { defining, running, ended };
+  struct Variable {
+    std::string name;
+    int partition = 0;
+    int bundle = 1;
+    bool is_out = false;
+    std::vector<std::unique_ptr<Source>> sources;
+    std::unique_ptr<Target> target;
+  };
+
+  bool is_idle() const { return !is_coupled_ || !component_.is_coupled(); }
+  void expect(State state, const char* expected) const;
+  Variable& at(int variable, bool is_out, const char* call);
+  const Variable& at(int variable) const;
+  Place place_of(const Entry& entry, const Variable& variable) const;
+  std::shared_ptr<Weights> weights_of(const Place& place);
+  void open_streams();
+  void expect_order(const Entry& entry, Seconds date);
+  void write_restarts() const;
+  void warn(const std::vector<std::string>& warnings) const;
+  std::string definitions() const;
+
+  std::string name_;
+  bool is_coupled_;
+  bool ends_mpi_ = false;
+  MPI_Comm world_ = MPI_COMM_NULL;
+  MPI_Comm local_ = MPI_COMM_NULL;
+  int number_ = 0;
+  Component component_;
+  Configuration configuration_;
+  State state_ = State::defining;
+  std::vector<Partition> partitions_;
+  std::vector<std::int64_t> ends_;  // of the partitions, over all ranks
+  std::unique_ptr<Session> session_;
+  std::map<std::tuple<std::string, std::string, const Partition*>, std::shared_ptr<Weights>>
+      weights_;  // by file, conserve and partition
+  std::vector<Variable> variables_;
+  std::optional<Seconds> last_get_;  // with the sequence number of its entry
+  int last_sequence_ = 0;
+};
+
+}  // namespace tremula::oasis

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coupling/oasis/exchange.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "coupling/oasis/failure.hpp"
+
+namespace tremula::oasis {
+
+namespace {
+
+Schedule schedule_of(const Place& place) {
+  return {place.entry->period, place.entry->lag, place.configuration->runtime};
+}
+
+std::size_t local_size(const Place& place) {
+  return static_cast<std::size_t>(place.partition->size) * static_cast<std::size_t>(place.fields);
+}
+
+/// What a deadlock means to somebody who has written a coupled model.
+constexpr const char* missing_lag =
+    "; where each component gets a field before it puts the one that the other waits for, one of "
+    "these fields must "
+    "come from the run before: give it a lag, the time step of its source (LAG in namcouple, lag "
+    "in YAML), and a "
+    "restart file";
+
+/// Calls `work`, and adds to an error what it was about.
+template <class Work>
+auto about(const Place& place, Seconds date, const char* doing, const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    const bool is_deadlock = error.status() == TREMULA_DEADLOCK;
+    throw Error(error.status(), fmt::format("field {} ({}) at date {} s, lag {} s: {}{}",
+                                            name_of(*place.entry), doing, date, place.entry->lag,
+                                            error.what(), is_deadlock ? missing_lag : ""));
+  }
+}
+
+/// @param field  (name) -> the field of that name
+template <class Declare>
+std::vector<Field<double>> declare(const Place& place, const Declare& field) {
+  std::vector<Field<double>> fields;
+  for (int f = 1; f <= place.fields; ++f)
+    fields.push_back(field(field_name("field", f, place.fields)));
+  return fields;
+}
+
+/// Field `number` of a bundle, from 0 on.
+template <class T>
+std::span<T> field_of(std::span<T> values, std::size_t number, const Place& place) {
+  const auto size = static_cast<std::size_t>(place.partition->size);
+  return values.subspan(number * size, size);
+}
+
+void expect_size(const Place& place, std::size_t found) {
+  if (found != local_size(place))
+    fail(fmt::format(
+        "field {}: expected an array of {} elements, as its partition {} has{}; found {}",
+        name_of(*place.entry), local_size(place), place.partition->name,
+        place.fields > 1 ? fmt::format(" for {} fields of a bundle", place.fields) : "", found));
+}
+
+}  // namespace
+
+Layout layout_of(const Place& place, bool may_have_copies) {
+  return Layout::of_segments({.shape = {place.global_size},
+                              .ranks = place.component->size(),
+                              .is_partial = true,
+                              .has_copies = may_have_copies},
+                             place.partition->begins, place.partition->lengths);
+}
+
+Source::Source(Session& session, const Place& place)
+    : place_(place),
+      schedule_(schedule_of(place)),
+      clock_(schedule_),
+      accumulation_(place.entry->transformation, local_size(place)),
+      stream_(session.out_stream(name_of(*place.entry))),
+      fields_(declare(place, [&](const std::string& name) {
+        return stream_.field<double>(name, layout_of(place, false));
+      })) {
+  stream_.attribute("time_unit", "s");
+  stream_.attribute("coupling_period", place.entry->period);
+}
+
+bool Source::shares_restart_name() const {
+  return std::ranges::count_if(place_.configuration->entries, [&](const Entry& other) {
+           return other.source == entry().source && other.restart == entry().restart &&
+                  other.lag > 0;
+         }) > 1;
+}
+
+std::vector<double> Source::restart_field(const std::string& name, bool& is_there) const {
+  const auto whole =
+      place_.component->from_rank_0([&] { return read_restart(entry().restart, name); });
+  is_there = whole.has_value();
+  if (!whole) return std::vector<double>(static_cast<std::size_t>(place_.partition->size));
+  if (static_cast<std::int64_t>(whole->size()) != place_.global_size)
+    fail(fmt::format("restart file {}: expected the variable {} with {} points; found {}",
+                     entry().restart, name, place_.global_size, whole->size()));
+  return part_of(*place_.partition, *whole);
+}
+
+void Source::begin(std::vector<std::string>& warnings) {
+  if (begins_from_restart(schedule_)) {
+    std::vector<double> values;
+    for (int f = 1; f <= place_.fields; ++f) {
+      const std::string field = field_name(entry().source, f, place_.fields);
+      const std::string name = lagged_name(entry(), field, shares_restart_name());
+      bool is_there = false;
+      auto part = restart_field(name, is_there);
+      if (!is_there && name != field)
+        part = restart_field(field, is_there);  // one value for all of them
+      const auto missing = fmt::format(
+          "restart file {}: expected the variable {}, as field {} has a lag of {} s; "
+          "found none",
+          entry().restart, name, name_of(entry()), entry().lag);
+      if (!is_there && !place_.configuration->may_lack_restart)
+        fail(missing + "; put it there, or let it be 0 by $NNOREST (YAML: may_lack_restart)");
+      if (!is_there) warnings.push_back(missing + ": it is 0");
+      values.insert(values.end(), part.begin(), part.end());
+    }
+    send(-schedule_.lag, 0, values);
+    clock_.has_begun_from_restart();
+  }
+  if (entry().transformation == Transformation::instant || entry().restart.empty()) return;
+  const auto count = place_.component->from_rank_0(
+      [&] { return read_restart(entry().restart, count_name(entry())); });
+  if (!count || count->empty() || count->front() == 0) return;
+  std::vector<double> values;
+  for (int f = 1; f <= place_.fields; ++f) {
+    const std::string name = part_name(entry(), field_name(entry().source, f, place_.fields));
+    bool is_there = false;
+    const auto part = restart_field(name, is_there);
+    if (!is_there)
+      fail(fmt::format("restart file {}: expected the variable {}, as {} is {}; found none",
+                       entry().restart, name, count_name(entry()), count->front()));
+    values.insert(values.end(), part.begin(), part.end());
+  }
+  accumulation_.restore(static_cast<std::int64_t>(count->front()), values);
+}
+
+void Source::send(Seconds date, Seconds time, std::span<const double> values) {
+  about(place_, date, "oasis_put", [&] {
+    stream_.begin_step();
+    stream_.time(time);
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      stream_.put(fields_[f], field_of(values, f, place_));
+    stream_.end_step();
+  });
+}
+
+void Source::put(Seconds date, std::span<const double> values, int& info) {
+  expect_size(place_, values.size());
+  const Put what = put_at(schedule_, date);
+  about(place_, date, "oasis_put", [&] { clock_.advance(date, what.time); });
+  const bool is_instant = entry().transformation == Transformation::instant;
+  if (!is_instant) {
+    accumulation_.take(values);
+    if (info == info_ok) info = info_transformed;
+  }
+  if (what.action == PutAction::keep) return;
+  const auto complete = is_instant ? values : accumulation_.finish();
+  if (what.action == PutAction::send) {
+    send(date, what.time, complete);
+    info = info_sent;
+  } else if (what.action == PutAction::to_restart) {
+    last_.emplace(complete.begin(), complete.end());
+    info = info_to_restart;
+  }
+}
+
+void Source::ask(Seconds date, int& info) const {
+  const PutAction action = put_at(schedule_, date).action;
+  if (entry().transformation != Transformation::instant && info == info_ok) info = info_transformed;
+  if (action == PutAction::send) info = info_sent;
+  if (action == PutAction::to_restart) info = info_to_restart;
+}
+
+void Source::close() {
+  about(place_, clock_.last().value_or(0), "oasis_terminate", [&] { stream_.close(); });
+}
+
+void Source::add_restart(RestartContents& contents) const {
+  const auto add = [&](std::span<const double> values, const auto& name_in_file) {
+    for (int f = 1; f <= place_.fields; ++f) {
+      RestartVariable variable{.name = name_in_file(field_name(entry().source, f, place_.fields)),
+                               .values = {}};
+      const Grid& grid = entry().source_grid;
+      if (grid.nx * grid.ny == place_.global_size) variable.nx = grid.nx, variable.ny = grid.ny;
+      variable.values = place_.component->gathered(
+          *place_.partition, field_of(values, static_cast<std::size_t>(f - 1), place_),
+          place_.global_size);
+      contents.variables.push_back(std::move(variable));
+    }
+  };
+  if (last_)
+    add(*last_, [&](const std::string& field) {
+      return lagged_name(entry(), field, shares_restart_name());
+    });
+  if (entry().transformation == Transformation::instant || entry().restart.empty() ||
+      !clock_.last() || !keeps_part_of_transformation(schedule_, *clock_.last()))
+    return;
+  contents.counts.push_back({count_name(entry()), static_cast<int>(accumulation_.count())});
+  add(accumulation_.values(), [&](const std::string& field) { return part_name(entry(), field); });
+}
+
+Target::Target(Session& session, const Place& place, std::shared_ptr<Weights> weights)
+    : place_(place),
+      schedule_{place.entry->period, 0, place.configuration->runtime},
+      clock_(schedule_),
+      weights_(std::move(weights)),
+      stream_(session.in_stream(name_of(*place.entry))),
+      fields_(declare(place, [&](const std::string& name) {
+        return weights_ ? weights_->field(stream_, name)
+                        : stream_.field<double>(name, layout_of(place, true));
+      })) {}
+
+void Target::expect_step_of(Seconds date) {
+  if (stream_.begin_step() != StepStatus::ok)
+    fail(fmt::format(
+        "expected the values of time {} s; found the end of the run of their source; give both "
+        "components one runtime",
+        date));
+  if (!has_begun_) {
+    has_begun_ = true;
+    constexpr const char* key = "coupling_period";
+    const Attributes attributes = stream_.attributes();
+    const auto theirs = attributes.has(key) ? attributes.value<std::int64_t>(key) : entry().period;
+    if (theirs != entry().period)
+      fail(fmt::format(
+          "expected the coupling period of {} s, as {} says; found that of the source, {} s; "
+          "give both components one configuration",
+          entry().period, place_.configuration->file, theirs));
+  }
+  if (stream_.time() != date)
+    fail(fmt::format(
+        "expected the values of time {} s; found those of {} s; the source puts at every coupling "
+        "date, and both components have one configuration",
+        date, stream_.time()));
+}
+
+void Target::get(Seconds date, std::span<double> values, int& info) {
+  expect_size(place_, values.size());
+  about(place_, date, "oasis_get", [&] {
+    clock_.advance(date, date);
+    if (!is_get_at(schedule_, date)) return;
+    expect_step_of(date);
+    // Points that no rank of the source has, or that have no weights, are 0, as in OASIS3-MCT.
+    std::ranges::fill(values, 0.0);
+    for (std::size_t f = 0; f < fields_.size(); ++f)
+      if (weights_)
+        weights_->get(stream_, fields_[f], field_of(values, f, place_));
+      else
+        stream_.get(fields_[f], field_of(values, f, place_));
+    stream_.end_step();
+    info = info_received;
+  });
+}
+
+void Target::close() {
+  about(place_, clock_.last().value_or(0), "oasis_terminate", [&] { stream_.close(); });
+}
+
+}  // namespace tremula::oasis

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// One entry of the configuration at work: the end that puts and the end that gets. Each entry is
+// one stream, whose steps have the coupling times; a bundle is several fields of it.
+#include <mpi.h>
+#include <tremula/tremula_mpi.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tremula/tremula.hpp>
+#include <tremula/tremula_weights.hpp>
+#include <vector>
+
+#include "coupling/oasis/component.hpp"
+#include "coupling/oasis/configuration.hpp"
+#include "coupling/oasis/partition.hpp"
+#include "coupling/oasis/restart_file.hpp"
+#include "coupling/oasis/schedule.hpp"
+#include "coupling/oasis/transformation.hpp"
+
+namespace tremula::oasis {
+
+/// What oasis_put and oasis_get say in kinfo. The values are those of OASIS3-MCT.
+enum Info {
+  info_ok = 0,
+  info_received = 3,
+  info_sent = 4,
+  info_transformed = 5,
+  info_to_restart = 6,
+};
+
+/// What both ends need.
+struct Place {
+  const Entry* entry = nullptr;
+  const Configuration* configuration = nullptr;
+  const Component* component = nullptr;
+  const Partition* partition = nullptr;
+  std::int64_t global_size = 0;
+  int fields = 1;  ///< of the bundle
+};
+
+/// Of this rank's part of the field.
+Layout layout_of(const Place& place, bool may_have_copies);
+
+/// The end of the component that computes the field. All calls are collective over the component.
+class Source {
+public:
+  Source(Session& session, const Place& place);
+
+  /// Reads what the run before has left, and sends the values of time 0 if the field has a lag.
+  /// @param warnings  what was missing and may be
+  void begin(std::vector<std::string>& warnings);
+  /// @param values  the bundle's fields one after the other
+  /// @param info    what was done; stays as it is if nothing was
+  void put(Seconds date, std::span<const double> values, int& info);
+  /// What put would say.
+  void ask(Seconds date, int& info) const;
+  void close();
+  /// What the next run begins with; the values are on rank 0 alone.
+  void add_restart(RestartContents& contents) const;
+  const Entry& entry() const { return *place_.entry; }
+
+private:
+  void send(Seconds date, Seconds time, std::span<const double> values);
+  bool shares_restart_name() const;
+  std::vector<double> restart_field(const std::string& name, bool& is_there) const;
+
+  Place place_;
+  Schedule schedule_;
+  Clock clock_;
+  Accumulation accumulation_;
+  OutStream stream_;
+  std::vector<Field<double>> fields_;
+  std::optional<std::vector<double>> last_;  // of time `runtime`: what the next run begins with
+};
+
+/// The end of the component that uses the field.
+class Target {
+public:
+  /// @param weights  by which the field is regridded; null: source and target have one grid
+  Target(Session& session, const Place& place, std::shared_ptr<Weights> weights);
+
+  void get(Seconds date, std::span<double> values, int& info);
+  void close();
+  const Entry& entry() const { return *place_.entry; }
+
+private:
+  void expect_step_of(Seconds date);
+
+  Place place_;
+  Schedule schedule_;
+  Clock clock_;
+  std::shared_ptr<Weights> weights_;  // of all fields between the two grids
+  InStream stream_;
+  std::vector<Field<double>> fields_;
+  bool has_begun_ = false;
+};
+
+}  // namespace tremula::oasis

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coupling/oasis/namcouple.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "coupling/oasis/failure.hpp"
+
+namespace tremula::oasis {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr std::array obsolete{"$SEQMODE", "$CHANNEL", "$NBMODEL", "$JOBNAME",
+                              "$INIDATE", "$MODINFO", "$CALTYPE"};
+constexpr std::array of_oasis{"$NLOGPRT", "$NUNITNO", "$NMAPDEC", "$NMATXRD", "$NWGTOPT"};
+constexpr std::array refused_status{"EXPOUT", "IGNOUT", "INPUT", "OUTPUT", "AUXILARY"};
+constexpr std::array refused_transformation{"SCRIPR",  "BLASOLD",  "BLASNEW",
+                                            "CHECKIN", "CHECKOUT", "CORRECT"};
+
+template <class List>
+bool has(const List& list, std::string_view word) {
+  return std::ranges::find(list, word) != std::ranges::end(list);
+}
+
+struct Line {
+  int number = 0;
+  Words words;
+};
+
+/// The lines that say something.
+class Lines {
+public:
+  Lines(const std::string& text, std::string file) : file_(std::move(file)) {
+    std::istringstream in(text);
+    int number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++number;
+      std::istringstream words(line);
+      Line next{.number = number, .words = {}};
+      for (std::string word; words >> word;) next.words.push_back(word);
+      if (!next.words.empty() && next.words[0][0] != '#') lines_.push_back(std::move(next));
+    }
+  }
+  const Line* peek() const { return at_ < lines_.size() ? &lines_[at_] : nullptr; }
+  const Line& next(const std::string& what) {
+    if (!peek()) fail(fmt::format("{}: expected {}; found the end of the file", file_, what));
+    return lines_[at_++];
+  }
+  std::string where(const Line& line) const {
+    return fmt::format("{}, line {}", file_, line.number);
+  }
+
+private:
+  std::string file_;
+  std::vector<Line> lines_;
+  std::size_t at_ = 0;
+};
+
+std::optional<std::int64_t> number_in(std::string_view word) {
+  if (word.starts_with('+')) word.remove_prefix(1);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+std::int64_t number_at(const Line& line, std::size_t place, const std::string& where,
+                       const std::string& what) {
+  if (place < line.words.size())
+    if (const auto value = number_in(line.words[place])) return *value;
+  fail(fmt::format("{}: expected {} as word {}; found {}", where, what, place + 1,
+                   place < line.words.size() ? line.words[place] : "none"));
+}
+
+Words split(const std::string& list) {
+  Words parts;
+  std::istringstream in(list);
+  for (std::string part; std::getline(in, part, ':');) parts.push_back(part);
+  return parts;
+}
+
+class Reader {
+public:
+  Reader(const std::string& text, const std::string& file) : lines_(text, file) {
+    configuration_.file = file;
+  }
+
+  Configuration read() {
+    while (lines_.peek()) read_section();
+    if (!has_strings_)
+      fail(fmt::format("{}: expected $STRINGS; found none; list the fields there",
+                       configuration_.file));
+    for (Entry& entry : configuration_.entries)
+      if (entry.period == once) entry.period = configuration_.runtime;
+    return std::move(configuration_);
+  }
+
+private:
+  static constexpr Seconds once = -1;
+
+  void read_section() {
+    const Line line = lines_.next("a keyword");
+    const std::string& key = line.words[0];
+    if (key == "$END") return;
+    if (key == "$RUNTIME")
+      configuration_.runtime = value_of(key, "seconds");
+    else if (key == "$NFIELDS")
+      most_fields_ = value_of(key, "the number of fields");
+    else if (key == "$NNOREST")
+      configuration_.may_lack_restart = is_true(lines_.next("T or F").words[0]);
+    else if (key == "$STRINGS")
+      read_fields();
+    else if (has(obsolete, key))
+      configuration_.warnings.push_back(
+          fmt::format("{}: {} is obsolete, and ignored", lines_.where(line), key));
+    else if (key[0] == '$' && !has(of_oasis, key))
+      fail(fmt::format("{}: expected a keyword of OASIS3-MCT; found {}", lines_.where(line), key));
+    // else: the value of a section that is ignored
+  }
+  std::int64_t value_of(const std::string& key, const std::string& what) {
+    const Line line = lines_.next(fmt::format("the value of {}", key));
+    return number_at(line, 0, lines_.where(line), what);
+  }
+  static bool is_true(const std::string& word) {
+    const auto letter = word[word.starts_with('.') && word.size() > 1 ? 1 : 0];
+    return letter == 'T' || letter == 't';
+  }
+
+  void read_fields() {
+    has_strings_ = true;
+    while (lines_.peek() && lines_.peek()->words[0] != "$END") {
+      if (most_fields_ && ++fields_ > *most_fields_)
+        fail(fmt::format(
+            "{}: expected no more than {} fields, as $NFIELDS says; found another one; raise "
+            "$NFIELDS",
+            lines_.where(*lines_.peek()), *most_fields_));
+      read_field();
+    }
+  }
+
+  void read_field() {
+    const Line first = lines_.next("a field");
+    const std::string where = lines_.where(first);
+    if (first.words.size() >= 6 && has(refused_status, first.words[5]))
+      refuse_status(first.words[5], where);
+    if (first.words.size() < 7)
+      fail(fmt::format(
+          "{}: expected source, target, label, period, number of transformations, restart file and "
+          "status; found {} words",
+          where, first.words.size()));
+    Entry entry{.source = {},
+                .target = {},
+                .restart = {},
+                .source_grid = {},
+                .target_grid = {},
+                .mapping = {},
+                .conserve = {}};
+    number_at(first, 2, where, "a label, which is a number,");
+    entry.period =
+        first.words[3] == "ONCE" ? once : number_at(first, 3, where, "a coupling period");
+    if (first.words[3] != "ONCE" && entry.period <= 0)
+      fail(fmt::format("{}: expected a coupling period above 0 s; found {}", where, entry.period));
+    const auto transformations = number_at(first, 4, where, "the number of transformations");
+    entry.restart = first.words[5];
+    read_status(first.words[status_place(first.words)], where);
+    read_grids(entry);
+    if (lines_.peek() && (lines_.peek()->words[0] == "P" || lines_.peek()->words[0] == "R"))
+      lines_.next("the periods of the grids");
+    if (transformations > 0) read_transformations(entry, transformations);
+    add(entry, first, where);
+  }
+
+  /// Word 7, or word 8 where OASIS3 wanted the name of another file before it.
+  static std::size_t status_place(const Words& words) {
+    const auto is_status = [](const std::string& word) {
+      return word == "EXPORTED" || word == "IGNORED" || has(refused_status, word);
+    };
+    return !is_status(words[6]) && words.size() > 7 && is_status(words[7]) ? 7 : 6;
+  }
+  [[noreturn]] static void refuse_status(const std::string& status, const std::string& where) {
+    refuse(fmt::format("{}: the status {}", where, status), "use EXPORTED");
+  }
+  void read_status(const std::string& status, const std::string& where) {
+    if (status == "EXPORTED") return;
+    if (has(refused_status, status)) refuse_status(status, where);
+    if (status != "IGNORED")
+      fail(fmt::format("{}: expected the status EXPORTED; found {}", where, status));
+    configuration_.warnings.push_back(fmt::format("{}: IGNORED is taken as EXPORTED", where));
+  }
+
+  void read_grids(Entry& entry) {
+    const Line line = lines_.next("the grids of a field");
+    const std::string where = lines_.where(line);
+    std::size_t at = 0;
+    if (line.words.size() >= 6 && number_in(line.words[0])) {
+      entry.source_grid.nx = number_at(line, 0, where, "nx of the source");
+      entry.source_grid.ny = number_at(line, 1, where, "ny of the source");
+      entry.target_grid.nx = number_at(line, 2, where, "nx of the target");
+      entry.target_grid.ny = number_at(line, 3, where, "ny of the target");
+      at = 4;
+    }
+    if (line.words.size() < at + 2)
+      fail(fmt::format("{}: expected the names of two grids; found {} words", where,
+                       line.words.size()));
+    entry.source_grid.name = line.words[at++];
+    entry.target_grid.name = line.words[at++];
+    for (; at < line.words.size(); ++at) {
+      const std::string& word = line.words[at];
+      const auto value =
+          number_in(std::string_view(word).substr(std::min<std::size_t>(4, word.size())));
+      if (word.starts_with("LAG=") && value)
+        entry.lag = *value;
+      else if (word.starts_with("SEQ=") && value)
+        entry.sequence = static_cast<int>(*value);
+      else
+        fail(fmt::format("{}: expected LAG=seconds or SEQ=number; found {}", where, word));
+    }
+  }
+
+  void read_transformations(Entry& entry, std::int64_t count) {
+    const Line names = lines_.next("the names of the transformations");
+    const std::string where = lines_.where(names);
+    if (static_cast<std::int64_t>(names.words.size()) < count)
+      fail(fmt::format("{}: expected the names of {} transformations; found {}", where, count,
+                       names.words.size()));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::string& name = names.words[static_cast<std::size_t>(i)];
+      if (has(refused_transformation, name))
+        refuse(fmt::format("{}: the transformation {}", where, name),
+               name == "SCRIPR"
+                   ? "make the weights beforehand, and name their file by MAPPING"
+                   : "do it in a component; LOCTRANS, MAPPING and CONSERV are supported");
+      if (name != "LOCTRANS" && name != "MAPPING" && name != "CONSERV")
+        fail(fmt::format("{}: expected a transformation of OASIS3-MCT; found {}", where, name));
+      const Line line = lines_.next(fmt::format("what {} is to do", name));
+      if (name == "MAPPING")
+        entry.mapping = mapping_of(line);
+      else if (name == "CONSERV")
+        entry.conserve = conserve_of(line);
+      else
+        entry.transformation = transformation_of(line);
+    }
+  }
+  /// The file of weights. Where they are applied, and in which order, changes nothing: the target applies them,
+  /// and every result is `bfb`.
+  std::string mapping_of(const Line& line) const {
+    constexpr std::array places{"src", "dst"};
+    constexpr std::array orders{"bfb", "sum", "opt"};
+    for (std::size_t i = 1; i < line.words.size(); ++i)
+      if (!has(places, line.words[i]) && !has(orders, line.words[i]))
+        fail(fmt::format(
+            "{}: expected src or dst, and bfb, sum or opt, after the file of weights; found {}",
+            lines_.where(line), line.words[i]));
+    return line.words[0];
+  }
+  std::string conserve_of(const Line& line) const {
+    const std::string& word = line.words[0];
+    if (word == "GLOBAL") return "global";
+    if (word == "GLBPOS") return "positive";
+    if (word == "BASBAL" || word == "BASPOS" || word == "GSSPOS")
+      refuse(fmt::format("{}: CONSERV {}", lines_.where(line), word), "use GLOBAL or GLBPOS");
+    fail(fmt::format("{}: expected GLOBAL or GLBPOS; found {}", lines_.where(line), word));
+  }
+  Transformation transformation_of(const Line& line) const {
+    for (const auto transformation :
+         {Transformation::instant, Transformation::accumulate, Transformation::average,
+          Transformation::minimum, Transformation::maximum})
+      if (line.words[0] == word_of(transformation)) return transformation;
+    fail(fmt::format("{}: expected INSTANT, ACCUMUL, AVERAGE, T_MIN or T_MAX; found {}",
+                     lines_.where(line), line.words[0]));
+  }
+
+  void add(const Entry& entry, const Line& first, const std::string& where) {
+    const Words sources = split(first.words[0]), targets = split(first.words[1]);
+    if (sources.size() != targets.size())
+      fail(fmt::format("{}: expected as many sources as targets; found {} and {}", where,
+                       sources.size(), targets.size()));
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      Entry one = entry;
+      one.number = static_cast<int>(configuration_.entries.size()) + 1;
+      one.source = sources[i];
+      one.target = targets[i];
+      configuration_.entries.push_back(std::move(one));
+    }
+  }
+
+  Lines lines_;
+  Configuration configuration_;
+  std::optional<std::int64_t> most_fields_;
+  std::int64_t fields_ = 0;
+  bool has_strings_ = false;
+};
+
+}  // namespace
+
+Configuration parse_namcouple(const std::string& text, const std::string& file) {
+  return Reader(text, file).read();
+}
+
+}  // namespace tremula::oasis

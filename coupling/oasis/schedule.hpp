@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a put or a get does at a date. Dates are seconds since the start of the run, 0 <= date <
+// runtime.
+//
+// A field with period p and lag g is exchanged at the times 0, p, 2p, ... that are below the
+// runtime. The value of time t is that which the source puts at date t - g. So with g > 0 nobody
+// puts that of time 0 in this run: it was put at the end of the run before, whose time t = runtime
+// it was, and comes from the restart file.
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tremula::oasis {
+
+using Seconds = std::int64_t;
+
+/// @pre 0 < period, -period < lag <= period, 0 < runtime
+struct Schedule {
+  Seconds period = 0;
+  Seconds lag = 0;
+  Seconds runtime = 0;
+};
+
+enum class PutAction {
+  keep,        ///< no coupling date: a transformation takes the values in
+  send,        ///< the values of `time` are complete and go to the target
+  to_restart,  ///< they are complete, and the next run begins with them
+  drop,        ///< they are complete, and the run ends before their time
+};
+
+struct Put {
+  PutAction action = PutAction::keep;
+  Seconds time = 0;  ///< date + lag
+};
+Put put_at(const Schedule& schedule, Seconds date);
+
+/// Whether a get at `date` takes the values of time `date`.
+bool is_get_at(const Schedule& schedule, Seconds date);
+
+/// The source sends the values of time 0, from the restart file, before its first date.
+bool begins_from_restart(const Schedule& schedule);
+
+/// What a transformation has taken in by the end of the run, if `last` was the date of its last
+/// put, goes into the restart file.
+bool keeps_part_of_transformation(const Schedule& schedule, Seconds last);
+
+/// The dates of one field's calls, in their order.
+class Clock {
+public:
+  explicit Clock(const Schedule& schedule) : schedule_(schedule) {}
+
+  /// Called at every date.
+  /// @param time  date + lag of a put, the date of a get
+  /// @throws Error if the date is outside the run or before the last one, or if a coupling time is
+  /// called
+  ///         twice or was left out since the first one
+  void advance(Seconds date, Seconds time);
+  /// The values of time 0 were sent from the restart file.
+  void has_begun_from_restart() { next_ = schedule_.period; }
+  /// The date of the last call.
+  std::optional<Seconds> last() const { return last_; }
+
+private:
+  Schedule schedule_;
+  std::optional<Seconds> last_;
+  std::optional<Seconds> next_;  // the coupling time that follows; none before the first one
+};
+
+}  // namespace tremula::oasis

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What becomes of the values that a source puts between two coupling dates (LOCTRANS).
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tremula::oasis {
+
+enum class Transformation {
+  instant,     ///< those of the coupling date
+  accumulate,  ///< the sum
+  average,     ///< the sum, divided by the number of puts
+  minimum,
+  maximum,
+};
+
+/// "AVERAGE" and so on, as in a namcouple.
+std::string word_of(Transformation transformation);
+
+/// The values of one field on one rank. Sums are added in the order of the puts, so that a run that
+/// goes on from a restart file has the bits of one that was not interrupted.
+class Accumulation {
+public:
+  Accumulation(Transformation transformation, std::size_t size)
+      : transformation_(transformation), values_(size) {}
+
+  Transformation transformation() const { return transformation_; }
+  /// @pre values.size() is that of the field
+  void take(std::span<const double> values);
+  /// What the coupling date sends; the next put begins anew.
+  /// @return  valid until then
+  std::span<const double> finish();
+
+  /// Of the restart file: what was taken since the last coupling date.
+  std::int64_t count() const { return count_; }
+  std::span<const double> values() const { return values_; }
+  void restore(std::int64_t count, std::span<const double> values);
+
+private:
+  Transformation transformation_;
+  std::int64_t count_ = 0;  // puts since the last coupling date
+  std::vector<double> values_;
+};
+
+}  // namespace tremula::oasis

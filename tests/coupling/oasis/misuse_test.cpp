@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is done wrong ends the job with a text that tells what was expected, what was found and what
+// to do; jobs that wait for each other are told which lag is missing.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/coupling/oasis/toy.hpp"
+
+namespace tremula::oasis_toy {
+namespace {
+
+namespace fs = std::filesystem;
+using coupled::Deadline, coupled::Job, coupled::Launcher, coupled::Stage;
+
+constexpr double patience_seconds = 60;
+
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+}
+
+std::string entry(const std::string& names, const std::string& period = "3600",
+                  const std::string& lag = "") {
+  return names + " 1 " + period + " 0 rst.nc EXPORTED\n sgrd tgrd " + lag + "\n P 0 P 0\n";
+}
+
+std::string namcouple(const std::string& entries, int runtime = 7200) {
+  return "$NFIELDS\n9\n$END\n$RUNTIME\n" + std::to_string(runtime) + "\n$END\n$STRINGS\n" +
+         entries + "$END\n";
+}
+
+class OasisMisuse : public testing::Test {
+protected:
+  OasisMisuse() { stage_.start_server({"--heartbeat", "0.1"}); }
+  Job& start(const std::string& what, int ranks, const std::string& configuration) {
+    const fs::path folder = stage_.directory() / ("of_" + what);
+    fs::create_directories(folder);
+    if (!configuration.empty()) write(folder / "namcouple", configuration);
+    return stage_.start(
+        {what, ranks}, Launcher::mpirun,
+        {"/usr/bin/env", "-C", folder.string(), PROGRAMS "/coupling_oasis_misuse", what},
+        {{"TREMULA_TIMEOUT", "3"}, {"TREMULA_STEP_TIMEOUT", "20"}});
+  }
+  static void expect_told(Job& job, const std::string& words) {
+    const auto status = job.wait(Deadline::after(patience_seconds));
+    const std::string text = job.output();
+    EXPECT_TRUE(status && *status != 0) << job.name();
+    EXPECT_NE(text.find(words), text.npos)
+        << job.name() << ": expected " << words << ", found " << text;
+    EXPECT_EQ(text.find("went on"), text.npos) << job.name();
+    EXPECT_EQ(text.find("Segmentation"), text.npos) << job.name() << ": " << text;
+  }
+  Stage stage_;
+};
+
+TEST_F(OasisMisuse, IsAnErrorWithAText) {
+  struct Row {
+    const char* what;
+    int ranks;
+    const char* words;
+  };
+  const Row rows[] = {
+      {"before_init", 1,
+       "oasis_enddef: expected the call between oasis_init_comp and oasis_terminate"},
+      {"init_twice", 1, "oasis_init_comp: expected one call; found a second one"},
+      {"cube", 1, "ig_paral(1) = 5, the partition cube, is not supported by tremula_oasis"},
+      {"size", 1, "expected points below ig_size, 7; found number 8, counted from 1"},
+      {"no_partition", 1, "variable SST: expected the number of a partition"},
+      {"intracomm", 1,
+       "oasis_get_intracomm: a communicator with the component atmos is not supported"},
+      {"intercomm", 1,
+       "oasis_get_intercomm: an intercommunicator with the component atmos is not supported"},
+      {"grid", 1, "oasis_write_grid: writing the grid ogrd (18 numbers) is not supported"},
+      {"abort", 1, "component 'abort', rank 0: ocean_step: the ice is too thick"},
+      {"direction", 1,
+       "variable SST: expected OASIS_Out, as namcouple has it as a source; found OASIS_In"},
+      {"in_or_out", 1, "variable SST: expected OASIS_Out (20) or OASIS_In (21); found 2"},
+      {"type", 1, "variable SST: expected the type OASIS_Real (4) or OASIS_Double (8); found 3"},
+      {"var_twice", 1, "variable SST: expected one call of oasis_def_var; found a second one"},
+      {"ranks_differ", 2,
+       "expected on all ranks the definitions of rank 0, nothing; found variable HEAT (in"},
+      {"to_itself", 1, "field SST->COPY from a component to itself is not supported"},
+      {"before_enddef", 1, "oasis_put: expected the call between oasis_enddef and oasis_terminate"},
+      {"terminate_twice", 1,
+       "oasis_terminate: expected the call between oasis_init_comp and oasis_terminate"},
+      {"late_var", 1,
+       "oasis_def_var: expected the call before oasis_enddef; found it after oasis_enddef"},
+      {"array", 1,
+       "field SST->SST_A: expected an array of 6 elements, as its partition array_part000001 has; "
+       "found 5"},
+      {"get_of_out", 1,
+       "variable SST: expected oasis_put, as it is defined with OASIS_Out; found oasis_get"},
+      {"no_variable", 1, "expected the number of a variable, from 1 to 1; found 17"},
+      {"put_uncoupled", 1, "found OASIS_Var_Uncpl"},
+      {"after_the_end", 1, "date 7200 s: expected one from 0 to below the runtime of 7200 s"},
+      {"negative_date", 1, "date -900 s: expected one from 0 to below the runtime of 7200 s"},
+      {"backwards", 1, "date 900 s: expected one not before 1800 s"},
+      {"higher_order", 1, "fields of higher order (fld2 to fld5) are not supported"},
+      {"write_restart", 1, "write_restart is not supported"},
+      {"nobody", 1, "field SST->SST_A (oasis_put) at date 0 s"},
+  };
+  constexpr std::size_t at_once = 9;
+  for (std::size_t first = 0; first < std::size(rows); first += at_once) {
+    const std::size_t end = std::min(first + at_once, std::size(rows));
+    std::vector<Job*> jobs;
+    for (std::size_t i = first; i < end; ++i) {
+      const std::string what = rows[i].what;
+      jobs.push_back(&start(what, rows[i].ranks,
+                            namcouple(entry("SST SST_A") + entry("HEAT_A HEAT") +
+                                      (what == "to_itself" ? entry("SST COPY") : ""))));
+    }
+    for (std::size_t i = first; i < end; ++i) expect_told(*jobs[i - first], rows[i].words);
+  }
+}
+
+TEST_F(OasisMisuse, NeedsAConfiguration) {
+  expect_told(start("none", 1, ""), "expected a namcouple or a tremula_oasis.yaml; found neither");
+  const fs::path folder = stage_.directory() / "of_both";
+  fs::create_directories(folder);
+  write(folder / "tremula_oasis.yaml", "runtime: 1\nfields: []\n");
+  expect_told(start("both", 2, namcouple("")),
+              "expected a namcouple or a tremula_oasis.yaml; found both");
+}
+
+/// Two components with one field in each direction.
+Scene small_scene() {
+  Random random(1);
+  Scene scene;
+  scene.components[0] = {"ocean", 2, 1800, true};
+  scene.components[1] = {"atmos", 1, 1800, true};
+  scene.runtime = 7200;
+  for (const bool is_forth : {true, false}) {
+    Case c;
+    c.slot = static_cast<int>(scene.cases.size());
+    c.nx = 6;
+    c.is_forth = is_forth;
+    c.period = 3600;
+    c.source = deal(random, Kind::apple, c.nx, c.ny, is_forth ? 2 : 1);
+    c.target = deal(random, Kind::apple, c.nx, c.ny, is_forth ? 1 : 2);
+    scene.cases.push_back(c);
+  }
+  return scene;
+}
+
+class OasisPair : public OasisMisuse {
+protected:
+  /// Each job in a folder of its own, with its own idea of the scene.
+  void play_apart(const Scene& ocean, const Scene& atmos) {
+    const fs::path a = stage_.directory() / "a", b = stage_.directory() / "b";
+    prepare(ocean, a);
+    prepare(atmos, b);
+    jobs_[0] = &oasis_toy::start(ocean, 0, stage_, a);
+    jobs_[1] = &oasis_toy::start(atmos, 1, stage_, b);
+  }
+  Job* jobs_[2] = {};
+};
+
+TEST_F(OasisPair, IsToldThatALagIsMissingWhereBothGetFirst) {
+  play_apart(small_scene(), small_scene());
+  const char* const fields[] = {"field SRC1->DST1 (oasis_get) at date 0 s, lag 0 s",
+                                "field SRC0->DST0 (oasis_get) at date 0 s, lag 0 s"};
+  for (const int i : {0, 1}) {
+    expect_told(*jobs_[i], fields[i]);
+    for (const char* words : {"wait for each other in a circle", "give it a lag",
+                              "LAG in namcouple", "stream 'SRC0->DST0'", "stream 'SRC1->DST1'"})
+      expect_told(*jobs_[i], words);
+  }
+}
+
+TEST_F(OasisPair, GoesOnWhereOneOfThemHasALag) {
+  Scene scene = small_scene();
+  scene.cases[1].lag = 1800;
+  const auto folder = stage_.directory() / "run";
+  if (play(scene, stage_, folder)) expect_right(scene, folder);
+}
+
+TEST_F(OasisPair, IsToldOfTwoPeriods) {
+  Scene ocean = small_scene(), atmos = small_scene();
+  ocean.components[0].gets_first = false;
+  ocean.cases[0].period = 1800;
+  play_apart(ocean, atmos);
+  expect_told(*jobs_[1],
+              "expected the coupling period of 3600 s, as namcouple says; found that of the "
+              "source, 1800 s");
+}
+
+TEST_F(OasisPair, IsToldOfACouplingDateThatIsLeftOut) {
+  Scene ocean = small_scene();
+  ocean.components[0] = {"ocean", 2, 5400, false};  // no multiple of it but 0 is one of 3600
+  play_apart(ocean, small_scene());
+  expect_told(*jobs_[0],
+              "date 5400 s: expected a call for the coupling time 3600 s before; found none");
+}
+
+TEST_F(OasisPair, IsToldOfASourceThatEndsEarly) {
+  Scene ocean = small_scene();
+  ocean.components[0].gets_first = false;
+  ocean.runtime = 3600;
+  play_apart(ocean, small_scene());
+  expect_told(*jobs_[1],
+              "expected the values of time 3600 s; found the end of the run of their source");
+}
+
+TEST_F(OasisPair, IsToldOfTwoGrids) {
+  Scene ocean = small_scene(), atmos = small_scene();
+  ocean.components[0].gets_first = false;
+  Random random(2);
+  ocean.cases[0].nx = 7;
+  ocean.cases[0].source = deal(random, Kind::apple, 7, 1, 2);
+  play_apart(ocean, atmos);
+  for (const int i : {0, 1}) expect_told(*jobs_[i], "field SRC0->DST0");
+}
+
+}  // namespace
+}  // namespace tremula::oasis_toy

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Coupled runs of two components that oasis_toy.f90 plays, and an oracle. The oracle knows which
+// points a rank holds because it has dealt them; it works from the definition of OASIS3-MCT's
+// manual: the target gets at time t the transformation of all that the source has put since the
+// coupling date before the date t - lag.
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/coupled/jobs.hpp"
+
+namespace tremula::oasis_toy {
+
+using Random = std::mt19937_64;
+
+enum class Kind { serial, apple, box, orange, points };
+inline constexpr Kind all_kinds[] = {Kind::serial, Kind::apple, Kind::box, Kind::orange,
+                                     Kind::points};
+std::string word_of(Kind kind);
+
+/// Of a grid of nx x ny points.
+struct Decomposition {
+  Kind kind = Kind::serial;
+  int ig_size = 0;                         ///< 0: not given
+  std::vector<std::vector<int>> points;    ///< global numbers from 0 on, by rank, in local order
+  std::vector<std::vector<int>> ig_paral;  ///< what says the same
+};
+Decomposition deal(Random& random, Kind kind, int nx, int ny, int ranks);
+
+struct Case {
+  int slot = 0;
+  int nx = 1, ny = 1;
+  bool is_forth = true;  ///< from component 0 to component 1
+  Decomposition source, target;
+  int period = 0, lag = 0;
+  std::string transformation = "INSTANT";
+  int bundle = 1;
+  int source_bytes = 8, source_dimensions = 1;
+  int target_bytes = 8, target_dimensions = 1;
+
+  std::string source_name() const { return "SRC" + std::to_string(slot); }
+  std::string target_name() const { return "DST" + std::to_string(slot); }
+  std::string text() const;
+};
+
+struct Component {
+  std::string name;
+  int ranks = 1;
+  int step = 0;
+  bool gets_first = false;
+};
+
+struct Scene {
+  Component components[2];
+  int runtime = 0;
+  int first_date = 0;  ///< of the run, on the clock that the values tell
+  bool is_yaml = false;
+  std::vector<Case> cases;
+};
+
+/// What one rank has noted of a call.
+struct Note {
+  int slot = 0, date = 0, kinfo = 0;
+  std::vector<double> values;
+};
+
+/// TREMULA_TEST_SEED, or 1.
+std::uint64_t first_seed();
+/// All 25 pairs of partitions in each direction.
+Scene random_scene(std::uint64_t seed);
+
+/// Writes configuration, plans and restart files into `folder`; restart files that are there stay.
+void prepare(const Scene& scene, const std::filesystem::path& folder);
+/// Starts one of the two jobs in a folder that is prepared.
+coupled::Job& start(const Scene& scene, int component, coupled::Stage& stage,
+                    const std::filesystem::path& folder);
+/// Prepares the folder and plays both. @return whether they have ended well; else the test has
+/// failed
+bool play(const Scene& scene, coupled::Stage& stage, const std::filesystem::path& folder);
+/// The notes of a rank. @param component  0 or 1
+std::vector<Note> notes_of(const Scene& scene, const std::filesystem::path& folder, int component,
+                           int rank);
+/// What was got of each slot at each date, on the clock of the values: by field of the bundle and
+/// point. Points that no rank of the target has are 0.
+std::map<std::pair<int, int>, std::vector<double>> got_fields(const Scene& scene,
+                                                              const std::filesystem::path& folder);
+/// Compares all notes with the oracle.
+void expect_right(const Scene& scene, const std::filesystem::path& folder);
+
+}  // namespace tremula::oasis_toy
