@@ -141,6 +141,7 @@ _updates = POINTER(Update)
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tremula_version": (c_char_p, []),
     "tremula_last_error": (c_char_p, []),
+    "tremula_fail": (STATUS, [c_int, c_char_p]),
     # session
     "tremula_session_open": (STATUS, [c_char_p, c_int, c_int, c_char_p, NEW_HANDLE]),
     "tremula_session_close": (STATUS, [HANDLE]),
