@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tremula_manual FOLDER: writes the man pages and the completions of `tremula` into FOLDER, as the build does.
+// tremula_manual FOLDER: writes the man pages, the completions and the reference page of `tremula` into FOLDER, as the
+// build does.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
@@ -10,6 +11,7 @@
 #include "cli/command.hpp"
 #include "cli/manual/completion.hpp"
 #include "cli/manual/man_page.hpp"
+#include "cli/manual/reference_page.hpp"
 
 namespace {
 
@@ -32,6 +34,7 @@ void write_all(const fs::path& folder) {
   for (const manual::Command& command : program.commands)
     write(folder / ("tremula-" + command.name + ".1"),
           manual::command_page(program, command, TREMULA_VERSION));
+  write(folder / "commands", manual::reference_page(program));
   write(folder / "tremula.bash", manual::bash_completion(program));
   write(folder / "tremula.zsh", manual::zsh_completion(program));
 }

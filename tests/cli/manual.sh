@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# manual.sh TREMULA FOLDER: each command and option that --help shows stands in the man page, and is completed; values of
+# manual.sh TREMULA FOLDER PAGE: each command and option that --help shows stands in the man page, and is completed; values of
 # which there is a list are, too. man, mandoc and zsh find nothing to say where they are installed.
 set -euo pipefail  # so no grep -q behind a pipe: it ends early, and what feeds it fails
-tremula=$1 folder=$2
+tremula=$1 folder=$2 page_of_manual=$3
 fail() { echo "FAILED: $*" >&2; exit 1; }
 # shellcheck source=/dev/null
 . "$folder/tremula.bash"
@@ -38,6 +38,15 @@ for command in $commands; do
 done
 [ "$count" -gt 50 ] || fail "expected more than 50 options, found $count"
 [ "$(find "$folder" -name 'tremula-*.1' | wc -l)" = "$(wc -w <<<"$commands")" ] || fail "a page belongs to no command"
+
+echo "== the page of the manual"
+diff "$page_of_manual" "$folder/commands" || fail "the manual shows other options than --help: cp $folder/commands $page_of_manual"
+
+echo "== the server's keys in the page of configuration"
+told=$(sed -n '/^For the server/,$ s/^| `.*/&/p' "$(dirname "$page_of_manual")/configuration.md" |
+  sed 's/^| //; s/ |.*//' | tr -d ',`' | tr ' ' '\n' | tr _ - | sort | xargs)
+known=$(names_in_help serve | sed -n 's/^--//p' | grep -vxE 'help|config' | sort | xargs)
+[ "$told" = "$known" ] || fail "the page of configuration has the keys '$told', tremula serve the options '$known'"
 
 echo "== values, and names of files"
 [ "$(completed tremula plan --side p)" = producer ] || fail "bash does not complete: plan --side p"

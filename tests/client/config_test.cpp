@@ -4,12 +4,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
+#include <set>
+#include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/deadline.hpp"
@@ -225,6 +231,96 @@ TEST(Config, NamesAMisspelledVariableAndTheNearestOneThatThereIs) {
   }
   const Variable wrong("TREMULA_PROVIDER", "tcp");
   EXPECT_HAS(lines_of(unknown_variables()), "did you mean TREMULA_OFI_PROVIDER?");
+}
+
+/// Of the page "Configuration" the table behind the line that begins with `line`: key and the cells behind it.
+std::map<std::string, std::vector<std::string>> table_of_manual(const std::string& begin) {
+  std::ifstream file(TREMULA_SOURCE_DIR "/docs/reference/configuration.md");
+  std::map<std::string, std::vector<std::string>> found;
+  bool is_seen = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(begin)) is_seen = true;
+    if (!is_seen || (!line.starts_with("| `") && found.empty())) continue;
+    if (!line.starts_with("| `")) break;
+    std::vector<std::string> cells;
+    std::istringstream row(line.substr(2));
+    for (std::string cell; std::getline(row, cell, '|');) {
+      const auto from = cell.find_first_not_of(' '), to = cell.find_last_not_of(' ');
+      cells.push_back(from == cell.npos ? "" : cell.substr(from, to + 1 - from));
+    }
+    found[cells[0].substr(1, cells[0].size() - 2)] = {cells.begin() + 1, cells.end()};
+  }
+  return found;
+}
+
+/// The keys that a loader knows, as it says itself.
+template <class Load>
+std::set<std::string> keys_of(Load load) {
+  const std::string text = error_of([&] { load("{no_such_key: 1}"); }),
+                    expected = "expected one of ";
+  std::istringstream names(text.substr(text.find(expected) + expected.size()));
+  std::set<std::string> keys;
+  for (std::string name; names >> name;) keys.insert(name.substr(0, name.find(',')));
+  return keys;
+}
+
+/// Text of a default that is a value, without the marks of code; "" for words such as "the host's name".
+std::string value_of(std::string cell) {
+  std::erase(cell, '`');
+  return cell.find(' ') == cell.npos && cell.find(';') == cell.npos ? cell : "";
+}
+
+TEST(Config, HasTheKeysOfTheManualAndNoOthers) {
+  const auto same = [](const auto& table, const std::set<std::string>& keys) {
+    std::set<std::string> told;
+    for (const auto& [key, cells] : table) told.insert(key);
+    EXPECT_EQ(told, keys);
+  };
+  const auto session = table_of_manual("For a session:");
+  same(session, keys_of(load_session_config));
+  same(table_of_manual("For a producer's stream"), keys_of(load_out_config));
+  same(table_of_manual("For a consumer's stream"), keys_of(load_in_config));
+  for (const auto& [key, cells] : session) {
+    std::string variable = "TREMULA_" + key;
+    for (char& c : variable) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    EXPECT_EQ(cells[0], "`" + variable + "`") << key;
+  }
+}
+
+TEST(Config, HasTheDefaultsOfTheManual) {
+  const auto defaults_of = [](const auto& table) {
+    std::string options;
+    for (const auto& [key, cells] : table)
+      if (const std::string value = value_of(cells.back()); !value.empty())
+        options += (options.empty() ? "{" : ", ") + key + ": \"" + value + "\"";
+    return options + "}";
+  };
+  const auto session = [](const SessionConfig& c) {
+    return std::tuple(c.server, c.transport, c.timeout, c.step_timeout, c.index_algorithm,
+                      c.validate_plans, c.proof, c.dump, c.copy_threads, c.log);
+  };
+  const auto out = [](const OutConfig& c) {
+    return std::tuple(c.queue_depth, c.queue_bytes, c.when_full, c.is_readable_by_all,
+                      c.wait_for_consumers, c.progress, c.is_state, c.keep_steps, c.first_step,
+                      c.lends, c.lease, c.readers_serve);
+  };
+  const auto in = [](const InConfig& c) {
+    return std::tuple(c.steps, c.start, c.restart_timeout, c.serves);
+  };
+  const auto of_session = table_of_manual("For a session:"),
+             of_out = table_of_manual("For a producer's stream"),
+             of_in = table_of_manual("For a consumer's stream");
+  // Every member of the three is told by a value, but for those of which a table says it in words.
+  const auto told = [](const auto& table) {
+    return std::ranges::count_if(
+        table, [](const auto& row) { return !value_of(row.second.back()).empty(); });
+  };
+  EXPECT_EQ(told(of_session), 10);
+  EXPECT_EQ(told(of_out), 12);
+  EXPECT_EQ(told(of_in), 4);
+  EXPECT_EQ(session(load_session_config(defaults_of(of_session))), session(SessionConfig{}));
+  EXPECT_EQ(out(load_out_config(defaults_of(of_out))), out(OutConfig{}));
+  EXPECT_EQ(in(load_in_config(defaults_of(of_in))), in(InConfig{}));
 }
 
 TEST(Config, KnowsEveryVariableOfTheManual) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/manual/reference_page.hpp"
+
+#include <fmt/format.h>
+
+namespace tremula::cli::manual {
+
+namespace {
+
+/// As a cell of a table shows it unchanged.
+std::string text(const std::string& plain) {
+  std::string out;
+  for (const char c : plain) {
+    if (c == '|' || c == '*' || c == '_' || c == '<' || c == '[' || c == ']') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+std::string row_of(const Option& option) {
+  std::string names;
+  for (const std::string& name : option.names)
+    names += fmt::format("{}`{}`", names.empty() ? "" : ", ", name);
+  std::string told = text(option.description);
+  if (option.is_required) told += " (required)";
+  if (!option.needs.empty()) told += fmt::format(". Needs `{}`", option.needs);
+  if (!option.excludes.empty()) told += fmt::format(". Not with `{}`", option.excludes);
+  return fmt::format("| {} | {} | {} |\n", names, text(option.value), told);
+}
+
+std::string options_of(const Command& command) {
+  std::string out = "| Option | Value | |\n|---|---|---|\n";
+  for (const Option& option : command.options) out += row_of(option);
+  return out;
+}
+
+}  // namespace
+
+std::string reference_page(const Program& program) {
+  const std::string& name = program.itself.name;
+  std::string out = fmt::format(
+      "# Commands\n\nThis page is made of the definitions of the command line, as `--help` and the "
+      "man pages are.\nExit code 0: success; 1: the command failed, and a line on standard error "
+      "tells what was expected, what was found and what\nto do; 2: the command line is not "
+      "valid.\n\n## {}\n\n{}\n\n{}",
+      name, text(program.itself.description), options_of(program.itself));
+  for (const Command& command : program.commands) {
+    out += fmt::format("\n## {} {}\n\n{}.\n\n{}", name, command.name, text(command.description),
+                       options_of(command));
+    if (!command.footer.empty()) out += fmt::format("\n```text\n{}\n```\n", command.footer);
+  }
+  return out;
+}
+
+}  // namespace tremula::cli::manual
