@@ -156,7 +156,7 @@ def finish(path: Path, names: dict[str, str]) -> None:
 
     head, main, tail = re.split(r"(<main>.*</main>)", text, maxsplit=1, flags=re.DOTALL)
     main = main.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
-    main = re.sub(r"(?<!\">)<code>(tremula_\w+|TREMULA_[A-Z_]+)</code>", named, main)
+    main = re.sub(r"(?<!\">)<code>(tremula_\w+)</code>", named, main)
     path.write_text(head + main + tail)
 
 
@@ -171,7 +171,7 @@ def interface_names() -> dict[str, str]:
     names = {}
     for member in xml.etree.ElementTree.parse(OUT / "api.tag").getroot().iter("member"):
         name = member.findtext("name", "")
-        if name.lower().startswith("tremula_"):
+        if name.startswith("tremula_"):
             names.setdefault(name, f"{member.findtext('anchorfile')}#{member.findtext('anchor')}")
     return names
 

@@ -32,8 +32,7 @@ int main(int argc, char** argv) {
   const size_t bytes = (size_t)allocated * sizeof(double);
   double* data = malloc(bytes);
   for (int step = 0; step < 10; ++step) {
-    for (int64_t i = 0; i < allocated; ++i)
-      data[i] = 1e6 * step + (double)(800 * first_row + i);
+    for (int64_t i = 0; i < allocated; ++i) data[i] = 1e6 * step + (double)(800 * first_row + i);
     check(tremula_out_begin_step(out));
     check(tremula_out_put(out, field, data, bytes));
     check(tremula_out_end_step(out));
