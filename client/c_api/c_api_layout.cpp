@@ -201,6 +201,8 @@ tremula_status tremula_layout_runs(const tremula_layout* layout, int rank, int64
     expects_pointer(count, "count");
     const auto& whole = layout->layout;
     if (whole.changing) expect_computed(whole, "what a rank owns");
+    core::expects(!whole.listing || whole.listing->mine,
+                  "expected a layout that this rank has made, with its list; found one without");
     std::optional<index_calc::IndexList> computed;
     if (!whole.listing)
       computed = index_calc::IndexList::of_layout(whole, rank, index_calc::local_part(whole, rank));
