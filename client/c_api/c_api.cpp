@@ -218,9 +218,10 @@ tremula_status tremula_session_allgather(tremula_session* session, const void* m
             fmt::format("group '{}': expected all ranks to pass as many bytes; found {} of rank {} "
                         "and {} of rank 0",
                         group.name(), parts[rank].size(), rank, parts[0].size()));
+    }
+    for (std::size_t rank = 0; rank < parts.size(); ++rank)  // all as long as the own one
       std::copy(parts[rank].begin(), parts[rank].end(),
                 static_cast<std::byte*>(all) + rank * bytes);
-    }
     return TREMULA_OK;
   });
 }

@@ -154,8 +154,14 @@ std::vector<T> WeightFile::values(const std::string& name, std::int64_t begin,
 Grid WeightFile::grid(const std::string& size, const std::string& extents) const {
   Grid grid{.size = extent(size), .extents = {}};
   if (has(extents)) {
-    int rank = 0;
+    int rank = 0, dimensions = 0;
     std::size_t count = 0;
+    check(nc_inq_varndims(id_, variable(extents), &dimensions),
+          fmt::format("the variable {}", extents));
+    if (dimensions != 1)
+      throw Failure(TREMULA_INVALID_ARGUMENT,
+                    fmt::format("weights '{}': expected the variable {} with 1 dimension; found {}",
+                                path_, extents, dimensions));
     check(nc_inq_vardimid(id_, variable(extents), &rank), fmt::format("the variable {}", extents));
     check(nc_inq_dimlen(id_, rank, &count), fmt::format("the variable {}", extents));
     grid.extents = values<std::int64_t>(extents, 0, static_cast<std::int64_t>(count));

@@ -166,6 +166,12 @@ void Weights::read(const std::string& path, const tremula_layout* destination) {
     if (shape.size() == 1) source_shape_ = {file.source().size};
     if (options_.order == Order::row) std::ranges::reverse(source_shape_);
   }
+  if (source_shape_.empty() || source_shape_.size() > TREMULA_MAX_DIMENSIONS ||
+      std::ranges::any_of(source_shape_, [](std::int64_t extent) { return extent < 1; }))
+    throw Failure(TREMULA_INVALID_ARGUMENT,
+                  fmt::format("weights '{}': expected a source of 1 to {} dimensions with extents "
+                              "above 0; found {}; source_shape may name others",
+                              path, TREMULA_MAX_DIMENSIONS, fmt::join(source_shape_, "x")));
   const auto expect = [&](const char* side, std::span<const std::int64_t> found, const Grid& grid) {
     if (product(found) != grid.size)
       throw Failure(
@@ -219,8 +225,13 @@ void Weights::read_areas(const WeightFile& file, std::span<const Owned> owned,
   }
   // All of the destination: its mask is needed to know whether the ranks have it whole.
   const std::int64_t size = file.destination().size;
-  const auto mask = file.mask(Of::destination, 0, size);
+  auto mask = file.mask(Of::destination, 0, size);
   const auto areas = file.areas(Of::destination, 0, size);
+  std::vector<bool> has_weights(static_cast<std::size_t>(size));
+  file.for_each_link(
+      [&](const Link& link) { has_weights[static_cast<std::size_t>(link.row)] = true; });
+  for (std::size_t i = 0; i < mask.size(); ++i)
+    if (!has_weights[i]) mask[i] = 0;  // it is what it was, or `fill`
   ExactSum area;
   for (std::int64_t i = 0; i < size; ++i)
     if (mask[static_cast<std::size_t>(i)] != 0) {

@@ -195,6 +195,11 @@ TEST_F(RefusedWeights, TellsWhatIsWrongWithAFileOrAnOption) {
        TREMULA_INVALID_ARGUMENT,
        "expected col[0] from 1 to 6; found 0"},
       {{}, "{source_shape: [2, 4]}", TREMULA_MISMATCH, "a source array of 6 elements (3x2"},
+      {{},
+       "{order: column, source_shape: [1, 1, 1, 1, 1, 1, 1, 2, 3]}",
+       TREMULA_INVALID_ARGUMENT,
+       "expected a source of 1 to 8 dimensions"},
+      {{}, "{source_shape: [-2, -3]}", TREMULA_INVALID_ARGUMENT, "extents above 0"},
       {{}, "{method: best}", TREMULA_INVALID_ARGUMENT, "found 'method'"},
       {{}, "{order: c}", TREMULA_INVALID_ARGUMENT, "order: expected row or column; found 'c'"},
       {{}, "{fill: much}", TREMULA_INVALID_ARGUMENT, "options '{fill: much}'"},
@@ -235,6 +240,9 @@ TEST_F(RefusedWeights, ConservesOnlyWhereEachElementIsOnOneRank) {
   EXPECT_EQ(opened({.has_areas = true}, nullptr, TREMULA_OK), "");
   const auto text = opened({.has_areas = true}, "{conserve: global}", TREMULA_INVALID_ARGUMENT);
   EXPECT_NE(text.find("found elements on several or on none"), text.npos) << text;
+  // Element 2 has no weights, and takes no part.
+  EXPECT_EQ(opened({.rows = {1, 2, 2, 4}, .has_areas = true}, "{conserve: global}", TREMULA_OK),
+            "");
   tremula_layout_free(layout_);
   ASSERT_EQ(tremula_layout_parse("shape=4 grid=1", &layout_), TREMULA_OK);
   EXPECT_EQ(opened({.has_areas = true}, "{conserve: global}", TREMULA_OK), "");

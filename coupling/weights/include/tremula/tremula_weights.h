@@ -42,9 +42,9 @@ typedef struct tremula_weights tremula_weights;
  *   fill          a number or .nan: what an element gets that has no weights, or whose source elements are
  *                 all missing. Default: it stays as it is.
  *   conserve      global: the difference between the integrals of both grids, over the elements that the
- *                 file's masks leave, is spread evenly over the destination; positive: the destination is
- *                 multiplied by their ratio; none (default). The ranks' elements of `destination` are then
- *                 all those that the mask leaves, each once.
+ *                 file's masks leave and, of the destination, that have weights, is spread evenly over
+ *                 these; positive: they are multiplied by the ratio; none (default). The ranks'
+ *                 `destination` has each of these elements once.
  * Collective over the session. TREMULA_MISMATCH: ranks read different files or options. */
 TREMULA_API tremula_status tremula_weights_open(tremula_session* session, const char* path,
                                                 const char* options,
