@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The subset of a namcouple of OASIS3-MCT that needs no regridding.
+// The subset of a namcouple of OASIS3-MCT that is supported.
 //
 //   $NFIELDS, $RUNTIME, $STRINGS    read
 //   $NNOREST                        read: T takes zeros for restart fields that are missing

@@ -73,7 +73,11 @@ public:
   }
   int dimension(const std::string& name, std::size_t length) const {
     int id = 0;
-    if (nc_inq_dimid(id_, name.c_str(), &id) == NC_NOERR) return id;
+    if (nc_inq_dimid(id_, name.c_str(), &id) == NC_NOERR) {
+      std::size_t found = 0;
+      check_that(nc_inq_dimlen(id_, id, &found), "read the dimension " + name);
+      return found == length ? id : dimension(name + "_", length);  // of somebody else
+    }
     check_that(nc_def_dim(id_, name.c_str(), length, &id), "add the dimension " + name);
     return id;
   }
@@ -125,6 +129,15 @@ std::optional<std::vector<double>> read_restart(const fs::path& path, const std:
   const NetcdfFile file(path, Use::read);
   const auto variable = file.variable(name);
   if (!variable) return std::nullopt;
+  // Its type stays when the next restart is written into the file.
+  nc_type type = NC_NAT;
+  file.check_that(nc_inq_vartype(file.id(), *variable, &type), "read the variable " + name);
+  if (type == NC_FLOAT)
+    fail(
+        fmt::format("restart file {}: expected the variable {} in double precision, so that the "
+                    "next run goes on bit for bit; found single precision: convert the file, e.g. "
+                    "by cdo -b F64 copy",
+                    path.string(), name));
   std::vector<double> values(file.elements(*variable));
   file.check_that(nc_get_var_double(file.id(), *variable, values.data()),
                   "read the variable " + name);

@@ -263,18 +263,11 @@ void Weights::check_areas() const {
 
 void Weights::get(tremula_in_stream* in, int field, tremula_type type, void* data,
                   std::size_t bytes) {
-  if (type != TREMULA_F64 && type != TREMULA_F32)
-    throw Failure(TREMULA_INVALID_ARGUMENT,
-                  "weights: expected a destination of TREMULA_F64 or TREMULA_F32");
-  const std::size_t width = type == TREMULA_F64 ? sizeof(double) : sizeof(float);
-  if (bytes != static_cast<std::size_t>(allocated_) * width || (bytes > 0 && data == nullptr))
-    throw Failure(
-        TREMULA_INVALID_ARGUMENT,
-        fmt::format("weights: expected a buffer of {} elements of {} bytes; found {} bytes",
-                    allocated_, width, data == nullptr ? 0 : bytes));
+  // With `conserve` the other ranks are told, whatever has gone wrong here.
   std::optional<Failure> failure;
   const auto apply = [&]<class T>(T* to) {
     try {
+      expect_buffer(type, data, bytes);
       std::ranges::fill(values_, has_not_come);
       check(tremula_in_get(in, field, values_.data(), values_.size() * sizeof(double)));
       expect_all_came();
@@ -284,11 +277,23 @@ void Weights::get(tremula_in_stream* in, int field, tremula_type type, void* dat
     }
     if (options_.conserve != Conserve::none) conserve(to, failure);
   };
-  if (type == TREMULA_F64)
-    apply(static_cast<double*>(data));
-  else
+  if (type == TREMULA_F32)
     apply(static_cast<float*>(data));
+  else
+    apply(static_cast<double*>(data));
   if (failure) throw *failure;
+}
+
+void Weights::expect_buffer(tremula_type type, const void* data, std::size_t bytes) const {
+  if (type != TREMULA_F64 && type != TREMULA_F32)
+    throw Failure(TREMULA_INVALID_ARGUMENT,
+                  "weights: expected a destination of TREMULA_F64 or TREMULA_F32");
+  const std::size_t width = type == TREMULA_F64 ? sizeof(double) : sizeof(float);
+  if (bytes != static_cast<std::size_t>(allocated_) * width || (bytes > 0 && data == nullptr))
+    throw Failure(
+        TREMULA_INVALID_ARGUMENT,
+        fmt::format("weights: expected a buffer of {} elements of {} bytes; found {} bytes",
+                    allocated_, width, data == nullptr ? 0 : bytes));
 }
 
 void Weights::expect_all_came() const {

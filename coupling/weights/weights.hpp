@@ -55,6 +55,7 @@ private:
   void read_areas(const WeightFile& file, std::span<const Owned> owned,
                   std::span<const std::int64_t> own, const Numbering& source);
   void check_areas() const;
+  void expect_buffer(tremula_type type, const void* data, std::size_t bytes) const;
   void expect_all_came() const;
   template <class T>
   void conserve(T* data, const std::optional<Failure>& failure) const;

@@ -34,15 +34,15 @@ started=$SECONDS
 
 input=$output/input coupled=$output/coupled serial=$output/serial
 "$python" "$here/prepare.py" "$input"
-mkdir -p "$serial" "$coupled/work"
+mkdir -p "$serial" "$coupled/shared"
 "${bin[ocean_atmosphere_serial]}" "$input" "$serial" "$days"
 
 # The folder of both jobs: what they are coupled by, the weights, and what the first run begins with.
-cp "$input"/{o2a,a2o,sst,flux}.nc "$coupled/work"
+cp "$input"/{o2a,a2o,sst,flux}.nc "$coupled/shared"
 half=$((days / 2))
-sed "s/RUNTIME_SECONDS/$((half * 86400))/" "$here/namcouple" >"$coupled/work/namcouple"
+sed "s/RUNTIME_SECONDS/$((half * 86400))/" "$here/namcouple" >"$coupled/shared/namcouple"
 start_server
-cd "$coupled/work"
+cd "$coupled/shared"
 
 # run_half NUMBER FIRST_DAY OCEAN_RANKS BOXES_X BOXES_Y: on any number of ranks, also after a restart
 run_half() {

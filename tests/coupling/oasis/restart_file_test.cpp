@@ -2,6 +2,7 @@
 #include "coupling/oasis/restart_file.hpp"
 
 #include <gtest/gtest.h>
+#include <netcdf.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -48,6 +49,25 @@ TEST_F(OasisRestartFile, StaysAsItWasAfterAnError) {
                Error);
   EXPECT_EQ(read_restart(file_, "HEAT"), (std::vector<double>{7}));
   fs::remove(file_.string() + ".new");
+}
+
+/// A file that another program has made.
+TEST_F(OasisRestartFile, OfAnotherProgramKeepsEveryBitOfWhatIsWritten) {
+  int file = 0, one = 0, sst = 0;
+  ASSERT_EQ(nc_create(file_.c_str(), NC_CLOBBER, &file), NC_NOERR);
+  ASSERT_EQ(nc_def_dim(file, "one", 3, &one), NC_NOERR);
+  ASSERT_EQ(nc_def_var(file, "SST", NC_FLOAT, 1, &one, &sst), NC_NOERR);
+  ASSERT_EQ(nc_close(file), NC_NOERR);
+  std::string text;
+  try {
+    read_restart(file_, "SST");
+  } catch (const Error& e) {
+    text = e.what();
+  }
+  EXPECT_NE(text.find("expected the variable SST in double precision"), text.npos) << text;
+  write_restart(file_, {.variables = {{"HEAT", 0, 0, {1.0 / 3}}}, .counts = {{"n", 5}}});
+  EXPECT_EQ(read_restart(file_, "HEAT"), (std::vector<double>{1.0 / 3}));
+  EXPECT_EQ(read_restart(file_, "n"), (std::vector<double>{5}));
 }
 
 TEST_F(OasisRestartFile, IsRefusedIfItIsNone) {

@@ -114,7 +114,7 @@ def conservative(folder, rng):
     frac_b = [0.0] * len(destination)
     for r, _, a in overlaps:
         frac_b[r] += a / area_b[r]
-    mask_b = [1 if f > 0 else 0 for f in frac_b]
+    mask_b = [1] * len(frac_b)  # as ESMF writes it: elements that nothing covers are not masked
     areas = ((area_a, [float(m) for m in mask], mask), (area_b, frac_b, mask_b))
     rng.shuffle(overlaps)
     destarea = [(r, c, a / area_b[r]) for r, c, a in overlaps]
@@ -206,6 +206,11 @@ class Judge:
                 rows[r].sort(key=lambda link: link[0])
             read[name] = rows
         self.rows = read
+        area_a, mask_a, area_b, mask_b, frac_b = self.areas
+        taking_part = [m and i in read["conservative"] for i, m in enumerate(mask_b)]
+        if all(taking_part):
+            self.fail("expected elements without weights; found none")
+        self.areas = area_a, mask_a, area_b, taking_part, frac_b
 
     def fail(self, text):
         self.failures.append(text)

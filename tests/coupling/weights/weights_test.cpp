@@ -167,6 +167,33 @@ protected:
   tremula_layout* layout_ = nullptr;
 };
 
+/// What the integrals are told by.
+TEST_F(RefusedWeights, RanksThatPassOtherSizesAreToldBeforeAnythingIsCopied) {
+  for (const auto& sizes : {std::array<std::size_t, 2>{4096, 8}, {8, 4096}, {8, 0}, {8, 8}}) {
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < 2; ++rank)
+      ranks.emplace_back([&, rank] {
+        const std::string options = "{server: " + stage_.server() + ", timeout: 20}";
+        tremula_session* session = nullptr;
+        ASSERT_EQ(tremula_session_open("two", rank, 2, options.c_str(), &session), TREMULA_OK)
+            << tremula_last_error();
+        const std::size_t bytes = sizes[static_cast<std::size_t>(rank)];
+        const std::vector<char> mine(bytes, static_cast<char>('a' + rank));
+        std::vector<char> all(2 * bytes, 'x');
+        const auto status = tremula_session_allgather(session, mine.data(), bytes, all.data());
+        if (sizes[0] == sizes[1]) {
+          EXPECT_EQ(status, TREMULA_OK) << tremula_last_error();
+          EXPECT_EQ(std::string(all.begin(), all.end()), "aaaaaaaabbbbbbbb");
+        } else {
+          EXPECT_EQ(status, TREMULA_MISMATCH);
+          EXPECT_EQ(std::string(all.begin(), all.end()), std::string(2 * bytes, 'x'));
+        }
+        EXPECT_EQ(tremula_session_close(session), TREMULA_OK) << tremula_last_error();
+      });
+    for (auto& rank : ranks) rank.join();
+  }
+}
+
 TEST_F(RefusedWeights, TellsWhatIsWrongWithAFileOrAnOption) {
   const struct {
     File file;
