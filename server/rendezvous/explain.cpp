@@ -39,7 +39,8 @@ void Rendezvous::explain(const Call& call, const wire::Explain& message) {
   wire::Explained& explained = *reply(call).mutable_explained();
   if (is_of_ranks) return explained.set_text(describe_missing(seat, message.agreement()));
   for (const auto& [id, stream] : streams_)
-    if (stream.is_produced_by(group) && stream.incarnation == message.incarnation())
+    if (stream.is_produced_by(group) && !stream.closed &&
+        stream.incarnation == message.incarnation())
       return explain_producer(stream, explained);
   for (const Subscription& subscription : subscriptions_)
     if (subscription.consumer == group.name && subscription.incarnation == message.incarnation())

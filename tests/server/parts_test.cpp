@@ -97,6 +97,18 @@ TEST_F(Parts, AreLinkedOneAfterTheOtherAsTheirGroupsArePresent) {
   play.be_present(1, 0, matched(2, "west", 1, west, 0));
 }
 
+TEST_F(Parts, ThatHaveEndedWhileOthersStillTakeThemExplainNothing) {
+  link();
+  for (const ConnectionId rank_0 : {1u, 2u})  // a link that is not answered ends with its stream
+    play.receive(rank_0,
+                 fmt::format("request: 3 link_addresses {{ link: {} addresses: 'a' }}", rank_0));
+  play.tell(2, close, {Play::done(2, 6)});
+  play.tell(1, close, {Play::done(1, 6)});
+  for (const ConnectionId rank_0 : {1u, 2u})
+    play.tell(rank_0, "request: 3 explain { incarnation: 5 }",
+              {fmt::format("{}: request: 3 explained {{}}", rank_0)});
+}
+
 // 'west' has no room until the consumer takes a step, which it does when 'east' has come, too.
 TEST_F(Parts, OfWhichOneIsMissingAreNoCircle) {
   play.tell(1, announce(west), {Play::done(1, 2)});
