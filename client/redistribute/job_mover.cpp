@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "client/session/wait.hpp"
+#include "client/waiting/wait.hpp"
 #include "core/error.hpp"
 #include "index_calc/lists/match.hpp"
 

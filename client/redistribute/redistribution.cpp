@@ -11,7 +11,7 @@
 
 #include "client/exchange/memory/mismatch.hpp"
 #include "client/exchange/path/paths.hpp"
-#include "client/session/wait.hpp"
+#include "client/waiting/wait.hpp"
 #include "core/error.hpp"
 
 namespace tremula::client::redistribute {

@@ -8,7 +8,6 @@
 #include <exception>
 #include <iterator>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "core/error.hpp"
@@ -248,9 +247,8 @@ void Control::throw_away() const {
                              "port file"));
 }
 
-template <class IsReady>
 bool Control::wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline,
-                   const IsReady& is_ready) {
+                   const std::function<bool()>& is_ready) {
   while (!is_ready()) {
     if (deadline.expired()) return false;
     lock.unlock();
@@ -362,145 +360,6 @@ void Control::tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline d
   if (reply && reply->has_refused()) throw proto::decode(reply->refused());
 }
 
-bool Control::is_of_earlier_server(std::uint64_t link, const KnownLink& told) const {
-  if (told.again > 0) return false;  // the next one is told
-  return is_ != Server::here || link >> 32 != hello_.left_server();
-}
-
-template <class Notice>
-bool Control::has_come(const KnownLink& told, const std::optional<Notice>& notice) {
-  if constexpr (requires { notice->again(); })
-    return notice && notice->again() == told.again;
-  else
-    return notice.has_value();
-}
-
-template <class Notice>
-std::optional<Notice> Control::find(std::uint64_t link, std::optional<Notice> KnownLink::*notice) {
-  KnownLink& told = links_[link];
-  if (has_come(told, told.*notice)) return std::exchange(told.*notice, std::nullopt);
-  check_may_come(link, told);
-  return std::nullopt;
-}
-
-void Control::check_may_come(std::uint64_t link, const KnownLink& told) const {
-  if (told.end) throw Error(told.end->lost ? Errc::peer_lost : Errc::cancelled, told.end->why);
-  if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-  if (is_of_earlier_server(link, told))
-    throw Error(Errc::no_server,
-                fmt::format("link {}: the server went away while the link was being "
-                            "set up; begin again",
-                            link));
-}
-
-template <class Notice>
-Notice Control::take(std::uint64_t link, std::optional<Notice> KnownLink::*notice,
-                     std::string_view what, core::Deadline deadline) {
-  std::unique_lock lock(mutex_);
-  wait(lock, deadline, [&] {
-    const KnownLink& told = links_[link];
-    return has_come(told, told.*notice) || told.end || own_group_lost_ ||
-           is_of_earlier_server(link, told);
-  });
-  if (auto found = find(link, notice)) return std::move(*found);
-  if (is_ != Server::here) throw_away();  // from which it would have come
-  throw Error(Errc::timed_out, fmt::format("link {}: expected {} in time; found none", link, what));
-}
-
-wire::LinkChoice Control::take_choice(std::uint64_t link, core::Deadline deadline) {
-  return take(link, &KnownLink::choice, "the other side's choices", deadline);
-}
-
-wire::LinkAddresses Control::take_addresses(std::uint64_t link, core::Deadline deadline) {
-  return take(link, &KnownLink::addresses, "the other side's addresses", deadline);
-}
-
-std::optional<wire::LinkAddresses> Control::find_addresses(std::uint64_t link) {
-  const std::scoped_lock lock(mutex_);
-  return find(link, &KnownLink::addresses);
-}
-
-bool Control::has_addresses(std::uint64_t link) {
-  const std::scoped_lock lock(mutex_);
-  const KnownLink& told = links_[link];
-  const bool is_here = has_come(told, told.addresses);
-  if (!is_here) check_may_come(link, told);
-  return is_here;
-}
-
-void Control::set_up_again(std::uint64_t link) {
-  const std::scoped_lock lock(mutex_);
-  ++links_[link].again;
-}
-
-void Control::has_opened(std::uint64_t link) {
-  const std::scoped_lock lock(mutex_);
-  if (const auto told = links_.find(link); told != links_.end()) told->second.told.reset();
-}
-
-std::uint64_t Control::times_again(std::uint64_t link) {
-  const std::scoped_lock lock(mutex_);
-  return links_[link].again;
-}
-
-wire::Redeclared Control::take_redeclared(std::uint64_t link, core::Deadline deadline) {
-  return take(link, &KnownLink::redeclared, "the fields that the producer has declared again",
-              deadline);
-}
-
-bool Control::wants_redeclared(std::uint64_t link) {
-  if (!any_wanted_.load(std::memory_order_acquire)) return false;
-  const std::scoped_lock lock(mutex_);
-  const auto told = links_.find(link);
-  if (is_ != Server::here || told == links_.end() || !told->second.wanted ||
-      !told->second.wanted_from.expired())
-    return false;
-  // Where two groups want other layouts of each other, each would wait for the other one to begin its step:
-  // that one goes first which has had fewer. Both know that of all links.
-  const std::string& consumer = told->second.matched->peer_group();
-  return std::ranges::none_of(links_, [&](const auto& other) {
-    const KnownLink& mine = other.second;
-    return mine.asked && !mine.end && mine.matched->peer_group() == consumer &&
-           std::tie(mine.held, hello_.group()) < std::tie(told->second.held, consumer);
-  });
-}
-
-std::optional<wire::RedeclareLink> Control::find_wanted(std::uint64_t link) {
-  const std::scoped_lock lock(mutex_);
-  const auto told = links_.find(link);
-  if (told == links_.end()) return std::nullopt;
-  return told->second.in_doubt ? told->second.in_doubt : told->second.wanted;
-}
-
-void Control::postpone_wanted(std::uint64_t link, double seconds,
-                              const std::optional<wire::RedeclareLink>& in_doubt) {
-  const std::scoped_lock lock(mutex_);
-  const auto told = links_.find(link);
-  if (told == links_.end()) return;
-  told->second.wanted_from = core::Deadline::after(seconds);
-  told->second.in_doubt = in_doubt;
-}
-
-bool Control::has_doubt(const std::string& stream) {
-  const std::scoped_lock lock(mutex_);
-  return std::ranges::any_of(links_, [&](const auto& link) {
-    return link.second.in_doubt && link.second.matched && link.second.matched->stream() == stream;
-  });
-}
-
-void Control::has_got_asked(std::uint64_t link, std::uint64_t number) {
-  const std::scoped_lock lock(mutex_);
-  const auto told = links_.find(link);
-  if (told == links_.end() || number == 0) return;
-  told->second.held = number;
-  if (told->second.asked && told->second.asked->number() <= number) told->second.asked.reset();
-}
-
-void Control::forget_asked(std::uint64_t link) {
-  const std::scoped_lock lock(mutex_);
-  if (const auto told = links_.find(link); told != links_.end()) told->second.asked.reset();
-}
-
 std::string Control::own_outward_address() {
   const std::scoped_lock lock(mutex_);
   return own_outward_address_;
@@ -509,15 +368,6 @@ std::string Control::own_outward_address() {
 std::string Control::server_outward_address() {
   const std::scoped_lock lock(mutex_);
   return server_outward_address_;
-}
-
-std::optional<Control::LinkEnd> Control::link_end(std::uint64_t link) {
-  if (!any_end_.load(std::memory_order_acquire)) return std::nullopt;
-  const std::scoped_lock lock(mutex_);
-  const auto told = links_.find(link);
-  if (told != links_.end() && told->second.end) return told->second.end;  // the earlier reason
-  if (own_group_lost_) return LinkEnd{true, *own_group_lost_};
-  return std::nullopt;
 }
 
 void Control::check_own_group() {
@@ -595,23 +445,6 @@ void Control::forget(const std::string& stream, std::uint64_t link) {
   counters_.erase({stream, link});
 }
 
-void Control::forget_link(std::uint64_t link) {
-  const std::scoped_lock lock(mutex_);
-  links_.erase(link);
-  if (std::ranges::find(forgotten_, link) != forgotten_.end()) return;
-  forgotten_.push_back(link);
-  if (forgotten_.size() > most_forgotten) forgotten_.pop_front();
-}
-
-std::size_t Control::known_links() {
-  const std::scoped_lock lock(mutex_);
-  return links_.size();
-}
-
-Control::KnownLink* Control::known(std::uint64_t link) {
-  return std::ranges::find(forgotten_, link) == forgotten_.end() ? &links_[link] : nullptr;
-}
-
 void Control::on_frame(core::BytesView frame) {
   const auto message = proto::parse_to_client(frame);
   const std::scoped_lock lock(mutex_);
@@ -622,58 +455,6 @@ void Control::on_frame(core::BytesView frame) {
     if (!message.has_refused()) note(*waiting->second.message);
   }
   changed_.notify_all();
-}
-
-void Control::on_notice(const wire::ToClient& message) {
-  if (message.has_matched() || message.has_stream_refused()) {
-    events_.push_back(message);
-    if (!message.has_matched()) return;
-    if (KnownLink* const link = known(message.matched().link())) link->matched = message.matched();
-  } else if (message.has_deadlock()) {
-    waits_.take(message.deadlock());
-  } else if (message.has_awaited()) {
-    is_awaited_.store(true, std::memory_order_release);
-  } else if (message.has_link_choice()) {
-    const auto& choice = message.link_choice();
-    KnownLink* const link = known(choice.link());
-    if (link == nullptr) return;
-    link->choice = choice;
-    if (!link->matched) return;
-    link->matched->set_offer(choice.choice());
-    link->matched->set_why(choice.why());
-  } else if (message.has_link_addresses()) {
-    if (KnownLink* const link = known(message.link_addresses().link()))
-      link->addresses = message.link_addresses();
-  } else if (message.has_redeclared()) {
-    KnownLink* const link = known(message.redeclared().link());
-    if (link == nullptr) return;
-    link->redeclared = message.redeclared();
-    if (link->matched) *link->matched->mutable_fields() = message.redeclared().fields();
-  } else if (message.has_redeclare_link()) {
-    KnownLink* const link = known(message.redeclare_link().link());
-    if (link == nullptr || !link->matched || message.redeclare_link().number() <= link->held)
-      return;
-    link->wanted = message.redeclare_link();
-    link->wanted_from = core::Deadline::after(0);
-    any_wanted_.store(true, std::memory_order_release);
-  } else if (message.has_link_closed()) {
-    const auto& closed = message.link_closed();
-    KnownLink* const link = known(closed.link());
-    if (link && !link->end) link->end = LinkEnd{closed.lost(), closed.why(), ends_told_++};
-    any_end_.store(true, std::memory_order_release);
-  } else if (message.has_stream_given_up()) {
-    const auto& notice = message.stream_given_up();
-    given_up_.try_emplace(notice.incarnation(), notice.why(), core::Deadline::Clock::now());
-    if (given_up_.size() > most_forgotten) given_up_.erase(given_up_.begin());
-    any_end_.store(true, std::memory_order_release);
-  } else if (message.has_group_lost()) {
-    const auto& lost = message.group_lost();
-    if (lost.links().empty()) own_group_lost_ = lost.why();
-    for (const std::uint64_t number : lost.links())
-      if (KnownLink* const link = known(number))
-        link->end = LinkEnd{true, lost.why(), ends_told_++};
-    any_end_.store(true, std::memory_order_release);
-  }
 }
 
 void Control::on_closed(const std::string& why) {

@@ -170,8 +170,8 @@ private:
   void tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
   /// Waits until `is_ready`, called with the lock held, says so.
   /// @return false if the deadline has passed before
-  template <class IsReady>
-  bool wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline, const IsReady& is_ready);
+  bool wait(std::unique_lock<std::mutex>& lock, core::Deadline deadline,
+            const std::function<bool()>& is_ready);
   void on_frame(core::BytesView frame);
   void on_notice(const wire::ToClient& message);
   void on_closed(const std::string& why);

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <utility>
 
-#include "client/session/wait.hpp"
+#include "client/waiting/wait.hpp"
 #include "core/error.hpp"
 #include "transport/local/wait_words.hpp"
 

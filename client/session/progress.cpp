@@ -5,7 +5,7 @@
 #include <chrono>
 #include <utility>
 
-#include "client/session/wait.hpp"
+#include "client/waiting/wait.hpp"
 #include "core/thread.hpp"
 
 namespace tremula::client {

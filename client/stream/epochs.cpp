@@ -22,8 +22,8 @@
 
 #include <algorithm>
 
-#include "client/session/wait.hpp"
 #include "client/stream/in_stream.hpp"
+#include "client/waiting/wait.hpp"
 
 namespace tremula::client {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <exception>
 
-#include "client/session/wait.hpp"
 #include "client/stream/describe.hpp"
+#include "client/waiting/wait.hpp"
 #include "proto/convert.hpp"
 
 namespace tremula::client {

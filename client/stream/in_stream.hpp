@@ -10,7 +10,7 @@
 
 #include "client/exchange/statistics.hpp"
 #include "client/stream/link/declared_fields.hpp"
-#include "client/stream/link/producer_links.hpp"
+#include "client/stream/producers/producer_links.hpp"
 #include "client/stream/serving.hpp"
 
 namespace tremula::client {

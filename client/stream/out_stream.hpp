@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "client/exchange/memory/lent_arrays.hpp"
-#include "client/stream/link/consumer_links.hpp"
+#include "client/stream/consumers/consumer_links.hpp"
 
 namespace tremula::client {
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/session/wait.hpp"
 #include "client/stream/in_stream.hpp"
+#include "client/waiting/wait.hpp"
 
 namespace tremula::client {
 

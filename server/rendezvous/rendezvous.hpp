@@ -323,6 +323,8 @@ private:
   /// One side of a link has not come back.
   void tell_not_back(const std::string& group, LinkId link, const std::string& other,
                      const std::string& why);
+  static std::vector<std::string> texts(
+      const google::protobuf::RepeatedPtrField<wire::Offer>& offers);
   /// The offered fields in the order of the wanted ones.
   static proto::WireFields in_order_of(const proto::WireFields& wanted,
                                        const proto::WireFields& offered);

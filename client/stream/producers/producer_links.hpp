@@ -12,9 +12,9 @@
 
 #include "client/exchange/sink.hpp"
 #include "client/exchange/statistics.hpp"
-#include "client/session/wait.hpp"
 #include "client/stream/link/declared_fields.hpp"
 #include "client/stream/link/link.hpp"
+#include "client/waiting/wait.hpp"
 
 namespace tremula::client {
 
@@ -27,7 +27,7 @@ namespace tremula::client {
 ///     links open     'west' from step 10 on      'east' from step 12 on
 ///     first step     10 and 11 of 'west' go by, then both are at 12, on every rank
 ///
-/// README.md of this folder tells why no group waits for another in a circle meanwhile.
+/// ../README.md tells why no group waits for another in a circle meanwhile.
 class ProducerLinks {
 public:
   /// @param fields  of the stream; all must outlive this object

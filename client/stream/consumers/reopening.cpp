@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of ConsumerLinks and ProducerLinks for layouts that are declared again, by the producer, or by a consumer
-// whose wish has come to the producer. Between two steps both sides open new endpoints and plan anew, and the link goes
-// on:
+// The part of ConsumerLinks for layouts that are declared again, by the producer, or by a consumer whose wish has come to
+// the producer; that of ProducerLinks stands in ../producers/reopening.cpp. Between two steps both sides open new endpoints
+// and plan anew, and the link goes on:
 //
 //     producer    all steps credited   server told   end, "redeclared"   credited   addresses of the first to come, ...
 //     consumer                                            credit            begin_step: addresses, plan, proof
@@ -13,9 +13,8 @@
 #include <map>
 #include <utility>
 
-#include "client/session/wait.hpp"
-#include "client/stream/link/consumer_links.hpp"
-#include "client/stream/link/producer_links.hpp"
+#include "client/stream/consumers/consumer_links.hpp"
+#include "client/waiting/wait.hpp"
 #include "proto/convert.hpp"
 
 namespace tremula::client {
@@ -199,63 +198,6 @@ void ConsumerLinks::reopen(const char* call) {
   for (const auto& [number, _] : before) {
     session_.control().forget_link(number);
     done_with(number);
-  }
-}
-
-bool ProducerLinks::is_redeclared() const {
-  return std::ranges::all_of(links_,
-                             [](const Open& open) { return open.exchange->is_redeclared(); });
-}
-
-void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& adopt) {
-  core::expects(links_.size() == 1, "only an array of one producer group is declared again");
-  const auto is_answered = [this] {
-    Open& open = links_.front();
-    answer(open);
-    return open.has_answered && open.exchange->is_told();
-  };
-  wait([&] { return polled(is_answered()); }, nullptr, "take the credits");
-  const std::uint64_t number = links_.front().link.number;
-  try {
-    const auto until = session_.step_deadline();
-    session_.allgather_over(numbers(), {}, until);  // a rank that has lost the stream does not come
-    session_.control().set_up_again(number);
-    const auto told = from_bytes<wire::Redeclared>(session_.run_on_root(
-        [&] { return to_bytes(session_.control().take_redeclared(number, until)); }, until));
-    wire::Matched matched = links_.front().matched;
-    *matched.mutable_fields() = told.fields();
-    ended_ = statistics();
-    LinkTerms terms{.side = transport::Side::consumer};
-    Before before;
-    // Until the pairs are proved anew: then the producer has the credits that went over it.
-    std::unique_ptr<transport::Endpoint> old_endpoint;
-    {
-      const auto hold = session_.progress().hold();
-      Open& open = links_.front();
-      before = open.before;
-      before.steps += open.exchange->steps();
-      before.turns += open.exchange->steps() + 1;
-      before.dropped += open.exchange->dropped();
-      before.traffic += open.exchange->traffic();
-      before.plan_seconds += open.exchange->plan().seconds;
-      terms.settled = open.link.offer;
-      open.exchange.reset();
-      open.link.signs.reset();
-      old_endpoint = std::move(open.link.endpoint);
-      links_.clear();
-      is_complete_ = false;
-    }
-    adopt(told);
-    this->open(matched, terms, before);
-  } catch (...) {
-    is_lost_ = true;
-    const Error e = core::current_error();
-    if (e.code() != Errc::transport) throw;
-    // Perhaps because the producer died: the server knows within a moment.
-    std::optional<Control::LinkEnd> end;
-    const auto knows = [&] { return (end = session_.control().link_end(number)).has_value(); };
-    session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
-    throw_lost(end ? end->why : e.what());
   }
 }
 

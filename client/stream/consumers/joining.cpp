@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of ConsumerLinks for a group that joins: its link is set up by all ranks at once or, where a stream
+// runs already and the link needs no call of this side, beside it (opening.hpp), and let in when all ranks have
+// proved it. What fails costs the producer nothing else.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "client/stream/consumers/consumer_links.hpp"
+#include "proto/convert.hpp"
+
+namespace tremula::client {
+
+using core::Errc, core::Error;
+
+namespace {
+/// For which the calls of a stream wait, once, for a link that is set up beside it: a consumer that is
+/// not slow gets the step in turn.
+constexpr double brief_seconds = 0.5;
+/// Links that are set up at a time, each with a thread of its own; for further ones the stream waits.
+constexpr std::size_t most_openings = 16;
+
+/// Steps that were kept and go over a new link.
+/// @param put  steps that were
+std::uint64_t kept_count(const KeptSteps& kept, const wire::Matched& matched, std::uint64_t put) {
+  const auto all = kept.count(put);
+  if (matched.start() == wire::START_NEXT) return 0;
+  if (matched.start() == wire::START_LATEST) return std::min<std::uint64_t>(all, 1);
+  // Where steps are dropped all ranks send the same: what has room at once.
+  const auto depth = static_cast<std::uint64_t>(matched.queue_depth());
+  return matched.when_full() == wire::WHEN_FULL_BLOCK ? all : std::min(all, depth);
+}
+}  // namespace
+
+std::uint64_t ConsumerLinks::first_over(const wire::Matched& matched, std::uint64_t next) const {
+  return next - kept_count(kept_, matched, next - first_step());
+}
+
+LinkTerms ConsumerLinks::terms(std::uint64_t first) const {
+  return {.side = transport::Side::producer,
+          .first_step = first,
+          .most_seconds = links_.empty() ? no_limit : patience_,
+          .answers_between_calls = config_.progress != Progress::calls};
+}
+
+bool ConsumerLinks::opens_beside(const wire::Matched& matched) {
+  // Such a link is set up by all ranks together.
+  const auto is_special = [](const proto::Field& field) {
+    return !field.whole.empty() || field.layout.listing;
+  };
+  const auto is_listed = [](const auto& field) {
+    return field.layout().find(" lists=") != std::string::npos;
+  };
+  const bool has_addresses =  // of the consumer, on every rank
+      std::int64_t{session_.size()} * matched.peer_size() <= proto::max_addresses_to_all;
+  // A consumer of several groups is told by each with which step it begins, when it is linked.
+  if (std::ranges::any_of(fields_.all(), is_special) || !has_addresses ||
+      std::ranges::any_of(matched.fields(), is_listed) ||
+      !session_.connects_alone(matched.offer()) || openings_.size() >= most_openings)
+    return false;
+  const auto needed = session_.run_on_root(
+      [this] {
+        const auto least = static_cast<std::size_t>(config_.wait_for_consumers);
+        return core::Bytes(links_.size() < least ? 1 : 0);
+      },
+      session_.deadline());
+  return needed.empty();
+}
+
+void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
+  const std::uint64_t first = first_over(matched, next);
+  try {
+    if (!opens_beside(matched))
+      return let_in(matched, open_link(session_, matched, fields_.all(), terms(first)), first,
+                    next);
+    auto terms_beside = terms(first);
+    terms_beside.most_seconds = patience_;
+    Link link = begin_link(session_, matched, fields_.all(), terms_beside);
+    session_.run_collectively([&] {
+      openings_.push_back(std::make_unique<Opening>(session_, matched, std::move(link),
+                                                    terms_beside, session_.deadline()));
+    });
+    brief_ = core::Deadline::after(brief_seconds);
+  } catch (const Error& e) {  // on every rank; it costs the producer nothing else
+    std::erase_if(openings_,
+                  [&](const auto& opening) { return opening->matched().link() == matched.link(); });
+    refuse(matched, e.what());
+    if (e.code() == Errc::interrupted) throw;
+  }
+}
+
+void ConsumerLinks::let_in(const wire::Matched& matched, Link link, std::uint64_t first,
+                           std::uint64_t next) {
+  is_agreed_ = is_agreed_ || matched.when_full() != wire::WHEN_FULL_BLOCK || matched.shares();
+  Open open;
+  open.link = std::move(link);
+  open.matched = matched;
+  open.first_step = next;
+  open.next_kept = first;
+  ended_.plan_seconds += open.link.plan.seconds;
+  ended_.transport = open.link.transport;
+  session_.run_collectively([&] {  // staging may not fit into memory
+    if (open.link.queue.lends() != config_.lends)
+      throw Error(Errc::protocol,
+                  fmt::format("server: link {} of stream '{}': expected a queue whose steps are "
+                              "{}; found one of depth {}",
+                              matched.link(), stream(), config_.lends ? "lent" : "copied",
+                              open.link.queue.depth));
+    open.exchange =
+        std::make_unique<Source>(std::move(open.link.plan), *open.link.endpoint, open.link.number,
+                                 first, open.link.queue, session_.copy_threads());
+    const auto& messages = open.exchange->plan().messages;
+    // What changes goes by messages of any length, on one host, too.
+    const bool needs_thread = !open.exchange->plan().changing.empty() ||
+                              std::ranges::any_of(messages, [&](const Message& m) {
+                                return open.link.endpoint->needs_calls(m.peer);
+                              });
+    if (config_.progress == Progress::thread ||
+        (config_.progress == Progress::automatic &&
+         (needs_thread || open.link.queue.keeps())))  // claims come at any time
+      session_.progress().start_thread();
+    const auto hold = session_.progress().hold();
+    links_.reserve(links_.size() + 1);
+  });
+  const auto hold = session_.progress().hold();
+  links_.push_back(std::move(open));
+  patience_ = usual_patience;
+  try {
+    feed(links_.back());
+  } catch (...) {
+    keep_failure(links_.back());
+  }
+}
+
+void ConsumerLinks::refuse(const wire::Matched& matched, const std::string& why) {
+  if (!links_.empty()) patience_ = std::max(patience_ / 2, least_patience);
+  lost_ = fmt::format("consumer group '{}' could not be linked: {}", matched.peer_group(), why);
+  session_.log().warn("client", lost_);
+  session_.control().forget_link(matched.link());
+  if (session_.rank() != 0) return;
+  try {
+    close_link(matched.link(), lost_);
+  } catch (const Error& gone) {
+    session_.log().warn(
+        "client", fmt::format("close_link link={} error=\"{}\"", matched.link(), gone.what()));
+  }
+}
+
+void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
+  using State = Opening::State;
+  const auto is_under_way = [](const auto& opening) {
+    return opening->state() == State::under_way;
+  };
+  session_.waits_for([&] { return std::ranges::none_of(openings_, is_under_way); }, until);
+  wire::Openings mine;
+  for (const auto& opening : openings_) {
+    auto& told = *mine.add_links();
+    const State state = opening->state();
+    told.set_is_ready(state == State::ready);
+    if (state == State::failed)
+      told.set_failure(fmt::format("rank {} of group '{}': {}", session_.rank(), session_.name(),
+                                   opening->why()));
+  }
+  const auto all = session_.size() == 1
+                       ? std::vector<core::Bytes>{to_bytes(mine)}
+                       : session_.allgather(to_bytes(mine), session_.step_deadline());
+  std::vector<bool> is_ready(openings_.size(), true);
+  std::vector<std::string> failure(openings_.size());
+  for (const core::Bytes& bytes : all) {
+    const auto of_rank = from_bytes<wire::Openings>(bytes);
+    for (int i = 0; i < of_rank.links_size(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      is_ready[at] = is_ready[at] && of_rank.links(i).is_ready();
+      if (failure[at].empty()) failure[at] = of_rank.links(i).failure();
+    }
+  }
+  auto openings = std::exchange(openings_, {});
+  for (std::size_t i = 0; i < openings.size(); ++i) {
+    if (failure[i].empty() && !is_ready[i]) {
+      openings_.push_back(std::move(openings[i]));
+      continue;
+    }
+    const wire::Matched matched = openings[i]->matched();
+    try {
+      const auto opening = std::exchange(openings[i], nullptr);
+      if (!failure[i].empty()) throw Error(Errc::peer_lost, failure[i]);
+      Link link = opening->take();
+      const std::uint64_t first = link.first_step = first_over(matched, next);
+      log_link(session_, link, transport::Side::producer);
+      let_in(matched, std::move(link), first, next);
+    } catch (const Error& e) {  // its opening holds nothing of it any more
+      refuse(matched, e.what());
+      if (e.code() == Errc::interrupted) throw;
+    }
+  }
+}
+
+}  // namespace tremula::client
