@@ -70,7 +70,16 @@ void check_start(std::string_view part, wire::Start start, bool shares) {
   check_range(part, static_cast<int>(start), 0, most);
 }
 
+/// What it does not know counts as well: it is told on.
+template <class Declaration>
+void check_size(std::string_view part, const Declaration& m) {
+  if (m.ByteSizeLong() > max_declaration_bytes)
+    reject(part, fmt::format("at most {} bytes", max_declaration_bytes),
+           fmt::format("{}", m.ByteSizeLong()));
+}
+
 void check(const wire::Announce& m) {
+  check_size("Announce", m);
   check_name("Announce.stream", m.stream());
   check_range("Announce.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Announce.", m.fields());
@@ -86,6 +95,7 @@ void check(const wire::Announce& m) {
 }
 
 void check(const wire::Subscribe& m) {
+  check_size("Subscribe", m);
   check_name("Subscribe.stream", m.stream());
   check_range("Subscribe.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Subscribe.", m.fields());
@@ -149,6 +159,7 @@ void check(const wire::WaitStatus& m) {
 }
 
 void check(const wire::RedeclareLink& m) {
+  check_size("RedeclareLink", m);
   check_number("RedeclareLink.link", m.link());
   check_number("RedeclareLink.number", m.number());
   check_range("RedeclareLink.fields, count", m.fields_size(), 1, max_fields);
@@ -185,6 +196,7 @@ void check(const wire::Matched& m) {
 }
 
 void check(const wire::Redeclare& m) {
+  check_size("Redeclare", m);
   check_name("Redeclare.stream", m.stream());
   check_range("Redeclare.fields, count", m.fields_size(), m.has_link() ? 0 : 1,
               m.has_link() ? 0 : max_fields);
@@ -438,15 +450,16 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
 wire::Refused encode(const core::Error& error) {
   wire::Refused out;
   out.set_code(static_cast<int>(error.code()));
-  std::string_view text = error.what();
-  if (text.size() > max_text_bytes) {
-    std::size_t end = max_text_bytes;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
-      --end;  // whole characters only
-    text = text.substr(0, end);
-  }
-  out.set_text(std::string(text));
+  out.set_text(cut(error.what()));
   return out;
+}
+
+std::string cut(std::string_view text) {
+  if (text.size() <= max_text_bytes) return std::string(text);
+  std::size_t end = max_text_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+    --end;  // whole characters only
+  return std::string(text.substr(0, end));
 }
 
 core::Error decode(const wire::Refused& refused) {

@@ -21,6 +21,8 @@ namespace tremula::proto {
 
 inline constexpr std::uint32_t protocol_version = 1;                     ///< Hello.protocol
 inline constexpr std::size_t max_message_bytes = std::size_t{16} << 20;  ///< of one frame's payload
+/// Of an Announce, Subscribe, Redeclare or RedeclareLink: the server tells the other side of them, and of more.
+inline constexpr std::size_t max_declaration_bytes = max_message_bytes - (std::size_t{1} << 20);
 inline constexpr std::size_t max_heartbeat_bytes = std::size_t{4} << 20;  ///< of a Heartbeat
 inline constexpr std::size_t max_text_bytes = 16384;                      ///< texts for people
 inline constexpr std::size_t max_layout_bytes = 1 << 20;  ///< text form of one layout
@@ -104,6 +106,8 @@ wire::ToClient parse_to_client(core::BytesView bytes);
 /// apart; 0 if it cannot be read.
 std::uint64_t request_number(core::BytesView bytes) noexcept;
 
+/// A text for people as a message may hold it: what exceeds max_text_bytes is left out.
+std::string cut(std::string_view text);
 /// An error as the message that tells it to the other side.
 wire::Refused encode(const core::Error& error);
 /// The error that a refusal stands for; a code that this version does not know becomes

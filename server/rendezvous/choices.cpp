@@ -38,8 +38,9 @@ void Rendezvous::link_choices(const Call& call, const wire::LinkChoices& message
   reply(call).mutable_done();
   if (!are_both_here) return;
   link->offer = *best;
-  link->why = fmt::format("the producer's first of {} that the consumer has too (it has {})",
-                          proto::short_offers(producers), proto::short_offers(consumers));
+  link->why =
+      proto::cut(fmt::format("the producer's first of {} that the consumer has too (it has {})",
+                             proto::short_offers(producers), proto::short_offers(consumers)));
   log(fmt::format("chosen link={} transport={} why={}", link->id, link->offer, link->why));
   wire::ToClient notice;
   notice.mutable_link_choice()->set_link(link->id);

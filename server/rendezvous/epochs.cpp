@@ -81,7 +81,7 @@ void Rendezvous::claim_for_consumers(const Stream& lost) {
   for (const LinkId id : lost.links) {
     const Link& link = links_.at(id);
     const Group* const consumer = groups_.find(link.consumer);
-    if (link.outlives && consumer != nullptr && is_consumed_by(link, *consumer))
+    if (link.outlives && !link.is_missed && consumer != nullptr && is_consumed_by(link, *consumer))
       claim(lost.name, lost.owner, lost.epoch + 1, *consumer);
   }
 }

@@ -117,7 +117,7 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
 std::string Rendezvous::describe_gaps(const std::string& stream) const {
   std::vector<const Stream*> parts;
   for (const auto& [id, each] : streams_)
-    if (each.name == stream && !each.closed) parts.push_back(&each);
+    if (each.name == stream && !each.closed && !each.is_copy) parts.push_back(&each);
   return describe_gaps(parts);
 }
 

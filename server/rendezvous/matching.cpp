@@ -128,6 +128,12 @@ std::string Rendezvous::check_match(const Subscription& subscription, const Stre
                 fmt::format("stream '{}': consumer '{}' shares the steps, of which each group that "
                             "produces a part of it would give it others; take every step",
                             stream.name, subscription.consumer));
+  if (subscription.shares && stream.is_state)
+    throw Error(Errc::unsupported,
+                fmt::format("stream '{}': expected consumers of a state (kind: state) to take its "
+                            "newest version, found consumer '{}', which shares steps; leave "
+                            "'steps: share' out",
+                            stream.name, subscription.consumer));
   if (subscription.wants_latest && stream.is_part())
     throw Error(Errc::unsupported,
                 fmt::format("stream '{}': consumer '{}' wants the latest step alone, which would "
@@ -278,10 +284,10 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
                             .consumer = consumer.name,
                             .incarnation = subscription.incarnation,
                             .offer = offer,
-                            .why = fmt::format(
+                            .why = proto::cut(fmt::format(
                                 "the producer's first of {} that the consumer has too (it has {})",
                                 proto::short_offers(stream.offers),
-                                proto::short_offers(subscription.offers)),
+                                proto::short_offers(subscription.offers))),
                             .fields = subscription.wanted,
                             .queue_depth = queue_depth(subscription, stream),
                             .when_full = subscription.wants_latest ? wire::WHEN_FULL_DROP_OLDEST

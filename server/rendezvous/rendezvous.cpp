@@ -186,8 +186,9 @@ std::string Rendezvous::describe_open(const Seat& seat) const {
     if (stream.is_produced_by(group) && !stream.closed && (group.is_present || stream.was_linked))
       return fmt::format("its stream '{}'", stream.name);
   for (const auto& [id, link] : links_)
-    if (const Stream& stream = streams_.at(link.stream);
-        is_consumed_by(link, group) && !stream.closed && !link.finished.contains(seat.rank))
+    if (const Stream& stream = streams_.at(link.stream); is_consumed_by(link, group) &&
+                                                         !link.is_missed && !stream.closed &&
+                                                         !link.finished.contains(seat.rank))
       return fmt::format("its link to stream '{}'", stream.name);
   for (const Subscription& subscription : subscriptions_)
     if (subscription.consumer == group.name && group.is_present)

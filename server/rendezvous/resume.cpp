@@ -84,33 +84,35 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
       proto::check_compatible(proto::decode(link.fields()), stream->fields, stream->name,
                               link.peer_group(), group.name);
     const auto awaited = awaited_.find(link.link());
+    const bool is_back = awaited != awaited_.end();  // its consumer
+    const bool is_of_others = is_back && (awaited->second.consumer != link.peer_group() ||
+                                          awaited->second.producer != group.name);
     const bool is_new =
+        !is_of_others &&
         links_
-            .try_emplace(
-                link.link(),
-                Link{.id = link.link(),
-                     .stream = stream->id,
-                     .consumer = link.peer_group(),
-                     .incarnation = awaited == awaited_.end() ? 0 : awaited->second.incarnation,
-                     .offer = link.offer(),
-                     .why = link.why(),
-                     .fields = link.fields(),
-                     .queue_depth = link.queue_depth(),
-                     .when_full = link.when_full(),
-                     .shares = link.shares(),
-                     .wants_latest = link.wants_latest(),
-                     .outlives = link.outlives(),
-                     .serves = link.serves(),
-                     .consumed = Account(link.peer_size(), call.now),
-                     .is_answered = true,
-                     .has_producer_told = told(link).has_value(),
-                     .again = link.again(),
-                     .number = link.number(),
-                     .told = told(link),
-                     .since = call.now,
-                     .is_missed = awaited == awaited_.end(),
-                     .held = hold(group, link_bytes + link.SpaceUsedLong()),
-                     .told_held = hold(group, link.told().SpaceUsedLong())})
+            .try_emplace(link.link(), Link{.id = link.link(),
+                                           .stream = stream->id,
+                                           .consumer = link.peer_group(),
+                                           .incarnation = is_back ? awaited->second.incarnation : 0,
+                                           .offer = link.offer(),
+                                           .why = link.why(),
+                                           .fields = link.fields(),
+                                           .queue_depth = link.queue_depth(),
+                                           .when_full = link.when_full(),
+                                           .shares = link.shares(),
+                                           .wants_latest = link.wants_latest(),
+                                           .outlives = link.outlives(),
+                                           .serves = link.serves(),
+                                           .consumed = Account(link.peer_size(), call.now),
+                                           .is_answered = true,
+                                           .has_producer_told = told(link).has_value(),
+                                           .again = link.again(),
+                                           .number = link.number(),
+                                           .told = told(link),
+                                           .since = call.now,
+                                           .is_missed = !is_back,
+                                           .held = hold(group, link_bytes + link.SpaceUsedLong()),
+                                           .told_held = hold(group, link.told().SpaceUsedLong())})
             .second;
     if (!is_new)
       throw core::Error(core::Errc::refused,
@@ -119,13 +121,12 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                                     group.name, link.link()));
     stream->links.insert(link.link());
     stream->was_linked = true;
-    if (awaited != awaited_.end() && awaited->second.consumer == link.peer_group()) {
-      Link& restored = links_.at(link.link());
-      if (awaited->second.redeclare) pass_on(restored, *awaited->second.redeclare);
-      if (const Group* const consumer = other_side(restored, group))
-        tell_again(restored, group, *consumer, awaited->second.told);
-    }
-    awaited_.erase(link.link());
+    if (!is_back) continue;
+    Link& restored = links_.at(link.link());
+    if (awaited->second.redeclare) pass_on(restored, *awaited->second.redeclare);
+    if (const Group* const consumer = other_side(restored, group))
+      tell_again(restored, group, *consumer, awaited->second.told);
+    awaited_.erase(awaited);
   }
   std::vector<std::string> names;  // of streams that may be waited for after a loss
   for (const wire::Announce& stream : message.streams()) names.push_back(stream.stream());

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "proto/convert.hpp"
 #include "proto/wait_text.hpp"
 #include "server/rendezvous/rendezvous.hpp"
 
@@ -55,6 +56,10 @@ public:
         in_group_[name].push_back(waiters_.size());
         waiters_.push_back({&group, rank, member.wait.get()});
       }
+    // Those that have come least far, of which an agreement may need something, are looked at first.
+    for (auto& [name, ranks] : in_group_)
+      std::ranges::stable_sort(
+          ranks, {}, [this](std::size_t i) { return waiters_[i].wait->told.agreements(); });
     needed_.resize(waiters_.size()), needing_.resize(waiters_.size());
     set_up_.resize(waiters_.size());
     for (std::size_t i = 0; i < waiters_.size(); ++i) add(i, awaited_by, may_wait);
@@ -96,8 +101,11 @@ private:
       needing_[other].push_back(i);
     };
     if (wait.is_for_all_ranks()) {
+      if (wait.link() != 0) return;  // all ranks of a group are needed in agreements alone
       for (const std::size_t other : in_group_[waiters_[i].group->name]) {
-        if (needed_[i].size() == static_cast<std::size_t>(proto::max_wait_ranks)) break;
+        if (needed_[i].size() == static_cast<std::size_t>(proto::max_wait_ranks) ||
+            waiters_[other].wait->told.agreements() > wait.count())
+          break;
         need(other);
       }
       return;
@@ -260,7 +268,7 @@ std::vector<WaitCircle> find_circles(const Groups& groups, const AwaitedBy& awai
   for (auto& [root, circle] : circles) {
     for (const Waiter& waiter : circle.first.waiters)
       if (const Owner owner = waiter.group->owner; !circle.first.texts.contains(owner))
-        circle.first.texts.emplace(owner, text_for(owner, circle.second));
+        circle.first.texts.emplace(owner, proto::cut(text_for(owner, circle.second)));
     found.push_back(std::move(circle.first));
   }
   return found;

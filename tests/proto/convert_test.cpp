@@ -458,6 +458,27 @@ TEST(Convert, SaysThatAMessageIsTooLong) {
       << text;
 }
 
+TEST(Convert, LeavesRoomAroundWhatIsDeclared) {
+  wire::ToServer message;
+  message.set_request(1);
+  wire::Subscribe& subscribe = *message.mutable_subscribe();
+  subscribe.set_stream("s");
+  subscribe.set_incarnation(1);
+  auto& offer = *subscribe.add_offers();
+  offer.set_transport("t"), offer.set_offer("t");
+  for (int f = 0; f < 15; ++f) {  // layouts of a megabyte
+    auto& field = *subscribe.add_fields();
+    field.set_name("f" + std::to_string(f));
+    field.set_element_type(10);
+    field.set_layout("shape=8 grid=1" + std::string((1 << 20) - 14, ' '));
+  }
+  const std::string text = error_of([&] { parse_to_server(serialise(message)); }, Errc::protocol);
+  EXPECT_NE(text.find("Subscribe: expected at most 15728640 bytes, found 157"), std::string::npos)
+      << text;
+  subscribe.mutable_fields()->RemoveLast();
+  EXPECT_NO_THROW(parse_to_server(serialise(message)));
+}
+
 TEST(Convert, CarriesErrors) {
   for (const Errc code : {Errc::mismatch, Errc::refused, Errc::protocol, Errc::internal}) {
     const Error back = decode(encode(Error(code, "expected this, found that")));

@@ -60,6 +60,45 @@ protected:
 
 TEST_F(Matching, AnswersASubscriptionAndTellsTheProducer) { link(); }
 
+TEST_F(Matching, RefusesToShareTheVersionsOfAState) {
+  play.tell(1,
+            "request: 2 announce { stream: 's' queue_depth: 3 is_state: true keep_steps: 1 " + two +
+                Play::offers({"tcp"}) + "}",
+            {Play::done(1, 2)});
+  const std::string text =
+      "stream 's': expected consumers of a state (kind: state) to take its newest version, found "
+      "consumer 'viewer', which shares steps; leave 'steps: share' out";
+  const int code = static_cast<int>(core::Errc::unsupported);
+  play.tell(
+      11, "request: 2 subscribe { stream: 's' shares: true " + wanted + Play::offers({"tcp"}) + "}",
+      {Play::done(11, 2), Play::stream_refused(11, code, text),
+       Play::stream_refused(1, code, text)});
+}
+
+// As much as both may say: a notice that the session rejects, or that is no message, would cost it the link.
+TEST_F(Matching, TellsWhatIsAMessageThatASessionAccepts) {
+  const auto fields = [](const std::string& layout) {
+    std::string all;
+    for (int f = 0; f < 14; ++f)
+      all += Play::field(fmt::format("f{}", f), 10,
+                         layout + std::string(proto::max_layout_bytes - layout.size(), ' '));
+    return all;
+  };
+  std::vector<std::string> offers;
+  for (int i = 0; i < proto::max_offers; ++i) offers.push_back(fmt::format("{:*>250}", i));
+  play.receive(1, announce("s", fields("shape=6 grid=2") + "incarnation: 4 ", offers));
+  std::size_t told = 0;
+  for (const Outgoing& out :
+       play.receive(11, subscribe("s", fields("shape=6 grid=3") + "incarnation: 5 ", offers))
+           .messages) {
+    if (out.message.request() != 0) continue;
+    ++told;
+    EXPECT_NO_THROW(proto::parse_to_client(proto::serialise(out.message)));
+    EXPECT_EQ(out.message.matched().why().size(), proto::max_text_bytes);
+  }
+  EXPECT_EQ(told, 2u);
+}
+
 // 8 x 6 elements of 4 and of 8 bytes: 576 bytes a step.
 TEST_F(Matching, TellsBothSidesTheQueueOfTheirLink) {
   const auto with_queue = [](std::string matched, const std::string& queue) {

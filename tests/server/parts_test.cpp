@@ -109,6 +109,19 @@ TEST_F(Parts, ThatHaveEndedWhileOthersStillTakeThemExplainNothing) {
               {fmt::format("{}: request: 3 explained {{}}", rank_0)});
 }
 
+// A group may claim to come back with a copy of anything.
+TEST_F(Parts, AreNotMixedUpWithCopiesWhenTheyExplain) {
+  play.join("odd", 1, 3);
+  play.tell(1, announce(west), {Play::done(1, 2)});
+  play.receive(3,
+               "request: 2 resume { streams { stream: 's' queue_depth: 0 incarnation: 9 is_state: "
+               "true is_copy: true keep_steps: 1 " +
+                   Play::field("v", 10, "shape=8 grid=1") + Play::offers({"t"}) + "} }");
+  play.tell(1, "request: 3 explain { incarnation: 5 }",
+            {"1: request: 3 explained { text: \"field 'u' of 6x8: parts [0, 6) x [0, 4) of group "
+             "'west'; missing [0, 6) x [4, 8)\" is_warning: true }"});
+}
+
 // 'west' has no room until the consumer takes a step, which it does when 'east' has come, too.
 TEST_F(Parts, OfWhichOneIsMissingAreNoCircle) {
   play.tell(1, announce(west), {Play::done(1, 2)});

@@ -76,6 +76,28 @@ protected:
   Play play{7};
 };
 
+// A link is the consumer's when it has told of it, too.
+TEST_F(Resume, LinksThatAProducerInventsBindNobody) {
+  for (const int rank : {0, 1})
+    play.tell(11 + static_cast<ConnectionId>(rank), hello_again("viewer", rank, 2, 0),
+              {welcome(11 + static_cast<ConnectionId>(rank))});
+  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+  play.tell(1, "request: 2 resume { " + stream + link("viewer", 2, wanted) + " }",
+            {Play::done(1, 2)});
+  play.tell(12, "request: 3 goodbye {}", {Play::done(12, 3)});
+}
+
+TEST_F(Resume, LinksThatAnotherGroupAwaitsAreRefused) {
+  viewer_comes_back();
+  play.tell(1, hello_again("other", 0, 2), {welcome(1)});
+  play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
+            {Play::refused(1, static_cast<int>(core::Errc::refused),
+                           fmt::format("Resume: expected links of group 'other' alone, found link "
+                                       "{}, which is another group's",
+                                       (std::uint64_t{3} << 32) + 5),
+                           2)});
+}
+
 TEST_F(Resume, RestoresStreamsAndLinksInAnyOrderOfTheGroups) {
   ocean_comes_back();
   EXPECT_EQ(shown(), "s of ocean to viewer by 5");
