@@ -312,7 +312,20 @@ core::Bytes to_bytes(const Message& message) {
 
 }  // namespace
 
-core::Bytes serialise(const wire::ToServer& message) { return to_bytes(message); }
+core::Bytes serialise(const wire::ToServer& message) {
+  const std::size_t declared = message.has_announce()    ? message.announce().ByteSizeLong()
+                               : message.has_subscribe() ? message.subscribe().ByteSizeLong()
+                               : message.has_redeclare() ? message.redeclare().ByteSizeLong()
+                               : message.has_redeclare_link()
+                                   ? message.redeclare_link().ByteSizeLong()
+                                   : 0;
+  if (declared > max_declaration_bytes)
+    throw core::Error(core::Errc::invalid_argument,
+                      fmt::format("control message: expected at most {} bytes of declared fields, "
+                                  "found {}; declare fewer fields, or shorter layouts",
+                                  max_declaration_bytes, declared));
+  return to_bytes(message);
+}
 core::Bytes serialise(const wire::ToClient& message) { return to_bytes(message); }
 
 wire::ToServer parse_to_server(core::BytesView bytes) {

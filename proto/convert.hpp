@@ -92,7 +92,7 @@ std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> of
 bool are_copied(std::span<const Field> wanted, std::span<const Field> offered);
 
 /// The payload of one frame.  @throws core::Error invalid_argument if it would exceed
-/// max_message_bytes
+/// max_message_bytes, or what it declares max_declaration_bytes
 core::Bytes serialise(const wire::ToServer& message);
 core::Bytes serialise(const wire::ToClient& message);
 

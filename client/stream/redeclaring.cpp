@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of OutStream and InStream for layouts that are declared again between two steps: README.md of this folder.
-// How a link is set up anew stands in link/reopening.cpp.
+// How a link is set up anew stands in consumers/reopening.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>

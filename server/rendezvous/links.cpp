@@ -39,13 +39,15 @@ void Rendezvous::link_addresses(const Call& call, const wire::LinkAddresses& mes
                             "found them for {} times",
                             message.link(), link->again, message.again()));
   const bool is_producer = link->consumer != group.name;
-  if (is_producer) link->is_answered = true;
-  if (std::exchange(is_producer ? link->has_producer_told : link->has_consumer_told, true))
+  bool& has_told = is_producer ? link->has_producer_told : link->has_consumer_told;
+  if (has_told)
     throw Error(Errc::refused,
                 fmt::format("link {}: expected the addresses of group '{}' once, found them again",
                             message.link(), group.name));
   const bool is_kept = is_producer && link->is_missed && link->again > 0;  // until it has come back
   if (is_kept) link->told_held = hold(group, message.SpaceUsedLong()), link->told = message;
+  has_told = true;
+  link->is_answered = link->is_answered || is_producer;
   reply(call).mutable_done();
   if (is_kept) return;
   wire::ToClient notice;

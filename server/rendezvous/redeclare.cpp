@@ -31,11 +31,14 @@ void check_same_but_for_layouts(const std::string& what, std::span<const proto::
     if (is.name != was.name || is.type != was.type)
       refuse(fmt::format("field '{}' of type {}", was.name, core::to_string(was.type)),
              fmt::format("field '{}' of type {}", is.name, core::to_string(is.type)));
+    if (proto::is_part(was) || proto::is_part(is))
+      refuse(fmt::format("field '{}' of an array that one group produces", was.name),
+             "a part of one that several groups produce");
     if (is.origin != was.origin)
       refuse(fmt::format("the part of field '{}' that begins where it did", was.name),
              "another one");
     if (shape(is.layout) != shape(was.layout) ||
-        is.layout.changing.has_value() != was.layout.changing.has_value() || proto::is_part(is))
+        is.layout.changing.has_value() != was.layout.changing.has_value())
       refuse(fmt::format("field '{}' with the shape of \"{}\"", was.name, to_string(was.layout)),
              fmt::format("\"{}\"", to_string(is.layout)));
   }

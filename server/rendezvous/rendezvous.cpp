@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of Rendezvous for groups that come and go; streams and links are in matching.cpp.
+// The part of Rendezvous for groups that come and go; streams are in streams.cpp, links in matching.cpp and links.cpp.
 #include "server/rendezvous/rendezvous.hpp"
 
 #include <fmt/format.h>

@@ -320,6 +320,8 @@ private:
   bool was_given_up(const Group& group, const wire::Matched& link);
   /// Loses what has not come back in time.
   void check_come_back(double now);
+  /// What the group claims to come back with is another one's: it loses that link.
+  void tell_not_its_own(const Group& group, LinkId link);
   /// One side of a link has not come back.
   void tell_not_back(const std::string& group, LinkId link, const std::string& other,
                      const std::string& why);

@@ -65,18 +65,26 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
       continue;
     }
     if (stream == nullptr) {  // it consumes that stream
-      if (!links_.contains(link.link()))
-        awaited_.try_emplace(
-            link.link(),
-            AwaitedLink{group.name, link.peer_group(), link.incarnation(), call.now,
+      const auto restored = links_.find(link.link());
+      if (restored == links_.end()) {
+        const bool is_new =
+            awaited_
+                .try_emplace(
+                    link.link(),
+                    AwaitedLink{
+                        group.name, link.peer_group(), link.incarnation(), call.now,
                         hold(group, link_bytes + link.redeclare().SpaceUsedLong()),
                         link.has_redeclare() ? std::optional(link.redeclare()) : std::nullopt,
-                        told(link), hold(group, link.told().SpaceUsedLong())});
-      else if (Link& restored = links_.at(link.link()); is_consumed_by(restored, group)) {
-        restored.incarnation = link.incarnation(), restored.is_missed = false;
-        const Group* const producer = other_side(restored, group);
-        if (producer != nullptr) tell_again(restored, *producer, group, told(link));
-        if (link.has_redeclare()) pass_on(restored, link.redeclare());
+                        told(link), hold(group, link.told().SpaceUsedLong())})
+                .second;
+        if (!is_new) tell_not_its_own(group, link.link());
+      } else if (Link& its = restored->second; is_consumed_by(its, group)) {
+        its.incarnation = link.incarnation(), its.is_missed = false;
+        const Group* const producer = other_side(its, group);
+        if (producer != nullptr) tell_again(its, *producer, group, told(link));
+        if (link.has_redeclare()) pass_on(its, link.redeclare());
+      } else {
+        tell_not_its_own(group, link.link());
       }
       continue;
     }
@@ -114,11 +122,10 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                                            .held = hold(group, link_bytes + link.SpaceUsedLong()),
                                            .told_held = hold(group, link.told().SpaceUsedLong())})
             .second;
-    if (!is_new)
-      throw core::Error(core::Errc::refused,
-                        fmt::format("Resume: expected links of group '{}' alone, found link {}, "
-                                    "which is another group's",
-                                    group.name, link.link()));
+    if (!is_new) {
+      tell_not_its_own(group, link.link());
+      continue;
+    }
     stream->links.insert(link.link());
     stream->was_linked = true;
     if (!is_back) continue;
@@ -177,6 +184,20 @@ void Rendezvous::give_up_earlier_link(const Group& by, LinkId id, const std::str
   if (!awaited->second.is_of(by)) return;
   for (const std::string& name : {awaited->second.consumer, awaited->second.producer})
     if (const Group* const told = groups_.find(name)) notify(*told, notice);
+}
+
+void Rendezvous::tell_not_its_own(const Group& group, LinkId link) {
+  const std::string why = fmt::format(
+      "link {} cannot be restored on the server that was started again: another group has told of "
+      "a "
+      "link of that number",
+      link);
+  log(fmt::format("link_refused link={} group={} why={}", link, group.name, why));
+  wire::ToClient notice;
+  notice.mutable_link_closed()->set_link(link);
+  notice.mutable_link_closed()->set_why(why);
+  notice.mutable_link_closed()->set_lost(true);
+  notify(group, notice);
 }
 
 bool Rendezvous::was_given_up(const Group& group, const wire::Matched& link) {

@@ -472,9 +472,15 @@ TEST(Convert, LeavesRoomAroundWhatIsDeclared) {
     field.set_element_type(10);
     field.set_layout("shape=8 grid=1" + std::string((1 << 20) - 14, ' '));
   }
-  const std::string text = error_of([&] { parse_to_server(serialise(message)); }, Errc::protocol);
+  const std::string payload = message.SerializeAsString();
+  const std::string text =
+      error_of([&] { parse_to_server(std::as_bytes(std::span(payload))); }, Errc::protocol);
   EXPECT_NE(text.find("Subscribe: expected at most 15728640 bytes, found 157"), std::string::npos)
       << text;
+  EXPECT_EQ(
+      error_of([&] { serialise(message); }, Errc::invalid_argument)
+          .find("control message: expected at most 15728640 bytes of declared fields, found 157"),
+      0u);
   subscribe.mutable_fields()->RemoveLast();
   EXPECT_NO_THROW(parse_to_server(serialise(message)));
 }

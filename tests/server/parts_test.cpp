@@ -109,6 +109,20 @@ TEST_F(Parts, ThatHaveEndedWhileOthersStillTakeThemExplainNothing) {
               {fmt::format("{}: request: 3 explained {{}}", rank_0)});
 }
 
+TEST_F(Parts, AreNotDeclaredAgainAsAWhole) {
+  play.tell(1, announce(west), {Play::done(1, 2)});
+  for (const std::string& again :
+       {west,
+        std::string("fields { name: 'u' element_type: 10 layout: 'shape=6x4 grid=1x1' origin: 0 "
+                    "origin: 0 }")})
+    play.tell(
+        1, "request: 3 redeclare { stream: 's' " + again + "}",
+        {Play::refused(1, static_cast<int>(core::Errc::refused),
+                       "Redeclare of stream 's': expected field 'u' of an array that one group "
+                       "produces; found a part of one that several groups produce",
+                       3)});
+}
+
 // A group may claim to come back with a copy of anything.
 TEST_F(Parts, AreNotMixedUpWithCopiesWhenTheyExplain) {
   play.join("odd", 1, 3);
