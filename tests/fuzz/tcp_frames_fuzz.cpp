@@ -2,6 +2,7 @@
 // A peer that has proved itself and sends what it likes, while this side sends, receives, reads and gives
 // up. The first byte: bytes of each of the first pieces in which what it sends arrives the second time.
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cstring>
@@ -67,6 +68,8 @@ public:
       say();
       drain();
     }
+    // The end may outlive its descriptor for a moment: while another process looks into /proc.
+    shutdown(other_.get(), SHUT_WR);
     other_.reset();
     peer_->move(true, true);
     fuzz::require(peer_->is_lost(), "a peer that has closed its end is lost");
