@@ -67,6 +67,20 @@ TEST_F(Choices, NamesBothSidesWhereNoneIsCommon) {
                            3)});
 }
 
+// A session rejects longer texts, and loses the server by that.
+TEST_F(Choices, AreToldAsFarAsATextGoes) {
+  std::vector<std::string> most;
+  for (int i = 0; i < proto::max_offers; ++i) most.push_back(fmt::format("ofi:{:*>250}", i));
+  play.receive(11, choices(most));
+  const Output output = play.receive(1, choices(most));
+  ASSERT_EQ(output.messages.size(), 3u);
+  for (const Outgoing& out : output.messages)
+    if (out.message.has_link_choice()) {
+      EXPECT_EQ(out.message.link_choice().why().size(), proto::max_text_bytes);
+      EXPECT_NO_THROW(proto::parse_to_client(proto::serialise(out.message)));
+    }
+}
+
 TEST_F(Choices, ComeFromRankZeroOfAnEndOfTheLink) {
   play.join("stranger", 1, 21);
   play.tell(2, choices({"ofi:tcp"}),
