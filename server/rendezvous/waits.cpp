@@ -58,8 +58,9 @@ public:
       }
     // Those that have come least far, of which an agreement may need something, are looked at first.
     for (auto& [name, ranks] : in_group_)
-      std::ranges::stable_sort(
-          ranks, {}, [this](std::size_t i) { return waiters_[i].wait->told.agreements(); });
+      std::ranges::sort(ranks, {}, [this](std::size_t i) {
+        return std::pair(waiters_[i].wait->told.agreements(), i);
+      });
     needed_.resize(waiters_.size()), needing_.resize(waiters_.size());
     set_up_.resize(waiters_.size());
     for (std::size_t i = 0; i < waiters_.size(); ++i) add(i, awaited_by, may_wait);
