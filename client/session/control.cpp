@@ -98,8 +98,10 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
   own_outward_address_ = connection_->outward_address();
   server_outward_address_ = welcome.welcome().outward_address();
   if (hello_.left_server() != 0 && hello_.rank() == 0) {
-    *message.mutable_resume() = resume();
-    answer();
+    for (wire::Resume& part : resume()) {
+      *message.mutable_resume() = std::move(part);
+      answer();
+    }
   }
   for (; !untold_.empty(); untold_.pop_front()) {
     message = untold_.front();
@@ -143,6 +145,7 @@ Control::~Control() {
 
 void Control::come_back() {
   double pause = first_pause;
+  std::string failed;  // what this process lacks, e.g. memory: it may have it later
   std::unique_lock lock(mutex_);
   const auto is_needed = [this] { return has_left() || is_ == Server::away; };
   for (;;) {
@@ -166,7 +169,11 @@ void Control::come_back() {
       if (e.code() != Errc::no_server && e.code() != Errc::timed_out) refused = e.what();
       is_lost = e.code() == Errc::peer_lost;
     } catch (const std::exception& e) {
-      refused = e.what();
+      if (failed != e.what())
+        log_.try_warn("client", [&] {
+          return fmt::format("come_back server={} error=\"{}\"", server_.text, e.what());
+        });
+      failed = e.what();
     }
     if (refused && connection_) connection_->close(core::Deadline::after(1));
     lock.lock();
@@ -189,23 +196,33 @@ void Control::come_back() {
   }
 }
 
-wire::Resume Control::resume() const {
-  wire::Resume resume;
-  for (const auto& [name, announce] : announced_) *resume.add_streams() = announce;
+std::vector<wire::Resume> Control::resume() const {
+  std::vector<wire::Resume> parts(1);
+  std::size_t bytes = 0;  // of the last part
+  const auto with_room_for = [&](const auto& one) -> wire::Resume& {
+    if (bytes > 0 && bytes + one.ByteSizeLong() > proto::max_declaration_bytes) {
+      parts.emplace_back();
+      bytes = 0;
+    }
+    bytes += one.ByteSizeLong();
+    return parts.back();
+  };
+  for (const auto& [name, announce] : announced_) *with_room_for(announce).add_streams() = announce;
   for (const auto& [number, link] : links_) {
     if (!link.matched || !link.is_told || link.end) continue;
-    wire::Matched& open = *resume.add_links();
-    open = *link.matched;
+    wire::Matched open = *link.matched;
     open.clear_host_of_rank();  // the server does not ask again
     open.clear_peer_host_of_rank();
     if (link.asked) *open.mutable_redeclare() = *link.asked;
     open.set_again(link.again);
     open.set_number(link.held);
     if (link.told) *open.mutable_told() = *link.told;
+    *with_room_for(open).add_links() = std::move(open);
   }
-  for (const auto& [name, subscribe] : subscribed_) *resume.add_subscriptions() = subscribe;
-  *resume.mutable_presence() = presence_;
-  return resume;
+  for (const auto& [name, subscribe] : subscribed_)
+    *with_room_for(subscribe).add_subscriptions() = subscribe;
+  *parts.back().mutable_presence() = presence_;
+  return parts;
 }
 
 void Control::note(const wire::ToServer& message) {

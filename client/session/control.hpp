@@ -163,8 +163,9 @@ private:
   /// Of its own thread: joins a server again whenever there is none, until the session ends.
   void come_back();
   bool has_left() const { return is_over_ || own_group_lost_ || refused_; }
-  /// What the server is to know, as far as it was told before.
-  wire::Resume resume() const;
+  /// What the server is to know, as far as it was told before: in order, each part a message. A
+  /// stream is in no later part than its links; the presence is in the last one.
+  std::vector<wire::Resume> resume() const;
   /// What a message that was answered changes of that.
   void note(const wire::ToServer& message);
   void tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);

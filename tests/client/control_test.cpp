@@ -2,6 +2,7 @@
 // A session's conversation with a server that goes and comes back.
 #include "client/session/control.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -9,6 +10,7 @@
 #include <thread>
 
 #include "core/error.hpp"
+#include "proto/convert.hpp"
 #include "server/listener.hpp"
 #include "tests/core/error_of.hpp"
 
@@ -70,6 +72,17 @@ wire::ToServer announce(const std::string& stream, std::uint64_t incarnation = 1
   return message;
 }
 
+wire::ToServer subscribe(const std::string& stream, std::uint64_t incarnation) {
+  wire::ToServer message;
+  auto& subscribe = *message.mutable_subscribe();
+  const auto wanted = announce(stream).announce();
+  subscribe.set_stream(stream);
+  subscribe.set_incarnation(incarnation);
+  *subscribe.mutable_fields() = wanted.fields();
+  *subscribe.mutable_offers() = wanted.offers();
+  return message;
+}
+
 wire::ToServer which_streams() {
   wire::ToServer message;
   message.mutable_describe()->set_stream("none");
@@ -112,6 +125,31 @@ TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
   EXPECT_EQ(streams(), std::vector<std::string>{"kept"});
 }
 
+TEST_F(ControlAndServer, TellsTheNextServerInSeveralMessagesWhatExceedsOne) {
+  const auto until = Deadline::after(patience_seconds);
+  for (const char* name : {"first", "second"}) {
+    wire::ToServer message = announce(name);
+    auto& fields = *message.mutable_announce()->mutable_fields();
+    while (fields.size() < 40'000) {
+      *fields.Add() = fields.at(0);
+      fields.rbegin()->set_name(fmt::format("{:0>240}", fields.size()));
+    }
+    ASSERT_GT(2 * message.ByteSizeLong(), proto::max_message_bytes);
+    control->call(message, until);
+  }
+  control->begin_presence(0, until);
+  server.reset();
+  restart();
+  EXPECT_EQ(streams(), (std::vector<std::string>{"first", "second"}));
+  // It is present there: a consumer of the last of its streams is matched.
+  Control consumer({to_string(address), "test"}, hello_of("viewer"), until, log);
+  consumer.call(subscribe("second", 5), until);
+  consumer.begin_presence(0, until);
+  const auto event = consumer.next_event(until);
+  ASSERT_TRUE(event);
+  EXPECT_TRUE(event->has_matched()) << event->ShortDebugString();
+}
+
 TEST_F(ControlAndServer, TellsTheNextServerOfALinkThatWasGivenUpMeanwhile) {
   constexpr std::uint64_t link = (std::uint64_t{1} << 32) + 5;  // of the first server
   server.reset();
@@ -149,17 +187,6 @@ std::unique_ptr<Control> producer(const transport::HostPort& address, const core
   other->call(announce("later"), until);
   other->begin_presence(1, until);
   return other;
-}
-
-wire::ToServer subscribe(const std::string& stream, std::uint64_t incarnation) {
-  wire::ToServer message;
-  auto& subscribe = *message.mutable_subscribe();
-  const auto wanted = announce(stream).announce();
-  subscribe.set_stream(stream);
-  subscribe.set_incarnation(incarnation);
-  *subscribe.mutable_fields() = wanted.fields();
-  *subscribe.mutable_offers() = wanted.offers();
-  return message;
 }
 
 TEST_F(ControlAndServer, TellsTheNextServerWhatItWaitsFor) {
@@ -232,9 +259,9 @@ TEST_F(ControlAndServer, IsToldByTheNextServerOfALinkThatIsSetUpAnew) {
     message.mutable_link_addresses()->add_addresses(own);
     by.call(message, until);
   };
-  const auto expect = [&](Control& side, const std::string& address, std::uint64_t again) {
+  const auto expect = [&](Control& side, const std::string& of_peer, std::uint64_t again) {
     const auto told = side.take_addresses(link, until);
-    EXPECT_EQ(told.addresses(0), address);
+    EXPECT_EQ(told.addresses(0), of_peer);
     EXPECT_EQ(told.again(), again);
   };
   tell(*control, "consumer");

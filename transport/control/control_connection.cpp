@@ -41,10 +41,13 @@ error_code connect_once(asio::io_context& io, tcp::socket& socket, const tcp::en
     io.run();
     return asio::error::timed_out;
   }
+  if (*result) return *result;
+  // A server that ends in this moment has reset the connection: it has no other side any more.
+  error_code gone;
+  const tcp::endpoint own = socket.local_endpoint(gone), other = socket.remote_endpoint(gone);
+  if (gone) return gone;
   // A connect to a free port of this host may choose that port as its own and connect to itself.
-  if (!*result && socket.local_endpoint() == socket.remote_endpoint())
-    return asio::error::connection_refused;
-  return *result;
+  return own == other ? asio::error::connection_refused : error_code{};
 }
 
 tcp::socket connect(asio::io_context& io, const HostPort& server, core::Deadline deadline) {

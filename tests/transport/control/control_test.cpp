@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -38,7 +39,7 @@ std::string text_of(const Bytes& bytes) {
 /// A listening socket of this host; blocking, every wait bounded by 30 s.
 class PlainServer {
 public:
-  PlainServer() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  PlainServer() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -57,6 +58,11 @@ public:
     EXPECT_TRUE(is_readable(listener_));
     peer_ = ::accept(listener_, nullptr, nullptr);
     EXPECT_GE(peer_, 0);
+  }
+  /// @returns whether somebody has come
+  bool accept_now() {
+    peer_ = ::accept(listener_, nullptr, nullptr);
+    return peer_ >= 0;
   }
   void write(std::string_view raw) {
     EXPECT_EQ(::send(peer_, raw.data(), raw.size(), MSG_NOSIGNAL),
@@ -319,6 +325,34 @@ TEST(ControlConnection, TellsWhyItWasClosed) {
     connection.close(soon());
     EXPECT_EQ(record.closed(1).size(), 1u);
   }
+}
+
+TEST(ControlConnection, OfAServerThatEndsInTheMomentOfTheConnectIsThereOrIsNot) {
+  PlainServer server;
+  std::atomic<bool> is_over = false;
+  std::thread ending([&] {
+    while (!is_over)
+      if (server.accept_now()) server.drop_with_reset();
+  });
+  int there = 0, gone = 0, other = 0;
+  std::string found;
+  for (int i = 0; i < 2000; ++i) {
+    try {
+      Record record;
+      ControlConnection connection(server.address(), record.handlers(), soon());
+      there += record.closed(1).size() == 1 ? 1 : 0;
+    } catch (const Error& e) {
+      e.code() == Errc::no_server ? ++gone : ++other;
+      if (e.code() != Errc::no_server) found = e.what();
+    } catch (const std::exception& e) {
+      ++other;
+      found = e.what();
+    }
+  }
+  is_over = true;
+  ending.join();
+  EXPECT_EQ(other, 0) << found;
+  EXPECT_EQ(there + gone, 2000);
 }
 
 TEST(ControlConnection, ClosesWithTheTextOfAHandlersException) {
