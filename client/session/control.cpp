@@ -77,6 +77,10 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
   std::unique_lock lock(mutex_);
   connection_ = std::move(connection);
   wire::ToServer message;
+  const auto throw_closed = [&] {
+    throw Error(Errc::no_server, fmt::format("server {}: the connection was closed ({})",
+                                             transport::to_string(address), away_why_));
+  };
   const auto answer = [&] {
     const auto reply = ask(lock, message, answered, false);
     if (!reply) {
@@ -84,8 +88,7 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
       if (refusal)
         throw Error(refusal->code(),
                     fmt::format("server {}: {}", transport::to_string(address), refusal->what()));
-      throw Error(Errc::no_server, fmt::format("server {}: the connection was closed ({})",
-                                               transport::to_string(address), away_why_));
+      throw_closed();
     }
     if (reply->has_refused()) throw proto::decode(reply->refused());
     return *reply;
@@ -97,7 +100,9 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
                                             transport::to_string(address)));
   own_outward_address_ = connection_->outward_address();
   server_outward_address_ = welcome.welcome().outward_address();
-  if (hello_.left_server() != 0 && hello_.rank() == 0) {
+  const bool comes_back = hello_.left_server() != 0;
+  hello_.set_left_server(welcome.welcome().server());  // which counts this rank from now on
+  if (comes_back && hello_.rank() == 0) {
     for (wire::Resume& part : resume()) {
       *message.mutable_resume() = std::move(part);
       answer();
@@ -107,7 +112,7 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
     message = untold_.front();
     answer();
   }
-  hello_.set_left_server(welcome.welcome().server());
+  if (is_ != Server::joining) throw_closed();  // behind its last answer: it is not told again
   connection_->repeat_timer(welcome.welcome().heartbeat_seconds());
   is_ = Server::here;
   ++joined_;
@@ -313,9 +318,8 @@ wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
       return is_ == Server::here || (is_ == Server::away && !waits) || own_group_lost_ || refused_;
     });
     if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
-    if (is_ == Server::away && !refused_ && message.close_link().gave_up()) {
-      untold_.push_back(std::move(message));
-      if (untold_.size() > most_forgotten) untold_.pop_front();
+    if (is_ != Server::here && !refused_ && message.close_link().gave_up()) {
+      if (untold_.size() < most_forgotten) untold_.push_back(std::move(message));
       return {};
     }
     if (is_ != Server::here || refused_) throw_away();

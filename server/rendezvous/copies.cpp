@@ -107,7 +107,7 @@ Rendezvous::Stream* Rendezvous::source_for(Subscription& subscription, Stream& s
                       !each->is_copy, each->id);
   };
   const auto is_there = [&](const Stream* each) {
-    return each->is_copy ? groups_.find(each->producer)->is_present : is_ready;
+    return each->is_copy ? groups_.find(each->producer)->opens_links() : is_ready;
   };
   std::vector<Stream*> all(copies.begin(), copies.end());
   all.push_back(&stream);

@@ -74,14 +74,16 @@ void Rendezvous::close_link(const Call& call, const wire::CloseLink& message) {
   reply(call).mutable_done();
   if (message.gave_up() && (link == nullptr || link->is_missed))
     give_up_earlier_link(group, message.link(), core::printable(message.why()), call.now);
-  if (const auto awaited = awaited_.find(message.link());
-      awaited != awaited_.end() && awaited->second.is_of(group))
+  const auto is_finished = [&](std::set<core::Rank>& ranks) {
+    if (!message.of_rank() || message.gave_up()) return true;
+    ranks.insert(seat.rank);
+    return ranks.size() == static_cast<std::size_t>(group.size);
+  };
+  if (const auto awaited = awaited_.find(message.link()); awaited != awaited_.end() &&
+                                                          awaited->second.is_of(group) &&
+                                                          is_finished(awaited->second.finished))
     awaited_.erase(awaited);
-  if (link == nullptr) return;
-  if (message.of_rank() && !message.gave_up()) {
-    link->finished.insert(seat.rank);
-    if (link->finished.size() < static_cast<std::size_t>(group.size)) return;
-  }
+  if (link == nullptr || !is_finished(link->finished)) return;
   const std::string why = message.why().empty()
                               ? fmt::format("group '{}' closed the link", group.name)
                               : core::printable(message.why());

@@ -198,7 +198,9 @@ void Rendezvous::match_present(const Group& about, double now) {
                 [&](Subscription& s) { return is_matched(s, about, awaited, now); });
   wire::ToClient notice;
   notice.mutable_awaited();
-  for (const std::string& group : awaited) notify_rank_0(*groups_.find(group), notice);
+  for (const std::string& name :
+       awaited)  // one that has come back in part is told when it is whole
+    if (const Group& group = *groups_.find(name); !group.is_awaited()) notify_rank_0(group, notice);
 }
 
 bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::string>& awaited,
@@ -221,15 +223,16 @@ bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::s
     // the producer begins one, and else waits for the next stream of that name.
     const bool comes_back = was_linked(s.consumer, *stream);
     const bool is_ready =
-        producer->is_present && (!comes_back || producer->begins == stream->incarnation);
+        producer->opens_links() && (!comes_back || producer->begins == stream->incarnation);
     Stream* const source = source_for(s, *stream, is_ready, copies, now);
-    if (consumer->is_present && source != nullptr)
+    const bool waits = consumer->opens_links();
+    if (waits && source != nullptr)
       met.push_back(source);
-    else if (consumer->is_present || producer->is_present)
-      awaited.insert(consumer->is_present ? producer->name : consumer->name);
-    if (consumer->is_present && source == nullptr)
+    else if (waits || producer->opens_links())
+      awaited.insert(waits ? producer->name : consumer->name);
+    if (waits && source == nullptr)
       for (const Stream* const copy : copies)
-        if (!groups_.find(copy->producer)->is_present) awaited.insert(copy->producer);
+        if (!groups_.find(copy->producer)->opens_links()) awaited.insert(copy->producer);
   }
   for (Stream* const stream : met) {
     try {

@@ -92,7 +92,7 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
                 fmt::format("group '{}': the name is held by a job with another key; choose "
                             "another name",
                             hello.group()));
-  if (groups_.is_leaving(hello.group()) ||
+  if (groups_.is_leaving(hello) ||
       groups_.may_be_lost(hello, call.now, missed_heartbeats * settings_.heartbeat_seconds,
                           usual_limit())) {
     waiting_hellos_.push_back({call, hello});
@@ -107,9 +107,14 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
           ? std::min(settings_.heartbeat_seconds, hello.silence_seconds() / silent_heartbeats)
           : settings_.heartbeat_seconds);
   welcome.set_outward_address(settings_.outward_address);
+  for (const MissedNotice& missed : seat.group->missed)
+    output_.messages.push_back({.to = call.from, .message = {}, .common = missed.notice});
   if (static_cast<core::Rank>(seat.group->members.size()) == seat.group->size)
     log(fmt::format("group_complete group={} ranks={} host={} pid={} version={}", hello.group(),
                     hello.size(), seat.group->host, seat.group->pid, hello.version()));
+  if (!seat.group->is_back || seat.group->is_awaited()) return;
+  seat.group->missed.clear();
+  match_present(*seat.group, call.now);
 }
 
 void Rendezvous::share(const Call& call, const wire::Share& message) {
@@ -121,11 +126,15 @@ void Rendezvous::share(const Call& call, const wire::Share& message) {
         fmt::format("group '{}': rank {} has left, its ranks cannot agree on anything any more",
                     group.name, *group.left.begin()));
   if (message.round() != group.rounds + 1 || group.shares.contains(seat.rank))
-    throw Error(Errc::protocol,
-                fmt::format("group '{}', rank {}: expected Share round {} once, found round {}{}; "
-                            "all ranks must make the same calls in the same order",
-                            group.name, seat.rank, group.rounds + 1, message.round(),
-                            group.shares.contains(seat.rank) ? " again" : ""));
+    throw Error(
+        Errc::protocol,
+        fmt::format("group '{}', rank {}: expected Share round {} once, found round {}{}; "
+                    "{}",
+                    group.name, seat.rank, group.rounds + 1, message.round(),
+                    group.shares.contains(seat.rank) ? " again" : "",
+                    group.is_back ? "the server was started again while the ranks of this "
+                                    "job met; start the job again"
+                                  : "all ranks must make the same calls in the same order"));
   constexpr std::size_t tag_and_length = 8, most_bytes = proto::max_message_bytes - 64;
   const std::size_t all_bytes = group.share_bytes + message.bytes().size() + tag_and_length;
   if (all_bytes <= most_bytes) {
@@ -379,6 +388,13 @@ void Rendezvous::notify(const Group& group, wire::ToClient message) {
                                 .message = {},
                                 .common = common,
                                 .sharers = group.members.size()});
+  if (!group.is_awaited()) return;
+  try {
+    Hold held = hold(group, common->SpaceUsedLong());
+    groups_.find(group.name)->missed.push_back({common, std::move(held)});
+  } catch (const Error& error) {  // no memory for it
+    log(fmt::format("notice_left_out group={} why={}", group.name, error.what()));
+  }
 }
 
 void Rendezvous::notify_rank_0(const Group& group, wire::ToClient message) {

@@ -122,6 +122,7 @@ private:
     std::optional<wire::RedeclareLink> redeclare{};  // that the producer is to hear of
     std::optional<wire::LinkAddresses> told{};       // likewise
     Hold told_held{};
+    std::set<core::Rank> finished{};  // as of the Link that it becomes
     bool is_of(const Group& group) const {
       return group.name == consumer || group.name == producer;
     }

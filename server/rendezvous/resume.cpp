@@ -39,8 +39,7 @@ void check_told(const wire::Matched& link, const Group& group) {
 }  // namespace
 
 void Rendezvous::resume(const Call& call, const wire::Resume& message) {
-  whole_group_of(call, "Resume");
-  Group& group = *seat_of(call).group;
+  Group& group = *rank_0_of(call, "Resume").group;
   for (const wire::Matched& link : message.links()) {
     if (link.link() >> 32 == settings_.number)
       throw core::Error(core::Errc::refused,
@@ -117,6 +116,8 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                                            .again = link.again(),
                                            .number = link.number(),
                                            .told = told(link),
+                                           .finished = is_back ? awaited->second.finished
+                                                               : std::set<core::Rank>{},
                                            .since = call.now,
                                            .is_missed = !is_back,
                                            .held = hold(group, link_bytes + link.SpaceUsedLong()),
@@ -148,7 +149,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   for (const wire::Subscribe& subscription : message.subscriptions())
     for (const Stream* const stream : offered(subscription.stream())) refuse_waiting(*stream);
   for (const std::string& name : names) keep_epochs(name);
-  group.is_present = message.presence().is_present();
+  group.is_present = message.presence().is_present() && group.left.empty();
   group.begins = message.presence().incarnation();
   match_present(group, call.now);
 }
@@ -176,12 +177,13 @@ void Rendezvous::give_up_earlier_link(const Group& by, LinkId id, const std::str
   notice.mutable_link_closed()->set_why(why);
   notice.mutable_link_closed()->set_lost(true);
   const auto awaited = awaited_.find(id);
-  if (awaited == awaited_.end()) {
+  const bool is_awaited = awaited != awaited_.end();
+  if (is_awaited && !awaited->second.is_of(by)) return;
+  if (given_up_.size() < most_given_up) given_up_.try_emplace(id, GivenUpLink{by.name, why, now});
+  if (!is_awaited) {
     if (!links_.contains(id)) notify(by, notice);
-    if (given_up_.size() < most_given_up) given_up_.try_emplace(id, GivenUpLink{by.name, why, now});
     return;
   }
-  if (!awaited->second.is_of(by)) return;
   for (const std::string& name : {awaited->second.consumer, awaited->second.producer})
     if (const Group* const told = groups_.find(name)) notify(*told, notice);
 }

@@ -61,9 +61,13 @@ Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now, Owner
   return {&group, hello.rank()};
 }
 
-bool Groups::is_leaving(const std::string& name) const {
-  const auto it = groups_.find(name);
-  return it != groups_.end() && !it->second.left.empty();
+bool Groups::is_leaving(const wire::Hello& hello) const {
+  const auto it = groups_.find(hello.group());
+  if (it == groups_.end() || it->second.left.empty()) return false;
+  const Group& group = it->second;
+  const bool comes_back = group.is_awaited() && group.job == hello.job() &&
+                          group.size == hello.size() && !group.left.contains(hello.rank());
+  return !comes_back;
 }
 
 bool Groups::may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const {
@@ -82,7 +86,7 @@ bool Groups::leave(ConnectionId from) {
   memberships_.erase(from);
   place->group->members.erase(place->rank);
   place->group->left.insert(place->rank);
-  return place->group->members.empty();
+  return place->group->members.empty() && !place->group->is_awaited();
 }
 
 void Groups::remove(const std::string& name) {

@@ -46,6 +46,12 @@ struct PendingShare {
   Hold held;
 };
 
+/// A notice for all ranks of a group, for those that come back later.
+struct MissedNotice {
+  std::shared_ptr<const wire::ToClient> notice;
+  Hold held;
+};
+
 /// Number of the key that a connection has proved: whose the group is that it joins, and what this
 /// announces. The first is the operator's, which sees all in a status.
 using Owner = std::uint32_t;
@@ -61,16 +67,25 @@ struct Group {
   bool is_back = false;  ///< it was joined to an earlier server: all its ranks must come back
   std::map<core::Rank, Member> members;
   std::set<core::Rank> left;  ///< ranks that have said goodbye
-  std::uint64_t rounds = 0;   ///< Share rounds that are complete
+  /// Since the first rank has come back, in order; none when all have.
+  std::vector<MissedNotice> missed{};
+  std::uint64_t rounds = 0;  ///< Share rounds that are complete
   std::map<core::Rank, PendingShare> shares;
   std::size_t share_bytes = 0;  ///< of these, also if they are too many and were dropped
   /// Bytes that its streams, links, subscriptions and shares take.
   std::shared_ptr<std::size_t> held = std::make_shared<std::size_t>(0);
   bool lacks_counters = false;  ///< there was no room for those of some rank
-  /// All its ranks are in a call that opens links.
+  /// All its ranks are in a call that opens links, as rank 0 has told.
   bool is_present = false;
   /// The own stream whose next step that call begins; 0: none.
   std::uint64_t begins = 0;
+
+  /// Ranks of it are still to come back from an earlier server.
+  bool is_awaited() const {
+    return is_back && members.size() + left.size() < static_cast<std::size_t>(size);
+  }
+  /// A link needs all its ranks here: they are told of it.
+  bool opens_links() const { return is_present && !is_awaited(); }
 };
 
 /// The rank behind one connection.
@@ -82,20 +97,21 @@ struct Seat {
 class Groups {
 public:
   /// Takes a rank in; the first one makes the group.
-  /// @pre !is_leaving(hello.group())
+  /// @pre !is_leaving(hello)
   /// @pre the name is free, or a group of that owner has it
   /// @throws core::Error refused naming the job that holds the name or the rank and since when, or
   /// the sizes that differ
   Seat join(ConnectionId from, const wire::Hello& hello, double now, Owner owner = 0);
-  /// True if a rank of that name has said goodbye and others have not: the name will soon be free.
-  bool is_leaving(const std::string& name) const;
+  /// True if a rank of that name has said goodbye and others have not: the name will soon be free. A rank
+  /// that the group still awaits does not wait for that.
+  bool is_leaving(const wire::Hello& hello) const;
   /// True if a rank that holds the name for another job, or in the same job the rank, has missed heartbeats,
   /// and is soon heard of or lost.
   /// @param seconds  without a heartbeat
   /// @param usual    as of find_silent
   bool may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const;
   /// Records that the rank has said goodbye.
-  /// @return true if it was the last one connected: the group is to be removed
+  /// @return true if it was the last one: the group is to be removed
   bool leave(ConnectionId from);
   /// Removes the group and frees its name; the connections of its ranks have no seat any more.
   void remove(const std::string& name);

@@ -161,7 +161,7 @@ class World:
     def all_are_back(self):
         """The server knows every rank again."""
         def is_so():
-            status = subprocess.run([str(self.programs / "tremula"), "status", "--json", "--server",
+            status = subprocess.run([str(self.programs / "tremula"), "status", "--json", "--timeout", "90", "--server",
                                      f"127.0.0.1:{self.port}"], capture_output=True)
             require(status.returncode == 0, f"tremula status: {status.stderr.decode()}")
             groups = {g["name"]: g["connected"] for g in json.loads(status.stdout)["groups"]}

@@ -5,14 +5,19 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "core/error.hpp"
 #include "proto/convert.hpp"
 #include "server/listener.hpp"
 #include "tests/core/error_of.hpp"
+#include "tests/transport/control/plain_server.hpp"
+#include "transport/control/frame.hpp"
 
 namespace tremula::client {
 namespace {
@@ -43,6 +48,46 @@ private:
   }
   core::Log log_;
   server::Listener listener_;
+  std::thread thread_;
+};
+
+/// Answers each Hello with a Welcome, and ends the connection behind it.
+class ServerThatEnds {
+public:
+  ServerThatEnds() {
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~ServerThatEnds() {
+    is_over_ = true;
+    thread_.join();
+  }
+  std::string address() const { return to_string(server_.address()); }
+
+private:
+  void serve() {
+    for (std::uint32_t number = 1; !is_over_; ++number) {
+      if (!server_.accept_now()) continue;
+      const std::string prefix = server_.read(transport::frame_prefix_bytes);
+      if (prefix.size() < transport::frame_prefix_bytes) continue;
+      transport::FramePrefix length;
+      std::memcpy(length.data(), prefix.data(), prefix.size());
+      const std::string hello = server_.read(transport::frame_payload_bytes(length));
+      wire::ToClient answer;
+      answer.set_request(proto::request_number(std::as_bytes(std::span(hello))));
+      answer.mutable_welcome()->set_version("test");
+      answer.mutable_welcome()->set_server(number);
+      answer.mutable_welcome()->set_heartbeat_seconds(1);
+      const core::Bytes payload = proto::serialise(answer);
+      length = transport::frame_prefix(payload.size());
+      std::string frame(length.size() + payload.size(), '\0');
+      std::memcpy(frame.data(), length.data(), length.size());
+      std::memcpy(frame.data() + length.size(), payload.data(), payload.size());
+      server_.write_if_there(frame);
+      server_.drop();
+    }
+  }
+  transport::PlainServer server_;
+  std::atomic<bool> is_over_ = false;
   std::thread thread_;
 };
 
@@ -125,6 +170,24 @@ TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
   EXPECT_EQ(streams(), std::vector<std::string>{"kept"});
 }
 
+TEST(Control, SeesTheEndOfAServerThatEndsBehindItsAnswer) {
+  const ServerThatEnds server;
+  const core::Log log("test", core::LogLevel::off);
+  const auto until = Deadline::after(patience_seconds);
+  for (int i = 0; i < 500; ++i) {
+    std::unique_ptr<Control> control;
+    try {
+      control = std::make_unique<Control>(transport::ServerName{server.address(), "test"},
+                                          hello_of("ocean"), Deadline::after(0.01), log);
+    } catch (const Error& gone) {
+      ASSERT_EQ(gone.code(), Errc::no_server) << gone.what();
+      continue;
+    }
+    while (control->is_served() && !until.expired()) std::this_thread::yield();
+    ASSERT_FALSE(control->is_served()) << "it takes a dead connection for a server";
+  }
+}
+
 TEST_F(ControlAndServer, TellsTheNextServerInSeveralMessagesWhatExceedsOne) {
   const auto until = Deadline::after(patience_seconds);
   for (const char* name : {"first", "second"}) {
@@ -163,6 +226,23 @@ TEST_F(ControlAndServer, TellsTheNextServerOfALinkThatWasGivenUpMeanwhile) {
   const auto end = control->link_end(link);  // told before that answer
   ASSERT_TRUE(end);
   EXPECT_EQ(end->why, "it was silent");
+}
+
+TEST_F(ControlAndServer, TellsTheNextServerOfALinkThatWasGivenUpWhileItJoinedOne) {
+  constexpr std::uint64_t link = (std::uint64_t{1} << 32) + 5;
+  server.reset();
+  {
+    transport::PlainServer silent(address.port);
+    silent.accept();
+    wire::ToServer message;
+    message.mutable_close_link()->set_link(link);
+    message.mutable_close_link()->set_gave_up(true);
+    message.mutable_close_link()->set_why("it was silent");
+    control->call(message, Deadline::after(0.1));
+  }
+  restart();
+  EXPECT_EQ(streams(), std::vector<std::string>{});
+  ASSERT_TRUE(control->link_end(link));
 }
 
 TEST_F(ControlAndServer, WaitsForAServerAsLongAsACallMay) {

@@ -75,15 +75,15 @@ TEST(Groups, EndWithTheLastGoodbye) {
   Groups groups;
   for (int rank = 0; rank < 3; ++rank)
     groups.join(1 + static_cast<ConnectionId>(rank), hello("g", rank, 3), 0);
-  EXPECT_FALSE(groups.is_leaving("g"));
+  EXPECT_FALSE(groups.is_leaving(hello("g", 0, 3)));
   EXPECT_FALSE(groups.leave(2));
-  EXPECT_TRUE(groups.is_leaving("g"));
+  EXPECT_TRUE(groups.is_leaving(hello("g", 0, 3)));
   EXPECT_FALSE(groups.seat(2));
   EXPECT_FALSE(groups.leave(1));
   EXPECT_TRUE(groups.leave(3));
   groups.remove("g");
   EXPECT_EQ(groups.find("g"), nullptr);
-  EXPECT_FALSE(groups.is_leaving("g"));
+  EXPECT_FALSE(groups.is_leaving(hello("g", 0, 3)));
 }
 
 TEST(Groups, ForgetAllConnectionsOfARemovedGroup) {

@@ -170,9 +170,12 @@ protected:
                     number),
         answers);
   }
+  /// @param missed  what has been told to the other ranks of the group, which were back before
   void resume(ConnectionId from, const std::string& group, int size, const std::string& what,
-              Answers answers) {
-    play.tell(from, hello_again(group, 0, size), {welcome(from)});
+              Answers answers, const Answers& missed = {}) {
+    Answers welcomed{welcome(from)};
+    welcomed.insert(welcomed.end(), missed.begin(), missed.end());
+    play.tell(from, hello_again(group, 0, size), welcomed);
     play.tell(from, "request: 2 resume { " + what + " }", answers);
   }
   static constexpr std::uint64_t number = (std::uint64_t{3} << 32) + 5;
@@ -183,13 +186,19 @@ protected:
 TEST_F(GivenUp, IsToldToBothSidesWhicheverComesBackFirst) {
   resume(11, "viewer", 1, of_viewer, {Play::done(11, 2)});
   give_up({closed(11), closed(2)});
-  resume(1, "ocean", 2, stream, {Play::done(1, 2)});
+  resume(1, "ocean", 2, stream, {Play::done(1, 2)}, {closed(1)});
   EXPECT_EQ(shown(), "s of ocean to");
 
   play = Play(7);
   give_up({closed(2)});
   resume(11, "viewer", 1, of_viewer, {closed(11), Play::done(11, 2)});
-  resume(1, "ocean", 2, of_ocean, {closed(1), closed(2), Play::done(1, 2)});
+  resume(1, "ocean", 2, of_ocean, {closed(1), closed(2), Play::done(1, 2)}, {closed(1)});
+  EXPECT_EQ(shown(), "s of ocean to");
+
+  play = Play(7);  // rank 0 is late, and still tells of it
+  resume(11, "viewer", 1, of_viewer, {Play::done(11, 2)});
+  give_up({closed(11), closed(2)});
+  resume(1, "ocean", 2, of_ocean, {closed(1), closed(2), Play::done(1, 2)}, {closed(1)});
   EXPECT_EQ(shown(), "s of ocean to");
 
   play = Play(7);
@@ -216,9 +225,80 @@ TEST_F(Resume, LetsANewConsumerJoinUnderANumberThatNoServerHasUsed) {
   play.be_present(21);
   play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
   play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
-            {Play::done(1, 2), "1: awaited {}"});
+            {Play::done(1, 2)});
+  play.tell(2, hello_again("ocean", 1, 2), {welcome(2), "1: awaited {}"});
   play.be_present(1, 0, {matched(21, "ocean", 2, fields, 6), matched(1, "late", 1, wanted, 4)});
   EXPECT_EQ(shown(), "s of ocean to viewer by 5 late by 1");
+}
+
+// All ranks of both sides are told of a link: those that come back after it would not be.
+TEST_F(Resume, LinksAGroupWhenItsLastRankIsBack) {
+  play.tell(21, Play::hello("late", 0, 1), {welcome(21)});
+  play.tell(21, "request: 2 subscribe { " + subscribed + "}", {Play::done(21, 2)});
+  play.be_present(21);
+  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+  play.tell(1, "request: 2 resume { " + stream + " presence { is_present: true } }",
+            {Play::done(1, 2)});
+  play.tell(2, hello_again("ocean", 1, 2),
+            {welcome(2), matched(21, "ocean", 2, fields, 6), matched(1, "late", 1, wanted, 4)});
+}
+
+// A rank closes its streams and leaves in order whether or not the others are back.
+TEST_F(Resume, AGroupEndsWithTheLastRankThatComesBackAndLeaves) {
+  const std::uint64_t number = (std::uint64_t{3} << 32) + 5;
+  const auto close = [&](ConnectionId from, const Answers& then) {
+    Answers expected{Play::done(from, 3)};
+    expected.insert(expected.end(), then.begin(), then.end());
+    play.tell(from, fmt::format("request: 3 close_link {{ link: {} of_rank: true }}", number),
+              expected);
+  };
+  const auto leave = [&](ConnectionId from, const Answers& then) {
+    Answers expected{Play::done(from, 4)};
+    expected.insert(expected.end(), then.begin(), then.end());
+    play.tell(from, "request: 4 goodbye {}", expected);
+  };
+  const auto ended = [&](const std::string& why) {
+    return fmt::format("1: link_closed {{ link: {} why: \"{}\" }}", number, why);
+  };
+  const auto resume = [&](ConnectionId rank_0) {
+    play.tell(rank_0, "request: 2 resume { " + link("ocean", 1, fields) + " }",
+              {Play::done(rank_0, 2)});
+  };
+  for (const bool is_rank_0_late : {false, true}) {
+    SCOPED_TRACE(is_rank_0_late);
+    play = Play(7);
+    const int first_rank = is_rank_0_late ? 1 : 0, late_rank = 1 - first_rank;
+    play.tell(11, hello_again("viewer", first_rank, 2), {welcome(11)});
+    if (!is_rank_0_late) resume(11);
+    close(11, {});  // of which the producer has not told yet
+    play.tell(1, hello_again("ocean", 0, 1), {welcome(1)});
+    play.tell(1,
+              "request: 2 resume { streams { stream: 's' queue_depth: 3 incarnation: 4 " + wanted +
+                  Play::offers({"tcp"}) + "} " + link("viewer", 2, wanted) + " }",
+              {Play::done(1, 2)});
+    leave(11, {});
+    play.tell(31, Play::hello("viewer", 0, 1, "another job"), {});  // waits for the name
+    play.at(29);
+    play.tell(12, hello_again("viewer", late_rank, 2), {welcome(12)});
+    if (is_rank_0_late) resume(12);
+    EXPECT_EQ(shown(), "s of ocean to viewer by 5");
+    // Of what a rank tells before rank 0 is back the server knows no link: the group's end tells it.
+    close(12, is_rank_0_late ? Answers{} : Answers{ended("group 'viewer' closed the link")});
+    leave(12, is_rank_0_late ? Answers{ended("consumer 'viewer' has left"), welcome(31)}
+                             : Answers{welcome(31)});
+  }
+}
+
+TEST_F(Resume, ARankThatMeetsItsJobMeanwhileIsToldOfTheRestart) {
+  for (const int rank : {0, 1})
+    play.tell(static_cast<ConnectionId>(1 + rank), hello_again("ocean", rank, 2),
+              {welcome(static_cast<ConnectionId>(1 + rank))});
+  play.tell(1, "request: 2 share { round: 2 bytes: 'x' }",
+            {Play::refused(1, -4,
+                           "group 'ocean', rank 0: expected Share round 1 once, found round 2; the "
+                           "server was started again while the ranks of this job met; start the "
+                           "job again",
+                           2)});
 }
 
 TEST_F(Resume, RestoresWhatWaitsInAnyOrderOfTheGroups) {

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ControlConnection against a server of plain sockets that shares no code with it.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -18,6 +13,7 @@
 #include "core/error.hpp"
 #include "core/key.hpp"
 #include "tests/core/error_of.hpp"
+#include "tests/transport/control/plain_server.hpp"
 #include "transport/control/authentication.hpp"
 #include "transport/control/control_connection.hpp"
 #include "transport/control/frame.hpp"
@@ -35,75 +31,6 @@ Bytes bytes_of(std::string_view text) {
 std::string text_of(const Bytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
-
-/// A listening socket of this host; blocking, every wait bounded by 30 s.
-class PlainServer {
-public:
-  PlainServer() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&address), length), 0);
-    EXPECT_EQ(::listen(listener_, 16), 0);
-    EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length), 0);
-    port_ = ntohs(address.sin_port);
-  }
-  ~PlainServer() {
-    drop();
-    ::close(listener_);
-  }
-  HostPort address() const { return {"127.0.0.1", port_}; }
-  void accept() {
-    EXPECT_TRUE(is_readable(listener_));
-    peer_ = ::accept(listener_, nullptr, nullptr);
-    EXPECT_GE(peer_, 0);
-  }
-  /// @returns whether somebody has come
-  bool accept_now() {
-    peer_ = ::accept(listener_, nullptr, nullptr);
-    return peer_ >= 0;
-  }
-  void write(std::string_view raw) {
-    EXPECT_EQ(::send(peer_, raw.data(), raw.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(raw.size()));
-  }
-  /// Exactly `bytes` bytes, fewer only if the other side closed.
-  std::string read(std::size_t bytes) {
-    std::string out(bytes, '\0');
-    std::size_t have = 0;
-    while (have < bytes && is_readable(peer_)) {
-      const ssize_t got = ::recv(peer_, out.data() + have, bytes - have, 0);
-      if (got <= 0) break;
-      have += static_cast<std::size_t>(got);
-    }
-    out.resize(have);
-    return out;
-  }
-  bool has_bytes_within(double seconds) {
-    pollfd entry{peer_, POLLIN, 0};
-    return ::poll(&entry, 1, static_cast<int>(1000 * seconds)) == 1;
-  }
-  /// A connection whose other side is there waits a second for it when it closes.
-  void drop() {
-    if (peer_ >= 0) ::close(peer_);
-    peer_ = -1;
-  }
-  void drop_with_reset() {
-    const linger now{1, 0};
-    ::setsockopt(peer_, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    drop();
-  }
-
-private:
-  static bool is_readable(int fd) {
-    pollfd entry{fd, POLLIN, 0};
-    return ::poll(&entry, 1, 30'000) == 1;
-  }
-  int listener_;
-  int peer_ = -1;
-  std::uint16_t port_ = 0;
-};
 
 /// What the handlers were told, for the test's thread.
 class Record {
