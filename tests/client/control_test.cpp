@@ -180,7 +180,7 @@ TEST(Control, SeesTheEndOfAServerThatEndsBehindItsAnswer) {
       control = std::make_unique<Control>(transport::ServerName{server.address(), "test"},
                                           hello_of("ocean"), Deadline::after(0.01), log);
     } catch (const Error& gone) {
-      ASSERT_EQ(gone.code(), Errc::no_server) << gone.what();
+      ASSERT_TRUE(gone.code() == Errc::no_server || gone.code() == Errc::timed_out) << gone.what();
       continue;
     }
     while (control->is_served() && !until.expired()) std::this_thread::yield();
@@ -193,9 +193,10 @@ TEST_F(ControlAndServer, TellsTheNextServerInSeveralMessagesWhatExceedsOne) {
   for (const char* name : {"first", "second"}) {
     wire::ToServer message = announce(name);
     auto& fields = *message.mutable_announce()->mutable_fields();
-    while (fields.size() < 40'000) {
+    fields.at(0).mutable_layout()->append(9000, ' ');
+    while (fields.size() < 1000) {
       *fields.Add() = fields.at(0);
-      fields.rbegin()->set_name(fmt::format("{:0>240}", fields.size()));
+      fields.rbegin()->set_name(fmt::format("u{}", fields.size()));
     }
     ASSERT_GT(2 * message.ByteSizeLong(), proto::max_message_bytes);
     control->call(message, until);
