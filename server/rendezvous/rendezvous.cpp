@@ -107,8 +107,8 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
           ? std::min(settings_.heartbeat_seconds, hello.silence_seconds() / silent_heartbeats)
           : settings_.heartbeat_seconds);
   welcome.set_outward_address(settings_.outward_address);
-  for (const MissedNotice& missed : seat.group->missed)
-    output_.messages.push_back({.to = call.from, .message = {}, .common = missed.notice});
+  for (const auto& missed : seat.group->missed)
+    output_.messages.push_back({.to = call.from, .message = {}, .common = missed});
   if (static_cast<core::Rank>(seat.group->members.size()) == seat.group->size)
     log(fmt::format("group_complete group={} ranks={} host={} pid={} version={}", hello.group(),
                     hello.size(), seat.group->host, seat.group->pid, hello.version()));
@@ -186,7 +186,12 @@ void Rendezvous::goodbye(const Call& call) {
   if (group.size > 1 && !open.empty())
     return lose_group(group, seat.rank, fmt::format("left before its group had closed {}", open),
                       call.now);
-  if (groups_.leave(call.from)) end_group(group, call.now);
+  if (!groups_.leave(call.from)) return;
+  const auto is_empty = [](const auto& each) { return each.second.members.empty(); };
+  if (!group.is_awaited() || std::ranges::count_if(groups_.all(), is_empty) > most_empty)
+    return end_group(group, call.now);
+  group.empty_since = call.now;
+  orphans_[call.from] = "it has said goodbye";  // a connection keeps one group so
 }
 
 std::string Rendezvous::describe_open(const Seat& seat) const {
@@ -388,13 +393,18 @@ void Rendezvous::notify(const Group& group, wire::ToClient message) {
                                 .message = {},
                                 .common = common,
                                 .sharers = group.members.size()});
+  keep_notice(group, common);
+}
+
+void Rendezvous::keep_notice(const Group& group,
+                             const std::shared_ptr<const wire::ToClient>& notice) {
   if (!group.is_awaited()) return;
-  try {
-    Hold held = hold(group, common->SpaceUsedLong());
-    groups_.find(group.name)->missed.push_back({common, std::move(held)});
-  } catch (const Error& error) {  // no memory for it
-    log(fmt::format("notice_left_out group={} why={}", group.name, error.what()));
-  }
+  Group& its = *groups_.find(group.name);
+  const std::size_t bytes = notice->SpaceUsedLong();
+  if (its.missed_bytes + bytes > most_missed_bytes)
+    return log(fmt::format("notice_left_out group={} limit={}", group.name, most_missed_bytes));
+  its.missed_bytes += bytes;
+  its.missed.push_back(notice);
 }
 
 void Rendezvous::notify_rank_0(const Group& group, wire::ToClient message) {

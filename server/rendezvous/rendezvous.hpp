@@ -47,7 +47,11 @@ public:
   /// The other ranks of a group that comes back from an earlier server, and the other side of its
   /// links, are lost unless they come back within so many seconds.
   static constexpr double come_back_seconds = 30;
-  static constexpr std::size_t most_given_up = 1024;
+  /// Where all that have come back have left in order, so many: the name is free then.
+  static constexpr double empty_seconds = 5;
+  static constexpr int most_empty = 1024;  // groups
+  static constexpr std::size_t most_given_up = 1024, most_gave_up = 64;
+  static constexpr std::size_t most_missed_bytes = std::size_t{1} << 20;
 
   explicit Rendezvous(Settings settings)
       : settings_(std::move(settings)), last_link_(LinkId{settings_.number} << 32) {}
@@ -216,6 +220,8 @@ private:
   void close_link(const Call& call, const wire::CloseLink& message);
   void close_stream(const Call& call, const wire::CloseStream& message);
   void give_up_stream(const Call& call, const wire::CloseStream& message);
+  void give_up(Stream& stream, const Group& producer, const std::string& why,
+               std::optional<core::Rank> by);
   void presence(const Call& call, const wire::Presence& message);
   void explain(const Call& call, const wire::Explain& message);
   void heartbeat(const Call& call, const wire::Heartbeat& message);
@@ -423,6 +429,8 @@ private:
   void refuse(const Call& call, const core::Error& error);
   /// All its ranks; held and encoded once.
   void notify(const Group& group, wire::ToClient message);
+  /// For the ranks of the group that come back later.
+  void keep_notice(const Group& group, const std::shared_ptr<const wire::ToClient>& notice);
   void notify_rank_0(const Group& group, wire::ToClient message);
   void log(const std::string& event) { output_.events.push_back(event); }
 

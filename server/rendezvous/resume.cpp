@@ -151,6 +151,17 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   for (const std::string& name : names) keep_epochs(name);
   group.is_present = message.presence().is_present() && group.left.empty();
   group.begins = message.presence().incarnation();
+  group.is_resumed = message.has_presence();
+  for (const wire::Announce& each : message.streams()) {
+    Stream* const its = open_stream(each.stream(), group);
+    if (its == nullptr) continue;
+    if (const auto why = group.gave_up.find(its->incarnation); why != group.gave_up.end())
+      give_up(*its, group, why->second, std::nullopt);
+    else if (!group.left.empty())  // the ranks of a producer close it together, rank 0 among them
+      return lose_group(
+          group, *group.left.begin(),
+          fmt::format("left before its group had closed its stream '{}'", each.stream()), call.now);
+  }
   match_present(group, call.now);
 }
 
@@ -180,12 +191,10 @@ void Rendezvous::give_up_earlier_link(const Group& by, LinkId id, const std::str
   const bool is_awaited = awaited != awaited_.end();
   if (is_awaited && !awaited->second.is_of(by)) return;
   if (given_up_.size() < most_given_up) given_up_.try_emplace(id, GivenUpLink{by.name, why, now});
-  if (!is_awaited) {
-    if (!links_.contains(id)) notify(by, notice);
-    return;
-  }
-  for (const std::string& name : {awaited->second.consumer, awaited->second.producer})
-    if (const Group* const told = groups_.find(name)) notify(*told, notice);
+  if (is_awaited && awaited->second.consumer != by.name)
+    if (const Group* const consumer = groups_.find(awaited->second.consumer))
+      notify(*consumer, notice);
+  if (!links_.contains(id)) notify(by, notice);
 }
 
 void Rendezvous::tell_not_its_own(const Group& group, LinkId link) {
@@ -220,17 +229,19 @@ void Rendezvous::check_come_back(double now) {
   std::erase_if(given_up_, [&](const auto& link) { return link.second.since < then; });
   const std::string why = fmt::format(
       "has not come back to the server, which was started again, within {:g} s", come_back_seconds);
-  const auto first_missing = [&]() -> std::optional<Seat> {
-    for (const auto& [name, group] : groups_.all()) {
-      const auto there = static_cast<core::Rank>(group.members.size() + group.left.size());
-      if (!group.is_back || group.since >= then || there == group.size) continue;
-      core::Rank rank = 0;
-      while (group.members.contains(rank) || group.left.contains(rank)) ++rank;
-      return Seat{groups_.find(name), rank};
-    }
-    return std::nullopt;
-  };
-  while (const auto missing = first_missing()) lose_group(*missing->group, missing->rank, why, now);
+  std::vector<std::string> missing, left;
+  for (const auto& [name, group] : groups_.all()) {
+    if (!group.is_awaited()) continue;
+    if (group.members.empty() && group.empty_since < now - empty_seconds) left.push_back(name);
+    if (!group.members.empty() && group.since < then) missing.push_back(name);
+  }
+  for (const std::string& name : left) end_group(*groups_.find(name), now);
+  for (const std::string& name : missing) {
+    const Group& group = *groups_.find(name);
+    core::Rank rank = 0;
+    while (group.members.contains(rank) || group.left.contains(rank)) ++rank;
+    lose_group(group, rank, why, now);
+  }
 
   std::vector<LinkId> over;
   for (const auto& [id, awaited] : awaited_) {

@@ -121,23 +121,30 @@ void Rendezvous::describe(const Call& call, const wire::Describe& message) {
 
 void Rendezvous::give_up_stream(const Call& call, const wire::CloseStream& message) {
   const Seat seat = seat_of(call);
+  Group& group = *seat.group;
   reply(call).mutable_done();
-  Stream* const stream = open_stream(message.stream(), *seat.group);
-  if (stream == nullptr || stream->incarnation != message.incarnation())
-    return;  // another rank has said so
-  const std::string why = core::printable(message.why());
-  log(fmt::format("stream_given_up stream={} producer={} why={}", stream->name, seat.group->name,
-                  why));
-  wire::ToClient notice;
-  notice.mutable_stream_given_up()->set_incarnation(message.incarnation());
-  notice.mutable_stream_given_up()->set_why(why);
-  for (const auto& [rank, member] : seat.group->members)
-    if (rank != seat.rank) output_.messages.push_back({member.connection, notice});
-  for (const LinkId id : stream->links) tell_link_closed(links_.at(id), *seat.group, why, true);
-  claim_for_consumers(*stream);
-  stream->closed = true;
-  end_part(*stream, "was given up");
-  for (const LinkId id : std::set(stream->links)) drop_link(id);
+  Stream* const stream = open_stream(message.stream(), group);
+  if (stream != nullptr && stream->incarnation == message.incarnation())
+    give_up(*stream, group, core::printable(message.why()), seat.rank);
+  else if (group.is_back && !group.is_resumed && group.gave_up.size() < most_gave_up)
+    group.gave_up.try_emplace(message.incarnation(), core::printable(message.why()));
+  // else another rank has said so
+}
+
+void Rendezvous::give_up(Stream& stream, const Group& producer, const std::string& why,
+                         std::optional<core::Rank> by) {
+  log(fmt::format("stream_given_up stream={} producer={} why={}", stream.name, producer.name, why));
+  const auto notice = std::make_shared<wire::ToClient>();
+  notice->mutable_stream_given_up()->set_incarnation(stream.incarnation);
+  notice->mutable_stream_given_up()->set_why(why);
+  for (const auto& [rank, member] : producer.members)
+    if (rank != by) output_.messages.push_back({member.connection, *notice});
+  keep_notice(producer, notice);
+  for (const LinkId id : stream.links) tell_link_closed(links_.at(id), producer, why, true);
+  claim_for_consumers(stream);
+  stream.closed = true;
+  end_part(stream, "was given up");
+  for (const LinkId id : std::set(stream.links)) drop_link(id);
   erase_streams([](const Stream& each) { return each.is_over(); });
 }
 

@@ -65,8 +65,9 @@ bool Groups::is_leaving(const wire::Hello& hello) const {
   const auto it = groups_.find(hello.group());
   if (it == groups_.end() || it->second.left.empty()) return false;
   const Group& group = it->second;
-  const bool comes_back = group.is_awaited() && group.job == hello.job() &&
-                          group.size == hello.size() && !group.left.contains(hello.rank());
+  const bool comes_back = hello.left_server() != 0 && group.is_awaited() &&
+                          group.job == hello.job() && group.size == hello.size() &&
+                          !group.left.contains(hello.rank());
   return !comes_back;
 }
 
@@ -86,7 +87,7 @@ bool Groups::leave(ConnectionId from) {
   memberships_.erase(from);
   place->group->members.erase(place->rank);
   place->group->left.insert(place->rank);
-  return place->group->members.empty() && !place->group->is_awaited();
+  return place->group->members.empty();
 }
 
 void Groups::remove(const std::string& name) {

@@ -46,12 +46,6 @@ struct PendingShare {
   Hold held;
 };
 
-/// A notice for all ranks of a group, for those that come back later.
-struct MissedNotice {
-  std::shared_ptr<const wire::ToClient> notice;
-  Hold held;
-};
-
 /// Number of the key that a connection has proved: whose the group is that it joins, and what this
 /// announces. The first is the operator's, which sees all in a status.
 using Owner = std::uint32_t;
@@ -64,11 +58,16 @@ struct Group {
   std::string host;  ///< of the rank seen first, as are pid and since
   std::int64_t pid = 0;
   double since = 0;
-  bool is_back = false;  ///< it was joined to an earlier server: all its ranks must come back
+  bool is_back = false;     ///< it was joined to an earlier server: all its ranks must come back
+  bool is_resumed = false;  ///< rank 0 has told what the group has
   std::map<core::Rank, Member> members;
   std::set<core::Rank> left;  ///< ranks that have said goodbye
-  /// Since the first rank has come back, in order; none when all have.
-  std::vector<MissedNotice> missed{};
+  /// Notices for all its ranks since the first one has come back, in order; none when all have.
+  std::vector<std::shared_ptr<const wire::ToClient>> missed{};
+  std::size_t missed_bytes = 0;
+  /// Streams that ranks gave up before rank 0 has told of them, by their incarnation: why.
+  std::map<std::uint64_t, std::string> gave_up{};
+  double empty_since = 0;    ///< all ranks that have come back have left
   std::uint64_t rounds = 0;  ///< Share rounds that are complete
   std::map<core::Rank, PendingShare> shares;
   std::size_t share_bytes = 0;  ///< of these, also if they are too many and were dropped
@@ -111,7 +110,7 @@ public:
   /// @param usual    as of find_silent
   bool may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const;
   /// Records that the rank has said goodbye.
-  /// @return true if it was the last one: the group is to be removed
+  /// @return true if it was the last one connected
   bool leave(ConnectionId from);
   /// Removes the group and frees its name; the connections of its ranks have no seat any more.
   void remove(const std::string& name);

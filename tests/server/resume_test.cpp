@@ -278,7 +278,8 @@ TEST_F(Resume, AGroupEndsWithTheLastRankThatComesBackAndLeaves) {
               {Play::done(1, 2)});
     leave(11, {});
     play.tell(31, Play::hello("viewer", 0, 1, "another job"), {});  // waits for the name
-    play.at(29);
+    play.at(4);
+    play.check_silence({});
     play.tell(12, hello_again("viewer", late_rank, 2), {welcome(12)});
     if (is_rank_0_late) resume(12);
     EXPECT_EQ(shown(), "s of ocean to viewer by 5");
@@ -287,6 +288,48 @@ TEST_F(Resume, AGroupEndsWithTheLastRankThatComesBackAndLeaves) {
     leave(12, is_rank_0_late ? Answers{ended("consumer 'viewer' has left"), welcome(31)}
                              : Answers{welcome(31)});
   }
+}
+
+// The others may have ended while they looked for the server.
+TEST_F(Resume, AGroupWhoseRanksThatAreBackHaveLeftEndsAfterAWhile) {
+  play.tell(11, hello_again("viewer", 0, 2), {welcome(11)});
+  play.tell(11, "request: 4 goodbye {}", {Play::done(11, 4)});
+  play.tell(11, hello_again("another", 0, 2),
+            {Play::refused(11, -7, "Hello: expected once a connection, found a second one", 1)});
+  play.tell(31, Play::hello("viewer", 0, 2), {});
+  play.tell(32, Play::hello("viewer", 1, 2), {});  // of the next job: it does not come back
+  play.at(5.5);
+  play.check_silence({welcome(31), welcome(32)});
+}
+
+// A rank of a producer that has left has closed its streams together with rank 0, or is lost.
+TEST_F(Resume, AProducerOfWhichARankHasLeftIsLost) {
+  viewer_comes_back();
+  play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
+  play.tell(2, "request: 4 goodbye {}", {Play::done(2, 4)});
+  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+  const std::string why =
+      "why: \"rank 1 of group 'ocean' left before its group had closed its "
+      "stream 's'\" }";
+  play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
+            {Play::done(1, 2), "1: group_lost { group: 'ocean' rank: 1 " + why,
+             fmt::format("11: group_lost {{ group: 'ocean' rank: 1 links: {} {}",
+                         (std::uint64_t{3} << 32) + 5, why)});
+}
+
+TEST_F(Resume, AStreamThatARankGaveUpBeforeRank0WasBackIsGivenUp) {
+  viewer_comes_back();
+  play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
+  play.tell(2, "request: 3 close_stream { stream: 's' gave_up: true incarnation: 4 why: 'thrown' }",
+            {Play::done(2, 3)});
+  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+  const std::string given_up = "stream_given_up { incarnation: 4 why: 'thrown' }";
+  const std::string closed = fmt::format("link_closed {{ link: {} why: 'thrown' lost: true }}",
+                                         (std::uint64_t{3} << 32) + 5);
+  play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
+            {Play::done(1, 2), "1: " + given_up, "2: " + given_up, "11: " + closed, "1: " + closed,
+             "2: " + closed});
+  EXPECT_EQ(shown(), "");
 }
 
 TEST_F(Resume, ARankThatMeetsItsJobMeanwhileIsToldOfTheRestart) {

@@ -44,9 +44,10 @@ public:
     peer_ = ::accept(listener_, nullptr, nullptr);
     EXPECT_GE(peer_, 0);
   }
-  /// @returns whether somebody has come
-  bool accept_now() {
-    peer_ = ::accept(listener_, nullptr, nullptr);
+  /// @return whether somebody has come within that time
+  bool accept_within(int milliseconds) {
+    pollfd entry{listener_, POLLIN, 0};
+    if (::poll(&entry, 1, milliseconds) == 1) peer_ = ::accept(listener_, nullptr, nullptr);
     return peer_ >= 0;
   }
   void write(std::string_view raw) { EXPECT_TRUE(write_if_there(raw)); }
