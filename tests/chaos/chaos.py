@@ -314,16 +314,34 @@ class World:
         self.start_server()
         self.all_are_back()
 
-    def kill_consumer_without_server(self):
-        """Nobody but the data path can say that it is gone; the group of a rank that no other rank reaches through
-        memory, when the server is back."""
-        self.stop_server()
-        self.dice.choice(self.victim.ranks).signal(signal.SIGKILL)
+    def is_told_by_links(self, group, producer=None, consumer=None):
+        """Whether the loss of that rank reaches all ranks of a consumer without the server: through memory that they share,
+        or from rank to rank of both sides. A rank that needs nothing of a step hears of it from one of the producer."""
         if self.round.transport == "ofi":
+            return False
+        if self.round.transport != "tcp":
+            return True
+        peers = [rank.needs or {number % len(self.producer.ranks)} for number, rank in enumerate(group.ranks)]
+        told, producers = {consumer}, {producer}
+        for _ in peers:
+            for number, needs in enumerate(peers):
+                if number in told or needs & producers:
+                    told.add(number)
+                    producers |= needs
+        return told >= set(range(len(peers)))
+
+    def kill_consumer_without_server(self):
+        """Nobody but the data path can say that it is gone; ranks that this does not reach are told when the server is
+        back."""
+        self.stop_server()
+        killed = self.dice.randrange(len(self.victim.ranks))
+        self.victim.ranks[killed].signal(signal.SIGKILL)
+        is_told = self.is_told_by_links(self.victim, consumer=killed)
+        if not is_told:
             time.sleep(self.dice.uniform(0, 1))
             self.start_server()
         self.victim.expect_end()
-        if self.round.transport != "ofi":
+        if is_told:
             self.start_server()
         self.victim_is_lost()
         self.all_are_back()
@@ -405,11 +423,13 @@ class World:
 
     def kill_producer_without_server(self):
         self.stop_server()
-        self.dice.choice(self.producer.ranks).signal(signal.SIGKILL)
-        if self.round.transport == "ofi":
+        killed = self.dice.randrange(len(self.producer.ranks))
+        self.producer.ranks[killed].signal(signal.SIGKILL)
+        are_told = all(self.is_told_by_links(group, producer=killed) for group in (self.steady, self.victim))
+        if not are_told:
             self.start_server()
         self.consumers_are_told()
-        if self.round.transport != "ofi":
+        if are_told:
             self.start_server()
 
     def trouble_mid_step(self, order, rank=None):
