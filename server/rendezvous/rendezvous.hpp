@@ -48,7 +48,7 @@ public:
   /// links, are lost unless they come back within so many seconds.
   static constexpr double come_back_seconds = 30;
   /// Where all that have come back have left in order, so many: the name is free then.
-  static constexpr double empty_seconds = 5;
+  static constexpr double empty_seconds = 10;
   static constexpr int most_empty = 1024;  // groups
   static constexpr std::size_t most_given_up = 1024, most_gave_up = 64;
   static constexpr std::size_t most_missed_bytes = std::size_t{1} << 20;
@@ -221,7 +221,7 @@ private:
   void close_stream(const Call& call, const wire::CloseStream& message);
   void give_up_stream(const Call& call, const wire::CloseStream& message);
   void give_up(Stream& stream, const Group& producer, const std::string& why,
-               std::optional<core::Rank> by);
+               std::optional<core::Rank> by, double now);
   void presence(const Call& call, const wire::Presence& message);
   void explain(const Call& call, const wire::Explain& message);
   void heartbeat(const Call& call, const wire::Heartbeat& message);

@@ -151,16 +151,22 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   for (const std::string& name : names) keep_epochs(name);
   group.is_present = message.presence().is_present() && group.left.empty();
   group.begins = message.presence().incarnation();
-  group.is_resumed = message.has_presence();
-  for (const wire::Announce& each : message.streams()) {
-    Stream* const its = open_stream(each.stream(), group);
-    if (its == nullptr) continue;
-    if (const auto why = group.gave_up.find(its->incarnation); why != group.gave_up.end())
-      give_up(*its, group, why->second, std::nullopt);
-    else if (!group.left.empty())  // the ranks of a producer close it together, rank 0 among them
-      return lose_group(
-          group, *group.left.begin(),
-          fmt::format("left before its group had closed its stream '{}'", each.stream()), call.now);
+  if (!message.has_presence()) return;  // more is to come
+  group.is_resumed = true;
+  std::set<std::string> its;
+  for (const auto& [id, each] : streams_)
+    if (each.is_produced_by(group) && !each.closed) its.insert(each.name);
+  for (const std::string& name : its) {
+    Stream* const one = open_stream(name, group);
+    if (one == nullptr) continue;
+    if (const auto why = group.gave_up.find(one->incarnation); why != group.gave_up.end())
+      give_up(*one, group, why->second, std::nullopt, call.now);
+    // The ranks of a producer close a stream together, rank 0 among them; those of a copy do not.
+    else if (!group.left.empty() && !one->is_copy &&
+             (one->was_linked || message.presence().is_present()))
+      return lose_group(group, *group.left.begin(),
+                        fmt::format("left before its group had closed its stream '{}'", name),
+                        call.now);
   }
   match_present(group, call.now);
 }

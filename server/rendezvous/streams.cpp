@@ -125,14 +125,14 @@ void Rendezvous::give_up_stream(const Call& call, const wire::CloseStream& messa
   reply(call).mutable_done();
   Stream* const stream = open_stream(message.stream(), group);
   if (stream != nullptr && stream->incarnation == message.incarnation())
-    give_up(*stream, group, core::printable(message.why()), seat.rank);
+    give_up(*stream, group, core::printable(message.why()), seat.rank, call.now);
   else if (group.is_back && !group.is_resumed && group.gave_up.size() < most_gave_up)
     group.gave_up.try_emplace(message.incarnation(), core::printable(message.why()));
   // else another rank has said so
 }
 
 void Rendezvous::give_up(Stream& stream, const Group& producer, const std::string& why,
-                         std::optional<core::Rank> by) {
+                         std::optional<core::Rank> by, double now) {
   log(fmt::format("stream_given_up stream={} producer={} why={}", stream.name, producer.name, why));
   const auto notice = std::make_shared<wire::ToClient>();
   notice->mutable_stream_given_up()->set_incarnation(stream.incarnation);
@@ -140,7 +140,11 @@ void Rendezvous::give_up(Stream& stream, const Group& producer, const std::strin
   for (const auto& [rank, member] : producer.members)
     if (rank != by) output_.messages.push_back({member.connection, *notice});
   keep_notice(producer, notice);
-  for (const LinkId id : stream.links) tell_link_closed(links_.at(id), producer, why, true);
+  for (const LinkId id : stream.links) {
+    tell_link_closed(links_.at(id), producer, why, true);
+    if (links_.at(id).is_missed && given_up_.size() < most_given_up)
+      given_up_.try_emplace(id, GivenUpLink{producer.name, why, now});
+  }
   claim_for_consumers(stream);
   stream.closed = true;
   end_part(stream, "was given up");

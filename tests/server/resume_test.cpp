@@ -298,7 +298,7 @@ TEST_F(Resume, AGroupWhoseRanksThatAreBackHaveLeftEndsAfterAWhile) {
             {Play::refused(11, -7, "Hello: expected once a connection, found a second one", 1)});
   play.tell(31, Play::hello("viewer", 0, 2), {});
   play.tell(32, Play::hello("viewer", 1, 2), {});  // of the next job: it does not come back
-  play.at(5.5);
+  play.at(10.5);
   play.check_silence({welcome(31), welcome(32)});
 }
 
@@ -311,25 +311,35 @@ TEST_F(Resume, AProducerOfWhichARankHasLeftIsLost) {
   const std::string why =
       "why: \"rank 1 of group 'ocean' left before its group had closed its "
       "stream 's'\" }";
-  play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
+  play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " presence {} }",
             {Play::done(1, 2), "1: group_lost { group: 'ocean' rank: 1 " + why,
              fmt::format("11: group_lost {{ group: 'ocean' rank: 1 links: {} {}",
                          (std::uint64_t{3} << 32) + 5, why)});
 }
 
 TEST_F(Resume, AStreamThatARankGaveUpBeforeRank0WasBackIsGivenUp) {
-  viewer_comes_back();
-  play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
-  play.tell(2, "request: 3 close_stream { stream: 's' gave_up: true incarnation: 4 why: 'thrown' }",
-            {Play::done(2, 3)});
-  play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
-  const std::string given_up = "stream_given_up { incarnation: 4 why: 'thrown' }";
-  const std::string closed = fmt::format("link_closed {{ link: {} why: 'thrown' lost: true }}",
-                                         (std::uint64_t{3} << 32) + 5);
-  play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " }",
-            {Play::done(1, 2), "1: " + given_up, "2: " + given_up, "11: " + closed, "1: " + closed,
-             "2: " + closed});
-  EXPECT_EQ(shown(), "");
+  for (const bool is_viewer_first : {true, false}) {
+    play = Play(7);
+    if (is_viewer_first) viewer_comes_back();
+    play.tell(2, hello_again("ocean", 1, 2), {welcome(2)});
+    play.tell(2,
+              "request: 3 close_stream { stream: 's' gave_up: true incarnation: 4 why: 'thrown' }",
+              {Play::done(2, 3)});
+    play.tell(1, hello_again("ocean", 0, 2), {welcome(1)});
+    const std::string given_up = "stream_given_up { incarnation: 4 why: 'thrown' }";
+    const std::string closed = fmt::format("link_closed {{ link: {} why: 'thrown' lost: true }}",
+                                           (std::uint64_t{3} << 32) + 5);
+    Answers expected{Play::done(1, 2), "1: " + given_up, "2: " + given_up};
+    if (is_viewer_first) expected.push_back("11: " + closed);
+    expected.insert(expected.end(), {"1: " + closed, "2: " + closed});
+    play.tell(1, "request: 2 resume { " + stream + link("viewer", 1, wanted) + " presence {} }",
+              expected);
+    EXPECT_EQ(shown(), "");
+    if (is_viewer_first) continue;
+    play.tell(11, hello_again("viewer", 0, 1), {welcome(11)});
+    play.tell(11, "request: 2 resume { " + link("ocean", 2, fields) + " }",
+              {"11: " + closed, Play::done(11, 2)});
+  }
 }
 
 TEST_F(Resume, ARankThatMeetsItsJobMeanwhileIsToldOfTheRestart) {
