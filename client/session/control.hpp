@@ -259,7 +259,7 @@ private:
   // Of rank 0: streams that are not closed, those that have no link yet, and what was told last.
   std::map<std::string, wire::Announce> announced_;
   std::map<std::string, wire::Subscribe> subscribed_;
-  std::deque<wire::ToServer> untold_;  // CloseLink of links that are given up; the latest ones
+  std::deque<wire::ToServer> untold_;  // CloseLink of links that are given up
   wire::Presence presence_;
   std::thread back_;  // runs come_back() once the first server has gone
   std::unique_ptr<transport::ControlConnection>

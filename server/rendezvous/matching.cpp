@@ -198,8 +198,7 @@ void Rendezvous::match_present(const Group& about, double now) {
                 [&](Subscription& s) { return is_matched(s, about, awaited, now); });
   wire::ToClient notice;
   notice.mutable_awaited();
-  for (const std::string& name :
-       awaited)  // one that has come back in part is told when it is whole
+  for (const std::string& name : awaited)  // one that is back in part is told when it is whole
     if (const Group& group = *groups_.find(name); !group.is_awaited()) notify_rank_0(group, notice);
 }
 

@@ -175,7 +175,6 @@ TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
 TEST(Control, SeesTheEndOfAServerThatEndsBehindItsAnswer) {
   const ServerThatEnds server;
   const core::Log log("test", core::LogLevel::off);
-  const auto until = Deadline::after(patience_seconds);
   for (int i = 0; i < 500; ++i) {
     std::unique_ptr<Control> control;
     try {
@@ -185,6 +184,7 @@ TEST(Control, SeesTheEndOfAServerThatEndsBehindItsAnswer) {
       ASSERT_TRUE(gone.code() == Errc::no_server || gone.code() == Errc::timed_out) << gone.what();
       continue;
     }
+    const auto until = Deadline::after(patience_seconds);
     bool is_served = true;
     while (is_served && !until.expired()) {
       std::this_thread::yield();
