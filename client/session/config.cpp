@@ -12,6 +12,7 @@
 #include <map>
 #include <numeric>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,26 @@ Key flag(const std::string& key, bool& out) {
   return [&out, key](const std::string& text, const std::string& from) {
     if (!YAML::convert<bool>::decode(YAML::Node(text), out))
       bad_value(key, from, "true or false", text);
+  };
+}
+
+template <class Value>
+using Choices = std::vector<std::pair<std::string, Value>>;
+/// One of some words, each of which stands for a value.
+template <class Value>
+Key one_of(const std::string& key, Value& out,
+           const Choices<std::type_identity_t<Value>>& choices) {
+  return [&out, key, choices](const std::string& text, const std::string& from) {
+    std::string expected;
+    for (const auto& [word, value] : choices) {
+      if (word == text) {
+        out = value;
+        return;
+      }
+      if (!expected.empty()) expected += word == choices.back().first ? " or " : ", ";
+      expected += word;
+    }
+    bad_value(key, from, expected, text);
   };
 }
 
@@ -251,54 +272,28 @@ std::vector<std::string> unknown_variables() {
   return lines;
 }
 
-namespace {
-Progress parse_progress(const std::string& text) {
-  if (text == "auto") return Progress::automatic;
-  if (text == "calls") return Progress::calls;
-  if (text == "thread") return Progress::thread;
-  throw Error(Errc::invalid_argument,
-              fmt::format("expected auto, calls or thread, found '{}'", text));
-}
-}  // namespace
-
 OutConfig load_out_config(const std::string& options) {
   OutConfig c;
-  const auto when_full = [&c](const std::string& text, const std::string& from) {
-    if (text == "block")
-      c.when_full = WhenFull::block;
-    else if (text == "drop_newest")
-      c.when_full = WhenFull::drop_newest;
-    else if (text == "drop_oldest")
-      c.when_full = WhenFull::drop_oldest;
-    else
-      bad_value("when_full", from, "block, drop_oldest or drop_newest", text);
-  };
   apply_text(
       options, "stream options",
       {{"queue_depth", number("queue_depth", c.queue_depth, 0, 1024)},
        {"queue_bytes",
         number("queue_bytes", c.queue_bytes, std::int64_t{0}, std::int64_t{1} << 60)},
-       {"when_full", when_full},
+       {"when_full", one_of("when_full", c.when_full,
+                            {{"block", WhenFull::block},
+                             {"drop_oldest", WhenFull::drop_oldest},
+                             {"drop_newest", WhenFull::drop_newest}})},
        {"readable_by",
-        [&c](const std::string& text, const std::string& from) {
-          if (text != "own" && text != "all") bad_value("readable_by", from, "own or all", text);
-          c.is_readable_by_all = text == "all";
-        }},
+        one_of("readable_by", c.is_readable_by_all, {{"own", false}, {"all", true}})},
        {"wait_for_consumers", number("wait_for_consumers", c.wait_for_consumers, 0, 1000000)},
-       {"progress", parsed("progress", c.progress, parse_progress)},
-       {"kind",
-        [&c](const std::string& text, const std::string& from) {
-          if (text != "steps" && text != "state") bad_value("kind", from, "steps or state", text);
-          c.is_state = text == "state";
-        }},
+       {"progress", one_of("progress", c.progress,
+                           {{"auto", Progress::automatic},
+                            {"calls", Progress::calls},
+                            {"thread", Progress::thread}})},
+       {"kind", one_of("kind", c.is_state, {{"steps", false}, {"state", true}})},
        {"keep_steps", number("keep_steps", c.keep_steps, 0, 1024)},
        {"first_step", number("first_step", c.first_step, std::int64_t{0}, std::int64_t{1} << 62)},
-       {"versions",
-        [&c](const std::string& text, const std::string& from) {
-          if (text != "snapshot" && text != "lend")
-            bad_value("versions", from, "snapshot or lend", text);
-          c.lends = text == "lend";
-        }},
+       {"versions", one_of("versions", c.lends, {{"snapshot", false}, {"lend", true}})},
        {"lease", seconds("lease", c.lease, 0)},
        {"readers_serve", flag("readers_serve", c.readers_serve)}});
   core::expects(
@@ -320,31 +315,16 @@ OutConfig load_out_config(const std::string& options) {
 
 InConfig load_in_config(const std::string& options) {
   InConfig c;
-  const auto steps = [&c](const std::string& text, const std::string& from) {
-    if (text == "every")
-      c.steps = Steps::every;
-    else if (text == "latest")
-      c.steps = Steps::latest;
-    else if (text == "share")
-      c.steps = Steps::share;
-    else
-      bad_value("steps", from, "every, latest or share", text);
-  };
-  const auto start = [&c](const std::string& text, const std::string& from) {
-    if (text == "next")
-      c.start = Start::next;
-    else if (text == "latest")
-      c.start = Start::latest;
-    else if (text == "oldest")
-      c.start = Start::oldest;
-    else
-      bad_value("start", from, "next, latest or oldest", text);
-  };
-  apply_text(options, "stream options",
-             {{"steps", steps},
-              {"start", start},
-              {"restart_timeout", seconds("restart_timeout", c.restart_timeout, 0)},
-              {"serve", flag("serve", c.serves)}});
+  apply_text(
+      options, "stream options",
+      {{"steps",
+        one_of("steps", c.steps,
+               {{"every", Steps::every}, {"latest", Steps::latest}, {"share", Steps::share}})},
+       {"start",
+        one_of("start", c.start,
+               {{"next", Start::next}, {"latest", Start::latest}, {"oldest", Start::oldest}})},
+       {"restart_timeout", seconds("restart_timeout", c.restart_timeout, 0)},
+       {"serve", flag("serve", c.serves)}});
   core::expects(!c.serves || (c.restart_timeout > 0 && c.steps != Steps::share),
                 "serve (from stream options): expected a restart_timeout, as the ranks of a group "
                 "that serves agree in end_step, and steps other than share; found none, or share: "
@@ -359,12 +339,9 @@ InConfig load_in_config(const std::string& options) {
 RelabelConfig load_relabel_config(const std::string& options) {
   RelabelConfig c;
   apply_text(options, "relabel options",
-             {{"method", [&c](const std::string& text, const std::string& from) {
-                 if (text != "exact" && text != "greedy")
-                   bad_value("method", from, "exact or greedy", text);
-                 c.method =
-                     text == "exact" ? index_calc::Method::exact : index_calc::Method::greedy;
-               }}});
+             {{"method", one_of("method", c.method,
+                                {{"exact", index_calc::Method::exact},
+                                 {"greedy", index_calc::Method::greedy}})}});
   return c;
 }
 

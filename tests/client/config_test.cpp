@@ -148,7 +148,7 @@ TEST(Config, NamesExpectedAndFoundOfABadValue) {
   EXPECT_EQ(load_out_config("{}").progress, Progress::automatic);
   EXPECT_EQ(load_out_config("{progress: thread}").progress, Progress::thread);
   EXPECT_HAS(error_of([] { load_out_config("{progress: magic}"); }),
-             "expected auto, calls or thread, found 'magic'");
+             "expected auto, calls or thread; found 'magic'");
   EXPECT_HAS(error_of([] { load_in_config("{queue_depth: 1}"); }), "queue_depth");
   EXPECT_EQ(load_in_config("").steps, Steps::every);
   EXPECT_EQ(load_in_config("{steps: latest}").steps, Steps::latest);
