@@ -15,7 +15,7 @@
 namespace {
 
 using namespace tremula;
-using client::enter, client::expects_pointer, client::guarded;
+using client::call, client::expects_pointer, client::guarded;
 
 thread_local std::string last_error;
 
@@ -72,8 +72,7 @@ tremula_status status_of(client::Begun begun) {
 
 tremula_status begin_step_by(tremula_in_stream* in, client::Needed needed, int64_t time,
                              const char* unit) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
+  return call(in, "in", [&] {
     return status_of(in->stream->begin_step_by(needed, time, unit != nullptr ? unit : ""));
   });
 }
@@ -93,8 +92,8 @@ std::vector<std::pair<int, index_calc::Layout>> declared_again(
   return of_fields;
 }
 
-tremula_status copy(const std::vector<client::PeerStatistics>& from, tremula_peer_statistics* to,
-                    size_t room, size_t stride, size_t* count) {
+void copy(const std::vector<client::PeerStatistics>& from, tremula_peer_statistics* to, size_t room,
+          size_t stride, size_t* count) {
   expects_pointer(count, "count");
   core::expects(room == 0 || to != nullptr, "peers: expected an array, found NULL");
   *count = from.size();
@@ -111,7 +110,6 @@ tremula_status copy(const std::vector<client::PeerStatistics>& from, tremula_pee
     from[i].group.copy(peer.group, sizeof peer.group - 1);
     client::write_struct(peer, client::element(to, i, stride));
   }
-  return TREMULA_OK;
 }
 
 }  // namespace
@@ -141,7 +139,6 @@ tremula_status tremula_session_open(const char* group, int rank, int size, const
     *session = new tremula_session{
         client::Session::open(group, rank, size, config),
         std::make_shared<client::Gate>(fmt::format("session of group '{}'", group))};
-    return TREMULA_OK;
   });
 }
 
@@ -149,14 +146,12 @@ tremula_status tremula_allocate(size_t bytes, void** memory) {
   return guarded([&] {
     expects_pointer(memory, "memory");
     *memory = transport::local::allocate(bytes);
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_deallocate(void* memory) {
   return guarded([&] {
     if (memory != nullptr) transport::local::deallocate(static_cast<std::byte*>(memory));
-    return TREMULA_OK;
   });
 }
 
@@ -185,12 +180,10 @@ tremula_status tremula_session_close(tremula_session* session) {
 }
 
 tremula_status tremula_session_ask(tremula_session* session, tremula_ask ask, void* context) {
-  return guarded([&] {
-    const auto entry = enter(session, "session");
+  return call(session, "session", [&] {
     std::function<bool()> is_over;
     if (ask != nullptr) is_over = [ask, context] { return ask(context) != 0; };
     session->session->control().waits().ask_by(std::move(is_over));
-    return TREMULA_OK;
   });
 }
 
@@ -203,8 +196,7 @@ int tremula_session_size(const tremula_session* session) {
 
 tremula_status tremula_session_allgather(tremula_session* session, const void* mine, size_t bytes,
                                          void* all) {
-  return guarded([&] {
-    const auto entry = enter(session, "session");
+  return call(session, "session", [&] {
     if (bytes > 0) expects_pointer(mine, "mine");
     if (bytes > 0) expects_pointer(all, "all");
     auto& group = *session->session;
@@ -222,38 +214,32 @@ tremula_status tremula_session_allgather(tremula_session* session, const void* m
     for (std::size_t rank = 0; rank < parts.size(); ++rank)  // all as long as the own one
       std::copy(parts[rank].begin(), parts[rank].end(),
                 static_cast<std::byte*>(all) + rank * bytes);
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_out_open(tremula_session* session, const char* stream, const char* options,
                                 tremula_out_stream** out) {
-  return guarded([&] {
-    const auto entry = enter(session, "session");
+  return call(session, "session", [&] {
     expects_pointer(stream, "stream");
     expects_pointer(out, "out");
     const auto config = client::load_out_config(text_or_empty(options));
     *out = new tremula_out_stream{
         std::make_unique<client::OutStream>(*session->session, stream, config), session->gate};
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_out_field(tremula_out_stream* out, const char* name, tremula_type type,
                                  const tremula_layout* layout, int* field) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
+  return call(out, "out", [&] {
     expects_pointer(field, "field");
     *field = out->stream->declare(make_field(name, type, layout));
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_out_part(tremula_out_stream* out, const char* name, tremula_type type,
                                 const tremula_layout* layout, const int64_t* origin,
                                 const int64_t* shape, int* field) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
+  return call(out, "out", [&] {
     expects_pointer(field, "field");
     expects_pointer(origin, "origin");
     expects_pointer(shape, "shape");
@@ -261,21 +247,15 @@ tremula_status tremula_out_part(tremula_out_stream* out, const char* name, tremu
     part.origin.assign(origin, origin + part.layout.dims.size());
     part.whole.assign(shape, shape + part.layout.dims.size());
     *field = out->stream->declare(std::move(part));
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_out_begin_step(tremula_out_stream* out) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
-    out->stream->begin_step();
-    return TREMULA_OK;
-  });
+  return call(out, "out", [&] { out->stream->begin_step(); });
 }
 
 tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double seconds) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
+  return call(out, "out", [&] {
     return out->stream->begin_step_until(core::Deadline::after(seconds)) ? TREMULA_OK
                                                                          : TREMULA_NOT_READY;
   });
@@ -283,132 +263,93 @@ tremula_status tremula_out_begin_step_within(tremula_out_stream* out, double sec
 
 tremula_status tremula_out_redeclare(tremula_out_stream* out, int count, const int* fields,
                                      const tremula_layout* const* layouts) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
-    out->stream->redeclare(declared_again(count, fields, layouts));
-    return TREMULA_OK;
-  });
+  return call(out, "out", [&] { out->stream->redeclare(declared_again(count, fields, layouts)); });
 }
 
 tremula_status tremula_out_serve(tremula_out_stream* out, double seconds) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
-    out->stream->serve(core::Deadline::after(seconds));
-    return TREMULA_OK;
-  });
+  return call(out, "out", [&] { out->stream->serve(core::Deadline::after(seconds)); });
 }
 
 tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
+  return call(out, "out", [&] {
     expects_pointer(is_ready, "is_ready");
     *is_ready = out->stream->is_ready() ? 1 : 0;
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_out_put(tremula_out_stream* out, int field, const void* data, size_t bytes) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
+  return call(out, "out", [&] {
     out->stream->put(field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_out_put_async(tremula_out_stream* out, int field, const void* data,
                                      size_t bytes, uint64_t* request) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
+  return call(out, "out", [&] {
     expects_pointer(request, "request");
     *request = out->stream->put_async(
         field, make_span(static_cast<const std::byte*>(data), bytes, "data"));
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request, int* is_taken) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
+  return call(out, "out", [&] {
     expects_pointer(is_taken, "is_taken");
     *is_taken = out->stream->is_taken(request) ? 1 : 0;
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
-    out->stream->wait_taken(request);
-    return TREMULA_OK;
-  });
+  return call(out, "out", [&] { out->stream->wait_taken(request); });
 }
 
 tremula_status tremula_out_end_step(tremula_out_stream* out) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
-    out->stream->end_step();
-    return TREMULA_OK;
-  });
+  return call(out, "out", [&] { out->stream->end_step(); });
 }
 
 tremula_status tremula_out_close(tremula_out_stream* out) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
-    out->stream->close();
-    return TREMULA_OK;
-  });
+  return call(out, "out", [&] { out->stream->close(); });
 }
 
 void tremula_out_free(tremula_out_stream* out) { client::free_stream(out); }
 
 tremula_status tremula_in_open(tremula_session* session, const char* stream, const char* options,
                                tremula_in_stream** in) {
-  return guarded([&] {
-    const auto entry = enter(session, "session");
+  return call(session, "session", [&] {
     expects_pointer(stream, "stream");
     expects_pointer(in, "in");
     const auto config = client::load_in_config(text_or_empty(options));
     *in = new tremula_in_stream{
         std::make_unique<client::InStream>(*session->session, stream, config), session->gate};
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_in_field(tremula_in_stream* in, const char* name, tremula_type type,
                                 const tremula_layout* layout, int* field) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
+  return call(in, "in", [&] {
     expects_pointer(field, "field");
     *field = in->stream->declare(make_field(name, type, layout));
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_in_update(tremula_in_stream* in, const char* name,
                                  const tremula_update* update, int* field) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
+  return call(in, "in", [&] {
     expects_pointer(field, "field");
     const auto known = client::read_update(update);
     auto wanted = make_field(name, known.to_type, known.to);
     const auto how = client::update_from(known, wanted.layout.dims.size());
     *field = in->stream->declare(std::move(wanted), how);
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_in_begin_step(tremula_in_stream* in) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
-    return status_of(in->stream->begin(std::nullopt));
-  });
+  return call(in, "in", [&] { return status_of(in->stream->begin(std::nullopt)); });
 }
 
 tremula_status tremula_in_begin_step_within(tremula_in_stream* in, double seconds) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
-    return status_of(in->stream->begin(core::Deadline::after(seconds)));
-  });
+  return call(in, "in",
+              [&] { return status_of(in->stream->begin(core::Deadline::after(seconds))); });
 }
 
 tremula_status tremula_in_begin_step_at(tremula_in_stream* in, int64_t time, const char* unit) {
@@ -420,122 +361,80 @@ tremula_status tremula_in_begin_step_around(tremula_in_stream* in, int64_t time,
 }
 
 tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
+  return call(in, "in", [&] {
     expects_pointer(is_ready, "is_ready");
     *is_ready = in->stream->is_ready() ? 1 : 0;
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_in_step(const tremula_in_stream* in, uint64_t* step) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
+  return call(in, "in", [&] {
     expects_pointer(step, "step");
     *step = in->stream->step();
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_in_layout(const tremula_in_stream* in, int field, tremula_layout** layout) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
+  return call(in, "in", [&] {
     expects_pointer(layout, "layout");
-    return client::make_layout(in->stream->layout(field), layout);
+    client::make_layout(in->stream->layout(field), layout);
   });
 }
 
 tremula_status tremula_in_redeclare(tremula_in_stream* in, int count, const int* fields,
                                     const tremula_layout* const* layouts) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
-    in->stream->redeclare(declared_again(count, fields, layouts));
-    return TREMULA_OK;
-  });
+  return call(in, "in", [&] { in->stream->redeclare(declared_again(count, fields, layouts)); });
 }
 
 tremula_status tremula_in_redeclarations(const tremula_in_stream* in, uint64_t* count) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
+  return call(in, "in", [&] {
     expects_pointer(count, "count");
     *count = in->stream->redeclarations();
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data, size_t bytes) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
+  return call(in, "in", [&] {
     in->stream->get(field, make_span(static_cast<std::byte*>(data), bytes, "data"));
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_in_end_step(tremula_in_stream* in) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
-    in->stream->end_step();
-    return TREMULA_OK;
-  });
+  return call(in, "in", [&] { in->stream->end_step(); });
 }
 
 tremula_status tremula_in_close(tremula_in_stream* in) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
-    in->stream->close();
-    return TREMULA_OK;
-  });
+  return call(in, "in", [&] { in->stream->close(); });
 }
 
 void tremula_in_free(tremula_in_stream* in) { client::free_stream(in); }
 
 tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                       tremula_statistics* statistics) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
-    copy(out->stream->statistics(), statistics);
-    return TREMULA_OK;
-  });
+  return call(out, "out", [&] { copy(out->stream->statistics(), statistics); });
 }
 
 tremula_status tremula_in_statistics(const tremula_in_stream* in, tremula_statistics* statistics) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
-    copy(in->stream->statistics(), statistics);
-    return TREMULA_OK;
-  });
+  return call(in, "in", [&] { copy(in->stream->statistics(), statistics); });
 }
 
 tremula_status tremula_out_step_statistics(const tremula_out_stream* out,
                                            tremula_statistics* statistics) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
-    copy(out->stream->step_statistics(), statistics);
-    return TREMULA_OK;
-  });
+  return call(out, "out", [&] { copy(out->stream->step_statistics(), statistics); });
 }
 
 tremula_status tremula_in_step_statistics(const tremula_in_stream* in,
                                           tremula_statistics* statistics) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
-    copy(in->stream->step_statistics(), statistics);
-    return TREMULA_OK;
-  });
+  return call(in, "in", [&] { copy(in->stream->step_statistics(), statistics); });
 }
 
 tremula_status tremula_out_peers(const tremula_out_stream* out, tremula_peer_statistics* peers,
                                  size_t room, size_t stride, size_t* count) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
-    return copy(out->stream->peer_statistics(), peers, room, stride, count);
-  });
+  return call(out, "out",
+              [&] { copy(out->stream->peer_statistics(), peers, room, stride, count); });
 }
 
 tremula_status tremula_in_peers(const tremula_in_stream* in, tremula_peer_statistics* peers,
                                 size_t room, size_t stride, size_t* count) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
-    return copy(in->stream->peer_statistics(), peers, room, stride, count);
-  });
+  return call(in, "in", [&] { copy(in->stream->peer_statistics(), peers, room, stride, count); });
 }

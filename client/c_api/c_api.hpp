@@ -30,15 +30,17 @@ struct tremula_in_stream {
 
 namespace tremula::client {
 
-tremula_status make_attributes(proto::Attributes value, tremula_attributes** out);
-tremula_status make_layout(index_calc::Layout value, tremula_layout** out);
+void make_attributes(proto::Attributes value, tremula_attributes** out);
+void make_layout(index_calc::Layout value, tremula_layout** out);
 
-/// What every function with a handle does first; the call is inside as long as the result lives.
-/// @throws core::Error invalid_argument if there is no handle, and as Gate::enter
-template <class Handle>
-Gate::Entry enter(Handle* handle, const char* name) {
-  expects_pointer(handle, name);
-  return handle->gate->enter();
+/// As guarded(), inside the gate of the handle that the application calls its argument `name`.
+template <class Handle, class Body>
+tremula_status call(Handle* handle, const char* name, Body&& body) noexcept {
+  return guarded([&] {
+    expects_pointer(handle, name);
+    const auto entry = handle->gate->enter();
+    return body();
+  });
 }
 
 /// Frees the handle of a stream.

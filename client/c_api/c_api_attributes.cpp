@@ -4,7 +4,7 @@
 #include "client/c_api/c_api.hpp"
 
 using namespace tremula;
-using client::enter, client::expects_pointer, client::guarded;
+using client::call, client::expects_pointer, client::guarded;
 
 static_assert(client::of_stream == TREMULA_OF_STREAM && client::of_step == TREMULA_OF_STEP);
 
@@ -43,7 +43,7 @@ proto::AttributeValues values_from(tremula_attribute_type type, const void* valu
 
 }  // namespace
 
-tremula_status tremula::client::make_attributes(proto::Attributes value, tremula_attributes** out) {
+void tremula::client::make_attributes(proto::Attributes value, tremula_attributes** out) {
   auto made = std::make_unique<tremula_attributes>();
   made->value = std::move(value);
   for (const proto::Attribute& attribute : made->value.all()) {
@@ -52,43 +52,33 @@ tremula_status tremula::client::make_attributes(proto::Attributes value, tremula
       for (const std::string& text : *values) texts.push_back(text.c_str());
   }
   *out = made.release();
-  return TREMULA_OK;
 }
 
 tremula_status tremula_out_attribute(tremula_out_stream* out, int of, const char* name,
                                      tremula_attribute_type type, const void* values,
                                      size_t count) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
+  return call(out, "out", [&] {
     expects_pointer(name, "name");
     out->stream->set_attribute(of, name, values_from(type, values, count));
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_out_time(tremula_out_stream* out, int64_t time) {
-  return guarded([&] {
-    const auto entry = enter(out, "out");
-    out->stream->set_time(time);
-    return TREMULA_OK;
-  });
+  return call(out, "out", [&] { out->stream->set_time(time); });
 }
 
 tremula_status tremula_in_time(const tremula_in_stream* in, int64_t* time) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
+  return call(in, "in", [&] {
     expects_pointer(time, "time");
     *time = in->stream->time();
-    return TREMULA_OK;
   });
 }
 
 tremula_status tremula_in_attributes(const tremula_in_stream* in, int of,
                                      tremula_attributes** attributes) {
-  return guarded([&] {
-    const auto entry = enter(in, "in");
+  return call(in, "in", [&] {
     expects_pointer(attributes, "attributes");
-    return client::make_attributes(in->stream->attributes(of), attributes);
+    client::make_attributes(in->stream->attributes(of), attributes);
   });
 }
 
@@ -120,7 +110,6 @@ tremula_status tremula_attributes_at(const tremula_attributes* attributes, int n
             *values = of.data();
         },
         all[n].values);
-    return TREMULA_OK;
   });
 }
 
@@ -131,6 +120,5 @@ tremula_status tremula_attributes_find(const tremula_attributes* attributes, con
     expects_pointer(number, "number");
     const auto* const found = attributes == nullptr ? nullptr : attributes->value.find(name);
     *number = found == nullptr ? -1 : static_cast<int>(found - attributes->value.all().data());
-    return TREMULA_OK;
   });
 }

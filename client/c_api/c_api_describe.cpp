@@ -13,12 +13,11 @@ struct tremula_description {
 };
 
 using namespace tremula;
-using client::expects_pointer, client::guarded;
+using client::call, client::expects_pointer, client::guarded;
 
 tremula_status tremula_describe(tremula_session* session, const char* stream, double seconds,
                                 tremula_description** description) {
-  return guarded([&] {
-    const auto entry = client::enter(session, "session");
+  return call(session, "session", [&] {
     expects_pointer(stream, "stream");
     expects_pointer(description, "description");
     client::Session& own = *session->session;
@@ -33,7 +32,6 @@ tremula_status tremula_describe(tremula_session* session, const char* stream, do
         boxes.emplace_back(new tremula_layout{field.layout});
     }
     *description = found.release();
-    return TREMULA_OK;
   });
 }
 
@@ -70,7 +68,6 @@ tremula_status tremula_description_part(const tremula_description* description, 
     if (group) *group = parts[p].group.c_str();
     if (layout) *layout = description->boxes[p][f].get();
     if (origin) std::ranges::copy(parts[p].fields[f].origin, origin);
-    return TREMULA_OK;
   });
 }
 
@@ -84,7 +81,7 @@ tremula_status tremula_description_attributes(const tremula_description* descrip
       return fmt::format("of: expected TREMULA_OF_STREAM or a field below {}; found {}",
                          fields.size(), of);
     });
-    return client::make_attributes(
+    client::make_attributes(
         proto::decode_attributes(of == TREMULA_OF_STREAM
                                      ? description->value.attributes
                                      : fields[static_cast<std::size_t>(of)].attributes),
@@ -105,6 +102,5 @@ tremula_status tremula_description_field(const tremula_description* description,
     if (name) *name = fields[f].name.c_str();
     if (type) *type = static_cast<tremula_type>(fields[f].type);
     if (layout) *layout = description->layouts[f].get();
-    return TREMULA_OK;
   });
 }

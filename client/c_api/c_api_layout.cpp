@@ -11,16 +11,15 @@
 using namespace tremula;
 using client::expects_pointer, client::guarded, client::make_layout;
 
-tremula_status tremula::client::make_layout(index_calc::Layout value, tremula_layout** out) {
+void tremula::client::make_layout(index_calc::Layout value, tremula_layout** out) {
   *out = new tremula_layout{std::move(value)};
-  return TREMULA_OK;
 }
 
 tremula_status tremula_layout_parse(const char* text, tremula_layout** layout) {
   return guarded([&] {
     expects_pointer(text, "text");
     expects_pointer(layout, "layout");
-    return make_layout(index_calc::Layout::parse(text), layout);
+    make_layout(index_calc::Layout::parse(text), layout);
   });
 }
 
@@ -29,9 +28,8 @@ tremula_status tremula_layout_from_scalapack(const int desc[9], int rows, int co
   return guarded([&] {
     expects_pointer(desc, "desc");
     expects_pointer(layout, "layout");
-    return make_layout(
-        index_calc::Layout::from_scalapack(std::span<const int, 9>(desc, 9), rows, columns),
-        layout);
+    make_layout(index_calc::Layout::from_scalapack(std::span<const int, 9>(desc, 9), rows, columns),
+                layout);
   });
 }
 
@@ -56,10 +54,9 @@ tremula_status tremula_layout_on_mesh(int dimensions, const int64_t* shape, int 
       if (dimension_of[a] >= 0) placements[a].dimension = static_cast<std::size_t>(dimension_of[a]);
       if (split_factor != nullptr) placements[a].split_factor = split_factor[a];
     }
-    return make_layout(
-        index_calc::layout_on_mesh({shape, static_cast<std::size_t>(dimensions)},
-                                   {mesh, static_cast<std::size_t>(axes)}, placements),
-        layout);
+    make_layout(index_calc::layout_on_mesh({shape, static_cast<std::size_t>(dimensions)},
+                                           {mesh, static_cast<std::size_t>(axes)}, placements),
+                layout);
   });
 }
 
@@ -86,9 +83,9 @@ tremula_status make_listed(int dimensions, const int64_t* shape, int ranks, unsi
     });
     const std::span extents(shape, static_cast<std::size_t>(dimensions));
     index_calc::validate(index_calc::listed_layout(extents, 1, false, false, {}));
-    return make_layout(index_calc::listed_layout(extents, ranks, (options & TREMULA_PARTIAL) != 0,
-                                                 (options & TREMULA_COPIES) != 0, make(extents)),
-                       layout);
+    make_layout(index_calc::listed_layout(extents, ranks, (options & TREMULA_PARTIAL) != 0,
+                                          (options & TREMULA_COPIES) != 0, make(extents)),
+                layout);
   });
 }
 
@@ -130,7 +127,6 @@ const char* tremula_layout_text(const tremula_layout* layout) {
   if (layout == nullptr) return "";
   guarded([&] {
     std::call_once(layout->text_was_asked_for, [&] { layout->text = to_string(layout->layout); });
-    return TREMULA_OK;
   });
   return layout->text.c_str();
 }
@@ -144,7 +140,6 @@ tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* exten
     expects_pointer(extents, "extents");
     const auto shape = index_calc::shape(layout->layout);
     std::copy(shape.begin(), shape.end(), extents);
-    return TREMULA_OK;
   });
 }
 
@@ -159,15 +154,12 @@ tremula_status tremula_layout_local(const tremula_layout* layout, int rank, int6
       if (strides) std::fill_n(strides, dimensions - 1, part.elements);
       if (extents) extents[dimensions - 1] = part.extent[0];
       if (strides) strides[dimensions - 1] = part.stride[0];
-      if (first) *first = part.first;
-      if (allocated) *allocated = part.allocated;
-      return TREMULA_OK;
+    } else {
+      if (extents) std::copy_n(part.extent.begin(), dimensions, extents);
+      if (strides) std::copy_n(part.stride.begin(), dimensions, strides);
     }
-    if (extents) std::copy_n(part.extent.begin(), dimensions, extents);
-    if (strides) std::copy_n(part.stride.begin(), dimensions, strides);
     if (first) *first = part.first;
     if (allocated) *allocated = part.allocated;
-    return TREMULA_OK;
   });
 }
 
@@ -190,7 +182,6 @@ tremula_status tremula_layout_global_index(const tremula_layout* layout, int ran
           dimension, extent, local);
     });
     *global = index_calc::to_global(dims[d], (*coords)[d], {local}).value;
-    return TREMULA_OK;
   });
 }
 
@@ -222,7 +213,6 @@ tremula_status tremula_layout_runs(const tremula_layout* layout, int rank, int64
       }
     }
     *count = found;
-    return TREMULA_OK;
   });
 }
 
@@ -260,6 +250,5 @@ tremula_status tremula_layout_hash(const tremula_layout* layout, int rank, tremu
       return index_calc::ContentHash(layout->layout, rank, part, width);
     };
     *hash = !is_first ? 0 : hash_of_part().of({static_cast<const std::byte*>(data), bytes});
-    return TREMULA_OK;
   });
 }

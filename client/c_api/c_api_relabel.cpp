@@ -34,11 +34,9 @@ void expects_ranks(int ranks) {
 }  // namespace
 
 tremula_status tremula_in_relabel(tremula_in_stream* in, const char* options, int* label) {
-  return client::guarded([&] {
-    const auto entry = client::enter(in, "in");
+  return client::call(in, "in", [&] {
     expects_pointer(label, "label");
     *label = in->stream->relabel(client::load_relabel_config(options ? options : ""));
-    return TREMULA_OK;
   });
 }
 
@@ -59,7 +57,6 @@ tremula_status tremula_relabel(const tremula_update* updates, size_t count, size
     std::ranges::copy(found.process, process);
     if (before) *before = found.before;
     if (after) *after = found.after;
-    return TREMULA_OK;
   });
 }
 
@@ -73,6 +70,6 @@ tremula_status tremula_layout_relabeled(const tremula_layout* layout, const int*
     const std::span all(process, static_cast<std::size_t>(ranks));
     expects_permutation(all);
     validate_for_group(layout->layout, ranks);
-    return client::make_layout(index_calc::relabeled(layout->layout, all), relabeled);
+    client::make_layout(index_calc::relabeled(layout->layout, all), relabeled);
   });
 }

@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <type_traits>
 
 #include "core/error.hpp"
 #include "tremula/tremula.h"
@@ -13,11 +14,15 @@ namespace tremula::client {
 /// Keeps `text` for tremula_last_error and returns `status`.
 tremula_status fail(tremula_status status, const std::string& text) noexcept;
 
-/// Runs the body of a C function: an exception becomes a status and tremula_last_error.
+/// Runs the body of a C function: an exception becomes a status and tremula_last_error. A body that
+/// returns nothing is TREMULA_OK when it ends.
 template <class Body>
 tremula_status guarded(Body&& body) noexcept {
   try {
-    return body();
+    if constexpr (std::is_void_v<decltype(body())>)
+      return body(), TREMULA_OK;
+    else
+      return body();
   } catch (const core::Error& e) {
     return fail(static_cast<tremula_status>(e.code()), e.what());
   } catch (const std::bad_alloc&) {

@@ -73,7 +73,6 @@ tremula_status tremula_redistribution_make(MPI_Comm comm, const tremula_update* 
     const auto entry = job->gate.enter();
     auto made = job->job.make(client::updates_of(updates, count, stride));
     *redistribution = new tremula_redistribution{std::move(job), std::move(made)};
-    return TREMULA_OK;
   });
 }
 
@@ -96,7 +95,6 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
       return all;
     });
     job.run(*redistribution->redistribution, buffers.from, buffers.to);
-    return TREMULA_OK;
   });
 }
 
@@ -122,7 +120,6 @@ tremula_status tremula_redistribution_get_statistics(
     known.copied_bytes = s.copied_bytes;
     known.plan_seconds = s.plan_seconds;
     client::write_struct(known, statistics);
-    return TREMULA_OK;
   });
 }
 
@@ -143,7 +140,6 @@ tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update,
       job.forget_last();
       throw;
     }
-    return TREMULA_OK;
   });
 }
 

@@ -35,7 +35,6 @@ tremula_status tremula_session_open_mpi(const char* group, MPI_Comm comm, const 
     client::expects_pointer(session, "session");
     *session = client::mpi::libtremula().open_session(
         group, std::make_shared<MpiCommunicator>(comm), options ? options : "");
-    return TREMULA_OK;
   });
 }
 
