@@ -23,6 +23,11 @@ std::vector<ChangingPlan> plans_of(const ExchangePlan& plan, Role role) {
   return plans;
 }
 
+/// Its number among the fields that change.
+std::size_t number_of(const ExchangePlan& plan, std::size_t field) {
+  return static_cast<std::size_t>(std::ranges::find(plan.changing, field) - plan.changing.begin());
+}
+
 }  // namespace
 
 ChangingPlan::ChangingPlan(const ExchangePlan::Field& field, Rank me, Role role)
@@ -100,13 +105,8 @@ ChangingSource::ChangingSource(const ExchangePlan& plan, std::size_t slots, Copy
   }
 }
 
-std::size_t ChangingSource::number_of(std::size_t field) const {
-  return static_cast<std::size_t>(std::ranges::find(plan_.changing, field) -
-                                  plan_.changing.begin());
-}
-
 void ChangingSource::put(std::size_t field, core::BytesView array, bool stays) {
-  Put& put = puts_[number_of(field)];
+  Put& put = puts_[number_of(plan_, field)];
   put.array = array;
   if (stays) return;
   const auto copy = put.copy.resize(array.size());
@@ -127,7 +127,7 @@ void ChangingSource::pack(std::size_t slot, std::span<const std::vector<Index>> 
     const std::size_t f = plan_.changing[k];
     plans_[k].update(counts[f]);
     if (!by_key_[k] || is_routed[*by_key_[k]]) continue;
-    routes_[*by_key_[k]].update(puts_[number_of(plan_.fields[f].changing->key)].array);
+    routes_[*by_key_[k]].update(puts_[number_of(plan_, plan_.fields[f].changing->key)].array);
     is_routed[*by_key_[k]] = true;
   }
   Slot& to = slots_[slot];
@@ -246,7 +246,7 @@ void ChangingSink::plan_step() {
     for (std::size_t k = 0; k < plans_.size(); ++k) {
       const auto& changing = *plans_[k].field().changing;
       if (!changing.has_key()) continue;
-      const std::uint64_t keys = from_[m].counts[number_of(changing.key)];
+      const std::uint64_t keys = from_[m].counts[number_of(plan_, changing.key)];
       if (from_[m].counts[k] != keys)
         throw protocol_error(plan_.messages[m].peer, fmt::format("{} rows, as many as keys", keys),
                              fmt::format("{}", from_[m].counts[k]));
@@ -258,13 +258,8 @@ void ChangingSink::plan_step() {
   }
 }
 
-std::size_t ChangingSink::number_of(std::size_t field) const {
-  return static_cast<std::size_t>(std::ranges::find(plan_.changing, field) -
-                                  plan_.changing.begin());
-}
-
 const index_calc::Layout& ChangingSink::layout(std::size_t field) const {
-  return plans_[number_of(field)].layout();
+  return plans_[number_of(plan_, field)].layout();
 }
 
 core::BytesView ChangingSink::bytes_of(std::size_t k, std::size_t message) const {
@@ -278,7 +273,7 @@ void ChangingSink::sort_rows(std::size_t k) {
   std::vector<Row>& rows = rows_[k];
   const std::size_t had = rows.capacity();
   rows.clear();
-  const std::size_t keys = number_of(plans_[k].field().changing->key);
+  const std::size_t keys = number_of(plan_, plans_[k].field().changing->key);
   std::vector<std::size_t> messages(from_.size());
   std::iota(messages.begin(), messages.end(), std::size_t{0});
   std::ranges::sort(messages, {}, [this](std::size_t m) { return plan_.messages[m].peer; });
@@ -295,7 +290,7 @@ void ChangingSink::sort_rows(std::size_t k) {
 
 void ChangingSink::unpack(std::size_t field, std::span<std::byte> array,
                           std::span<Traffic* const> traffic) {
-  const std::size_t k = number_of(field);
+  const std::size_t k = number_of(plan_, field);
   const ChangingPlan& plan = plans_[k];
   const auto& f = plan.field();
   const auto unpack = [&](const index_calc::Package& package, core::BytesView bytes) {
@@ -314,7 +309,7 @@ void ChangingSink::unpack(std::size_t field, std::span<std::byte> array,
     const auto package = all.package_for(plan_.me);
     if (!package) return;
     const Stopwatch watch(traffic.front()->copy_seconds);
-    const std::vector<Row>& rows = rows_[number_of(f.changing->key)];
+    const std::vector<Row>& rows = rows_[number_of(plan_, f.changing->key)];
     const std::size_t size =
         static_cast<std::size_t>(package->elements) * f.element_bytes / rows.size();
     const auto sorted = sorted_.resize(rows.size() * size);

@@ -113,7 +113,6 @@ private:
     std::vector<std::size_t> ends;      // of each message in `packed`
     std::vector<std::uint64_t> counts;  // as they are told; shape: [message][plan_.changing]
   };
-  std::size_t number_of(std::size_t field) const;
   /// Of field plan_.changing[k]: null unless its rows are taken by keys.
   const RowsByKey* rows_of(std::size_t k) const {
     return by_key_[k] ? &routes_[*by_key_[k]] : nullptr;
@@ -159,7 +158,6 @@ private:
     std::size_t message = 0, number = 0;
     std::size_t turn = 0;  ///< by ranks of the source, as they are there
   };
-  std::size_t number_of(std::size_t field) const;
   /// Of field plan_.changing[k] in a message.
   core::BytesView bytes_of(std::size_t k, std::size_t message) const;
   void sort_rows(std::size_t k);

@@ -130,9 +130,9 @@ public:
   virtual bool is_here(std::size_t) { return true; }
   /// Brings parts to Way::to.  @pre is_done()
   virtual void want(std::size_t slot, PartRange parts) = 0;
-  virtual bool advance() = 0;
+  virtual bool advance() { return false; }
   /// All that was wanted is in its place.
-  virtual bool is_done() const = 0;
+  virtual bool is_done() const { return true; }
   /// As SourceEnd::list_waits.
   virtual void list_waits(WaitWords&) {}
   /// From now on nobody writes to what was wanted.
@@ -168,7 +168,8 @@ public:
   virtual Fit fit(const PartFacts& facts) const noexcept = 0;
   /// The source waits to be asked for what goes this way: the sink may choose another such path.
   virtual bool is_asked() const noexcept { return false; }
-  /// The bytes of the message stand behind the place of its parts, which is one for all of them.
+  /// The bytes of the message stand behind the place of its parts, which is one for all of them; chosen
+  /// whether its arrays stay or not.
   virtual bool is_inlined() const noexcept { return false; }
   /// A sink may wish for it where the source has told another path that is asked.
   virtual bool takes_wishes() const noexcept { return false; }
@@ -182,9 +183,6 @@ public:
   /// Of the transport messages that its two ends exchange.
   transport::Tag tag() const noexcept { return 16 + static_cast<transport::Tag>(kind()); }
 };
-
-/// A contiguous part up to this size costs more to walk than to copy.
-inline constexpr std::size_t short_part_bytes = std::size_t{64} << 10;
 
 /// Packs a part out of its array.  @param to  part.bytes
 void pack_part(Way& way, std::size_t slot, const Part& part, std::span<std::byte> to);

@@ -48,8 +48,6 @@ public:
       unpack_part(way_, part, messages_[slot].subspan(part.offset, part.bytes));
     }
   }
-  bool advance() override { return false; }
-  bool is_done() const override { return true; }
 
 private:
   Way& way_;

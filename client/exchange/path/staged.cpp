@@ -52,7 +52,6 @@ public:
   }
   void flush(std::size_t slot) override { send(slot, cut_.whole); }
   PartPlace place(std::size_t, std::size_t) override { return {.kind = PartPlace::Kind::staged}; }
-  bool advance() override { return false; }
   bool is_done(std::size_t slot) override {
     if (slot >= steps_.size() || steps_[slot].sent == 0) return true;
     Step& step = steps_[slot];
@@ -176,8 +175,6 @@ public:
       unpack_part(way_, part, message.subspan(part.offset, part.bytes));
     }
   }
-  bool advance() override { return false; }
-  bool is_done() const override { return true; }
 
 private:
   struct Step {
