@@ -309,15 +309,19 @@ void Source::begin(std::size_t slot, std::uint64_t step) {
 void Source::put(std::uint64_t step, std::size_t field, ConstMemoryView array, bool may_lend) {
   const auto local = host_bytes(array);
   const std::size_t slot = slot_for(step);
-  const bool lends = !is_queued() || (may_lend && !queue_.keeps());
-  if (plan_.fields[field].changing) return changing_->put(field, local, lends);
+  const bool stays = !is_queued() || (may_lend && !queue_.keeps());
+  if (plan_.fields[field].changing) return changing_->put(field, local, stays);
+  // What is inlined is packed at once, whether its array stays or not.
+  const bool lends = stays && std::ranges::any_of(plan_.parts_of[field], [this](const auto& part) {
+                       return !paths_[peers_[part.message].usual]->is_inlined();
+                     });
   SourceArrays& arrays = arrays_[slot];
   arrays.set(field, local);
   auto& loan = arrays.loans[field];
   loan.reset();
   arrays.regions[field] = nullptr;
   if (lends && (is_any_near_ || !is_queued())) loan = transport::local::lend(local);
-  if (!is_queued() && is_any_far_)
+  if (lends && !is_queued() && is_any_far_)
     arrays.regions[field] = readable_[field].offer(endpoint_, local, loan);
   for (const auto [m, p] : plan_.parts_of[field]) {
     Peer& peer = peers_[m];

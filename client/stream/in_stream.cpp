@@ -218,7 +218,7 @@ std::optional<bool> InStream::find_step(const char* call, std::optional<core::De
   // All of the step, so that all its fields are here or none.
   if (!links_.wait([&] { return polled(links_.has_step()); }, call, "send the next step", until))
     return std::nullopt;
-  statistics_.dropped = links_.statistics().dropped;
+  statistics_.dropped = links_.dropped();
   if (!links_.has_end()) return true;
   is_redeclared_ = links_.is_redeclared();
   if (is_redeclared_) return std::nullopt;

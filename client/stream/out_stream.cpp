@@ -382,7 +382,7 @@ void OutStream::end_step() {
   last_time_ = time_;
   state_ = State::between_steps;
   // A consumer that waits for another part of the stream is told that this one has begun.
-  if (config_.queue_depth == 0 && statistics().steps == 1) report(true);
+  if (config_.queue_depth == 0 && links_.steps() == 1) report(true);
   if (is_taken_at_once())
     wait_for_links(
         [&](Source& exchange) { return exchange.is_queued() || exchange.is_credited(step()); },

@@ -173,7 +173,7 @@ void ConsumerLinks::list_lags(wire::Counters& counters) const {
 
 Statistics ConsumerLinks::statistics() const {
   Statistics s = ended_;
-  s.steps = step_ - first_step() - skipped_;
+  s.steps = steps();
   s.wait_seconds = wait_seconds_;
   for (const Open& open : links_) add(s, *open.exchange);
   return s;

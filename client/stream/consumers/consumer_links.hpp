@@ -49,6 +49,8 @@ public:
   std::size_t size() const noexcept { return links_.size(); }
   /// The step in turn: of which is put, or will be next.
   std::uint64_t step() const noexcept { return step_; }
+  /// That were put.
+  std::uint64_t steps() const noexcept { return step_ - first_step() - skipped_; }
   /// The step in turn has that number: none has those before it.
   void skip_to(std::uint64_t step) noexcept { skipped_ += step - std::exchange(step_, step); }
 

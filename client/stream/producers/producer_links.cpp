@@ -355,6 +355,12 @@ void ProducerLinks::list_turns(std::vector<LinkTurns>& turns) const {
       turns.push_back({open.link.number, open.before.turns + open.exchange->steps()});
 }
 
+std::uint64_t ProducerLinks::dropped() const {
+  std::uint64_t all = ended_.dropped;
+  for (const Open& open : links_) all += open.exchange->dropped();
+  return all;
+}
+
 Statistics ProducerLinks::statistics() const {
   const auto hold = session_.progress().hold();
   Statistics s = ended_;
@@ -365,8 +371,8 @@ Statistics ProducerLinks::statistics() const {
     s.traffic += open.exchange->traffic();
     s.plan_seconds += open.exchange->plan().seconds;
     s.transport = open.link.transport;
-    s.dropped += open.exchange->dropped();
   }
+  s.dropped = dropped();
   return s;
 }
 

@@ -139,6 +139,8 @@ public:
   void drop_all();
 
   Statistics statistics() const;
+  /// Steps, as in statistics().  @pre the progress engine is held
+  std::uint64_t dropped() const;
   double wait_seconds() const noexcept { return wait_seconds_; }
   /// In the order of the links, each in that of its schedule.
   std::vector<PeerStatistics> peer_statistics() const;
