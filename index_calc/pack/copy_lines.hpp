@@ -74,6 +74,8 @@ void copy_fixed(std::byte* to, const std::byte* from) {
 inline void copy_run(std::byte* to, const std::byte* from, std::ptrdiff_t bytes) {
   constexpr std::ptrdiff_t longest_inline = 256;
   if (bytes > longest_inline) {
+    // Where GCC knows a bound of the length it makes `rep movs` of the call, which takes longer.
+    asm("" : "+r"(bytes));
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   } else if (bytes >= 16) {
     for (std::ptrdiff_t i = 0; i + 16 < bytes; i += 16) copy_fixed<16>(to + i, from + i);
