@@ -74,11 +74,13 @@ bool Groups::is_leaving(const wire::Hello& hello) const {
 bool Groups::may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const {
   const auto it = groups_.find(hello.group());
   if (it == groups_.end()) return false;
-  const bool is_same_job = it->second.job == hello.job();
-  return std::ranges::any_of(it->second.members, [&](const auto& member) {
-    return (!is_same_job || member.first == hello.rank()) &&
-           now - member.second.last_heard > seconds && member.second.silence <= usual;
-  });
+  const auto has_missed = [&](const auto& member) {
+    return now - member.second.last_heard > seconds && member.second.silence <= usual;
+  };
+  const Group& group = it->second;
+  if (group.job != hello.job()) return std::ranges::any_of(group.members, has_missed);
+  const auto holder = group.members.find(hello.rank());
+  return holder != group.members.end() && has_missed(*holder);
 }
 
 bool Groups::leave(ConnectionId from) {

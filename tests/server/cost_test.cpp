@@ -1,27 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the server does for a stream of many parts and for many ranks that wait grows no faster than what
-// it was told. Counted: bytes that are allocated, and comparisons of names.
+// it was told. Counted: bytes that are allocated, comparisons of names, and steps from one entry of a
+// std::map or std::set to the next.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <new>
+#include <vector>
 
 #include "play.hpp"
 #include "server/rendezvous/waits.hpp"
 
 namespace {
-std::atomic<std::size_t> allocated = 0, compared = 0;
+std::atomic<std::size_t> allocated = 0, compared = 0, stepped = 0;
+using Node = std::_Rb_tree_node_base;
 }  // namespace
 
-// The linker's --wrap, which makes the names, lets it stand in for memcmp.
+// The linker's --wrap, which makes the names, lets these stand in for memcmp and the steps.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" int __real_memcmp(const void* a, const void* b, std::size_t bytes);
 extern "C" int __wrap_memcmp(const void* a, const void* b, std::size_t bytes);
 extern "C" int __wrap_memcmp(const void* a, const void* b, std::size_t bytes) {
   ++compared;
   return __real_memcmp(a, b, bytes);
+}
+extern "C" Node* __real__ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base(Node* node);
+extern "C" Node* __wrap__ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base(Node* node);
+extern "C" Node* __wrap__ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base(Node* node) {
+  ++stepped;
+  return __real__ZSt18_Rb_tree_incrementPSt18_Rb_tree_node_base(node);
+}
+extern "C" const Node* __real__ZSt18_Rb_tree_incrementPKSt18_Rb_tree_node_base(const Node* node);
+extern "C" const Node* __wrap__ZSt18_Rb_tree_incrementPKSt18_Rb_tree_node_base(const Node* node);
+extern "C" const Node* __wrap__ZSt18_Rb_tree_incrementPKSt18_Rb_tree_node_base(const Node* node) {
+  ++stepped;
+  return __real__ZSt18_Rb_tree_incrementPKSt18_Rb_tree_node_base(node);
 }
 // NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
@@ -40,18 +56,42 @@ namespace tremula::server {
 namespace {
 
 struct Cost {
-  std::size_t bytes, comparisons;
+  std::size_t bytes, comparisons, steps;
 };
 template <class Work>
 Cost cost_of(const Work& work) {
-  const std::size_t bytes = allocated, comparisons = compared;
+  const std::size_t bytes = allocated, comparisons = compared, steps = stepped;
   work();
-  return {allocated - bytes, compared - comparisons};
+  return {allocated - bytes, compared - comparisons, stepped - steps};
 }
 /// Of four times as much.
 void expect_near_linear(const Cost& once, const Cost& four_times) {
   EXPECT_LT(four_times.bytes, 8 * once.bytes + 1);
   EXPECT_LT(four_times.comparisons, 8 * once.comparisons + 1);
+  EXPECT_LT(four_times.steps, 8 * once.steps + 1);
+}
+
+/// To let all ranks of a job in.
+Cost cost_of_joining(int ranks) {
+  std::vector<wire::ToServer> hellos;
+  for (int rank = 0; rank < ranks; ++rank)
+    hellos.push_back(Play::parsed(Play::hello("many", rank, ranks)));
+  Play play;
+  const auto say_hello = [&](const wire::ToServer& hello) {
+    return play.receive(static_cast<ConnectionId>(hello.hello().rank() + 1), hello);
+  };
+  const Cost cost = cost_of([&] {
+    for (const auto& hello : hellos)
+      EXPECT_TRUE(say_hello(hello).messages.at(0).message.has_welcome());
+  });
+  const auto another = Play::parsed(Play::hello("many", ranks, ranks + 1, "another job"));
+  EXPECT_GE(cost_of([&] { say_hello(another); }).steps, static_cast<std::size_t>(ranks) - 1)
+      << "it counts";
+  return cost;
+}
+
+TEST(Cost, OfAJobThatJoinsGrowsAsItsRanks) {
+  expect_near_linear(cost_of_joining(500), cost_of_joining(2000));
 }
 
 /// To tell that the last of so many fields lacks elements.
