@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // coupled_epoch --group G --role producer|consumer --layout L --transport T --options YAML
 // [--first N] [--steps N] [--die-rank R --die-step N --die-when FILE] [--await FILE] [--touch FILE]
-// [--slow-until FILE] [--skips 1]: one rank of a job that produces a stream, or consumes it through
-// all its epochs. Every element carries its global number and its step. A producer puts the steps from
-// N on up to the given one, and naps after each until the file is there. A rank dies in the middle of
-// that step or a later one, once its file is there. A consumer comes when its file is there, makes one
-// after its first step, and writes at the end "had", FIRST COUNT and for each further epoch "| FIRST
-// COUNT". With --skips it may miss steps: LAST instead of COUNT, and "from GROUP" when that is another
-// one than before.
+// [--until FILE] [--skips 1]: one rank of a job that produces a stream, or consumes it through all
+// its epochs. Every element carries its global number and its step. A producer puts the steps from N
+// on up to the given one. With --until it naps after each of them until the file is there, puts so
+// many more, and writes "put" and the number of them all, on rank 0. A rank dies in the middle of
+// that step or a later one, once its file is there. A consumer comes when its file is there, makes
+// one after its first step, and writes at the end "had", FIRST COUNT and for each further epoch
+// "| FIRST COUNT". With --skips it may miss steps: LAST instead of COUNT, and "from GROUP" when that
+// is another one than before.
 #include <signal.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -83,7 +85,9 @@ public:
 
   void produce() {
     const auto first = static_cast<std::uint64_t>(options_.number("first", 0)),
-               end = static_cast<std::uint64_t>(options_.number("steps", 1));
+               steps = static_cast<std::uint64_t>(options_.number("steps", 1));
+    const auto file = options_.text("until");
+    std::uint64_t end = file.empty() ? steps : std::numeric_limits<std::uint64_t>::max();
     tremula_out_stream* handle = nullptr;
     expect_ok(tremula_out_open(session_, "s", options_.text("options", "{}").c_str(), &handle),
               "open");
@@ -97,9 +101,13 @@ public:
       part_.fill(step + 7);
       maybe_die(step);
       expect_ok(tremula_out_end_step(handle), "end_step");
-      if (const auto file = options_.text("slow-until");
-          !file.empty() && !std::filesystem::exists(file))
+      if (file.empty() || end != std::numeric_limits<std::uint64_t>::max()) continue;
+      if (rank_0_sees(file)) {
+        end = step + 1 + steps;
+        if (tremula_session_rank(session_) == 0) std::cout << "put " << end << std::endl;
+      } else {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
     }
     expect_ok(tremula_out_close(handle), "close");
   }
@@ -146,6 +154,13 @@ public:
   }
 
 private:
+  /// Collective.
+  bool rank_0_sees(const std::string& file) {
+    const char mine = std::filesystem::exists(file) ? 1 : 0;
+    std::vector<char> all(static_cast<std::size_t>(tremula_session_size(session_)));
+    expect_ok(tremula_session_allgather(session_, &mine, 1, all.data()), "allgather");
+    return all[0] != 0;
+  }
   static std::string source_of(const tremula_in_stream* in) {
     auto peer = tremula_peer_statistics_init();
     std::size_t count = 0;
