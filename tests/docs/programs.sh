@@ -90,8 +90,8 @@ start simulation "${run[1]}"$'\nwait'; simulation=$last
 start train "${run[2]}"$'\nwait'; train=$last
 finished simulation "$simulation"
 finished train "$train"
-# Each of the 24 steps was on one of two ranks, once.
-steps=$(sed -n 's/^[01] \[\([0-9, ]*\)\].*/\1/p' train.log | tr -d ' ' | tr ',' '\n' | sort -n | xargs)
+# Each of the 24 steps was on one of two ranks, once. The ranks write to one log, word by word: their lines may be mixed.
+steps=$(grep -oE '\[[0-9]+(, [0-9]+)*\]' train.log | tr -d '[] ' | tr ',' '\n' | sort -n | xargs)
 [ -s checkpoint.0 ] && [ -s checkpoint.1 ] || fail "the training has left no checkpoints"
 [ "$steps" = "$(seq 0 23 | xargs)" ] || fail "expected the steps 0 to 23, each once, found $steps"
 start simulation "${run[1]}"$'\nwait'; simulation=$last
