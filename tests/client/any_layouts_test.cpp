@@ -11,6 +11,7 @@
 #include "tests/client/world.hpp"
 #include "tests/index_calc/lists/random_lists.hpp"
 #include "tests/index_calc/skew/skewed_oracle.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::client {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using index_calc::Index, index_calc::Layout;
 using index_calc::testing::Random, index_calc::testing::Side;
 
-constexpr int pairs = 1000;  // between two groups, and as many in one
+constexpr int pairs = testing_only::rounds(1000);  // between two groups, and as many in one
 
 /// How often each kind was drawn: none may be missing.
 using Kinds = std::map<std::string, int>;

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "play.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::server {
 namespace {
@@ -382,7 +383,7 @@ TEST(Waits, AreACircleExactlyWhereProgramsHang) {
   SCOPED_TRACE(fmt::format("replay with TREMULA_TEST_SEED={}", seed));
   std::mt19937_64 random(seed);
   int ending = 0, hanging = 0;
-  for (int turn = 0; turn < 3000 && !testing::Test::HasFailure(); ++turn)
+  for (int turn = 0; turn < testing_only::rounds(3000) && !testing::Test::HasFailure(); ++turn)
     ++(Model(random).run() ? ending : hanging);
   EXPECT_GT(ending, 20);
   EXPECT_GT(hanging, 20);

@@ -15,6 +15,7 @@
 #include "index_calc/pack/pack.hpp"
 #include "index_calc/plan/plan.hpp"
 #include "tests/index_calc/lists/random_lists.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -145,7 +146,7 @@ void expect_moves_all(Random& random, const Side& source, const Side& sink) {
 
 TEST(Lists, OfAnyKindToAnyKindMoveEveryElement) {
   Random random;
-  for (int i = 0; i < 2500 && !HasFatalFailure(); ++i) {
+  for (int i = 0; i < testing_only::rounds(2500) && !HasFatalFailure(); ++i) {
     const auto shape = testing::random_shape(random);
     const bool is_listed = random.one_in(2);
     const Side source = testing::random_side(random, shape, !is_listed);
@@ -366,7 +367,7 @@ TEST(Lists, OfDifferentMatchesHaveDifferentFingerprints) {
 /// What no rank has written ends in an error, and what one has written is read as it was.
 TEST(Lists, FromForeignBytesAreReadOrRefused) {
   Random random;
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < testing_only::rounds(2000); ++i) {
     const bool has_places = random.one_in(2);
     RunWriter writer(has_places);
     std::vector<ListRun> runs;

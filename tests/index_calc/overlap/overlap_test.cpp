@@ -7,6 +7,7 @@
 #include "index_calc/overlap/overlap_builder.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::index_calc {
 
@@ -142,7 +143,7 @@ TEST(Overlap, EqualsDefinitionForAllSmallPairsWithCuts) {
 
 TEST(Overlap, EqualsDefinitionForRandomBlockCyclicPairs) {
   Random random;
-  for (int pair = 0; pair < 100'000; ++pair) {
+  for (int pair = 0; pair < testing_only::rounds(100'000); ++pair) {
     const Index n = random.one_in(50) ? random.in(100, 400) : random.in(0, 50);
     const BlockCyclic mine = random.block_cyclic(n, random.in(1, 20), 6);
     const BlockCyclic theirs = random.block_cyclic(n, random.in(1, 20), 8);
@@ -152,7 +153,7 @@ TEST(Overlap, EqualsDefinitionForRandomBlockCyclicPairs) {
 
 TEST(Overlap, EqualsDefinitionForRandomPairsWithSplits) {
   Random random;
-  for (int pair = 0; pair < 15'000; ++pair) {
+  for (int pair = 0; pair < testing_only::rounds(15'000); ++pair) {
     const Index n = random.in(0, 50);
     const bool first = random.one_in(2);
     const Distribution a = random.splits(n, 5), b = random.distribution(n, 5);
@@ -163,7 +164,7 @@ TEST(Overlap, EqualsDefinitionForRandomPairsWithSplits) {
 
 TEST(Overlap, EqualsDefinitionForMorePeersThanPieces) {
   Random random;
-  for (int pair = 0; pair < 3'000; ++pair) {
+  for (int pair = 0; pair < testing_only::rounds(3'000); ++pair) {
     const Index n = random.in(1, 150);
     const BlockCyclic mine = random.block_cyclic(n, random.in(1, 40), 6);
     const BlockCyclic theirs = random.block_cyclic(n, random.in(1, 8), 3000);
@@ -174,7 +175,7 @@ TEST(Overlap, EqualsDefinitionForMorePeersThanPieces) {
 TEST(Overlap, IsTheSameInMemoryThatIsUsedAgain) {
   Random random;
   OverlapFinder finder;
-  for (int pair = 0; pair < 2'000; ++pair) {
+  for (int pair = 0; pair < testing_only::rounds(2'000); ++pair) {
     const Index n = random.in(0, 200);
     const Distribution mine = random.distribution(n, 6);
     const Distribution theirs = random.distribution(n, random.one_in(4) ? 2000 : 6);

@@ -9,6 +9,7 @@
 #include "index_calc/pack/pack.hpp"
 #include "tests/index_calc/cells.hpp"
 #include "tests/index_calc/oracle.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -135,7 +136,8 @@ struct Redistribution {
 
 TEST(Copy, GivesEveryElementItsPlaceAndLeavesOtherCellsAlone) {
   Random random;
-  for (int round = 0; round < 500 && !::testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < testing_only::rounds(500) && !::testing::Test::HasFailure();
+       ++round) {
     const auto shape = random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
     const Index most = shape.size() < 3 ? 4 : 2;
     Redistribution r{.from = random.layout(shape, most),
@@ -176,7 +178,8 @@ Buffers large_buffers(const Layout& layout, std::size_t width) {
 
 TEST(Copy, IsTheSameByEveryKernel) {
   Random random;
-  for (int round = 0; round < 300 && !::testing::Test::HasFailure(); ++round) {
+  for (int round = 0; round < testing_only::rounds(300) && !::testing::Test::HasFailure();
+       ++round) {
     // Rows of all lengths from a part of a line to some pieces of a long run.
     const std::string shape = "shape=" + std::to_string(random.in(1, 40)) + "x" +
                               std::to_string(random.in(1, random.one_in(4) ? 4000 : 300)) + " ";

@@ -14,6 +14,7 @@
 #include "tests/index_calc/cells.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -44,7 +45,7 @@ Index count_runs(const Package& package, const LocalPart& part, Order order) {
 
 TEST(Copies, EveryCopyOfTheSinkGetsEveryElementOnce) {
   Random random;
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < testing_only::rounds(2000); ++round) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
     const Index most = shape.size() == 1 ? 6 : 3;
     const Layout from = random.layout(shape, most, true), to = random.layout(shape, most, true);
@@ -100,7 +101,7 @@ TEST(Copies, EveryCopyOfTheSinkGetsEveryElementOnce) {
 
 TEST(Copies, VolumesAreThoseOfThePlans) {
   Random random;
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < testing_only::rounds(500); ++round) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 3)));
     const Layout mine = random.layout(shape, 4, true), theirs = random.layout(shape, 4, true);
     SCOPED_TRACE(to_string(mine) + "  to  " + to_string(theirs));
@@ -145,7 +146,7 @@ TEST(Copies, NoneSendsMoreThanItsShare) {
 TEST(Copies, AreDealtEvenlyAndNearOnesFirst) {
   Random random;
   const auto number = [](Rank copy) { return static_cast<std::size_t>(copy); };
-  for (int round = 0; round < 5000; ++round) {
+  for (int round = 0; round < testing_only::rounds(5000); ++round) {
     CopiedPair pair{.lines = random.in(1, 20),
                     .from = static_cast<Rank>(random.in(1, 6)),
                     .to = static_cast<Rank>(random.in(1, 6)),

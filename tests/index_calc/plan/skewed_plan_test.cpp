@@ -13,6 +13,7 @@
 #include "index_calc/proof/content_hash.hpp"
 #include "tests/index_calc/cells.hpp"
 #include "tests/index_calc/skew/skewed_oracle.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -102,7 +103,7 @@ Layout dense_layout(Random& random, const std::vector<Index>& shape) {
 
 TEST(SkewedPlan, MovesEveryElementBetweenAnyTwoLayouts) {
   Random random;
-  for (int i = 0; i < 2500 && !HasFatalFailure(); ++i) {
+  for (int i = 0; i < testing_only::rounds(2500) && !HasFatalFailure(); ++i) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
     Layout skewed = testing::random_skewed(random, shape, 8);
     Layout other =
@@ -116,7 +117,7 @@ TEST(SkewedPlan, MovesEveryElementBetweenAnyTwoLayouts) {
 /// In one job a rank keeps what it has, and copies on the host of the sink send first.
 TEST(SkewedPlan, DealsCopiesByRanksAndHosts) {
   Random random;
-  for (int i = 0; i < 500 && !HasFatalFailure(); ++i) {
+  for (int i = 0; i < testing_only::rounds(500) && !HasFatalFailure(); ++i) {
     const std::vector<Index> shape{random.in(1, 30), random.in(1, 30)};
     const Layout source = testing::random_skewed(random, shape, 12),
                  sink = random.one_in(2) ? testing::random_skewed(random, shape, 12)
@@ -136,7 +137,7 @@ TEST(SkewedPlan, DealsCopiesByRanksAndHosts) {
 /// A hash of the whole array is the same in every layout.
 TEST(SkewedPlan, OfAnyLayoutProvesTheSameContent) {
   Random random;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < testing_only::rounds(200); ++i) {
     const std::vector<Index> shape{random.in(1, 30), random.in(1, 30)};
     const auto hash_of = [&](const Layout& layout) {
       std::uint64_t sum = 0;
@@ -311,6 +312,7 @@ TEST(SkewedPlan, PlacesEveryRowOfTheTableAsTheKernelsDo) {
   int checked = 0;
   for (const auto& [m, n] : {std::pair<Index, Index>{64, 64}, {61, 47}, {37, 101}, {5, 7}}) {
     for (const Index p : {8, 12, 16, 18, 32}) {
+      if (testing_only::is_sanitized && (m * n > 3000 || p > 16)) continue;
       std::vector<TableRow> rows;
       for (Index c = 1; c <= p; ++c) {
         if (p % c != 0) continue;

@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "tests/index_calc/random.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -115,7 +116,7 @@ Problem random_problem(Random& random, Index rows) {
 
 TEST(Assignment, IsTheBestOfAllPermutations) {
   Random random;
-  for (int round = 0; round < 10'000; ++round) {
+  for (int round = 0; round < testing_only::rounds(10'000); ++round) {
     const Index rows = round < 9800 ? random.in(1, 6) : random.in(7, 8);
     const Problem problem = random_problem(random, rows);
     const Wide best = sum_of(problem, best_assignment(sparse(problem)));

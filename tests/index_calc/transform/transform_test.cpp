@@ -9,6 +9,7 @@
 #include "tests/index_calc/cells.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/transform_oracle.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -135,7 +136,7 @@ private:
 
 TEST(Transform, GivesWhatTheFormulaSaysAndLeavesOtherCellsAlone) {
   Random random;
-  for (int round = 0; round < 1500 && !HasFailure(); ++round) {
+  for (int round = 0; round < testing_only::rounds(1500) && !HasFailure(); ++round) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
     const Index most = random.one_in(5) ? 1 : shape.size() < 3 ? 4 : 2;
     const Layout from = random.layout(shape, most), to = random.layout(shape, most);
@@ -196,7 +197,7 @@ TEST(Transform, OfMoreThanACacheHoldsIsTheSame) {
 
 TEST(Transform, ScalesOwnedCellsAlone) {
   Random random;
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < testing_only::rounds(500); ++round) {
     const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 4)));
     const Layout layout = random.layout(shape, 3);
     Transformation t = testing::random_transformation(random);

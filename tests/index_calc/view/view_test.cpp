@@ -13,6 +13,7 @@
 #include "tests/index_calc/lists/random_lists.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -99,7 +100,7 @@ void expect_same_memory(const Viewed& v, const World& view, const World& array) 
 
 TEST(Selected, IsThePartOfTheArrayElementByElement) {
   Random random;
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < testing_only::rounds(1500); ++round) {
     const Numbers shape = small_shape(random);
     const Layout layout = random.layout(shape, 3);
     const Selection selection = random_selection(random, shape);
@@ -133,7 +134,7 @@ TEST(Selected, IsThePartOfTheArrayElementByElement) {
 
 TEST(Selected, OfASelectionIsASelection) {
   Random random;
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < testing_only::rounds(1000); ++round) {
     const Numbers shape = small_shape(random);
     const Layout layout = random.layout(shape, 4);
     const Selection outer = random_selection(random, shape),
@@ -243,7 +244,7 @@ TEST(Selected, RefusesWhatDoesNotLieInTheArray) {
 
 TEST(Permuted, IsTheArrayElementByElement) {
   Random random;
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < testing_only::rounds(1500); ++round) {
     const Numbers shape = small_shape(random);
     const Layout layout = random.layout(shape, 3);
     const Axes axes = random_axes(random, shape.size());
@@ -418,7 +419,7 @@ Numbers index_of(Index number, const Numbers& shape) {
 
 TEST(View, OfListsTellsWhichElementIsInEachPlace) {
   Random random;
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < testing_only::rounds(1000); ++round) {
     const Numbers shape = testing::random_shape(random);
     const testing::Side side = testing::random_side(random, shape, false);
     const Selection selection = random_selection(random, shape);
@@ -455,7 +456,7 @@ TEST(View, OfListsTellsWhichElementIsInEachPlace) {
 TEST(View, OfOneArrayIsMovedIntoAViewOfAnother) {
   Random random;
   constexpr std::size_t width = 4;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < testing_only::rounds(300); ++round) {
     Numbers shape;
     for (Index d = random.in(1, 3); d > 0; --d) shape.push_back(random.in(1, 7));
     const View from = random_view(random, shape), to = random_view(random, shape);
