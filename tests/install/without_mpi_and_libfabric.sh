@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# without_mpi_and_libfabric.sh SOURCE [COMPILER_LAUNCHER]: library and program still build, install and start.
+# without_mpi_and_libfabric.sh SOURCE BUILD [COMPILER_LAUNCHER]: library and program still build, install and start.
+# BUILD is kept: the next run compiles what has changed.
 set -euo pipefail
-source=$1 launcher=${2:-}
+source=$1 build=$2 launcher=${3:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-cmake -S "$source" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON \
+cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON \
   -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" \
   -DTREMULA_WITH_MPI=OFF -DTREMULA_WITH_OFI=OFF -DTREMULA_BUILD_TESTS=OFF -DTREMULA_BUILD_EXAMPLES=OFF |
   grep 'Tremula transports'
-cmake --build "$work/build"
-cmake --install "$work/build" --prefix "$work/prefix" >/dev/null
+cmake --build "$build"
+cmake --install "$build" --prefix "$work/prefix" >/dev/null
 "$work/prefix/bin/tremula" version
 if [ -n "$(find "$work/prefix" -name 'libtremula_ofi*')" ]; then
   echo "FAILED: libtremula_ofi.so is installed, but there is no libfabric" >&2
