@@ -19,7 +19,7 @@ namespace {
 using index_calc::Index, index_calc::Layout;
 using index_calc::testing::Random, index_calc::testing::Side;
 
-constexpr int pairs = testing_only::rounds(1000);  // between two groups, and as many in one
+const int pairs = testing_only::rounds(1000);  // between two groups, and as many in one
 
 /// How often each kind was drawn: none may be missing.
 using Kinds = std::map<std::string, int>;

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
+#include <optional>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -102,9 +103,8 @@ public:
       maybe_die(step);
       expect_ok(tremula_out_end_step(handle), "end_step");
       if (file.empty() || end != std::numeric_limits<std::uint64_t>::max()) continue;
-      if (rank_0_sees(file)) {
-        end = step + 1 + steps;
-        if (tremula_session_rank(session_) == 0) std::cout << "put " << end << std::endl;
+      if (const auto last = last_after(file, step + 1 + steps)) {
+        end = *last;
       } else {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
       }
@@ -154,12 +154,21 @@ public:
   }
 
 private:
-  /// Collective.
-  bool rank_0_sees(const std::string& file) {
-    const char mine = std::filesystem::exists(file) ? 1 : 0;
-    std::vector<char> all(static_cast<std::size_t>(tremula_session_size(session_)));
-    expect_ok(tremula_session_allgather(session_, &mine, 1, all.data()), "allgather");
-    return all[0] != 0;
+  /// Where the producer ends once the file is there: rank 0 sees it and tells the others by another file, so that ranks are
+  /// as far apart as they like; none begins a step that rank 0 has not begun.
+  std::optional<std::uint64_t> last_after(const std::string& file, std::uint64_t end) const {
+    const std::string told = file + ".end";
+    if (tremula_session_rank(session_) == 0) {
+      if (!std::filesystem::exists(file)) return {};
+      std::ofstream(told + ".new") << end;
+      std::filesystem::rename(told + ".new", told);
+      std::cout << "put " << end << std::endl;
+    } else if (!std::filesystem::exists(told)) {
+      return {};
+    } else {
+      std::ifstream(told) >> end;
+    }
+    return end;
   }
   static std::string source_of(const tremula_in_stream* in) {
     auto peer = tremula_peer_statistics_init();

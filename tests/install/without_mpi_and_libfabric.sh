@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # without_mpi_and_libfabric.sh SOURCE BUILD [COMPILER_LAUNCHER]: library and program still build, install and start.
-# BUILD is kept: the next run compiles what has changed.
+# BUILD is kept, but for what CMake has found: the next run compiles what has changed.
 set -euo pipefail
 source=$1 build=$2 launcher=${3:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON \
+cmake --fresh -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCMAKE_UNITY_BUILD=ON \
   -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" \
   -DTREMULA_WITH_MPI=OFF -DTREMULA_WITH_OFI=OFF -DTREMULA_BUILD_TESTS=OFF -DTREMULA_BUILD_EXAMPLES=OFF |
   grep 'Tremula transports'
