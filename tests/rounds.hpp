@@ -11,7 +11,7 @@ inline constexpr bool is_sanitized = false;
 #endif
 
 /// How often a random test draws: under a sanitizer, which takes ten times as long, a fifth as often. A seed that is
-/// replayed is drawn to its end.
+/// replayed is drawn to its end, so what a round draws must not depend on how many there are.
 inline int rounds(int all) {
   return is_sanitized && std::getenv("TREMULA_TEST_SEED") == nullptr ? all / 5 : all;
 }
