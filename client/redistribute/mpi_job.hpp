@@ -12,6 +12,7 @@
 #include "client/redistribute/job_mover.hpp"
 #include "client/redistribute/redistribution.hpp"
 #include "client/session/config.hpp"
+#include "transport/local/shared_memory.hpp"
 #include "transport/mpi/mpi_group_endpoint.hpp"
 
 namespace tremula::client::redistribute {
@@ -131,12 +132,19 @@ private:
     const auto allgather = [&](core::Bytes mine) {
       return endpoint_.group().allgather_at_once(std::move(mine));
     };
-    const auto failure = std::as_bytes(std::span(own.second));
-    for (const auto& other : allgather({failure.begin(), failure.end()}))
-      if (!other.empty())
+    // One gathering for both: whether a rank has failed, and why or else on which machine it is.
+    const bool has_failed = !own.second.empty();
+    const std::string text = has_failed ? own.second : transport::local::host_identity();
+    const auto bytes = std::as_bytes(std::span(text));
+    core::Bytes mine{std::byte{has_failed}};
+    mine.insert(mine.end(), bytes.begin(), bytes.end());
+    const auto machines = allgather(std::move(mine));
+    for (const auto& other : machines)
+      if (other[0] != std::byte{0})
         throw core::Error(core::Errc::invalid_argument,
-                          {reinterpret_cast<const char*>(other.data()), other.size()});
-    rings_ = NearRings(group().rank(), RedistributionPlan::longest_chunk_bytes, allgather);
+                          {reinterpret_cast<const char*>(other.data()) + 1, other.size() - 1});
+    rings_ =
+        NearRings(group().rank(), RedistributionPlan::longest_chunk_bytes, machines, allgather);
   }
 
   transport::mpi::GroupEndpoint endpoint_;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
-#include <string>
 
 #include "client/exchange/memory/staging.hpp"
 #include "core/error.hpp"
@@ -20,20 +19,17 @@ namespace {
 /// filled, and to touch a page for the first time costs some copies of it.
 std::size_t slots_of_a_ring(std::size_t ranks) { return ranks > 8 ? 1 : 2; }
 
-Bytes bytes_of(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
-
 }  // namespace
 
-NearRings::NearRings(Rank me, ChunkBytes chunk_bytes, const Allgather& allgather,
-                     const std::string& identity) {
+NearRings::NearRings(Rank me, ChunkBytes chunk_bytes, std::span<const Bytes> machines,
+                     const Allgather& allgather) {
   constexpr std::size_t page = 4096;
-  const auto identities = allgather(bytes_of(std::as_bytes(std::span(identity))));
-  for (const Bytes& each : identities)
+  for (const Bytes& machine : machines)
     machines_.push_back(
-        static_cast<std::uint32_t>(std::ranges::find(identities, each) - identities.begin()));
+        static_cast<std::uint32_t>(std::ranges::find(machines, machine) - machines.begin()));
   std::vector<std::size_t> near;
-  for (std::size_t rank = 0; rank < identities.size(); ++rank)
-    if (identities[rank] == identities[static_cast<std::size_t>(me)]) near.push_back(rank);
+  for (std::size_t rank = 0; rank < machines.size(); ++rank)
+    if (machines_[rank] == machines_[static_cast<std::size_t>(me)]) near.push_back(rank);
   near_ranks_ = static_cast<Rank>(near.size());
   const std::size_t slots = slots_of_a_ring(near.size()),
                     slot_bytes = chunk_head_bytes + chunk_bytes(near_ranks_),
@@ -42,7 +38,8 @@ NearRings::NearRings(Rank me, ChunkBytes chunk_bytes, const Allgather& allgather
   if (near.size() > 1) try {
       memory_ = std::make_unique<SharedMemory>((near.size() - 1) * ring_bytes);
       const MemoryPlace place = memory_->place();
-      mine = bytes_of(std::as_bytes(std::span(&place, 1)));
+      const auto bytes = std::as_bytes(std::span(&place, 1));
+      mine.assign(bytes.begin(), bytes.end());
     } catch (const core::Error&) {  // no file descriptor: then without
     }
   // A rank has no ring to itself.

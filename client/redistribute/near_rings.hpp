@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "core/types.hpp"
@@ -29,9 +28,9 @@ public:
 
   /// Collective. There are rings between all ranks of a machine, or none at all where memory cannot
   /// be shared.
-  /// @param identity  of the machine: ranks with equal ones can map each other's memory
-  NearRings(core::Rank me, ChunkBytes chunk_bytes, const Allgather& allgather,
-            const std::string& identity = transport::local::host_identity());
+  /// @param machines  identities, shape: [rank]; ranks with equal ones can map each other's memory
+  NearRings(core::Rank me, ChunkBytes chunk_bytes, std::span<const core::Bytes> machines,
+            const Allgather& allgather);
   NearRings(NearRings&&) = default;
   NearRings& operator=(NearRings&&) = default;
   ~NearRings() { close(); }

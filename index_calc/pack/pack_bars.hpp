@@ -147,9 +147,12 @@ public:
   /// @param to, from  where its first bar lies
   void operator()(std::byte* to, const std::byte* from, const Comb& comb) {
     const Bar& bar = comb.bar;
-    if (use_.prefetches && comb.count > 1 && is_run(bar.to_step, bar.from_step))
-      return push_runs(to, from, comb.count, comb.to_step, comb.from_step,
-                       bar.count * (from_unit() / move_.from_width()));
+    if (comb.count > 1 && is_run(bar.to_step, bar.from_step)) {
+      const Index widths = bar.count * (from_unit() / move_.from_width());
+      return use_.prefetches
+                 ? push_runs(to, from, comb.count, comb.to_step, comb.from_step, widths)
+                 : move_.move_runs(to, from, comb.count, comb.to_step, comb.from_step, widths);
+    }
     for (Index i = 0; i < comb.count; ++i, to += comb.to_step, from += comb.from_step)
       (*this)(to, from, bar.count, bar.to_step, bar.from_step);
   }

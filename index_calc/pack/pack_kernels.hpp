@@ -3,6 +3,7 @@
 // The moving itself, from one buffer to the other as a walk says. Either one axis is the closest
 // one in both buffers, and its bars are moved one by one; or the buffers differ in their closest
 // axis, and tiles of both are transposed.
+#include <array>
 #include <cstddef>
 #include <type_traits>
 
@@ -25,6 +26,8 @@ public:
       places(2, walk_.from, walk_.to, [this](const Axis* axes, std::ptrdiff_t f, std::ptrdiff_t t) {
         tiles(axes[0], axes[1], f, t);
       });
+    else if (walk_.depth > 1 && walk_.axes[walk_.depth - 1].most_combs() <= most_kept)
+      rows_alike(walk_.axes[walk_.depth - 1]);
     else if (walk_.depth > 0)
       places(1, walk_.from, walk_.to,
              [this](const Axis* axes, std::ptrdiff_t f, std::ptrdiff_t t) { rows(*axes, f, t); });
@@ -35,6 +38,7 @@ public:
 
 private:
   static constexpr bool is_tiled = !std::is_same_v<Unit, std::ptrdiff_t>;
+  static constexpr Index most_kept = 32;
 
   /// Calls inner(axes, from, to) with the last `kept` axes for each place of the others.
   template <class Inner>
@@ -55,6 +59,22 @@ private:
         copy_(to_ + (to + it.to), from_ + (from + it.from), it.count, it.to_step, it.from_step);
       else
         copy_(to_ + (to + it.bar.to), from_ + (from + it.bar.from), it);
+    });
+  }
+
+  /// Short rows: to find their combs anew for each row would take longer than to move them.
+  void rows_alike(const Axis& axis) {
+    std::array<Comb, most_kept> kept;
+    std::size_t count = 0;
+    axis.for_each_comb([&]<class T>(const T& it) {
+      if constexpr (std::is_same_v<T, Bar>)
+        kept.at(count++) = {.bar = it, .count = 1};
+      else
+        kept.at(count++) = it;
+    });
+    places(1, walk_.from, walk_.to, [&](const Axis*, std::ptrdiff_t f, std::ptrdiff_t t) {
+      for (std::size_t i = 0; i < count; ++i)
+        copy_(to_ + (t + kept[i].bar.to), from_ + (f + kept[i].bar.from), kept[i]);
     });
   }
 

@@ -162,6 +162,14 @@ public:
     });
   }
 
+  /// for_each_comb makes at most so many calls.
+  Index most_combs() const {
+    constexpr Index of_ends = 4;  // families that begin or end within a segment
+    if (is_family_) return 1 + of_ends;
+    const Index turns = elements_ / turn_elements_ + 2;
+    return turns * static_cast<Index>(period_.size()) + of_ends;
+  }
+
   /// Calls visit(Bar) or, for several of one kind, visit(Comb) in ascending order.
   template <class Visit>
   void for_each_comb(Visit&& visit) const {

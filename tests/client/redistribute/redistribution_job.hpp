@@ -61,12 +61,12 @@ public:
 
   /// Collective.  @param machine  ranks with equal ones are near
   NearRings rings(Rank me, const std::string& machine = "here") {
-    return NearRings(
-        me, RedistributionPlan::longest_chunk_bytes,
-        [this, me](core::Bytes mine) {
-          return ThreadGroup(ranks_, me).allgather(std::move(mine), core::Deadline::after(20));
-        },
-        machine);
+    const auto allgather = [this, me](core::Bytes mine) {
+      return ThreadGroup(ranks_, me).allgather(std::move(mine), core::Deadline::after(20));
+    };
+    const auto bytes = std::as_bytes(std::span(machine));
+    const auto machines = allgather({bytes.begin(), bytes.end()});
+    return NearRings(me, RedistributionPlan::longest_chunk_bytes, machines, allgather);
   }
 
   /// Calls action(rank, endpoint) on every rank at a time; what they threw, "" if nothing.
