@@ -26,6 +26,8 @@ constexpr double connect_seconds = 5, reconnect_seconds = 1, answer_seconds = 30
 constexpr double first_pause = 0.05, longest_pause = 2;  // between attempts to come back
 
 /// The next server is not told of what this message is about.
+constexpr double seconds_between_looks = 0.1;
+
 bool is_for_one_server(const wire::ToServer& message) {
   return message.has_close_link() || message.has_close_stream() || message.has_unsubscribe() ||
          message.has_goodbye() || message.has_link_choices() || message.has_link_addresses();
@@ -308,15 +310,25 @@ std::optional<wire::ToClient> Control::ask(std::unique_lock<std::mutex>& lock,
               fmt::format("server {}: expected an answer in time; found none", server_.text));
 }
 
-wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline) {
+wire::ToClient Control::call(wire::ToServer message, core::Deadline deadline,
+                             const std::function<void()>& look) {
   std::unique_lock lock(mutex_);
   if (message.has_close_stream()) announced_.erase(message.close_stream().stream());
   if (message.has_unsubscribe()) subscribed_.erase(message.unsubscribe().stream());
   const bool waits = !is_for_one_server(message) || message.link_addresses().again() > 0;
+  const auto is_ready = [&] {
+    return is_ == Server::here || (is_ == Server::away && !waits) || own_group_lost_ || refused_;
+  };
   for (;;) {
-    wait(lock, deadline, [&] {
-      return is_ == Server::here || (is_ == Server::away && !waits) || own_group_lost_ || refused_;
-    });
+    const auto next_look = [&] {
+      return look ? core::Deadline::after(std::min(seconds_between_looks, deadline.remaining()))
+                  : deadline;
+    };
+    while (!wait(lock, next_look(), is_ready) && !deadline.expired()) {
+      lock.unlock();
+      look();
+      lock.lock();
+    }
     if (own_group_lost_) throw Error(Errc::peer_lost, *own_group_lost_);
     if (is_ != Server::here && !refused_ && message.close_link().gave_up()) {
       if (untold_.size() < most_forgotten) untold_.push_back(std::move(message));

@@ -49,8 +49,10 @@ public:
   /// Where there is no server, one that concerns what the next server is not told of fails at once:
   /// it takes leave (of a link, a stream, the server), or a link is being set up. That a link is
   /// given up is told to the next server, and answered at once.
+  /// @param look  called ten times a second while there is no server; may throw to end the wait
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
-  wire::ToClient call(wire::ToServer message, core::Deadline deadline);
+  wire::ToClient call(wire::ToServer message, core::Deadline deadline,
+                      const std::function<void()>& look = {});
 
   /// What the server tells of streams that are not linked, in its order: Matched and StreamRefused.
   /// Waits for one.

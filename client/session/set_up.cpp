@@ -99,7 +99,8 @@ std::vector<StreamEnd*> SetUp::alike(bool with_consumers) const {
 
 void SetUp::introduce_producers() { introduce(false, session_.deadline()); }
 
-void SetUp::introduce(bool with_consumers, core::Deadline deadline) {
+void SetUp::introduce(bool with_consumers, core::Deadline deadline,
+                      const std::function<void()>& look) {
   const auto ends = alike(with_consumers);
   if (ends.empty()) return;
   for (StreamEnd* const end : ends) end->incarnation_ = ++last_incarnation_;
@@ -108,7 +109,7 @@ void SetUp::introduce(bool with_consumers, core::Deadline deadline) {
     for (StreamEnd* const end : ends) {
       wire::Refused& refusal = *told.add_refusals();
       try {
-        session_.control().call(end->introduction(), deadline);
+        session_.control().call(end->introduction(), deadline, look);
       } catch (const Error& error) {
         if (!is_of_stream(error)) {
           std::for_each(ends.begin(), std::ranges::find(ends, end),
@@ -154,11 +155,13 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
     return core::Deadline::after(std::max(least_patience, own.patience(session_.config().timeout)));
   };
   const auto patience = from_now();
+  const std::function<void()> look = [&] {
+    if (!until) session_.control().waits().ask_whether_to_wait(own.name());
+  };
   for (;;) {  // until there is a server: introduce tells that there is none
     const auto away = session_.run_on_root(
         [&] {
-          if (!until && !session_.control().is_served())
-            session_.control().waits().ask_whether_to_wait(own.name());
+          if (!session_.control().is_served()) look();
           const auto turn = core::Deadline::after(turn_until(until ? until : patience));
           const bool is_served = session_.control().wait_for_server(turn);
           const bool is_over = until ? until->expired() : patience.expired();
@@ -168,7 +171,8 @@ SetUp::Outcome SetUp::run(StreamEnd& own, bool begins, const std::function<bool(
     if (away.size() == 2 && until) return {};
     if (away.size() != 1) break;
   }
-  introduce(true, until ? from_now() : patience);  // a limit of its own may be longer
+  // A limit of its own may be longer. A server that has died may not have been missed yet.
+  introduce(true, until ? from_now() : patience, look);
   session_.end_call_with(own.is_producer() ? own.incarnation() : 0);
   Wait wait{.own = own,
             .begins = begins,
@@ -242,7 +246,8 @@ bool SetUp::is_late(Wait& wait) {
   wire::ToServer message;
   message.mutable_explain()->set_incarnation(wait.own.incarnation());
   const auto reply =
-      control.call(std::move(message), is_served ? session_.deadline() : core::Deadline::after(0));
+      control.call(std::move(message), is_served ? session_.deadline() : core::Deadline::after(0),
+                   [&] { wait.longer != nullptr ? wait.longer->look() : void(); });
   const wire::Explained& explained = reply.explained();
   // What one look finds may be gone at the next, as a group whose ranks come one after another.
   const bool lasts = std::exchange(wait.found, explained.text()) == explained.text();

@@ -95,7 +95,9 @@ private:
   struct Wait;
   std::vector<StreamEnd*> alike(bool with_consumers) const;
   /// @param deadline  of the server
-  void introduce(bool with_consumers, core::Deadline deadline);
+  /// @param look      as of Control::call, on the first rank
+  void introduce(bool with_consumers, core::Deadline deadline,
+                 const std::function<void()>& look = {});
   void take_back(const StreamEnd& end);
   wire::SetUpTurn next_turn(Wait& wait);
   /// Asks the server what is known; says it once if people should hear of it.

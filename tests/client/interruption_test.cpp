@@ -164,6 +164,22 @@ TEST(Interruption, WhileThereIsNoServer) {
   interrupted(session, [&] { in.begin_step(); });
 }
 
+// The server dies while the stream is offered to it.
+TEST(Interruption, WhileTheServerDies) {
+  coupled::Stage stage;
+  auto& server = stage.start_server();
+  Session session("consumer", 0, 1, {.server = stage.server(), .timeout = 20});
+  auto in = session.in_stream("never");
+  in.field<double>("f", Layout::parse("shape=6 grid=1"));
+  server.signal(SIGSTOP);
+  std::thread end([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    stage.stop_server(SIGKILL);
+  });
+  interrupted(session, [&] { in.begin_step(); });
+  end.join();
+}
+
 // One rank of two: its own call ends, and that of the other one goes on, or ends with it.
 TEST(Interruption, OfOneRankOfAGroup) {
   Jobs jobs;
