@@ -133,8 +133,14 @@ private:
       return endpoint_.group().allgather_at_once(std::move(mine));
     };
     // One gathering for both: whether a rank has failed, and why or else on which machine it is.
-    const bool has_failed = !own.second.empty();
-    const std::string text = has_failed ? own.second : transport::local::host_identity();
+    std::string text = own.second;
+    bool has_failed = !text.empty();
+    if (!has_failed) try {
+        text = transport::local::host_identity();
+      } catch (const std::exception& e) {
+        has_failed = true;
+        text = e.what();
+      }
     const auto bytes = std::as_bytes(std::span(text));
     core::Bytes mine{std::byte{has_failed}};
     mine.insert(mine.end(), bytes.begin(), bytes.end());
