@@ -25,9 +25,9 @@ namespace {
 constexpr double connect_seconds = 5, reconnect_seconds = 1, answer_seconds = 30;
 constexpr double first_pause = 0.05, longest_pause = 2;  // between attempts to come back
 
-/// The next server is not told of what this message is about.
 constexpr double seconds_between_looks = 0.1;
 
+/// The next server is not told of what this message is about.
 bool is_for_one_server(const wire::ToServer& message) {
   return message.has_close_link() || message.has_close_stream() || message.has_unsubscribe() ||
          message.has_goodbye() || message.has_link_choices() || message.has_link_addresses();

@@ -4,8 +4,8 @@
 // [--until FILE] [--skips 1]: one rank of a job that produces a stream, or consumes it through all
 // its epochs. Every element carries its global number and its step. A producer puts the steps from N
 // on up to the given one. With --until it naps after each of them until the file is there, puts so
-// many more, which rank 0 tells the others in FILE.end, and writes "put" and the number of them all. A rank dies in the middle of
-// that step or a later one, once its file is there. A consumer comes when its file is there, makes
+// many more, which rank 0 tells the others in FILE.end, and writes "put" and the number of them all. A rank
+// dies in the middle of that step or a later one, once its file is there. A consumer comes when its file is there, makes
 // one after its first step, and writes at the end "had", FIRST COUNT and for each further epoch
 // "| FIRST COUNT". With --skips it may miss steps: LAST instead of COUNT, and "from GROUP" when that
 // is another one than before.
