@@ -173,6 +173,7 @@ protected:
             put(s, out);
             const core::Deadline::Seconds seconds = core::Deadline::Clock::now() - start;
             longest_step = std::max(longest_step.load(), seconds.count());
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));  // computes
           }
           out.close();
           if (s.rank() == 0) put_steps = out.statistics().steps;
