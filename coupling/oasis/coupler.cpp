@@ -171,7 +171,7 @@ void Coupler::end_definitions() {
   warn(warnings);
 }
 
-Place Coupler::place_of(const Entry& entry, const Variable& variable) const {
+FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {
   const auto number = static_cast<std::size_t>(variable.partition - 1);
   const Partition& partition = partitions_[number];
   const Grid& grid = variable.is_out ? entry.source_grid : entry.target_grid;
@@ -193,13 +193,13 @@ Place Coupler::place_of(const Entry& entry, const Variable& variable) const {
 }
 
 /// Fields of one partition that are regridded alike have one object, and so one plan.
-std::shared_ptr<Weights> Coupler::weights_of(const Place& place) {
-  const Entry& entry = *place.entry;
+std::shared_ptr<Weights> Coupler::weights_of(const FieldEnd& end) {
+  const Entry& entry = *end.entry;
   if (entry.mapping.empty()) return nullptr;
-  auto& weights = weights_[{entry.mapping, entry.conserve, place.partition}];
+  auto& weights = weights_[{entry.mapping, entry.conserve, end.partition}];
   if (!weights)
     weights = std::make_shared<Weights>(
-        *session_, entry.mapping, layout_of(place, entry.conserve.empty()),
+        *session_, entry.mapping, layout_of(end, entry.conserve.empty()),
         entry.conserve.empty() ? std::string() : fmt::format("{{conserve: {}}}", entry.conserve));
   return weights;
 }
@@ -218,10 +218,10 @@ void Coupler::open_streams() {
                          name_of(entry)),
              "copy it in the component");
     if (source)
-      source->sources.push_back(std::make_unique<Source>(*session_, place_of(entry, *source)));
+      source->sources.push_back(std::make_unique<Source>(*session_, end_of(entry, *source)));
     if (target) {
-      const Place place = place_of(entry, *target);
-      target->target = std::make_unique<Target>(*session_, place, weights_of(place));
+      const FieldEnd end = end_of(entry, *target);
+      target->target = std::make_unique<Target>(*session_, end, weights_of(end));
     }
   }
 }

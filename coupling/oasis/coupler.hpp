@@ -69,8 +69,8 @@ private:
   void expect(State state, const char* expected) const;
   Variable& at(int variable, bool is_out, const char* call);
   const Variable& at(int variable) const;
-  Place place_of(const Entry& entry, const Variable& variable) const;
-  std::shared_ptr<Weights> weights_of(const Place& place);
+  FieldEnd end_of(const Entry& entry, const Variable& variable) const;
+  std::shared_ptr<Weights> weights_of(const FieldEnd& end);
   void open_streams();
   void expect_order(const Entry& entry, Seconds date);
   void write_restarts() const;

@@ -12,12 +12,12 @@ namespace tremula::oasis {
 
 namespace {
 
-Schedule schedule_of(const Place& place) {
-  return {place.entry->period, place.entry->lag, place.configuration->runtime};
+Schedule schedule_of(const FieldEnd& end) {
+  return {end.entry->period, end.entry->lag, end.configuration->runtime};
 }
 
-std::size_t local_size(const Place& place) {
-  return static_cast<std::size_t>(place.partition->size) * static_cast<std::size_t>(place.fields);
+std::size_t local_size(const FieldEnd& end) {
+  return static_cast<std::size_t>(end.partition->size) * static_cast<std::size_t>(end.fields);
 }
 
 /// What a deadlock means to somebody who has written a coupled model.
@@ -30,66 +30,65 @@ constexpr const char* missing_lag =
 
 /// Calls `work`, and adds to an error what it was about.
 template <class Work>
-auto about(const Place& place, Seconds date, const char* doing, const Work& work) {
+auto about(const FieldEnd& end, Seconds date, const char* doing, const Work& work) {
   try {
     return work();
   } catch (const Error& error) {
     const bool is_deadlock = error.status() == TREMULA_DEADLOCK;
     throw Error(error.status(), fmt::format("field {} ({}) at date {} s, lag {} s: {}{}",
-                                            name_of(*place.entry), doing, date, place.entry->lag,
+                                            name_of(*end.entry), doing, date, end.entry->lag,
                                             error.what(), is_deadlock ? missing_lag : ""));
   }
 }
 
 /// @param field  (name) -> the field of that name
 template <class Declare>
-std::vector<Field<double>> declare(const Place& place, const Declare& field) {
+std::vector<Field<double>> declare(const FieldEnd& end, const Declare& field) {
   std::vector<Field<double>> fields;
-  for (int f = 1; f <= place.fields; ++f)
-    fields.push_back(field(field_name("field", f, place.fields)));
+  for (int f = 1; f <= end.fields; ++f) fields.push_back(field(field_name("field", f, end.fields)));
   return fields;
 }
 
 /// Field `number` of a bundle, from 0 on.
 template <class T>
-std::span<T> field_of(std::span<T> values, std::size_t number, const Place& place) {
-  const auto size = static_cast<std::size_t>(place.partition->size);
+std::span<T> field_of(std::span<T> values, std::size_t number, const FieldEnd& end) {
+  const auto size = static_cast<std::size_t>(end.partition->size);
   return values.subspan(number * size, size);
 }
 
-void expect_size(const Place& place, std::size_t found) {
-  if (found != local_size(place))
+void expect_size(const FieldEnd& end, std::size_t found) {
+  if (found != local_size(end))
     fail(fmt::format(
         "field {}: expected an array of {} elements, as its partition {} has{}; found {}",
-        name_of(*place.entry), local_size(place), place.partition->name,
-        place.fields > 1 ? fmt::format(" for {} fields of a bundle", place.fields) : "", found));
+        name_of(*end.entry), local_size(end), end.partition->name,
+        end.fields > 1 ? fmt::format(" for {} fields of a bundle", end.fields) : "", found));
 }
 
 }  // namespace
 
-Layout layout_of(const Place& place, bool may_have_copies) {
-  return Layout::of_segments({.shape = {place.global_size},
-                              .ranks = place.component->size(),
+Layout layout_of(const FieldEnd& end, bool may_have_copies) {
+  return Layout::of_segments({.shape = {end.global_size},
+                              .ranks = end.component->size(),
                               .is_partial = true,
                               .has_copies = may_have_copies},
-                             place.partition->begins, place.partition->lengths);
+                             end.partition->begins, end.partition->lengths);
 }
 
-Source::Source(Session& session, const Place& place)
-    : place_(place),
-      schedule_(schedule_of(place)),
+Source::Source(Session& session, const FieldEnd& end)
+    : end_(end),
+      schedule_(schedule_of(end)),
       clock_(schedule_),
-      accumulation_(place.entry->transformation, local_size(place)),
-      stream_(session.out_stream(name_of(*place.entry))),
-      fields_(declare(place, [&](const std::string& name) {
-        return stream_.field<double>(name, layout_of(place, false));
+      accumulation_(end.entry->transformation, local_size(end)),
+      stream_(session.out_stream(name_of(*end.entry))),
+      fields_(declare(end, [&](const std::string& name) {
+        return stream_.field<double>(name, layout_of(end, false));
       })) {
   stream_.attribute("time_unit", "s");
-  stream_.attribute("coupling_period", place.entry->period);
+  stream_.attribute("coupling_period", end.entry->period);
 }
 
 bool Source::shares_restart_name() const {
-  return std::ranges::count_if(place_.configuration->entries, [&](const Entry& other) {
+  return std::ranges::count_if(end_.configuration->entries, [&](const Entry& other) {
            return other.source == entry().source && other.restart == entry().restart &&
                   other.lag > 0;
          }) > 1;
@@ -97,20 +96,20 @@ bool Source::shares_restart_name() const {
 
 std::vector<double> Source::restart_field(const std::string& name, bool& is_there) const {
   const auto whole =
-      place_.component->from_rank_0([&] { return read_restart(entry().restart, name); });
+      end_.component->from_rank_0([&] { return read_restart(entry().restart, name); });
   is_there = whole.has_value();
-  if (!whole) return std::vector<double>(static_cast<std::size_t>(place_.partition->size));
-  if (static_cast<std::int64_t>(whole->size()) != place_.global_size)
+  if (!whole) return std::vector<double>(static_cast<std::size_t>(end_.partition->size));
+  if (static_cast<std::int64_t>(whole->size()) != end_.global_size)
     fail(fmt::format("restart file {}: expected the variable {} with {} points; found {}",
-                     entry().restart, name, place_.global_size, whole->size()));
-  return part_of(*place_.partition, *whole);
+                     entry().restart, name, end_.global_size, whole->size()));
+  return part_of(*end_.partition, *whole);
 }
 
 void Source::begin(std::vector<std::string>& warnings) {
   if (begins_from_restart(schedule_)) {
     std::vector<double> values;
-    for (int f = 1; f <= place_.fields; ++f) {
-      const std::string field = field_name(entry().source, f, place_.fields);
+    for (int f = 1; f <= end_.fields; ++f) {
+      const std::string field = field_name(entry().source, f, end_.fields);
       const std::string name = lagged_name(entry(), field, shares_restart_name());
       bool is_there = false;
       auto part = restart_field(name, is_there);
@@ -120,7 +119,7 @@ void Source::begin(std::vector<std::string>& warnings) {
           "restart file {}: expected the variable {}, as field {} has a lag of {} s; "
           "found none",
           entry().restart, name, name_of(entry()), entry().lag);
-      if (!is_there && !place_.configuration->may_lack_restart)
+      if (!is_there && !end_.configuration->may_lack_restart)
         fail(missing + "; put it there, or let it be 0 by $NNOREST (YAML: may_lack_restart)");
       if (!is_there) warnings.push_back(missing + ": it is 0");
       values.insert(values.end(), part.begin(), part.end());
@@ -129,12 +128,12 @@ void Source::begin(std::vector<std::string>& warnings) {
     clock_.has_begun_from_restart();
   }
   if (entry().transformation == Transformation::instant || entry().restart.empty()) return;
-  const auto count = place_.component->from_rank_0(
+  const auto count = end_.component->from_rank_0(
       [&] { return read_restart(entry().restart, count_name(entry())); });
   if (!count || count->empty() || count->front() == 0) return;
   std::vector<double> values;
-  for (int f = 1; f <= place_.fields; ++f) {
-    const std::string name = part_name(entry(), field_name(entry().source, f, place_.fields));
+  for (int f = 1; f <= end_.fields; ++f) {
+    const std::string name = part_name(entry(), field_name(entry().source, f, end_.fields));
     bool is_there = false;
     const auto part = restart_field(name, is_there);
     if (!is_there)
@@ -146,19 +145,19 @@ void Source::begin(std::vector<std::string>& warnings) {
 }
 
 void Source::send(Seconds date, Seconds time, std::span<const double> values) {
-  about(place_, date, "oasis_put", [&] {
+  about(end_, date, "oasis_put", [&] {
     stream_.begin_step();
     stream_.time(time);
     for (std::size_t f = 0; f < fields_.size(); ++f)
-      stream_.put(fields_[f], field_of(values, f, place_));
+      stream_.put(fields_[f], field_of(values, f, end_));
     stream_.end_step();
   });
 }
 
 void Source::put(Seconds date, std::span<const double> values, int& info) {
-  expect_size(place_, values.size());
+  expect_size(end_, values.size());
   const Put what = put_at(schedule_, date);
-  about(place_, date, "oasis_put", [&] { clock_.advance(date, what.time); });
+  about(end_, date, "oasis_put", [&] { clock_.advance(date, what.time); });
   const bool is_instant = entry().transformation == Transformation::instant;
   if (!is_instant) {
     accumulation_.take(values);
@@ -183,19 +182,19 @@ void Source::ask(Seconds date, int& info) const {
 }
 
 void Source::close() {
-  about(place_, clock_.last().value_or(0), "oasis_terminate", [&] { stream_.close(); });
+  about(end_, clock_.last().value_or(0), "oasis_terminate", [&] { stream_.close(); });
 }
 
 void Source::add_restart(RestartContents& contents) const {
   const auto add = [&](std::span<const double> values, const auto& name_in_file) {
-    for (int f = 1; f <= place_.fields; ++f) {
-      RestartVariable variable{.name = name_in_file(field_name(entry().source, f, place_.fields)),
+    for (int f = 1; f <= end_.fields; ++f) {
+      RestartVariable variable{.name = name_in_file(field_name(entry().source, f, end_.fields)),
                                .values = {}};
       const Grid& grid = entry().source_grid;
-      if (grid.nx * grid.ny == place_.global_size) variable.nx = grid.nx, variable.ny = grid.ny;
-      variable.values = place_.component->gathered(
-          *place_.partition, field_of(values, static_cast<std::size_t>(f - 1), place_),
-          place_.global_size);
+      if (grid.nx * grid.ny == end_.global_size) variable.nx = grid.nx, variable.ny = grid.ny;
+      variable.values = end_.component->gathered(
+          *end_.partition, field_of(values, static_cast<std::size_t>(f - 1), end_),
+          end_.global_size);
       contents.variables.push_back(std::move(variable));
     }
   };
@@ -210,15 +209,15 @@ void Source::add_restart(RestartContents& contents) const {
   add(accumulation_.values(), [&](const std::string& field) { return part_name(entry(), field); });
 }
 
-Target::Target(Session& session, const Place& place, std::shared_ptr<Weights> weights)
-    : place_(place),
-      schedule_{place.entry->period, 0, place.configuration->runtime},
+Target::Target(Session& session, const FieldEnd& end, std::shared_ptr<Weights> weights)
+    : end_(end),
+      schedule_{end.entry->period, 0, end.configuration->runtime},
       clock_(schedule_),
       weights_(std::move(weights)),
-      stream_(session.in_stream(name_of(*place.entry))),
-      fields_(declare(place, [&](const std::string& name) {
+      stream_(session.in_stream(name_of(*end.entry))),
+      fields_(declare(end, [&](const std::string& name) {
         return weights_ ? weights_->field(stream_, name)
-                        : stream_.field<double>(name, layout_of(place, true));
+                        : stream_.field<double>(name, layout_of(end, true));
       })) {}
 
 void Target::expect_step_of(Seconds date) {
@@ -236,7 +235,7 @@ void Target::expect_step_of(Seconds date) {
       fail(fmt::format(
           "expected the coupling period of {} s, as {} says; found that of the source, {} s; "
           "give both components one configuration",
-          entry().period, place_.configuration->file, theirs));
+          entry().period, end_.configuration->file, theirs));
   }
   if (stream_.time() != date)
     fail(fmt::format(
@@ -246,8 +245,8 @@ void Target::expect_step_of(Seconds date) {
 }
 
 void Target::get(Seconds date, std::span<double> values, int& info) {
-  expect_size(place_, values.size());
-  about(place_, date, "oasis_get", [&] {
+  expect_size(end_, values.size());
+  about(end_, date, "oasis_get", [&] {
     clock_.advance(date, date);
     if (!is_get_at(schedule_, date)) return;
     expect_step_of(date);
@@ -255,16 +254,16 @@ void Target::get(Seconds date, std::span<double> values, int& info) {
     std::ranges::fill(values, 0.0);
     for (std::size_t f = 0; f < fields_.size(); ++f)
       if (weights_)
-        weights_->get(stream_, fields_[f], field_of(values, f, place_));
+        weights_->get(stream_, fields_[f], field_of(values, f, end_));
       else
-        stream_.get(fields_[f], field_of(values, f, place_));
+        stream_.get(fields_[f], field_of(values, f, end_));
     stream_.end_step();
     info = info_received;
   });
 }
 
 void Target::close() {
-  about(place_, clock_.last().value_or(0), "oasis_terminate", [&] { stream_.close(); });
+  about(end_, clock_.last().value_or(0), "oasis_terminate", [&] { stream_.close(); });
 }
 
 }  // namespace tremula::oasis

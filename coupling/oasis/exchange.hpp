@@ -33,7 +33,7 @@ enum Info {
 };
 
 /// What both ends need.
-struct Place {
+struct FieldEnd {
   const Entry* entry = nullptr;
   const Configuration* configuration = nullptr;
   const Component* component = nullptr;
@@ -43,12 +43,12 @@ struct Place {
 };
 
 /// Of this rank's part of the field.
-Layout layout_of(const Place& place, bool may_have_copies);
+Layout layout_of(const FieldEnd& end, bool may_have_copies);
 
 /// The end of the component that computes the field. All calls are collective over the component.
 class Source {
 public:
-  Source(Session& session, const Place& place);
+  Source(Session& session, const FieldEnd& end);
 
   /// Reads what the run before has left, and sends the values of time 0 if the field has a lag.
   /// @param warnings  what was missing and may be
@@ -61,14 +61,14 @@ public:
   void close();
   /// What the next run begins with; the values are on rank 0 alone.
   void add_restart(RestartContents& contents) const;
-  const Entry& entry() const { return *place_.entry; }
+  const Entry& entry() const { return *end_.entry; }
 
 private:
   void send(Seconds date, Seconds time, std::span<const double> values);
   bool shares_restart_name() const;
   std::vector<double> restart_field(const std::string& name, bool& is_there) const;
 
-  Place place_;
+  FieldEnd end_;
   Schedule schedule_;
   Clock clock_;
   Accumulation accumulation_;
@@ -81,16 +81,16 @@ private:
 class Target {
 public:
   /// @param weights  by which the field is regridded; null: source and target have one grid
-  Target(Session& session, const Place& place, std::shared_ptr<Weights> weights);
+  Target(Session& session, const FieldEnd& end, std::shared_ptr<Weights> weights);
 
   void get(Seconds date, std::span<double> values, int& info);
   void close();
-  const Entry& entry() const { return *place_.entry; }
+  const Entry& entry() const { return *end_.entry; }
 
 private:
   void expect_step_of(Seconds date);
 
-  Place place_;
+  FieldEnd end_;
   Schedule schedule_;
   Clock clock_;
   std::shared_ptr<Weights> weights_;  // of all fields between the two grids

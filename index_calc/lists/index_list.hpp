@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What one rank owns of an array whose layout no formula gives: points, segments or boxes in any order.
-// Only the rank itself has the list; who has what is found by match.hpp.
+// Only the rank itself has the list; match.hpp finds which rank has what.
 //
 // Global numbers are those of the elements in row-major order, 0-based, whatever the order of storage.
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who owes whom what, where ranks list what they own: found through a directory that is spread over the
-// ranks of the sink. Sink rank s keeps slice s of the numbers; nobody gets all lists.
+// Which rank owes which what, where ranks list what they own: found by a directory that is spread over the
+// ranks of the sink. Sink rank s keeps slice s of the numbers; no rank gets all lists.
 //
 //     1  every sink sends its runs of slice s to source s mod M, which passes them to sink s
 //     2  every source sends its runs of slice s to sink s
@@ -9,7 +9,7 @@
 //     4  source and sink tell each other where the runs lie in their buffers
 //
 // The detour of step 1 is there because the ranks of one side of a link do not reach each other. All is
-// pure: who calls moves the bytes. Runs go in ascending order of their numbers, and so do the elements
+// pure: the caller moves the bytes. Runs go in ascending order of their numbers, and so do the elements
 // on the wire.
 //
 // Source: distributed directories as in the Zoltan library (Pinar & Hendrickson 2001) and YAXT.

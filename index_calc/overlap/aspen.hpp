@@ -25,21 +25,21 @@ namespace tremula::index_calc::aspen {
 /// `value` or 0, where the compiler must not make a branch of it.
 inline Index when(bool is_so, Index value) { return value & -Index{is_so}; }
 
-/// A place in the dealt blocks of theirs, or the way from one to another.
-struct Place {
+/// A position in the dealt blocks of theirs, or the way from one to another.
+struct Position {
   Index offset = 0;  ///< in the block
   Index peer = 0;    ///< that owns the block
   Index begin = 0;   ///< local index of the block's first element
 
   /// Divides only where it must: short layouts are all set-up.
-  static Place at(Index index, const BlockCyclic& d) {
+  static Position at(Index index, const BlockCyclic& d) {
     if (index < d.block) return {.offset = index};
     const Index turn = index / d.block, offset = index - turn * d.block;
     if (turn < d.grid) return {.offset = offset, .peer = turn};
     const Index round = turn / d.grid;
     return {.offset = offset, .peer = turn - round * d.grid, .begin = round * d.block};
   }
-  void move(const Place& by, Index block, Index grid) {
+  void move(const Position& by, Index block, Index grid) {
     // With a cut the sum of both may need 64 bits.
     const auto sum = static_cast<std::uint64_t>(offset) + static_cast<std::uint64_t>(by.offset);
     const bool carries = sum >= static_cast<std::uint64_t>(block);
@@ -51,7 +51,7 @@ struct Place {
   }
 };
 
-/// A place in the dealt blocks of theirs.
+/// A position in the dealt blocks of theirs.
 class DealtCursor {
 public:
   explicit DealtCursor(const BlockCyclic& d)
@@ -61,7 +61,7 @@ public:
   void seek(Index at) {
     if (at - sought_ != hop_) {
       hop_ = at - sought_;
-      by_ = Place::at(hop_, d_);
+      by_ = Position::at(hop_, d_);
     }
     sought_ = at;
     base_.move(by_, d_.block, d_.grid);
@@ -83,10 +83,10 @@ private:
   BlockCyclic d_;
   Index round_;
   Index sought_ = 0, hop_ = 0;
-  Place base_, by_, now_;
+  Position base_, by_, now_;
 };
 
-/// A place in the intervals of theirs. Refers to the distribution.
+/// A position in the intervals of theirs. Refers to the distribution.
 class SplitsCursor {
 public:
   explicit SplitsCursor(const Splits& d) : d_(d), local_begin_(d.owner.size()) {
@@ -174,7 +174,7 @@ Index walk(Blocks mine, Cursor theirs, Sink& sink) {
 
 /// `length` elements of mine from `at` on, whatever they meet, with a put for each piece.
 template <class Sink>
-void put_block(Place at, Index length, Index local, const BlockCyclic& theirs, Sink& sink) {
+void put_block(Position at, Index length, Index local, const BlockCyclic& theirs, Sink& sink) {
   while (true) {
     const Index piece = std::min(length, theirs.block - at.offset);
     sink.put(at.peer, local, at.begin + at.offset, piece, 1);
@@ -199,13 +199,13 @@ Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
   const Index blocks = (mine.extent - begin - 1) / round + 1;
   const Index block = mine.block, their_block = theirs.block, grid = theirs.grid;
   const Index pieces = is_short ? 1 : (block - 1) / their_block + 1;
-  const Place by = Place::at(round, theirs);
-  Place place = Place::at(begin, theirs);
+  const Position by = Position::at(round, theirs);
+  Position position = Position::at(begin, theirs);
   Index local = 0;
   for (Index k = 1; k < blocks; ++k, local += block) {
-    const Index first = std::min(block, their_block - place.offset);
-    sink.put(place.peer, local, place.begin + place.offset, first, 1);
-    Index left = block - first, peer = place.peer, peer_block = place.begin;
+    const Index first = std::min(block, their_block - position.offset);
+    sink.put(position.peer, local, position.begin + position.offset, first, 1);
+    Index left = block - first, peer = position.peer, peer_block = position.begin;
     const auto next = [&] {
       const bool wraps = ++peer == grid;
       peer -= when(wraps, grid);
@@ -218,10 +218,10 @@ Index walk_mixed_blocks(const BlockCyclic& mine, Index me, const BlockCyclic& th
       left -= length;
     }
     sink.put_if(left > 0, peer, local + block - left, peer_block, left, 1);
-    place.move(by, their_block, grid);
+    position.move(by, their_block, grid);
   }
   const Index last = begin + (blocks - 1) * round;
-  put_block(place, std::min(block, mine.extent - last), local, theirs, sink);
+  put_block(position, std::min(block, mine.extent - last), local, theirs, sink);
   out = sink;
   return blocks;
 }

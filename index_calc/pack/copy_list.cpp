@@ -69,8 +69,8 @@ bool append(CopyList& list, const Package& package, const LocalPart& part, Order
       __builtin_mul_overflow(package.elements, element_bytes, &wire_bytes))
     throw core::Error(core::Errc::invalid_argument,
                       "copy list: expected a part of fewer than 2^64 bytes");
-  const End from{Place::mine, &part, element_bytes, local_bytes};
-  const End to{Place::wire, nullptr, element_bytes, wire_bytes};
+  const End from{Whose::mine, &part, element_bytes, local_bytes};
+  const End to{Whose::wire, nullptr, element_bytes, wire_bytes};
   check(package, whole, from, to);
   if (static_cast<std::size_t>(runs(package, part, order).count) > most_runs) return false;
   for_each_walk(package, order, whole, from, to, [&](const Walk& walk) {

@@ -38,8 +38,8 @@ Stretch whole(const Package& package) { return {.first = 0, .count = package.ele
 void pack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
           Stretch stretch, std::span<const std::byte> local, std::span<std::byte> wire,
           const CopyTuning& tuning) {
-  move(package, order, stretch, {Place::mine, &part, element_bytes, local.size()}, local.data(),
-       {Place::wire, nullptr, element_bytes, wire.size()}, wire.data(), tuning);
+  move(package, order, stretch, {Whose::mine, &part, element_bytes, local.size()}, local.data(),
+       {Whose::wire, nullptr, element_bytes, wire.size()}, wire.data(), tuning);
 }
 
 void pack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
@@ -50,8 +50,8 @@ void pack(const Package& package, const LocalPart& part, Order order, std::size_
 void unpack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
             Stretch stretch, std::span<const std::byte> wire, std::span<std::byte> local,
             const CopyTuning& tuning) {
-  move(package, order, stretch, {Place::wire, nullptr, element_bytes, wire.size()}, wire.data(),
-       {Place::mine, &part, element_bytes, local.size()}, local.data(), tuning);
+  move(package, order, stretch, {Whose::wire, nullptr, element_bytes, wire.size()}, wire.data(),
+       {Whose::mine, &part, element_bytes, local.size()}, local.data(), tuning);
 }
 
 void unpack(const Package& package, const LocalPart& part, Order order, std::size_t element_bytes,
@@ -63,8 +63,8 @@ void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPa
                     Order order, std::size_t element_bytes, Stretch stretch,
                     std::span<const std::byte> their_local, std::span<std::byte> my_local,
                     const CopyTuning& tuning) {
-  move(package, order, stretch, {Place::peer, &theirs, element_bytes, their_local.size()},
-       their_local.data(), {Place::mine, &mine, element_bytes, my_local.size()}, my_local.data(),
+  move(package, order, stretch, {Whose::peer, &theirs, element_bytes, their_local.size()},
+       their_local.data(), {Whose::mine, &mine, element_bytes, my_local.size()}, my_local.data(),
        tuning);
 }
 
@@ -79,8 +79,8 @@ void copy_to_peer(const Package& package, const LocalPart& mine, const LocalPart
                   Order order, std::size_t element_bytes, Stretch stretch,
                   std::span<const std::byte> my_local, std::span<std::byte> their_local,
                   const CopyTuning& tuning) {
-  move(package, order, stretch, {Place::mine, &mine, element_bytes, my_local.size()},
-       my_local.data(), {Place::peer, &theirs, element_bytes, their_local.size()},
+  move(package, order, stretch, {Whose::mine, &mine, element_bytes, my_local.size()},
+       my_local.data(), {Whose::peer, &theirs, element_bytes, their_local.size()},
        their_local.data(), tuning);
 }
 
@@ -101,8 +101,8 @@ void list_common_runs(const Package& package, const LocalPart& mine, const Local
     throw core::Error(core::Errc::invalid_argument,
                       fmt::format("pack: expected a peer's buffer of fewer elements, found {}",
                                   theirs.allocated));
-  for_each_walk(package, order, stretch, {Place::peer, &theirs, element_bytes, their_bytes},
-                {Place::mine, &mine, element_bytes, my_local.size()}, [&](const Walk& walk) {
+  for_each_walk(package, order, stretch, {Whose::peer, &theirs, element_bytes, their_bytes},
+                {Whose::mine, &mine, element_bytes, my_local.size()}, [&](const Walk& walk) {
                   for_each_run(
                       {walk.axes.data(), walk.depth}, walk.to_unit, walk.from, walk.to,
                       [&](auto from, auto to, auto length) { add_run(runs, from, to, length); });

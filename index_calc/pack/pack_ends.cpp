@@ -23,8 +23,8 @@ bool fits(Index elements, const End& end) {
 }
 
 /// The greatest local index.
-Index last_index(const SegmentList& list, Place place) {
-  const bool is_mine = place == Place::mine;
+Index last_index(const SegmentList& list, Whose whose) {
+  const bool is_mine = whose == Whose::mine;
   if (list.index != nullptr) return (is_mine ? list.index->end : list.index->peer_end) - 1;
   const Segment s = list.last();
   return (is_mine ? s.begin.value : s.peer_begin.value) + s.length - 1;
@@ -33,7 +33,7 @@ Index last_index(const SegmentList& list, Place place) {
 /// Every element of the package lies in the buffer of its part.
 void check_local(const Package& package, const End& end) {
   const LocalPart& part = *end.part;
-  const char* const whose = end.place == Place::mine ? "local" : "peer's";
+  const char* const whose = end.whose == Whose::mine ? "local" : "peer's";
   if (part.dimensions != package.dimensions)
     refuse("pack: expected a {} part of {} dimensions, found {}", whose, package.dimensions,
            part.dimensions);
@@ -46,7 +46,7 @@ void check_local(const Package& package, const End& end) {
     Index reach = 0;
     is_inside =
         part.stride[d] > 0 &&
-        !__builtin_mul_overflow(last_index(package.along[d], end.place), part.stride[d], &reach) &&
+        !__builtin_mul_overflow(last_index(package.along[d], end.whose), part.stride[d], &reach) &&
         !__builtin_add_overflow(last, reach, &last);
   }
   if (!is_inside || last >= part.allocated)

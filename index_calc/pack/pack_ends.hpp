@@ -13,7 +13,7 @@ namespace tremula::index_calc {
 
 /// One of the two buffers of a copy, but for its address.
 struct End {
-  Place place = Place::wire;
+  Whose whose = Whose::wire;
   const LocalPart* part = nullptr;  ///< null on the wire
   std::size_t element_bytes = 0;
   std::size_t bytes = 0;
@@ -45,7 +45,7 @@ void for_each_walk(const Package& package, Order order, Stretch stretch, const E
     const auto step = [&](const End& end) {
       return end.step(end.part != nullptr ? end.part->stride[d] : wire_stride);
     };
-    axes[k] = Axis(package.along[d], from.place, step(from), to.place, step(to));
+    axes[k] = Axis(package.along[d], from.whose, step(from), to.whose, step(to));
     skipped += wrapping_product(wire_stride, package.along[d].skip);  // numbers begin before it
     wire_stride = wrapping_product(wire_stride, axes[k].elements());
   }

@@ -27,7 +27,7 @@
 namespace tremula::index_calc {
 
 /// Which number of an element places it in a buffer.
-enum class Place { mine, peer, wire };
+enum class Whose { mine, peer, wire };
 
 /// Without overflow: a step that no element takes may be too large to mean anything.
 constexpr std::ptrdiff_t wrapping_product(Index a, Index b) {
@@ -50,20 +50,20 @@ struct Comb {
 
 /// The elements of one list in one buffer.
 struct Side {
-  Place place = Place::wire;
+  Whose whose = Whose::wire;
   std::ptrdiff_t step = 0;  ///< bytes from an element to the one with the next number
   Index family = 0;         ///< from one segment of a family to the next; unused on the wire
   Index turn = 0;           ///< from one turn of the period to the next
 
   /// @param before  elements of the period before this segment
   std::ptrdiff_t at(const Segment& s, Index turns, Index before) const {
-    const Index number = place == Place::mine   ? s.begin.value
-                         : place == Place::peer ? s.peer_begin.value
+    const Index number = whose == Whose::mine   ? s.begin.value
+                         : whose == Whose::peer ? s.peer_begin.value
                                                 : before;
     return wrapping_product(number + turns * turn, step);
   }
   std::ptrdiff_t family_step(Index length) const {
-    return wrapping_product(place == Place::wire ? length : family, step);
+    return wrapping_product(whose == Whose::wire ? length : family, step);
   }
 };
 
@@ -72,7 +72,7 @@ public:
   Axis() = default;
 
   /// @param from_step, to_step  bytes between neighbours in the two buffers
-  Axis(const SegmentList& list, Place from, std::ptrdiff_t from_step, Place to,
+  Axis(const SegmentList& list, Whose from, std::ptrdiff_t from_step, Whose to,
        std::ptrdiff_t to_step)
       : period_(list.period), index_(list.index), elements_(list.elements()) {
     if (index_ != nullptr)
@@ -81,14 +81,14 @@ public:
       for (const Family& f : period_) turn_elements_ += f.count * f.first.length;
     // Turns of a single segment are one long family.
     is_family_ = period_.size() == 1 && period_[0].count == 1;
-    const auto side = [&](Place place, std::ptrdiff_t step) {
-      const bool is_mine = place == Place::mine;
+    const auto side = [&](Whose whose, std::ptrdiff_t step) {
+      const bool is_mine = whose == Whose::mine;
       const Index turn = is_mine ? list.stride : list.peer_stride;
       const Index family = is_mine ? list.family_stride : list.family_peer_stride;
-      return Side{.place = place,
+      return Side{.whose = whose,
                   .step = step,
                   .family = is_family_ ? turn : family,
-                  .turn = place == Place::wire ? turn_elements_ : turn};
+                  .turn = whose == Whose::wire ? turn_elements_ : turn};
     };
     from_ = side(from, from_step);
     to_ = side(to, to_step);

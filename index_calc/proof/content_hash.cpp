@@ -83,8 +83,8 @@ std::uint64_t ContentHash::total(const Package& package, const std::byte* array,
   std::array<Axis, max_dimensions> axes{};
   const auto bytes = static_cast<Index>(element_bytes_);
   for (std::size_t k = 0; k < package.dimensions; ++k)  // from: bytes; to: local indices
-    axes[k] = Axis(package.along[order[k]], Place::mine,
-                   wrapping_product(part_.stride[order[k]], bytes), Place::mine, 1);
+    axes[k] = Axis(package.along[order[k]], Whose::mine,
+                   wrapping_product(part_.stride[order[k]], bytes), Whose::mine, 1);
   std::uint64_t sum = 0;
   // Of a list, `place` is the sum of the local indices so far; else `before` that of the numbers.
   const auto walk = [&](const auto& deeper, std::size_t k, const std::byte* at,

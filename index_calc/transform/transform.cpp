@@ -191,8 +191,8 @@ void unpack(const Package& package, const LocalPart& part, Order order, const Tr
   validate(t);
   const std::size_t from = element_bytes(t.from), to = element_bytes(t.to);
   if (t.is_copy()) return unpack(package, part, order, to, stretch, wire, local, tuning);
-  move(package, order, t, stretch, {Place::wire, nullptr, from, wire.size()}, wire.data(),
-       {Place::mine, &part, to, local.size()}, local.data(), tuning);
+  move(package, order, t, stretch, {Whose::wire, nullptr, from, wire.size()}, wire.data(),
+       {Whose::mine, &part, to, local.size()}, local.data(), tuning);
 }
 
 void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPart& theirs,
@@ -203,8 +203,8 @@ void copy_from_peer(const Package& package, const LocalPart& mine, const LocalPa
   const std::size_t from = element_bytes(t.from), to = element_bytes(t.to);
   if (t.is_copy())
     return copy_from_peer(package, mine, theirs, order, to, stretch, their_local, my_local, tuning);
-  move(package, order, t, stretch, {Place::peer, &theirs, from, their_local.size()},
-       their_local.data(), {Place::mine, &mine, to, my_local.size()}, my_local.data(), tuning);
+  move(package, order, t, stretch, {Whose::peer, &theirs, from, their_local.size()},
+       their_local.data(), {Whose::mine, &mine, to, my_local.size()}, my_local.data(), tuning);
 }
 
 void scale(const LocalPart& part, const Transformation& t, std::span<std::byte> local) {
@@ -223,7 +223,7 @@ void scale(const LocalPart& part, const Transformation& t, std::span<std::byte> 
   Transformation beta_to = t;
   beta_to.from = t.to;
   beta_to.alpha = 0;
-  const End end{Place::mine, &part, element_bytes(t.to), local.size()};
+  const End end{Whose::mine, &part, element_bytes(t.to), local.size()};
   move(all, Order::row, beta_to, {.first = 0, .count = all.elements}, end, local.data(), end,
        local.data(), copy_tuning());
 }

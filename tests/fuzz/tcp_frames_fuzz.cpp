@@ -51,7 +51,7 @@ class Play {
 public:
   /// @param piece  0: all that is said at once arrives at once
   Play(core::BytesView bytes, std::size_t piece) : in_(bytes), piece_(piece) {
-    static TcpEndpoint owner(Side::consumer, Place("127.0.0.1", 0));  // of the operations
+    static TcpEndpoint owner(Side::consumer, HostPort("127.0.0.1", 0));  // of the operations
     static const Descriptor epoll(epoll_create1(EPOLL_CLOEXEC));
     pool_ = std::make_unique<Pool>(owner);
     peer_ = std::make_unique<Peer>(0, "there", epoll.get(), *pool_, regions_, share_);

@@ -21,7 +21,7 @@ constexpr std::size_t most_events = 60, most_guests = 40;
 constexpr Rank ranks = 2;
 
 Invitation invitation(unsigned char number) {
-  Invitation made{.place = Place("127.0.0.1", 0), .id = number};
+  Invitation made{.host_port = HostPort("127.0.0.1", 0), .id = number};
   made.secret.fill(std::byte{number});
   return made;
 }
@@ -213,8 +213,8 @@ void in_address(core::BytesView bytes) {
   try {
     const Invitation found = Invitation::decode(bytes, 0);
     const Address again = found.encode();
-    fuzz::require(Invitation::decode(again, 0).encode() == again, "an address means one place");
-    found.place.text();
+    fuzz::require(Invitation::decode(again, 0).encode() == again, "an address means one host and port");
+    found.host_port.text();
   } catch (const core::Error&) {
   }
 }

@@ -53,10 +53,10 @@ std::optional<std::span<std::byte>> Regions::find(const RegionKey& key, std::uin
   return region.subspan(offset, bytes);
 }
 
-TcpEndpoint::TcpEndpoint(Side side, const Place& place)
+TcpEndpoint::TcpEndpoint(Side side, const HostPort& host_port)
     : side_(side), epoll_(epoll_create1(EPOLL_CLOEXEC)), regions_(std::make_shared<Regions>()) {
   if (!epoll_) throw_system("epoll_create1");
-  own_.place = place;
+  own_.host_port = host_port;
   core::fill_with_secret_bytes(std::as_writable_bytes(std::span(&own_.id, 1)));
   core::fill_with_secret_bytes(own_.secret);
   if (side_ == Side::producer) door_ = std::make_unique<Door>(own_, epoll_.get());
@@ -74,7 +74,7 @@ void TcpEndpoint::connect(std::span<const Address> peers, Deadline) {
   for (const Address& peer : peers)
     invitations.push_back(Invitation::decode(peer, invitations.size()));
   for (const Invitation& peer : invitations)
-    links_.push_back({.peer = Peer(static_cast<Rank>(links_.size()), peer.place.text(),
+    links_.push_back({.peer = Peer(static_cast<Rank>(links_.size()), peer.host_port.text(),
                                    epoll_.get(), pool_, *regions_, share_),
                       .invitation = peer});
   share_ = share_of(links_.size());
@@ -187,7 +187,7 @@ void TcpEndpoint::close_door() noexcept {
 
 void TcpEndpoint::connect_to(Link& link, Descriptor socket, std::string text) noexcept {
   try {
-    if (text.empty()) text = Place::far_end_of(socket).text();
+    if (text.empty()) text = HostPort::far_end_of(socket).text();
     link.peer.connect(std::move(socket), std::move(text));
   } catch (const std::exception& error) {
     link.peer.lose(Errc::peer_lost, error.what());
@@ -201,7 +201,7 @@ void TcpEndpoint::dial(Link& link) noexcept {
   }
   try {
     link.dial = std::make_unique<Dial>(own_, link.invitation,
-                                       begin_connecting(own_.place, link.invitation.place),
+                                       begin_connecting(own_.host_port, link.invitation.host_port),
                                        epoll_.get(), static_cast<std::uint64_t>(link.peer.rank()));
   } catch (const std::exception& error) {
     end_dial(link);
@@ -225,7 +225,7 @@ void TcpEndpoint::go_on_dialling(Link& link) {
     case Dial::State::proved: {
       Descriptor socket = link.dial->take();
       end_dial(link);
-      return connect_to(link, std::move(socket), link.invitation.place.text());
+      return connect_to(link, std::move(socket), link.invitation.host_port.text());
     }
     case Dial::State::closed:
       link.dial.reset();

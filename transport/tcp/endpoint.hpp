@@ -16,8 +16,8 @@ namespace tremula::transport::tcp {
 
 class TcpEndpoint final : public Endpoint {
 public:
-  /// @param place  of this rank, without a port
-  TcpEndpoint(Side side, const Place& place);
+  /// @param host_port  of this rank, without a port
+  TcpEndpoint(Side side, const HostPort& host_port);
   ~TcpEndpoint() override;
 
   Address address() const override { return own_.encode(); }

@@ -113,8 +113,9 @@ Descriptor Dial::take() {
   return std::move(socket_);
 }
 
-Door::Door(Invitation& own, int epoll) : own_(own), epoll_(epoll), socket_(listen_at(own.place)) {
-  own.place = Place::near_end_of(socket_);
+Door::Door(Invitation& own, int epoll)
+    : own_(own), epoll_(epoll), socket_(listen_at(own.host_port)) {
+  own.host_port = HostPort::near_end_of(socket_);
 }
 
 void Door::expect(std::vector<Invitation> peers) {

@@ -73,7 +73,7 @@ private:
   std::uint64_t event_;
 };
 
-/// A place for a connection that has proved nothing. Those of all doors are of one store: the
+/// Room for a connection that has proved nothing. Those of all doors are of one store: the
 /// descriptors are the process's.
 struct SeatTraits {
   using Handle = bool;
@@ -92,7 +92,7 @@ public:
   /// Events of the system with this bit are of a door.
   static constexpr std::uint64_t event_bit = std::uint64_t{1} << 63;
 
-  /// @param own  its place is replaced by that at which the door listens
+  /// @param own  its host and port are replaced by that at which the door listens
   Door(Invitation& own, int epoll);
   /// The ranks to let in, in their order.
   void expect(std::vector<Invitation> peers);

@@ -40,7 +40,7 @@ void throw_system(const std::string& what) {
   throw Error(Errc::transport, "tcp: " + what + " failed: " + system_text(error));
 }
 
-Place::Place(const std::string& ip, std::uint16_t port) {
+HostPort::HostPort(const std::string& ip, std::uint16_t port) {
   auto& v4 = reinterpret_cast<sockaddr_in&>(address_);
   auto& v6 = reinterpret_cast<sockaddr_in6&>(address_);
   if (inet_pton(AF_INET, ip.c_str(), &v4.sin_addr) == 1) {
@@ -55,39 +55,40 @@ Place::Place(const std::string& ip, std::uint16_t port) {
   }
 }
 
-Place Place::near_end_of(const Descriptor& socket) {
-  Place place;
-  socklen_t bytes = sizeof place.address_;
-  if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&place.address_), &bytes) != 0)
+HostPort HostPort::near_end_of(const Descriptor& socket) {
+  HostPort host_port;
+  socklen_t bytes = sizeof host_port.address_;
+  if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&host_port.address_), &bytes) != 0)
     throw_system("getsockname");
-  return place;
+  return host_port;
 }
 
-Place Place::far_end_of(const Descriptor& socket) {
-  Place place;
-  socklen_t bytes = sizeof place.address_;
-  if (getpeername(socket.get(), reinterpret_cast<sockaddr*>(&place.address_), &bytes) != 0)
+HostPort HostPort::far_end_of(const Descriptor& socket) {
+  HostPort host_port;
+  socklen_t bytes = sizeof host_port.address_;
+  if (getpeername(socket.get(), reinterpret_cast<sockaddr*>(&host_port.address_), &bytes) != 0)
     throw_system("getpeername");
-  return place;
+  return host_port;
 }
 
-socklen_t Place::length() const noexcept {
+socklen_t HostPort::length() const noexcept {
   return family() == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
-std::uint16_t Place::port() const noexcept {
+std::uint16_t HostPort::port() const noexcept {
   return ntohs(family() == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address_).sin6_port
                                     : reinterpret_cast<const sockaddr_in&>(address_).sin_port);
 }
 
-Place Place::with_port(std::uint16_t port) const {
-  Place place = *this;
-  (family() == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(place.address_).sin6_port
-                        : reinterpret_cast<sockaddr_in&>(place.address_).sin_port) = htons(port);
-  return place;
+HostPort HostPort::with_port(std::uint16_t port) const {
+  HostPort host_port = *this;
+  (family() == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(host_port.address_).sin6_port
+                        : reinterpret_cast<sockaddr_in&>(host_port.address_).sin_port) =
+      htons(port);
+  return host_port;
 }
 
-std::string Place::text() const {
+std::string HostPort::text() const {
   std::array<char, INET6_ADDRSTRLEN> ip{};
   const bool is_v6 = family() == AF_INET6;
   const void* address =
@@ -105,17 +106,17 @@ Address Invitation::encode() const {
     const auto* begin = static_cast<const std::byte*>(from);
     out.insert(out.end(), begin, begin + bytes);
   };
-  const bool is_v6 = place.family() == AF_INET6;
+  const bool is_v6 = host_port.family() == AF_INET6;
   out.push_back(std::byte(is_v6 ? 6 : 4));
   std::array<std::byte, ip_bytes> ip{};
   if (is_v6)
     std::memcpy(ip.data(),
-                &reinterpret_cast<const sockaddr_in6*>(place.socket_address())->sin6_addr, 16);
+                &reinterpret_cast<const sockaddr_in6*>(host_port.socket_address())->sin6_addr, 16);
   else
-    std::memcpy(ip.data(), &reinterpret_cast<const sockaddr_in*>(place.socket_address())->sin_addr,
-                4);
+    std::memcpy(ip.data(),
+                &reinterpret_cast<const sockaddr_in*>(host_port.socket_address())->sin_addr, 4);
   add(ip.data(), ip.size());
-  const std::uint16_t port = htons(place.port());
+  const std::uint16_t port = htons(host_port.port());
   add(&port, sizeof port);
   add(&id, sizeof id);
   add(secret.data(), secret.size());
@@ -143,21 +144,21 @@ Invitation Invitation::decode(BytesView address, std::size_t rank) {
   take(found.secret.data(), found.secret.size());
   std::array<char, INET6_ADDRSTRLEN> text{};
   inet_ntop(family == std::byte{6} ? AF_INET6 : AF_INET, ip.data(), text.data(), text.size());
-  found.place = Place(text.data(), ntohs(port));
+  found.host_port = HostPort(text.data(), ntohs(port));
   return found;
 }
 
-Descriptor listen_at(const Place& place) {
+Descriptor listen_at(const HostPort& host_port) {
   Descriptor socket(
-      ::socket(place.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+      ::socket(host_port.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) throw_system("socket");
-  if (::bind(socket.get(), place.socket_address(), place.length()) != 0)
-    throw_system("binding to " + place.text());
-  if (::listen(socket.get(), backlog) != 0) throw_system("listening at " + place.text());
+  if (::bind(socket.get(), host_port.socket_address(), host_port.length()) != 0)
+    throw_system("binding to " + host_port.text());
+  if (::listen(socket.get(), backlog) != 0) throw_system("listening at " + host_port.text());
   return socket;
 }
 
-Descriptor begin_connecting(const Place& from, const Place& to) {
+Descriptor begin_connecting(const HostPort& from, const HostPort& to) {
   Descriptor socket(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) throw_system("socket");
   set(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);

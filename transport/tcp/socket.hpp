@@ -25,15 +25,15 @@ std::string system_text(int error);
 [[noreturn]] void throw_system(const std::string& what);
 
 /// An address and port of this or another host.
-class Place {
+class HostPort {
 public:
-  Place() = default;
+  HostPort() = default;
   /// @param ip  numeric
   /// @throws core::Error invalid_argument if it is none
-  Place(const std::string& ip, std::uint16_t port);
+  HostPort(const std::string& ip, std::uint16_t port);
   /// Of the near or the far end of a socket.
-  static Place near_end_of(const Descriptor& socket);
-  static Place far_end_of(const Descriptor& socket);
+  static HostPort near_end_of(const Descriptor& socket);
+  static HostPort far_end_of(const Descriptor& socket);
 
   const sockaddr* socket_address() const noexcept {
     return reinterpret_cast<const sockaddr*>(&address_);
@@ -41,7 +41,7 @@ public:
   socklen_t length() const noexcept;
   int family() const noexcept { return address_.ss_family; }
   std::uint16_t port() const noexcept;
-  Place with_port(std::uint16_t port) const;
+  HostPort with_port(std::uint16_t port) const;
   /// "10.0.0.5:41233"; without a port "10.0.0.5".
   std::string text() const;
 
@@ -54,7 +54,7 @@ private:
 struct Invitation {
   using Id = std::uint64_t;  ///< no secret
   using Secret = std::array<std::byte, 32>;
-  Place place;
+  HostPort host_port;
   Id id = 0;
   Secret secret{};
 
@@ -64,10 +64,10 @@ struct Invitation {
 };
 
 /// A socket that listens at any port.
-Descriptor listen_at(const Place& place);
+Descriptor listen_at(const HostPort& host_port);
 /// A socket that has begun to connect to `to` out of the address `from`.
 /// @throws core::Error transport
-Descriptor begin_connecting(const Place& from, const Place& to);
+Descriptor begin_connecting(const HostPort& from, const HostPort& to);
 /// What every connection has: no delay for small writes, and signs of life by the system.
 void set_options(const Descriptor& socket) noexcept;
 

@@ -166,7 +166,7 @@ std::string ranks_of_side_text(const Layout& layout, Side side) {
 
 }  // namespace
 
-Rect BlockMap::plot(const Place& place) const {
+Rect BlockMap::plot(const Frame& place) const {
   const double width = place.width - left_of_plot;
   Rect result{place.x + left_of_plot, place.y + above_plot, width, place.plot_height};
   if (part.dimensions == 1) return result;
@@ -225,7 +225,7 @@ void BlockMap::write_axes(Picture& picture, const Rect& plot) const {
                    .is_upward = true});
 }
 
-void draw_blocks(Picture& picture, const Place& place, const BlockMap& map,
+void draw_blocks(Picture& picture, const Frame& place, const BlockMap& map,
                  const Redistribution& redistribution, Side side) {
   const Layout& layout = redistribution.layout_of(side);
   write_titles(picture, place, ranks_of_side_text(layout, side), map.part_text());

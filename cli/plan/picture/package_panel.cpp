@@ -81,7 +81,7 @@ void draw_keys(Picture& picture, const Rect& plot, const std::vector<Key>& keys)
 
 }  // namespace
 
-void draw_package(Picture& picture, const Place& place, const BlockMap& map,
+void draw_package(Picture& picture, const Frame& place, const BlockMap& map,
                   const Redistribution& redistribution, const RankPlan& plan, Rank producer,
                   Rank consumer) {
   const Rect plot = map.plot(place);

@@ -16,7 +16,7 @@ inline constexpr Colour ink = Colour::rgb(0x26302b), grey_ink = Colour::rgb(0x5c
                         paper = Colour::rgb(0xf0f2f0), pair_colour = Colour::rgb(0xd1495b);
 
 /// Where a panel is: its plot lies inside, below title and axis label.
-struct Place {
+struct Frame {
   double x = 0, y = 0, width = 0;
   double plot_height = 0;  ///< at most
 };
@@ -28,7 +28,7 @@ double width_of(const std::string& text, double size);
 /// `text`, or as much of it as is `width` wide.
 std::string shortened(const std::string& text, double width, double size);
 
-void write_titles(Picture& picture, const Place& place, const std::string& title,
+void write_titles(Picture& picture, const Frame& place, const std::string& title,
                   const std::string& subtitle);
 
 /// The shown part of an array over the plot of a panel.
@@ -37,7 +37,7 @@ struct BlockMap {
 
   explicit BlockMap(const Redistribution& redistribution) : part(redistribution) {}
   /// The plot inside a place: cells are squares unless that makes it too narrow or too flat.
-  Rect plot(const Place& place) const;
+  Rect plot(const Frame& place) const;
   Rect box(const Rect& plot, const Tile& tile) const;
   std::vector<Rect> boxes(const Rect& plot, const std::vector<Tile>& tiles) const;
   /// "the whole array", or which corner of it.
@@ -47,18 +47,18 @@ struct BlockMap {
 
 /// Blocks of one side over the array, coloured by rank, with the rank's number where it has room.
 /// What several ranks hold is striped in their colours.
-void draw_blocks(Picture& picture, const Place& place, const BlockMap& map,
+void draw_blocks(Picture& picture, const Frame& place, const BlockMap& map,
                  const Redistribution& redistribution, Side side);
 
 /// What a producer and a consumer hold, and what goes between them.
 /// @param plan  of the one or the other
-void draw_package(Picture& picture, const Place& place, const BlockMap& map,
+void draw_package(Picture& picture, const Frame& place, const BlockMap& map,
                   const Redistribution& redistribution, const RankPlan& plan, Rank producer,
                   Rank consumer);
 
 /// The matrix of volumes with its colour bar; the pair is framed.
 /// @return where the panel ends
-double draw_volumes(Picture& picture, const Place& place, const Volumes& volumes,
+double draw_volumes(Picture& picture, const Frame& place, const Volumes& volumes,
                     Index element_bytes, Rank producer, std::optional<Rank> consumer);
 
 }  // namespace tremula::cli

@@ -55,7 +55,7 @@ void write_head(Picture& picture, const Redistribution& redistribution) {
 struct Arrangement {
   double width = 0;
   double height = 0;          ///< without the matrix
-  std::vector<Place> places;  ///< the last is that of the matrix
+  std::vector<Frame> places;  ///< the last is that of the matrix
 };
 
 Arrangement arrangement(const Redistribution& redistribution) {
@@ -103,7 +103,7 @@ std::string shortened(const std::string& text, double width, double size) {
   return text.size() <= most ? text : text.substr(0, most - 3) + "...";
 }
 
-void write_titles(Picture& picture, const Place& place, const std::string& title,
+void write_titles(Picture& picture, const Frame& place, const std::string& title,
                   const std::string& subtitle) {
   picture.write(
       {.x = place.x, .y = place.y + 12, .text = title, .size = 15, .colour = ink, .is_bold = true});

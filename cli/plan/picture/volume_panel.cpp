@@ -24,7 +24,7 @@ std::size_t tick_step(std::size_t count, std::size_t most) {
 
 class VolumePanel {
 public:
-  VolumePanel(Picture& picture, const Place& place, const Volumes& volumes, Index element_bytes)
+  VolumePanel(Picture& picture, const Frame& place, const Volumes& volumes, Index element_bytes)
       : picture_(picture), volumes_(volumes), element_bytes_(element_bytes) {
     const double width = place.width - left_of_plot - room_for_ticks - room_for_bar;
     const auto rows = static_cast<double>(volumes.rows),
@@ -177,7 +177,7 @@ private:
 
 }  // namespace
 
-double draw_volumes(Picture& picture, const Place& place, const Volumes& volumes,
+double draw_volumes(Picture& picture, const Frame& place, const Volumes& volumes,
                     Index element_bytes, Rank producer, std::optional<Rank> consumer) {
   const auto text = [&](Index elements) {
     return bytes_text(static_cast<double>(elements * element_bytes));

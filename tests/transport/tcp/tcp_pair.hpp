@@ -21,13 +21,14 @@ using testing_only::listening_sockets, testing_only::open_files;
 /// that have not come.
 struct TcpPair {
   explicit TcpPair(std::size_t absent = 0)
-      : producer(std::make_unique<tcp::TcpEndpoint>(Side::producer, tcp::Place("127.0.0.1", 0))),
-        consumer(std::make_unique<tcp::TcpEndpoint>(Side::consumer, tcp::Place("127.0.0.1", 0))) {
+      : producer(std::make_unique<tcp::TcpEndpoint>(Side::producer, tcp::HostPort("127.0.0.1", 0))),
+        consumer(
+            std::make_unique<tcp::TcpEndpoint>(Side::consumer, tcp::HostPort("127.0.0.1", 0))) {
     std::vector<Address> consumers{consumer->address()};
     for (std::size_t i = 0; i < absent; ++i)
       consumers.push_back(others
                               .emplace_back(std::make_unique<tcp::TcpEndpoint>(
-                                  Side::consumer, tcp::Place("127.0.0.1", 0)))
+                                  Side::consumer, tcp::HostPort("127.0.0.1", 0)))
                               ->address());
     producer->connect(consumers, Deadline::after(10));
     for (auto* end : ends())
@@ -81,7 +82,7 @@ inline void expect_exchange(TcpPair& pair) {
 /// An attempt to connect to the door, until it has been answered.
 struct Attempt {
   Attempt(const tcp::Invitation& own, const tcp::Invitation& door, Endpoint& owner)
-      : dial(own, door, tcp::begin_connecting(own.place, door.place), epoll.get(), 0) {
+      : dial(own, door, tcp::begin_connecting(own.host_port, door.host_port), epoll.get(), 0) {
     const auto deadline = Deadline::after(20);
     while ((state = dial.move()) == tcp::Dial::State::under_way && !deadline.expired())
       owner.progress();
@@ -91,7 +92,8 @@ struct Attempt {
   tcp::Dial::State state{};
 };
 inline void expect_no_port(const tcp::Invitation& door, Endpoint& owner) {
-  EXPECT_EQ(Attempt({.place = tcp::Place("127.0.0.1", 0)}, door, owner).dial.error(), ECONNREFUSED);
+  EXPECT_EQ(Attempt({.host_port = tcp::HostPort("127.0.0.1", 0)}, door, owner).dial.error(),
+            ECONNREFUSED);
 }
 
 }  // namespace tremula::transport

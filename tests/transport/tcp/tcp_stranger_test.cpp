@@ -18,7 +18,8 @@ using namespace tcp;
 /// A program that knows where the door is.
 class Stranger {
 public:
-  explicit Stranger(const Place& door) : socket_(begin_connecting(Place("127.0.0.1", 0), door)) {
+  explicit Stranger(const HostPort& door)
+      : socket_(begin_connecting(HostPort("127.0.0.1", 0), door)) {
     pollfd ready{socket_.get(), POLLOUT, 0};
     poll(&ready, 1, 10000);
   }
@@ -67,7 +68,7 @@ std::int64_t resident_bytes() {
 TEST(TcpStranger, IsClosedWhateverItSays) {
   TcpPair pair(1);
   expect_exchange(pair);
-  const Place door = pair.door().place;
+  const HostPort door = pair.door().host_port;
   const std::uint64_t huge = std::uint64_t{4} << 30;
   Bytes length = bytes_of(200, 0);
   std::memcpy(length.data(), &huge, sizeof huge);
@@ -89,7 +90,7 @@ TEST(TcpStranger, IsNotLetInByTheIdOfARank) {
   const Nonce nonce = random_nonce();
   const ClientExchange right(key_of(pair.door(), rank), nonce);
   for (const bool answers : {false, true}) {
-    Stranger stranger(pair.door().place);
+    Stranger stranger(pair.door().host_port);
     stranger.say(opening_of(rank, right));
     const Bytes challenge = stranger.hear(exchange_payload_bytes, pair);
     ASSERT_EQ(challenge.size(), exchange_payload_bytes);
@@ -109,12 +110,12 @@ TEST(TcpStranger, IsNotLetInByAProofThatItHasSeen) {
   const Bytes opening = opening_of(rank, exchange);
   Bytes proof;
   {
-    Stranger relay(pair.door().place);  // between a rank and the door
+    Stranger relay(pair.door().host_port);  // between a rank and the door
     relay.say(opening);
     proof = exchange.receive(relay.hear(exchange_payload_bytes, pair)).reply;
     ASSERT_EQ(proof.size(), exchange_payload_bytes);
   }
-  Stranger replay(pair.door().place);
+  Stranger replay(pair.door().host_port);
   replay.say(opening);
   ASSERT_EQ(replay.hear(exchange_payload_bytes, pair).size(), exchange_payload_bytes);
   replay.say(proof);
@@ -132,7 +133,7 @@ TEST(TcpStranger, TakesNoPlaceOfARankHoweverManyWait) {
   const auto before = resident_bytes();
   std::vector<std::unique_ptr<Stranger>> strangers;
   for (std::size_t i = 0; i < count; ++i) {
-    strangers.push_back(std::make_unique<Stranger>(pair.door().place));
+    strangers.push_back(std::make_unique<Stranger>(pair.door().host_port));
     if (i % 3 == 0) strangers.back()->say(bytes_of(20, 1));  // half of what is expected
     pair.producer->progress();
   }
@@ -149,7 +150,7 @@ TEST(TcpStranger, TakesNoPlaceOfARankHoweverManyWait) {
   for (const auto deadline = Deadline::after(30); !(receive.test() & send.test());) {
     ASSERT_FALSE(deadline.expired());
     if (!strangers.empty()) strangers.pop_back();
-    strangers.push_back(std::make_unique<Stranger>(pair.door().place));
+    strangers.push_back(std::make_unique<Stranger>(pair.door().host_port));
   }
   EXPECT_EQ(in, out);
   expect_exchange(pair);
@@ -166,7 +167,7 @@ TEST(TcpStranger, TakesFewDescriptorsHoweverManyDoorsThereAre) {
   const auto before = open_files();
   std::vector<std::unique_ptr<Stranger>> strangers;
   for (std::size_t i = 0; i < doors * at_each; ++i) {
-    strangers.push_back(std::make_unique<Stranger>(pairs[i % doors]->door().place));
+    strangers.push_back(std::make_unique<Stranger>(pairs[i % doors]->door().host_port));
     pairs[i % doors]->producer->progress();
   }
   for (const auto& pair : pairs)
@@ -188,7 +189,7 @@ TEST(TcpStranger, MakesARankTryAgainAtMost) {
   }
   std::vector<std::unique_ptr<Stranger>> strangers;
   while (strangers.size() < most_guests) {
-    strangers.push_back(std::make_unique<Stranger>(pair.door().place));
+    strangers.push_back(std::make_unique<Stranger>(pair.door().host_port));
     for (int i = 0; i < 10; ++i) pair.producer->progress();
   }
   for (const auto deadline = Deadline::after(20); pair.producer->strangers() == 0;) {
@@ -229,17 +230,17 @@ TEST(TcpStranger, FindsNoPortOnceAllRanksWithWhichThereIsBusinessAreThere) {
 }
 
 TEST(TcpStranger, AtThePortOfARankIsFoundOut) {
-  TcpEndpoint consumer(Side::consumer, Place("127.0.0.1", 0));
-  TcpEndpoint other(Side::producer, Place("127.0.0.1", 0));
+  TcpEndpoint consumer(Side::consumer, HostPort("127.0.0.1", 0));
+  TcpEndpoint other(Side::producer, HostPort("127.0.0.1", 0));
   Invitation wrong = Invitation::decode(other.address(), 0);
   wrong.secret.fill(std::byte{1});
   other.connect(std::vector<Address>{consumer.address()}, Deadline::after(10));
   consumer.connect(std::vector<Address>{wrong.encode()}, Deadline::after(10));
   Bytes in(5);
   Request receive = consumer.receive(0, 1, in);
-  const Descriptor door = listen_at(Place("127.0.0.1", 0));
-  TcpEndpoint second(Side::consumer, Place("127.0.0.1", 0));
-  wrong.place = Place::near_end_of(door);
+  const Descriptor door = listen_at(HostPort("127.0.0.1", 0));
+  TcpEndpoint second(Side::consumer, HostPort("127.0.0.1", 0));
+  wrong.host_port = HostPort::near_end_of(door);
   second.connect(std::vector<Address>{wrong.encode()}, Deadline::after(10));
   Request other_receive = second.receive(0, 1, in);
   pollfd ready{door.get(), POLLIN, 0};
