@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kibi = 1024, mebi = kibi * kibi;
 /// A cancel or a destructor that takes as long waits for its peer: it needs none of that, but the
 /// machine may be busy.
-constexpr double give_up_seconds = 20;
+constexpr double give_up_seconds = 40;
 
 double seconds_of(const std::function<void()>& action) {
   const auto start = std::chrono::steady_clock::now();

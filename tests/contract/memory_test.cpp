@@ -160,7 +160,7 @@ TEST_P(TransportContract, AReadThatIsGivenUpLeavesTheBytesAlone) {
       link->progress();
       const auto start = Deadline::Clock::now();
       read.reset();  // while the peer does nothing
-      EXPECT_LT(Deadline::Clock::now() - start, std::chrono::seconds(20));
+      EXPECT_LT(Deadline::Clock::now() - start, std::chrono::seconds(40));
       std::ranges::fill(room, std::byte{42});
       seat.meet(nullptr);
       try {

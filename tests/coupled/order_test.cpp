@@ -133,9 +133,8 @@ TEST_P(CoupledOrder, AStepMovesOnWhileTheProducerComputes) {
   const Arguments large{"--layout",
                         "shape=4000000 grid=2"};  // 16 MB a rank: more than fits a queue
   const auto taken = (stage.directory() / "taken").string();
-  const Actors out = act(producer, "out",
-                         join(large, Arguments{"--steps", "2", "--rest-file", taken,
-                                               "--stream-options", "{progress: thread}"}));
+  const Actors out =
+      act(producer, "out", join(large, Arguments{"--steps", "2", "--rest-file", taken}));
   const Actors in = act(consumer, "in", join(large, Arguments{"--first-file", taken}));
   for (const Actors& actors : {in, out}) {
     expect_end(actors);
