@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A sum of doubles without rounding, so that it does not depend on the order nor on who adds what.
+// A sum of doubles without rounding, so that it does not depend on the order nor on which rank adds what.
 #include <array>
 #include <bit>
 #include <cmath>

@@ -45,7 +45,7 @@ bool owes(const wire::Wait& other, const wire::Wait& wait) {
   return count && *count <= wait.count();
 }
 
-/// Who needs whom. Nodes are ranks that wait, by their numbers in `waiters`.
+/// Which rank needs which. Nodes are ranks that wait, by their numbers in `waiters`.
 class Needs {
 public:
   Needs(const Groups& groups, const AwaitedBy& awaited_by, const MayWait& may_wait) {
@@ -151,7 +151,7 @@ private:
       if (--left_in_[group] == 0)
         if (const auto awaiting = awaiting_.find(group); awaiting != awaiting_.end())
           doubtful.insert(doubtful.end(), awaiting->second.begin(), awaiting->second.end());
-      // Whom nobody of this group awaits any more.
+      // Groups that no rank of this group awaits any more.
       if (set_up_[i] != nullptr && left_in_[group] == 0)
         for (const std::string& other : set_up_[i]->groups)
           if (const auto ranks = in_group_.find(other); ranks != in_group_.end())
