@@ -124,13 +124,12 @@ PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
       client::foresee(client::all_paths(), stream, is_short,
                       runs.count <= std::max<Index>(bytes / shortest_read_bytes, 1));
   const bool is_producer = redistribution.side == Side::producer;
-  const bool is_kept = path.name() == "staged" || (path.name() == "shared" && is_producer);
   return {.peer = package.peer,
           .elements = package.elements,
           .bytes = bytes,
           .runs = runs,
           .path = path.name(),
-          .kept_bytes = is_kept ? bytes : 0};
+          .kept_bytes = path.is_staged_at(is_producer) ? bytes : 0};
 }
 
 Index queue_bytes(const Redistribution& redistribution, Index kept_bytes) noexcept {

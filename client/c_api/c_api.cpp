@@ -273,7 +273,7 @@ tremula_status tremula_out_serve(tremula_out_stream* out, double seconds) {
 tremula_status tremula_out_is_ready(tremula_out_stream* out, int* is_ready) {
   return call(out, "out", [&] {
     expects_pointer(is_ready, "is_ready");
-    *is_ready = out->stream->is_ready() ? 1 : 0;
+    *is_ready = out->stream->poll_ready() ? 1 : 0;
   });
 }
 
@@ -295,7 +295,7 @@ tremula_status tremula_out_put_async(tremula_out_stream* out, int field, const v
 tremula_status tremula_out_test(tremula_out_stream* out, uint64_t request, int* is_taken) {
   return call(out, "out", [&] {
     expects_pointer(is_taken, "is_taken");
-    *is_taken = out->stream->is_taken(request) ? 1 : 0;
+    *is_taken = out->stream->poll_taken(request) ? 1 : 0;
   });
 }
 
@@ -363,7 +363,7 @@ tremula_status tremula_in_begin_step_around(tremula_in_stream* in, int64_t time,
 tremula_status tremula_in_is_ready(tremula_in_stream* in, int* is_ready) {
   return call(in, "in", [&] {
     expects_pointer(is_ready, "is_ready");
-    *is_ready = in->stream->is_ready() ? 1 : 0;
+    *is_ready = in->stream->poll_ready() ? 1 : 0;
   });
 }
 

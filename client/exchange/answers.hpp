@@ -12,15 +12,15 @@
 
 #include "client/exchange/path/paths.hpp"
 #include "client/exchange/queue.hpp"
-#include "proto/package_header.hpp"
+#include "proto/message_header.hpp"
 
 namespace tremula::client {
 
-static_assert(message_header_bytes == proto::package_header_bytes);
+static_assert(message_header_bytes == proto::message_header_bytes);
 
-using HeaderBytes = std::array<std::byte, proto::package_header_bytes>;
+using HeaderBytes = std::array<std::byte, proto::message_header_bytes>;
 /// The longest answer.
-using AnswerBytes = std::array<std::byte, proto::package_header_bytes + proto::part_place_bytes>;
+using AnswerBytes = std::array<std::byte, proto::message_header_bytes + proto::part_place_bytes>;
 
 namespace tags {
 inline constexpr transport::Tag step = 1;        ///< source to sink
@@ -49,15 +49,15 @@ inline std::size_t count_bytes(const ExchangePlan& plan) {
 /// Room for what is told of a step: header, a place for each part at most, or one and inlined bytes.
 inline std::size_t told_bytes_at_most(const ExchangePlan& plan, const Message& message) {
   const std::size_t places =
-      proto::package_header_bytes + message.parts.size() * proto::part_place_bytes;
+      proto::message_header_bytes + message.parts.size() * proto::part_place_bytes;
   const bool is_short = !message.parts.empty() && message.payload_bytes() <= plan.inlined_bytes;
   return (is_short ? std::max(places, inlined_at + message.bytes) : places) +
          hash_bytes(plan, message) + count_bytes(plan);
 }
 
 /// @throws core::Error protocol if the bytes are no header of this link
-inline proto::PackageHeader decode_from(Rank peer, std::uint64_t link, core::BytesView bytes) {
-  const auto header = proto::decode_package_header(bytes);
+inline proto::MessageHeader decode_from(Rank peer, std::uint64_t link, core::BytesView bytes) {
+  const auto header = proto::decode_message_header(bytes);
   if (header.link != link)
     throw protocol_error(peer, "link " + std::to_string(link),
                          "link " + std::to_string(header.link));

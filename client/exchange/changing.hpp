@@ -2,7 +2,7 @@
 #pragma once
 // Fields whose extent is another one in every step. They have no parts in the plan and go by no path:
 // what a pair of ranks shares is known only when the counts of the step are. The ranks of the source
-// tell each other theirs before the step is sent, so that each knows what it owes to whom; each tells
+// tell each other theirs before the step is sent, so that each knows what it owes to which; each tells
 // its own (where the sink takes rows by keys: how many rows that rank gets of it) to every rank of the sink
 // with the step, and what they share of all such fields follows in one message:
 //
@@ -38,7 +38,7 @@ private:
   std::uint64_t growths_ = 0;
 };
 
-/// The layouts of one field in one step, and what this rank shares with whom.
+/// The layouts of one field in one step, and what this rank shares with which.
 class ChangingPlan {
 public:
   ChangingPlan(const ExchangePlan::Field& field, Rank me, index_calc::Role role);
@@ -66,7 +66,7 @@ private:
 /// The rows of a source rank in the order of the coordinates of the sink that take them.
 class RowsByKey {
 public:
-  /// @param sink  its keys tell who takes what; must outlive this object
+  /// @param sink  its keys tell which rank takes what; must outlive this object
   explicit RowsByKey(const index_calc::Layout& sink) : sink_(&sink), grid_(sink) {}
   /// @param keys  64-bit integers, of the rows in the order in which the rank has them
   void update(core::BytesView keys);

@@ -9,7 +9,7 @@
 namespace tremula::client {
 
 using core::Errc, core::Error;
-using proto::PackageKind;
+using proto::MessageKind;
 
 namespace {
 
@@ -54,7 +54,7 @@ SignsOfLife::SignsOfLife(const ExchangePlan& plan, transport::Endpoint& endpoint
 
 void SignsOfLife::send(Peer& peer) {
   const bool is_judged = peer.hears_more || (peer.is_near && std::isfinite(may_be_silent_));
-  peer.own_sign = proto::encode({.kind = PackageKind::sign_of_life,
+  peer.own_sign = proto::encode({.kind = MessageKind::sign_of_life,
                                  .link = link_,
                                  .step = is_judged ? milliseconds(may_be_silent_) : 0,
                                  .payload_bytes = 0,
@@ -66,7 +66,7 @@ void SignsOfLife::take(Peer& peer) {
   while (peer.receive.test()) {
     const auto sign =
         decode_from(peer.rank, link_, std::span(peer.sign).first(peer.receive.bytes()));
-    if (sign.kind != PackageKind::sign_of_life)
+    if (sign.kind != MessageKind::sign_of_life)
       throw protocol_error(peer.rank, "a sign of life",
                            fmt::format("kind {}", static_cast<int>(sign.kind)));
     if (sign.fingerprint != fingerprint_)

@@ -9,7 +9,7 @@
 
 namespace tremula::client {
 
-using proto::PackageKind, proto::PartPlace;
+using proto::MessageKind, proto::PartPlace;
 
 Sink::Sink(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link, Queue queue,
            CopyThreads& threads, Paths paths)
@@ -92,7 +92,7 @@ void Sink::receive(std::size_t slot, std::size_t message) {
   if (!in.states.empty()) end(peers_[message], peers_[message].usual).expect(slot);
 }
 
-bool Sink::has_arrived(std::size_t message) {
+bool Sink::take_message(std::size_t message) {
   Incoming& in = incoming()[message];
   if (!in.is_told) {
     if (!in.request.test()) return false;
@@ -102,10 +102,10 @@ bool Sink::has_arrived(std::size_t message) {
     if (!take_header(message, bytes)) return true;
     const std::size_t hashes = hash_bytes(plan_, plan_.messages[message]);
     const std::size_t counts = count_bytes(plan_);
-    if (bytes.size() < proto::package_header_bytes + hashes + counts)
+    if (bytes.size() < proto::message_header_bytes + hashes + counts)
       throw protocol_error(plan_.messages[message].peer,
                            fmt::format("{} bytes of hashes and counts", hashes + counts),
-                           fmt::format("{} bytes", bytes.size() - proto::package_header_bytes));
+                           fmt::format("{} bytes", bytes.size() - proto::message_header_bytes));
     if (changing_) {
       const auto room = changing_->take_told(message, bytes.last(counts));
       in.changing = {};
@@ -125,28 +125,28 @@ bool Sink::has_arrived(std::size_t message) {
         fmt::format("{}", in.changing.bytes()));
   Peer& peer = peers_[message];
   for (std::size_t path = 0; path < paths_.size(); ++path)
-    if ((in.used & (1u << path)) && !end(peer, path).is_here(slot())) return false;
+    if ((in.used & (1u << path)) && !end(peer, path).poll_here(slot())) return false;
   return true;
 }
 
 bool Sink::take_header(std::size_t message, core::BytesView bytes) {
   const Rank peer = plan_.messages[message].peer;
   const auto header = decode_from(peer, link_, bytes);
-  const bool is_redeclared = header.kind == PackageKind::redeclared;
-  const bool is_end = header.kind == PackageKind::end_of_stream || is_redeclared;
+  const bool is_redeclared = header.kind == MessageKind::redeclared;
+  const bool is_end = header.kind == MessageKind::end_of_stream || is_redeclared;
   if (is_end) {
     ++ended_;
     if (ended_ > 1 && is_redeclared != is_redeclared_)
       throw protocol_error(peer, "all producer ranks to end the stream, or to go on with it",
                            fmt::format("rank {} to differ at step {}", peer, step_));
     is_redeclared_ = is_redeclared;
-  } else if (header.kind != PackageKind::step) {
+  } else if (header.kind != MessageKind::step) {
     throw protocol_error(
-        peer, fmt::format("kind {} or the end of the stream", static_cast<int>(PackageKind::step)),
+        peer, fmt::format("kind {} or the end of the stream", static_cast<int>(MessageKind::step)),
         fmt::format("kind {}", static_cast<int>(header.kind)));
-  } else if (header.payload_bytes != bytes.size() - proto::package_header_bytes) {
+  } else if (header.payload_bytes != bytes.size() - proto::message_header_bytes) {
     throw protocol_error(peer, fmt::format("{} bytes of payload", header.payload_bytes),
-                         fmt::format("{}", bytes.size() - proto::package_header_bytes));
+                         fmt::format("{}", bytes.size() - proto::message_header_bytes));
   } else if (header.fingerprint != plan_.fingerprint) {
     throw protocol_error(peer, fmt::format("plan {:016x}", plan_.fingerprint),
                          fmt::format("plan {:016x}", header.fingerprint));
@@ -168,7 +168,7 @@ bool Sink::take_header(std::size_t message, core::BytesView bytes) {
   return !is_end;
 }
 
-void Sink::take_metadata(const Message& message, const proto::PackageHeader& header) {
+void Sink::take_metadata(const Message& message, const proto::MessageHeader& header) {
   const auto text = [](std::optional<std::int64_t> time) {
     return time ? fmt::format("time {}", *time) : std::string("no time");
   };
@@ -203,7 +203,7 @@ void Sink::take_places(std::size_t message, core::BytesView bytes) {
   Incoming& in = incoming()[message];
   Peer& peer = peers_[message];
   const Message& m = plan_.messages[message];
-  std::size_t at = proto::package_header_bytes;
+  std::size_t at = proto::message_header_bytes;
   for (std::size_t p = 0; p < in.states.size();) {
     const PartPlace place = proto::decode_part_place(bytes.subspan(std::min(at, bytes.size())));
     at += size;
@@ -219,7 +219,7 @@ void Sink::take_places(std::size_t message, core::BytesView bytes) {
     const std::size_t number = position(path);
     // Part::offset counts from the begin of the message, whose header stands elsewhere.
     const auto inlined =
-        path.is_inlined() ? bytes.subspan(at - proto::package_header_bytes) : core::BytesView{};
+        path.is_inlined() ? bytes.subspan(at - proto::message_header_bytes) : core::BytesView{};
     end(peer, number).announce(slot(), place, inlined);
     in.used |= 1u << number;
     for (std::uint64_t i = 0; i < place.count; ++i, ++p) {
@@ -234,7 +234,7 @@ void Sink::take_arrived() {
   endpoint_.progress();
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Incoming& in = incoming()[m];
-    if (in.has_arrived || !has_arrived(m)) continue;
+    if (in.has_arrived || !take_message(m)) continue;
     in.has_arrived = true;
     ++arrived_;
   }
@@ -254,7 +254,7 @@ Traffic Sink::traffic() const noexcept {
   return sum;
 }
 
-bool Sink::is_complete() {
+bool Sink::poll_complete() {
   take_arrived();
   return arrived_ == plan_.messages.size() && ended_ == 0;
 }
@@ -268,14 +268,14 @@ Sink::Next Sink::look_ahead() {
         decode_from(plan_.messages[m].peer, link_,
                     std::span(std::as_const(next.told)).first(next.request.bytes()));
     looks_ahead_ = false;
-    if (header.kind == PackageKind::redeclared)
+    if (header.kind == MessageKind::redeclared)
       throw core::Error(
           core::Errc::unsupported,
           fmt::format("expected layouts that stay as they are where steps are asked for by "
                       "their time; found that they were declared again after step {}: take every "
                       "step",
                       step_));
-    if (header.kind == PackageKind::end_of_stream) return {.state = State::end, .time = {}};
+    if (header.kind == MessageKind::end_of_stream) return {.state = State::end, .time = {}};
     return {.state = State::step, .time = header.time};
   }
   looks_ahead_ = true;
@@ -286,7 +286,7 @@ bool Sink::fetch_some(std::size_t field, MemoryView array) {
   const auto local = host_bytes(array);
   take_arrived();
   if (plan_.fields[field].changing) {
-    if (!is_complete()) return false;
+    if (!poll_complete()) return false;
     std::vector<Traffic*> traffic;
     for (Peer& peer : peers_) traffic.push_back(&peer.traffic);
     changing_->unpack(field, local, traffic);
@@ -371,12 +371,12 @@ bool Sink::tell_wish(std::size_t message, const PartPlace& wish) {
   Peer& peer = peers_[message];
   if (!peer.wish_request.test()) return false;  // the last one is still on its way
   const std::span<std::byte, std::tuple_size_v<AnswerBytes>> bytes(peer.wish);
-  proto::encode({.kind = PackageKind::wish,
+  proto::encode({.kind = MessageKind::wish,
                  .link = link_,
                  .step = step_,
                  .payload_bytes = proto::part_place_bytes,
                  .fingerprint = plan_.fingerprint},
-                bytes.first<proto::package_header_bytes>());
+                bytes.first<proto::message_header_bytes>());
   proto::encode(wish, bytes.last<proto::part_place_bytes>());
   peer.wish_request = endpoint_.send(plan_.messages[message].peer, tags::answer, peer.wish);
   return true;
@@ -399,15 +399,15 @@ void Sink::begin_again(std::size_t field) {
   }
 }
 
-void Sink::tell(std::size_t message, PackageKind kind, std::uint64_t step) {
+void Sink::tell(std::size_t message, MessageKind kind, std::uint64_t step) {
   Incoming& in = incoming()[message];
   in.credit = proto::encode(
       {.kind = kind, .link = link_, .step = step, .payload_bytes = 0, .fingerprint = 0});
   in.credit_request = endpoint_.send(plan_.messages[message].peer, tags::answer, in.credit);
 }
 
-bool Sink::can_finish_step() {
-  if (!is_complete()) return false;
+bool Sink::poll_finish() {
+  if (!poll_complete()) return false;
   for (auto& in : incoming())
     if (!in.credit_request.test()) return false;
   return true;
@@ -416,7 +416,7 @@ bool Sink::can_finish_step() {
 void Sink::finish_step() {
   for (std::size_t m = 0; m < plan_.messages.size(); ++m) {
     receive(slot(), m);
-    tell(m, PackageKind::credit, step_);
+    tell(m, MessageKind::credit, step_);
     const std::size_t changing = changing_ ? changing_->bytes(m) : 0;
     if (!plan_.messages[m].parts.empty() || changing > 0) ++peers_[m].traffic.packages;
     peers_[m].traffic.bytes += plan_.messages[m].parts_bytes + changing;
@@ -437,7 +437,7 @@ void Sink::claim() {
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Peer& peer = peers_[m];
     if (peer.claimed > turn_ || !peer.claim_request.test()) continue;
-    peer.claim = proto::encode({.kind = PackageKind::claim, .link = link_, .step = turn_});
+    peer.claim = proto::encode({.kind = MessageKind::claim, .link = link_, .step = turn_});
     peer.claim_request = endpoint_.send(plan_.messages[m].peer, tags::answer, peer.claim);
     peer.claimed = turn_ + 1;
   }
@@ -445,16 +445,16 @@ void Sink::claim() {
 
 void Sink::leave() {
   for (std::size_t m = 0; m < plan_.messages.size(); ++m)
-    tell(m, is_ended() ? PackageKind::credit : PackageKind::leaving, step_);
+    tell(m, is_ended() ? MessageKind::credit : MessageKind::leaving, step_);
 }
 
 bool Sink::advance() {
   take_arrived();
   const bool is_between_steps = begun_ == 0 || arrived_ == plan_.messages.size();
-  return is_told() && is_between_steps;
+  return poll_told() && is_between_steps;
 }
 
-bool Sink::is_told() {
+bool Sink::poll_told() {
   endpoint_.progress();
   bool is_all = true;
   for (Peer& peer : peers_) is_all = peer.claim_request.test() && is_all;

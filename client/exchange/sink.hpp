@@ -32,7 +32,7 @@ public:
   /// Number of the step in turn, as the source counts.  @pre poll() was State::step
   std::uint64_t step() const noexcept { return step_; }
   /// Of the step in turn: its time, in the unit of the stream, and its attributes.
-  /// @pre is_complete() was true
+  /// @pre poll_complete() was true
   std::optional<std::int64_t> time() const noexcept { return time_; }
   const proto::Attributes& attributes() const noexcept { return attributes_; }
   /// Asks for the step in turn where the source keeps steps until they are claimed; once.
@@ -41,7 +41,7 @@ public:
   std::uint64_t dropped() const noexcept { return queue_.is_shared ? 0 : dropped_; }
   /// Steps finished.
   std::uint64_t steps() const noexcept { return turn_; }
-  /// That of this rank's side, of a field that changes.  @pre is_complete() was true
+  /// That of this rank's side, of a field that changes.  @pre poll_complete() was true
   const index_calc::Layout& layout(std::size_t field) const { return changing_->layout(field); }
   /// Forgets what was fetched of `field` in this step: a new array follows.
   void begin_again(std::size_t field);
@@ -52,34 +52,34 @@ public:
   /// @throws core::Error mismatch if a value that was fetched did not fit its new type, or a part is
   /// not what its source has hashed; once
   void tell_mismatch();
-  /// After a failure: from now on nobody writes into an array that fetch_some was given.
+  /// After a failure: from now on no rank writes into an array that fetch_some was given.
   void give_up_fetching() noexcept;
   /// True when all of the step in turn is here or can be fetched. Makes progress.
-  bool is_complete();
+  bool poll_complete();
   /// The step after the one in turn, as far as its first message tells.
   struct Next {
     State state = State::nothing;
     std::optional<std::int64_t> time;  ///< of a step
   };
   /// Takes nothing of it, and finishes nothing. Makes progress.
-  /// @pre is_complete() was true; the source tells two steps at least without a credit
+  /// @pre poll_complete() was true; the source tells two steps at least without a credit
   /// @throws core::Error unsupported if the source has declared its layouts again before that step
   Next look_ahead();
   /// The last look_ahead() has found nothing: that step is waited for. Until claim().
   bool looks_ahead() const noexcept { return looks_ahead_; }
   /// True when the step is complete and the credits of the step queue_depth before it are on their
   /// way.
-  bool can_finish_step();
+  bool poll_finish();
   /// Frees the step's room for the step queue_depth later, credits the sources and goes on to the
   /// next step.
-  /// @pre can_finish_step()
+  /// @pre poll_finish()
   void finish_step();
   /// Tells every source rank that the end was seen (after State::end) or that no further step is
   /// wanted.
-  /// @pre not called before; is_told() was true
+  /// @pre not called before; poll_told() was true
   void leave();
   /// True when all credits, and what leave() sent, are on their way. Makes progress.
-  bool is_told();
+  bool poll_told();
   /// Makes progress.  @return true when all credits are on their way and no step has come in part
   bool advance();
 
@@ -145,15 +145,15 @@ private:
   void receive(std::size_t slot, std::size_t message);
   void take_arrived();
   /// True when all of the message is here.
-  bool has_arrived(std::size_t message);
+  bool take_message(std::size_t message);
   /// False if it tells the end of the stream.
   bool take_header(std::size_t message, core::BytesView bytes);
   void take_places(std::size_t message, core::BytesView bytes);
   /// Of a step, with the message of one of its peers.
-  void take_metadata(const Message& message, const proto::PackageHeader& header);
+  void take_metadata(const Message& message, const proto::MessageHeader& header);
   /// True when the attributes of the step in turn are here, or there are none.
   bool take_attributes();
-  void tell(std::size_t message, proto::PackageKind kind, std::uint64_t step);
+  void tell(std::size_t message, proto::MessageKind kind, std::uint64_t step);
   bool tell_wish(std::size_t message, const proto::PartPlace& wish);
   /// Brings the part further; true when all of it is in its array.
   bool fetch(std::size_t message, std::size_t part);

@@ -8,7 +8,7 @@
 
 namespace tremula::client {
 
-using proto::PackageKind, proto::PartPlace;
+using proto::MessageKind, proto::PartPlace;
 
 Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t link,
                std::uint64_t first_step, Queue queue, CopyThreads& threads, Paths paths)
@@ -31,7 +31,7 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
     bytes += line_aligned(told_bytes_at_most(plan_, message));
     step_bytes_ += message.parts_bytes;
   }
-  const std::size_t end_bytes = line_aligned(proto::package_header_bytes);
+  const std::size_t end_bytes = line_aligned(proto::message_header_bytes);
   staging_ = std::make_unique<StepStaging>(plan_, endpoint_, depth(), is_near);
   arrays_.assign(depth(), SourceArrays(plan_.fields.size()));
   arrays_.emplace_back(0);
@@ -75,7 +75,7 @@ Source::Source(ExchangePlan plan, transport::Endpoint& endpoint, std::uint64_t l
     }
   }
   for (std::size_t m = 0; m < peers_.size(); ++m) {
-    slots_[end_slot()].told.emplace_back().bytes = room.first(proto::package_header_bytes);
+    slots_[end_slot()].told.emplace_back().bytes = room.first(proto::message_header_bytes);
     room = room.subspan(end_bytes);
   }
 }
@@ -123,7 +123,7 @@ void Source::take_answers() {
       const Rank rank = plan_.messages[m].peer;
       const auto said = std::span(std::as_const(peer.answer)).first(peer.request.bytes());
       const auto header = decode_from(rank, link_, said);
-      if (header.kind == PackageKind::leaving) {
+      if (header.kind == MessageKind::leaving) {
         peer.has_left = true;  // it takes nothing more of what is on its way to it
         for (auto& end : peer.ends) end.reset();
         for (Slot& slot : slots_) {
@@ -133,12 +133,12 @@ void Source::take_answers() {
         }
         break;  // nothing follows: no further receive
       }
-      if (header.kind == PackageKind::wish) {
+      if (header.kind == MessageKind::wish) {
         serve(m, header, said);
-      } else if (header.kind == PackageKind::claim && queue_.keeps() &&
+      } else if (header.kind == MessageKind::claim && queue_.keeps() &&
                  header.step == peer.claimed && peer.claimed <= peer.credited) {
         ++peer.claimed;
-      } else if (header.kind == PackageKind::credit && peer.credited < peer.told &&
+      } else if (header.kind == MessageKind::credit && peer.credited < peer.told &&
                  header.step == slots_[slot_at(peer.credited)].step) {
         for (auto& end : peer.ends)
           if (end != nullptr) end->credit(slot_at(peer.credited));
@@ -159,9 +159,9 @@ void Source::take_answers() {
   }
 }
 
-void Source::serve(std::size_t message, const proto::PackageHeader& header, core::BytesView said) {
+void Source::serve(std::size_t message, const proto::MessageHeader& header, core::BytesView said) {
   Peer& peer = peers_[message];
-  const auto wish = proto::decode_part_place(said.subspan(proto::package_header_bytes));
+  const auto wish = proto::decode_part_place(said.subspan(proto::message_header_bytes));
   if (peer.credited == peer.told)
     throw protocol_error(plan_.messages[message].peer, "no wish, as nothing is on its way",
                          fmt::format("that for part {} of step {}", wish.part, header.step));
@@ -197,7 +197,7 @@ Traffic Source::traffic() const noexcept {
   return sum;
 }
 
-bool Source::is_free(std::size_t slot) {
+bool Source::poll_sent(std::size_t slot) {
   bool is_all = true;
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Told& told = slots_[slot].told[m];
@@ -206,7 +206,7 @@ bool Source::is_free(std::size_t slot) {
     if (is_sent && told.sent_at)
       peers_[m].traffic.wire_seconds += seconds_since(*std::exchange(told.sent_at, std::nullopt));
     for (const auto& end : peers_[m].ends)
-      if (end != nullptr) is_all = end->is_done(slot) && is_all;
+      if (end != nullptr) is_all = end->poll_done(slot) && is_all;
   }
   return is_all;
 }
@@ -214,7 +214,7 @@ bool Source::is_free(std::size_t slot) {
 bool Source::advance() {
   take_answers();
   bool is_all = true;
-  for (std::size_t slot = 0; slot < slots_.size(); ++slot) is_all = is_free(slot) && is_all;
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) is_all = poll_sent(slot) && is_all;
   retire();
   if (!queue_.keeps()) return is_all;
   tell_peers();
@@ -226,13 +226,13 @@ void Source::retire() {
     return std::ranges::any_of(
         peers_, [this](const Peer& p) { return !p.has_left && p.credited <= first_; });
   };
-  for (; !order_.empty() && !is_needed() && is_free(order_.front()); ++first_) {
+  for (; !order_.empty() && !is_needed() && poll_sent(order_.front()); ++first_) {
     if (order_.front() != end_slot()) idle_.push_back(order_.front());
     order_.pop_front();
   }
 }
 
-bool Source::is_ready() {
+bool Source::poll_room() {
   advance();  // a send that has failed is never credited: all of them are asked
   return !takes_ || putting_ || !idle_.empty();
 }
@@ -269,7 +269,7 @@ void Source::withdraw(std::uint64_t turn) {
   order_.erase(at);
 }
 
-bool Source::is_credited(std::uint64_t step) {
+bool Source::poll_credit(std::uint64_t step) {
   if (!advance() || !is_all_credited(step)) return false;
   for (Readable& field : readable_) field.end_step();
   return true;
@@ -346,7 +346,7 @@ void Source::put(std::uint64_t step, std::size_t field, ConstMemoryView array, b
 }
 
 std::size_t Source::tell_places(std::size_t slot, std::size_t message) {
-  constexpr std::size_t header = proto::package_header_bytes, size = proto::part_place_bytes;
+  constexpr std::size_t header = proto::message_header_bytes, size = proto::part_place_bytes;
   Told& told = slots_[slot].told[message];
   Peer& peer = peers_[message];
   std::size_t bytes = header;
@@ -408,15 +408,15 @@ void Source::tell(std::size_t m, std::uint64_t turn) {
     bytes += count_bytes(plan_);
     changing = changing_->bytes(slot, m);
   }
-  proto::encode({.kind = PackageKind::step,
+  proto::encode({.kind = MessageKind::step,
                  .link = link_,
                  .step = step,
-                 .payload_bytes = bytes - proto::package_header_bytes,
+                 .payload_bytes = bytes - proto::message_header_bytes,
                  .fingerprint = plan_.fingerprint,
                  .dropped = step - first_step_ - turn,
                  .time = slots_[slot].time,
                  .attribute_bytes = static_cast<std::uint32_t>(attributes.size())},
-                told.bytes.first<proto::package_header_bytes>());
+                told.bytes.first<proto::message_header_bytes>());
   told.sent_at = core::Deadline::Clock::now();
   if (!slots_[slot].told_at) slots_[slot].told_at = told.sent_at;
   told.request = endpoint_.send(message.peer, tags::step, told.bytes.first(bytes));
@@ -429,7 +429,7 @@ void Source::tell(std::size_t m, std::uint64_t turn) {
   peer.traffic.bytes += message.parts_bytes + changing.size();
 }
 
-void Source::send_end(std::uint64_t step, PackageKind kind) {
+void Source::send_end(std::uint64_t step, MessageKind kind) {
   Slot& slot = slots_[end_slot()];
   slot.step = step;
   order_.push_back(end_slot());
@@ -445,9 +445,9 @@ void Source::send_end(std::uint64_t step, PackageKind kind) {
                    .payload_bytes = 0,
                    .fingerprint = 0,
                    .dropped = step - first_step_ - (turns() - 1)},
-                  told.bytes.first<proto::package_header_bytes>());
+                  told.bytes.first<proto::message_header_bytes>());
     told.request = endpoint_.send(plan_.messages[m].peer, tags::step,
-                                  told.bytes.first(proto::package_header_bytes));
+                                  told.bytes.first(proto::message_header_bytes));
   }
 }
 

@@ -56,9 +56,9 @@ public:
     return order_.empty() ? std::nullopt : slots_[order_.front()].told_at;
   }
   /// True when the next step may be put, or is left out: a slot is idle. Makes progress.
-  bool is_ready();
+  bool poll_room();
   /// The same, whatever becomes of the step.
-  bool has_idle_slot() {
+  bool poll_slot() {
     advance();
     return !idle_.empty();
   }
@@ -93,8 +93,8 @@ public:
   std::uint64_t most_bytes() const noexcept { return most_steps_ * step_bytes_; }
   /// Memory of a step that was put stays as it is until it is credited.
   bool is_queued() const noexcept { return queue_.depth > 0; }
-  /// Takes one field of `step`.  @pre is_ready() was true
-  /// @param may_lend  `array` stays as it is until is_credited(step + 1). With queue_depth 0 it does,
+  /// Takes one field of `step`.  @pre poll_room() was true
+  /// @param may_lend  `array` stays as it is until poll_credit(step + 1). With queue_depth 0 it does,
   ///                  whatever is said here; what is kept is always copied.
   /// @throws core::Error unsupported if the array is not in host memory
   void put(std::uint64_t step, std::size_t field, ConstMemoryView array, bool may_lend);
@@ -103,16 +103,16 @@ public:
   /// @pre every field of it was put
   void send(std::uint64_t step, const StepMetadata& metadata = {});
   /// True when the end may be sent behind all steps before `step`. Makes progress.
-  bool can_end(std::uint64_t step) {
+  bool poll_end(std::uint64_t step) {
     most_told_ = ~std::uint64_t{0};  // nothing needs room any more
-    return !queue_.keeps() || is_credited(step);
+    return !queue_.keeps() || poll_credit(step);
   }
-  /// Tells every peer that `step` does not exist, nor any after it.  @pre can_end(step)
+  /// Tells every peer that `step` does not exist, nor any after it.  @pre poll_end(step)
   /// @param kind  redeclared: not over this exchange
-  void send_end(std::uint64_t step, proto::PackageKind kind = proto::PackageKind::end_of_stream);
+  void send_end(std::uint64_t step, proto::MessageKind kind = proto::MessageKind::end_of_stream);
   /// True when every peer has credited all steps before `step`, and nothing is on its way. Makes
   /// progress, and serves what peers ask for.
-  bool is_credited(std::uint64_t step);
+  bool poll_credit(std::uint64_t step);
   /// True when no peer needs an array that was put before `step`, as far as is known.
   bool has_credited(std::uint64_t step) const noexcept;
   /// What is lent is the application's again, though peers may not have taken it: where they map
@@ -195,7 +195,7 @@ private:
   /// The step in the slot has the next turn.
   void line_up();
   void withdraw(std::uint64_t turn);
-  /// Slots that nobody needs any longer are idle again.
+  /// Slots that no peer needs any longer are idle again.
   void retire();
   /// Tells every peer of what it may be told of.
   void tell_peers();
@@ -207,11 +207,11 @@ private:
   void begin(std::size_t slot, std::uint64_t step);
   std::size_t tell_places(std::size_t slot, std::size_t message);
   void take_answers();
-  void serve(std::size_t message, const proto::PackageHeader& header, core::BytesView said);
+  void serve(std::size_t message, const proto::MessageHeader& header, core::BytesView said);
   /// The peer may still touch what was lent in the slot.
   bool is_untaken(std::uint64_t turn, std::size_t message) const;
   /// True when nothing of the slot is on its way any more.
-  bool is_free(std::size_t slot);
+  bool poll_sent(std::size_t slot);
 
   ExchangePlan plan_;
   transport::Endpoint& endpoint_;

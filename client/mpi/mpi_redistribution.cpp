@@ -39,14 +39,14 @@ std::shared_ptr<GatedJob> job_of(MPI_Comm comm) {
 
 /// The buffers of one call.
 struct Buffers {
-  std::vector<core::BytesView> from;
-  std::vector<std::span<std::byte>> to;
+  std::vector<client::ConstMemoryView> from;
+  std::vector<client::MemoryView> to;
 
   void add(const void* from_data, std::size_t from_bytes, void* to_data, std::size_t to_bytes) {
     if (from_bytes > 0) client::expects_pointer(from_data, "from");
     if (to_bytes > 0) client::expects_pointer(to_data, "to");
-    from.push_back({static_cast<const std::byte*>(from_data), from_bytes});
-    to.push_back({static_cast<std::byte*>(to_data), to_bytes});
+    from.emplace_back(core::BytesView{static_cast<const std::byte*>(from_data), from_bytes});
+    to.emplace_back(std::span{static_cast<std::byte*>(to_data), to_bytes});
   }
 };
 

@@ -61,8 +61,8 @@ public:
       throw;
     }
   }
-  void run(Redistribution& redistribution, std::span<const core::BytesView> from,
-           std::span<const std::span<std::byte>> to) {
+  void run(Redistribution& redistribution, std::span<const ConstMemoryView> from,
+           std::span<const MemoryView> to) {
     expect_usable();
     try {
       redistribution.run(endpoint_, rings_, chunks_, from, to,

@@ -17,7 +17,7 @@ namespace tremula::client::redistribute {
 /// What was pushed can be had as long as the other side's object exists.
 class NearRings {
 public:
-  /// Everybody gets what everybody passed. Shape: [rank]
+  /// Every rank gets what every rank passed. Shape: [rank]
   using Allgather = std::function<std::vector<core::Bytes>(core::Bytes)>;
   using Ring = transport::local::ChunkRing;
 

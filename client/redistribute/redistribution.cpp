@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "client/exchange/memory/mismatch.hpp"
-#include "client/exchange/path/paths.hpp"
 #include "client/waiting/wait.hpp"
 #include "core/error.hpp"
 
@@ -25,16 +25,22 @@ constexpr transport::Tag head_tag = 1;
 /// What a rank copies to itself before it looks again whether something has come.
 constexpr std::size_t own_stretch_bytes = std::size_t{1} << 20;
 
+/// Memory of a run that the transport sends from and receives to, chunks apart.
+struct RunMemory {
+  std::vector<ChunkHead> heads;             // shape: [message], of sources and then of sinks
+  std::optional<StepStaging> source, sink;  // of paths that are not asked, if there are any
+};
+
 /// MPI cannot take back what it has begun: what it may still touch stays.
-void keep_for_ever(std::unique_ptr<std::vector<ChunkHead>> heads) noexcept {
+void keep_for_ever(std::unique_ptr<RunMemory> memory) noexcept {
   static std::mutex mutex;
-  static auto* const kept = new std::vector<std::unique_ptr<std::vector<ChunkHead>>>;
+  static auto* const kept = new std::vector<std::unique_ptr<RunMemory>>;
   const std::scoped_lock lock(mutex);
   try {
     kept->emplace_back();
-    kept->back() = std::move(heads);
+    kept->back() = std::move(memory);
   } catch (...) {  // no memory to note where it is
-    static_cast<void>(heads.release());
+    static_cast<void>(memory.release());
   }
 }
 
@@ -103,68 +109,75 @@ struct Redistribution::Run {
   template <class End>
   struct Ended {
     const Message* message = nullptr;
+    const Path* path = nullptr;
     std::unique_ptr<Way> way;
     std::unique_ptr<End> end;
     Traffic traffic;
-    ChunkHead* head = nullptr;  // of a far peer
+    ChunkHead* head = nullptr;  // of what does not come by a ring, which has its own
     transport::Request head_request;
-    bool is_expected = true;  // a far peer's head has come and is right
+    bool is_expected = true;  // the peer's head has come and is right
+    bool is_wanted = true;
+    PartRange all_parts() const { return {0, message->parts.size()}; }
   };
 
   Run(const RedistributionPlan& plan, Rank me, transport::Endpoint& endpoint, NearRings& rings,
-      ChunkPool& chunks)
+      ChunkPool& chunks, Paths paths)
       : endpoint_(endpoint),
         rings_(rings),
         chunks_(chunks),
         plan_(plan),
         from_(1, SourceArrays(plan.source().fields.size())),
         to_(plan.sink().fields.size()),
-        heads_(std::make_unique<std::vector<ChunkHead>>(plan.source().messages.size() +
-                                                        plan.sink().messages.size())) {
+        memory_(std::make_unique<RunMemory>()) {
+    memory_->heads.resize(plan.source().messages.size() + plan.sink().messages.size());
     std::size_t number = 0;
     const auto add = [&](auto& ends, const ExchangePlan& exchange, const Message& message,
-                         ChunkRing* ring) -> auto& {
+                         ChunkRing* ring, std::optional<StepStaging>& staging) -> auto& {
+      const Path& path =
+          choose(paths, {.is_near = ring != nullptr, .may_lend = true, .is_agreed = true});
+      if (!path.is_asked() && !staging)
+        staging.emplace(exchange, endpoint, 1, std::vector<bool>(exchange.messages.size()));
       auto& ended = ends.emplace_back();
       ended.message = &message;
-      ended.head = &(*heads_)[number++];
-      ended.way = std::make_unique<Way>(Way{.plan = exchange,
-                                            .message = message,
-                                            .endpoint = endpoint,
-                                            .is_near = ring != nullptr,
-                                            .chunks = chunks,
-                                            .threads = threads_,
-                                            .mismatch = &mismatch_,
-                                            .traffic = ended.traffic,
-                                            .moved = moved_,
-                                            .from = from_,
-                                            .to = &to_,
-                                            .ring = ring});
+      ended.path = &path;
+      ended.head = &memory_->heads[number++];
+      ended.way = std::make_unique<Way>(
+          Way{.plan = exchange,
+              .message = message,
+              .endpoint = endpoint,
+              .is_near = path.is_near_only(),
+              .staging = staging ? &*staging : nullptr,
+              .number = static_cast<std::size_t>(&message - exchange.messages.data()),
+              .chunks = chunks,
+              .threads = threads_,
+              .mismatch = &mismatch_,
+              .traffic = ended.traffic,
+              .moved = moved_,
+              .from = from_,
+              .to = &to_,
+              .ring = path.is_near_only() ? ring : nullptr});
       return ended;
     };
     sources_.reserve(plan.source().messages.size());
     sinks_.reserve(plan.sink().messages.size());
     for (const Message& message : plan.source().messages) {
       if (message.peer == me) continue;
-      auto& ended = add(sources_, plan.source(), message, rings.to(message.peer));
-      ended.end = path(ended.way->is_near).make_source(*ended.way);
+      auto& ended = add(sources_, plan.source(), message, rings.to(message.peer), memory_->source);
+      ended.end = ended.path->make_source(*ended.way);
     }
     for (const Message& message : plan.sink().messages) {
       if (message.peer == me) {
         own_ = &message;
         continue;
       }
-      auto& ended = add(sinks_, plan.sink(), message, rings.from(message.peer));
-      ended.end = path(ended.way->is_near).make_sink(*ended.way);
+      auto& ended = add(sinks_, plan.sink(), message, rings.from(message.peer), memory_->sink);
+      ended.end = ended.path->make_sink(*ended.way);
     }
   }
 
   bool is_for(const transport::Endpoint& endpoint, const NearRings& rings,
               const ChunkPool& chunks) const noexcept {
     return &endpoint_ == &endpoint && &rings_ == &rings && &chunks_ == &chunks;
-  }
-
-  static const Path& path(bool is_near) {
-    return choose(all_paths(), {.is_near = is_near, .may_lend = true});
   }
 
   void begin(std::span<const BytesView> from, std::span<const std::span<std::byte>> to) {
@@ -189,7 +202,9 @@ struct Redistribution::Run {
         sink.head_request = endpoint_.receive(sink.message->peer, head_tag,
                                               std::as_writable_bytes(std::span(sink.head, 1)));
       }
-      sink.end->want(0, {0, sink.message->parts.size()});
+      sink.end->expect(0);
+      sink.is_wanted = sink.path->is_asked();
+      if (sink.is_wanted) sink.end->want(0, sink.all_parts());
     }
     for (auto& source : sources_) {
       if (!source.way->is_near) {
@@ -197,7 +212,12 @@ struct Redistribution::Run {
         source.head_request = endpoint_.send(source.message->peer, head_tag,
                                              std::as_bytes(std::span(source.head, 1)));
       }
-      source.end->want(0, {0, source.message->parts.size()}, {});
+      if (source.path->is_asked()) {
+        source.end->want(0, source.all_parts(), {});
+        continue;
+      }
+      for (std::size_t p = 0; p < source.message->parts.size(); ++p) source.end->offer(0, p);
+      source.end->flush(0);
     }
   }
 
@@ -205,7 +225,7 @@ struct Redistribution::Run {
   Polled poll() {
     bool has_moved = false;
     for (auto& sink : sinks_)
-      if (sink.is_expected || take_head(sink)) has_moved = sink.end->advance() || has_moved;
+      if (sink.is_expected || take_head(sink)) has_moved = advance(sink) || has_moved;
     for (auto& source : sources_) has_moved = source.end->advance() || has_moved;
     if (!has_moved) has_moved = copy_own();
     if (has_moved) return Polled::moved;
@@ -226,8 +246,14 @@ struct Redistribution::Run {
     return transport::local::sleep_on(words_, longest_sleep, longest_sleep);
   }
 
-  static bool is_done(const Ended<SinkEnd>& sink) { return sink.end->is_done(); }
-  static bool is_done(const Ended<SourceEnd>& source) { return source.end->is_done(0); }
+  static bool advance(Ended<SinkEnd>& sink) {
+    if (sink.is_wanted || !sink.end->poll_here(0)) return sink.end->advance();
+    sink.end->want(0, sink.all_parts());
+    return sink.is_wanted = true;
+  }
+
+  static bool is_done(const Ended<SinkEnd>& sink) { return sink.is_wanted && sink.end->is_done(); }
+  static bool is_done(const Ended<SourceEnd>& source) { return source.end->poll_done(0); }
 
   bool take_head(Ended<SinkEnd>& sink) {
     if (!sink.head_request.test()) return false;
@@ -323,7 +349,7 @@ struct Redistribution::Run {
   std::uint64_t moved_ = 0;
   std::vector<SourceArrays> from_;
   SinkArrays to_;
-  std::unique_ptr<std::vector<ChunkHead>> heads_;
+  std::unique_ptr<RunMemory> memory_;
   std::vector<Ended<SourceEnd>> sources_;
   std::vector<Ended<SinkEnd>> sinks_;
   const Message* own_ = nullptr;  // what stays on this rank, if anything
@@ -336,8 +362,8 @@ struct Redistribution::Run {
 Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank size,
                                const index_calc::PlanOptions& options, Rank near_ranks,
                                std::span<const std::uint32_t> machines,
-                               std::span<const std::vector<ListedUpdate>> listed)
-    : me_(me) {
+                               std::span<const std::vector<ListedUpdate>> listed, Paths paths)
+    : me_(me), paths_(paths) {
   Rank passes = 1;
   for (const Update& update : updates) passes = std::max(passes, pass_count(update));
   for (Rank pass = 0; pass < passes; ++pass) {
@@ -355,18 +381,21 @@ void Redistribution::abandon(NearRings& rings, ChunkPool& chunks) noexcept {
   has_failed_ = true;
   rings.close();
   for (auto& ends : std::exchange(runs_, {})) {
-    auto heads = std::move(ends->heads_);
+    auto memory = std::move(ends->memory_);
     ends.reset();  // gives up all requests, and their chunks back
-    keep_for_ever(std::move(heads));
+    keep_for_ever(std::move(memory));
   }
   chunks.keep_for_ever();
 }
 
 void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkPool& chunks,
-                         std::span<const BytesView> from, std::span<const std::span<std::byte>> to,
+                         std::span<const ConstMemoryView> from, std::span<const MemoryView> to,
                          core::Deadline deadline) {
   rings.begin_run();
-  check_buffers(plan().arrays(), from, to);
+  from_.clear(), to_.clear();
+  for (const auto& array : from) from_.push_back(host_bytes(array));
+  for (const auto& array : to) to_.push_back(host_bytes(array));
+  check_buffers(plan().arrays(), from_, to_);
   core::expects(!has_failed_,
                 "redistribution: expected one that has not failed, found that an earlier run of it "
                 "has: make a new one, over another communicator");
@@ -374,10 +403,10 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
     if (runs_.empty() || !runs_.front()->is_for(endpoint, rings, chunks)) {
       runs_.clear();
       for (const auto& plan : plans_)
-        runs_.push_back(std::make_unique<Run>(*plan, me_, endpoint, rings, chunks));
+        runs_.push_back(std::make_unique<Run>(*plan, me_, endpoint, rings, chunks, paths_));
     }
     // All passes are one run: a rank that refuses it counts as the others do. Their plans differ.
-    for (auto& ends : runs_) run(*ends, from, to, deadline);
+    for (auto& ends : runs_) run(*ends, deadline);
   } catch (...) {
     abandon(rings, chunks);
     throw;
@@ -392,9 +421,8 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
   mismatch.tell();
 }
 
-void Redistribution::run(Run& ends, std::span<const BytesView> from,
-                         std::span<const std::span<std::byte>> to, core::Deadline deadline) {
-  ends.begin(from, to);
+void Redistribution::run(Run& ends, core::Deadline deadline) {
+  ends.begin(from_, to_);
   const auto [seconds, is_done] =
       wait_for([&] { return ends.poll(); }, deadline, [&] { ends.check_peers(); },
                [&] { return ends.sleep(); });

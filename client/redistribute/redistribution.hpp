@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Carries a redistribution between the ranks of one job: the ends of its messages, over the paths that
-// need not be asked because both sides know the order of the parts.
+// tell and ask for nothing, because both sides know the order of the parts.
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "client/exchange/memory/memory_view.hpp"
 #include "client/exchange/path/chunks.hpp"
+#include "client/exchange/path/paths.hpp"
 #include "client/redistribute/near_rings.hpp"
 #include "client/redistribute/redistribution_plan.hpp"
 #include "core/deadline.hpp"
@@ -28,11 +30,12 @@ struct RedistributionStatistics {
 class Redistribution {
 public:
   /// @param listed  of each pass (update.hpp); empty if no update has lists
+  /// @param paths   outlive this object
   /// @throws core::Error as RedistributionPlan
   Redistribution(std::span<const Update> updates, Rank me, Rank size,
                  const index_calc::PlanOptions& options = {}, Rank near_ranks = 0,
                  std::span<const std::uint32_t> machines = {},
-                 std::span<const std::vector<ListedUpdate>> listed = {});
+                 std::span<const std::vector<ListedUpdate>> listed = {}, Paths paths = all_paths());
   ~Redistribution();
   /// Collective. Returns when `from` may be changed and all of `to` is there.
   /// @param endpoint  reaches the ranks of the job by their numbers; no one else sends by it now
@@ -40,11 +43,11 @@ public:
   ///                  Counts the runs
   /// @param from, to  a buffer for each update; may not overlap
   /// @throws core::Error invalid_argument before anything is moved if a buffer is too short or two
-  /// overlap; mismatch, when all is done, if a value did not fit its new type; timed_out naming the
+  /// overlap; unsupported, as well, if one is not in host memory; mismatch, when all is done, if a value did not fit its new type; timed_out naming the
   /// peers that are missing and other errors, after which the redistribution is of no use and
   /// `from` and `to` must stay. `to` is undefined after an error.
   void run(transport::Endpoint& endpoint, NearRings& rings, ChunkPool& chunks,
-           std::span<const core::BytesView> from, std::span<const std::span<std::byte>> to,
+           std::span<const ConstMemoryView> from, std::span<const MemoryView> to,
            core::Deadline deadline);
 
   /// A run ended before its time: it and the ways to the peers are of no use any more.
@@ -55,15 +58,17 @@ public:
 
 private:
   struct Run;
-  void run(Run& pass, std::span<const core::BytesView> from,
-           std::span<const std::span<std::byte>> to, core::Deadline deadline);
+  void run(Run& pass, core::Deadline deadline);
   void abandon(NearRings& rings, ChunkPool& chunks) noexcept;
 
   std::vector<std::unique_ptr<RedistributionPlan>> plans_;  // of each pass; the runs refer to them
   Rank me_;
+  Paths paths_;
   bool has_failed_ = false;
   std::vector<std::unique_ptr<Run>>
-      runs_;  // parallel to plans_; made for an endpoint, rings and chunks
+      runs_;                           // parallel to plans_; made for an endpoint, rings and chunks
+  std::vector<core::BytesView> from_;  // of the run at hand
+  std::vector<std::span<std::byte>> to_;
   RedistributionStatistics statistics_;
 };
 

@@ -117,7 +117,9 @@ void move(Job& job, const Movement& movement, const Matrix& from, const void* fr
     if (first < end) std::memcpy(copy.span().data() + first, source.data() + first, end - first);
     source = copy.span();
   }
-  job.run(redistribution, {&source, 1}, {&target, 1});
+  const ConstMemoryView out(source);
+  const MemoryView in(target);
+  job.run(redistribution, {&out, 1}, {&in, 1});
 }
 
 }  // namespace tremula::client::scalapack

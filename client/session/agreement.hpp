@@ -49,7 +49,7 @@ private:
   /// A call is begun.
   void count();
   /// The call that was begun last.
-  /// @param is_of_root  it waits for rank 0 alone, and rank 0 for nobody
+  /// @param is_of_root  it waits for rank 0 alone, and rank 0 for none
   template <class Call>
   auto watched(bool is_of_root, Call&& call);
 
@@ -75,7 +75,7 @@ struct Left {
   enum class At : std::uint8_t {
     nothing,
     head,   ///< rank 0 tells, and the others hear, what the agreement is about
-    parts,  ///< everybody tells everybody
+    parts,  ///< every rank tells every rank
     failed  ///< an agreement that is not to be left: no later one is of any use
   };
   At at = At::nothing;
@@ -110,8 +110,8 @@ std::vector<core::Bytes> allgather_unless_lost(const Circle& circle, core::Bytes
 /// An agreement in which every rank tells its bytes.
 using Gather = std::function<std::vector<core::Bytes>(core::Bytes mine, core::Deadline deadline)>;
 
-/// Collective. Runs `work` on rank 0 and gives everybody its bytes; where it throws, everybody
-/// throws that error. Rank 0 waits for nobody.
+/// Collective. Runs `work` on rank 0 and gives all ranks its bytes; where it throws, all ranks
+/// throw that error. Rank 0 waits for none.
 /// @param deadline  of work; the other ranks wait a little longer for its outcome
 /// @throws core::Error mismatch on a rank that is in another call than rank 0, which does not know
 /// it

@@ -76,13 +76,13 @@ public:
   std::optional<wire::LinkAddresses> find_addresses(std::uint64_t link);
 
   /// Whether that would give them.  @throws as take_addresses, but for timed_out
-  bool has_addresses(std::uint64_t link);
+  bool poll_addresses(std::uint64_t link);
   /// Of a consumer: its producer has ended the link in its old layouts, and it is set up anew. A producer
   /// does that with Redeclare. What comes for such a link is of whatever server there is then, which each
   /// side tells what it has told before.
   void set_up_again(std::uint64_t link);
   /// The other side has this one's addresses: no other server is told them.
-  void has_opened(std::uint64_t link);
+  void note_opened(std::uint64_t link);
   /// How often it was set up anew. Of rank 0.
   std::uint64_t times_again(std::uint64_t link);
   /// The fields that the producer of such a link has declared again.  @throws as take_addresses
@@ -99,7 +99,7 @@ public:
   /// Whether a link of the stream has layouts in doubt.
   bool has_doubt(const std::string& stream);
   /// What this consumer has asked for up to that number holds; 0: nothing of it.
-  void has_got_asked(std::uint64_t link, std::uint64_t number);
+  void note_agreed(std::uint64_t link, std::uint64_t number);
   /// It will not hold.
   void forget_asked(std::uint64_t link);
 
@@ -204,7 +204,7 @@ private:
     const wire::ToServer* message;
     std::optional<wire::ToClient> reply{};
   };
-  std::map<std::uint64_t, Request> requests_;  // that somebody waits for
+  std::map<std::uint64_t, Request> requests_;  // that a call waits for
   std::deque<wire::ToClient> events_;
   std::atomic<bool> is_awaited_ = false;
   std::atomic<std::uint64_t> agreement_ = 0;

@@ -71,7 +71,7 @@ std::optional<wire::LinkAddresses> Control::find_addresses(std::uint64_t link) {
   return find(link, &KnownLink::addresses);
 }
 
-bool Control::has_addresses(std::uint64_t link) {
+bool Control::poll_addresses(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
   const KnownLink& told = links_[link];
   const bool is_here = has_come(told, told.addresses);
@@ -84,7 +84,7 @@ void Control::set_up_again(std::uint64_t link) {
   ++links_[link].again;
 }
 
-void Control::has_opened(std::uint64_t link) {
+void Control::note_opened(std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
   if (const auto told = links_.find(link); told != links_.end()) told->second.told.reset();
 }
@@ -139,7 +139,7 @@ bool Control::has_doubt(const std::string& stream) {
   });
 }
 
-void Control::has_got_asked(std::uint64_t link, std::uint64_t number) {
+void Control::note_agreed(std::uint64_t link, std::uint64_t number) {
   const std::scoped_lock lock(mutex_);
   const auto told = links_.find(link);
   if (told == links_.end() || number == 0) return;

@@ -263,21 +263,21 @@ void Session::agree_on_offers() {
       log_->debug("client", fmt::format("offers transport={} offer={}", transport->name(), offer));
     }
   const auto view = std::as_bytes(std::span(mine));
-  std::vector<RankOffers> everybody;
+  std::vector<RankOffers> of_all;
   for (const auto& bytes : group_->allgather({view.begin(), view.end()}, deadline()))
-    everybody.emplace_back(bytes);
-  const RankOffers& first = everybody.front();
+    of_all.emplace_back(bytes);
+  const RankOffers& first = of_all.front();
   for (std::size_t i = 0; i < first.offers.size(); ++i) {
     const auto has_it = [&](const RankOffers& theirs) { return theirs.has(first.offers[i]); };
-    if (!std::ranges::all_of(everybody, has_it)) continue;
+    if (!std::ranges::all_of(of_all, has_it)) continue;
     offers_.emplace_back().set_transport(first.transports[i]);
     offers_.back().set_offer(first.offers[i]);
   }
   if (!offers_.empty()) return;
   std::string why =
       fmt::format("found none (transport: {}); set the same on all", config_.transport);
-  for (std::size_t rank = 1; rank < everybody.size(); ++rank) {
-    const RankOffers& other = everybody[rank];
+  for (std::size_t rank = 1; rank < of_all.size(); ++rank) {
+    const RankOffers& other = of_all[rank];
     const auto has_it = [&](const std::string& offer) { return other.has(offer); };
     if (std::ranges::any_of(first.offers, has_it)) continue;
     why = "found that " +

@@ -9,8 +9,8 @@
 // Each says what has become of the step (client/waiting/words.hpp), and only end_step waits for the others.
 //
 //     whole    counts if all say so
-//     in_part  counts as whole does, but is served to nobody: a rank has not asked for all fields
-//     lost     counts if nobody says more: all begin the next epoch
+//     in_part  counts as whole does, but is served to no group: a rank has not asked for all fields
+//     lost     counts if no rank says more: all begin the next epoch
 //     failed   counts at once: the rank that says so throws its own error, the others one that names it
 //     no_more  counts at once: the end has come over every link of this rank, so all steps were whole
 //

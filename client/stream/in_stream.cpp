@@ -208,7 +208,7 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
     session_.begin_call("begin_step", name(), links_.step());
     links_.reopen([this](const wire::Redeclared& told) {
       adopt(told.number());
-      session_.control().has_got_asked(told.link(), told.number());
+      session_.control().note_agreed(told.link(), told.number());
     });
   }
 }
@@ -216,10 +216,10 @@ std::optional<bool> InStream::begin_step_until(std::optional<core::Deadline> unt
 std::optional<bool> InStream::find_step(const char* call, std::optional<core::Deadline> until) {
   is_redeclared_ = false;
   // All of the step, so that all its fields are here or none.
-  if (!links_.wait([&] { return polled(links_.has_step()); }, call, "send the next step", until))
+  if (!links_.wait([&] { return polled(links_.poll_step()); }, call, "send the next step", until))
     return std::nullopt;
   statistics_.dropped = links_.dropped();
-  if (!links_.has_end()) return true;
+  if (!links_.poll_end()) return true;
   is_redeclared_ = links_.is_redeclared();
   if (is_redeclared_) return std::nullopt;
   for (const std::uint64_t link : links_.numbers()) session_.control().forget_asked(link);
@@ -238,12 +238,12 @@ void InStream::enter_step() {
   if (!first_time_) first_time_ = last_time_;
 }
 
-bool InStream::is_ready() {
+bool InStream::poll_ready() {
   if (links_.is_lost()) return true;
   if (state_ != State::between_steps) return state_ != State::declaring || refusal_;
   const auto hold = session_.progress().hold();
   session_.progress().advance(this);
-  return links_.is_ready();
+  return links_.poll_ready();
 }
 
 std::uint64_t InStream::step() const {
@@ -301,19 +301,19 @@ const index_calc::Layout& InStream::layout(int field) const {
   return links_.layout(f);
 }
 
-void InStream::get(int field, std::span<std::byte> local) {
+void InStream::get(int field, MemoryView array) {
   expects(state_ == State::in_step && !links_.is_lost(),
           [&] { return fmt::format("stream '{}': expected begin_step before get", name()); });
   const bool changes = fields_[fields_.check(field)].layout.changing.has_value();
-  const std::size_t f = changes ? fields_.check(field, layout(field), local.size())
-                                : fields_.check(field, local.size());
+  const std::size_t f = changes ? fields_.check(field, layout(field), array.bytes.size())
+                                : fields_.check(field, array.bytes.size());
   const auto hold = session_.progress().hold();
   links_.begin_get(f);
   try {
     auto moved = links_.moved();
     links_.wait(
         [&] {
-          if (links_.fetch_some(f, local)) return Polled::done;
+          if (links_.fetch_some(f, array)) return Polled::done;
           const auto before = std::exchange(moved, links_.moved());
           return before == moved ? Polled::nothing : Polled::moved;
         },
@@ -326,12 +326,12 @@ void InStream::get(int field, std::span<std::byte> local) {
   }
   try {
     links_.tell_mismatch();
-    fields_.scale_idle(f, local);
+    fields_.scale_idle(f, host_bytes(array));
   } catch (const Error& e) {  // of one value: the step and the stream are as they were
     throw Error(e.code(), fmt::format("stream '{}', step {}, field '{}': {}", name(), step(),
                                       fields_[f].name, e.what()));
   }
-  if (copy_) copy_->got(f, local);
+  if (copy_) copy_->got(f, host_bytes(array));
 }
 
 void InStream::end_step() {
@@ -345,7 +345,7 @@ void InStream::end_step() {
 
 void InStream::finish_step() {
   const auto hold = session_.progress().hold();
-  links_.wait([&] { return polled(links_.can_finish_step()); }, "end_step",
+  links_.wait([&] { return polled(links_.poll_finish()); }, "end_step",
               "send the rest of the step");
   links_.finish_step();
   state_ = State::between_steps;

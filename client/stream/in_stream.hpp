@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "client/exchange/memory/memory_view.hpp"
 #include "client/exchange/statistics.hpp"
 #include "client/stream/link/declared_fields.hpp"
 #include "client/stream/producers/producer_links.hpp"
@@ -69,7 +70,7 @@ public:
   /// collective, too, from when the producer is lost until it has given `epoch`.
   Begun begin(std::optional<core::Deadline> until);
   /// Whether begin_step would return at once. Never blocks, and needs no other rank.
-  bool is_ready();
+  bool poll_ready();
   std::uint64_t step() const;
   /// Of the step, in the unit of the stream.
   std::int64_t time() const;
@@ -78,7 +79,7 @@ public:
   proto::Attributes attributes(int of) const;
   /// Of the application's array: as declared or, of a field that changes, in this step.
   const index_calc::Layout& layout(int field) const;
-  void get(int field, std::span<std::byte> local);
+  void get(int field, MemoryView array);
   /// Collective if the stream may outlive its producer: a step counts on all ranks or on none.
   void end_step();
   void close();
@@ -182,7 +183,7 @@ private:
   InConfig config_;
   State state_ = State::declaring;
   bool is_relabeled_ = false;
-  bool is_held_ = false;  // relabel has failed: nobody is told before begin_step is called
+  bool is_held_ = false;  // relabel has failed: no rank is told before begin_step is called
   std::optional<core::Error> refusal_;  // why there is no link; until begin_step has thrown it
   ProducerLinks links_;
   std::optional<std::uint64_t> step_;                   // opened last

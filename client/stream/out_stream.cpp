@@ -197,9 +197,9 @@ bool OutStream::begin(std::optional<core::Deadline> until) {
       if (!take_up(link, until)) return false;
     if (!admit_step(until)) return false;
   }
-  is_admitted_ = until && !session_.waits_for([this] { return links_.has_room(); }, *until);
+  is_admitted_ = until && !session_.waits_for([this] { return links_.poll_room(); }, *until);
   if (is_admitted_) return false;
-  wait_for_links([&](Source& exchange) { return exchange.is_ready(); }, "begin_step",
+  wait_for_links([&](Source& exchange) { return exchange.poll_room(); }, "begin_step",
                  "take an earlier step");
   is_put_.assign(fields_.size(), false);
   my_counts_.assign(fields_.size(), 0);
@@ -218,36 +218,36 @@ void OutStream::number_step(std::uint64_t number) {
   links_.skip_to(number);
 }
 
-bool OutStream::is_ready() {
+bool OutStream::poll_ready() {
   if (state_ == State::in_step || state_ == State::closed) return true;
   if (state_ == State::declaring)
     return refusal_ || links_.size() >= static_cast<std::size_t>(config_.wait_for_consumers);
   session_.progress().advance();
-  return links_.has_room();
+  return links_.poll_room();
 }
 
-std::uint64_t OutStream::put_async(int field, std::span<const std::byte> local) {
-  hand_over(field, local, true);
+std::uint64_t OutStream::put_async(int field, ConstMemoryView array) {
+  hand_over(field, array, true);
   return step();
 }
 
-void OutStream::hand_over(int field, std::span<const std::byte> local, bool may_lend) {
+void OutStream::hand_over(int field, ConstMemoryView array, bool may_lend) {
   expects(state_ == State::in_step,
           [&] { return fmt::format("stream '{}': expected begin_step before put", name()); });
   const bool changes = fields_[fields_.check(field)].layout.changing.has_value();
-  const std::size_t f = changes ? fields_.check(field) : fields_.check(field, local.size());
-  const Index count = changes ? fields_.count_in(f, local.size()) : 0;
+  const std::size_t f = changes ? fields_.check(field) : fields_.check(field, array.bytes.size());
+  const Index count = changes ? fields_.count_in(f, array.bytes.size()) : 0;
   expects(!is_put_[f], [&] {
     return fmt::format("stream '{}', step {}: field '{}' was put twice", name(), step(),
                        fields_[f].name);
   });
-  links_.put(f, local, may_lend);
+  links_.put(f, array, may_lend);
   is_put_[f] = true;
   my_counts_[f] = count;
   const std::size_t size = core::element_bytes(fields_[f].type);
   if (session_.config().check_lent && (may_lend || config_.queue_depth == 0))
-    lent_.lend(step(), f, changes ? whole_buffer(local.size() / size) : fields_.part(f), size,
-               local);
+    lent_.lend(step(), f, changes ? whole_buffer(array.bytes.size() / size) : fields_.part(f), size,
+               host_bytes(array));
 }
 
 void OutStream::check_lent(std::uint64_t step) {
@@ -264,14 +264,14 @@ void OutStream::check_lent(std::uint64_t step) {
                                              : "is_taken or wait has said that it is taken"));
 }
 
-bool OutStream::is_taken(std::uint64_t taken) {
+bool OutStream::poll_taken(std::uint64_t taken) {
   expects(taken < step(), [&] {
     return fmt::format("stream '{}': expected a step that was ended, below {}; found {}", name(),
                        step(), taken);
   });
   if (state_ == State::closed) return true;
   if (config_.lends) return is_back(taken);
-  const bool is_all = links_.has_credited(taken + 1);
+  const bool is_all = links_.poll_credit(taken + 1);
   if (is_all) check_lent(taken);
   return is_all;
 }
@@ -385,7 +385,7 @@ void OutStream::end_step() {
   if (config_.queue_depth == 0 && links_.steps() == 1) report(true);
   if (is_taken_at_once())
     wait_for_links(
-        [&](Source& exchange) { return exchange.is_queued() || exchange.is_credited(step()); },
+        [&](Source& exchange) { return exchange.is_queued() || exchange.poll_credit(step()); },
         "end_step", "take the step");
   report();
   const Statistics now = statistics();
@@ -399,7 +399,7 @@ void OutStream::close() {
   expects(state_ != State::in_step,
           [&] { return fmt::format("stream '{}': expected end_step before close", name()); });
   if (state_ == State::closed) return;
-  if (!is_introduced()) {  // nobody was ever told of it
+  if (!is_introduced()) {  // no consumer was ever told of it
     end();
     state_ = State::closed;
     return;
@@ -413,11 +413,11 @@ void OutStream::close() {
   if (links_.has_openings()) agreed([&] { links_.admit_openings(step(), links_.patience()); });
   // No rank says that the stream has ended before every rank has come to its end. Consumers hear of
   // it before they have taken the last steps: one that looks ahead waits for that.
-  wait_for_links([&](Source& exchange) { return exchange.can_end(step()); }, "close",
+  wait_for_links([&](Source& exchange) { return exchange.poll_end(step()); }, "close",
                  "take an earlier step");
   session_.run_collectively([] {}, session_.step_deadline());
   links_.send_end();
-  wait_for_links([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "close",
+  wait_for_links([&](Source& exchange) { return exchange.poll_credit(step() + 1); }, "close",
                  "take the last steps");
   const bool is_enough = links_.size() >= static_cast<std::size_t>(config_.wait_for_consumers);
   links_.drop_all();

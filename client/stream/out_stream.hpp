@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/exchange/memory/lent_arrays.hpp"
+#include "client/exchange/memory/memory_view.hpp"
 #include "client/stream/consumers/consumer_links.hpp"
 
 namespace tremula::client {
@@ -38,18 +39,18 @@ public:
   bool has_openings() const noexcept { return links_.has_openings(); }
   /// Whether begin_step would not have to wait for a consumer. Never blocks, and needs no other
   /// rank.
-  bool is_ready();
-  void put(int field, std::span<const std::byte> local) { hand_over(field, local, false); }
-  /// @return number of the step: `local` stays as it is until is_taken() says so or wait_taken()
+  bool poll_ready();
+  void put(int field, ConstMemoryView array) { hand_over(field, array, false); }
+  /// @return number of the step: `array` stays as it is until poll_taken() says so or wait_taken()
   /// returns
-  std::uint64_t put_async(int field, std::span<const std::byte> local);
+  std::uint64_t put_async(int field, ConstMemoryView array);
   /// @param of  a field or of_stream: before the first step; of_step: in a step
   void set_attribute(int of, std::string_view name, proto::AttributeValues values);
   /// Of the step, in the unit of the stream.
   void set_time(std::int64_t time);
   void end_step();
-  /// True when nobody needs any longer what was put into `step` and the steps before it.
-  bool is_taken(std::uint64_t step);
+  /// True when no consumer needs any longer what was put into `step` and the steps before it.
+  bool poll_taken(std::uint64_t step);
   void wait_taken(std::uint64_t step);
   /// The fields have other layouts of the same shapes from the next step on; the others stay. Between two
   /// steps, once the stream is linked. Collective; consumers keep their own layouts. Waits until they
@@ -66,7 +67,7 @@ public:
 
 private:
   enum class State { declaring, between_steps, in_step, closed };
-  void hand_over(int field, std::span<const std::byte> local, bool may_lend);
+  void hand_over(int field, ConstMemoryView array, bool may_lend);
   void withdraw();
   /// Of the step that ends. @throws core::Error invalid_argument if it lacks a time
   StepMetadata metadata();

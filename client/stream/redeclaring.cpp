@@ -47,7 +47,7 @@ void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> la
 bool OutStream::take_up(std::uint64_t link, std::optional<core::Deadline> until) {
   links_.choose(link);
   if (until) {
-    const bool can = session_.waits_for([this] { return links_.can_end_chosen(); }, *until);
+    const bool can = session_.waits_for([this] { return links_.poll_end_chosen(); }, *until);
     const auto all = session_.allgather(core::Bytes(can ? 1 : 0), session_.step_deadline());
     if (std::ranges::any_of(all, [](const auto& rank) { return rank.empty(); })) return false;
   }
@@ -92,7 +92,7 @@ void OutStream::set_up_anew(const char* call, DeclaredFields* next, std::uint64_
   const auto wait = [&](const std::function<bool(Source&)>& poll, std::string_view what) {
     wait_for_links(poll, call, what, chosen);
   };
-  wait([&](Source& exchange) { return exchange.can_end(step()); }, "take an earlier step");
+  wait([&](Source& exchange) { return exchange.poll_end(step()); }, "take an earlier step");
   session_.run_collectively([] {}, session_.step_deadline());
   // The server first: a consumer that has seen the end asks it.
   const auto tell_server = [&] { return core::Bytes(tell_redeclared(next, link) ? 1 : 0); };
@@ -102,7 +102,7 @@ void OutStream::set_up_anew(const char* call, DeclaredFields* next, std::uint64_
     is_known = true;
     if (next != nullptr) fields_ = std::move(*next);
     links_.send_redeclared(next == nullptr);
-    wait([&](Source& exchange) { return exchange.is_credited(step() + 1); }, "take the last steps");
+    wait([&](Source& exchange) { return exchange.poll_credit(step() + 1); }, "take the last steps");
     if (next != nullptr && step() > 0) check_lent(step() - 1);
     agreed([&] { links_.reopen(call); });
   } catch (const Error& e) {

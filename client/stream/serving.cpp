@@ -123,7 +123,7 @@ bool InStream::serve_until_step(std::optional<core::Deadline> until) {
     wait_for(
         [&] {
           session_.progress().advance();
-          mine = is_ready() ? is_here : 0;
+          mine = poll_ready() ? is_here : 0;
           // Of rank 0: the server tells it alone.
           if (session_.control().is_awaited() && session_.control().is_served()) mine |= is_awaited;
           return mine != 0;
@@ -132,7 +132,7 @@ bool InStream::serve_until_step(std::optional<core::Deadline> until) {
         [this] { return session_.progress().sleep(); });
     if (until && until->expired()) mine |= is_over;
     if (limit.expired()) mine |= is_late;
-    if (links_.has_failed()) mine |= is_lost;
+    if (links_.poll_failed()) mine |= is_lost;
     session_.begin_call("begin_step", name(), round_);
     const auto all = session_.allgather({static_cast<std::byte>(mine)}, session_.step_deadline());
     const auto says = [](const core::Bytes& told, unsigned what) {

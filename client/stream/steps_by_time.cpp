@@ -60,7 +60,7 @@ Begun InStream::begin_step_by(Needed needed, std::int64_t time, std::string_view
         },
         call, "send the step after the next one, or the end");
     if (next.state == Sink::State::end || next.time.value_or(time) > time) break;
-    links_.wait([&] { return polled(links_.can_finish_step()); }, call, "send the rest of a step");
+    links_.wait([&] { return polled(links_.poll_finish()); }, call, "send the rest of a step");
     links_.pass_step();
   }
   enter_step();

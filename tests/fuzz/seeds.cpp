@@ -8,7 +8,7 @@
 
 #include "proto/attributes.hpp"
 #include "proto/convert.hpp"
-#include "proto/package_header.hpp"
+#include "proto/message_header.hpp"
 #include "proto/part_place.hpp"
 #include "transport/control/frame.hpp"
 
@@ -155,13 +155,13 @@ int main(int argc, char** argv) {
   frames.add(std::string("\0\xff\xff\xff\xff", 5));
   for (const std::string& text : to_client) told.add(encoding<wire::ToClient>(text));
 
-  Seeds headers(folder, "package_header"), places(folder, "part_place");
+  Seeds headers(folder, "message_header"), places(folder, "part_place");
   for (const auto kind :
-       {proto::PackageKind::step, proto::PackageKind::end_of_stream, proto::PackageKind::credit,
-        proto::PackageKind::leaving, proto::PackageKind::wish})
-    headers.add(proto::encode(proto::PackageHeader{.kind = kind, .link = 1, .step = 2}));
+       {proto::MessageKind::step, proto::MessageKind::end_of_stream, proto::MessageKind::credit,
+        proto::MessageKind::leaving, proto::MessageKind::wish})
+    headers.add(proto::encode(proto::MessageHeader{.kind = kind, .link = 1, .step = 2}));
   headers.add(proto::encode(
-      proto::PackageHeader{.link = 1, .step = 2, .time = -7, .attribute_bytes = 4096}));
+      proto::MessageHeader{.link = 1, .step = 2, .time = -7, .attribute_bytes = 4096}));
   for (int kind = 0; kind <= static_cast<int>(proto::PartPlace::Kind::inlined); ++kind) {
     std::array<std::byte, proto::part_place_bytes> bytes{};
     proto::encode({.kind = static_cast<proto::PartPlace::Kind>(kind), .part = 3, .count = 2},

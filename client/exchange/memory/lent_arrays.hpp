@@ -23,7 +23,7 @@ public:
   /// The arrays of all steps up to `step` are the application's again.
   /// @return the first that was changed before, if any
   std::optional<Changed> take_back(std::uint64_t step);
-  /// The same when nobody may ask any more what they hold.
+  /// The same when no peer may ask any more what they hold.
   void forget() noexcept { lent_.clear(); }
 
 private:

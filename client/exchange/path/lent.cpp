@@ -78,13 +78,13 @@ public:
                                some, way_.from[slot].bytes[part.field], theirs.bytes);
     });
     way_.traffic.copied_bytes += part.bytes;
-    is_done(slot);  // the sink may have seen a delivery before this side knows that it was sent
+    poll_done(slot);  // the sink may have seen a delivery before this side knows that it was sent
     auto& delivery = deliveries_.emplace_back();
     delivery.offset = part.offset;
     delivery.request =
         way_.endpoint.send(way_.message.peer, tag_, std::as_bytes(std::span(&delivery.offset, 1)));
   }
-  bool is_done(std::size_t) override {
+  bool poll_done(std::size_t) override {
     std::erase_if(deliveries_, [](Delivery& delivery) { return delivery.request.test(); });
     return deliveries_.empty();
   }

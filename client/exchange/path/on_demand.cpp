@@ -88,7 +88,7 @@ public:
     }
     return has_moved;
   }
-  bool is_done(std::size_t) override { return chunks_.is_at_end() && under_way_.is_empty(); }
+  bool poll_done(std::size_t) override { return chunks_.is_at_end() && under_way_.is_empty(); }
   void take_back(std::size_t) noexcept override {
     chunks_ = {};
     under_way_.clear(way_.chunks);

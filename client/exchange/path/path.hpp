@@ -108,7 +108,7 @@ public:
   /// Moves what can be moved now.  @return whether something was
   virtual bool advance() { return false; }
   /// Nothing of this slot is under way.
-  virtual bool is_done(std::size_t) { return true; }
+  virtual bool poll_done(std::size_t) { return true; }
   /// What was lent in this slot is the application's again, though the peer may not have taken it.
   virtual void take_back(std::size_t) noexcept {}
   /// Appends what changes when advance() can go on, where that is in memory that processes share.
@@ -127,7 +127,7 @@ public:
   /// @param inlined  the bytes of the message that came with it, if any, from Part::offset 0 on
   virtual void announce(std::size_t, const proto::PartPlace&, core::BytesView) {}
   /// What comes unasked is here.
-  virtual bool is_here(std::size_t) { return true; }
+  virtual bool poll_here(std::size_t) { return true; }
   /// Brings parts to Way::to.  @pre is_done()
   virtual void want(std::size_t slot, PartRange parts) = 0;
   virtual bool advance() { return false; }
@@ -135,7 +135,7 @@ public:
   virtual bool is_done() const { return true; }
   /// As SourceEnd::list_waits.
   virtual void list_waits(WaitWords&) {}
-  /// From now on nobody writes to what was wanted.
+  /// From now on no rank writes to what was wanted.
   virtual void take_back() noexcept {}
   /// Of what the source has offered on a path that is asked: false if another would serve better.
   virtual bool suits(std::size_t, std::size_t) { return true; }
@@ -153,6 +153,7 @@ struct PartFacts {
   bool is_mapped = false;            ///< this rank's array lies in memory that the peer can map
   bool is_readable = false;          ///< the peer reads the source's array (RMA)
   bool is_copy = true;               ///< the sink changes nothing
+  bool is_agreed = false;            ///< both sides know what goes when: neither tells the other
   const class Path* told = nullptr;  ///< at a sink: the path of the source
   bool told_suits = true;            ///< that path serves well
 };
@@ -177,6 +178,8 @@ public:
   virtual bool is_near_only() const noexcept { return false; }
   /// Each part has a place of its own.
   virtual bool has_places() const noexcept { return false; }
+  /// Steps in a queue wait in memory of the engine's own: at the source, or else at the sink.
+  virtual bool is_staged_at([[maybe_unused]] bool is_source) const noexcept { return false; }
   virtual std::unique_ptr<SourceEnd> make_source(Way& way) const = 0;
   virtual std::unique_ptr<SinkEnd> make_sink(Way& way) const = 0;
 

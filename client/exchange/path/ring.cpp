@@ -59,7 +59,7 @@ public:
     }
     return has_moved;
   }
-  bool is_done(std::size_t) override { return chunks_.is_at_end(); }
+  bool poll_done(std::size_t) override { return chunks_.is_at_end(); }
   void list_waits(WaitWords& words) override {
     if (!chunks_.is_at_end()) words.push_back(ring_->wait_for_room());
   }

@@ -59,10 +59,11 @@ public:
   std::string_view name() const noexcept override { return "shared"; }
   PartPlace::Kind kind() const noexcept override { return PartPlace::Kind::shared; }
   Fit fit(const PartFacts& facts) const noexcept override {
-    if (!facts.is_source || !facts.is_near) return Fit::no;
+    if (!facts.is_source || !facts.is_near || facts.is_agreed) return Fit::no;
     return facts.is_queued ? Fit::good : Fit::possible;
   }
   bool is_near_only() const noexcept override { return true; }
+  bool is_staged_at(bool is_source) const noexcept override { return is_source; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
     return std::make_unique<Source>(way);
   }

@@ -52,7 +52,7 @@ public:
   }
   void flush(std::size_t slot) override { send(slot, cut_.whole); }
   PartPlace place(std::size_t, std::size_t) override { return {.kind = PartPlace::Kind::staged}; }
-  bool is_done(std::size_t slot) override {
+  bool poll_done(std::size_t slot) override {
     if (slot >= steps_.size() || steps_[slot].sent == 0) return true;
     Step& step = steps_[slot];
     bool is_all = true;
@@ -155,7 +155,7 @@ public:
     if (slot < steps_.size()) return;
     throw protocol_error(way_.message.peer, "a path that this side expects", "'staged'");
   }
-  bool is_here(std::size_t slot) override {
+  bool poll_here(std::size_t slot) override {
     Step& step = steps_[slot];
     for (; step.here < step.requests.size(); ++step.here) {
       auto& request = step.requests[step.here];
@@ -195,6 +195,7 @@ public:
     if (!facts.is_source) return Fit::no;
     return facts.is_queued && !facts.is_near ? Fit::good : Fit::possible;
   }
+  bool is_staged_at(bool) const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
     return std::make_unique<Source>(way, tag());
   }

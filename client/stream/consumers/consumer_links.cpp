@@ -31,7 +31,7 @@ std::span<const std::vector<Index>> ConsumerLinks::counts_over(
 
 bool ConsumerLinks::feed(Open& open) {
   const auto end = std::min(open.first_step, step_);
-  for (; open.next_kept < end && open.exchange->has_idle_slot(); ++open.next_kept) {
+  for (; open.next_kept < end && open.exchange->poll_slot(); ++open.next_kept) {
     const KeptSteps::Step& kept = kept_.get(open.next_kept);
     for (std::size_t f = 0; f < fields_.size(); ++f)
       if (const auto number = open.link.number_of[f])
@@ -43,14 +43,14 @@ bool ConsumerLinks::feed(Open& open) {
   return open.next_kept >= end;
 }
 
-void ConsumerLinks::put(std::size_t field, std::span<const std::byte> local, bool may_lend) {
+void ConsumerLinks::put(std::size_t field, ConstMemoryView array, bool may_lend) {
   const auto hold = session_.progress().hold();
-  kept_.put(step_, field, local);
+  kept_.put(step_, field, host_bytes(array));
   for (Open& open : links_) {
     if (!takes_step(open)) continue;
     try {
       if (const auto number = open.link.number_of[field])
-        open.exchange->put(step_, *number, local, may_lend);
+        open.exchange->put(step_, *number, array, may_lend);
     } catch (...) {
       keep_failure(open);
     }
@@ -114,13 +114,13 @@ void ConsumerLinks::send_end() {
     }
 }
 
-bool ConsumerLinks::has_room() {
+bool ConsumerLinks::poll_room() {
   const auto hold = session_.progress().hold();
   const auto has_room = [this](Open& open) {
     try {
       // When a step begins, a link that drops makes room or leaves the step out.
-      if (!open.failure.empty() || has_ended(open) || open.exchange->is_agreed() ||
-          (feed(open) && open.exchange->is_ready()))
+      if (!open.failure.empty() || take_end(open) || open.exchange->is_agreed() ||
+          (feed(open) && open.exchange->poll_room()))
         return true;
       judge(open);
     } catch (...) {
@@ -128,7 +128,7 @@ bool ConsumerLinks::has_room() {
     }
     return !open.failure.empty();
   };
-  return std::ranges::all_of(links_, has_room) && has_shared_room();
+  return std::ranges::all_of(links_, has_room) && poll_shared_room();
 }
 
 void ConsumerLinks::count_ended(const Source& exchange) { add(ended_, exchange); }

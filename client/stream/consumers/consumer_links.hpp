@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/exchange/memory/kept_steps.hpp"
+#include "client/exchange/memory/memory_view.hpp"
 #include "client/exchange/source.hpp"
 #include "client/exchange/statistics.hpp"
 #include "client/stream/link/declared_fields.hpp"
@@ -69,7 +70,7 @@ public:
   void thaw() noexcept;
 
   /// Hands one field of the step to all links.
-  void put(std::size_t field, std::span<const std::byte> local, bool may_lend);
+  void put(std::size_t field, ConstMemoryView array, bool may_lend);
   /// That every rank has put as many rows as keys by which a consumer takes them.
   /// @param counts  as those of send()
   /// @throws core::Error mismatch, the same on all ranks
@@ -85,7 +86,7 @@ public:
   void choose(std::uint64_t link);
   void choose_all();
   /// Whether the end may be told over all chosen links. Never blocks.
-  bool can_end_chosen();
+  bool poll_end_chosen();
   /// What the consumer of the link wants is what the link is to bring. Of rank 0.
   void set_fields(const wire::RedeclareLink& wanted);
   /// Layouts are others from the step in turn on: tells the consumers of all chosen links, which have taken
@@ -98,7 +99,7 @@ public:
   void reopen(const char* call);
 
   /// False while no link that shares the steps has room on this rank, or what is lent is not back.
-  bool has_shared_room();
+  bool poll_shared_room();
   /// Waits until it has, or something is wrong with one of them.
   void wait_for_shared_room(core::Deadline until);
   /// One that admit() waits for, as far as this rank knows.
@@ -112,10 +113,10 @@ public:
   /// From all consumers that have not taken everything. Without staging they lose the link by that.
   void take_back() noexcept;
   /// A consumer that has not taken as many steps as the queue holds is no hindrance if it is lost.
-  bool has_room();
+  bool poll_room();
   /// True when no link needs what was put before step `end`. Waits for nothing.
   /// @throws core::Error transport if a link has failed, and no reason has come from the server
-  bool has_credited(std::uint64_t end);
+  bool poll_credit(std::uint64_t end);
   enum class Which { all, chosen };
   /// Waits until `poll` is true for every link that is alive; links that end are dropped. If that
   /// fails, what was lent is the application's again all the same.
@@ -150,7 +151,7 @@ public:
   std::vector<PeerStatistics> peer_statistics() const;
 
 private:
-  /// Seconds that those who take steps wait for another consumer to be linked; half as long after each
+  /// Seconds that consumers that take steps wait for another consumer to be linked; half as long after each
   /// one that could not be.
   static constexpr double usual_patience = 10, least_patience = 0.5;
   struct Open {
@@ -197,11 +198,11 @@ private:
   void give_up(Open& open, std::string_view did) noexcept;
   /// Gives up one link, and says so: the stream has other consumers.
   void go_on_without(Open& open, std::string_view did);
-  /// True if nobody need wait for the link: it has room, or has ended.
-  bool is_past(Open& open);
+  /// True if no rank need wait for the link: it has room, or has ended.
+  bool poll_link_room(Open& open);
   void close_link(std::uint64_t link, const std::string& why, bool gave_up = false);
   /// True when the link has ended; says why in lost_ if it was not in order.
-  bool has_ended(Open& open);
+  bool take_end(Open& open);
   /// What an exchange that ends has counted.
   void count_ended(const Source& exchange);
   void drop(std::size_t i);

@@ -14,13 +14,13 @@ namespace tremula::client {
 
 using core::Errc, core::Error;
 
-bool ConsumerLinks::has_credited(std::uint64_t end) {
+bool ConsumerLinks::poll_credit(std::uint64_t end) {
   const auto hold = session_.progress().hold();
   session_.progress().advance();
   bool is_all = true;
   for (Open& open : links_) {
     if (open.exchange->has_credited(end)) continue;
-    if (has_ended(open)) {  // the next step drops the link, which may take a while
+    if (take_end(open)) {  // the next step drops the link, which may take a while
       open.exchange->take_back();
       continue;
     }
@@ -94,7 +94,7 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const
     };
     const auto check = [&] {
       look_for_circle();
-      is_alive = !has_ended(open);
+      is_alive = !take_end(open);
       if (is_alive) judge(open);
       if (!is_reported) session_.control().report_waiting(stream(), 0, open.link.peer_group);
       is_reported = true;
@@ -122,7 +122,7 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const
       // Perhaps the consumer died: the server knows within a moment. Or the consumer was told of a
       // circle first, and is gone.
       const auto knows = [&] {
-        const bool is_told = has_ended(open);
+        const bool is_told = take_end(open);
         look_for_circle();
         return is_told || circle;
       };
@@ -209,7 +209,7 @@ void ConsumerLinks::give_up(Open& open, std::string_view did) noexcept {
 
 void ConsumerLinks::go_on_without(Open& open, std::string_view did) {
   give_up(open, did);
-  has_ended(open);  // says why in lost_
+  take_end(open);  // says why in lost_
   session_.log().warn("client", fmt::format("stream '{}', step {}: goes on without consumer group "
                                             "'{}': {}",
                                             stream(), step_, open.link.peer_group, open.failure));
@@ -221,7 +221,7 @@ void ConsumerLinks::give_up(std::string_view did, Which which) noexcept {
     if (which == Which::all || open.is_chosen) give_up(open, did);
 }
 
-bool ConsumerLinks::has_ended(Open& open) {
+bool ConsumerLinks::take_end(Open& open) {
   if (open.exchange->has_left()) return true;
   if (open.is_given_up) {
     lost_ = fmt::format("consumer group '{}': {}", open.link.peer_group, open.failure);
@@ -235,7 +235,7 @@ bool ConsumerLinks::has_ended(Open& open) {
 
 void ConsumerLinks::look_for_ends() {
   const auto hold = session_.progress().hold();
-  for (Open& open : links_) has_ended(open);
+  for (Open& open : links_) take_end(open);
 }
 
 void ConsumerLinks::drop(std::size_t i) {
@@ -254,7 +254,7 @@ void ConsumerLinks::drop_ended() {
   const auto hold = session_.progress().hold();
   advance();  // a consumer that took everything before it went needs nothing taken back
   for (std::size_t i = 0; i < links_.size();)
-    if (has_ended(links_[i]))
+    if (take_end(links_[i]))
       drop(i);
     else
       ++i;

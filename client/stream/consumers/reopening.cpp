@@ -41,14 +41,14 @@ void ConsumerLinks::choose_all() {
   for (Open& open : links_) open.is_chosen = true;
 }
 
-bool ConsumerLinks::can_end_chosen() {
+bool ConsumerLinks::poll_end_chosen() {
   const auto hold = session_.progress().hold();
   session_.progress().advance();
   return std::ranges::all_of(links_, [this](Open& open) {
     if (!open.is_chosen) return true;
     try {
-      if (has_ended(open) ||
-          (feed(open) && open.exchange->can_end(step_) && open.exchange->is_credited(step_)))
+      if (take_end(open) ||
+          (feed(open) && open.exchange->poll_end(step_) && open.exchange->poll_credit(step_)))
         return true;
       judge(open);
     } catch (...) {
@@ -68,7 +68,7 @@ void ConsumerLinks::send_redeclared(bool keeps_own) {
   if (!keeps_own) kept_.forget(step_ - first_step());  // in the layouts that were
   for (Open& open : links_) try {
       if (open.is_chosen && open.failure.empty())
-        open.exchange->send_end(step_, proto::PackageKind::redeclared);
+        open.exchange->send_end(step_, proto::MessageKind::redeclared);
     } catch (...) {
       keep_failure(open);
     }
@@ -97,7 +97,7 @@ wire::Reopening ConsumerLinks::next_to_reopen(std::vector<wire::Reopening>& left
   wire::Reopening next;
   const auto look = [&] {
     for (auto link = left.begin(); !next.has_matched() && link != left.end();) try {
-        if (!session_.control().has_addresses(link->matched().link())) {
+        if (!session_.control().poll_addresses(link->matched().link())) {
           ++link;
           continue;
         }

@@ -17,7 +17,7 @@ core::Bytes ConsumerLinks::freeze() {
   session_.progress().advance();
   wire::Queues known;
   for (Open& open : links_) {
-    const bool is_over = !open.failure.empty() || has_ended(open);
+    const bool is_over = !open.failure.empty() || take_end(open);
     if (is_over && config_.lends) {  // it reads nothing from here on
       open.exchange->take_back();
       if (open.failure.empty()) open.failure = "the link has ended";
@@ -83,9 +83,9 @@ void ConsumerLinks::thaw() noexcept {
   for (Open& open : links_) open.exchange->thaw();
 }
 
-bool ConsumerLinks::is_past(Open& open) {
+bool ConsumerLinks::poll_link_room(Open& open) {
   try {
-    if (!open.failure.empty() || has_ended(open) || open.exchange->has_idle_slot()) return true;
+    if (!open.failure.empty() || take_end(open) || open.exchange->poll_slot()) return true;
     if (config_.lends && !open.exchange->lent_since()) return true;  // it can be withdrawn
     judge(open);
   } catch (...) {
@@ -94,21 +94,22 @@ bool ConsumerLinks::is_past(Open& open) {
   return !open.failure.empty();
 }
 
-bool ConsumerLinks::has_shared_room() {
+bool ConsumerLinks::poll_shared_room() {
   const auto hold = session_.progress().hold();
-  if (config_.lends) return std::ranges::all_of(links_, [this](Open& o) { return is_past(o); });
+  if (config_.lends)
+    return std::ranges::all_of(links_, [this](Open& o) { return poll_link_room(o); });
   bool is_any = false;
   for (Open& open : links_) {
     if (!open.exchange->is_shared()) continue;
     is_any = true;
-    if (is_past(open)) return true;  // if it has failed, it is not chosen any more
+    if (poll_link_room(open)) return true;  // if it has failed, it is not chosen any more
   }
   return !is_any;
 }
 
 void ConsumerLinks::wait_for_shared_room(core::Deadline until) {
   const auto start = core::Deadline::Clock::now();
-  session_.waits_for([this] { return has_shared_room(); }, until);
+  session_.waits_for([this] { return poll_shared_room(); }, until);
   wait_seconds_ += core::Deadline::Seconds(core::Deadline::Clock::now() - start).count();
 }
 
@@ -142,7 +143,7 @@ void ConsumerLinks::end_leases() {
   const auto hold = session_.progress().hold();
   const auto now = core::Deadline::Clock::now();
   for (Open& open : links_) {
-    if (is_past(open)) continue;
+    if (poll_link_room(open)) continue;
     const core::Deadline::Seconds held = now - *open.exchange->lent_since();
     if (held.count() < config_.lease) continue;
     open.exchange->take_back();

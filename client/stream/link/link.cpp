@@ -15,7 +15,7 @@ namespace tremula::client {
 
 namespace {
 
-/// A consumer lets the producer say first what is wrong with a link that nobody proves.
+/// A consumer lets the producer say first what is wrong with a link that neither side proves.
 constexpr double patience_seconds = 5;
 /// For which a rank may be silent on the way of data, unless its session says otherwise.
 constexpr double usual_silence = 10;
@@ -269,7 +269,7 @@ Link open_link(Session& session, const wire::Matched& matched,
     }
   });
   // A pair that is proved has the other side's addresses.
-  if (!link.plan.messages.empty()) session.control().has_opened(link.number);
+  if (!link.plan.messages.empty()) session.control().note_opened(link.number);
   log_link(session, link, side);
   return link;
 }

@@ -54,7 +54,7 @@ std::optional<Control::LinkEnd> ProducerLinks::find_end() {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const Open& open = links_[i];
     auto end = session_.control().link_end(open.link.number);
-    if (!end || (open.has_left && open.exchange->is_told())) continue;
+    if (!end || (open.has_left && open.exchange->poll_told())) continue;
     if (first && first->order <= end->order) continue;
     first = std::move(end);
     at_ = i;
@@ -62,20 +62,20 @@ std::optional<Control::LinkEnd> ProducerLinks::find_end() {
   return first;
 }
 
-bool ProducerLinks::is_ready() {
+bool ProducerLinks::poll_ready() {
   try {
     for (Open& open : links_) {
       open.link.signs->advance();
       if (open.failure) return true;
     }
-    return find_end() || has_step() || !complaint_of_any().empty();
+    return find_end() || poll_step() || !complaint_of_any().empty();
   } catch (...) {  // the next wait tells it
     links_[at_].failure = std::current_exception();
     return true;
   }
 }
 
-bool ProducerLinks::has_failed() {
+bool ProducerLinks::poll_failed() {
   const auto hold = session_.progress().hold();
   return std::ranges::any_of(links_, [](const Open& open) { return open.failure != nullptr; }) ||
          find_end() || !complaint_of_any().empty();

@@ -134,13 +134,13 @@ void ProducerLinks::list_waits(WaitWords& words) {
 
 bool ProducerLinks::catch_up(Open& open) {
   while (open.next() < pass_until_) {
-    if (!open.exchange->can_finish_step()) return false;
+    if (!open.exchange->poll_finish()) return false;
     open.exchange->finish_step();
   }
   return true;
 }
 
-bool ProducerLinks::has_step() {
+bool ProducerLinks::poll_step() {
   bool is_all = true;
   std::size_t ended = 0, begun = 0;
   for (at_ = 0; at_ < links_.size(); ++at_) {
@@ -153,11 +153,11 @@ bool ProducerLinks::has_step() {
       continue;
     }
     if (is_in_turn && state == Sink::State::step) ++begun;
-    is_all = is_in_turn && open.exchange->is_complete() && is_all;
+    is_all = is_in_turn && open.exchange->poll_complete() && is_all;
   }
   at_ = 0;
   if (ended == 0 && is_all && step() < had_before_) {
-    if (can_finish_step())
+    if (poll_finish())
       for (const Open& open : links_) open.exchange->finish_step();
     return false;
   }
@@ -171,7 +171,7 @@ bool ProducerLinks::has_step() {
   return ended == links_.size();
 }
 
-bool ProducerLinks::has_end() {
+bool ProducerLinks::poll_end() {
   return std::ranges::all_of(
       links_, [](const Open& open) { return open.exchange->poll() == Sink::State::end; });
 }
@@ -261,12 +261,12 @@ void ProducerLinks::begin_get(std::size_t field) {
   }
 }
 
-bool ProducerLinks::fetch_some(std::size_t field, std::span<std::byte> local) {
+bool ProducerLinks::fetch_some(std::size_t field, MemoryView array) {
   bool is_all = true;
   for (at_ = 0; at_ < links_.size(); ++at_) {
     Open& open = links_[at_];
     if (!open.is_fetched)
-      open.is_fetched = open.exchange->fetch_some(*open.link.number_of[field], local);
+      open.is_fetched = open.exchange->fetch_some(*open.link.number_of[field], array);
     is_all = is_all && open.is_fetched;
   }
   at_ = 0;
@@ -287,7 +287,7 @@ void ProducerLinks::tell_mismatch() {
   for (Open& open : links_) open.exchange->tell_mismatch();
 }
 
-bool ProducerLinks::can_finish_step() {
+bool ProducerLinks::poll_finish() {
   bool can = true;
   for (at_ = 0; at_ < links_.size(); ++at_) {
     const Link& link = links_[at_].link;
@@ -295,7 +295,7 @@ bool ProducerLinks::can_finish_step() {
     if (const auto end = session_.control().link_end(link.number))
       throw Error(Errc::peer_lost, end->why);
   }
-  for (at_ = 0; at_ < links_.size(); ++at_) can = links_[at_].exchange->can_finish_step() && can;
+  for (at_ = 0; at_ < links_.size(); ++at_) can = links_[at_].exchange->poll_finish() && can;
   at_ = 0;
   return can;
 }
@@ -314,7 +314,7 @@ void ProducerLinks::pass_step() {
 }
 
 void ProducerLinks::answer(Open& open) {
-  if (open.has_answered || !open.exchange->is_told()) return;
+  if (open.has_answered || !open.exchange->poll_told()) return;
   open.exchange->leave();
   open.has_answered = true;
 }
@@ -329,7 +329,7 @@ void ProducerLinks::leave(Open& open) {
 void ProducerLinks::take_leave() {
   const auto is_told = [this] {
     bool is_all = true;
-    for (at_ = 0; at_ < links_.size(); ++at_) is_all = links_[at_].exchange->is_told() && is_all;
+    for (at_ = 0; at_ < links_.size(); ++at_) is_all = links_[at_].exchange->poll_told() && is_all;
     at_ = 0;
     return is_all;
   };

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "client/exchange/memory/memory_view.hpp"
 #include "client/exchange/sink.hpp"
 #include "client/exchange/statistics.hpp"
 #include "client/stream/link/declared_fields.hpp"
@@ -76,14 +77,14 @@ public:
   /// What the server has told of links that are still needed: the end that it told of first.
   std::optional<Control::LinkEnd> find_end();
   /// Whether a wait for the step in turn would end at once. Never blocks.
-  bool is_ready();
+  bool poll_ready();
   /// Whether a link has ended or failed, as the next wait tells.
-  bool has_failed();
+  bool poll_failed();
 
   /// Asks for the step in turn. True if all of it is here, or the end.
   /// @throws core::Error mismatch if a group has ended the stream before another one
-  bool has_step();
-  bool has_end();
+  bool poll_step();
+  bool poll_end();
   /// Of that end: the stream goes on, in layouts that were declared again: see reopen().
   bool is_redeclared() const;
   /// Sets the link up anew. Collective, as all ranks come to that end.
@@ -91,16 +92,16 @@ public:
   ///               link is opened
   /// @throws core::Error on every rank, and is_lost()
   void reopen(const std::function<void(const wire::Redeclared&)>& adopt);
-  /// Number of the step in turn.  @pre has_step(), not has_end()
+  /// Number of the step in turn.  @pre poll_step(), not poll_end()
   std::uint64_t step() const noexcept { return links_.front().exchange->step(); }
   /// Of the step in turn; the attributes as the group with the first name has set them.
-  /// @pre has_step(), not has_end()
+  /// @pre poll_step(), not poll_end()
   std::optional<std::int64_t> time() const noexcept { return links_.front().exchange->time(); }
   const proto::Attributes& step_attributes() const noexcept {
     return links_.front().exchange->attributes();
   }
   /// What the groups together tell of the step after the one in turn: see Sink::look_ahead.
-  /// @pre has_step(), not has_end(), why_no_look_ahead() is empty
+  /// @pre poll_step(), not poll_end(), why_no_look_ahead() is empty
   Sink::Next look_ahead();
   /// Why the links cannot, what was expected and what was found; empty: they can.
   std::string why_no_look_ahead() const;
@@ -108,21 +109,21 @@ public:
   const Link& first_link() const noexcept { return links_.front().link; }
   /// Stream and step that this rank is in, or that comes next to all that it knows, for people.
   std::string place() const;
-  /// Of the step in turn, of a field that changes.  @pre has_step(), not has_end()
+  /// Of the step in turn, of a field that changes.  @pre poll_step(), not poll_end()
   const index_calc::Layout& layout(std::size_t field) const {
     const Open& open = links_.front();  // such a field has one producer
     return open.exchange->layout(*open.link.number_of[field]);
   }
   /// A new array for `field` follows.
   void begin_get(std::size_t field);
-  /// True when all of `field` is in `local`.
-  bool fetch_some(std::size_t field, std::span<std::byte> local);
+  /// True when all of `field` is in `array`.
+  bool fetch_some(std::size_t field, MemoryView array);
   /// Bytes that had to be waited for.
   std::uint64_t moved() const noexcept;
   void give_up_fetching() noexcept;
   /// @throws core::Error mismatch if what was fetched is not what was put, or does not fit its type
   void tell_mismatch();
-  bool can_finish_step();
+  bool poll_finish();
   void finish_step();
   /// Instead of finish_step: the application does not get the step in turn.
   void pass_step();

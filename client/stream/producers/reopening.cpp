@@ -21,7 +21,7 @@ void ProducerLinks::reopen(const std::function<void(const wire::Redeclared&)>& a
   const auto is_answered = [this] {
     Open& open = links_.front();
     answer(open);
-    return open.has_answered && open.exchange->is_told();
+    return open.has_answered && open.exchange->poll_told();
   };
   wait([&] { return polled(is_answered()); }, nullptr, "take the credits");
   const std::uint64_t number = links_.front().link.number;

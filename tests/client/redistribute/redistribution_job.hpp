@@ -95,23 +95,23 @@ private:
 
 /// One run, with staging of its own.
 inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
-                NearRings& rings, std::span<const core::BytesView> from,
-                std::span<const std::span<std::byte>> to, core::Deadline deadline) {
+                NearRings& rings, std::span<const ConstMemoryView> from,
+                std::span<const MemoryView> to, core::Deadline deadline) {
   ChunkPool staging;
   redistribution.run(endpoint, rings, staging, from, to, deadline);
 }
 /// Between far ranks alone.
 inline void run(redistribute::Redistribution& redistribution, transport::Endpoint& endpoint,
-                std::span<const core::BytesView> from, std::span<const std::span<std::byte>> to,
+                std::span<const ConstMemoryView> from, std::span<const MemoryView> to,
                 core::Deadline deadline) {
   NearRings none;
   run(redistribution, endpoint, none, from, to, deadline);
 }
 
-inline std::vector<core::BytesView> views(const std::vector<std::vector<std::byte>>& buffers) {
+inline std::vector<ConstMemoryView> views(const std::vector<std::vector<std::byte>>& buffers) {
   return {buffers.begin(), buffers.end()};
 }
-inline std::vector<std::span<std::byte>> spans(std::vector<std::vector<std::byte>>& buffers) {
+inline std::vector<MemoryView> spans(std::vector<std::vector<std::byte>>& buffers) {
   return {buffers.begin(), buffers.end()};
 }
 

@@ -563,6 +563,32 @@ TEST(RedistributionByMpi, CountsACallThatOneRankRefuses) {
   MPI_Comm_free(&comm);
 }
 
+/// The text of the error is longer than what one gathering takes: a second one follows on all ranks.
+TEST(RedistributionByMpi, TellsAllRanksWhyOneCannotReadItsConfiguration) {
+  const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
+  const auto rows = Layout::block({.shape = {size, size}, .grid = {size, 1}}),
+             columns = Layout::block({.shape = {size, size}, .grid = {1, size}});
+  const auto count = static_cast<std::size_t>(size);
+  std::vector<int> from(count), to(count);
+  for (int j = 0; j < size; ++j) from[static_cast<std::size_t>(j)] = me * size + j;
+  const auto update = tremula_update_init(rows.handle(), columns.handle(), TREMULA_I32);
+  const auto call = [&](MPI_Comm comm) {
+    return tremula_redistribute(comm, &update, from.data(), count * sizeof(int), to.data(),
+                                count * sizeof(int));
+  };
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const std::string missing = "/" + std::string(200, 'a') + "/" + std::string(200, 'b') + ".yaml";
+  if (me == size - 1) setenv("TREMULA_CONFIG", missing.c_str(), 1);
+  EXPECT_EQ(call(comm), TREMULA_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(tremula_last_error()).find(missing), std::string::npos)
+      << tremula_last_error();
+  unsetenv("TREMULA_CONFIG");
+  EXPECT_EQ(call(comm), TREMULA_OK) << tremula_last_error();
+  for (int i = 0; i < size; ++i) EXPECT_EQ(to[static_cast<std::size_t>(i)], i * size + me);
+  MPI_Comm_free(&comm);
+}
+
 TEST(RedistributionByMpi, CountsACallThatTheSkinRefusesOnOneRank) {
   const int size = size_of(MPI_COMM_WORLD), me = rank_in(MPI_COMM_WORLD);
   if (size == 1) return;

@@ -19,32 +19,44 @@ namespace {
 using index_calc::Layout, testing::Case, testing::Job, testing::Random, testing::spans,
     testing::views;
 
+/// A redistribution that is drawn, over some of the paths, run twice.
+void expect_right(Random& random, bool are_near, Paths paths) {
+  Job job(static_cast<Rank>(random.in(1, 6)));
+  const auto machines = static_cast<Rank>(random.in(1, 3));
+  const Case wanted(random, job.size(), testing::Copies::some);
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    NearRings rings = are_near ? job.rings(me, std::to_string(me % machines)) : NearRings();
+    Redistribution redistribution(wanted.updates, me, job.size(), {.validate = true},
+                                  rings.near_ranks(), rings.machines(), {}, paths);
+    const auto from = wanted.from(me), expected = wanted.to_after(me);
+    for (int round = 0; round < 2; ++round) {
+      auto to = wanted.to_before(me);
+      testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                   core::Deadline::after(20));
+      if (to != expected) throw std::runtime_error("wrong elements");
+    }
+    const auto& s = redistribution.statistics();
+    EXPECT_EQ(s.runs, 2u);
+    if (!wanted.has_copies()) {
+      EXPECT_EQ(s.bytes_sent, 2 * wanted.bytes_sent(me));
+    }
+  });
+  for (std::size_t r = 0; r < failures.size(); ++r)
+    ASSERT_EQ(failures[r], "") << "rank " << r << "\n" << wanted.text();
+}
+
 TEST(Redistribution, GivesWhatTheOracleSays) {
   Random random;
-  for (int i = 0; i < 300; ++i) {
-    Job job(static_cast<Rank>(random.in(1, 6)));
-    const bool are_near = i % 2 == 1;
-    const auto machines = static_cast<Rank>(random.in(1, 3));
-    const Case wanted(random, job.size(), testing::Copies::some);
-    const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
-      NearRings rings = are_near ? job.rings(me, std::to_string(me % machines)) : NearRings();
-      Redistribution redistribution(wanted.updates, me, job.size(), {.validate = true},
-                                    rings.near_ranks(), rings.machines());
-      const auto from = wanted.from(me), expected = wanted.to_after(me);
-      for (int round = 0; round < 2; ++round) {
-        auto to = wanted.to_before(me);
-        testing::run(redistribution, endpoint, rings, views(from), spans(to),
-                     core::Deadline::after(20));
-        if (to != expected) throw std::runtime_error("wrong elements");
-      }
-      const auto& s = redistribution.statistics();
-      EXPECT_EQ(s.runs, 2u);
-      if (!wanted.has_copies()) {
-        EXPECT_EQ(s.bytes_sent, 2 * wanted.bytes_sent(me));
-      }
-    });
-    for (std::size_t r = 0; r < failures.size(); ++r)
-      ASSERT_EQ(failures[r], "") << "rank " << r << " of case " << i << "\n" << wanted.text();
+  for (int i = 0; i < 300 && !HasFatalFailure(); ++i) expect_right(random, i % 2 == 1, all_paths());
+}
+
+TEST(Redistribution, GoesWithoutAnyOneOfThePaths) {
+  Random random;
+  for (const Path* const gone : all_paths()) {
+    SCOPED_TRACE(fmt::format("without {}", gone->name()));
+    std::vector<const Path*> paths(all_paths().begin(), all_paths().end());
+    std::erase(paths, gone);
+    for (int i = 0; i < 12 && !HasFatalFailure(); ++i) expect_right(random, i % 2 == 1, paths);
   }
 }
 
@@ -364,11 +376,19 @@ TEST(Redistribution, RefusesWhatCannotBe) {
   const auto failure = job.run([&](Rank me, transport::Endpoint& endpoint) {
     Redistribution redistribution({&update, 1}, me, 1);
     std::vector<std::byte> buffer(150);
-    const std::vector<core::BytesView> from{core::BytesView(buffer).first(96)};
-    const std::vector<std::span<std::byte>> to{std::span(buffer).subspan(54)};
+    const std::vector<ConstMemoryView> from{core::BytesView(buffer).first(96)};
+    const std::vector<MemoryView> to{std::span(buffer).subspan(54)};
     testing::run(redistribution, endpoint, from, to, core::Deadline::after(5));
   })[0];
   EXPECT_NE(failure.find("overlap"), std::string::npos) << failure;
+  const auto of_device = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution({&update, 1}, me, 1);
+    std::vector<std::byte> from(96), to(96);
+    const ConstMemoryView source(from);
+    const MemoryView sink{std::span(to), MemorySpace::device, 3};
+    testing::run(redistribution, endpoint, {&source, 1}, {&sink, 1}, core::Deadline::after(5));
+  })[0];
+  EXPECT_NE(of_device.find("found one on device 3"), std::string::npos) << of_device;
 }
 
 }  // namespace

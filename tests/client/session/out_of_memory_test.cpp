@@ -173,13 +173,13 @@ TEST(OutOfMemory, OfAProducerRankThatLooksForRoomIsToldByTheStepToAll) {
         out.end_step();
       };
       put();
-      EXPECT_FALSE(out.is_ready());
+      EXPECT_FALSE(out.poll_ready());
       ++looking;
       // It finds the consumer gone, and no memory to keep why.
       for (bool has_room = false; !has_room;) {
         std::optional<NoMemory> none;
         if (s.rank() == 1) none.emplace(1);
-        has_room = out.is_ready();
+        has_room = out.poll_ready();
       }
       const auto lost =
           error_of([&] {  // if a rank has heard of it in the step alone, the next tells all

@@ -14,16 +14,16 @@ TEST(Exchange, KeepsAtMostQueueDepthStepsUnderWay) {
   Coupling k(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));
   const std::vector<std::int64_t> data(16);
   for (std::uint64_t step = 0; step < queue_depth; ++step) {
-    ASSERT_TRUE(k.outs[0]->is_ready());
+    ASSERT_TRUE(k.outs[0]->poll_room());
     k.outs[0]->put(step, 0, std::as_bytes(std::span(data)), false);
     k.outs[0]->send(step);
   }
-  for (int i = 0; i < 100; ++i) ASSERT_FALSE(k.outs[0]->is_ready());
-  soon([&] { return k.ins[0]->can_finish_step(); });
-  ASSERT_FALSE(k.outs[0]->is_ready())
+  for (int i = 0; i < 100; ++i) ASSERT_FALSE(k.outs[0]->poll_room());
+  soon([&] { return k.ins[0]->poll_finish(); });
+  ASSERT_FALSE(k.outs[0]->poll_room())
       << "a step that has arrived but is not consumed holds its place";
   k.ins[0]->finish_step();
-  soon([&] { return k.outs[0]->is_ready(); });
+  soon([&] { return k.outs[0]->poll_room(); });
 }
 
 TEST(Exchange, TellsRanksWithoutElementsOfEveryStepAndOfTheEnd) {
@@ -32,12 +32,12 @@ TEST(Exchange, TellsRanksWithoutElementsOfEveryStepAndOfTheEnd) {
   Coupling k(network, field("shape=1x4 grid=1x2"), field("shape=1x4 grid=3x1"));
   for (auto& out : k.outs) {
     const std::vector<std::int64_t> data(2);
-    ASSERT_TRUE(out->is_ready());
+    ASSERT_TRUE(out->poll_room());
     out->put(0, 0, std::as_bytes(std::span(data)), false);
     out->send(0);
   }
   for (auto& it : k.ins) {
-    soon([&] { return it->can_finish_step(); });
+    soon([&] { return it->poll_finish(); });
     it->finish_step();
   }
   for (auto& out : k.outs) out->send_end(1);
@@ -49,9 +49,9 @@ TEST(Exchange, TellsRanksWithoutElementsOfEveryStepAndOfTheEnd) {
 TEST(Exchange, StopsWhenTheConsumerLeaves) {
   Network network;
   Coupling k(network, field("shape=4x4 grid=1x1"), field("shape=4x4 grid=1x1"));
-  soon([&] { return k.ins[0]->is_told(); });
+  soon([&] { return k.ins[0]->poll_told(); });
   k.ins[0]->leave();
-  soon([&] { return k.outs[0]->is_ready() && k.outs[0]->has_left(); });
+  soon([&] { return k.outs[0]->poll_room() && k.outs[0]->has_left(); });
 }
 
 /// What the consumer says when the weather does `fault` to the second package. (The first one tells
@@ -67,7 +67,7 @@ std::string error_under(const Network::Fault& fault) {
     k.outs[0]->put(step, 0, std::as_bytes(std::span(data)), false);
     k.outs[0]->send(step);
   }
-  soon([&] { return k.ins[0]->can_finish_step(); });
+  soon([&] { return k.ins[0]->poll_finish(); });
   k.ins[0]->finish_step();
   try {
     for (int i = 0; i < 100; ++i) k.ins[0]->poll();
@@ -86,7 +86,7 @@ TEST(Exchange, RefusesWhatIsNotThePackageItExpects) {
   EXPECT_EQ(error_under({}), "no error");
   EXPECT_NE(arrives_as(100).find("128 bytes"), std::string::npos) << arrives_as(100);
   EXPECT_NE(arrives_as(10).find("64"), std::string::npos) << arrives_as(10);
-  for (std::size_t byte = 0; byte < proto::package_header_bytes; ++byte) {  // each of them matters
+  for (std::size_t byte = 0; byte < proto::message_header_bytes; ++byte) {  // each of them matters
     Network::Fault fault;
     fault.flipped_byte = byte;
     EXPECT_NE(error_under(fault), "no error") << "byte " << byte;

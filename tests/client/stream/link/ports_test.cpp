@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank listens until the ranks with which it exchanges something are there, and no longer.
-#include "tests/client/numbered_steps.hpp"
+#include "tests/client/stream/numbered_steps.hpp"
 #include "tests/transport/descriptors.hpp"
 #include "transport/tcp/tcp.hpp"
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <mutex>
 
-#include "tests/client/numbered_steps.hpp"
+#include "tests/client/stream/numbered_steps.hpp"
 #include "tests/coupled/jobs.hpp"
 
 namespace tremula::client {

@@ -3,20 +3,20 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "proto/package_header.hpp"
+#include "proto/message_header.hpp"
 #include "tests/fuzz/fuzz.hpp"
 
 using namespace tremula;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = fuzz::view(data, size);
-  proto::PackageHeader header;
+  proto::MessageHeader header;
   try {
-    header = proto::decode_package_header(bytes);
+    header = proto::decode_message_header(bytes);
   } catch (const core::Error&) {
     return 0;
   }
-  fuzz::require(std::ranges::equal(proto::encode(header), bytes.first(proto::package_header_bytes)),
+  fuzz::require(std::ranges::equal(proto::encode(header), bytes.first(proto::message_header_bytes)),
                 "a header that is accepted has one encoding");
   return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams whose producer declares its layouts again between steps. Every element carries its number and
 // its step.
-#include "tests/client/redeclaring.hpp"
+#include "tests/client/stream/redeclaring.hpp"
 
 #include <gtest/gtest.h>
 
@@ -190,7 +190,7 @@ TEST(RedeclaringAlone, TheOnlyConsumerMayLeaveInstead) {
     in.declare(field_of(of_text("shape=4x4 grid=1x1"), 0));
     EXPECT_TRUE(in.begin_step());
     in.end_step();
-    while (!in.is_ready()) std::this_thread::yield();  // the other layouts
+    while (!in.poll_ready()) std::this_thread::yield();  // the other layouts
     has_closed = true;
     in.close();
   });

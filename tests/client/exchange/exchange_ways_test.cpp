@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "tests/client/coupling.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::client {
 namespace {
@@ -108,7 +109,7 @@ TEST_P(ExchangeWays, BringElementsOfAnySizeWhole) {
     };
     std::vector<std::unique_ptr<Array>> given;
     for (std::size_t r = 0; r < k.outs.size(); ++r) {
-      soon(k, [&] { return k.outs[r]->is_ready(); });
+      soon(k, [&] { return k.outs[r]->poll_room(); });
       for (std::size_t f = 0; f < 2; ++f) {
         const auto bytes =
             bytes_of(part_of(from[f].layout, static_cast<Rank>(r), [](Index g) { return g; }));
@@ -120,7 +121,7 @@ TEST_P(ExchangeWays, BringElementsOfAnySizeWhole) {
       k.outs[r]->send(0);
     }
     for (std::size_t r = 0; r < k.ins.size(); ++r) {
-      soon(k, [&] { return k.ins[r]->is_complete(); });
+      soon(k, [&] { return k.ins[r]->poll_complete(); });
       for (std::size_t f = 0; f < 2; ++f) {
         const auto want =
             bytes_of(part_of(to[f].layout, static_cast<Rank>(r), [](Index g) { return g; }));
@@ -130,10 +131,10 @@ TEST_P(ExchangeWays, BringElementsOfAnySizeWhole) {
         soon(k, [&] { return k.ins[r]->fetch_some(f, array); });
         ASSERT_TRUE(std::ranges::equal(array, want)) << "consumer rank " << r << " field " << f;
       }
-      soon(k, [&] { return k.ins[r]->can_finish_step(); });
+      soon(k, [&] { return k.ins[r]->poll_finish(); });
       k.ins[r]->finish_step();
     }
-    for (auto& out : k.outs) soon(k, [&] { return out->is_credited(1); });
+    for (auto& out : k.outs) soon(k, [&] { return out->poll_credit(1); });
   }
 }
 
@@ -145,9 +146,9 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
   const auto in = [&](Index lo, Index hi) {
     return std::uniform_int_distribution<Index>(lo, hi)(gen);
   };
-  for (int c = 0; c < 60; ++c) {
+  for (int c = 0; c < testing_only::rounds(60); ++c) {
     const bool is_large = c % 10 == 0;  // several pieces for each pair
-    const Index rows = c == 30    ? 500
+    const Index rows = c == 10    ? 500
                        : is_large ? in(100, 200)
                                   : in(1, 12),
                 columns = rows + in(0, 5);
@@ -183,7 +184,7 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
       };
       const bool may_lend = way.is_async || way.queue_depth == 0;
       for (std::size_t r = 0; r < k.outs.size(); ++r) {
-        soon(k, [&] { return k.outs[r]->is_ready(); });
+        soon(k, [&] { return k.outs[r]->poll_room(); });
         for (std::size_t f = 0; f < 2; ++f) {
           const auto part = part_of(from[f].layout, static_cast<Rank>(r), value(f));
           given.push_back(std::make_unique<Array>(part.size(), way.out));
@@ -194,7 +195,7 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
       }
       if (!may_lend) spoil();
       for (std::size_t r = 0; r < k.ins.size(); ++r) {
-        soon(k, [&] { return k.ins[r]->is_complete(); });
+        soon(k, [&] { return k.ins[r]->poll_complete(); });
         ASSERT_EQ(k.ins[r]->step(), step);
         for (std::size_t f = 0; f < 2; ++f) {
           if (c % 4 == 1 && f == 1) continue;  // who does not want a field need not ask for it
@@ -208,16 +209,16 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
                 << "consumer rank " << r << " field " << f << " step " << step;
           }
         }
-        soon(k, [&] { return k.ins[r]->can_finish_step(); });
+        soon(k, [&] { return k.ins[r]->poll_finish(); });
         k.ins[r]->finish_step();
       }
       if (!may_lend) continue;
-      for (auto& out : k.outs) soon(k, [&] { return out->is_credited(step + 1); });
+      for (auto& out : k.outs) soon(k, [&] { return out->poll_credit(step + 1); });
       spoil();
     }
     std::uint64_t sent = 0, received = 0, copied = 0;
     for (auto& out : k.outs) {
-      soon(k, [&] { return out->is_ready(); });
+      soon(k, [&] { return out->poll_room(); });
       out->send_end(steps);
       sent += out->traffic().bytes;
       copied += out->traffic().copied_bytes;
@@ -227,9 +228,9 @@ TEST_P(ExchangeWays, BringEveryElementToItsPlaceInEveryStep) {
       received += it->traffic().bytes;
       copied += it->traffic().copied_bytes;
       it->leave();
-      soon(k, [&] { return it->is_told(); });
+      soon(k, [&] { return it->poll_told(); });
     }
-    for (auto& out : k.outs) soon(k, [&] { return out->is_credited(steps + 1); });
+    for (auto& out : k.outs) soon(k, [&] { return out->poll_credit(steps + 1); });
     ASSERT_EQ(sent, steps * 2 * 8 * static_cast<std::uint64_t>(rows * columns));
     ASSERT_EQ(received, sent);
     if (way.copies >= 0 && c % 4 != 1 && c % 4 != 2) {
@@ -261,7 +262,7 @@ TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
       constexpr std::uint64_t steps = 5;
       for (std::uint64_t step = 0; step < steps; ++step) {
         for (std::size_t r = 0; r < k.outs.size(); ++r) {
-          soon(k, [&] { return k.outs[r]->is_ready(); });
+          soon(k, [&] { return k.outs[r]->poll_room(); });
           const auto before = network.counters().messages_sent;
           for (std::size_t i = 0; i < 2; ++i) {
             const std::size_t f = is_reversed ? 1 - i : i;
@@ -277,7 +278,7 @@ TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
           k.outs[r]->send(step);
         }
         for (std::size_t r = 0; r < k.ins.size(); ++r) {
-          soon(k, [&] { return k.ins[r]->is_complete(); });
+          soon(k, [&] { return k.ins[r]->poll_complete(); });
           for (std::size_t f = 0; f < 2; ++f) {
             const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(step, f));
             std::vector<std::int64_t> got(want.size(), -1);
@@ -285,19 +286,19 @@ TEST(ExchangeSegments, LeaveWhileTheRestIsPacked) {
                  [&] { return k.ins[r]->fetch_some(f, std::as_writable_bytes(std::span(got))); });
             ASSERT_EQ(got, want) << "consumer rank " << r << ", field " << f << ", step " << step;
           }
-          soon(k, [&] { return k.ins[r]->can_finish_step(); });
+          soon(k, [&] { return k.ins[r]->poll_finish(); });
           k.ins[r]->finish_step();
         }
       }
       for (auto& out : k.outs) {
-        soon(k, [&] { return out->is_ready(); });
+        soon(k, [&] { return out->poll_room(); });
         out->send_end(steps);
       }
       for (auto& in : k.ins) {
         soon(k, [&] { return in->poll() == Sink::State::end; });
         in->leave();
       }
-      for (auto& out : k.outs) soon(k, [&] { return out->is_credited(steps + 1); });
+      for (auto& out : k.outs) soon(k, [&] { return out->poll_credit(steps + 1); });
     }
   }
 }
@@ -326,7 +327,7 @@ TEST(ExchangeSegments, ALostOneIsNoticed) {
   const std::vector<std::int64_t> data(900 * 700, 1);
   k.outs[0]->put(0, 0, std::as_bytes(std::span(data)), false);
   k.outs[0]->send(0);
-  EXPECT_THROW(k.ins[0]->is_complete(), core::Error);  // the shorter last one comes too early
+  EXPECT_THROW(k.ins[0]->poll_complete(), core::Error);  // the shorter last one comes too early
 }
 
 // ---- reading a far producer's memory ----
@@ -340,20 +341,20 @@ void one_step(Coupling& k, std::uint64_t step, const Layout& from, const Layout&
     const auto part = part_of(from, static_cast<Rank>(r), value);
     if (!given[r]) given[r] = std::make_unique<Array>(part.size(), memory);
     std::ranges::copy(part, given[r]->values().begin());
-    soon(k, [&] { return k.outs[r]->is_ready(); });
+    soon(k, [&] { return k.outs[r]->poll_room(); });
     k.outs[r]->put(step, 0, given[r]->bytes(), false);
     k.outs[r]->send(step);
   }
   for (std::size_t r = 0; r < k.ins.size(); ++r) {
     const auto want = part_of(to, static_cast<Rank>(r), value);
     std::vector<std::int64_t> got(want.size(), -1);
-    soon(k, [&] { return k.ins[r]->is_complete(); });
+    soon(k, [&] { return k.ins[r]->poll_complete(); });
     soon(k, [&] { return k.ins[r]->fetch_some(0, std::as_writable_bytes(std::span(got))); });
     ASSERT_EQ(got, want) << "consumer rank " << r << ", step " << step;
-    soon(k, [&] { return k.ins[r]->can_finish_step(); });
+    soon(k, [&] { return k.ins[r]->poll_finish(); });
     k.ins[r]->finish_step();
   }
-  for (auto& out : k.outs) soon(k, [&] { return out->is_credited(step + 1); });
+  for (auto& out : k.outs) soon(k, [&] { return out->poll_credit(step + 1); });
 }
 
 std::uint64_t copied_bytes(const Coupling& k) {
@@ -370,7 +371,7 @@ TEST(ExchangeReading, LongRunsGoFromArrayToArray) {
   const auto in = [&](Index lo, Index hi) {
     return std::uniform_int_distribution<Index>(lo, hi)(gen);
   };
-  for (int c = 0; c < 40; ++c) {
+  for (int c = 0; c < testing_only::rounds(40); ++c) {
     const Index rows = in(1, 20), columns = in(9000, 30000);
     const bool is_column = in(0, 1) == 1;  // then the first dimension is the long one
     Layout from, to;
@@ -447,7 +448,7 @@ TEST(ExchangeReading, NobodyReadsWhatTheApplicationHasBack) {
     Array data(64 * 6400, memory);
     k.outs[0]->put(0, 0, data.bytes(), false);
     k.outs[0]->send(0);
-    soon(k, [&] { return k.ins[0]->is_complete(); });
+    soon(k, [&] { return k.ins[0]->poll_complete(); });
     k.outs[0]->take_back();  // before the consumer has looked
     std::ranges::fill(data.values(), 6);
     std::vector<std::int64_t> got(64 * 6400, -1);
@@ -482,7 +483,7 @@ TEST(ExchangeLending, MessagesBetweenContiguousPartsAreNotCopied) {
     const auto want =
         part_of(Layout::parse("shape=300x100 grid=2x1"), r, [](Index g) { return g; });
     std::vector<std::int64_t> got(want.size());
-    soon(k, [&] { return it.is_complete(); });
+    soon(k, [&] { return it.poll_complete(); });
     soon(k, [&] { return it.fetch_some(0, std::as_writable_bytes(std::span(got))); });
     EXPECT_EQ(got, want);
     EXPECT_EQ(it.traffic().copied_bytes, 0u);
@@ -503,7 +504,7 @@ TEST(ExchangeLending, APartMayBeAskedForBeforeTheLastPiecesOfAnotherAreKnownToBe
     for (std::size_t f = 0; f < 2; ++f)
       k.outs[0]->put(step, f, std::as_bytes(std::span(data)), false);
     k.outs[0]->send(step);
-    soon(k, [&] { return k.ins[0]->is_complete(); });
+    soon(k, [&] { return k.ins[0]->poll_complete(); });
     for (std::size_t turn = 0; turn < 6; ++turn) {
       k.ins[0]->begin_again(turn % 2);
       // The producer looks seldom: between two looks the consumer takes the last pieces and asks
@@ -514,9 +515,9 @@ TEST(ExchangeLending, APartMayBeAskedForBeforeTheLastPiecesOfAnotherAreKnownToBe
         if (i % 50 == 49) k.outs[0]->advance();
       }
     }
-    soon(k, [&] { return k.ins[0]->can_finish_step(); });
+    soon(k, [&] { return k.ins[0]->poll_finish(); });
     k.ins[0]->finish_step();
-    soon(k, [&] { return k.outs[0]->is_credited(step + 1); });
+    soon(k, [&] { return k.outs[0]->poll_credit(step + 1); });
   }
 }
 
@@ -527,7 +528,7 @@ TEST(ExchangeLending, WhatIsLentIsTakenBackWithTheExchange) {
   std::ranges::fill(data.values(), 5);
   k.outs[0]->put(0, 0, data.bytes(), false);
   k.outs[0]->send(0);
-  soon(k, [&] { return k.ins[0]->is_complete(); });
+  soon(k, [&] { return k.ins[0]->poll_complete(); });
   k.outs[0].reset();  // before the consumer has looked: it has no right to what comes next
   std::ranges::fill(data.values(), 6);
   std::vector<std::int64_t> got(64 * 64);
@@ -541,7 +542,7 @@ TEST(ExchangeLending, ABufferThatWasGivenUpIsNotWrittenTo) {
   const std::vector<std::int64_t> data(64 * 64, 5);
   k.outs[0]->put(0, 0, std::as_bytes(std::span(data)), false);
   k.outs[0]->send(0);
-  soon(k, [&] { return k.ins[0]->is_complete(); });
+  soon(k, [&] { return k.ins[0]->poll_complete(); });
   Array got(64 * 64, shared);
   ASSERT_FALSE(k.ins[0]->fetch_some(0, got.bytes()));  // it has asked for it
   k.ins[0]->give_up_fetching();
@@ -556,16 +557,16 @@ TEST(Exchange, AFieldThatIsGotTwiceIntoArraysOfTwoKindsComesTwice) {
   const auto want = part_of(both[0].layout, 0, [](Index g) { return 3 * g; });
   k.outs[0]->put(0, 0, std::as_bytes(std::span(want)), false);
   k.outs[0]->send(0);
-  soon(k, [&] { return k.ins[0]->is_complete(); });
+  soon(k, [&] { return k.ins[0]->poll_complete(); });
   for (const Memory memory : {shared, ordinary, shared, ordinary}) {
     Array got(want.size(), memory);
     k.ins[0]->begin_again(0);
     soon(k, [&] { return k.ins[0]->fetch_some(0, got.bytes()); });
     EXPECT_TRUE(std::ranges::equal(got.values(), want));
   }
-  soon(k, [&] { return k.ins[0]->can_finish_step(); });
+  soon(k, [&] { return k.ins[0]->poll_finish(); });
   k.ins[0]->finish_step();
-  soon(k, [&] { return k.outs[0]->is_credited(1); });
+  soon(k, [&] { return k.outs[0]->poll_credit(1); });
 }
 
 }  // namespace

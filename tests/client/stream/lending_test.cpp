@@ -104,16 +104,16 @@ TEST(Lending, WhatWasPutAsynchronouslyIsCopiedOnceAndTakenWhenItIsSaidToBe) {
       std::ranges::fill(array.values(), value);
       out.begin_step();
       const auto request = out.put_async(0, array.bytes());
-      EXPECT_THROW(out.is_taken(request), Error) << "the step has not ended";
+      EXPECT_THROW(out.poll_taken(request), Error) << "the step has not ended";
       out.end_step();
       return request;
     };
     const auto one = put(first, 1), two = put(second, 2);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_FALSE(out.is_taken(one));
+    EXPECT_FALSE(out.poll_taken(one));
     may_take = true;
     out.wait_taken(one);
-    EXPECT_TRUE(out.is_taken(one));
+    EXPECT_TRUE(out.poll_taken(one));
     const auto three = put(first, 3);  // while the consumer copies the second
     out.wait_taken(two);
     out.wait_taken(three);
@@ -252,7 +252,7 @@ TEST(Lending, AskingWhetherAStepIsTakenNeverWaitsAlsoWhenTheLinkHasFailed) {
     const auto request = put();
     int answers = 0;
     try {
-      while (!out.is_taken(request)) ++answers;
+      while (!out.poll_taken(request)) ++answers;
       ADD_FAILURE() << "expected an error";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Errc::transport) << error.what();

@@ -164,8 +164,8 @@ TEST(AnyLayouts, ToAnyOthersInsideOneGroup) {
                                                   rings.near_ranks(), rings.machines(), listed);
       const auto from = pair.from(me);
       auto found = pair.before(me);
-      const core::BytesView source = std::as_bytes(std::span(from));
-      const std::span<std::byte> sink = std::as_writable_bytes(std::span(found));
+      const ConstMemoryView source = std::as_bytes(std::span(from));
+      const MemoryView sink = std::as_writable_bytes(std::span(found));
       testing::run(redistribution, endpoint, rings, {&source, 1}, {&sink, 1},
                    core::Deadline::after(20));
       if (found != pair.after(me)) throw std::runtime_error("wrong elements");

@@ -15,7 +15,7 @@
 #include "client/exchange/signs_of_life.hpp"
 #include "client/stream/link/link_plan.hpp"
 #include "proto/convert.hpp"
-#include "tests/client/numbered_steps.hpp"
+#include "tests/client/stream/numbered_steps.hpp"
 #include "tests/coupled/jobs.hpp"
 
 namespace tremula::client {
@@ -112,8 +112,8 @@ TEST(Stopping, DISABLED_Consumer) {
     return std::ranges::all_of(requests, [](auto& request) { return request.test(); });
   };
   ASSERT_TRUE(wait_for(is_here, soon(), [] {}).second);
-  const auto first = proto::decode_package_header(std::span(told[0]).first(requests[0].bytes()));
-  const auto second = proto::decode_package_header(std::span(told[1]).first(requests[1].bytes()));
+  const auto first = proto::decode_message_header(std::span(told[0]).first(requests[0].bytes()));
+  const auto second = proto::decode_message_header(std::span(told[1]).first(requests[1].bytes()));
   EXPECT_EQ(first.step, second.step);
   std::ofstream(std::getenv("TREMULA_TEST_FILE")) << first.step;
 }

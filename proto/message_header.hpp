@@ -12,7 +12,7 @@
 namespace tremula::proto {
 
 /// What a message says.
-enum class PackageKind : std::uint16_t {
+enum class MessageKind : std::uint16_t {
   step = 1,           ///< source to sink: the payload tells the place of each part
   end_of_stream = 2,  ///< source to sink: `step` steps were sent, no step follows
   credit = 3,         ///< sink to source: `step` was consumed, its place in the queue is free
@@ -23,8 +23,8 @@ enum class PackageKind : std::uint16_t {
   redeclared = 8,     ///< source to sink: as end_of_stream, but steps follow, in other layouts
 };
 
-struct PackageHeader {
-  PackageKind kind = PackageKind::step;
+struct MessageHeader {
+  MessageKind kind = MessageKind::step;
   std::uint64_t link = 0;              ///< Matched.link
   std::uint64_t step = 0;              ///< 0, 1, 2, ... counted by the producer; of a sign of life:
                                        ///< milliseconds, 0 for ever
@@ -33,19 +33,19 @@ struct PackageHeader {
   std::uint64_t dropped = 0;           ///< steps before this one that do not go over the link
   std::optional<std::int64_t> time{};  ///< of the step, in the unit of the stream
   std::uint32_t attribute_bytes = 0;   ///< of the step, in a message of their own
-  friend bool operator==(const PackageHeader&, const PackageHeader&) = default;
+  friend bool operator==(const MessageHeader&, const MessageHeader&) = default;
 };
 
-inline constexpr std::size_t package_header_bytes = 64;
+inline constexpr std::size_t message_header_bytes = 64;
 
-/// Writes the header in front of a package. Allocates nothing.
-void encode(const PackageHeader& header, std::span<std::byte, package_header_bytes> out) noexcept;
-std::array<std::byte, package_header_bytes> encode(const PackageHeader& header) noexcept;
+/// Writes the header in front of a message. Allocates nothing.
+void encode(const MessageHeader& header, std::span<std::byte, message_header_bytes> out) noexcept;
+std::array<std::byte, message_header_bytes> encode(const MessageHeader& header) noexcept;
 
-/// @param bytes  a received package; its first package_header_bytes are read
+/// @param bytes  a received message; its first message_header_bytes are read
 /// @throws core::Error protocol naming the part, what was expected and what was found: too short,
 /// wrong magic or
 ///         version, unknown kind, payload where none may be, reserved bytes that are not zero
-PackageHeader decode_package_header(core::BytesView bytes);
+MessageHeader decode_message_header(core::BytesView bytes);
 
 }  // namespace tremula::proto

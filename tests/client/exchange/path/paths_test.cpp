@@ -47,7 +47,7 @@ private:
       ++parts_sent;
     }
     PartPlace place(std::size_t, std::size_t) override { return {.kind = PartPlace::Kind{1000}}; }
-    bool is_done(std::size_t) override {
+    bool poll_done(std::size_t) override {
       std::erase_if(under_way, [](auto& sent) { return sent.request.test(); });
       return under_way.empty();
     }
@@ -118,7 +118,7 @@ std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async,
     std::vector<std::vector<std::int64_t>> given;
     given.reserve(4);
     for (std::size_t r = 0; r < k.outs.size(); ++r) {
-      soon(k, [&] { return k.outs[r]->is_ready(); });
+      soon(k, [&] { return k.outs[r]->poll_room(); });
       for (std::size_t f = 0; f < 2; ++f) {
         given.push_back(part_of(from[f].layout, static_cast<Rank>(r), value(f)));
         k.outs[r]->put(step, f, std::as_bytes(std::span(given.back())), is_async);
@@ -126,7 +126,7 @@ std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async,
       k.outs[r]->send(step);
     }
     for (std::size_t r = 0; r < k.ins.size(); ++r) {
-      soon(k, [&] { return k.ins[r]->is_complete(); });
+      soon(k, [&] { return k.ins[r]->poll_complete(); });
       for (const std::size_t f :
            {std::size_t{1}, std::size_t{0}}) {  // in another order than they were put
         const auto want = part_of(to[f].layout, static_cast<Rank>(r), value(f));
@@ -136,10 +136,10 @@ std::uint64_t bring_steps(int queue_depth, const IsNear& is_near, bool is_async,
         EXPECT_EQ(got, want) << "rank " << r << " field " << f << " step " << step;
         EXPECT_NO_THROW(k.ins[r]->tell_mismatch());
       }
-      soon(k, [&] { return k.ins[r]->can_finish_step(); });
+      soon(k, [&] { return k.ins[r]->poll_finish(); });
       k.ins[r]->finish_step();
     }
-    for (auto& out : k.outs) soon(k, [&] { return out->is_credited(step + 1); });
+    for (auto& out : k.outs) soon(k, [&] { return out->poll_credit(step + 1); });
   }
   std::uint64_t proved_bytes = 0;
   for (const auto& in : k.ins) proved_bytes += in->traffic().proved_bytes;
@@ -192,12 +192,12 @@ TEST(Paths, ABitThatChangesOnTheWayIsNoticed) {
   Coupling k(network, field("shape=2x8 grid=2x1"), field("shape=2x8 grid=1x2"));
   const std::vector<std::int64_t> row(8, 7);
   for (auto& out : k.outs) {
-    soon(k, [&] { return out->is_ready(); });
+    soon(k, [&] { return out->poll_room(); });
     out->put(0, 0, std::as_bytes(std::span(row)), false);
     out->send(0);
   }
   std::vector<std::int64_t> got(2 * 4);
-  soon(k, [&] { return k.ins[1]->is_complete(); });
+  soon(k, [&] { return k.ins[1]->poll_complete(); });
   soon(k, [&] { return k.ins[1]->fetch_some(0, std::as_writable_bytes(std::span(got))); });
   try {
     k.ins[1]->tell_mismatch();
@@ -245,7 +245,7 @@ TEST(Paths, ManyShortFieldsHaveRoomWithoutTheInlinedPath) {
     k.outs[0]->put(0, f, std::as_bytes(std::span(memory + f, 1)), false);  // lent: a place for each
   }
   k.outs[0]->send(0);
-  soon(k, [&] { return k.ins[0]->is_complete(); });
+  soon(k, [&] { return k.ins[0]->poll_complete(); });
   for (std::size_t f = 0; f < 10; ++f) {
     std::int64_t got = 0;
     soon(k, [&] { return k.ins[0]->fetch_some(f, std::as_writable_bytes(std::span(&got, 1))); });

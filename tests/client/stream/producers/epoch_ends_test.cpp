@@ -3,7 +3,7 @@
 // cannot be linked again at once.
 #include <optional>
 
-#include "tests/client/numbered_steps.hpp"
+#include "tests/client/stream/numbered_steps.hpp"
 
 namespace tremula::client {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/package_header.hpp"
+#include "proto/message_header.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 namespace tremula::proto {
 namespace {
 
-using Raw = std::array<std::byte, package_header_bytes>;
+using Raw = std::array<std::byte, message_header_bytes>;
 
 // As drawn in WIRE_FORMAT.md, written by hand.
 Raw drawn() {
@@ -27,11 +27,11 @@ Raw drawn() {
                                  0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,  // time -2
                                  0x39, 0x30, 0,    0,    3,    0,    0,    0};    // attributes
   Raw out;
-  static_assert(sizeof bytes == package_header_bytes);
+  static_assert(sizeof bytes == message_header_bytes);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::byte{bytes[i]};
   return out;
 }
-const PackageHeader drawn_header{.kind = PackageKind::step,
+const MessageHeader drawn_header{.kind = MessageKind::step,
                                  .link = 0x0877665544332211,
                                  .step = 7,
                                  .payload_bytes = std::uint64_t{1} << 33,
@@ -40,48 +40,48 @@ const PackageHeader drawn_header{.kind = PackageKind::step,
                                  .time = -2,
                                  .attribute_bytes = 12345};
 
-TEST(PackageHeader, IsWrittenAsDrawn) { EXPECT_EQ(encode(drawn_header), drawn()); }
-TEST(PackageHeader, IsReadAsDrawn) { EXPECT_EQ(decode_package_header(drawn()), drawn_header); }
+TEST(MessageHeader, IsWrittenAsDrawn) { EXPECT_EQ(encode(drawn_header), drawn()); }
+TEST(MessageHeader, IsReadAsDrawn) { EXPECT_EQ(decode_message_header(drawn()), drawn_header); }
 
-TEST(PackageHeader, OverwritesWhateverWasThere) {
+TEST(MessageHeader, OverwritesWhateverWasThere) {
   Raw out;
   out.fill(std::byte{0xff});
   encode(drawn_header, out);
   EXPECT_EQ(out, drawn());
 }
 
-TEST(PackageHeader, RoundTrips) {
+TEST(MessageHeader, RoundTrips) {
   const char* given = std::getenv("TREMULA_TEST_SEED");
   const std::uint64_t seed =
       given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
   SCOPED_TRACE("TREMULA_TEST_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (int i = 0; i < 10'000; ++i) {
-    PackageHeader header{.kind = static_cast<PackageKind>(1 + random() % 4),
+    MessageHeader header{.kind = static_cast<MessageKind>(1 + random() % 4),
                          .link = (random() >> random() % 64) | 1,
                          .step = random() >> random() % 64,
                          .payload_bytes = random() >> (1 + random() % 63),
                          .fingerprint = random(),
                          .dropped = random()};
-    if (header.kind != PackageKind::step) header.payload_bytes = 0;
-    if (header.kind == PackageKind::step && random() % 2 == 0)
+    if (header.kind != MessageKind::step) header.payload_bytes = 0;
+    if (header.kind == MessageKind::step && random() % 2 == 0)
       header.time = static_cast<std::int64_t>(random());
-    if (header.kind == PackageKind::step)
+    if (header.kind == MessageKind::step)
       header.attribute_bytes = static_cast<std::uint32_t>(random() % 65537);
-    if (header.kind > PackageKind::end_of_stream) header.dropped = 0;
-    ASSERT_EQ(decode_package_header(encode(header)), header);
+    if (header.kind > MessageKind::end_of_stream) header.dropped = 0;
+    ASSERT_EQ(decode_message_header(encode(header)), header);
   }
 }
 
-TEST(PackageHeader, LeavesThePayloadAlone) {
-  core::Bytes message(package_header_bytes + 5, std::byte{0x5a});
-  encode(drawn_header, std::span(message).first<package_header_bytes>());
-  EXPECT_EQ(decode_package_header(message), drawn_header);
-  for (std::size_t i = package_header_bytes; i < message.size(); ++i)
+TEST(MessageHeader, LeavesThePayloadAlone) {
+  core::Bytes message(message_header_bytes + 5, std::byte{0x5a});
+  encode(drawn_header, std::span(message).first<message_header_bytes>());
+  EXPECT_EQ(decode_message_header(message), drawn_header);
+  for (std::size_t i = message_header_bytes; i < message.size(); ++i)
     EXPECT_EQ(message[i], std::byte{0x5a});
 }
 
-TEST(PackageHeader, NamesThePartThatIsWrong) {
+TEST(MessageHeader, NamesThePartThatIsWrong) {
   const auto with = [](std::size_t at, unsigned char value) {
     core::Bytes out;
     for (const std::byte b : drawn()) out.push_back(b);
@@ -99,7 +99,7 @@ TEST(PackageHeader, NamesThePartThatIsWrong) {
     return out;
   };
   const auto of_kind_2 = [](std::size_t at, unsigned char value) {
-    const auto bytes = encode({.kind = PackageKind::end_of_stream, .link = 1, .step = 2});
+    const auto bytes = encode({.kind = MessageKind::end_of_stream, .link = 1, .step = 2});
     core::Bytes out(bytes.begin(), bytes.end());
     out[at] = std::byte{value};
     return out;
@@ -108,35 +108,35 @@ TEST(PackageHeader, NamesThePartThatIsWrong) {
     core::Bytes bytes;
     const char* text;
   } rows[] = {
-      {cut(0), "package header, length: expected at least 64 bytes, found 0"},
-      {cut(63), "package header, length: expected at least 64 bytes, found 63"},
-      {with(0, 't'), "package header, magic: expected 0x4c4d5254, found 0x4c4d5274"},
-      {with(3, 0), "package header, magic: expected 0x4c4d5254, found 0x004d5254"},
-      {with(4, 2), "package header, version: expected 1, found 2"},
-      {with(5, 1), "package header, version: expected 1, found 257"},
-      {with(6, 0), "package header, kind: expected 1 to 8, found 0"},
-      {with(6, 9), "package header, kind: expected 1 to 8, found 9"},
-      {with(7, 1), "package header, kind: expected 1 to 8, found 257"},
-      {no_link(), "package header, link: expected a number above 0, found 0"},
-      {with(6, 2), "package header, payload bytes: expected 0 with kind 2, found 8589934592"},
-      {with(6, 3), "package header, payload bytes: expected 0 with kind 3, found 8589934592"},
-      {with(6, 5), "package header, dropped steps: expected 0 with kind 5, found 3"},
-      {with(6, 4), "package header, payload bytes: expected 0 with kind 4, found 8589934592"},
+      {cut(0), "message header, length: expected at least 64 bytes, found 0"},
+      {cut(63), "message header, length: expected at least 64 bytes, found 63"},
+      {with(0, 't'), "message header, magic: expected 0x4c4d5254, found 0x4c4d5274"},
+      {with(3, 0), "message header, magic: expected 0x4c4d5254, found 0x004d5254"},
+      {with(4, 2), "message header, version: expected 1, found 2"},
+      {with(5, 1), "message header, version: expected 1, found 257"},
+      {with(6, 0), "message header, kind: expected 1 to 8, found 0"},
+      {with(6, 9), "message header, kind: expected 1 to 8, found 9"},
+      {with(7, 1), "message header, kind: expected 1 to 8, found 257"},
+      {no_link(), "message header, link: expected a number above 0, found 0"},
+      {with(6, 2), "message header, payload bytes: expected 0 with kind 2, found 8589934592"},
+      {with(6, 3), "message header, payload bytes: expected 0 with kind 3, found 8589934592"},
+      {with(6, 5), "message header, dropped steps: expected 0 with kind 5, found 3"},
+      {with(6, 4), "message header, payload bytes: expected 0 with kind 4, found 8589934592"},
       {with(31, 0x80),
-       "package header, payload bytes: expected less than 2^63, found 9223372045444710400"},
-      {with(60, 2), "package header, time: expected 0, as there is none, found -2"},
-      {with(60, 1), "package header, bytes of attributes: expected 0 to 0, found 12345"},
-      {with(60, 4), "package header, flags: expected at most 3, found 4"},
-      {with(63, 255), "package header, flags: expected at most 3, found 4278190083"},
-      {with(58, 1), "package header, bytes of attributes: expected 1 to 65536, found 77881"},
-      {of_kind_2(60, 1), "package header, flags: expected at most 0, found 1"},
-      {of_kind_2(60, 2), "package header, flags: expected at most 0, found 2"},
-      {of_kind_2(56, 1), "package header, bytes of attributes: expected 0 to 0, found 1"},
-      {of_kind_2(48, 1), "package header, time: expected 0, as there is none, found 1"},
+       "message header, payload bytes: expected less than 2^63, found 9223372045444710400"},
+      {with(60, 2), "message header, time: expected 0, as there is none, found -2"},
+      {with(60, 1), "message header, bytes of attributes: expected 0 to 0, found 12345"},
+      {with(60, 4), "message header, flags: expected at most 3, found 4"},
+      {with(63, 255), "message header, flags: expected at most 3, found 4278190083"},
+      {with(58, 1), "message header, bytes of attributes: expected 1 to 65536, found 77881"},
+      {of_kind_2(60, 1), "message header, flags: expected at most 0, found 1"},
+      {of_kind_2(60, 2), "message header, flags: expected at most 0, found 2"},
+      {of_kind_2(56, 1), "message header, bytes of attributes: expected 0 to 0, found 1"},
+      {of_kind_2(48, 1), "message header, time: expected 0, as there is none, found 1"},
   };
   for (const auto& row : rows) {
     try {
-      decode_package_header(row.bytes);
+      decode_message_header(row.bytes);
       ADD_FAILURE() << "expected: " << row.text;
     } catch (const core::Error& error) {
       EXPECT_EQ(error.code(), core::Errc::protocol);

@@ -23,7 +23,7 @@ using Indices = std::vector<Index>;
 
 /// One dimension of one side: blocks dealt in turn, or the one that changes.
 struct Axis {
-  Index extent = 0;  ///< -1: changes
+  Index extent = 0;           ///< -1: changes
   Index grid = 1, block = 0;  ///< 0: one block for each coordinate
 };
 
@@ -41,7 +41,8 @@ struct Side {
   Indices coords(Rank rank) const {
     Indices result(axes.size());
     Index rest = rank / copies;
-    for (std::size_t d = axes.size(); d-- > 0; rest /= axes[d].grid) result[d] = rest % axes[d].grid;
+    for (std::size_t d = axes.size(); d-- > 0; rest /= axes[d].grid)
+      result[d] = rest % axes[d].grid;
     return result;
   }
   std::string text() const {
@@ -66,8 +67,8 @@ struct Side {
       const Axis& axis = axes[d];
       const bool changes = axis.extent < 0;
       const Index last = changes ? end : axis.extent;
-      const Index block = axis.block > 0 ? axis.block
-                                         : std::max<Index>(1, (last + axis.grid - 1) / axis.grid);
+      const Index block =
+          axis.block > 0 ? axis.block : std::max<Index>(1, (last + axis.grid - 1) / axis.grid);
       for (Index i = changes ? begin : 0; i < last; ++i)
         if ((changes && is_source) || i / block % axis.grid == c[d]) along[d].push_back(i);
     }
@@ -170,8 +171,7 @@ void consume(Session& s, const Case& c) {
     const auto expected = c.sink.owned(s.rank(), false, 0, c.total(step));
     const Layout& now = in.layout(0);
     ASSERT_EQ(index_calc::shape(now)[c.changing], c.total(step));
-    ASSERT_EQ(index_calc::local_part(now, s.rank()).allocated,
-              static_cast<Index>(expected.size()));
+    ASSERT_EQ(index_calc::local_part(now, s.rank()).allocated, static_cast<Index>(expected.size()));
     std::vector<double> buffer(expected.size(), -7);
     in.get(0, std::as_writable_bytes(std::span(buffer)));
     if (step == 1) {  // a second time, into other memory
@@ -200,8 +200,7 @@ TEST_P(Changing, ArraysArriveWholeInAnyLayout) {
     SCOPED_TRACE(fmt::format("{} to {}, queue_depth {}", c.source.text(), c.sink.text(),
                              config.queue_depth));
     World world(8192, GetParam());
-    world.start("producer", c.source.ranks(),
-                [&](Session& s) { produce(s, c, config, is_async); });
+    world.start("producer", c.source.ranks(), [&](Session& s) { produce(s, c, config, is_async); });
     world.start("consumer", c.sink.ranks(), [&](Session& s) { consume(s, c); });
     ASSERT_EQ(text_of(world.join()), "");
   }
@@ -221,7 +220,8 @@ struct Row {
 /// What two ranks have in a step: the first one none now and then.
 std::vector<Row> rows_of(Rank rank, std::size_t step) {
   std::vector<Row> rows;
-  const std::size_t count = rank == 0 && step % 3 == 1 ? 0 : 5 + 7 * step + static_cast<std::size_t>(rank);
+  const std::size_t count =
+      rank == 0 && step % 3 == 1 ? 0 : 5 + 7 * step + static_cast<std::size_t>(rank);
   for (std::size_t i = 0; i < count; ++i)
     rows.push_back({.key = static_cast<std::int64_t>((i * 37 + step) % 50) - 20,
                     .value = static_cast<std::int64_t>(10000 * step + 100 * i) + rank});
@@ -234,7 +234,8 @@ void produce_rows(
     Session& s, const OutConfig& config = {}, std::size_t steps = keyed_steps,
     const std::function<void(OutStream&, std::size_t)>& before = [](OutStream&, std::size_t) {}) {
   OutStream out(s, "s", config);
-  const auto layout = Layout::parse("shape=* grid=2"), rows_layout = Layout::parse("shape=2x* grid=1x2 store=column");
+  const auto layout = Layout::parse("shape=* grid=2"),
+             rows_layout = Layout::parse("shape=2x* grid=1x2 store=column");
   out.declare({.name = "key", .type = core::ElementType::i64, .layout = layout, .origin = {}});
   out.declare({.name = "v", .type = core::ElementType::i64, .layout = rows_layout, .origin = {}});
   for (std::size_t step = 0; step < steps; ++step) {
@@ -253,8 +254,9 @@ void produce_rows(
 }
 
 /// @param owner  of a key, from the definition
-void consume_rows(Session& s, const std::string& how, const std::function<Rank(std::int64_t)>& owner,
-                  bool is_sorted, bool has_copies = false) {
+void consume_rows(Session& s, const std::string& how,
+                  const std::function<Rank(std::int64_t)>& owner, bool is_sorted,
+                  bool has_copies = false) {
   InStream in(s, "s");
   const std::string ranks = has_copies ? "" : std::to_string(s.size());
   const auto layout = [&](const std::string& shape, const std::string& of_grid) {
@@ -306,17 +308,23 @@ TEST(ChangingRows, ComeToTheRankThatTheirKeyTells) {
   World world;
   world.start("producer", 2, [](Session& s) { produce_rows(s, {.wait_for_consumers = 4}); });
   world.start("hash", 3, [](Session& s) {
-    consume_rows(s, "", [](std::int64_t key) { return by_hash(key, 3); }, false);
+    consume_rows(
+        s, "", [](std::int64_t key) { return by_hash(key, 3); }, false);
   });
   world.start("sorted", 2, [](Session& s) {
-    consume_rows(s, " sorted=yes", [](std::int64_t key) { return by_hash(key, 2); }, true);
+    consume_rows(
+        s, " sorted=yes", [](std::int64_t key) { return by_hash(key, 2); }, true);
   });
   world.start("ranges", 3, [](Session& s) {
-    consume_rows(s, " ranges=0/11 sorted=yes",
-                 [](std::int64_t key) { return key < 0 ? 0 : key < 11 ? 1 : 2; }, true);
+    consume_rows(
+        s, " ranges=0/11 sorted=yes",
+        [](std::int64_t key) { return key < 0    ? 0
+                                      : key < 11 ? 1
+                                                 : 2; }, true);
   });
   world.start("copies", 4, [](Session& s) {
-    consume_rows(s, "", [](std::int64_t key) { return by_hash(key, 2); }, false, true);
+    consume_rows(
+        s, "", [](std::int64_t key) { return by_hash(key, 2); }, false, true);
   });
   EXPECT_EQ(text_of(world.join()), "");
 }
@@ -371,21 +379,33 @@ TEST(ChangingRefusals, NameWhatIsExpected) {
   const auto takes = [](const std::string& layout) {
     return [=](Session& s) { get_one(s, {layout}); };
   };
-  expect_refused([](Session& s) { put_counts(s, "shape=* grid=2 block=3", {1, 1}); }, nullptr,
-                 "expected no block and no key along dimension 0 of the producer", 2);
-  expect_refused([](Session& s) { put_counts(s, "shape=*x3 grid=2x1", {6, 4}); },
-                 takes("shape=*x3 mesh=2"),
-                 "rank 1: expected a buffer of a multiple of 24 bytes", 1);
-  expect_refused([](Session& s) { put_counts(s, "shape=*x2 grid=1x2", {6, 4}); },
-                 takes("shape=*x2 mesh=2"),
-                 "expected ranks 0 and 1, which have the same place along dimension 0, to have "
-                 "equally many elements along it, found 6 and 4",
-                 2);
-  expect_refused([](Session& s) { put_counts(s, "shape=*x2 grid=2x1", {6, 4}); },
-                 takes("shape=0x2 grid=2x1"), "wants shape 0x2, producer 'producer' offers shape *x2",
-                 4);
+  expect_refused(
+      [](Session& s) {
+        put_counts(s, "shape=* grid=2 block=3", {1, 1});
+      },
+      nullptr, "expected no block and no key along dimension 0 of the producer", 2);
+  expect_refused(
+      [](Session& s) {
+        put_counts(s, "shape=*x3 grid=2x1", {6, 4});
+      },
+      takes("shape=*x3 mesh=2"), "rank 1: expected a buffer of a multiple of 24 bytes", 1);
+  expect_refused(
+      [](Session& s) {
+        put_counts(s, "shape=*x2 grid=1x2", {6, 4});
+      },
+      takes("shape=*x2 mesh=2"),
+      "expected ranks 0 and 1, which have the same place along dimension 0, to have "
+      "equally many elements along it, found 6 and 4",
+      2);
+  expect_refused(
+      [](Session& s) {
+        put_counts(s, "shape=*x2 grid=2x1", {6, 4});
+      },
+      takes("shape=0x2 grid=2x1"), "wants shape 0x2, producer 'producer' offers shape *x2", 4);
   expect_refused([](Session& s) { produce_rows(s); },
-                 [](Session& s) { get_one(s, {"shape=* grid=2", "shape=2x* grid=1x2 store=column key=key"}); },
+                 [](Session& s) {
+                   get_one(s, {"shape=* grid=2", "shape=2x* grid=1x2 store=column key=key"});
+                 },
                  "expected the keys to be taken likewise", 4);
   expect_refused([](Session& s) { produce_rows(s); },
                  [](Session& s) {
@@ -394,15 +414,18 @@ TEST(ChangingRefusals, NameWhatIsExpected) {
                  "expected the consumer to declare that field, too, where a consumer takes rows by "
                  "key 'no'",
                  4);
-  expect_refused([](Session& s) { put_counts(s, "shape=* grid=2", {1, 2}); },
-                 [](Session& s) {
-                   InStream in(s, "s");
-                   in.declare(field("shape=* grid=2"));
-                   ASSERT_TRUE(in.begin_step());
-                   std::vector<std::int64_t> buffer(7);
-                   in.get(0, std::as_writable_bytes(std::span(buffer)));
-                 },
-                 "this rank has of \"shape=3 grid=2\" in this step); found 56 bytes", 2);
+  expect_refused(
+      [](Session& s) {
+        put_counts(s, "shape=* grid=2", {1, 2});
+      },
+      [](Session& s) {
+        InStream in(s, "s");
+        in.declare(field("shape=* grid=2"));
+        ASSERT_TRUE(in.begin_step());
+        std::vector<std::int64_t> buffer(7);
+        in.get(0, std::as_writable_bytes(std::span(buffer)));
+      },
+      "this rank has of \"shape=3 grid=2\" in this step); found 56 bytes", 2);
 }
 
 /// Keys and rows in layouts of their own, so many of each on the ranks of the producer.
@@ -428,11 +451,14 @@ TEST(ChangingRefusals, OfRowsAndKeysThatDoNotBelongTogether) {
   };
   const std::string by_key = " key=key sorted=yes";
   for (const std::array<std::size_t, 2> rows : {std::array<std::size_t, 2>{3, 2}, {2, 2}, {2, 4}})
-    expect_refused([=](Session& s) { put_unlike(s, "shape=* grid=2", "shape=* grid=2", {2, 3}, rows); },
-                   take("shape=* grid=2" + by_key, "shape=* grid=2" + by_key),
-                   "expected as many rows of field 'v' as of its keys 'key', by which group 'consumer' "
-                   "takes them; found",
-                   2);
+    expect_refused(
+        [=](Session& s) {
+          put_unlike(s, "shape=* grid=2", "shape=* grid=2", {2, 3}, rows);
+        },
+        take("shape=* grid=2" + by_key, "shape=* grid=2" + by_key),
+        "expected as many rows of field 'v' as of its keys 'key', by which group 'consumer' "
+        "takes them; found",
+        2);
   expect_refused(
       [=](Session& s) {
         put_unlike(s, "shape=* grid=2", "shape=* grid=2 members=1/0", {2, 2}, {2, 2});
@@ -440,18 +466,23 @@ TEST(ChangingRefusals, OfRowsAndKeysThatDoNotBelongTogether) {
       take("shape=* grid=2" + by_key, "shape=* grid=2" + by_key),
       "expected the producer's ranks to hold rows and keys alike", 4);
   expect_refused(
-      [=](Session& s) { put_unlike(s, "shape=* grid=2", "shape=* grid=2", {2, 2}, {2, 2}); },
+      [=](Session& s) {
+        put_unlike(s, "shape=* grid=2", "shape=* grid=2", {2, 2}, {2, 2});
+      },
       take("shape=* grid=2" + by_key, "shape=* grid=2 members=1/0" + by_key),
       "expected the keys to be taken likewise", 4);
-  expect_refused([=](Session& s) { put_counts(s, "shape=*x2 grid=2x1", {6, 4}); },
-                 [](Session& s) {
-                   InStream in(s, "s");
-                   FieldUpdate update;
-                   update.of_data = index_calc::Selection{.origin = {0, 0}, .extents = {0, 2}};
-                   in.declare(field("shape=4x2 grid=2x1"), update);
-                   in.begin_step();
-                 },
-                 "offers shape *x2", 4);
+  expect_refused(
+      [=](Session& s) {
+        put_counts(s, "shape=*x2 grid=2x1", {6, 4});
+      },
+      [](Session& s) {
+        InStream in(s, "s");
+        FieldUpdate update;
+        update.of_data = index_calc::Selection{.origin = {0, 0}, .extents = {0, 2}};
+        in.declare(field("shape=4x2 grid=2x1"), update);
+        in.begin_step();
+      },
+      "offers shape *x2", 4);
 }
 
 TEST(ChangingRows, AreThoseOfTheFirstPut) {
@@ -536,8 +567,9 @@ TEST(ChangingQueue, StepsAreDroppedSharedAndKeptWhole) {
     for (const std::string group : {"share", "pool", "latest"})
       world.start(group, 2, [&, group](Session& s) {
         while (group == "latest" && !is_under_way) std::this_thread::yield();
-        InStream in(s, "s", {.steps = group == "latest" ? Steps::latest : Steps::share,
-                             .start = group == "latest" ? Start::oldest : Start::next});
+        InStream in(s, "s",
+                    {.steps = group == "latest" ? Steps::latest : Steps::share,
+                     .start = group == "latest" ? Start::oldest : Start::next});
         in.declare({.name = "v",
                     .type = core::ElementType::i64,
                     .layout = Layout::parse("shape=2x* mesh=2"),

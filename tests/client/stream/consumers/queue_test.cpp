@@ -3,7 +3,7 @@
 // its own global number.
 #include <random>
 
-#include "tests/client/numbered_steps.hpp"
+#include "tests/client/stream/numbered_steps.hpp"
 
 namespace tremula::client {
 namespace {
@@ -53,11 +53,11 @@ TEST(Queue, DropOldestKeepsTheNewestAndWhatARankOfTheConsumerHasBegun) {
   world.start("producer", 3, [&](Session& s) {
     Producer p(s, {.queue_depth = 3, .when_full = WhenFull::drop_oldest});
     p.put_to(1);
-    while (!p.out.is_ready()) std::this_thread::yield();
+    while (!p.out.poll_ready()) std::this_thread::yield();
     is_begun.wait(2);
     p.put_to(10);  // 0 is being taken; 8 and 9 are kept
     EXPECT_EQ(p.out.statistics().dropped, 7u);
-    EXPECT_TRUE(p.out.is_ready()) << "the next step waits for nobody";
+    EXPECT_TRUE(p.out.poll_ready()) << "the next step waits for nobody";
     is_full.set();
     is_second_begun.wait();
     p.put_to(20);  // rank 1 has 0 yet, and rank 0 has 8, which rank 1 must get, too

@@ -12,11 +12,12 @@
 #include "client/redistribute/redistribution_plan.hpp"
 #include "client/stream/link/link_plan.hpp"
 #include "tests/client/world.hpp"
+#include "tests/rounds.hpp"
 
 namespace tremula::client {
 namespace {
 
-constexpr int fields = 10'000, steps = 3;
+constexpr int fields = testing_only::is_sanitized ? 2'500 : 10'000, steps = 3;
 
 core::ElementType type_of(int f) {
   constexpr std::array types{core::ElementType::f64, core::ElementType::i32, core::ElementType::u8};
@@ -24,7 +25,7 @@ core::ElementType type_of(int f) {
 }
 /// Elements of 1 to 4096 bytes together, and one field of a mebibyte.
 std::size_t extent(int f) {
-  const std::size_t bytes = f == 5000 ? 1 << 20 : std::size_t{1} << (f % 13);
+  const std::size_t bytes = f == fields / 2 ? 1 << 20 : std::size_t{1} << (f % 13);
   return std::max<std::size_t>(1, bytes / core::element_bytes(type_of(f)));
 }
 std::set<std::size_t> extents() {

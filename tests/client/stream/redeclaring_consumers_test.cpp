@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/client/redeclaring.hpp"
+#include "tests/client/stream/redeclaring.hpp"
 
 namespace tremula::client {
 namespace {
@@ -379,7 +379,7 @@ TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
   constexpr Rank ranks = 2;
   constexpr int servers = 25;
   std::atomic<bool> is_over = false;
-  std::atomic<int> ended = 0;
+  std::atomic<int> linked = 0, ended = 0;
   const auto seed = std::random_device{}();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   // Of the other side, which has not come back yet.
@@ -415,6 +415,7 @@ TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
       return number % 2 == 0 ? rows : columns;
     };
     for (; in.begin_step(); ++steps) {
+      if (steps == 0) ++linked;
       EXPECT_EQ(in.step(), steps);
       take_step(in, side_of(in.redeclarations()), s.rank(), [&] { return all; });
       if (steps % 2 == 1 && in.redeclarations() == asked &&
@@ -426,6 +427,9 @@ TEST(RedeclaringConsumersAlone, GoOnWhileServersDie) {
     ++ended;
   });
   std::mt19937 random(seed);
+  const auto until = core::Deadline::after(60);  // a link that is set up first needs its server
+  while (linked < ranks && !until.expired())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   for (int server = 0; server < servers && ended == 0; ++server) {
     std::this_thread::sleep_for(std::chrono::microseconds(100'000 + random() % 100'000));
     world.stop_server();

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "tests/client/coupling.hpp"
-#include "tests/client/numbered_steps.hpp"
+#include "tests/client/stream/numbered_steps.hpp"
 
 namespace tremula::client {
 namespace {
@@ -216,18 +216,18 @@ TEST(ByTime, TheEndIsKnownBeforeTheLastStepsAreTaken) {
     const std::vector<std::int64_t> data(8, 7);
     for (std::uint64_t step = 0; step < 2; ++step)
       for (auto& out : k.outs) {
-        ASSERT_TRUE(out->is_ready());
+        ASSERT_TRUE(out->poll_room());
         out->put(step, 0, std::as_bytes(std::span(data)), false);
         out->send(step, {.time = 10 * static_cast<std::int64_t>(step), .attributes = {}});
       }
     for (auto& out : k.outs) {
-      ASSERT_FALSE(out->has_idle_slot());
-      ASSERT_TRUE(out->can_end(2));
+      ASSERT_FALSE(out->poll_slot());
+      ASSERT_TRUE(out->poll_end(2));
       out->send_end(2);
       EXPECT_EQ(out->most_steps(), 2u);
     }
     for (auto& in : k.ins) {
-      soon([&] { return in->is_complete(); });
+      soon([&] { return in->poll_complete(); });
       Sink::Next next;
       soon(k, [&] { return (next = in->look_ahead()).state != Sink::State::nothing; });
       EXPECT_EQ(next.state, Sink::State::step);
@@ -235,21 +235,21 @@ TEST(ByTime, TheEndIsKnownBeforeTheLastStepsAreTaken) {
       EXPECT_EQ(in->step(), 0u);
       EXPECT_EQ(in->time(), 0);
       in->finish_step();
-      soon(k, [&] { return in->is_complete(); });
+      soon(k, [&] { return in->poll_complete(); });
       soon(k, [&] { return (next = in->look_ahead()).state != Sink::State::nothing; });
       EXPECT_EQ(next.state, Sink::State::end);
       EXPECT_EQ(in->step(), 1u);
       std::vector<std::int64_t> got(8);
       soon(k, [&] { return in->fetch_some(0, std::as_writable_bytes(std::span(got))); });
       EXPECT_EQ(got, data);
-      soon(k, [&] { return in->can_finish_step(); });
+      soon(k, [&] { return in->poll_finish(); });
       in->finish_step();
       soon(k, [&] { return in->poll() == Sink::State::end; });
-      soon(k, [&] { return in->is_told(); });
+      soon(k, [&] { return in->poll_told(); });
       in->leave();
-      soon(k, [&] { return in->is_told(); });
+      soon(k, [&] { return in->poll_told(); });
     }
-    for (auto& out : k.outs) soon(k, [&] { return out->is_credited(3); });
+    for (auto& out : k.outs) soon(k, [&] { return out->poll_credit(3); });
   }
 }
 

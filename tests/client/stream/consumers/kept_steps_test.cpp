@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "tests/client/numbered_steps.hpp"
+#include "tests/client/stream/numbered_steps.hpp"
 
 namespace tremula::client {
 namespace {

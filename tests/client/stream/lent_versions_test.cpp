@@ -11,7 +11,7 @@
 #include <fstream>
 #include <memory>
 
-#include "tests/client/numbered_steps.hpp"
+#include "tests/client/stream/numbered_steps.hpp"
 #include "tests/coupled/jobs.hpp"
 #include "transport/local/shared_memory.hpp"
 
@@ -173,10 +173,10 @@ TEST_P(LentVersions, TheNextOneWaitsForAReaderWithinItsLease) {
     w.put(0);
     serve_until(s, w.out, has_begun, 3);
     EXPECT_FALSE(w.out.begin_step_until(core::Deadline::after(0.1)));
-    EXPECT_FALSE(w.out.is_taken(0));
+    EXPECT_FALSE(w.out.poll_taken(0));
     w.put(1);
     EXPECT_TRUE(is_ending);
-    EXPECT_TRUE(w.out.is_taken(0));
+    EXPECT_TRUE(w.out.poll_taken(0));
     w.out.close();
   });
   world.start("reader", 3, [&](Session& s) {

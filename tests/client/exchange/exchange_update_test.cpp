@@ -84,7 +84,7 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
   for (std::uint64_t step = 0; step < 2; ++step) {
     std::vector<std::unique_ptr<Array>> given;
     for (std::size_t r = 0; r < k.outs.size(); ++r) {
-      soon(k, [&] { return k.outs[r]->is_ready(); });
+      soon(k, [&] { return k.outs[r]->poll_room(); });
       const auto parts = wanted.from(static_cast<Rank>(r));
       for (std::size_t f = 0; f < fields; ++f) {
         given.push_back(std::make_unique<Array>(parts[f], way.out_is_shared));
@@ -93,7 +93,7 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
       k.outs[r]->send(step);
     }
     for (std::size_t r = 0; r < k.ins.size(); ++r) {
-      soon(k, [&] { return k.ins[r]->is_complete(); });
+      soon(k, [&] { return k.ins[r]->poll_complete(); });
       const auto before = wanted.to_before(static_cast<Rank>(r)),
                  after = wanted.to_after(static_cast<Rank>(r));
       for (std::size_t f = 0; f < fields; ++f) {
@@ -103,10 +103,10 @@ void check(const Way& way, const Case& wanted, Rank m, Rank n, int copy_threads)
         ASSERT_TRUE(std::ranges::equal(got.bytes(), after[f]))
             << "consumer rank " << r << ", field " << f;
       }
-      soon(k, [&] { return k.ins[r]->can_finish_step(); });
+      soon(k, [&] { return k.ins[r]->poll_finish(); });
       k.ins[r]->finish_step();
     }
-    for (auto& out : k.outs) soon(k, [&] { return out->is_credited(step + 1); });
+    for (auto& out : k.outs) soon(k, [&] { return out->poll_credit(step + 1); });
   }
 }
 

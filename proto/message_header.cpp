@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/package_header.hpp"
+#include "proto/message_header.hpp"
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ constexpr std::size_t magic = 0, version = 4, kind = 6, link = 8, step = 16, pay
 }
 
 template <std::unsigned_integral T>
-void put(std::span<std::byte, package_header_bytes> out, std::size_t offset, T value) noexcept {
+void put(std::span<std::byte, message_header_bytes> out, std::size_t offset, T value) noexcept {
   for (std::size_t i = 0; i < sizeof(T); ++i)
     out[offset + i] = static_cast<std::byte>(value >> (8 * i));
 }
@@ -41,13 +41,13 @@ T take(core::BytesView bytes, std::size_t offset) noexcept {
                          const std::string& found) {
   throw core::Error(
       core::Errc::protocol,
-      fmt::format("package header, {}: expected {}, found {}; do both sides run the same Tremula?",
+      fmt::format("message header, {}: expected {}, found {}; do both sides run the same Tremula?",
                   part, expected, found));
 }
 
 }  // namespace
 
-void encode(const PackageHeader& header, std::span<std::byte, package_header_bytes> out) noexcept {
+void encode(const MessageHeader& header, std::span<std::byte, message_header_bytes> out) noexcept {
   put(out, at::magic, magic);
   put(out, at::version, version);
   put(out, at::kind, static_cast<std::uint16_t>(header.kind));
@@ -62,15 +62,15 @@ void encode(const PackageHeader& header, std::span<std::byte, package_header_byt
       (header.time ? has_time : 0u) | (header.attribute_bytes > 0 ? has_attributes : 0u));
 }
 
-std::array<std::byte, package_header_bytes> encode(const PackageHeader& header) noexcept {
-  std::array<std::byte, package_header_bytes> bytes;
+std::array<std::byte, message_header_bytes> encode(const MessageHeader& header) noexcept {
+  std::array<std::byte, message_header_bytes> bytes;
   encode(header, bytes);
   return bytes;
 }
 
-PackageHeader decode_package_header(core::BytesView bytes) {
-  if (bytes.size() < package_header_bytes)
-    reject("length", fmt::format("at least {} bytes", package_header_bytes),
+MessageHeader decode_message_header(core::BytesView bytes) {
+  if (bytes.size() < message_header_bytes)
+    reject("length", fmt::format("at least {} bytes", message_header_bytes),
            fmt::format("{}", bytes.size()));
   if (const auto found = take<std::uint32_t>(bytes, at::magic); found != magic)
     reject("magic", fmt::format("{:#010x}", magic), fmt::format("{:#010x}", found));
@@ -78,7 +78,7 @@ PackageHeader decode_package_header(core::BytesView bytes) {
     reject("version", fmt::format("{}", version), fmt::format("{}", found));
   const auto kind = take<std::uint16_t>(bytes, at::kind);
   if (kind < 1 || kind > 8) reject("kind", "1 to 8", fmt::format("{}", kind));
-  PackageHeader header{.kind = static_cast<PackageKind>(kind),
+  MessageHeader header{.kind = static_cast<MessageKind>(kind),
                        .link = take<std::uint64_t>(bytes, at::link),
                        .step = take<std::uint64_t>(bytes, at::step),
                        .payload_bytes = take<std::uint64_t>(bytes, at::payload_bytes),
@@ -87,19 +87,19 @@ PackageHeader decode_package_header(core::BytesView bytes) {
                        .attribute_bytes = take<std::uint32_t>(bytes, at::attribute_bytes)};
   if (header.link == 0) reject("link", "a number above 0", "0");
   const bool may_have_payload =
-      header.kind == PackageKind::step || header.kind == PackageKind::wish;
+      header.kind == MessageKind::step || header.kind == MessageKind::wish;
   if (!may_have_payload && header.payload_bytes != 0)
     reject("payload bytes", fmt::format("0 with kind {}", kind),
            fmt::format("{}", header.payload_bytes));
-  const bool may_have_dropped =
-      header.kind == PackageKind::step || header.kind == PackageKind::end_of_stream ||
-      header.kind == PackageKind::redeclared;
+  const bool may_have_dropped = header.kind == MessageKind::step ||
+                                header.kind == MessageKind::end_of_stream ||
+                                header.kind == MessageKind::redeclared;
   if (!may_have_dropped && header.dropped != 0)
     reject("dropped steps", fmt::format("0 with kind {}", kind), fmt::format("{}", header.dropped));
   if (header.payload_bytes > std::numeric_limits<std::int64_t>::max())
     reject("payload bytes", "less than 2^63", fmt::format("{}", header.payload_bytes));
   const auto flags = take<std::uint32_t>(bytes, at::flags);
-  const std::uint32_t most_flags = header.kind == PackageKind::step ? has_time | has_attributes : 0;
+  const std::uint32_t most_flags = header.kind == MessageKind::step ? has_time | has_attributes : 0;
   if (flags > most_flags)
     reject("flags", fmt::format("at most {}", most_flags), fmt::format("{}", flags));
   const auto time = static_cast<std::int64_t>(take<std::uint64_t>(bytes, at::time));

@@ -424,12 +424,12 @@ std::map<transport::Tag, int> messages_of_a_step(const StepMetadata& metadata) {
     out->send(0, metadata);
   }
   for (auto& in : k.ins) {
-    soon([&] { return in->can_finish_step(); });
+    soon([&] { return in->poll_finish(); });
     EXPECT_EQ(in->time(), metadata.time);
     EXPECT_EQ(proto::encode(in->attributes()).size(), metadata.attributes.size());
     in->finish_step();
   }
-  for (auto& out : k.outs) soon([&] { return out->is_credited(1); });
+  for (auto& out : k.outs) soon([&] { return out->poll_credit(1); });
   network.set_weather({});
   return sent;
 }
@@ -457,7 +457,7 @@ TEST(Metadata, OfForeignBytesIsRefused) {
     k.outs[0]->put(0, 0, std::as_bytes(std::span(data)), false);
     k.outs[0]->send(0, {.time = {}, .attributes = bytes});
     try {
-      for (int i = 0; i < 100; ++i) k.ins[0]->is_complete();
+      for (int i = 0; i < 100; ++i) k.ins[0]->poll_complete();
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), Errc::protocol);
       return std::string(e.what());

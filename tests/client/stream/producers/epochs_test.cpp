@@ -3,7 +3,7 @@
 // Every element carries its step and its own global number.
 #include <mutex>
 
-#include "tests/client/numbered_steps.hpp"
+#include "tests/client/stream/numbered_steps.hpp"
 
 namespace tremula::client {
 namespace {
