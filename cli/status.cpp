@@ -97,7 +97,7 @@ void show_stuck(StatusClient& client, const StatusOptions& options, double secon
   throw core::Error(
       core::Errc::timed_out,
       fmt::format("expected that no rank waits for {:g} s or longer, found {}; what a "
-                  "rank waits for, and whom, stands in its line",
+                  "rank waits for, and of which rank, stands in its line",
                   options.stuck_seconds, stuck.waits_size()));
 }
 

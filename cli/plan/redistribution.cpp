@@ -129,7 +129,7 @@ PackageFacts facts(const Redistribution& redistribution, const RankPlan& plan,
           .bytes = bytes,
           .runs = runs,
           .path = path.name(),
-          .kept_bytes = path.is_staged_at(is_producer) ? bytes : 0};
+          .kept_bytes = stream.is_queued() && path.is_staged_at(is_producer) ? bytes : 0};
 }
 
 Index queue_bytes(const Redistribution& redistribution, Index kept_bytes) noexcept {

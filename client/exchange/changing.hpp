@@ -2,7 +2,7 @@
 #pragma once
 // Fields whose extent is another one in every step. They have no parts in the plan and go by no path:
 // what a pair of ranks shares is known only when the counts of the step are. The ranks of the source
-// tell each other theirs before the step is sent, so that each knows what it owes to which; each tells
+// tell each other theirs before the step is sent, so that each knows what it owes to which rank; each tells
 // its own (where the sink takes rows by keys: how many rows that rank gets of it) to every rank of the sink
 // with the step, and what they share of all such fields follows in one message:
 //

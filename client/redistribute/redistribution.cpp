@@ -136,6 +136,7 @@ struct Redistribution::Run {
       const Path& path =
           choose(paths, {.is_near = ring != nullptr, .may_lend = true, .is_agreed = true});
       if (!path.is_asked() && !staging)
+        // Has room for the other messages, too: only a build without a path for these needs it.
         staging.emplace(exchange, endpoint, 1, std::vector<bool>(exchange.messages.size()));
       auto& ended = ends.emplace_back();
       ended.message = &message;
@@ -145,7 +146,7 @@ struct Redistribution::Run {
           Way{.plan = exchange,
               .message = message,
               .endpoint = endpoint,
-              .is_near = path.is_near_only(),
+              .is_near = ring != nullptr,
               .staging = staging ? &*staging : nullptr,
               .number = static_cast<std::size_t>(&message - exchange.messages.data()),
               .chunks = chunks,
@@ -197,7 +198,7 @@ struct Redistribution::Run {
       }
     }
     for (auto& sink : sinks_) {
-      if (!sink.way->is_near) {
+      if (sink.way->ring == nullptr) {
         sink.is_expected = false;
         sink.head_request = endpoint_.receive(sink.message->peer, head_tag,
                                               std::as_writable_bytes(std::span(sink.head, 1)));
@@ -207,7 +208,7 @@ struct Redistribution::Run {
       if (sink.is_wanted) sink.end->want(0, sink.all_parts());
     }
     for (auto& source : sources_) {
-      if (!source.way->is_near) {
+      if (source.way->ring == nullptr) {
         *source.head = head(*source.message);
         source.head_request = endpoint_.send(source.message->peer, head_tag,
                                              std::as_bytes(std::span(source.head, 1)));
@@ -229,7 +230,7 @@ struct Redistribution::Run {
     for (auto& source : sources_) has_moved = source.end->advance() || has_moved;
     if (!has_moved) has_moved = copy_own();
     if (has_moved) return Polled::moved;
-    const auto is_over = [](auto& ended) { return is_done(ended) && ended.head_request.test(); };
+    const auto is_over = [](auto& ended) { return poll_done(ended) && ended.head_request.test(); };
     if (std::ranges::all_of(sinks_, is_over) && std::ranges::all_of(sources_, is_over))
       return Polled::done;
     // What the application has under way moves on, too: a peer may wait for it before it comes.
@@ -252,8 +253,10 @@ struct Redistribution::Run {
     return sink.is_wanted = true;
   }
 
-  static bool is_done(const Ended<SinkEnd>& sink) { return sink.is_wanted && sink.end->is_done(); }
-  static bool is_done(const Ended<SourceEnd>& source) { return source.end->poll_done(0); }
+  static bool poll_done(const Ended<SinkEnd>& sink) {
+    return sink.is_wanted && sink.end->is_done();
+  }
+  static bool poll_done(const Ended<SourceEnd>& source) { return source.end->poll_done(0); }
 
   bool take_head(Ended<SinkEnd>& sink) {
     if (!sink.head_request.test()) return false;
@@ -278,8 +281,7 @@ struct Redistribution::Run {
   void check_peers() {
     const auto check = [&](auto& ended, bool is_waiting) {
       const Rank peer = ended.message->peer;
-      if (!ended.way->is_near || is_done(ended) || !is_waiting || !rings_.from(peer)->is_closed())
-        return;
+      if (!is_waiting || poll_done(ended) || !rings_.from(peer)->is_closed()) return;
       throw core::Error(
           core::Errc::transport,
           fmt::format("redistribution: expected rank {} to take part in run {}, found that it has "
@@ -287,9 +289,11 @@ struct Redistribution::Run {
                       "make the same calls in the same order",
                       peer, to_.step));
     };
-    for (auto& sink : sinks_) check(sink, sink.way->is_near && sink.way->ring->front().empty());
+    // What goes by no ring may still come from a peer that has done its part and gone.
+    for (auto& sink : sinks_)
+      check(sink, sink.way->ring != nullptr && sink.way->ring->front().empty());
     for (auto& source : sources_)
-      check(source, source.way->is_near && source.way->ring->room().empty());
+      check(source, source.way->ring != nullptr && source.way->ring->room().empty());
   }
 
   /// Ranks that something is still expected from, or has not been taken by.
@@ -297,7 +301,7 @@ struct Redistribution::Run {
     const auto list = [](const auto& ends) {
       std::string text;
       for (const auto& ended : ends)
-        if (!is_done(ended))
+        if (!poll_done(ended))
           text += (text.empty() ? "" : ", ") + std::to_string(ended.message->peer);
       return text.empty() ? "none" : text;
     };

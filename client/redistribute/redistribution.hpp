@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Carries a redistribution between the ranks of one job: the ends of its messages, over the paths that
-// tell and ask for nothing, because both sides know the order of the parts.
+// need not tell the sink anything, because both sides know the order of the parts.
 #include <memory>
 #include <optional>
 #include <span>
@@ -42,9 +42,9 @@ public:
   /// @param rings     for ranks that are near, as many as the plan knows of; none: all by endpoint.
   ///                  Counts the runs
   /// @param from, to  a buffer for each update; may not overlap
-  /// @throws core::Error invalid_argument before anything is moved if a buffer is too short or two
-  /// overlap; unsupported, as well, if one is not in host memory; mismatch, when all is done, if a value did not fit its new type; timed_out naming the
-  /// peers that are missing and other errors, after which the redistribution is of no use and
+  /// @throws core::Error before anything is moved: invalid_argument if a buffer is too short or two
+  /// overlap, unsupported if one is not in host memory; when all is done: mismatch if a value did not
+  /// fit its new type; timed_out naming the peers that are missing and other errors, after which the redistribution is of no use and
   /// `from` and `to` must stay. `to` is undefined after an error.
   void run(transport::Endpoint& endpoint, NearRings& rings, ChunkPool& chunks,
            std::span<const ConstMemoryView> from, std::span<const MemoryView> to,

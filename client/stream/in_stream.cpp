@@ -307,13 +307,14 @@ void InStream::get(int field, MemoryView array) {
   const bool changes = fields_[fields_.check(field)].layout.changing.has_value();
   const std::size_t f = changes ? fields_.check(field, layout(field), array.bytes.size())
                                 : fields_.check(field, array.bytes.size());
+  const auto local = host_bytes(array);
   const auto hold = session_.progress().hold();
   links_.begin_get(f);
   try {
     auto moved = links_.moved();
     links_.wait(
         [&] {
-          if (links_.fetch_some(f, array)) return Polled::done;
+          if (links_.fetch_some(f, local)) return Polled::done;
           const auto before = std::exchange(moved, links_.moved());
           return before == moved ? Polled::nothing : Polled::moved;
         },
@@ -326,12 +327,12 @@ void InStream::get(int field, MemoryView array) {
   }
   try {
     links_.tell_mismatch();
-    fields_.scale_idle(f, host_bytes(array));
+    fields_.scale_idle(f, local);
   } catch (const Error& e) {  // of one value: the step and the stream are as they were
     throw Error(e.code(), fmt::format("stream '{}', step {}, field '{}': {}", name(), step(),
                                       fields_[f].name, e.what()));
   }
-  if (copy_) copy_->got(f, host_bytes(array));
+  if (copy_) copy_->got(f, local);
 }
 
 void InStream::end_step() {

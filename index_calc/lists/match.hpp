@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which rank owes which what, where ranks list what they own: found by a directory that is spread over the
-// ranks of the sink. Sink rank s keeps slice s of the numbers; no rank gets all lists.
+// What each rank owes to each other one, where ranks list what they own: found by a directory that is
+// spread over the ranks of the sink. Sink rank s keeps slice s of the numbers; no rank gets all lists.
 //
 //     1  every sink sends its runs of slice s to source s mod M, which passes them to sink s
 //     2  every source sends its runs of slice s to sink s

@@ -45,7 +45,7 @@ bool owes(const wire::Wait& other, const wire::Wait& wait) {
   return count && *count <= wait.count();
 }
 
-/// Which rank needs which. Nodes are ranks that wait, by their numbers in `waiters`.
+/// Which ranks each rank needs. Nodes are ranks that wait, by their numbers in `waiters`.
 class Needs {
 public:
   Needs(const Groups& groups, const AwaitedBy& awaited_by, const MayWait& may_wait) {

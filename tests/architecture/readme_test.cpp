@@ -95,8 +95,9 @@ TEST(Manual, NamesATestForEveryFailure) {
       const auto is_test = [&](const fs::path& file) {
         return file.filename() == subject + "_test.cpp" || file.filename() == subject + ".sh";
       };
-      EXPECT_TRUE(std::ranges::any_of(
-          fs::recursive_directory_iterator(root / "tests" / parts[1].str()), is_test))
+      const fs::path folder = root / "tests" / parts[1].str();
+      EXPECT_TRUE(fs::exists(folder) &&
+                  std::ranges::any_of(fs::recursive_directory_iterator(folder), is_test))
           << failure << "names " << of;
     }
   }

@@ -129,6 +129,7 @@ TEST_P(CoupledOrder, ARankThatGivesUpAfterTheOthersHaveLeftHoldsNobodyUp) {
   for (int r = 0; r < producer.ranks; ++r) EXPECT_EQ(out.event_of(r, "closed").step, 200);
 }
 
+// By default, whatever the wire: `progress` is `auto`.
 TEST_P(CoupledOrder, AStepMovesOnWhileTheProducerComputes) {
   const Arguments large{"--layout",
                         "shape=4000000 grid=2"};  // 16 MB a rank: more than fits a queue

@@ -54,7 +54,7 @@ public:
   std::string_view name() const noexcept override { return "inlined"; }
   proto::PartPlace::Kind kind() const noexcept override { return proto::PartPlace::Kind::inlined; }
   Fit fit(const PartFacts& facts) const noexcept override {
-    return facts.is_source && facts.is_short ? Fit::good : Fit::no;
+    return facts.is_source && facts.is_short && !facts.is_agreed ? Fit::good : Fit::no;
   }
   bool is_inlined() const noexcept override { return true; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {

@@ -197,8 +197,8 @@ public:
   std::string_view name() const noexcept override { return "lent"; }
   PartPlace::Kind kind() const noexcept override { return PartPlace::Kind::lent; }
   Fit fit(const PartFacts& facts) const noexcept override {
-    const bool can_be =
-        facts.is_near && facts.is_mapped && (facts.is_source ? facts.may_lend : facts.is_copy);
+    const bool can_be = facts.is_near && facts.is_mapped && !facts.is_agreed &&
+                        (facts.is_source ? facts.may_lend : facts.is_copy);
     return can_be ? Fit::good : Fit::no;
   }
   bool has_places() const noexcept override { return true; }

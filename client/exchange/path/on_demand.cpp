@@ -200,6 +200,7 @@ public:
   }
   bool is_asked() const noexcept override { return true; }
   bool takes_wishes() const noexcept override { return true; }
+  bool is_staged_at(bool is_source) const noexcept override { return is_source; }
   std::unique_ptr<SourceEnd> make_source(Way& way) const override {
     return std::make_unique<Source>(way, tag());
   }

@@ -12,7 +12,7 @@
 //        |   sink: the source has told where it is                                   |
 //        +---------------------------- the next step --------------------------------+
 //
-// Unasked paths (staged, inlined) move a part as soon as it is offered; asked ones when the sink wants it.
+// Unasked paths (inlined, staged, shared) move a part when it is offered, asked ones when it is wanted.
 #include <cstdint>
 #include <functional>
 #include <memory>

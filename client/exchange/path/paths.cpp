@@ -33,9 +33,10 @@ const Path& choose(Paths paths, const PartFacts& facts) {
   if (possible != nullptr) return *possible;
   throw core::Error(
       core::Errc::unsupported,
-      fmt::format("expected a path for a part (near: {}, queued: {}, lent: {}); found "
-                  "none among the {} of this build",
-                  facts.is_near, facts.is_queued, facts.may_lend, paths.size()));
+      fmt::format(
+          "expected a path for a part (near: {}, queued: {}, lent: {}, inside one job: {}); "
+          "found none among the {} of this build",
+          facts.is_near, facts.is_queued, facts.may_lend, facts.is_agreed, paths.size()));
 }
 
 const Path& foresee(Paths paths, const Prospect& prospect, bool is_short, bool reads_suit) {

@@ -237,7 +237,8 @@ public:
   PartPlace::Kind kind() const noexcept override { return PartPlace::Kind::rma; }
   Fit fit(const PartFacts& facts) const noexcept override {
     if (facts.is_source)
-      return !facts.is_near && !facts.is_queued && facts.is_readable ? Fit::good : Fit::no;
+      return !facts.is_near && !facts.is_queued && facts.is_readable && !facts.is_agreed ? Fit::good
+                                                                                         : Fit::no;
     if (facts.told != this) return Fit::no;
     return facts.told_suits ? Fit::good : Fit::possible;
   }

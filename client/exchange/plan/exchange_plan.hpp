@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The one message plan: which parts of which arrays a rank sends to, or receives from, which rank, in
-// which order and in how many bytes. Streams make one for each link, a redistribution one as source and one
+// The one message plan: which parts of which arrays a rank sends to, or receives from, each peer, in which
+// order and in how many bytes. Streams make one for each link, a redistribution one as source and one
 // as sink. Pure: no transport, no memory moved.
 //
 // One message for each pair of ranks and step. Its bytes, counted from its begin:

@@ -151,7 +151,7 @@ public:
   std::vector<PeerStatistics> peer_statistics() const;
 
 private:
-  /// Seconds that consumers that take steps wait for another consumer to be linked; half as long after each
+  /// Seconds for which consumers that take steps wait for another one to be linked; half as long after each
   /// one that could not be.
   static constexpr double usual_patience = 10, least_patience = 0.5;
   struct Open {

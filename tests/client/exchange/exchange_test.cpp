@@ -54,7 +54,7 @@ TEST(Exchange, StopsWhenTheConsumerLeaves) {
   soon([&] { return k.outs[0]->poll_room() && k.outs[0]->has_left(); });
 }
 
-/// What the consumer says when the weather does `fault` to the second package. (The first one tells
+/// What the consumer says when the weather does `fault` to the second message. (The first one tells
 /// a consumer, which may come late, the number of its first step.)
 std::string error_under(const Network::Fault& fault) {
   Network network;
@@ -77,7 +77,7 @@ std::string error_under(const Network::Fault& fault) {
   return "no error";
 }
 
-TEST(Exchange, RefusesWhatIsNotThePackageItExpects) {
+TEST(Exchange, RefusesWhatIsNotTheMessageItExpects) {
   const auto arrives_as = [](std::size_t bytes) {
     Network::Fault fault;
     fault.arrives_as = bytes;

@@ -50,12 +50,17 @@ TEST(Redistribution, GivesWhatTheOracleSays) {
   for (int i = 0; i < 300 && !HasFatalFailure(); ++i) expect_right(random, i % 2 == 1, all_paths());
 }
 
+std::vector<const Path*> without(std::string_view gone) {
+  std::vector<const Path*> paths(all_paths().begin(), all_paths().end());
+  EXPECT_EQ(std::erase_if(paths, [&](const Path* path) { return path->name() == gone; }), 1u);
+  return paths;
+}
+
 TEST(Redistribution, GoesWithoutAnyOneOfThePaths) {
   Random random;
   for (const Path* const gone : all_paths()) {
     SCOPED_TRACE(fmt::format("without {}", gone->name()));
-    std::vector<const Path*> paths(all_paths().begin(), all_paths().end());
-    std::erase(paths, gone);
+    const auto paths = without(gone->name());
     for (int i = 0; i < 12 && !HasFatalFailure(); ++i) expect_right(random, i % 2 == 1, paths);
   }
 }
@@ -308,10 +313,10 @@ TEST(Redistribution, GoesOnWhereWhatIsOnlyScaledDoesNotFit) {
 
 /// What ranks of a job of two say of their run of updates[rank]; "" of one that noticed nothing.
 std::vector<std::string> complaints(const std::vector<Update>& updates, bool are_near,
-                                    bool one_has_been_refused) {
+                                    bool one_has_been_refused, Paths paths) {
   Job job(2);
   return job.run([&](Rank me, transport::Endpoint& endpoint) {
-    Redistribution first({&updates[static_cast<std::size_t>(me)], 1}, me, 2);
+    Redistribution first({&updates[static_cast<std::size_t>(me)], 1}, me, 2, {}, 0, {}, {}, paths);
     NearRings rings = are_near ? job.rings(me) : NearRings();
     std::vector<std::vector<std::byte>> from(1, std::vector<std::byte>(64)), to = from;
     const auto run = [&] {
@@ -336,13 +341,45 @@ TEST(Redistribution, NoticesARankThatIsElsewhere) {
   Update rows{.from = parse("shape=4x4 grid=2x1"), .to = parse("shape=4x4 grid=1x2")};
   Update columns = rows;  // as many bytes to whom and from whom, in another order
   columns.from = parse("shape=4x4 grid=2x1 store=column");
-  for (const bool are_near : {true, false}) {
-    EXPECT_EQ(complaints({swap, swap}, are_near, false), std::vector<std::string>(2));
-    for (const auto& found :
-         {complaints({swap, swap}, are_near, true), complaints({rows, columns}, are_near, false)})
+  const auto expect_noticed = [&](bool are_near, Paths paths) {
+    EXPECT_EQ(complaints({swap, swap}, are_near, false, paths), std::vector<std::string>(2));
+    for (const auto& found : {complaints({swap, swap}, are_near, true, paths),
+                              complaints({rows, columns}, are_near, false, paths)})
       for (const std::string& complaint : found)
         EXPECT_NE(complaint.find("the same calls"), std::string::npos)
             << (are_near ? "near: " : "far: ") << complaint;
+  };
+  for (const bool are_near : {true, false}) {
+    expect_noticed(are_near, all_paths());
+    expect_noticed(are_near, without(are_near ? "ring" : "on demand"));
+  }
+}
+
+/// Longer than a chunk of any path.
+TEST(Redistribution, GoesInSeveralChunksByTheOtherPath) {
+  constexpr Index n = 1 << 19;  // elements of 8 bytes for each rank
+  const Update swap{.from = Layout::parse(fmt::format("shape={} grid=2", 2 * n)),
+                    .to = Layout::parse(fmt::format("shape={} grid=2 members=1/0", 2 * n))};
+  for (const bool are_near : {true, false}) {
+    const auto paths = without(are_near ? "ring" : "on demand");
+    Job job(2);
+    const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+      NearRings rings = are_near ? job.rings(me) : NearRings();
+      Redistribution redistribution({&swap, 1}, me, 2, {}, rings.near_ranks(), rings.machines(), {},
+                                    paths);
+      std::vector<std::int64_t> from(n), to(n), expected(n);
+      for (Index i = 0; i < n; ++i) {
+        from[static_cast<std::size_t>(i)] = me * n + i;
+        expected[static_cast<std::size_t>(i)] = (1 - me) * n + i;
+      }
+      const ConstMemoryView source = std::as_bytes(std::span(from));
+      const MemoryView sink = std::as_writable_bytes(std::span(to));
+      testing::run(redistribution, endpoint, rings, {&source, 1}, {&sink, 1},
+                   core::Deadline::after(20));
+      if (to != expected) throw std::runtime_error("wrong elements");
+      EXPECT_GT(redistribution.statistics().messages_sent, 1u) << "chunks";
+    });
+    EXPECT_EQ(failures, std::vector<std::string>(2));
   }
 }
 
