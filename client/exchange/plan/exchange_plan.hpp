@@ -57,11 +57,12 @@ struct ExchangePlan {
   /// Of a field whose extent is another one in every step: the layouts without it.
   struct Changing {
     index_calc::Layout source, sink;
-    std::size_t key = 0;  ///< number of the field that holds the keys, where the sink takes rows by them
+    /// Number of the field that holds the keys, where the sink takes rows by them.
+    std::size_t key = 0;
     bool has_key() const noexcept { return !sink.changing->key.empty(); }
   };
   struct Field {
-    std::shared_ptr<const index_calc::Plan> plan{};  ///< null of a field that changes
+    std::shared_ptr<const index_calc::Plan> plan{};         ///< null of a field that changes
     index_calc::LocalPart part{};                           ///< in the dimensions of the source
     index_calc::Order wire_order = index_calc::Order::row;  ///< that of the source's memory
     /// In which the sink's array is written best, and the dimension that is closest in it.
@@ -84,12 +85,12 @@ struct ExchangePlan {
   std::vector<std::vector<PartNumber>> parts_of;  ///< shape: [field]
   std::vector<std::size_t> changing;              ///< numbers of the fields that change
   Rank me = 0;
-  std::uint64_t fingerprint = 0;                  ///< equal on both sides
-  bool is_proved = false;                         ///< a step tells a hash of each part; both sides
-  std::size_t payload_bytes = 0;                  ///< of one step
-  std::size_t far_chunk_bytes = 0;                ///< of a chunk that is sent; same on both sides
-  std::size_t inlined_bytes = 0;  ///< a message with no more payload carries it itself
-  double seconds = 0;             ///< spent on the plan
+  std::uint64_t fingerprint = 0;    ///< equal on both sides
+  bool is_proved = false;           ///< a step tells a hash of each part; both sides
+  std::size_t payload_bytes = 0;    ///< of one step
+  std::size_t far_chunk_bytes = 0;  ///< of a chunk that is sent; same on both sides
+  std::size_t inlined_bytes = 0;    ///< a message with no more payload carries it itself
+  double seconds = 0;               ///< spent on the plan
 };
 
 /// How long the chunks of a plan are; the same on both sides.
