@@ -44,8 +44,8 @@ public:
   /// @param from, to  a buffer for each update; may not overlap
   /// @throws core::Error before anything is moved: invalid_argument if a buffer is too short or two
   /// overlap, unsupported if one is not in host memory; when all is done: mismatch if a value did not
-  /// fit its new type; timed_out naming the peers that are missing and other errors, after which the redistribution is of no use and
-  /// `from` and `to` must stay. `to` is undefined after an error.
+  /// fit its new type; timed_out naming the peers that are missing and other errors, after which the
+  /// redistribution is of no use and `from` and `to` must stay. `to` is undefined after an error.
   void run(transport::Endpoint& endpoint, NearRings& rings, ChunkPool& chunks,
            std::span<const ConstMemoryView> from, std::span<const MemoryView> to,
            core::Deadline deadline);
