@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# ./dev bench fields: many small fields in one step from 4 ranks to 3, as a stream and as a redistribution inside one job,
+# ./dev bench fields: many small fields in one step from 4 ranks to 3, and one from 1 to 1, as a stream and as a redistribution inside one job,
 # beside a hand-packed MPI program in the same processes; every element of every round is verified. Then the set-up of
 # fields between 8 ranks and 8.
 #
@@ -16,14 +16,15 @@ trap 'kill $server; wait $server 2>/dev/null || true; rm -rf "$folder"' EXIT
 while [ ! -s "$folder/port" ]; do sleep 0.05; done
 export TREMULA_SERVER=file:$folder/port
 csv=$out/fields.csv
-echo "fields,bytes,hand_least_s,hand_s,stream_least_s,stream_s,redistribution_least_s,redistribution_s,first_step_s,first_redistribution_s" >"$csv"
+echo "sources,sinks,fields,bytes,hand_least_s,hand_s,stream_least_s,stream_s,redistribution_least_s,redistribution_s,first_step_s,first_redistribution_s" >"$csv"
 printf 'Medians; in brackets the least time and its ratio to the least of the MPI program by hand.\n'
-printf '%-22s %12s %36s %36s %12s\n' "fields x bytes" "by hand" "stream" "redistribution" "first step"
-for case in "1 1024 400" "200 1024 200" "1000 1024 60" "10000 1024 12" "200 65536 20"; do
-  # shellcheck disable=SC2086  # words on purpose
-  figures=$(timeout 300 mpirun --oversubscribe --bind-to none -n 7 "$bin/tremula_fields_bench" $case)
-  echo "${figures// /,}" >>"$csv"
-  awk '{printf "%-22s %9.3f ms %9.3f ms %5.2f (%9.3f ms %5.2f) %9.3f ms %5.2f (%9.3f ms %5.2f) %9.3f ms\n", $1 " x " $2, 1e3*$4,
+printf '%-22s %12s %36s %36s %12s\n' "ranks, fields x bytes" "by hand" "stream" "redistribution" "first step"
+for case in "1 1 1 1024 4000" "4 3 1 1024 400" "4 3 200 1024 200" "4 3 1000 1024 60" "4 3 10000 1024 12" "4 3 200 65536 20"; do
+  read -r sources sinks fields bytes rounds <<<"$case"
+  figures=$(timeout 300 mpirun --oversubscribe --bind-to none -n $((sources + sinks)) \
+    "$bin/tremula_fields_bench" "$fields" "$bytes" "$rounds" "$sources")
+  echo "$sources,$sinks,${figures// /,}" >>"$csv"
+  awk -v ranks="$sources to $sinks" '{printf "%-22s %9.3f ms %9.3f ms %5.2f (%9.3f ms %5.2f) %9.3f ms %5.2f (%9.3f ms %5.2f) %9.3f ms\n", ranks ", " $1 " x " $2, 1e3*$4,
     1e3*$6, $6/$4, 1e3*$5, $5/$3, 1e3*$8, $8/$4, 1e3*$7, $7/$3, 1e3*$9}' <<<"$figures"
 done
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many small fields in one step, from 4 ranks to 3: one stream between two groups, one redistribution
-// inside one job, and a hand-packed MPI program that moves the same elements, turn by turn in the same
-// seven processes. Every element of every round is verified.
+// Many small fields in one step, from SOURCES ranks to the others: one stream between two groups,
+// one redistribution inside one job, and a hand-packed MPI program that moves the same elements, turn
+// by turn in the same processes. Every element of every round is verified.
 //
-//   TREMULA_SERVER=HOST:PORT mpirun -n 7 tremula_fields_bench FIELDS BYTES ROUNDS
+//   TREMULA_SERVER=HOST:PORT mpirun -n RANKS tremula_fields_bench FIELDS BYTES ROUNDS SOURCES
 //
 // Prints: fields, bytes, then least and median seconds of the MPI program, of the stream and of the
 // redistribution, from the first process's begin to the last one's end; then seconds of the first stream
@@ -27,7 +27,7 @@ namespace {
 
 using tremula::bench::least, tremula::bench::median, tremula::bench::timed;
 
-constexpr int sources = 4, sinks = 3;
+int sources = 0, sinks = 0;  // ranks of either side
 
 int rank_of_world() {
   int rank = 0;
@@ -141,9 +141,13 @@ void measure(int fields, long bytes, int rounds) {
     }
   };
 
-  const auto array = tremula::Redistributed::of<double>(
-      tremula::Layout::parse("shape=" + std::to_string(n) + " grid=4 members=0-3"),
-      tremula::Layout::parse("shape=" + std::to_string(n) + " grid=3 members=4-6"));
+  const auto layout_on = [&](int first, int count) {
+    return tremula::Layout::parse("shape=" + std::to_string(n) + " grid=" + std::to_string(count) +
+                                  " members=" + std::to_string(first) + "-" +
+                                  std::to_string(first + count - 1));
+  };
+  const auto array =
+      tremula::Redistributed::of<double>(layout_on(0, sources), layout_on(sources, sinks));
   double first_redistribution = 0;
   std::unique_ptr<tremula::Redistribution> redistribution;
   std::vector<std::span<const std::byte>> given(arrays.size());
@@ -195,8 +199,10 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int size = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (argc != 4 || size != sources + sinks) {
-    std::fprintf(stderr, "usage: mpirun -n 7 tremula_fields_bench FIELDS BYTES ROUNDS\n");
+  if (argc == 5) sources = std::atoi(argv[4]), sinks = size - sources;
+  if (sources < 1 || sinks < 1) {
+    std::fprintf(stderr,
+                 "usage: mpirun -n RANKS tremula_fields_bench FIELDS BYTES ROUNDS SOURCES\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
   try {
