@@ -294,6 +294,53 @@ TEST(Stream, ConvertsAndTakesAPartAndGoesOnAfterAValueThatDoesNotFit) {
   for (const auto& [who, e] : world.join()) ADD_FAILURE() << who << ": " << e.what();
 }
 
+// Nothing else happens to the step or to the stream: the application copies the array and goes on.
+TEST(Stream, RefusesAnArrayOfADeviceAndGoesOn) {
+  const auto refused = [](const std::function<void()>& call) {
+    try {
+      call();
+      ADD_FAILURE() << "an array of a device was taken";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::unsupported);
+      EXPECT_NE(std::string(e.what()).find("device 3"), std::string::npos) << e.what();
+    }
+  };
+  World world;
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", {.queue_depth = 1, .wait_for_consumers = 1});
+    const auto field = row_field(1);
+    out.declare(field);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const auto data = part_of(field.layout, 0, step);
+      const auto bytes = std::as_bytes(std::span(data));
+      const ConstMemoryView on_device(bytes, MemorySpace::device, 3);
+      out.begin_step();
+      refused([&] { out.put(0, on_device); });
+      refused([&] { out.put_async(0, on_device); });
+      out.put(0, bytes);
+      out.end_step();
+    }
+    out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    const auto field = row_field(1);
+    in.declare(field);
+    std::vector<std::int64_t> data(static_cast<std::size_t>(extent));
+    const auto bytes = std::as_writable_bytes(std::span(data));
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      ASSERT_TRUE(in.begin_step());
+      refused([&] { in.get(0, MemoryView(bytes, MemorySpace::device, 3)); });
+      in.get(0, bytes);
+      EXPECT_EQ(data, part_of(field.layout, 0, step));
+      in.end_step();
+    }
+    EXPECT_FALSE(in.begin_step());
+    in.close();
+  });
+  for (const auto& [who, e] : world.join()) ADD_FAILURE() << who << ": " << e.what();
+}
+
 TEST(Stream, GivesOneLayerOfPartialSumsWhatComes) {
   World world;
   world.start("producer", 2, [](Session& s) {
