@@ -35,7 +35,8 @@ tremula_status guarded(Body&& body) noexcept {
 }
 
 inline void expects_pointer(const void* pointer, const char* name) {
-  core::expects(pointer != nullptr, std::string(name) + ": expected a pointer; found NULL");
+  core::expects(pointer != nullptr,
+                [name] { return std::string(name) + ": expected a pointer; found NULL"; });
 }
 
 }  // namespace tremula::client

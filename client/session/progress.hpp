@@ -16,7 +16,7 @@ namespace tremula::client {
 /// What moves the steps of a stream between its calls.
 enum class Progress {
   automatic,  ///< a thread, if a wire moves bytes only inside calls
-  calls,      ///< nothing: what is under way waits for the next call of the session
+  calls,      ///< nothing: what is under way waits for the next call that may wait
   thread,     ///< a thread of the session
 };
 

@@ -291,7 +291,7 @@ proto::Attributes InStream::attributes(int of) const {
 
 const index_calc::Layout& InStream::layout(int field) const {
   const std::size_t f = fields_.check(field);
-  if (!fields_[f].layout.changing) return fields_.layout(f);
+  if (!fields_.is_changing(f)) return fields_.layout(f);
   expects(state_ == State::in_step && !links_.is_lost(), [&] {
     return fmt::format(
         "stream '{}': expected begin_step before the layout of field '{}', which "
@@ -304,21 +304,13 @@ const index_calc::Layout& InStream::layout(int field) const {
 void InStream::get(int field, MemoryView array) {
   expects(state_ == State::in_step && !links_.is_lost(),
           [&] { return fmt::format("stream '{}': expected begin_step before get", name()); });
-  const bool changes = fields_[fields_.check(field)].layout.changing.has_value();
+  const bool changes = fields_.is_changing(fields_.check(field));
   const std::size_t f = changes ? fields_.check(field, layout(field), array.bytes.size())
                                 : fields_.check(field, array.bytes.size());
   const auto local = host_bytes(array);
   const auto hold = session_.progress().hold();
-  links_.begin_get(f);
   try {
-    auto moved = links_.moved();
-    links_.wait(
-        [&] {
-          if (links_.fetch_some(f, local)) return Polled::done;
-          const auto before = std::exchange(moved, links_.moved());
-          return before == moved ? Polled::nothing : Polled::moved;
-        },
-        "get", "send the rest of the step");
+    links_.get(f, local);
   } catch (...) {
     links_.give_up_fetching();  // the buffer is the application's again
     links_.lose();              // what comes next may be what was asked for

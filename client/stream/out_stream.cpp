@@ -234,7 +234,7 @@ std::uint64_t OutStream::put_async(int field, ConstMemoryView array) {
 void OutStream::hand_over(int field, ConstMemoryView array, bool may_lend) {
   expects(state_ == State::in_step,
           [&] { return fmt::format("stream '{}': expected begin_step before put", name()); });
-  const bool changes = fields_[fields_.check(field)].layout.changing.has_value();
+  const bool changes = fields_.is_changing(fields_.check(field));
   const std::size_t f = changes ? fields_.check(field) : fields_.check(field, array.bytes.size());
   const Index count = changes ? fields_.count_in(f, array.bytes.size()) : 0;
   expects(!is_put_[f], [&] {
@@ -244,10 +244,10 @@ void OutStream::hand_over(int field, ConstMemoryView array, bool may_lend) {
   links_.put(f, array, may_lend);
   is_put_[f] = true;
   my_counts_[f] = count;
+  if (!session_.config().check_lent || (!may_lend && config_.queue_depth > 0)) return;
   const std::size_t size = core::element_bytes(fields_[f].type);
-  if (session_.config().check_lent && (may_lend || config_.queue_depth == 0))
-    lent_.lend(step(), f, changes ? whole_buffer(array.bytes.size() / size) : fields_.part(f), size,
-               host_bytes(array));
+  lent_.lend(step(), f, changes ? whole_buffer(array.bytes.size() / size) : fields_.part(f), size,
+             host_bytes(array));
 }
 
 void OutStream::check_lent(std::uint64_t step) {
@@ -343,7 +343,7 @@ void OutStream::gather_counts() {
     counts_.resize(fields_.size());
     std::vector<Index> of_ranks(all.size());
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      if (!fields_[f].layout.changing) continue;
+      if (!fields_.is_changing(f)) continue;
       for (std::size_t r = 0; r < all.size(); ++r)
         std::memcpy(&of_ranks[r], all[r].data() + f * sizeof(Index), sizeof(Index));
       try {

@@ -412,7 +412,7 @@ TREMULA_API tremula_status tremula_out_test(tremula_out_stream* out, uint64_t re
 /* Returns when every consumer has taken the step of `request`. Not collective. */
 TREMULA_API tremula_status tremula_out_wait(tremula_out_stream* out, uint64_t request);
 /* Sends the step. Every declared field must have been put. What is not on its way when this
- * returns moves on as `progress` says: with `calls`, in the next calls of the session. */
+ * returns moves on as `progress` says: with `calls`, in the next calls that may wait. */
 TREMULA_API tremula_status tremula_out_end_step(tremula_out_stream* out);
 /* Gives `count` fields other layouts of the same shapes, from the next step on, e.g. after a mesh was
  * refined or the work balanced anew: layouts[i] is that of fields[i]; the other fields keep theirs. Between

@@ -92,6 +92,8 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
   Checked made = checked(field, update);
   names_.insert(field.name);
   bytes_.push_back(buffer_bytes(made.data.part, field.type));
+  is_changing_.push_back(field.layout.changing.has_value());
+  has_idle_ = has_idle_ || made.data.idle;
   data_.push_back(std::move(made.data));
   targets_.push_back(made.target);
   fields_.push_back(std::move(field));
@@ -123,6 +125,7 @@ void DeclaredFields::redeclare(int field, index_calc::Layout layout) {
   Checked made = checked(next, data_[f].update);
   made.data.attributes = std::move(data_[f].attributes);
   bytes_[f] = buffer_bytes(made.data.part, next.type);
+  has_idle_ = has_idle_ || made.data.idle;
   data_[f] = std::move(made.data);
   targets_[f] = made.target;
   fields_[f] = std::move(next);
@@ -161,6 +164,7 @@ DeclaredFields::Checked DeclaredFields::checked(proto::Field& field,
 }
 
 void DeclaredFields::scale_idle(std::size_t field, std::span<std::byte> local) const {
+  if (!has_idle_) return;
   if (const auto& idle = data_[field].idle)
     index_calc::scale(*idle, targets_[field].transformation, local);
 }

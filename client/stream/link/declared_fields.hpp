@@ -77,9 +77,10 @@ public:
   /// makes beta * data of its part. Nothing else.
   /// @throws core::Error mismatch if a value does not fit its type
   void scale_idle(std::size_t field, std::span<std::byte> local) const;
+  /// Its extent is another one in every step.
+  bool is_changing(std::size_t field) const noexcept { return is_changing_[field]; }
   bool has_changing() const noexcept {
-    return std::ranges::any_of(fields_,
-                               [](const auto& f) { return f.layout.changing.has_value(); });
+    return std::ranges::find(is_changing_, true) != is_changing_.end();
   }
 
   const std::string& stream() const noexcept { return stream_; }
@@ -121,9 +122,11 @@ private:
   std::vector<proto::Field> fields_;
   proto::WireFields encoded_;  // parallel to fields_
   std::vector<Data> data_;     // parallel to fields_
-  std::vector<std::size_t>
-      bytes_;                    // of the application's arrays; parallel to fields_: close together
-  std::vector<Target> targets_;  // parallel to fields_
+  // Asked for in every step; parallel to fields_, in few lines of the cache.
+  std::vector<std::size_t> bytes_;  // of the application's arrays
+  std::vector<bool> is_changing_;
+  bool has_idle_ = false;         // any Data::idle
+  std::vector<Target> targets_;   // parallel to fields_
   proto::Attributes attributes_;  // of the stream
   core::Bytes encoded_attributes_;
   std::size_t field_attribute_bytes_ = 0;  // of all fields

@@ -86,7 +86,7 @@ void ProducerLinks::throw_lost(const std::string& why) {
   throw Error(Errc::peer_lost, fmt::format("{}: {}", place(), why));
 }
 
-wire::Wait ProducerLinks::describe_wait(const char* call, const std::string& what) const {
+wire::Wait ProducerLinks::describe_wait(const char* call, std::string_view what) const {
   const auto is_awaited = [](const Open& open) {
     for (std::size_t m = 0; m < open.exchange->plan().messages.size(); ++m)
       if (open.exchange->is_awaited(m)) return true;
@@ -99,7 +99,7 @@ wire::Wait ProducerLinks::describe_wait(const char* call, const std::string& wha
   wait.set_stream(stream());
   const std::uint64_t ahead = open.exchange->looks_ahead() ? 1 : 0;
   wait.set_step(std::max(open.link.first_step, open.exchange->step()) + ahead);
-  wait.set_what("to " + what);
+  wait.set_what(fmt::format("to {}", what));
   wait.set_group(open.link.peer_group);
   wait.set_link(open.link.number);
   wait.set_count(open.before.turns + open.exchange->steps() + ahead);
@@ -117,7 +117,7 @@ void ProducerLinks::report_waiting(bool waits) {
 }
 
 bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
-                         const std::string& what, std::optional<core::Deadline> until) {
+                         std::string_view what, std::optional<core::Deadline> until) {
   const auto hold = session_.progress().hold();
   bool is_reported = false, is_over = false;
   std::optional<Control::LinkEnd> end;
@@ -138,13 +138,8 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
       grace = core::Deadline::after(grace_seconds);
   };
   const auto look = [&] {
-    session_.progress().advance(&owner_);
-    for (at_ = 0; at_ < links_.size(); ++at_) {
-      Open& open = links_[at_];
-      open.link.signs->advance();
-      if (open.failure) std::rethrow_exception(std::exchange(open.failure, {}));
-    }
-    at_ = 0;
+    move_others();
+    rethrow_failure();
     return is_over ? Polled::done : poll();
   };
   const auto start = core::Deadline::Clock::now();
@@ -161,24 +156,7 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
   } catch (...) {
     const Error e = core::current_error();
     finish();
-    if (e.code() == Errc::deadlock || e.code() == Errc::interrupted)
-      throw e;        // nothing is wrong with the stream
-    is_lost_ = true;  // what comes next cannot be trusted
-    if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw e;
-    const Link& link = links_[at_].link;
-    // Perhaps because the producer died: the server knows within a moment. Or the producer was told of
-    // a circle first, and is gone.
-    const auto knows = [&] {
-      end = session_.control().link_end(link.number);
-      look_for_circle();
-      return end.has_value();
-    };
-    session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
-    const auto why = fmt::format("producer group '{}': {}", link.peer_group, e.what());
-    if (end) end = find_end().value_or(*end);  // of another link, which is why this one ended
-    if (!end)  // the others hear of this cause, and not of what this rank does next
-      tell_server(link.number, Farewell::gave_up, fmt::format("lost the stream: {}", why));
-    throw_lost(end ? end->why : why);
+    throw_cause(e, look_for_circle);
   }
   if (is_over) throw_lost(end->why);
   if (until && !find_end()) return false;
@@ -188,6 +166,40 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
       fmt::format("{}: waited {} s for producer group '{}' to {}; is it stuck? step_timeout "
                   "sets how long a step may take",
                   place(), session_.config().step_timeout, owing(), what));
+}
+
+void ProducerLinks::move_others() {
+  session_.progress().advance(&owner_);
+  for (at_ = 0; at_ < links_.size(); ++at_) links_[at_].link.signs->advance();
+  at_ = 0;
+}
+
+void ProducerLinks::rethrow_failure() {
+  for (at_ = 0; at_ < links_.size(); ++at_)
+    if (links_[at_].failure) std::rethrow_exception(std::exchange(links_[at_].failure, {}));
+  at_ = 0;
+}
+
+void ProducerLinks::throw_cause(const Error& e, const std::function<void()>& look_for_circle) {
+  if (e.code() == Errc::deadlock || e.code() == Errc::interrupted)
+    throw e;        // nothing is wrong with the stream
+  is_lost_ = true;  // what comes next cannot be trusted
+  if (e.code() != Errc::transport && e.code() != Errc::peer_lost) throw e;
+  const Link& link = links_[at_].link;
+  // Perhaps because the producer died: the server knows within a moment. Or the producer was told of
+  // a circle first, and is gone.
+  std::optional<Control::LinkEnd> end;
+  const auto knows = [&] {
+    end = session_.control().link_end(link.number);
+    look_for_circle();
+    return end.has_value();
+  };
+  session_.waits_for(knows, core::Deadline::after(explained_within_seconds));
+  const auto why = fmt::format("producer group '{}': {}", link.peer_group, e.what());
+  if (end) end = find_end().value_or(*end);  // of another link, which is why this one ended
+  if (!end)  // the others hear of this cause, and not of what this rank does next
+    tell_server(link.number, Farewell::gave_up, fmt::format("lost the stream: {}", why));
+  throw_lost(end ? end->why : why);
 }
 
 void ProducerLinks::tell_server(std::uint64_t link, Farewell farewell,

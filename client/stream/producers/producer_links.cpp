@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -13,6 +14,11 @@
 namespace tremula::client {
 
 using core::Errc, core::Error;
+
+namespace {
+/// To copy so much takes longer than a look at all that a session has under way.
+constexpr std::size_t long_array_bytes = std::size_t{64} << 10;
+}  // namespace
 
 void ProducerLinks::open(const wire::Matched& matched) {
   open(matched, {.side = transport::Side::consumer}, {});
@@ -254,11 +260,26 @@ void ProducerLinks::throw_uneven() {
   throw error;
 }
 
-void ProducerLinks::begin_get(std::size_t field) {
+void ProducerLinks::get(std::size_t field, MemoryView array) {
+  const auto hold = session_.progress().hold();
   for (Open& open : links_) {
     open.exchange->begin_again(*open.link.number_of[field]);  // it gets all that it declares
     open.is_fetched = false;
   }
+  try {
+    if (array.bytes.size() >= long_array_bytes)
+      move_others();  // they would wait for the copies of one field after the other
+    rethrow_failure();
+    if (fetch_some(field, array)) return;
+  } catch (...) {
+    throw_cause(core::current_error(), [] {});
+  }
+  auto before = moved();
+  const auto poll = [&] {
+    if (fetch_some(field, array)) return Polled::done;
+    return std::exchange(before, moved()) == before ? Polled::nothing : Polled::moved;
+  };
+  wait(std::cref(poll), "get", "send the rest of the step");  // which allocates nothing
 }
 
 bool ProducerLinks::fetch_some(std::size_t field, MemoryView array) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/exchange/memory/memory_view.hpp"
@@ -59,14 +60,14 @@ public:
   void list_waits(WaitWords& words);
   void list_turns(std::vector<LinkTurns>& turns) const;
   /// What is waited for: of the links that owe something, the first one.
-  wire::Wait describe_wait(const char* call, const std::string& what) const;
+  wire::Wait describe_wait(const char* call, std::string_view what) const;
   /// Waits until poll() is done. After any failure but a timeout, is_lost().
   /// @param call   in which the producers' applications have to do something; null: they have not
   /// @param what   the producers are to do, e.g. "send the next step"
   /// @param until  from then on it does not wait
   /// @return false if `until` has passed before
   /// @throws core::Error peer_lost, timed_out, transport, deadlock
-  bool wait(const std::function<Polled()>& poll, const char* call, const std::string& what,
+  bool wait(const std::function<Polled()>& poll, const char* call, std::string_view what,
             std::optional<core::Deadline> until = std::nullopt);
   /// What comes next cannot be had, or cannot be trusted.
   bool is_lost() const noexcept { return is_lost_; }
@@ -114,12 +115,11 @@ public:
     const Open& open = links_.front();  // such a field has one producer
     return open.exchange->layout(*open.link.number_of[field]);
   }
-  /// A new array for `field` follows.
-  void begin_get(std::size_t field);
-  /// True when all of `field` is in `array`.
-  bool fetch_some(std::size_t field, MemoryView array);
-  /// Bytes that had to be waited for.
-  std::uint64_t moved() const noexcept;
+  /// Brings `field` of the step in turn to `array`, and waits for what is not here. A short one that is
+  /// here moves nothing else of the session and reads no clock: many small fields cost no more than
+  /// their bytes.
+  /// @throws core::Error as wait(); then what has begun to come is to be given up: give_up_fetching()
+  void get(std::size_t field, MemoryView array);
   void give_up_fetching() noexcept;
   /// @throws core::Error mismatch if what was fetched is not what was put, or does not fit its type
   void tell_mismatch();
@@ -178,6 +178,17 @@ private:
   void answer(Open& open);
   /// The same, and takes nothing more of the link.
   void leave(Open& open);
+  /// True when all of `field` is in `array`.
+  bool fetch_some(std::size_t field, MemoryView array);
+  /// Bytes that had to be waited for.
+  std::uint64_t moved() const noexcept;
+  /// Moves the session once, but for these links, and looks at their peers.
+  void move_others();
+  /// What advance() has found wrong, at_ being its link.
+  void rethrow_failure();
+  /// A look at the links, at_ being the last, has failed with `e`. Asks the server for the cause.
+  /// @param look_for_circle  may throw, too
+  [[noreturn]] void throw_cause(const core::Error& e, const std::function<void()>& look_for_circle);
   bool is_owed(const Open& open) const;
   /// Groups that owe something, for people.
   std::string owing() const;
