@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "client/exchange/plan/update.hpp"
-#include "client/stream/link/declared_fields.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 
