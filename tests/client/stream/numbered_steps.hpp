@@ -98,8 +98,14 @@ class Event {
 public:
   void set() { count_.fetch_add(1); }
   bool has_come(int count = 1) const { return count_.load() >= count; }
+  /// @throws core::Error timed_out  so that a test ends that waits for what does not come
   void wait(int count = 1) const {
-    while (!has_come(count)) std::this_thread::yield();
+    const auto deadline = core::Deadline::after(120);
+    while (!has_come(count)) {
+      if (deadline.expired())
+        throw core::Error(core::Errc::timed_out, "expected an event of the test within 120 s");
+      std::this_thread::yield();
+    }
   }
 
 private:
