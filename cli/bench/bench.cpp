@@ -33,7 +33,7 @@ void read_sites(const std::string& text, BenchOptions& options) {
 }
 
 struct Texts {
-  std::string from, to, type = "f64", allocate = "nobody", sites;
+  std::string from, to, type = "f64", allocate = "none", sites;
   std::string folder, side;  // of a rank that mpirun has started
   bool is_json = false;
 };
@@ -97,11 +97,10 @@ void add_bench(CLI::App& app, const RunRank& run_rank) {
       "NAME=ADDRESS,NAME=ADDRESS: network namespaces in which producers and consumers "
       "live, and what they listen on (default: here)");
   command
-      .add_option(
-          "--allocate", texts->allocate,
-          "Jobs whose arrays come from tremula_allocate: nobody, producers, consumers, both "
-          "(default nobody)")
-      ->check(CLI::IsMember({"nobody", "producers", "consumers", "both"}));
+      .add_option("--allocate", texts->allocate,
+                  "Jobs whose arrays come from tremula_allocate: none, producers, consumers, both "
+                  "(default none)")
+      ->check(CLI::IsMember({"none", "producers", "consumers", "both"}));
   command.add_flag("--async", options->is_async, "put_async instead of put");
   command.add_flag("--compute", options->computes,
                    "Measure also what a producer loses that computes as long as a step takes");

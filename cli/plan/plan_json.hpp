@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `tremula plan --json` prints, piece by piece: a program may ask for the plans of very many
-// ranks. The form is an interface, documented in cli/README.md.
+// ranks. The form is an interface, documented in README.md of this folder.
 #include <functional>
 #include <string>
 #include <string_view>

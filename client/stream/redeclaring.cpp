@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of OutStream and InStream for layouts that are declared again between two steps: README.md of this folder.
+// The parts of OutStream and InStream for layouts that are declared again between two steps: link/README.md.
 // How a link is set up anew stands in consumers/reopening.cpp.
 #include <fmt/format.h>
 

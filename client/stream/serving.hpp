@@ -11,7 +11,7 @@
 namespace tremula::client {
 
 /// The copy of a state that a reader serves to other readers, on one rank: the newest version that all
-/// ranks of the reader have got whole. README.md of this folder tells how readers come to it.
+/// ranks of the reader have got whole. consumers/README.md tells how readers come to it.
 class ServedCopy {
 public:
   /// @param fields   of the reader

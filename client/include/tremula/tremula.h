@@ -337,7 +337,7 @@ TREMULA_API tremula_status tremula_layout_relabeled(const tremula_layout* layout
  *                       all: groups of every key that the server has
  *   progress            auto (default): thread where a wire moves bytes only inside calls (between
  *                       hosts, and over mpi), else calls;
- *                       calls: what is under way moves inside the calls of the session, any of them;
+ *                       calls: what is under way moves in the calls of the session that may wait, and in test;
  *                       thread: a thread of the session moves it between the calls, too
  * Collective, as are all calls below unless they say otherwise. */
 TREMULA_API tremula_status tremula_out_open(tremula_session* session, const char* stream,

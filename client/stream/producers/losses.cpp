@@ -169,6 +169,7 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
 }
 
 void ProducerLinks::move_others() {
+  got_bytes_ = 0;
   session_.progress().advance(&owner_);
   for (at_ = 0; at_ < links_.size(); ++at_) links_[at_].link.signs->advance();
   at_ = 0;

@@ -16,8 +16,8 @@ namespace tremula::client {
 using core::Errc, core::Error;
 
 namespace {
-/// To copy so much takes longer than a look at all that a session has under way.
-constexpr std::size_t long_array_bytes = std::size_t{64} << 10;
+/// To copy so much, of one field or of many, takes longer than a look at all that is under way.
+constexpr std::size_t bytes_between_looks = std::size_t{64} << 10;
 }  // namespace
 
 void ProducerLinks::open(const wire::Matched& matched) {
@@ -267,7 +267,8 @@ void ProducerLinks::get(std::size_t field, MemoryView array) {
     open.is_fetched = false;
   }
   try {
-    if (array.bytes.size() >= long_array_bytes)
+    got_bytes_ += array.bytes.size();
+    if (got_bytes_ >= bytes_between_looks)
       move_others();  // they would wait for the copies of one field after the other
     rethrow_failure();
     if (fetch_some(field, array)) return;
@@ -277,7 +278,8 @@ void ProducerLinks::get(std::size_t field, MemoryView array) {
   auto before = moved();
   const auto poll = [&] {
     if (fetch_some(field, array)) return Polled::done;
-    return std::exchange(before, moved()) == before ? Polled::nothing : Polled::moved;
+    const auto last = std::exchange(before, moved());
+    return last == before ? Polled::nothing : Polled::moved;
   };
   wait(std::cref(poll), "get", "send the rest of the step");  // which allocates nothing
 }

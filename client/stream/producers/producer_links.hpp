@@ -213,6 +213,7 @@ private:
   std::uint64_t had_before_ = 0;          // likewise
   std::uint64_t steps_ = 0, passed_ = 0;  // that the application has had, has not asked for
   std::optional<std::int64_t> time_;      // of the last of them
+  std::size_t got_bytes_ = 0;             // since all of the session was moved
   Statistics ended_;                      // of links that are no more
   double wait_seconds_ = 0;
   core::Deadline::Clock::time_point next_report_;

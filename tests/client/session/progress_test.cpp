@@ -199,6 +199,50 @@ TEST(Progress, AnAgreementOfTheGroupMovesWhatIsUnderWay) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
+// Each get is short and of what is here, so none of them waits; all together take long.
+TEST(Progress, ManyShortGetsMoveWhatIsUnderWay) {
+  struct Counter : Moving {
+    std::atomic<int> looks = 0;
+    bool advance() noexcept override { return ++looks < 0; }
+    void list_waits(std::vector<transport::local::WaitWord>&) override {}
+    void list_turns(std::vector<LinkTurns>&) override {}
+  } counter;
+  constexpr int fields = 256;  // of 1 KiB
+  const auto declare = [](auto& stream) {
+    for (int f = 0; f < fields; ++f)
+      stream.declare({.name = fmt::format("f{}", f),
+                      .type = core::ElementType::i64,
+                      .layout = Layout::parse("shape=128 grid=1 block=128")});
+  };
+  World world;
+  std::atomic<bool> is_sent = false;
+  world.start("producer", 1, [&](Session& s) {
+    OutStream out(s, "s", depth(2));
+    declare(out);
+    const std::vector<std::int64_t> part(128, 7);
+    out.begin_step();
+    for (int f = 0; f < fields; ++f) out.put(f, std::as_bytes(std::span(part)));
+    out.end_step();
+    is_sent = true;
+    out.close();
+  });
+  world.start("consumer", 1, [&](Session& s) {
+    InStream in(s, "s");
+    declare(in);
+    std::vector<std::int64_t> part(128);
+    ASSERT_TRUE(in.begin_step());
+    const auto deadline = core::Deadline::after(60);
+    while (!is_sent && !deadline.expired()) std::this_thread::yield();
+    s.progress().add(counter);
+    for (int f = 0; f < fields; ++f) in.get(f, std::as_writable_bytes(std::span(part)));
+    s.progress().remove(counter);
+    EXPECT_GE(counter.looks, fields / 64) << "once for each 64 KiB";
+    in.end_step();
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 TEST(Progress, AStepReachesTheConsumerWhileTheProducerIsAway) {
   World world(no_eager_bytes);
   std::atomic<bool> is_taken = false;
