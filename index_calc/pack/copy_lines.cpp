@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index_calc/pack/copy_lines.hpp"
 
+#include "core/processor.hpp"
+
 #if defined(__x86_64__) && defined(__GNUC__)
-#include <cpuid.h>
 #include <immintrin.h>
 #define TREMULA_KNOWS_X86 1
 #endif
@@ -14,12 +15,13 @@ namespace {
 
 // Functions of wider stores are compiled for processors that have them; the loop cannot be one
 // template, since such functions are not inlined into others.
+// NOLINTBEGIN(bugprone-macro-parentheses): an argument is a type
 #define TREMULA_STREAM_LINES(name, processor, Register, load, store)                               \
   [[gnu::target(processor)]] void name(std::byte* to, const std::byte* from, std::ptrdiff_t lines, \
                                        const std::byte* ahead) {                                   \
     constexpr std::size_t registers = cache_line / sizeof(Register);                               \
     for (; lines > 0; --lines, to += cache_line, from += cache_line, ahead += cache_line) {        \
-      __builtin_prefetch(ahead);                                                                   \
+      prefetch_to_stream(ahead);                                                                   \
       Register line[registers];                                                                    \
       for (std::size_t i = 0; i < registers; ++i)                                                  \
         line[i] = load(reinterpret_cast<const Register*>(from) + i);                               \
@@ -31,33 +33,17 @@ namespace {
 TREMULA_STREAM_LINES(stream_16, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128)
 TREMULA_STREAM_LINES(stream_32, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256)
 TREMULA_STREAM_LINES(stream_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512)
-
-/// Of the cache of the second level; 0 if the processor does not say.
-std::size_t second_cache_bytes() {
-  constexpr unsigned intel = 4, amd = 0x8000001D;
-  for (const unsigned leaf : {intel, amd})
-    for (unsigned cache = 0; cache < 8; ++cache) {
-      unsigned a = 0, b = 0, c = 0, d = 0;
-      if (__get_cpuid_count(leaf, cache, &a, &b, &c, &d) == 0 || (a & 31U) == 0) break;
-      const unsigned level = a >> 5U & 7U;
-      const std::size_t ways = (b >> 22U) + 1, partitions = (b >> 12U & 1023U) + 1,
-                        line = (b & 4095U) + 1, sets = std::size_t{c} + 1;
-      if (level == 2) return ways * partitions * line * sets;
-    }
-  return 0;
-}
+// NOLINTEND(bugprone-macro-parentheses)
 
 #else
 
 void stream_lines(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
                   const std::byte* ahead) {
   for (; lines > 0; --lines, to += cache_line, from += cache_line, ahead += cache_line) {
-    __builtin_prefetch(ahead);
+    prefetch_to_stream(ahead);
     copy_fixed<cache_line>(to, from);
   }
 }
-
-std::size_t second_cache_bytes() { return 0; }
 
 #endif
 
@@ -65,7 +51,7 @@ std::size_t second_cache_bytes() { return 0; }
 /// is left of the one is still in the cache of the third level, which many cores share.
 std::size_t cached_bytes() {
   constexpr std::size_t least = std::size_t{1} << 20;
-  return std::max(least, 2 * second_cache_bytes());
+  return std::max(least, 2 * core::second_cache_bytes());
 }
 
 }  // namespace

@@ -21,6 +21,13 @@ inline constexpr std::ptrdiff_t cache_line = 64;
 /// For functions that only prefetch: gcc takes them for functions that do nothing, and drops calls.
 #define TREMULA_PREFETCHES [[gnu::always_inline]] inline
 
+/// Fetches a line that will be streamed: into the second cache, since the few buffers in which a
+/// core waits for lines of the first are those that its streams need.
+TREMULA_PREFETCHES void prefetch_to_stream(const std::byte* at) {
+  constexpr int reads = 0, second_cache = 2;
+  __builtin_prefetch(at, reads, second_cache);
+}
+
 inline std::ptrdiff_t bytes_after_line_begin(const void* at) {
   return static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(at) % cache_line);
 }
@@ -60,8 +67,11 @@ struct Ahead {
   Ahead(const std::byte* begin, std::ptrdiff_t bytes)
       : at(begin), lines((bytes + cache_line - 1) / cache_line) {}
 
-  TREMULA_PREFETCHES void prefetch(std::ptrdiff_t first_line = 0) const {
-    for (std::ptrdiff_t i = first_line; i < lines; ++i) __builtin_prefetch(at + i * cache_line);
+  TREMULA_PREFETCHES void prefetch(bool to_stream, std::ptrdiff_t first_line = 0) const {
+    if (to_stream)
+      for (std::ptrdiff_t i = first_line; i < lines; ++i) prefetch_to_stream(at + i * cache_line);
+    else
+      for (std::ptrdiff_t i = first_line; i < lines; ++i) __builtin_prefetch(at + i * cache_line);
   }
 };
 
@@ -128,7 +138,7 @@ inline void stream_long_run(StreamLines stream_lines, std::byte* to, const std::
     stream((bytes - at - prefetched) / cache_line, from + at + prefetched);
   const std::ptrdiff_t together = std::min((bytes - at) / cache_line, ahead.lines);
   if (together > 0) stream(together, ahead.at);
-  ahead.prefetch(together);
+  ahead.prefetch(true, together);
   stream((bytes - at) / cache_line, from + at);
   copy_run(to + at, from + at, bytes - at);
 }

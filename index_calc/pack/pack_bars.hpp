@@ -76,7 +76,7 @@ public:
   void move_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
     if (use_.streams && count >= shortest_long_run)
       return stream_long_run(use_.stream_lines, to, from, count, ahead, queue_bytes);
-    ahead.prefetch();
+    ahead.prefetch(use_.streams);
     if (use_.streams && is_worth_streaming(to, count))
       stream_run(to, from, count);
     else
@@ -229,9 +229,10 @@ private:
     for (; count > 0; count -= most, to += most * to_step, from += most * from_step) {
       const Index now = std::min(most, count);
       if (from_step == bytes)
-        Ahead(from, now * bytes).prefetch();
+        Ahead(from, now * bytes).prefetch(move_.streams());
       else
-        for (Index i = 0; i < now; ++i) Ahead(from + i * from_step, bytes).prefetch();
+        for (Index i = 0; i < now; ++i)
+          Ahead(from + i * from_step, bytes).prefetch(move_.streams());
       if (!is_in_lines)
         for (Index i = 0; i < now; ++i)
           prefetch_target_run(to + i * to_step, run * move_.to_width());
@@ -255,7 +256,7 @@ private:
     if (queued_ == slots_) {
       move(slot, ahead);
     } else {
-      ahead.prefetch();
+      ahead.prefetch(move_.streams());
       ++queued_;
     }
     slot = piece;
@@ -280,7 +281,7 @@ private:
 
   void move(const Piece& p, Ahead ahead) const {
     if (p.run > 0 && p.count == 1) return move_.move_run(p.to, p.from, p.run, ahead);
-    ahead.prefetch();
+    ahead.prefetch(move_.streams());
     if (p.run == 0) return move_.move_apart(p.to, p.from, p.count, p.to_step, p.from_step);
     move_.move_runs(p.to, p.from, p.count, p.to_step, p.from_step, p.run);
   }

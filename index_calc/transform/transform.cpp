@@ -66,7 +66,7 @@ public:
     if (function_.lines != nullptr && streams() && is_worth_streaming(to, count * to_width()) &&
         bytes_after_line_begin(to) % to_width() == 0)
       return stream_long_run(to, from, count, ahead);
-    ahead.prefetch();
+    ahead.prefetch(streams());
     transform(to, from, count, to_width(), from_width());
   }
 
@@ -114,7 +114,7 @@ private:
     const Index together =
         std::min(count * width / cache_line, ahead.lines * cache_line / from_line);
     stream(together, ahead.at);
-    ahead.prefetch(together * from_line / cache_line);
+    ahead.prefetch(true, together * from_line / cache_line);
     stream(count * width / cache_line, from);
     move(count);
   }
