@@ -19,10 +19,12 @@
 #include <span>
 #include <vector>
 
-#include "index_calc/pack/copy_lines.hpp"
 #include "index_calc/plan/plan.hpp"
 
 namespace tremula::index_calc {
+
+struct CopyTuning;  // copy_lines.hpp
+const CopyTuning& copy_tuning();
 
 /// Some elements of a package that follow each other in wire order.
 struct Stretch {

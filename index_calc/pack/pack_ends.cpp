@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "index_calc/pack/copy_lines.hpp"
 
 namespace tremula::index_calc {
 namespace {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/buffer.hpp"
+#include "index_calc/pack/copy_lines.hpp"
 #include "index_calc/pack/pack.hpp"
 
 namespace {

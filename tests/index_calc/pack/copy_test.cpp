@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/error.hpp"
+#include "index_calc/pack/copy_lines.hpp"
 #include "index_calc/pack/pack.hpp"
 #include "tests/index_calc/cells.hpp"
 #include "tests/index_calc/oracle.hpp"

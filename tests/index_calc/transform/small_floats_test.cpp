@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "index_calc/pack/copy_lines.hpp"
 #include "index_calc/transform/conversions.hpp"
 #include "index_calc/transform/transform.hpp"
 #include "tests/index_calc/random.hpp"

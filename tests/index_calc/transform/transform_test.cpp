@@ -6,6 +6,7 @@
 #include <functional>
 #include <sstream>
 
+#include "index_calc/pack/copy_lines.hpp"
 #include "tests/index_calc/cells.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/transform_oracle.hpp"
