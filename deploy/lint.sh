@@ -14,11 +14,13 @@ say() { printf '\n== %s\n' "$*"; }
 say "Layout: ${#files[@]} files"
 clang-format --dry-run -Werror "${files[@]}" || { failed=1; echo "repair with: clang-format -i FILE"; }
 
-# Headers are seen through the sources that include them.
+# Headers are seen through the sources that include them. What only GCC knows is not for clang-tidy.
 say "Bugs, performance, names"
+mkdir -p "$build/lint"
+sed 's/ -fno-tree-loop-distribute-patterns//' "$build/compile_commands.json" >"$build/lint/compile_commands.json"
 printf '%s\n' "${files[@]}" | grep -E '\.cpp$' | while read -r file; do
   if grep -q "\"$PWD/$file\"" "$build/compile_commands.json"; then echo "$file"; fi
-done | xargs -P "$(nproc)" -n 4 clang-tidy-19 --quiet -p "$build" || failed=1
+done | xargs -P "$(nproc)" -n 4 clang-tidy-19 --quiet -p "$build/lint" || failed=1
 
 say "Directions of includes"
 "$build/bin/architecture_includes_test" --gtest_brief=1 || failed=1

@@ -59,7 +59,8 @@ Index slice_elements(const Layout& layout, Rank rank) {
   Index elements = 1;
   for (std::size_t d = 0; d < layout.dims.size(); ++d)
     check(d == layout.changing->dimension ||
-              !__builtin_mul_overflow(elements, local_extent(layout.dims[d], (*coords)[d]), &elements),
+              !__builtin_mul_overflow(elements, local_extent(layout.dims[d], (*coords)[d]),
+                                      &elements),
           "\"{}\": expected at most 2^63 - 1 elements for each one along dimension {}, found more",
           to_string(layout), layout.changing->dimension);
   return elements;
@@ -81,9 +82,10 @@ std::vector<Index> counts_along(const Layout& layout, std::span<const Index> cou
       if (along[c] == count) continue;
       throw core::Error(
           core::Errc::mismatch,
-          fmt::format("\"{}\": expected ranks {} and {}, which have the same place along dimension {}, "
-                      "to have equally many elements along it, found {} and {}",
-                      to_string(layout), teller[c], rank, d, along[c], count));
+          fmt::format(
+              "\"{}\": expected ranks {} and {}, which have the same place along dimension {}, "
+              "to have equally many elements along it, found {} and {}",
+              to_string(layout), teller[c], rank, d, along[c], count));
     }
     check(count >= 0 && !__builtin_add_overflow(sum, count, &sum),
           "\"{}\": expected counts from 0 on that add up to at most 2^63 - 1, found {} of rank {}",

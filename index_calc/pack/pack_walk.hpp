@@ -22,6 +22,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/error.hpp"
 #include "index_calc/pack/pack.hpp"
 
 namespace tremula::index_calc {
@@ -109,6 +110,7 @@ public:
       result.start_.skip = result.first_;
       return result;
     }
+    TREMULA_ASSERT(turn_elements_ > 0);
     result.start_.turn = result.first_ / turn_elements_;
     Index left = result.first_ % turn_elements_;
     if (index_ != nullptr) {

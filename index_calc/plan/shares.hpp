@@ -28,7 +28,8 @@ struct CopiedPair {
   Index lines = 0;
   Rank from = 1, to = 1;  ///< copies
   CopyPlaces from_places{}, to_places{};
-  std::uint64_t turn = 0;  ///< any number that both sides know: which copy sends lines that are left over
+  /// Any number that both sides know: which copy sends lines that are left over.
+  std::uint64_t turn = 0;
 };
 
 /// A rank that is a copy of both keeps what it has. Of what the others need, each copy of the source

@@ -171,17 +171,19 @@ void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here
   if (second < first) std::swap(first, second);  // the same text on both sides
   throw core::Error(
       core::Errc::unsupported,
-      fmt::format("expected at most {} boxes for each rank, and {} rows of blocks of all ranks, where a "
-                  "layout is skewed; found up to {} and {} between \"{}\" and \"{}\": take larger "
-                  "blocks",
-                  most_boxes, most_rows, boxes, rows, first, second));
+      fmt::format(
+          "expected at most {} boxes for each rank, and {} rows of blocks of all ranks, where a "
+          "layout is skewed; found up to {} and {} between \"{}\" and \"{}\": take larger "
+          "blocks",
+          most_boxes, most_rows, boxes, rows, first, second));
 }
 
 }  // namespace
 
 std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& theirs,
                                          const GridCoords& me, const Layout& source) {
-  if (std::ranges::any_of(mine.dims, [](const Distribution& d) { return extent(d) == 0; })) return {};
+  if (std::ranges::any_of(mine.dims, [](const Distribution& d) { return extent(d) == 0; }))
+    return {};
   BlockSide here(mine), there(theirs);
   check_boxes(mine, theirs, here, there);
   const GridAxes my_grid(mine), their_grid(theirs);

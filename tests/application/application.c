@@ -20,9 +20,9 @@
 
 static void* library;
 #define CALL(name, ...) (((__typeof__(&name))dlsym(library, #name))(__VA_ARGS__))
-#define TRY(name, ...)                                                               \
-  do {                                                                               \
-    if (CALL(name, __VA_ARGS__) < 0) fail(#name, CALL(tremula_last_error));          \
+#define TRY(name, ...)                                                      \
+  do {                                                                      \
+    if (CALL(name, __VA_ARGS__) < 0) fail(#name, CALL(tremula_last_error)); \
   } while (0)
 
 static void fail(const char* what, const char* text) {
@@ -162,7 +162,8 @@ static void expect_no_thread_takes_signals(const char* when) {
       sigfillset(&all);
       sigdelset(&all, SIGKILL);
       sigdelset(&all, SIGSTOP);
-      if ((blocked & bits_of(&all)) != bits_of(&all)) fail(when, "a thread of the library takes signals");
+      if ((blocked & bits_of(&all)) != bits_of(&all))
+        fail(when, "a thread of the library takes signals");
     }
     fclose(status);
   }
@@ -188,7 +189,8 @@ static void expect_signals_wait_for_this_thread(const char* when) {
 
 static void verify(const char* before, const char* when) {
   expect_same(before, when);
-  printf("%s libfabric=%d libinfinipath=%d\n", when, is_mapped("libfabric"), is_mapped("libinfinipath"));
+  printf("%s libfabric=%d libinfinipath=%d\n", when, is_mapped("libfabric"),
+         is_mapped("libinfinipath"));
   fflush(stdout);
 }
 

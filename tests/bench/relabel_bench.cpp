@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "index_calc/plan/volumes.hpp"
 #include "index_calc/relabel/assignment.hpp"
 #include "index_calc/relabel/relabel.hpp"
-#include "index_calc/plan/volumes.hpp"
 
 namespace tremula::bench {
 

@@ -88,7 +88,8 @@ void verify(const Rows& rows, const Case& c, int me, int round, const char* what
   std::vector<std::int64_t> expected;
   const std::int64_t all = c.begin(sources, round), part = (all + sinks - 1) / sinks;
   for (std::int64_t n = 0; n < all; ++n)
-    if (c.is_by_key() ? mixed(std::uint64_t(id_of(n))) % sinks == std::uint64_t(me) : n / part == me)
+    if (c.is_by_key() ? mixed(std::uint64_t(id_of(n))) % sinks == std::uint64_t(me)
+                      : n / part == me)
       expected.push_back(id_of(n));
   if (c.is_sorted()) std::sort(expected.begin(), expected.end());
   if (rows.ids != expected) fail(what, round);

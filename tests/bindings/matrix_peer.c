@@ -54,7 +54,8 @@ static void produce(tremula_session* session, const struct part* p, int steps) {
     each(p, data, step, 1);
     check(tremula_out_begin_step(out));
     check(tremula_out_time(out, 3600 * step));
-    check(tremula_out_attribute(out, TREMULA_OF_STEP, "iterations", TREMULA_INTEGER, iterations, 2));
+    check(
+        tremula_out_attribute(out, TREMULA_OF_STEP, "iterations", TREMULA_INTEGER, iterations, 2));
     check(tremula_out_put(out, field, data, bytes));
     check(tremula_out_end_step(out));
   }
@@ -89,7 +90,8 @@ static void consume(tremula_session* session, const struct part* p, int steps) {
     check(tremula_in_attributes(in, field, &attributes));
     check(tremula_attributes_find(attributes, "units", &number));
     check(tremula_attributes_at(attributes, number, &name, &type, &count, &values));
-    expect(type == TREMULA_TEXT && strcmp(((const char* const*)values)[0], "K") == 0, "units", step);
+    expect(type == TREMULA_TEXT && strcmp(((const char* const*)values)[0], "K") == 0, "units",
+           step);
     tremula_attributes_free(attributes);
     check(tremula_in_get(in, field, data, (size_t)p->allocated * sizeof *data));
     check(tremula_in_end_step(in));

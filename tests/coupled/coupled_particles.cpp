@@ -41,9 +41,9 @@ int home_of(std::uint64_t id, std::uint64_t step) {
 std::int64_t id_of(std::uint64_t number) { return static_cast<std::int64_t>(mixed(number ^ 77)); }
 
 float place(std::int64_t id, std::uint64_t step, int component) {
-  return static_cast<float>(mixed(static_cast<std::uint64_t>(id) + 3 * step +
-                                  static_cast<std::uint64_t>(component)) %
-                            100000);
+  return static_cast<float>(
+      mixed(static_cast<std::uint64_t>(id) + 3 * step + static_cast<std::uint64_t>(component)) %
+      100000);
 }
 
 /// Numbers of the particles of one rank, in the order in which it has them.
@@ -88,7 +88,8 @@ void simulate(Session& session, std::uint64_t steps) {
   }
   const auto statistics = out.statistics();
   expect_equal(statistics.bytes, 2 * rows * row_bytes, "bytes sent");
-  expect(statistics.packages <= steps * (trackers + 2), "at most one message for each peer and step");
+  expect(statistics.packages <= steps * (trackers + 2),
+         "at most one message for each peer and step");
   expect_equal(statistics.growths, growths, "times that memory was made");
   out.close();
 }
@@ -148,7 +149,8 @@ void divide(Session& session, std::uint64_t steps) {
     in.get(x, places);
     in.end_step();
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      expect(ids[i] == all[begin + i], "the particles of step " + std::to_string(step) + " in order");
+      expect(ids[i] == all[begin + i],
+             "the particles of step " + std::to_string(step) + " in order");
       for (int k = 0; k < 3; ++k)
         expect(places[3 * i + static_cast<std::size_t>(k)] == place(ids[i], step, k),
                "the place of particle " + std::to_string(ids[i]));

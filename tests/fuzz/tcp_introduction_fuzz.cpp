@@ -213,7 +213,8 @@ void in_address(core::BytesView bytes) {
   try {
     const Invitation found = Invitation::decode(bytes, 0);
     const Address again = found.encode();
-    fuzz::require(Invitation::decode(again, 0).encode() == again, "an address means one host and port");
+    fuzz::require(Invitation::decode(again, 0).encode() == again,
+                  "an address means one host and port");
     found.host_port.text();
   } catch (const core::Error&) {
   }

@@ -2,8 +2,8 @@
 // What goes well makes no text: it allocates nothing, or what its result needs.
 #include <gtest/gtest.h>
 
-#include "index_calc/view/view.hpp"
 #include "index_calc/plan/plan_cache.hpp"
+#include "index_calc/view/view.hpp"
 #include "tests/transport/count_allocations.hpp"
 
 namespace tremula::index_calc {

@@ -1001,8 +1001,8 @@ public:
   int size() const { return tremula_session_size(handle_.get()); }
   /// Every rank gets what every rank passes, for what a few numbers decide. Collective.
   template <class T>
-  requires(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>)
-      std::vector<T> allgather(const T& mine) {
+  requires(std::is_trivially_copyable_v<T> &&
+           !std::is_same_v<T, bool>) std::vector<T> allgather(const T& mine) {
     std::vector<T> all(static_cast<std::size_t>(size()));
     detail::check(tremula_session_allgather(handle_.get(), &mine, sizeof mine, all.data()));
     return all;

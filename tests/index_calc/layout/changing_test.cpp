@@ -47,15 +47,17 @@ TEST(Changing, CountsOfRanksAtOnePlaceAreAlike) {
     ADD_FAILURE() << "expected an error";
   } catch (const core::Error& e) {
     EXPECT_EQ(e.code(), core::Errc::mismatch);
-    EXPECT_NE(std::string(e.what()).find("ranks 2 and 3, which have the same place along dimension "
-                                         "0, to have equally many elements along it, found 2 and 3"),
-              std::string::npos)
+    EXPECT_NE(
+        std::string(e.what()).find("ranks 2 and 3, which have the same place along dimension "
+                                   "0, to have equally many elements along it, found 2 and 3"),
+        std::string::npos)
         << e.what();
   }
 }
 
 TEST(Changing, CannotBePlannedNorSelected) {
-  const auto layout = Layout::parse("shape=*x3 grid=2x1"), fixed = Layout::parse("shape=0x3 grid=2x1");
+  const auto layout = Layout::parse("shape=*x3 grid=2x1"),
+             fixed = Layout::parse("shape=0x3 grid=2x1");
   EXPECT_THROW(expect_computed(layout, "a selection"), core::Error);
   EXPECT_THROW(validate_pair(layout, fixed), core::Error);
   EXPECT_THROW(validate_pair(layout, Layout::parse("shape=3x* grid=2x1")), core::Error);
