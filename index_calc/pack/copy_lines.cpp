@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "index_calc/pack/copy_lines.hpp"
 
-#include "core/processor.hpp"
-
 #if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
 #include <immintrin.h>
 #define TREMULA_KNOWS_X86 1
 #endif
@@ -35,6 +34,25 @@ TREMULA_STREAM_LINES(stream_32, "avx", __m256i, _mm256_loadu_si256, _mm256_strea
 TREMULA_STREAM_LINES(stream_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512)
 // NOLINTEND(bugprone-macro-parentheses)
 
+/// Of the cache of the second level; 0 if the processor does not say. In a virtual machine a question
+/// takes some microseconds, so the cache is first looked for where it nearly always is.
+std::size_t second_cache_bytes() {
+  constexpr unsigned intel = 4, amd = 0x8000001D;
+  for (const unsigned leaf : {intel, amd}) {
+    if (__get_cpuid_max(leaf & 0x80000000, nullptr) < leaf) continue;
+    for (const unsigned cache : {2U, 1U, 3U}) {
+      unsigned a = 0, b = 0, c = 0, d = 0;
+      __cpuid_count(leaf, cache, a, b, c, d);
+      if ((a & 31U) == 0) break;
+      const unsigned level = a >> 5U & 7U;
+      const std::size_t ways = (b >> 22U) + 1, partitions = (b >> 12U & 1023U) + 1,
+                        line = (b & 4095U) + 1, sets = std::size_t{c} + 1;
+      if (level == 2) return ways * partitions * line * sets;
+    }
+  }
+  return 0;
+}
+
 #else
 
 void stream_lines(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
@@ -45,13 +63,15 @@ void stream_lines(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
   }
 }
 
+std::size_t second_cache_bytes() { return 0; }
+
 #endif
 
 /// The source and the destination of a copy go through one cache, but both need not fit in it: what
 /// is left of the one is still in the cache of the third level, which many cores share.
 std::size_t cached_bytes() {
   constexpr std::size_t least = std::size_t{1} << 20;
-  return std::max(least, 2 * core::second_cache_bytes());
+  return std::max(least, 2 * second_cache_bytes());
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ inline constexpr std::ptrdiff_t cache_line = 64;
 /// For functions that only prefetch: gcc takes them for functions that do nothing, and drops calls.
 #define TREMULA_PREFETCHES [[gnu::always_inline]] inline
 
-/// Fetches a line that will be streamed: into the second cache, since the few buffers in which a
-/// core waits for lines of the first are those that its streams need.
+/// Fetches a source line of a copy that streams: into the second cache, since a fetch into the first
+/// takes one of the few buffers of a core that its streaming stores need, too.
 TREMULA_PREFETCHES void prefetch_to_stream(const std::byte* at) {
   constexpr int reads = 0, second_cache = 2;
   __builtin_prefetch(at, reads, second_cache);
