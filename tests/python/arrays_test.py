@@ -10,7 +10,7 @@ import numpy as np
 import tremula
 from tremula import Layout
 from tremula.arrays import Target
-from tremula.dtypes import element_type
+from tremula.values.dtypes import element_type, type_of_code
 
 
 def target(layout, dtype="f64", rank=0):
@@ -157,7 +157,7 @@ class ArraysTest(unittest.TestCase):
         for name in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "c64", "c128", "f16", "bool"):
             kind = element_type(name)
             self.assertEqual(kind, element_type(kind.dtype))
-            self.assertEqual(kind, tremula.dtypes.type_of_code(kind.code))
+            self.assertEqual(kind, type_of_code(kind.code))
         self.assertEqual(element_type("bf16").dtype, np.uint16)
         struct = np.dtype([("id", "i8"), ("x", "f4", 3)])
         kind = element_type(struct)

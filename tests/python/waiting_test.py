@@ -225,7 +225,7 @@ class WaitingTest(unittest.TestCase):
         support.run(("group", 3, work), options={"timeout": 1})
 
     def test_limits_come_from_the_environment_and_the_file(self):
-        from tremula.options import seconds_of
+        from tremula.values.options import seconds_of
 
         path = os.path.join(os.path.dirname(support.server().log_file), "config.yaml")
         with open(path, "w", encoding="utf-8") as file:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from ._library import version
 from .arrays import allocate, empty, owned_part, whole_buffer, zeros
-from .attributes import Attributes
-from .counters import PeerStatistics, Statistics
-from .describe import DescribedField, Description, Part
+from .values.attributes import Attributes
+from .values.counters import PeerStatistics, Statistics
+from .values.describe import DescribedField, Description, Part
 from .errors import (
     Cancelled,
     Deadlock,
@@ -30,17 +30,17 @@ from .errors import (
     TransportError,
     Unsupported,
 )
-from .in_step import InStep
-from .in_stream import InStream
-from .layout import Layout
-from .local import Local, Replicate, Shard
-from .out_stream import OutStep, OutStream, Request
-from .session import Session
-from .stream import Field, StepStatus
-from .dtypes import ElementType, element_type
-from .update import Change, Update
-from .doctor import doctor
-from .programs import Server, plan, program, status
+from .streams.in_step import InStep
+from .streams.in_stream import InStream
+from .values.layout import Layout
+from .values.local import Local, Replicate, Shard
+from .streams.out_stream import OutStep, OutStream, Request
+from .streams.session import Session
+from .streams.stream import Field, StepStatus
+from .values.dtypes import ElementType, element_type
+from .values.update import Change, Update
+from .tools.doctor import doctor
+from .tools.programs import Server, plan, program, status
 from .redistribution import Redistribution, RedistributionStatistics, Relabeling, redistribute, relabel
 
 __all__ = [  # fmt: skip

@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 import sys
 
-from .doctor import doctor
+from .tools.doctor import doctor
 from .errors import Error
-from .programs import program
+from .tools.programs import program
 
 
 def main(arguments: list[str]) -> int:

@@ -10,10 +10,10 @@ import numpy as np
 
 from ._library import check, lib
 from .errors import InvalidArgument
-from .layout import Layout
-from .local import Local
+from .values.layout import Layout
+from .values.local import Local
 from .memory import Seen, seen
-from .dtypes import ElementType, element_type
+from .values.dtypes import ElementType, element_type
 
 
 def allocate(bytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

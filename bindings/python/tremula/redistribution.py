@@ -11,11 +11,11 @@ from typing import Any
 from . import _c
 from ._library import check, communicator, lib, mpi_lib
 from .arrays import Target
-from .counters import members
+from .values.counters import members
 from .errors import InvalidArgument
-from .layout import Layout
-from .dtypes import ElementType
-from .update import Update, structs_of
+from .values.layout import Layout
+from .values.dtypes import ElementType
+from .values.update import Update, structs_of
 
 
 @dataclass(frozen=True)

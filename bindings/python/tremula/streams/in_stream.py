@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _c
-from ._library import c_text, lib, raise_pending, raised
-from .arrays import new_array
-from .attributes import Attributes, taken
-from .errors import InvalidArgument, TimedOut
+from .. import _c
+from .._library import c_text, lib, raise_pending, raised
+from ..arrays import new_array
+from ..values.attributes import Attributes, taken
+from ..errors import InvalidArgument, TimedOut
 from .in_step import InStep
-from .layout import Layout
-from .options import seconds_of, yaml_text
+from ..values.layout import Layout
+from ..values.options import seconds_of, yaml_text
 from .stream import STATUSES, Field, StepStatus, Stream
-from .dtypes import element_type
-from .update import Change
+from ..values.dtypes import element_type
+from ..values.update import Change
 
 if TYPE_CHECKING:
     from .prefetch import Prefetch
@@ -222,7 +222,7 @@ class InStream(Stream):
                 yield InStep(self)
 
     def prefetch(self, depth: int = 2, **options: Any) -> Prefetch:
-        """An iteration whose steps a thread gets ahead, at most `depth` of them: see tremula.prefetch.Prefetch. While
+        """An iteration whose steps a thread gets ahead, at most `depth` of them: see tremula.streams.prefetch.Prefetch. While
         it lasts the session belongs to that thread: other streams need a session of their own."""
         from .prefetch import Prefetch
 

@@ -7,7 +7,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from .errors import TimedOut
+from ..errors import TimedOut
 from .stream import StepStatus
 
 if TYPE_CHECKING:

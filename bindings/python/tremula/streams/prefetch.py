@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import owned_part
-from .attributes import Attributes
-from .errors import InvalidArgument
+from ..arrays import owned_part
+from ..values.attributes import Attributes
+from ..errors import InvalidArgument
 from .stream import Field, StepStatus
 
 if TYPE_CHECKING:

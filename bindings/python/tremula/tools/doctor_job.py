@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import empty
-from .errors import Mismatch
-from .layout import Layout
-from .session import Session
+from ..arrays import empty
+from ..errors import Mismatch
+from ..values.layout import Layout
+from ..streams.session import Session
 
 SMALL_BYTES, SMALL_STEPS = 1024, 2000
 

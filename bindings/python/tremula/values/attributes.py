@@ -8,9 +8,9 @@ from typing import Any, Union
 
 import numpy as np
 
-from . import _c
-from ._library import c_text, check, lib
-from .errors import InvalidArgument
+from .. import _c
+from .._library import c_text, check, lib
+from ..errors import InvalidArgument
 
 Value = Union[int, float, str]
 

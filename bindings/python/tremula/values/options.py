@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ._library import c_text
-from .errors import InvalidArgument
+from .._library import c_text
+from ..errors import InvalidArgument
 
 
 def yaml_text(options: Mapping[str, Any], what: str) -> bytes:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import _c
-from .errors import InvalidArgument
+from .. import _c
+from ..errors import InvalidArgument
 from .layout import Layout
 from .local import int64s
 from .dtypes import ElementType, element_type

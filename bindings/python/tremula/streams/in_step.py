@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import _c
-from .attributes import Attributes
-from .errors import InvalidArgument
+from .. import _c
+from ..values.attributes import Attributes
+from ..errors import InvalidArgument
 
 if TYPE_CHECKING:
     from .in_stream import InStream
@@ -84,7 +84,7 @@ class InStep:
 
     def dataset(self, fields: Any = None) -> Any:
         """An xarray.Dataset of this rank's part of the fields (all, or those named) with their coordinates; see
-        tremula.dataset."""
+        tremula.streams.dataset."""
         from .dataset import dataset
 
         return dataset(self, fields)

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from . import _c
-from ._library import c_text, lib, raise_pending, raised
-from .attributes import encoded
-from .errors import InvalidArgument, TimedOut
-from .layout import Layout
-from .local import int64s
+from .. import _c
+from .._library import c_text, lib, raise_pending, raised
+from ..values.attributes import encoded
+from ..errors import InvalidArgument, TimedOut
+from ..values.layout import Layout
+from ..values.local import int64s
 from .stream import STATUSES, Field, StepStatus, Stream
-from .dtypes import element_type
+from ..values.dtypes import element_type
 
 if TYPE_CHECKING:
     from .session import Session

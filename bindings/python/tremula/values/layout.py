@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ._library import c_text, check, lib
+from .._library import c_text, check, lib
 from .dtypes import element_type
-from .errors import InvalidArgument
+from ..errors import InvalidArgument
 from .local import Local, Replicate, Shard, int64s, list_of, one, text_of, text_of_more
 
 
@@ -251,7 +251,7 @@ class Layout:
 
         :param dtype: of the elements if it is not that of `array`: "bf16"
         """
-        from .arrays import Target
+        from ..arrays import Target
 
         kind = element_type(array.dtype if dtype is None else dtype)
         target = Target("hash", kind, self.local(rank), None, self.order)

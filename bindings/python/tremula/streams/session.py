@@ -9,12 +9,12 @@ import weakref
 from types import TracebackType
 from typing import Any
 
-from ._c import ASK
-from ._library import c_text, check, communicator, lib, looking, mpi_lib
-from .describe import Description, described
-from .errors import Error, InvalidArgument
+from .._c import ASK
+from .._library import c_text, check, communicator, lib, looking, mpi_lib
+from ..values.describe import Description, described
+from ..errors import Error, InvalidArgument
 from .in_stream import InStream
-from .options import seconds_of, yaml_text
+from ..values.options import seconds_of, yaml_text
 from .out_stream import OutStream
 
 

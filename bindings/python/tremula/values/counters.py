@@ -6,8 +6,8 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any
 
-from . import _c
-from ._library import check
+from .. import _c
+from .._library import check
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import InvalidArgument, Unsupported
+from ..errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
-    from .attributes import Attributes
+    from ..values.attributes import Attributes
     from .in_step import InStep
     from .stream import Field
 

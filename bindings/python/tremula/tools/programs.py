@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ._library import NATIVE
-from .errors import Error, InternalError, InvalidArgument, NoServer, TimedOut, Unsupported
-from .layout import Layout
+from .._library import NATIVE
+from ..errors import Error, InternalError, InvalidArgument, NoServer, TimedOut, Unsupported
+from ..values.layout import Layout
 
 
 def program() -> str:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from . import _c
-from ._library import lib, raise_error, raise_pending, raised
-from .arrays import Target
-from .counters import PeerStatistics, Statistics, peers_of, statistics_of
-from .errors import InvalidArgument, TimedOut
-from .layout import Layout
-from .local import Local
-from .dtypes import ElementType
+from .. import _c
+from .._library import lib, raise_error, raise_pending, raised
+from ..arrays import Target
+from ..values.counters import PeerStatistics, Statistics, peers_of, statistics_of
+from ..errors import InvalidArgument, TimedOut
+from ..values.layout import Layout
+from ..values.local import Local
+from ..values.dtypes import ElementType
 
 if TYPE_CHECKING:
     from .session import Session

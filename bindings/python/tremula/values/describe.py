@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import _c
-from ._library import c_text, check, lib
+from .. import _c
+from .._library import c_text, check, lib
 from .attributes import Attributes, taken
 from .layout import Layout
 from .dtypes import ElementType, type_of_code

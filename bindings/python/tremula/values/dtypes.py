@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _c
-from .errors import InvalidArgument
+from .. import _c
+from ..errors import InvalidArgument
 
 _SIMPLE: dict[str, str] = {
     "i8": "int8",

@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from . import _library, programs
-from .errors import Error
+from .. import _library
+
+from . import programs
+from ..errors import Error
 
 _MIB = 1 << 20
-_JOB = "import sys; from tremula import doctor_job; doctor_job.run(sys.argv[1:])"
+_JOB = "import sys; from tremula.tools import doctor_job; doctor_job.run(sys.argv[1:])"
 
 
 @dataclass
