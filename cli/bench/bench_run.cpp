@@ -72,7 +72,7 @@ BenchResult run_bench(BenchOptions options) {
     else
       start_ranks(options, area, ranks);
     meet();  // all have started
-    auto steps = read(area, warm_up_steps + options.steps, meet, true);
+    auto steps = read(area, warm_up_steps + options.steps, meet, options.computes);
     steps.erase(steps.begin(), steps.begin() + warm_up_steps);
     result.step_seconds = median(std::move(steps));
     result.memcpy_seconds = median(read(area, limit_rounds, meet));
