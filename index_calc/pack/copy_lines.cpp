@@ -43,7 +43,7 @@ std::size_t second_cache_bytes() {
     for (const unsigned cache : {2U, 1U, 3U}) {
       unsigned a = 0, b = 0, c = 0, d = 0;
       __cpuid_count(leaf, cache, a, b, c, d);
-      if ((a & 31U) == 0) break;
+      if ((a & 31U) == 0) continue;
       const unsigned level = a >> 5U & 7U;
       const std::size_t ways = (b >> 22U) + 1, partitions = (b >> 12U & 1023U) + 1,
                         line = (b & 4095U) + 1, sets = std::size_t{c} + 1;

@@ -222,8 +222,8 @@ class InStream(Stream):
                 yield InStep(self)
 
     def prefetch(self, depth: int = 2, **options: Any) -> Prefetch:
-        """An iteration whose steps a thread gets ahead, at most `depth` of them: see tremula.streams.prefetch.Prefetch. While
-        it lasts the session belongs to that thread: other streams need a session of their own."""
+        """An iteration whose steps a thread gets ahead, at most `depth` of them: see tremula.streams.prefetch.Prefetch.
+        While it lasts the session belongs to that thread: other streams need a session of their own."""
         from .prefetch import Prefetch
 
         return Prefetch(self, depth, **options)

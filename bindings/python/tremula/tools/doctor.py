@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from .. import _library
-
-from . import programs
 from ..errors import Error
+from . import programs
 
 _MIB = 1 << 20
 _JOB = "import sys; from tremula.tools import doctor_job; doctor_job.run(sys.argv[1:])"
