@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/client/world.hpp"
+#include "transport/tcp/tcp.hpp"
 
 namespace tremula::client {
 namespace {
@@ -20,7 +21,7 @@ using index_calc::Layout;
 
 /// No bytes of a send leave before the receive is there: a wire without buffers of its own.
 constexpr std::size_t no_eager_bytes = 0;
-constexpr Index extent = 60;
+constexpr Index extent = 2500;  // some KiB a message: more than one carries with it
 
 proto::Field field_of(Rank size) {
   return {.name = "f",
@@ -319,7 +320,16 @@ std::uint64_t seed() {
   return text ? std::strtoull(text, nullptr, 10) : std::random_device{}();
 }
 
-TEST(Progress, ProgramsHangExactlyWhereQueuesOfThatDepthHang) {
+/// Over what a world's ranks talk.
+struct Over {
+  const char* name;
+  World::Way way = World::Way::loopback;
+  std::function<std::unique_ptr<transport::Transport>()> other_way = {};
+};
+
+class Programs : public ::testing::TestWithParam<Over> {};
+
+TEST_P(Programs, HangExactlyWhereQueuesOfThatDepthHang) {
   const auto value = seed();
   SCOPED_TRACE(fmt::format("replay with TREMULA_TEST_SEED={}", value));
   std::mt19937_64 random(value);
@@ -336,7 +346,8 @@ TEST(Progress, ProgramsHangExactlyWhereQueuesOfThatDepthHang) {
     const bool is_ending = ends(program, streams, queue_depth);
     if (is_ending ? ending >= 12 : hanging >= 3) continue;
     ++(is_ending ? ending : hanging);
-    World world(no_eager_bytes);
+    World world(no_eager_bytes, GetParam().way);
+    world.other_way = GetParam().other_way;
     world.step_timeout = 300;  // far longer than it takes to find a circle
     for (std::size_t job = 0; job < 2; ++job)
       world.start(job == 0 ? "a" : "b", 1 + static_cast<Rank>(random() % 2), [&, job](Session& s) {
@@ -369,6 +380,13 @@ TEST(Progress, ProgramsHangExactlyWhereQueuesOfThatDepthHang) {
   EXPECT_EQ(ending, 12);
   EXPECT_EQ(hanging, 3);
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Over, Programs,
+    testing::Values(Over{"loopback"}, Over{"local", World::Way::local},
+                    Over{.name = "tcp",
+                         .other_way = [] { return std::make_unique<transport::Tcp>(); }}),
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace tremula::client
