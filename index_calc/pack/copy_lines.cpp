@@ -15,12 +15,12 @@ namespace {
 // Functions of wider stores are compiled for processors that have them; the loop cannot be one
 // template, since such functions are not inlined into others.
 // NOLINTBEGIN(bugprone-macro-parentheses): an argument is a type
-#define TREMULA_STREAM_LINES(name, processor, Register, load, store)                               \
+#define TREMULA_MOVE_LINES(name, processor, Register, load, store)                                 \
   [[gnu::target(processor)]] void name(std::byte* to, const std::byte* from, std::ptrdiff_t lines, \
                                        const std::byte* ahead) {                                   \
     constexpr std::size_t registers = cache_line / sizeof(Register);                               \
     for (; lines > 0; --lines, to += cache_line, from += cache_line, ahead += cache_line) {        \
-      prefetch_to_stream(ahead);                                                                   \
+      prefetch_far(ahead);                                                                         \
       Register line[registers];                                                                    \
       for (std::size_t i = 0; i < registers; ++i)                                                  \
         line[i] = load(reinterpret_cast<const Register*>(from) + i);                               \
@@ -29,9 +29,12 @@ namespace {
     }                                                                                              \
   }
 
-TREMULA_STREAM_LINES(stream_16, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128)
-TREMULA_STREAM_LINES(stream_32, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256)
-TREMULA_STREAM_LINES(stream_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512)
+TREMULA_MOVE_LINES(stream_16, "sse2", __m128i, _mm_loadu_si128, _mm_stream_si128)
+TREMULA_MOVE_LINES(stream_32, "avx", __m256i, _mm256_loadu_si256, _mm256_stream_si256)
+TREMULA_MOVE_LINES(stream_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_stream_si512)
+TREMULA_MOVE_LINES(copy_16, "sse2", __m128i, _mm_loadu_si128, _mm_store_si128)
+TREMULA_MOVE_LINES(copy_32, "avx", __m256i, _mm256_loadu_si256, _mm256_store_si256)
+TREMULA_MOVE_LINES(copy_64, "avx512f", __m512i, _mm512_loadu_si512, _mm512_store_si512)
 // NOLINTEND(bugprone-macro-parentheses)
 
 /// Of the cache of the second level; 0 if the processor does not say. In a virtual machine a question
@@ -55,10 +58,10 @@ std::size_t second_cache_bytes() {
 
 #else
 
-void stream_lines(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
-                  const std::byte* ahead) {
+void move_lines(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
+                const std::byte* ahead) {
   for (; lines > 0; --lines, to += cache_line, from += cache_line, ahead += cache_line) {
-    prefetch_to_stream(ahead);
+    prefetch_far(ahead);
     copy_fixed<cache_line>(to, from);
   }
 }
@@ -96,8 +99,11 @@ CopyTuning copy_tuning(StoreWidth width) {
   result.stream_lines = width == StoreWidth::avx512 ? stream_64
                         : width == StoreWidth::avx  ? stream_32
                                                     : stream_16;
+  result.copy_lines = width == StoreWidth::avx512 ? copy_64
+                      : width == StoreWidth::avx  ? copy_32
+                                                  : copy_16;
 #else
-  result.stream_lines = stream_lines;
+  result.stream_lines = result.copy_lines = move_lines;
 #endif
   return result;
 }

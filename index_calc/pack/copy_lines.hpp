@@ -21,9 +21,9 @@ inline constexpr std::ptrdiff_t cache_line = 64;
 /// For functions that only prefetch: gcc takes them for functions that do nothing, and drops calls.
 #define TREMULA_PREFETCHES [[gnu::always_inline]] inline
 
-/// Fetches a source line of a copy that streams: into the second cache, since a fetch into the first
-/// takes one of the few buffers of a core that its streaming stores need, too.
-TREMULA_PREFETCHES void prefetch_to_stream(const std::byte* at) {
+/// Fetches a line that is far away: into the second cache, since a fetch into the first takes one of
+/// the few buffers of a core for lines that are under way, which its stores need, too.
+TREMULA_PREFETCHES void prefetch_far(const std::byte* at) {
   constexpr int reads = 0, second_cache = 2;
   __builtin_prefetch(at, reads, second_cache);
 }
@@ -32,14 +32,15 @@ inline std::ptrdiff_t bytes_after_line_begin(const void* at) {
   return static_cast<std::ptrdiff_t>(reinterpret_cast<std::uintptr_t>(at) % cache_line);
 }
 
-/// Copies whole lines past the cache, and prefetches as many from `ahead` on.
+/// Copies whole lines, and prefetches as many from `ahead` on.
 /// @param to  the begin of a line
-using StreamLines = void (*)(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
-                             const std::byte* ahead);
+using MoveLines = void (*)(std::byte* to, const std::byte* from, std::ptrdiff_t lines,
+                           const std::byte* ahead);
 
 struct CopyTuning {
-  std::size_t cached_bytes = 0;  ///< what is larger is read from memory and written to memory
-  StreamLines stream_lines = nullptr;
+  std::size_t cached_bytes = 0;      ///< what is larger is read from memory and written to memory
+  MoveLines stream_lines = nullptr;  ///< past the cache
+  MoveLines copy_lines = nullptr;    ///< into the cache
 };
 
 /// Of this processor, with its widest stores.
@@ -67,9 +68,9 @@ struct Ahead {
   Ahead(const std::byte* begin, std::ptrdiff_t bytes)
       : at(begin), lines((bytes + cache_line - 1) / cache_line) {}
 
-  TREMULA_PREFETCHES void prefetch(bool to_stream, std::ptrdiff_t first_line = 0) const {
-    if (to_stream)
-      for (std::ptrdiff_t i = first_line; i < lines; ++i) prefetch_to_stream(at + i * cache_line);
+  TREMULA_PREFETCHES void prefetch(bool is_far, std::ptrdiff_t first_line = 0) const {
+    if (is_far)
+      for (std::ptrdiff_t i = first_line; i < lines; ++i) prefetch_far(at + i * cache_line);
     else
       for (std::ptrdiff_t i = first_line; i < lines; ++i) __builtin_prefetch(at + i * cache_line);
   }
@@ -123,23 +124,22 @@ inline void stream_run(std::byte* to, const std::byte* from, std::ptrdiff_t byte
   if (at < bytes) copy_run(to + at, from + at, bytes - at);
 }
 
-/// As stream_run, with the processor's widest stores.
+/// A run of what is not in a cache, with the processor's widest stores.
 /// @param ahead       what is prefetched beside the last lines
 /// @param prefetched  bytes of the run that were prefetched before; more are prefetched on the way
-inline void stream_long_run(StreamLines stream_lines, std::byte* to, const std::byte* from,
-                            std::ptrdiff_t bytes, Ahead ahead, std::ptrdiff_t prefetched) {
+inline void move_long_run(MoveLines move_lines, std::byte* to, const std::byte* from,
+                          std::ptrdiff_t bytes, Ahead ahead, std::ptrdiff_t prefetched) {
   std::ptrdiff_t at = (cache_line - bytes_after_line_begin(to)) % cache_line;
   copy_run(to, from, at);
-  const auto stream = [&](std::ptrdiff_t lines, const std::byte* prefetched_now) {
-    stream_lines(to + at, from + at, lines, prefetched_now);
+  const auto move = [&](std::ptrdiff_t lines, const std::byte* prefetched_now) {
+    move_lines(to + at, from + at, lines, prefetched_now);
     at += lines * cache_line;
   };
-  if (bytes - at > prefetched)
-    stream((bytes - at - prefetched) / cache_line, from + at + prefetched);
+  if (bytes - at > prefetched) move((bytes - at - prefetched) / cache_line, from + at + prefetched);
   const std::ptrdiff_t together = std::min((bytes - at) / cache_line, ahead.lines);
-  if (together > 0) stream(together, ahead.at);
+  if (together > 0) move(together, ahead.at);
   ahead.prefetch(true, together);
-  stream((bytes - at) / cache_line, from + at);
+  move((bytes - at) / cache_line, from + at);
   copy_run(to + at, from + at, bytes - at);
 }
 

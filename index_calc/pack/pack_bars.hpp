@@ -22,9 +22,17 @@ namespace tremula::index_calc {
 
 /// Fetches the lines that a stream of these bytes writes in part, so that it need not wait for
 /// them.
-TREMULA_PREFETCHES void prefetch_ends(std::byte* to, std::ptrdiff_t bytes) {
-  if (bytes_after_line_begin(to) > 0) __builtin_prefetch(to, 1);
-  if (bytes_after_line_begin(to + bytes) > 0) __builtin_prefetch(to + bytes - 1, 1);
+TREMULA_PREFETCHES void prefetch_ends(std::byte* to, std::ptrdiff_t bytes, bool is_far) {
+  std::byte* const last = to + bytes - 1;
+  const bool is_begun = bytes_after_line_begin(to) > 0,
+             is_open = bytes_after_line_begin(to + bytes) > 0;
+  if (is_far) {
+    if (is_begun) prefetch_far(to);
+    if (is_open) prefetch_far(last);
+  } else {
+    if (is_begun) __builtin_prefetch(to, 1);
+    if (is_open) __builtin_prefetch(last, 1);
+  }
 }
 
 inline constexpr std::ptrdiff_t shortest_stream = 128;
@@ -43,8 +51,7 @@ inline bool are_lines(const std::byte* to, std::ptrdiff_t to_step, std::ptrdiff_
 inline constexpr std::ptrdiff_t queue_bytes = 8192;
 /// Bytes of lines in a piece that is not a single run.
 inline constexpr std::ptrdiff_t piece_bytes = 1024;
-/// Bytes of a run that is streamed by wide stores or, where it is not streamed, left to memcpy: the
-/// hardware foresees it by itself.
+/// Bytes of a run that is moved by wide stores, and of which more is prefetched on the way.
 inline constexpr std::ptrdiff_t shortest_long_run = 1024;
 /// Bytes of a unit that is no run by itself.
 inline constexpr std::ptrdiff_t largest_apart = 16;
@@ -53,7 +60,9 @@ inline constexpr std::ptrdiff_t largest_apart = 16;
 struct CacheUse {
   bool prefetches = false;  ///< the elements are not in a cache
   bool streams = false;     ///< nor will the destination be, when it is complete
-  StreamLines stream_lines = nullptr;
+  /// Is it so large that it lies in memory, and not in a cache of the third level?
+  bool is_source_far = false, is_target_far = false;
+  MoveLines move_lines = nullptr;  ///< as it streams or not
 };
 
 /// What BarCopier makes of a bar: its bytes as they are.
@@ -69,14 +78,19 @@ public:
   std::ptrdiff_t from_unit() const { return unit_; }
   std::ptrdiff_t to_unit() const { return unit_; }
   bool streams() const { return use_.streams; }
-  /// Bytes of the source that move_run takes at a time, where it streams.
+  /// Is it fetched into the second cache? A stream leaves the first one's buffers alone in any case.
+  bool is_source_far() const { return use_.streams || use_.is_source_far; }
+  bool is_target_far() const { return use_.is_target_far; }
+  /// Bytes of the source that move_run takes at a time.
   static std::ptrdiff_t longest_run() { return std::numeric_limits<std::ptrdiff_t>::max(); }
+  /// Does move_run prefetch what is further on in a long run?
+  static bool prefetches_long_runs() { return true; }
 
   /// A contiguous run of `count` widths.
   void move_run(std::byte* to, const std::byte* from, Index count, Ahead ahead) const {
-    if (use_.streams && count >= shortest_long_run)
-      return stream_long_run(use_.stream_lines, to, from, count, ahead, queue_bytes);
-    ahead.prefetch(use_.streams);
+    if (use_.prefetches && count >= shortest_long_run)
+      return move_long_run(use_.move_lines, to, from, count, ahead, queue_bytes);
+    ahead.prefetch(is_source_far());
     if (use_.streams && is_worth_streaming(to, count))
       stream_run(to, from, count);
     else
@@ -205,7 +219,7 @@ private:
   /// @param count  widths
   void push_run(std::byte* to, const std::byte* from, Index count) {
     const std::ptrdiff_t width = move_.from_width(), to_width = move_.to_width();
-    if (!move_.streams() && count * width >= shortest_long_run)
+    if (!move_.prefetches_long_runs() && count * width >= shortest_long_run)
       return move_.move_run(to, from, count, {});
     const Index most = move_.longest_run() / width;
     for (; count > 0; count -= most, to += most * to_width, from += most * width) {
@@ -229,10 +243,10 @@ private:
     for (; count > 0; count -= most, to += most * to_step, from += most * from_step) {
       const Index now = std::min(most, count);
       if (from_step == bytes)
-        Ahead(from, now * bytes).prefetch(move_.streams());
+        Ahead(from, now * bytes).prefetch(move_.is_source_far());
       else
         for (Index i = 0; i < now; ++i)
-          Ahead(from + i * from_step, bytes).prefetch(move_.streams());
+          Ahead(from + i * from_step, bytes).prefetch(move_.is_source_far());
       if (!is_in_lines)
         for (Index i = 0; i < now; ++i)
           prefetch_target_run(to + i * to_step, run * move_.to_width());
@@ -256,7 +270,7 @@ private:
     if (queued_ == slots_) {
       move(slot, ahead);
     } else {
-      ahead.prefetch(move_.streams());
+      ahead.prefetch(move_.is_source_far());
       ++queued_;
     }
     slot = piece;
@@ -281,15 +295,15 @@ private:
 
   void move(const Piece& p, Ahead ahead) const {
     if (p.run > 0 && p.count == 1) return move_.move_run(p.to, p.from, p.run, ahead);
-    ahead.prefetch(move_.streams());
+    ahead.prefetch(move_.is_source_far());
     if (p.run == 0) return move_.move_apart(p.to, p.from, p.count, p.to_step, p.from_step);
     move_.move_runs(p.to, p.from, p.count, p.to_step, p.from_step, p.run);
   }
 
   TREMULA_PREFETCHES void prefetch_target_run(std::byte* to, std::ptrdiff_t bytes) const {
     if (move_.streams() && is_worth_streaming(to, bytes))
-      prefetch_ends(to, bytes);
-    else if (use_.prefetches)
+      prefetch_ends(to, bytes, move_.is_target_far());
+    else if (use_.prefetches && bytes < shortest_long_run)  // the hardware foresees longer ones
       prefetch<1>(to, bytes, 1, bytes);
   }
 

@@ -79,23 +79,28 @@ void check(const Package& package, Stretch stretch, const End& from, const End& 
   check(package, to, stretch.count);
 }
 
+/// What a rank finds in a cache of the third level, which it shares with others, by `cached_bytes`.
+constexpr std::size_t third_cache_share = 4;
+
 CacheUse cache_use(const Package& package, Stretch stretch, const End& from, const End& to,
                    const CopyTuning& tuning) {
-  const auto exceeds_cache = [&](Index elements, std::size_t element_bytes) {
-    return static_cast<std::size_t>(elements) >
-           tuning.cached_bytes / std::max<std::size_t>(1, element_bytes);
+  const auto exceed = [](Index elements, std::size_t element_bytes, std::size_t bytes) {
+    return static_cast<std::size_t>(elements) > bytes / std::max<std::size_t>(1, element_bytes);
   };
   // A rank moves all of its part at a time: to or from many peers, it leaves the cache all the
   // same.
-  const auto exceeds = [&](const End& end) {
-    return exceeds_cache(
+  const auto exceeds = [&](const End& end, std::size_t bytes) {
+    return exceed(
         end.part != nullptr ? std::max(package.elements, end.part->elements) : stretch.count,
-        end.element_bytes);
+        end.element_bytes, bytes);
   };
-  const bool streams = exceeds(to);
-  return {.prefetches = streams || exceeds(from),
+  const std::size_t near_bytes = third_cache_share * tuning.cached_bytes;
+  const bool streams = exceeds(to, tuning.cached_bytes);
+  return {.prefetches = streams || exceeds(from, tuning.cached_bytes),
           .streams = streams,
-          .stream_lines = tuning.stream_lines};
+          .is_source_far = exceeds(from, near_bytes),
+          .is_target_far = exceeds(to, near_bytes),
+          .move_lines = streams ? tuning.stream_lines : tuning.copy_lines};
 }
 
 }  // namespace tremula::index_calc

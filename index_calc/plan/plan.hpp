@@ -71,6 +71,8 @@ public:
   /// of a source whose sink has copies so many times as much.
   Index elements() const noexcept { return elements_; }
   std::size_t memory_bytes() const noexcept;
+  /// Its packages consist of segments that either side puts together by itself (make_listed_plan).
+  bool is_listed() const noexcept { return is_listed_; }
   /// Of the pair of layouts, the same on both sides (symmetric in its arguments by wire direction).
   std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 

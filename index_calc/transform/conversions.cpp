@@ -78,8 +78,8 @@ constexpr std::ptrdiff_t line = 64;
 TREMULA_AVX2 void f16_lines_from_f32(std::byte* to, const std::byte* from, Index lines,
                                      const std::byte* ahead) {
   for (; lines > 0; --lines, from += 2 * line, ahead += 2 * line) {
-    prefetch_to_stream(ahead);
-    prefetch_to_stream(ahead + line);
+    prefetch_far(ahead);
+    prefetch_far(ahead + line);
     for (std::ptrdiff_t at = 0; at < 2 * line; at += 32, to += 16)
       _mm_stream_si128(reinterpret_cast<__m128i*>(to),
                        _mm256_cvtps_ph(_mm256_loadu_ps(reinterpret_cast<const float*>(from + at)),
@@ -103,8 +103,8 @@ TREMULA_AVX2 __m256i bf16_of_eight(const std::byte* from) {
 TREMULA_AVX2 void bf16_lines_from_f32(std::byte* to, const std::byte* from, Index lines,
                                       const std::byte* ahead) {
   for (; lines > 0; --lines, from += 2 * line, ahead += 2 * line) {
-    prefetch_to_stream(ahead);
-    prefetch_to_stream(ahead + line);
+    prefetch_far(ahead);
+    prefetch_far(ahead + line);
     for (std::ptrdiff_t at = 0; at < 2 * line; at += 64, to += 32) {
       const __m256i packed =
           _mm256_packus_epi32(bf16_of_eight(from + at), bf16_of_eight(from + at + 32));

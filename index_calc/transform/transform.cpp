@@ -58,6 +58,9 @@ public:
   std::ptrdiff_t from_unit() const { return from_unit_; }
   std::ptrdiff_t to_unit() const { return to_unit_; }
   bool streams() const { return use_.streams && !function_.reads_to; }
+  bool is_source_far() const { return streams() || use_.is_source_far; }
+  bool is_target_far() const { return use_.is_target_far; }
+  bool prefetches_long_runs() const { return streams(); }
   std::ptrdiff_t longest_run() const {
     return function_.lines != nullptr ? std::numeric_limits<std::ptrdiff_t>::max() : piece_bytes;
   }
@@ -66,7 +69,7 @@ public:
     if (function_.lines != nullptr && streams() && is_worth_streaming(to, count * to_width()) &&
         bytes_after_line_begin(to) % to_width() == 0)
       return stream_long_run(to, from, count, ahead);
-    ahead.prefetch(streams());
+    ahead.prefetch(is_source_far());
     transform(to, from, count, to_width(), from_width());
   }
 
