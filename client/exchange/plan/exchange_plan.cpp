@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "core/deadline.hpp"
 #include "index_calc/plan/runs.hpp"
@@ -41,6 +42,24 @@ std::size_t bytes_that_fill_lines(const ExchangePlan::Field& field,
     bytes *= static_cast<std::size_t>(package.along[d].elements());
   }
   return bytes;
+}
+
+/// A chunk that ends with a row of its package is moved in one walk, another one in up to three.
+/// @param most  bytes of a chunk
+/// @return      a multiple of part_alignment: whole rows of the longest part if some fit
+std::size_t whole_rows(const ExchangePlan& plan, const Message& message, std::size_t most) {
+  const std::size_t whole = most / part_alignment * part_alignment;
+  const auto longest = std::ranges::max_element(message.parts, {}, &Part::bytes);
+  if (longest == message.parts.end()) return whole;
+  const auto& field = plan.fields[longest->field];
+  if (field.plan->is_listed()) return whole;  // each side sees other rows
+  const auto& package = *longest->package;
+  const std::size_t fastest = kth_fastest(field.wire_order, package.dimensions, 0);
+  const std::size_t row =
+      std::lcm(static_cast<std::size_t>(package.along[fastest].elements()) * field.element_bytes,
+               part_alignment);
+  constexpr std::size_t fewest = 4;  // of longer rows, whole ones would make chunks too short
+  return row * fewest <= most ? most / row * row : whole;
 }
 
 }  // namespace
@@ -96,7 +115,7 @@ ExchangePlan plan_messages(std::vector<ExchangePlan::Field> fields, bool is_sour
   for (auto& [peer, message] : by_peer) {
     message.peer = peer;
     message.bytes = message_header_bytes;
-    message.near_chunk_bytes = message.near_chunk_bytes / part_alignment * part_alignment;
+    message.near_chunk_bytes = whole_rows(out, message, message.near_chunk_bytes);
     for (Part& part : message.parts) {
       part.offset = aligned(message.bytes);
       message.bytes = part.offset + part.bytes;

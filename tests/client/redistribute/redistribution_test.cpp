@@ -65,6 +65,46 @@ TEST(Redistribution, GoesWithoutAnyOneOfThePaths) {
   }
 }
 
+/// Of the message from `me` to `peer`; 0 if there is none.
+std::size_t chunk_bytes(const ExchangePlan& plan, Rank peer) {
+  const auto found = std::ranges::find(plan.messages, peer, &Message::peer);
+  return found == plan.messages.end() ? 0 : found->near_chunk_bytes;
+}
+
+TEST(Redistribution, CutsMessagesIntoTheSameChunksOnBothSides) {
+  Random random;
+  for (int i = 0; i < 300 && !HasFailure(); ++i) {
+    const auto size = static_cast<Rank>(random.in(1, 6));
+    const Case wanted(random, size, testing::Copies::some);
+    std::vector<std::unique_ptr<RedistributionPlan>> plans;
+    for (Rank me = 0; me < size; ++me)
+      plans.push_back(std::make_unique<RedistributionPlan>(wanted.updates, 0, me, size,
+                                                           index_calc::PlanOptions{}, size));
+    for (Rank from = 0; from < size; ++from)
+      for (Rank to = 0; to < size; ++to)
+        EXPECT_EQ(chunk_bytes(plans[static_cast<std::size_t>(from)]->source(), to),
+                  chunk_bytes(plans[static_cast<std::size_t>(to)]->sink(), from))
+            << from << " to " << to << "\n"
+            << wanted.text();
+  }
+}
+
+// Rows of 63 runs of 64 elements, but for the last one, which is half as long.
+TEST(Redistribution, CutsChunksAtTheEndsOfRows) {
+  const Update update{
+      .from = Layout::parse("shape=8000x8000 grid=2x2 block=32x32"),
+      .to = Layout::parse("shape=8000x8000 grid=2x2 block=128x128"),
+      .transformation = {.from = core::ElementType::f64, .to = core::ElementType::f64},
+  };
+  const RedistributionPlan plan(std::span(&update, 1), 0, 0, 4, {}, 4);
+  for (const Message& message : plan.source().messages) {
+    const auto row = 8 * static_cast<std::size_t>(message.parts.at(0).package->along[1].elements());
+    EXPECT_EQ(message.near_chunk_bytes % row, 0U)
+        << message.near_chunk_bytes << ", rows of " << row;
+    EXPECT_GT(message.near_chunk_bytes, 3 * row);
+  }
+}
+
 TEST(Redistribution, SizesItsRingsByTheRanksOfAMachine) {
   const auto bytes_of = [](Rank ranks, Rank on_a_machine) {
     Job job(ranks);
