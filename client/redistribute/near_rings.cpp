@@ -32,7 +32,7 @@ NearRings::NearRings(Rank me, ChunkBytes chunk_bytes, std::span<const Bytes> mac
     if (machines_[rank] == machines_[static_cast<std::size_t>(me)]) near.push_back(rank);
   near_ranks_ = static_cast<Rank>(near.size());
   const std::size_t slots = slots_of_a_ring(near.size()),
-                    slot_bytes = chunk_head_bytes + chunk_bytes(near_ranks_),
+                    slot_bytes = chunk_head_bytes + line_aligned(chunk_bytes(near_ranks_)),
                     ring_bytes = (Ring::bytes_of(slots, slot_bytes) + page - 1) / page * page;
   Bytes mine;
   if (near.size() > 1) try {

@@ -78,7 +78,8 @@ public:
   std::ptrdiff_t from_unit() const { return unit_; }
   std::ptrdiff_t to_unit() const { return unit_; }
   bool streams() const { return use_.streams; }
-  /// Is it fetched into the second cache? A stream leaves the first one's buffers alone in any case.
+  /// Are short runs of it fetched into the second cache? A long run is in any case, and so is what is
+  /// streamed, which leaves the first one's buffers to the stores.
   bool is_source_far() const { return use_.streams || use_.is_source_far; }
   bool is_target_far() const { return use_.is_target_far; }
   /// Bytes of the source that move_run takes at a time.

@@ -65,6 +65,10 @@ void check(const Package& package, const End& end, Index count) {
            end.element_bytes, end.bytes);
 }
 
+/// An array of at most so many times `cached_bytes` is taken to lie in the cache of the third level,
+/// which ranks share.
+constexpr std::size_t third_cache_share = 4;
+
 }  // namespace
 
 void check(const Package& package, Stretch stretch, const End& from, const End& to) {
@@ -78,9 +82,6 @@ void check(const Package& package, Stretch stretch, const End& from, const End& 
   check(package, from, stretch.count);
   check(package, to, stretch.count);
 }
-
-/// What a rank finds in a cache of the third level, which it shares with others, by `cached_bytes`.
-constexpr std::size_t third_cache_share = 4;
 
 CacheUse cache_use(const Package& package, Stretch stretch, const End& from, const End& to,
                    const CopyTuning& tuning) {

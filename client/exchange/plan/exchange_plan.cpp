@@ -44,22 +44,30 @@ std::size_t bytes_that_fill_lines(const ExchangePlan::Field& field,
   return bytes;
 }
 
-/// A chunk that ends with a row of its package is moved in one walk, another one in up to three.
+/// Chunks that begin and end with rows of a package are moved in one walk, others in up to three, and in
+/// more where there are more dimensions. The longest part of a message gets them if it is the first.
 /// @param most  bytes of a chunk
-/// @return      a multiple of part_alignment: whole rows of the longest part if some fit
+/// @return      a multiple of part_alignment: whole rows, planes and so on, as long as some fit
 std::size_t whole_rows(const ExchangePlan& plan, const Message& message, std::size_t most) {
   const std::size_t whole = most / part_alignment * part_alignment;
   const auto longest = std::ranges::max_element(message.parts, {}, &Part::bytes);
   if (longest == message.parts.end()) return whole;
   const auto& field = plan.fields[longest->field];
-  if (field.plan->is_listed()) return whole;  // each side sees other rows
+  if (field.plan->is_listed()) return whole;  // either side finds its rows by itself
   const auto& package = *longest->package;
-  const std::size_t fastest = kth_fastest(field.wire_order, package.dimensions, 0);
-  const std::size_t row =
-      std::lcm(static_cast<std::size_t>(package.along[fastest].elements()) * field.element_bytes,
-               part_alignment);
   constexpr std::size_t fewest = 4;  // of longer rows, whole ones would make chunks too short
-  return row * fewest <= most ? most / row * row : whole;
+  std::size_t row = field.element_bytes;
+  for (std::size_t k = 0; k < package.dimensions; ++k) {
+    const std::size_t d = kth_fastest(field.wire_order, package.dimensions, k);
+    const auto elements = static_cast<std::size_t>(package.along[d].elements());
+    if (row > most / fewest / elements) {
+      if (k == 0) return whole;
+      break;
+    }
+    row *= elements;
+  }
+  const std::size_t aligned_rows = std::lcm(row, part_alignment);
+  return aligned_rows <= most / fewest ? most / aligned_rows * aligned_rows : whole;
 }
 
 }  // namespace

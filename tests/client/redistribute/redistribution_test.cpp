@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "tests/client/redistribute/redistribution_job.hpp"
 #include "tests/client/redistribution_case.hpp"
+#include "tests/index_calc/skew/skewed_oracle.hpp"
 
 namespace tremula::client::redistribute {
 namespace {
@@ -71,38 +72,76 @@ std::size_t chunk_bytes(const ExchangePlan& plan, Rank peer) {
   return found == plan.messages.end() ? 0 : found->near_chunk_bytes;
 }
 
+/// The plans of all ranks cut what goes from one to another alike.
+void expect_same_chunks(std::span<const Update> updates, Rank size) {
+  std::vector<std::unique_ptr<RedistributionPlan>> plans;
+  for (Rank me = 0; me < size; ++me)
+    plans.push_back(std::make_unique<RedistributionPlan>(updates, 0, me, size,
+                                                         index_calc::PlanOptions{}, size));
+  for (Rank from = 0; from < size; ++from)
+    for (Rank to = 0; to < size; ++to)
+      EXPECT_EQ(chunk_bytes(plans[static_cast<std::size_t>(from)]->source(), to),
+                chunk_bytes(plans[static_cast<std::size_t>(to)]->sink(), from))
+          << from << " to " << to;
+}
+
 TEST(Redistribution, CutsMessagesIntoTheSameChunksOnBothSides) {
   Random random;
   for (int i = 0; i < 300 && !HasFailure(); ++i) {
     const auto size = static_cast<Rank>(random.in(1, 6));
     const Case wanted(random, size, testing::Copies::some);
-    std::vector<std::unique_ptr<RedistributionPlan>> plans;
-    for (Rank me = 0; me < size; ++me)
-      plans.push_back(std::make_unique<RedistributionPlan>(wanted.updates, 0, me, size,
-                                                           index_calc::PlanOptions{}, size));
-    for (Rank from = 0; from < size; ++from)
-      for (Rank to = 0; to < size; ++to)
-        EXPECT_EQ(chunk_bytes(plans[static_cast<std::size_t>(from)]->source(), to),
-                  chunk_bytes(plans[static_cast<std::size_t>(to)]->sink(), from))
-            << from << " to " << to << "\n"
-            << wanted.text();
+    expect_same_chunks(wanted.updates, size);
+    if (HasFailure()) ADD_FAILURE() << wanted.text();
   }
 }
 
-// Rows of 63 runs of 64 elements, but for the last one, which is half as long.
-TEST(Redistribution, CutsChunksAtTheEndsOfRows) {
-  const Update update{
-      .from = Layout::parse("shape=8000x8000 grid=2x2 block=32x32"),
-      .to = Layout::parse("shape=8000x8000 grid=2x2 block=128x128"),
-      .transformation = {.from = core::ElementType::f64, .to = core::ElementType::f64},
-  };
-  const RedistributionPlan plan(std::span(&update, 1), 0, 0, 4, {}, 4);
-  for (const Message& message : plan.source().messages) {
-    const auto row = 8 * static_cast<std::size_t>(message.parts.at(0).package->along[1].elements());
-    EXPECT_EQ(message.near_chunk_bytes % row, 0U)
-        << message.near_chunk_bytes << ", rows of " << row;
-    EXPECT_GT(message.near_chunk_bytes, 3 * row);
+TEST(Redistribution, CutsMessagesOfSkewedLayoutsIntoTheSameChunksOnBothSides) {
+  Random random;
+  for (int i = 0; i < 300 && !HasFailure(); ++i) {
+    const std::vector<Index> shape{random.in(1, 40), random.in(1, 40)};
+    const Layout skewed = index_calc::testing::random_skewed(random, shape, 6, false);
+    if (!skewed.members.empty()) continue;  // some of the job take no part
+    Rank size = 1;
+    for (const Index extent : skewed.mesh.extents) size *= static_cast<Rank>(extent);
+    const Layout blocks =
+        Layout::parse(fmt::format("shape={}x{} grid={}x1 block=5x40", shape[0], shape[1], size));
+    const bool is_source = random.one_in(2);
+    const Update update{
+        .from = is_source ? skewed : blocks,
+        .to = is_source ? blocks : skewed,
+        .transformation = {.from = core::ElementType::f64, .to = core::ElementType::f64}};
+    expect_same_chunks({&update, 1}, size);
+    if (HasFailure()) ADD_FAILURE() << to_string(update.from) << " to " << to_string(update.to);
   }
+}
+
+TEST(Redistribution, CutsChunksAtTheEndsOfRowsAndPlanes) {
+  const auto chunk_and = [](const char* from, const char* to, std::size_t dimensions,
+                            auto&& check) {
+    const Update update{
+        .from = Layout::parse(from),
+        .to = Layout::parse(to),
+        .transformation = {.from = core::ElementType::f64, .to = core::ElementType::f64}};
+    const RedistributionPlan plan(std::span(&update, 1), 0, 0, 4, {}, 4);
+    EXPECT_FALSE(plan.source().messages.empty());
+    for (const Message& message : plan.source().messages) {
+      std::size_t bytes = 8;  // of a row or plane
+      for (std::size_t d = message.parts.at(0).package->dimensions - dimensions;
+           d < message.parts[0].package->dimensions; ++d)
+        bytes *= static_cast<std::size_t>(message.parts[0].package->along[d].elements());
+      check(message.near_chunk_bytes, bytes);
+    }
+  };
+  const auto whole = [](std::size_t chunk, std::size_t unit) {
+    EXPECT_EQ(chunk % unit, 0U) << chunk << ", units of " << unit;
+    EXPECT_GE(chunk, 4 * unit);
+  };
+  chunk_and("shape=8000x8000 grid=2x2 block=32x32", "shape=8000x8000 grid=2x2 block=128x128", 1,
+            whole);
+  chunk_and("shape=100x60x60 grid=4x1x1", "shape=100x60x60 grid=1x2x2", 2, whole);
+  // A chunk that ended with such rows would be much shorter.
+  chunk_and("shape=400x200000 grid=4x1", "shape=400x200000 grid=2x2 block=20x100000", 1,
+            [](std::size_t chunk, std::size_t row) { EXPECT_LT(chunk, 4 * row); });
 }
 
 TEST(Redistribution, SizesItsRingsByTheRanksOfAMachine) {

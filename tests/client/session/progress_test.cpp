@@ -21,7 +21,7 @@ using index_calc::Layout;
 
 /// No bytes of a send leave before the receive is there: a wire without buffers of its own.
 constexpr std::size_t no_eager_bytes = 0;
-constexpr Index extent = 2500;  // some KiB a message: more than one carries with it
+constexpr Index extent = 2500;  // longer messages than those that go with their heads (2 KiB)
 
 proto::Field field_of(Rank size) {
   return {.name = "f",
