@@ -139,9 +139,12 @@ TEST(Redistribution, CutsChunksAtTheEndsOfRowsAndPlanes) {
   chunk_and("shape=8000x8000 grid=2x2 block=32x32", "shape=8000x8000 grid=2x2 block=128x128", 1,
             whole);
   chunk_and("shape=100x60x60 grid=4x1x1", "shape=100x60x60 grid=1x2x2", 2, whole);
-  // A chunk that ended with such rows would be much shorter.
-  chunk_and("shape=400x200000 grid=4x1", "shape=400x200000 grid=2x2 block=20x100000", 1,
-            [](std::size_t chunk, std::size_t row) { EXPECT_LT(chunk, 4 * row); });
+  // One row of 160,000 bytes, where a chunk has room for one and a half, would be a short chunk.
+  chunk_and("shape=400x40000 grid=4x1", "shape=400x40000 grid=2x2 block=20x20000", 1,
+            [](std::size_t chunk, std::size_t row) {
+              EXPECT_GT(chunk, row);
+              EXPECT_NE(chunk % row, 0U);
+            });
 }
 
 TEST(Redistribution, SizesItsRingsByTheRanksOfAMachine) {
