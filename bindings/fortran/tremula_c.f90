@@ -457,6 +457,12 @@ module tremula_c
       type(c_ptr), value :: in
       integer(c_int64_t), intent(out) :: count
     end function
+    integer(c_int) function tremula_in_fills(in, field, fills) bind(c)
+      import
+      type(c_ptr), value :: in
+      integer(c_int), value :: field
+      integer(c_int), intent(out) :: fills
+    end function
     integer(c_int) function tremula_in_get(in, field, data, bytes) bind(c)
       import
       type(c_ptr), value :: in

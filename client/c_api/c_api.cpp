@@ -399,6 +399,13 @@ tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data, size
   });
 }
 
+tremula_status tremula_in_fills(const tremula_in_stream* in, int field, int* fills) {
+  return call(in, "in", [&] {
+    expects_pointer(fills, "fills");
+    *fills = in->stream->fills(field) ? 1 : 0;
+  });
+}
+
 tremula_status tremula_in_end_step(tremula_in_stream* in) {
   return call(in, "in", [&] { in->stream->end_step(); });
 }

@@ -327,6 +327,14 @@ void InStream::get(int field, MemoryView array) {
   if (copy_) copy_->got(f, local);
 }
 
+bool InStream::fills(int field) const {
+  const std::size_t f = fields_.check(field);
+  expects(links_.is_complete(), [&] {
+    return fmt::format("stream '{}': expected begin_step before fills; found no link", name());
+  });
+  return fields_.is_changing(f) || links_.arriving_elements(f) == fields_.part(f).elements;
+}
+
 void InStream::end_step() {
   expects(state_ == State::in_step && (outlives_producer() || !links_.is_lost()),
           [&] { return fmt::format("stream '{}': expected begin_step before end_step", name()); });

@@ -80,6 +80,8 @@ public:
   /// Of the application's array: as declared or, of a field that changes, in this step.
   const index_calc::Layout& layout(int field) const;
   void get(int field, MemoryView array);
+  /// Returns whether get of the step begun last writes every element of this rank's part.
+  bool fills(int field) const;
   /// Collective if the stream may outlive its producer: a step counts on all ranks or on none.
   void end_step();
   void close();

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams between two jobs in Python: every element of every step carries its number, whatever the layouts and types."""
 import unittest
+from unittest import mock
 
 import numpy as np
 import support
@@ -280,6 +281,66 @@ class StreamsTest(unittest.TestCase):
                 assert around.sum() == part.sum() + 7 * (26 * 20 - 24 * 18)
 
         support.run(("producer", 1, produce), ("consumer", 1, consume))
+
+    def test_elements_that_the_producer_lacks_are_zero_in_a_new_array(self):
+        """Also where the memory of the new array holds other numbers before; what the application held stays its own."""
+        points = [np.arange(0, ELEMENTS.size, 6), np.arange(3, ELEMENTS.size // 2, 6)]
+
+        def produce(session):
+            layout = Layout.of_points(SHAPE, 2, points[session.rank], is_partial=True)
+            with session.out_stream("ocean") as out:
+                value = out.field("value", "f64", layout)
+                for number in range(4):
+                    out.put(value, values(number, points[session.rank]) + 1)
+
+        def judge(stream, step, value):
+            there = np.isin(ELEMENTS, np.concatenate(points))
+            np.testing.assert_array_equal(step[value], np.where(there, values(step.number, ELEMENTS) + 1, 0))
+
+        def consume(session):
+            with session.in_stream("ocean") as stream:
+                value = stream.field("value", "f64", Layout.block(SHAPE, (1, 1)))
+                with mock.patch("numpy.empty", lambda *a, **k: np.full(*a, fill_value=7, **k)):
+                    for step in stream.prefetch() if session.group == "ahead" else stream:
+                        judge(stream, step, value)
+                return stream.fills(value)
+
+        for group in ("consumer", "ahead"):
+            with self.subTest(group=group):
+                _, filled = support.run(("producer", 2, produce), (group, 1, consume))
+                self.assertEqual(filled, [False])
+
+    def test_fills_says_whether_all_of_the_part_arrives(self):
+        turned = dict(axes=(1, 0))
+        cases = [  # layout, parameters of the field, what fills says on each rank
+            (Layout.block(SHAPE, (2, 1)), {}, [True, True]),
+            (Layout.block(SHAPE, (1, 2), ghost=(1, 1)), {}, [True, True]),
+            (Layout.block(SHAPE[::-1], (2, 1)), turned, [True, True]),
+            (Layout.on_mesh(SHAPE, (2,), [tremula.Replicate()]), {}, [True, True]),
+            (Layout.block(SHAPE, (2, 1)), dict(beta=1), [False, False]),
+            (Layout.block(SHAPE, (2, 1)), dict(extents=(12, 18)), [True, False]),
+            (Layout.block((6, 5), (2, 1)), dict(extents=(6, 5), from_origin=(7, 11)), [True, True]),
+        ]
+
+        def produce(session):
+            with session.out_stream("s") as out:
+                for number in range(len(cases)):
+                    out.field(str(number), "f64", Layout.block(SHAPE, (1, 1)))
+                with out.step() as step:
+                    for field in out.fields:
+                        step[field] = values(0, ELEMENTS)
+
+        def consume(session):
+            with session.in_stream("s") as stream:
+                for number, (layout, more, _) in enumerate(cases):
+                    stream.field(str(number), "f64", layout, **more)
+                with self.assertRaisesRegex(tremula.InvalidArgument, "expected begin_step before fills"):
+                    stream.fills("0")
+                next(stream)
+                return [stream.fills(field) for field in stream.fields]
+
+        _, found = support.run(("producer", 1, produce), ("consumer", 2, consume))
+        self.assertEqual(list(zip(*found)), [tuple(said) for _, _, said in cases])
 
     def test_put_async_lends_the_array(self):
         def produce(session):

@@ -221,6 +221,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "tremula_in_redeclare": (STATUS, [HANDLE, c_int, _ints, _pointers]),
     "tremula_in_redeclarations": (STATUS, [HANDLE, _number]),
     "tremula_in_get": (STATUS, [HANDLE, c_int, c_void_p, c_size_t]),
+    "tremula_in_fills": (STATUS, [HANDLE, c_int, _ints]),
     "tremula_in_end_step": (STATUS, [HANDLE]),
     "tremula_in_close": (STATUS, [HANDLE]),
     "tremula_in_free": (None, [HANDLE]),

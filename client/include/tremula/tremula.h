@@ -614,10 +614,16 @@ TREMULA_API tremula_status tremula_in_redeclare(tremula_in_stream* in, int count
 /* *count: how many of the calls of tremula_in_redeclare hold for the step begun last. */
 TREMULA_API tremula_status tremula_in_redeclarations(const tremula_in_stream* in, uint64_t* count);
 /* Fills `data` with this rank's part of the field; blocks until all of it has arrived. Cells that
- * the rank does not own (ghost cells, padding) are left alone. After an error the contents are
- * undefined. TREMULA_MISMATCH: a value did not fit the declared type; the stream goes on. */
+ * the rank does not own (ghost cells, padding) are left alone, and so are elements that the producer
+ * lacks: see tremula_in_fills. After an error the contents are undefined. TREMULA_MISMATCH: a value did
+ * not fit the declared type; the stream goes on. */
 TREMULA_API tremula_status tremula_in_get(tremula_in_stream* in, int field, void* data,
                                           size_t bytes);
+/* *fills: 1 if tremula_in_get of the step begun last writes every element of this rank's part; else 0,
+ * where an update writes a box of the part, or ranks of the producer list what they own (TREMULA_PARTIAL)
+ * and none has an element that this rank wants. Memory that was never set keeps arbitrary numbers there:
+ * set it before get. After the first begin_step. Waits for nothing. */
+TREMULA_API tremula_status tremula_in_fills(const tremula_in_stream* in, int field, int* fills);
 /* Gives the step back to the producer's queue. Collective with restart_timeout. */
 TREMULA_API tremula_status tremula_in_end_step(tremula_in_stream* in);
 /* Leaves the stream, also before its end. Every rank of the group calls it, at any time. */

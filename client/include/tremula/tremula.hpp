@@ -910,6 +910,13 @@ public:
     detail::check(tremula_in_redeclarations(handle_.get(), &count));
     return count;
   }
+  /// Returns whether get of the step begun last writes every element of this rank's part: see tremula_in_fills.
+  template <class T>
+  bool fills(Field<T> field) const {
+    int fills = 0;
+    detail::check(tremula_in_fills(handle_.get(), field.number, &fills));
+    return fills != 0;
+  }
   template <class T>
   void get(Field<T> field, std::span<std::type_identity_t<T>> data) {
     detail::check(tremula_in_get(handle_.get(), field.number, data.data(), data.size_bytes()));

@@ -399,6 +399,17 @@ Statistics ProducerLinks::statistics() const {
   return s;
 }
 
+core::Index ProducerLinks::arriving_elements(std::size_t field) const {
+  core::Index elements = 0;
+  for (const Open& open : links_) {
+    const auto number = open.link.number_of[field];
+    if (!number) continue;
+    const ExchangePlan::Field& planned = open.exchange->plan().fields[*number];
+    if (planned.is_needed) elements += planned.plan->elements();
+  }
+  return elements;
+}
+
 std::vector<PeerStatistics> ProducerLinks::peer_statistics() const {
   const auto hold = session_.progress().hold();
   std::vector<PeerStatistics> peers;

@@ -108,6 +108,9 @@ public:
   std::string why_no_look_ahead() const;
   /// Of the stream and its fields.  @pre is_complete()
   const Link& first_link() const noexcept { return links_.front().link; }
+  /// Returns how many elements of this rank's part of `field`, whose extent is fixed, a step brings.
+  /// @pre is_complete()
+  core::Index arriving_elements(std::size_t field) const;
   /// Stream and step that this rank is in, or that comes next to all that it knows, for people.
   std::string place() const;
   /// Of the step in turn, of a field that changes.  @pre poll_step(), not poll_end()

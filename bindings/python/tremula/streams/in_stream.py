@@ -32,9 +32,9 @@ class InStream(Stream):
             array = step[value]
 
     The loop ends at the end of the stream; next(stream) gives one step. A step ends when the next one begins, or by
-    step.end(), which gives it back to the producer's queue earlier. With restart_timeout the loop goes on with the
-    first step of another producer, whose step.epoch_changed is True; what the ranks do together comes behind
-    step.end(), which raises PeerLost for a step that the loss of the producer has cut short: `continue` then.
+    step.end(), which gives it back to the producer's queue earlier. With restart_timeout the loop goes on with the first
+    step of another producer, whose step.epoch_changed is True; what the ranks do together comes behind step.end(), which
+    raises PeerLost for a step that the loss of the producer has cut short: `continue` then.
     """
 
     _name = "in"  # of its functions: tremula_in_...
@@ -82,10 +82,8 @@ class InStream(Stream):
             update, _held = change.struct(None, layout, kind, kind)
             status = lib.tremula_in_update(self._handle, text, ctypes.byref(update), ctypes.byref(number))
         self._check(status)
-        is_full = change.fills and "partial=yes" not in layout.text
-        field = Field(self, name, kind, layout, number.value, self._label, is_full)
-        self.fields.append(field)
-        return field
+        self.fields.append(Field(self, name, kind, layout, number.value, self._label, change.overwrites))
+        return self.fields[-1]
 
     def relabel(self, method: str = "exact") -> int:
         """Decides which rank takes which part, so that the fewest bytes come from other hosts. Collective; once, after
@@ -173,15 +171,22 @@ class InStream(Stream):
             raise_pending()
         return out
 
+    def fills(self, field: Field | str) -> bool:
+        """Returns whether `get` of the step begun last sets every element of this rank's part, whatever it held. It does
+        not with `beta` or `extents`, nor where the producer lacks elements (is_partial): an array of numpy.empty keeps
+        arbitrary numbers there. After the first begin_step; never blocks."""
+        declared = self._number_of(field)
+        self._check(lib.tremula_in_fills(self._handle, declared.number, ctypes.byref(found := ctypes.c_int())))
+        return found.value != 0 and declared._is_overwritten
+
     def _new_array(self, field: Field) -> np.ndarray[Any, Any]:
         changes = field.layout.changing is not None
         local = self.layout(field).local(self._label) if changes else field.local
-        return new_array(local, field.type.dtype, changes or (field._is_full and local.is_whole))
+        return new_array(local, field.type.dtype, self.fills(field) and (changes or local.is_whole))
 
     def _lose_step(self, status: int) -> None:
-        """With restart_timeout a step may be cut short; then begin_step is the next call."""
         if status == _c.PEER_LOST and self._restart_timeout > 0:
-            self._is_in_step, self._is_cut_short = False, True
+            self._is_in_step, self._is_cut_short = False, True  # begin_step is the next call
         self._fail(status)
 
     def end_step(self) -> None:
@@ -202,9 +207,8 @@ class InStream(Stream):
 
     def __next__(self) -> InStep:
         """Ends the step before, if that was not done, and begins the next one."""
-        status = self.begin_step()
-        while status is StepStatus.EPOCH_CHANGED:
-            status = self.begin_step()
+        while (status := self.begin_step()) is StepStatus.EPOCH_CHANGED:
+            pass
         if status is StepStatus.END_OF_STREAM:
             raise StopIteration
         return InStep(self)
@@ -237,8 +241,7 @@ class InStream(Stream):
     @property
     def time(self) -> int:
         """Of the step that is under way: a count of the stream's attribute "time_unit"."""
-        found = ctypes.c_int64()
-        self._check(lib.tremula_in_time(self._handle, ctypes.byref(found)))
+        self._check(lib.tremula_in_time(self._handle, ctypes.byref(found := ctypes.c_int64())))
         return found.value
 
     @property
@@ -268,8 +271,7 @@ class InStream(Stream):
     @property
     def redeclarations(self) -> int:
         """How many of the calls of redeclare hold for the step begun last."""
-        found = ctypes.c_uint64()
-        self._check(lib.tremula_in_redeclarations(self._handle, ctypes.byref(found)))
+        self._check(lib.tremula_in_redeclarations(self._handle, ctypes.byref(found := ctypes.c_uint64())))
         return found.value
 
     def _place_again(self) -> None:

@@ -52,7 +52,7 @@ class _Buffers:
 
     def take(self, stream: InStream) -> Any:
         field = self._field
-        if field.layout.changing is not None or not field._is_full:
+        if field.layout.changing is not None or not stream.fills(field):
             self.made += 1
             return stream._new_array(field)  # zeroed, or of another size in every step
         local = field.local

@@ -50,11 +50,11 @@ class Field:
     """
 
     def __init__(
-        self, stream: Stream, name: str, type: ElementType, layout: Layout, number: int, label: int, is_full: bool
+        self, stream: Stream, name: str, type: ElementType, layout: Layout, number: int, label: int, is_overwritten: bool
     ) -> None:
         self.name, self.type, self.layout, self.number = name, type, layout, number
         self._of = stream._token
-        self._is_full = is_full  # get fills every element of the part
+        self._is_overwritten = is_overwritten  # by what comes, as far as it comes
         self._what = f"stream '{stream.name}', field '{name}'"
         self._last: tuple[Any, int, int, Any] | None = None  # array, buffer, bytes, dtype, of the last put or get
         self.place(layout, label)

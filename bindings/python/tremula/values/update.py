@@ -37,9 +37,9 @@ class Change:
         return self == Change()
 
     @property
-    def fills(self) -> bool:
-        """Every element of `to` is written, and what was there is not read."""
-        return self.beta == 0 and self.extents is None and self.to_origin is None
+    def overwrites(self) -> bool:
+        """What an element of `to` held before it is written does not matter."""
+        return self.beta == 0
 
     def struct(
         self, from_: Layout | None, to: Layout, from_type: ElementType, to_type: ElementType
