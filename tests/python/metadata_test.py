@@ -49,6 +49,30 @@ def fields_of(stream, size):
 
 
 class MetadataTest(unittest.TestCase):
+    def test_allgather_gives_the_bytes_of_every_rank(self):
+        """Their lengths may differ, they may be empty, and zero bytes at the end belong to them."""
+        passed = [[b"a", b"\0" * rank, b"", b"\0abc\0" * 1000 * rank] for rank in range(3)]
+
+        def gather(session):
+            arrays = session.allgather(np.full(session.rank + 1, session.rank, np.int32))
+            return [session.allgather(mine) for mine in passed[session.rank]], [np.frombuffer(a, "i4").tolist() for a in arrays]
+
+        (found,) = support.run(("group", 3, gather))
+        for texts, arrays in found:
+            self.assertEqual(texts, [list(parts) for parts in zip(*passed)])
+            self.assertEqual(arrays, [[0], [1, 1], [2, 2, 2]])
+
+    def test_allgather_refuses_what_has_no_bytes_and_a_closed_session(self):
+        def gather(session):
+            for wrong in ("text", 5, None):
+                with self.assertRaisesRegex(tremula.InvalidArgument, "allgather: expected bytes, found .*: encode it"):
+                    session.allgather(wrong)
+            session.close()
+            with self.assertRaisesRegex(tremula.InvalidArgument, "is closed"):
+                session.allgather(b"")
+
+        support.run(("group", 1, gather))
+
     def test_times_attributes_description_counters(self):
         def consume(session):
             told = session.describe("ocean", timeout=20)

@@ -110,6 +110,35 @@ class Session:
         limit = self._timeout if timeout is None else timeout
         return described(self._handle, stream, limit, self._is_interruptible)
 
+    def allgather(self, mine: bytes) -> list[bytes]:
+        """Returns the bytes that each rank of the group passes, for what a few numbers or texts decide: [rank]. Their
+        lengths may differ. Collective; waits at most the session's timeout.
+
+        :param mine: anything with the buffer protocol, e.g. json.dumps(names).encode() or a NumPy array
+        :raises TimedOut, PeerLost: a rank did not come to the call; Mismatch: it is in another one
+
+        >>> import tremula
+        >>> with tremula.Server() as server, Session("analysis", server=server.address) as session:
+        ...     session.allgather(b"seven")
+        [b'seven']
+        """
+        self._check_open()
+        try:
+            own = bytes(memoryview(mine))
+        except TypeError:
+            raise InvalidArgument(f"allgather: expected bytes, found {type(mine).__name__}: encode it") from None
+        lengths = [int.from_bytes(b, "little") for b in self._gathered(len(own).to_bytes(8, "little"))]
+        padded = self._gathered(own.ljust(max(lengths), b"\0"))
+        return [found[:length] for found, length in zip(padded, lengths)]
+
+    def _gathered(self, mine: bytes) -> list[bytes]:
+        """Returns the bytes of all ranks, which pass as many."""
+        count = len(mine)
+        found = ctypes.create_string_buffer(max(1, count * self.size))
+        check(lib.tremula_session_allgather(self._handle, mine, count, found))
+        raw = found.raw
+        return [raw[rank * count : (rank + 1) * count] for rank in range(self.size)]
+
     def close(self) -> None:
         """Leaves the server. Collective. With a stream that is neither closed nor given up: InvalidArgument. Again: does
         nothing."""
