@@ -39,6 +39,14 @@ struct Entry {
   double weight = 0;
 };
 
+/// Rounds to single precision; returns the value itself where that type has none like it.
+double in_single_precision(double value) {
+  using Single = std::numeric_limits<float>;
+  const bool is_normal = std::abs(value) >= static_cast<double>(Single::min()) &&
+                         std::abs(value) <= static_cast<double>(Single::max());
+  return is_normal ? static_cast<double>(static_cast<float>(value)) : value;
+}
+
 /// What the weights of each owned element are multiplied by.
 std::vector<double> scales(const WeightFile& file, std::span<const Owned> owned,
                            Normalization wanted) {
@@ -50,22 +58,24 @@ std::vector<double> scales(const WeightFile& file, std::span<const Owned> owned,
         TREMULA_UNSUPPORTED,
         "normalize: expected a file of weights with the attribute normalization (none, "
         "fracarea, destarea); found none: take its weights as they are, without normalize");
-  const auto begin = owned.front().address, count = owned.back().address + 1 - begin;
-  const auto multiply = [&](const std::vector<double>& values, bool divides) {
-    for (std::size_t i = 0; i < scale.size(); ++i) {
-      const double value = values[static_cast<std::size_t>(owned[i].address - begin)];
-      if (divides)
-        scale[i] = value != 0 ? scale[i] / value : 0;
-      else
-        scale[i] *= value;
-    }
-  };
   using Of = WeightFile::Of;
-  if (found == Normalization::none) multiply(file.areas(Of::destination, begin, count), true);
+  const auto with_each = [&](auto values, const auto& change) {
+    for_each_owned(
+        owned,
+        [&](std::int64_t begin, std::int64_t count) {
+          return (file.*values)(Of::destination, begin, count);
+        },
+        change);
+  };
+  const auto divide = [&](std::size_t i, double value) {
+    scale[i] = value != 0 ? scale[i] / value : 0;
+  };
+  const auto multiply = [&](std::size_t i, double value) { scale[i] *= value; };
+  if (found == Normalization::none) with_each(&WeightFile::areas, divide);
   if (wanted == Normalization::fracarea)
-    multiply(file.fractions(Of::destination, begin, count), true);
+    with_each(&WeightFile::fractions, divide);
   else if (found == Normalization::fracarea)
-    multiply(file.fractions(Of::destination, begin, count), false);
+    with_each(&WeightFile::fractions, multiply);
   return scale;
 }
 
@@ -76,10 +86,12 @@ Rows::Rows(const WeightFile& file, std::span<const Owned> owned, Normalization w
            std::vector<std::int64_t>& points)
     : options_(options) {
   std::vector<Entry> entries;
+  std::vector<bool> has_links(owned.size());
   hash_of_file_ = file.for_each_link([&](const Link& link) {
     const auto found = std::ranges::lower_bound(owned, link.row, {}, &Owned::address);
-    if (found != owned.end() && found->address == link.row)
-      entries.push_back({found - owned.begin(), link.column, link.weight});
+    if (found == owned.end() || found->address != link.row) return;
+    has_links[static_cast<std::size_t>(found - owned.begin())] = true;
+    if (link.weight != 0) entries.push_back({found - owned.begin(), link.column, link.weight});
   });
   std::ranges::stable_sort(entries, {}, [](const Entry& e) { return std::pair(e.row, e.column); });
 
@@ -101,7 +113,7 @@ Rows::Rows(const WeightFile& file, std::span<const Owned> owned, Normalization w
   weights_.reserve(entries.size());
   auto entry = entries.begin();
   for (std::size_t row = 0; row < owned.size(); ++row) {
-    if (entry == entries.end() || entry->row != static_cast<std::int64_t>(row)) {
+    if (!has_links[row]) {
       without_.push_back(owned[row].place);
       continue;
     }
@@ -136,9 +148,10 @@ void Rows::apply(std::span<const double> source, T* destination) const {
 
 template <class T>
 void Rows::apply_with_missing(std::span<const double> source, T* destination) const {
-  const double missing = *options_.missing;
-  const auto is_missing = [missing, is_nan = std::isnan(missing)](double value) {
-    return is_nan ? std::isnan(value) : value == missing;
+  // A producer of single precision sends the value as its type has rounded it.
+  const double missing = *options_.missing, rounded = in_single_precision(missing);
+  const auto is_missing = [missing, rounded, is_nan = std::isnan(missing)](double value) {
+    return is_nan ? std::isnan(value) : value == missing || value == rounded;
   };
   auto at = static_cast<std::size_t>(0);
   for (std::size_t row = 0; row < places_.size(); ++row) {

@@ -33,13 +33,28 @@ struct Owned {
   std::int64_t place = 0;    ///< in the rank's buffer
 };
 
+/// Reads what the file holds for each of `owned`, in pieces, and visits it with the number in `owned`.
+/// @param owned  ascending by address
+/// @param read   (begin, count) -> values of the elements begin, ..., begin + count - 1 of the grid
+template <class Read, class Visit>
+void for_each_owned(std::span<const Owned> owned, const Read& read, const Visit& visit) {
+  for (std::size_t i = 0; i < owned.size();) {
+    const std::int64_t begin = owned[i].address;
+    std::size_t end = i;
+    while (end < owned.size() && owned[end].address < begin + piece) ++end;
+    const auto values = read(begin, owned[end - 1].address + 1 - begin);
+    for (; i < end; ++i) visit(i, values[static_cast<std::size_t>(owned[i].address - begin)]);
+  }
+}
+
 struct RowOptions {
   std::optional<double> missing;  ///< NaN: all of them
   std::optional<double> fill;
 };
 
 /// Compressed rows. The elements of a row stand in ascending order of their source addresses, those of one
-/// address in that of the file: so its sum does not depend on which rank computes it.
+/// address in that of the file: so its sum does not depend on which rank computes it. Links of weight 0 are
+/// left out, and need no source element; an element that has no others is 0.
 class Rows {
 public:
   /// @param owned   ascending by address, each once
@@ -51,6 +66,7 @@ public:
        std::vector<std::int64_t>& points);
 
   std::uint64_t rows() const noexcept { return places_.size(); }
+  /// Those of weight 0 left out.
   std::uint64_t links() const noexcept { return weights_.size(); }
   /// Of all weights of the file.
   std::uint64_t hash_of_file() const noexcept { return hash_of_file_; }

@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <numeric>
+#include <cmath>
+#include <filesystem>
 #include <span>
 
+#include "coupling/weights/checks.hpp"
 #include "coupling/weights/failure.hpp"
+#include "tremula/tremula_weights.hpp"
 
 namespace tremula::weights {
 
@@ -21,8 +24,6 @@ struct FileNames {
 };
 
 namespace {
-
-constexpr std::int64_t piece = 1 << 18;
 
 // The names are those of the SCRIP User's Guide, section 2.4, and of the ESMF Reference Manual, 12.9.
 const FileNames scrip{
@@ -49,45 +50,87 @@ const FileNames esmf{
 };
 }  // namespace
 
-WeightFile::WeightFile(const std::string& path) : path_(path) {
-  if (const int status = nc_open(path.c_str(), NC_NOWRITE, &id_); status != NC_NOERR) {
-    id_ = -1;
-    throw Failure(
-        TREMULA_INVALID_ARGUMENT,
-        fmt::format("weights '{}': expected a NetCDF file; found: {}", path, nc_strerror(status)));
-  }
+WeightFile::WeightFile(const std::string& path, const KnownSizes& known) : path_(path) {
+  const NetcdfLock lock;
+  open();
   try {
     names_ = has("remap_matrix") ? &scrip : has("S") ? &esmf : nullptr;
     if (names_ == nullptr)
       throw Failure(TREMULA_INVALID_ARGUMENT,
                     fmt::format("weights '{}': expected the variable remap_matrix of SCRIP or S of "
-                                "ESMF; found neither",
-                                path));
-    links_ = extent(names_->links);
-    if (names_ == &scrip) kinds_ = extent("num_wgts");
-    const std::string method = text("map_method");
-    const bool is_conservative = method.find("onservative") != std::string::npos;
-    if (kinds_ != 1 && !(kinds_ == 3 && is_conservative))
-      throw Failure(
-          TREMULA_UNSUPPORTED,
-          fmt::format("weights '{}': expected one weight for each link, or three of the "
-                      "method 'Conservative remapping', of which the first is used; found "
-                      "{} of the method '{}', which needs gradients",
-                      path, kinds_, method));
-    source_ = grid(names_->size[0], names_->extents[0]);
-    destination_ = grid(names_->size[1], names_->extents[1]);
+                                "ESMF; found neither{}",
+                                path_, groups()));
+    read_sizes(known);
     const std::string normalization = text("normalization");
     normalization_ = normalization == "none"       ? Normalization::none
                      : normalization == "fracarea" ? Normalization::fracarea
                      : normalization == "destarea" ? Normalization::destarea
                                                    : Normalization::unknown;
   } catch (...) {
-    nc_close(id_);
+    nc_close(file_);
     throw;
   }
 }
 
-WeightFile::~WeightFile() { nc_close(id_); }
+WeightFile::~WeightFile() {
+  const NetcdfLock lock;
+  nc_close(file_);
+}
+
+/// Opens the file, and the group in it that the path names behind the file.
+void WeightFile::open() {
+  std::error_code ignored;
+  std::filesystem::path file = path_, group;
+  while (!std::filesystem::is_regular_file(file, ignored) && file.has_relative_path()) {
+    group = group.empty() ? file.filename() : file.filename() / group;
+    file = file.parent_path();
+  }
+  if (!std::filesystem::is_regular_file(file, ignored)) file = path_, group.clear();
+  if (const int status = nc_open(file.c_str(), NC_NOWRITE, &file_); status != NC_NOERR)
+    throw Failure(
+        TREMULA_INVALID_ARGUMENT,
+        fmt::format("weights '{}': expected a NetCDF file; found: {}", path_, nc_strerror(status)));
+  id_ = file_;
+  if (group.empty()) return;
+  if (nc_inq_grp_full_ncid(file_, group.c_str(), &id_) == NC_NOERR) return;
+  id_ = file_;
+  const std::string found = groups();
+  nc_close(file_);
+  throw Failure(
+      TREMULA_INVALID_ARGUMENT,
+      fmt::format("weights '{}': expected the group {} in the file {}; found none of that "
+                  "name{}",
+                  path_, group.string(), file.string(), found));
+}
+
+/// Lists the groups, as the end of a text; nothing if there are none.
+std::string WeightFile::groups() const {
+  int count = 0;
+  if (nc_inq_grps(id_, &count, nullptr) != NC_NOERR || count == 0) return {};
+  std::vector<int> ids(static_cast<std::size_t>(count));
+  nc_inq_grps(id_, &count, ids.data());
+  std::vector<std::string> names;
+  for (const int id : ids) {
+    std::array<char, NC_MAX_NAME + 1> name{};
+    if (nc_inq_grpname(id, name.data()) == NC_NOERR) names.emplace_back(name.data());
+  }
+  return fmt::format("; the groups there are {}: name one as FILE/GROUP", fmt::join(names, ", "));
+}
+
+void WeightFile::read_sizes(const KnownSizes& known) {
+  links_ = extent(names_->links);
+  if (names_ == &scrip) kinds_ = extent("num_wgts");
+  const std::string method = text("map_method");
+  const bool is_conservative = method.find("onservative") != std::string::npos;
+  if (kinds_ != 1 && !(kinds_ == 3 && is_conservative))
+    throw Failure(TREMULA_UNSUPPORTED,
+                  fmt::format("weights '{}': expected one weight for each link, or three of the "
+                              "method 'Conservative remapping', of which the first is used; found "
+                              "{} of the method '{}', which needs gradients",
+                              path_, kinds_, method));
+  source_ = grid(Of::source, known.source);
+  destination_ = grid(Of::destination, known.destination);
+}
 
 void WeightFile::check(int status, const std::string& what) const {
   if (status != NC_NOERR)
@@ -114,18 +157,32 @@ std::int64_t WeightFile::extent(const std::string& dimension) const {
   return static_cast<std::int64_t>(extent);
 }
 
+/// Of the group, or else of the file; empty if there is none or it is no text.
 std::string WeightFile::text(const std::string& attribute) const {
-  std::size_t length = 0;
-  if (nc_inq_attlen(id_, NC_GLOBAL, attribute.c_str(), &length) != NC_NOERR) return {};
-  std::string text(length, '\0');
-  if (nc_get_att_text(id_, NC_GLOBAL, attribute.c_str(), text.data()) != NC_NOERR) return {};
-  while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
-  return text;
+  for (const int id : {id_, file_}) {
+    nc_type type = NC_NAT;
+    std::size_t length = 0;
+    if (nc_inq_att(id, NC_GLOBAL, attribute.c_str(), &type, &length) != NC_NOERR) continue;
+    std::string text;
+    if (type == NC_CHAR) {
+      text.resize(length);
+      if (nc_get_att_text(id, NC_GLOBAL, attribute.c_str(), text.data()) != NC_NOERR) return {};
+    } else if (type == NC_STRING && length > 0) {
+      std::vector<char*> words(length);
+      if (nc_get_att_string(id, NC_GLOBAL, attribute.c_str(), words.data()) != NC_NOERR) return {};
+      if (words[0] != nullptr) text = words[0];
+      nc_free_string(length, words.data());
+    }
+    while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
+    return text;
+  }
+  return {};
 }
 
 template <class T>
 std::vector<T> WeightFile::values(const std::string& name, std::int64_t begin,
                                   std::int64_t count) const {
+  const NetcdfLock lock;
   const int id = variable(name);
   int dimensions = 0;
   check(nc_inq_varndims(id_, id, &dimensions), fmt::format("the variable {}", name));
@@ -151,8 +208,33 @@ std::vector<T> WeightFile::values(const std::string& name, std::int64_t begin,
   return values;
 }
 
-Grid WeightFile::grid(const std::string& size, const std::string& extents) const {
-  Grid grid{.size = extent(size), .extents = {}};
+/// Addresses of a variable. One of floating-point type may hold whole numbers alone.
+std::vector<std::int64_t> WeightFile::addresses(const std::string& name, std::int64_t begin,
+                                                std::int64_t count) const {
+  const NetcdfLock lock;
+  nc_type type = NC_NAT;
+  check(nc_inq_vartype(id_, variable(name), &type), fmt::format("the variable {}", name));
+  if (type != NC_FLOAT && type != NC_DOUBLE) return values<std::int64_t>(name, begin, count);
+  const auto found = values<double>(name, begin, count);
+  std::vector<std::int64_t> addresses;
+  addresses.reserve(found.size());
+  constexpr double exact = 0x1p53;  // whole numbers below it differ from each other
+  for (const double address : found) {
+    if (!(std::abs(address) < exact) || address != std::floor(address))
+      throw Failure(TREMULA_INVALID_ARGUMENT,
+                    fmt::format("weights '{}': expected whole numbers in {}; found {} in "
+                                "{}[{}]: write the addresses as integers",
+                                path_, name, address, name,
+                                begin + static_cast<std::int64_t>(addresses.size())));
+    addresses.push_back(static_cast<std::int64_t>(address));
+  }
+  return addresses;
+}
+
+Grid WeightFile::grid(Of of, std::optional<std::int64_t> known) const {
+  const auto side = static_cast<std::size_t>(of);
+  const std::string& extents = names_->extents[side];
+  Grid grid;
   if (has(extents)) {
     int rank = 0, dimensions = 0;
     std::size_t count = 0;
@@ -166,36 +248,52 @@ Grid WeightFile::grid(const std::string& size, const std::string& extents) const
     check(nc_inq_dimlen(id_, rank, &count), fmt::format("the variable {}", extents));
     grid.extents = values<std::int64_t>(extents, 0, static_cast<std::int64_t>(count));
   }
-  const auto product = [&] {
-    return std::accumulate(grid.extents.begin(), grid.extents.end(), std::int64_t{1},
-                           std::multiplies<>());
-  };
-  if (grid.extents.empty() || product() != grid.size) grid.extents = {grid.size};
+  int dimension = 0;
+  if (nc_inq_dimid(id_, names_->size[side].c_str(), &dimension) == NC_NOERR)
+    grid.size = extent(names_->size[side]);
+  else if (!grid.extents.empty())
+    grid.size = product(grid.extents);
+  else if (known)
+    grid.size = *known;
+  else
+    throw Failure(
+        TREMULA_INVALID_ARGUMENT,
+        fmt::format("weights '{}': expected the size of the source grid, as the dimension "
+                    "{} or the variable {}; found neither: the option source_shape gives "
+                    "it",
+                    path_, names_->size[side], extents));
+  if (grid.extents.empty() || product(grid.extents) != grid.size) grid.extents = {grid.size};
   return grid;
 }
 
 std::uint64_t WeightFile::for_each_link(const std::function<void(const Link&)>& visit) const {
   const auto expect_address = [&](const std::string& name, std::int64_t address, const Grid& of,
-                                  std::int64_t link) {
-    if (address < 1 || address > of.size)
-      throw Failure(TREMULA_INVALID_ARGUMENT,
-                    fmt::format("weights '{}': expected {}[{}] from 1 to {}; found {}", path_, name,
-                                link, of.size, address));
+                                  std::int64_t link, double weight) {
+    if (address >= 1 && address <= of.size) return;
+    throw Failure(TREMULA_INVALID_ARGUMENT,
+                  fmt::format("weights '{}': expected {}[{}] from 1 to {}{}; found {}", path_, name,
+                              link, of.size, address == 0 ? ", or 0 where the weight is 0" : "",
+                              address == 0 ? fmt::format("0 with the weight {}", weight)
+                                           : std::to_string(address)));
   };
   std::uint64_t hash = 0;
   for (std::int64_t begin = 0; begin < links_; begin += piece) {
     const std::int64_t count = std::min(piece, links_ - begin);
-    const auto rows = values<std::int64_t>(names_->row, begin, count);
-    const auto columns = values<std::int64_t>(names_->column, begin, count);
+    const auto rows = addresses(names_->row, begin, count);
+    const auto columns = addresses(names_->column, begin, count);
     const auto weights = values<double>(names_->weights, begin, count);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto link = begin + static_cast<std::int64_t>(i);
-      expect_address(names_->row, rows[i], destination_, link);
-      expect_address(names_->column, columns[i], source_, link);
       for (const auto word :
            {static_cast<std::uint64_t>(rows[i]), static_cast<std::uint64_t>(columns[i]),
             std::bit_cast<std::uint64_t>(weights[i])})
         hash = (hash ^ word) * 0x100000001b3u;  // FNV-1a, a word at a time
+      const bool fills_up = weights[i] == 0 && (rows[i] == 0 || columns[i] == 0);
+      if (!fills_up || rows[i] != 0)
+        expect_address(names_->row, rows[i], destination_, link, weights[i]);
+      if (!fills_up || columns[i] != 0)
+        expect_address(names_->column, columns[i], source_, link, weights[i]);
+      if (fills_up) continue;
       visit({rows[i] - 1, columns[i] - 1, weights[i]});
     }
   }
@@ -209,6 +307,7 @@ std::vector<double> WeightFile::fractions(Of grid, std::int64_t begin, std::int6
   return values<double>(names_->fraction[static_cast<std::size_t>(grid)], begin, count);
 }
 std::vector<int> WeightFile::mask(Of grid, std::int64_t begin, std::int64_t count) const {
+  const NetcdfLock lock;
   const std::string& name = names_->mask[static_cast<std::size_t>(grid)];
   if (!has(name)) return std::vector<int>(static_cast<std::size_t>(count), 1);
   return values<int>(name, begin, count);

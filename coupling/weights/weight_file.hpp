@@ -6,12 +6,18 @@
 //     weights           remap_matrix[link][kind]     S[link]
 //     to, from          dst_address, src_address     row, col        numbered from 1
 //     grids             dst_grid_..., src_grid_...   ..._b, ..._a
+// ESMF's files of weights alone hold row, col and S, and no grids. A link of address 0 and weight 0 fills a
+// file up, and is none.
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace tremula::weights {
+
+/// Elements or links that are read from a file at a time.
+inline constexpr std::int64_t piece = 1 << 18;
 
 enum class Normalization { none, fracarea, destarea, unknown };
 
@@ -19,6 +25,11 @@ enum class Normalization { none, fracarea, destarea, unknown };
 struct Grid {
   std::int64_t size = 0;
   std::vector<std::int64_t> extents;  ///< fastest first
+};
+
+/// The sizes of the two grids, where the caller knows them.
+struct KnownSizes {
+  std::optional<std::int64_t> source, destination;
 };
 
 /// A weight: destination[row] += weight * source[column].
@@ -31,8 +42,10 @@ struct FileNames;  // of what the file holds
 
 class WeightFile {
 public:
+  /// @param path   a file, or a file, a slash and a group in it
+  /// @param known  taken for the grids whose sizes the file leaves out
   /// @throws Failure if it cannot be read or has a form that is not supported, naming what it has
-  explicit WeightFile(const std::string& path);
+  WeightFile(const std::string& path, const KnownSizes& known);
   ~WeightFile();
   WeightFile(const WeightFile&) = delete;
   WeightFile& operator=(const WeightFile&) = delete;
@@ -42,7 +55,7 @@ public:
   std::int64_t links() const noexcept { return links_; }
   Normalization normalization() const noexcept { return normalization_; }
 
-  /// Visits all weights in the order of the file. Memory: a piece of 2^18 of them.
+  /// Visits all links in the order of the file, those of weight 0, too. Memory: a piece of 2^18 of them.
   /// @return a hash of all of them
   std::uint64_t for_each_link(const std::function<void(const Link&)>& visit) const;
 
@@ -55,17 +68,23 @@ public:
   std::vector<int> mask(Of grid, std::int64_t begin, std::int64_t count) const;
 
 private:
+  void open();
+  void read_sizes(const KnownSizes& known);
   void check(int status, const std::string& what) const;
+  std::string groups() const;
   int variable(const std::string& name) const;
   bool has(const std::string& name) const;
   std::int64_t extent(const std::string& dimension) const;
   std::string text(const std::string& attribute) const;
-  Grid grid(const std::string& size, const std::string& extents) const;
+  Grid grid(Of of, std::optional<std::int64_t> known) const;
+  std::vector<std::int64_t> addresses(const std::string& name, std::int64_t begin,
+                                      std::int64_t count) const;
   template <class T>
   std::vector<T> values(const std::string& name, std::int64_t begin, std::int64_t count) const;
 
   std::string path_;
-  int id_ = -1;
+  int file_ = -1;  // NetCDF's number of the file
+  int id_ = -1;    // of the group in it
   const FileNames* names_ = nullptr;
   Grid source_, destination_;
   std::int64_t links_ = 0;

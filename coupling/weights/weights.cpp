@@ -7,10 +7,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
-#include <numeric>
 #include <span>
 
+#include "coupling/weights/checks.hpp"
 #include "coupling/weights/failure.hpp"
 
 namespace tremula::weights {
@@ -19,10 +18,6 @@ namespace {
 
 /// What no producer sends: a NaN of its own, by which a source element that has not come is known.
 constexpr auto has_not_come = std::bit_cast<double>(std::uint64_t{0xfff47472656d756c});
-
-std::int64_t product(std::span<const std::int64_t> extents) {
-  return std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
-}
 
 template <class Value>
 Value choice_of(const std::string& key, const std::string& found,
@@ -154,12 +149,15 @@ Weights::Weights(tremula_session* session, const std::string& path, const std::s
 }
 
 void Weights::read(const std::string& path, const tremula_layout* destination) {
-  const WeightFile file(path);
   const int rank = tremula_session_rank(session_);
   if (destination == nullptr)
     throw Failure(TREMULA_INVALID_ARGUMENT, "destination: expected a layout; found NULL");
+  expect_destination_of(destination, tremula_session_size(session_));
   std::vector<std::int64_t> shape(static_cast<std::size_t>(tremula_layout_dimensions(destination)));
   check(tremula_layout_shape(destination, shape.data()));
+  KnownSizes known{.source = std::nullopt, .destination = product(shape)};
+  if (!options_.source_shape.empty()) known.source = product(options_.source_shape);
+  const WeightFile file(path, known);
   source_shape_ = options_.source_shape;
   if (source_shape_.empty()) {
     source_shape_ = file.source().extents;
@@ -172,23 +170,18 @@ void Weights::read(const std::string& path, const tremula_layout* destination) {
                   fmt::format("weights '{}': expected a source of 1 to {} dimensions with extents "
                               "above 0; found {}; source_shape may name others",
                               path, TREMULA_MAX_DIMENSIONS, fmt::join(source_shape_, "x")));
-  const auto expect = [&](const char* side, std::span<const std::int64_t> found, const Grid& grid) {
-    if (product(found) != grid.size)
-      throw Failure(
-          TREMULA_MISMATCH,
-          fmt::format("weights '{}': expected a {} array of {} elements ({} in the file, fastest "
-                      "first); found the shape {}",
-                      path, side, grid.size, fmt::join(grid.extents, "x"), fmt::join(found, "x")));
-  };
-  expect("destination", shape, file.destination());
-  expect("source", source_shape_, file.source());
+  expect_shape_of(file.destination(), shape, options_.order, path, "destination");
+  expect_shape_of(file.source(), source_shape_, options_.order, path, "source");
 
   const Numbering source(source_shape_, options_.order);
   const auto owned = owned_of(destination, rank, Numbering(shape, options_.order));
   std::vector<std::int64_t> own;
   if (options_.conserve != Conserve::none) own = own_sources(file);
   rows_.emplace(file, owned, options_.normalize, source, own, options_.rows, points_);
-  if (options_.conserve != Conserve::none) read_areas(file, owned, own, source);
+  if (options_.conserve != Conserve::none) {
+    read_source_areas(file, own, source);
+    read_destination_areas(file, owned);
+  }
   check(tremula_layout_local(destination, rank, nullptr, nullptr, nullptr, &allocated_));
   tremula_layout* layout = nullptr;
   check(tremula_layout_of_points(static_cast<int>(source_shape_.size()), source_shape_.data(),
@@ -199,59 +192,98 @@ void Weights::read(const std::string& path, const tremula_layout* destination) {
   values_.resize(points_.size());
 }
 
-/// Addresses of the source elements whose part of the integral this rank adds up: of equal blocks.
+/// Returns this rank's part of the addresses 0, ..., size - 1, of which each rank has an equal block.
+Weights::Block Weights::block_of(std::int64_t size) const {
+  const std::int64_t rank = tremula_session_rank(session_), ranks = tremula_session_size(session_);
+  return {.begin = size / ranks * rank + std::min(rank, size % ranks),
+          .count = size / ranks + (rank < size % ranks ? 1 : 0)};
+}
+
+/// Returns the addresses of the source elements whose part of the integral this rank adds up.
 std::vector<std::int64_t> Weights::own_sources(const WeightFile& file) const {
-  const std::int64_t size = file.source().size, rank = tremula_session_rank(session_),
-                     ranks = tremula_session_size(session_);
-  const std::int64_t begin = size / ranks * rank + std::min(rank, size % ranks);
-  const std::int64_t count = size / ranks + (rank < size % ranks ? 1 : 0);
-  const auto mask = file.mask(WeightFile::Of::source, begin, count);
+  const auto [begin, count] = block_of(file.source().size);
   std::vector<std::int64_t> own;
-  for (std::int64_t i = 0; i < count; ++i)
-    if (mask[static_cast<std::size_t>(i)] != 0) own.push_back(begin + i);
+  for (std::int64_t at = begin; at < begin + count; at += piece) {
+    const auto mask = file.mask(WeightFile::Of::source, at, std::min(piece, begin + count - at));
+    for (std::size_t i = 0; i < mask.size(); ++i)
+      if (mask[i] != 0) own.push_back(at + static_cast<std::int64_t>(i));
+  }
   return own;
 }
 
-void Weights::read_areas(const WeightFile& file, std::span<const Owned> owned,
-                         std::span<const std::int64_t> own, const Numbering& source) {
-  using Of = WeightFile::Of;
-  if (!own.empty()) {
-    const auto areas = file.areas(Of::source, own.front(), own.back() + 1 - own.front());
-    for (const std::int64_t address : own) {
-      const auto point = std::ranges::lower_bound(points_, source.of_file(address));
-      source_areas_.push_back(
-          {point - points_.begin(), areas[static_cast<std::size_t>(address - own.front())]});
-    }
+void Weights::read_source_areas(const WeightFile& file, std::span<const std::int64_t> own,
+                                const Numbering& source) {
+  std::vector<Owned> owned;
+  for (const std::int64_t address : own) {
+    const auto point = std::ranges::lower_bound(points_, source.of_file(address));
+    owned.push_back({address, point - points_.begin()});
   }
-  // All of the destination: its mask is needed to know whether the ranks have it whole.
-  const std::int64_t size = file.destination().size;
-  auto mask = file.mask(Of::destination, 0, size);
-  const auto areas = file.areas(Of::destination, 0, size);
-  std::vector<bool> has_weights(static_cast<std::size_t>(size));
-  file.for_each_link(
-      [&](const Link& link) { has_weights[static_cast<std::size_t>(link.row)] = true; });
-  for (std::size_t i = 0; i < mask.size(); ++i)
-    if (!has_weights[i]) mask[i] = 0;  // it is what it was, or `fill`
-  ExactSum area;
-  for (std::int64_t i = 0; i < size; ++i)
-    if (mask[static_cast<std::size_t>(i)] != 0) {
-      hash_of_all_ += mixed(static_cast<std::uint64_t>(i) + 1);
-      area.add(areas[static_cast<std::size_t>(i)]);
-    }
-  whole_area_ = area.value();
-  for (const Owned& element : owned)
-    if (mask[static_cast<std::size_t>(element.address)] != 0) {
-      hash_of_mask_ += mixed(static_cast<std::uint64_t>(element.address) + 1);
-      destination_areas_.push_back(
-          {element.place, areas[static_cast<std::size_t>(element.address)]});
-    }
+  for_each_owned(
+      owned,
+      [&](std::int64_t begin, std::int64_t count) {
+        return file.areas(WeightFile::Of::source, begin, count);
+      },
+      [&](std::size_t i, double area) {
+        source_areas_.push_back({owned[i].place, area});
+      });
 }
 
-void Weights::check_areas() const {
+/// Of the destination take part the elements that its mask leaves and that have a value: by weights, or by `fill`.
+void Weights::read_destination_areas(const WeightFile& file, std::span<const Owned> owned) {
+  using Of = WeightFile::Of;
+  // Whether the ranks have them all each once: each rank counts its elements, and those of one block of the grid.
+  const Block block = block_of(file.destination().size);
+  const bool all_have_values = options_.rows.fill.has_value();
+  std::vector<bool> takes_part(owned.size(), all_have_values);
+  std::vector<bool> of_block(static_cast<std::size_t>(block.count), all_have_values);
+  if (!all_have_values)
+    file.for_each_link([&](const Link& link) {
+      if (link.row >= block.begin && link.row < block.begin + block.count)
+        of_block[static_cast<std::size_t>(link.row - block.begin)] = true;
+      const auto found = std::ranges::lower_bound(owned, link.row, {}, &Owned::address);
+      if (found != owned.end() && found->address == link.row)
+        takes_part[static_cast<std::size_t>(found - owned.begin())] = true;
+    });
+  const auto masks = [&](std::int64_t begin, std::int64_t count) {
+    return file.mask(Of::destination, begin, count);
+  };
+  const auto areas = [&](std::int64_t begin, std::int64_t count) {
+    return file.areas(Of::destination, begin, count);
+  };
+  for_each_owned(owned, masks, [&](std::size_t i, int mask) {
+    takes_part[i] = takes_part[i] && mask != 0;
+    if (takes_part[i]) hash_of_mask_ += mixed(static_cast<std::uint64_t>(owned[i].address) + 1);
+  });
+  for_each_owned(owned, areas, [&](std::size_t i, double area) {
+    if (takes_part[i]) destination_areas_.push_back({owned[i].place, area});
+  });
+  for (std::int64_t at = block.begin; at < block.begin + block.count; at += piece) {
+    const std::int64_t count = std::min(piece, block.begin + block.count - at);
+    const auto mask = masks(at, count);
+    const auto area = areas(at, count);
+    for (std::size_t i = 0; i < mask.size(); ++i) {
+      if (mask[i] == 0 || !of_block[static_cast<std::size_t>(at - block.begin) + i]) continue;
+      hash_of_all_ += mixed(static_cast<std::uint64_t>(at) + i + 1);
+      area_of_block_.add(area[i]);
+    }
+  }
+}
+
+void Weights::check_areas() {
   if (options_.conserve == Conserve::none) return;
-  std::uint64_t hash = 0;
-  for (const std::uint64_t of_rank : gathered(session_, hash_of_mask_)) hash += of_rank;
-  if (hash != hash_of_all_)
+  struct Counted {
+    std::uint64_t of_ranks = 0, of_all = 0;
+    ExactSum area;
+  };
+  Counted sum;
+  for (const Counted& of_rank :
+       gathered(session_, Counted{hash_of_mask_, hash_of_all_, area_of_block_})) {
+    sum.of_ranks += of_rank.of_ranks;
+    sum.of_all += of_rank.of_all;
+    sum.area.add(of_rank.area);
+  }
+  whole_area_ = sum.area.value();
+  if (sum.of_ranks != sum.of_all)
     throw Failure(TREMULA_INVALID_ARGUMENT,
                   "weights: conserve: expected a layout of the destination that has every element "
                   "that the file's mask leaves on one rank; found elements on several or on none");

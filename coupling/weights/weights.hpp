@@ -51,10 +51,16 @@ private:
     double area = 0;
   };
   void read(const std::string& path, const tremula_layout* destination);
+  /// Addresses begin, ..., begin + count - 1.
+  struct Block {
+    std::int64_t begin = 0, count = 0;
+  };
+  Block block_of(std::int64_t size) const;
   std::vector<std::int64_t> own_sources(const WeightFile& file) const;
-  void read_areas(const WeightFile& file, std::span<const Owned> owned,
-                  std::span<const std::int64_t> own, const Numbering& source);
-  void check_areas() const;
+  void read_source_areas(const WeightFile& file, std::span<const std::int64_t> own,
+                         const Numbering& source);
+  void read_destination_areas(const WeightFile& file, std::span<const Owned> owned);
+  void check_areas();
   void expect_buffer(tremula_type type, const void* data, std::size_t bytes) const;
   void expect_all_came() const;
   template <class T>
@@ -68,10 +74,11 @@ private:
   std::unique_ptr<tremula_layout, FreeLayout> source_;
   std::vector<double> values_;  // shape: [points], of the latest get
   std::int64_t allocated_ = 0;  // elements of the buffer
-  // With `conserve`: each element of either grid that its mask leaves stands once among all ranks.
+  // With `conserve`: each element of either grid that takes part is on one rank.
   std::vector<Area> source_areas_, destination_areas_;
   std::uint64_t hash_of_mask_ = 0;  // of the destination, over the elements of this rank
-  std::uint64_t hash_of_all_ = 0;   // the same, over all elements
+  std::uint64_t hash_of_all_ = 0;   // over those of this rank's block of the grid
+  ExactSum area_of_block_;          // the areas of these
   double whole_area_ = 0;           // of the destination
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include "coupling/weights/failure.hpp"
@@ -35,7 +36,16 @@ void expects_pointer(const void* pointer, const char* name) {
     throw Failure(TREMULA_INVALID_ARGUMENT, std::string(name) + ": expected a pointer; found NULL");
 }
 
+/// Of the process, as the state of the NetCDF library is.
+std::recursive_mutex& netcdf_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
 }  // namespace
+
+void tremula_netcdf_lock(void) { netcdf_mutex().lock(); }
+void tremula_netcdf_unlock(void) { netcdf_mutex().unlock(); }
 
 tremula_status tremula_weights_open(tremula_session* session, const char* path, const char* options,
                                     const tremula_layout* destination, tremula_weights** weights) {

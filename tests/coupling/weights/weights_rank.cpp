@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank of a job that produces fields on one grid, or gets them on another by weights. It reads from a file
-// which cases there are, a line each (written by oracle.py):
+// which cases there are, a line each (written by oracle.py or conventions.py):
 //
 //     NAME WEIGHTS OPTIONS TYPE STEPS | layout of the producer | layout of the consumer
+//
+// TYPE is that of the consumer, or CONSUMER/PRODUCER. Where FOLDER/NAME.values exists, it holds what the producer
+// puts: doubles, shape [steps][elements].
 //
 // A layout is a text, or `points shape=... seed=... [mask=FILE]`: every element that the mask leaves, dealt to
 // the ranks in an order that the seed decides.
@@ -125,22 +128,55 @@ double value_of(const Case& c, Index number, int step) {
   return static_cast<double>((number * 7919 + step * 104729) % 1000003) / 1024.0 - 300;
 }
 
-int produce(const std::vector<Case>& cases) {
-  tremula::Session session("source");
-  for (const Case& c : cases) {
-    const Side side = side_of(c.producer, session.rank(), session.size());
-    auto out = session.out_stream(c.name);
-    const auto field = out.field<double>("x", side.layout);
-    std::vector<double> data(side.numbers.size());
-    for (int step = 0; step < c.steps; ++step) {
-      for (std::size_t i = 0; i < data.size(); ++i)
-        if (side.numbers[i] >= 0) data[i] = value_of(c, side.numbers[i], step);
-      out.begin_step();
-      out.put(field, data);
-      out.end_step();
-    }
-    out.close();
+/// What the producer puts: of a file if there is one, else as value_of says.
+class Values {
+public:
+  Values(const Case& c, const std::string& path, Index elements) : case_(c), elements_(elements) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return;
+    given_.resize(static_cast<std::size_t>(elements * c.steps));
+    file.read(reinterpret_cast<char*>(given_.data()),
+              static_cast<std::streamsize>(given_.size() * sizeof(double)));
+    if (!file) throw std::runtime_error(path + ": expected doubles for all steps");
   }
+  double at(Index number, int step) const {
+    return given_.empty() ? value_of(case_, number, step)
+                          : given_[static_cast<std::size_t>(step * elements_ + number)];
+  }
+
+private:
+  const Case& case_;
+  Index elements_;
+  std::vector<double> given_;
+};
+
+template <class T>
+void put(tremula::Session& session, const Case& c, const std::string& folder) {
+  const Side side = side_of(c.producer, session.rank(), session.size());
+  const auto shape = side.layout.shape();
+  const Values values(
+      c, folder + "/" + c.name + ".values",
+      std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<Index>()));
+  auto out = session.out_stream(c.name);
+  const auto field = out.field<T>("x", side.layout);
+  std::vector<T> data(side.numbers.size());
+  for (int step = 0; step < c.steps; ++step) {
+    for (std::size_t i = 0; i < data.size(); ++i)
+      if (side.numbers[i] >= 0) data[i] = static_cast<T>(values.at(side.numbers[i], step));
+    out.begin_step();
+    out.put(field, data);
+    out.end_step();
+  }
+  out.close();
+}
+
+int produce(const std::vector<Case>& cases, const std::string& folder) {
+  tremula::Session session("source");
+  for (const Case& c : cases)
+    if (c.type.ends_with("/f4"))
+      put<float>(session, c, folder);
+    else
+      put<double>(session, c, folder);
   return 0;
 }
 
@@ -179,7 +215,7 @@ int consume(const std::vector<Case>& cases, const std::string& folder) {
   const std::string base = folder + "/result." + std::to_string(session.rank());
   std::ofstream records(base + ".bin", std::ios::binary), counts(base + ".txt");
   for (std::size_t i = 0; i < cases.size(); ++i)
-    if (cases[i].type == "f32")
+    if (cases[i].type.starts_with("f32"))
       take<float>(session, cases[i], static_cast<std::int32_t>(i), records, counts);
     else
       take<double>(session, cases[i], static_cast<std::int32_t>(i), records, counts);
@@ -193,7 +229,7 @@ int main(int argc, char** argv) {
   const std::string role = argc == 4 ? argv[1] : "";
   try {
     const auto cases = read_cases(argv[2]);
-    return role == "produce" ? produce(cases) : consume(cases, argv[3]);
+    return role == "produce" ? produce(cases, argv[3]) : consume(cases, argv[3]);
   } catch (const std::exception& e) {
     std::cerr << role << ": " << e.what() << '\n';
     return 1;

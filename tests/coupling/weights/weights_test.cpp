@@ -28,14 +28,15 @@ struct Sizes {
 };
 class Weights : public testing::TestWithParam<Sizes> {};
 
-TEST_P(Weights, EveryDecompositionGivesTheSameBits) {
-  const auto [producers, consumers] = GetParam();
+/// Plays the cases that the oracle makes, and lets it judge what the consumers got.
+void play(const char* oracle_program, Sizes sizes) {
+  const auto [producers, consumers] = sizes;
   const auto chosen = seed();
   std::cout << "replay with TREMULA_TEST_SEED=" << chosen << '\n';
   Stage stage;
   const std::string folder = stage.directory().string();
   const auto oracle = [&](const char* name, Arguments more) {
-    Arguments command{PYTHON, ORACLE};
+    Arguments command{PYTHON, oracle_program};
     command.insert(command.end(), more.begin(), more.end());
     Job& job = stage.start({name, 1}, Launcher::plain, command);
     EXPECT_EQ(job.wait(Deadline::after(60)), 0) << job.output();
@@ -52,9 +53,13 @@ TEST_P(Weights, EveryDecompositionGivesTheSameBits) {
   const auto deadline = Deadline::after(90);
   EXPECT_EQ(consumer.wait(deadline), 0);
   EXPECT_EQ(producer.wait(deadline), 0);
-  if (!HasFailure()) std::cout << oracle("check", {"check", folder, std::to_string(consumers)});
-  if (HasFailure()) ADD_FAILURE() << stage.report();
+  if (!testing::Test::HasFailure())
+    std::cout << oracle("check", {"check", folder, std::to_string(consumers)});
+  if (testing::Test::HasFailure()) ADD_FAILURE() << stage.report();
 }
+
+TEST_P(Weights, EveryDecompositionGivesTheSameBits) { play(ORACLE, GetParam()); }
+TEST_P(Weights, FilesMeanWhatTheirConventionsSay) { play(CONVENTIONS, GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Jobs, Weights, testing::Values(Sizes{3, 2}, Sizes{1, 4}, Sizes{4, 3}),
                          [](const auto& sizes) {
                            return std::to_string(sizes.param.producers) + "to" +
@@ -63,30 +68,54 @@ INSTANTIATE_TEST_SUITE_P(Jobs, Weights, testing::Values(Sizes{3, 2}, Sizes{1, 4}
 
 /// A file of weights, by default from a source of 3 x 2 elements to a destination of 4.
 struct File {
-  std::vector<int> rows{1, 2, 3, 4}, columns{1, 2, 3, 6};
+  std::vector<double> rows{1, 2, 3, 4}, columns{1, 2, 3, 6};
   std::vector<double> weights{1, 1, 1, 1};
   std::string method = "Bilinear remapping", normalization = "fracarea", name_of_weights = "S";
   int kinds = 0;  // of SCRIP; 0: ESMF
   std::array<int, 2> source{3, 2};
   std::size_t destinations = 4;
   bool has_areas = false;  // each element's is 1
+  nc_type type_of_addresses = NC_INT;
+  bool has_sizes = true, has_dimensions = true;  // of ESMF: n_a and n_b, src_grid_dims
+  bool has_strings = false;                      // attributes of type NC_STRING
+  std::string group = {};                        // in which all is; empty: in the file itself
 
   void write(const std::string& path) const {
-    int file = 0, links = 0, elements = 0, destination = 0, two = 0, of_kinds = 0, id = 0;
-    ASSERT_EQ(nc_create(path.c_str(), NC_CLOBBER, &file), NC_NOERR);
+    int file = 0, id = 0;
+    const bool is_new = !group.empty() || has_strings;
+    ASSERT_EQ(nc_create(path.c_str(), is_new ? NC_CLOBBER | NC_NETCDF4 : NC_CLOBBER, &file),
+              NC_NOERR);
+    id = file;
+    if (!group.empty()) {
+      ASSERT_EQ(nc_def_grp(file, group.c_str(), &id), NC_NOERR);
+    }
+    put_attribute(id, "map_method", method);
+    put_attribute(id, "normalization", normalization);
+    put_variables(id);
+    ASSERT_EQ(nc_close(file), NC_NOERR);
+  }
+
+private:
+  void put_attribute(int file, const char* name, const std::string& text) const {
+    const char* const words = text.c_str();
+    if (has_strings)
+      nc_put_att_string(file, NC_GLOBAL, name, 1, const_cast<const char**>(&words));
+    else
+      nc_put_att_text(file, NC_GLOBAL, name, text.size(), words);
+  }
+  void put_variables(int file) const {
+    int links = 0, elements = 0, destination = 0, two = 0, of_kinds = 0, id = 0;
     const bool is_scrip = kinds > 0;
-    nc_put_att_text(file, NC_GLOBAL, "map_method", method.size(), method.data());
-    nc_put_att_text(file, NC_GLOBAL, "normalization", normalization.size(), normalization.data());
+    const auto sources = static_cast<std::size_t>(source[0] * source[1]);
     nc_def_dim(file, is_scrip ? "num_links" : "n_s", rows.size(), &links);
-    nc_def_dim(file, is_scrip ? "src_grid_size" : "n_a",
-               static_cast<std::size_t>(source[0] * source[1]), &elements);
-    nc_def_dim(file, is_scrip ? "dst_grid_size" : "n_b", destinations, &destination);
+    if (has_sizes) nc_def_dim(file, is_scrip ? "src_grid_size" : "n_a", sources, &elements);
+    if (has_sizes) nc_def_dim(file, is_scrip ? "dst_grid_size" : "n_b", destinations, &destination);
     nc_def_dim(file, "src_grid_rank", 2, &two);
     if (is_scrip) nc_def_dim(file, "num_wgts", static_cast<std::size_t>(kinds), &of_kinds);
     int row = 0, column = 0, extents = 0;
-    nc_def_var(file, is_scrip ? "dst_address" : "row", NC_INT, 1, &links, &row);
-    nc_def_var(file, is_scrip ? "src_address" : "col", NC_INT, 1, &links, &column);
-    nc_def_var(file, "src_grid_dims", NC_INT, 1, &two, &extents);
+    nc_def_var(file, is_scrip ? "dst_address" : "row", type_of_addresses, 1, &links, &row);
+    nc_def_var(file, is_scrip ? "src_address" : "col", type_of_addresses, 1, &links, &column);
+    if (has_dimensions) nc_def_var(file, "src_grid_dims", NC_INT, 1, &two, &extents);
     const int both[] = {links, of_kinds};
     nc_def_var(file, is_scrip ? "remap_matrix" : name_of_weights.c_str(), NC_DOUBLE,
                is_scrip ? 2 : 1, both, &id);
@@ -101,16 +130,15 @@ struct File {
       nc_put_var_double(file, area_a, ones.data());
       nc_put_var_double(file, area_b, ones.data());
     }
-    nc_put_var_int(file, row, rows.data());
-    nc_put_var_int(file, column, columns.data());
-    nc_put_var_int(file, extents, source.data());
+    nc_put_var_double(file, row, rows.data());
+    nc_put_var_double(file, column, columns.data());
+    if (has_dimensions) nc_put_var_int(file, extents, source.data());
     std::vector<double> all;
     for (const double weight : weights) {
       all.push_back(weight);
       for (int k = 1; k < kinds; ++k) all.push_back(-1);
     }
-    nc_put_var_double(file, id, all.data());
-    ASSERT_EQ(nc_close(file), NC_NOERR);
+    ASSERT_EQ(nc_put_var_double(file, id, all.data()), NC_NOERR);
   }
 };
 
@@ -220,7 +248,35 @@ TEST_F(RefusedWeights, TellsWhatIsWrongWithAFileOrAnOption) {
       {{.columns = {0, 2, 3, 6}},
        nullptr,
        TREMULA_INVALID_ARGUMENT,
-       "expected col[0] from 1 to 6; found 0"},
+       "expected col[0] from 1 to 6, or 0 where the weight is 0; found 0 with the weight 1"},
+      {{.columns = {7, 2, 3, 6}, .weights = {0, 1, 1, 1}},
+       nullptr,
+       TREMULA_INVALID_ARGUMENT,
+       "expected col[0] from 1 to 6; found 7"},
+      {{.columns = {0, 2, 3, 6}, .weights = {0, 1, 1, 1}}, nullptr, TREMULA_OK, ""},
+      {{.type_of_addresses = NC_DOUBLE}, nullptr, TREMULA_OK, ""},
+      {{.columns = {1, 2.5, 3, 6}, .type_of_addresses = NC_DOUBLE},
+       nullptr,
+       TREMULA_INVALID_ARGUMENT,
+       "expected whole numbers in col; found 2.5 in col[1]"},
+      {{.has_sizes = false}, nullptr, TREMULA_OK, ""},
+      {{.has_sizes = false, .has_dimensions = false},
+       nullptr,
+       TREMULA_INVALID_ARGUMENT,
+       "expected the size of the source grid, as the dimension n_a or the variable "
+       "src_grid_dims; found neither: the option source_shape gives it"},
+      {{.has_sizes = false, .has_dimensions = false}, "{source_shape: [2, 3]}", TREMULA_OK, ""},
+      {{.has_sizes = false, .has_dimensions = false},
+       "{source_shape: [5]}",
+       TREMULA_INVALID_ARGUMENT,
+       "expected col[3] from 1 to 5; found 6"},
+      {{}, "{source_shape: [2, 3]}", TREMULA_OK, ""},
+      {{}, "{source_shape: [6]}", TREMULA_OK, ""},
+      {{},
+       "{source_shape: [3, 2]}",
+       TREMULA_MISMATCH,
+       "expected a source array of the shape 2x3, as the file's grid is 3x2 with the fastest "
+       "dimension first and the option order is row; found the shape 3x2: say order: column"},
       {{}, "{source_shape: [2, 4]}", TREMULA_MISMATCH, "a source array of 6 elements (3x2"},
       {{},
        "{order: column, source_shape: [1, 1, 1, 1, 1, 1, 1, 2, 3]}",
@@ -257,6 +313,91 @@ TEST_F(RefusedWeights, TellsWhatIsWrongWithAFileOrAnOption) {
             TREMULA_INVALID_ARGUMENT);
   EXPECT_EQ(tremula_weights_get(nullptr, nullptr, 0, TREMULA_F64, nullptr, 0),
             TREMULA_INVALID_ARGUMENT);
+}
+
+TEST_F(RefusedWeights, RefusesADestinationThatTheGroupCannotHold) {
+  const struct {
+    const char *layout, *words;
+  } cases[] = {
+      {"shape=4 grid=2",
+       "expected a destination on the 1 rank(s) of the group; found 2 in \"shape=4 grid=2\""},
+      {"shape=4 mesh=2", "found 2 in"},
+      {"shape=4 grid=1 members=1", "found rank 1 in the destination"},
+      {"shape=4 mesh=1 sum=0", "found partial sums (sum=) in"},
+  };
+  for (const auto& c : cases) {
+    tremula_layout_free(layout_);
+    ASSERT_EQ(tremula_layout_parse(c.layout, &layout_), TREMULA_OK) << tremula_last_error();
+    const auto expected = std::string(c.layout).find("sum=") == std::string::npos
+                              ? TREMULA_INVALID_ARGUMENT
+                              : TREMULA_UNSUPPORTED;
+    const auto text = opened({}, nullptr, expected);
+    EXPECT_NE(text.find(c.words), text.npos) << c.layout << "\n" << text;
+  }
+}
+
+TEST_F(RefusedWeights, RefusesATurnedArray) {
+  EXPECT_EQ(
+      opened({.columns = {1, 2, 3, 4}, .source = {4, 1}}, "{source_shape: [4, 1]}", TREMULA_OK),
+      "");
+  const auto text =
+      opened({.source = {3, 2}}, "{order: column, source_shape: [2, 3]}", TREMULA_MISMATCH);
+  EXPECT_NE(text.find("expected a source array of the shape 3x2"), text.npos) << text;
+  EXPECT_NE(text.find("say order: row"), text.npos) << text;
+}
+
+TEST_F(RefusedWeights, ReadsAGroupOfAFile) {
+  const File file{.has_strings = true, .group = "air_to_sea"};
+  const auto open = [&](const std::string& where, tremula_status expected) {
+    tremula_weights* weights = nullptr;
+    const auto status =
+        tremula_weights_open(session_, where.c_str(), "{normalize: fracarea}", layout_, &weights);
+    EXPECT_EQ(status, expected) << tremula_last_error();
+    tremula_weights_free(weights);
+    return status == TREMULA_OK ? std::string() : std::string(tremula_last_error());
+  };
+  file.write(path());
+  EXPECT_EQ(open(path() + "/air_to_sea", TREMULA_OK), "");  // which reads the attributes, too
+  const std::string words = "; the groups there are air_to_sea: name one as FILE/GROUP";
+  for (const std::string& where : {path(), path() + "/sea_to_air"}) {
+    const auto text = open(where, TREMULA_INVALID_ARGUMENT);
+    EXPECT_NE(text.find(words), text.npos) << text;
+  }
+}
+
+/// NetCDF is not thread-safe.
+TEST_F(RefusedWeights, OpensFilesInSeveralThreads) {
+  File file;
+  file.rows.clear(), file.columns.clear(), file.weights.clear();
+  for (int i = 0; i < 20000; ++i) {
+    file.rows.push_back(1 + i % 4);
+    file.columns.push_back(1 + i % 6);
+    file.weights.push_back(1);
+  }
+  file.has_strings = true;  // in the format of HDF5
+  file.write(path());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      const std::string options = "{server: " + stage_.server() + ", timeout: 20}";
+      tremula_session* session = nullptr;
+      ASSERT_EQ(tremula_session_open(("thread" + std::to_string(t)).c_str(), 0, 1, options.c_str(),
+                                     &session),
+                TREMULA_OK)
+          << tremula_last_error();
+      for (int round = 0; round < 60; ++round) {
+        tremula_weights* weights = nullptr;
+        ASSERT_EQ(tremula_weights_open(session, path().c_str(), nullptr, layout_, &weights),
+                  TREMULA_OK)
+            << tremula_last_error();
+        auto count = tremula_weights_statistics_init();
+        ASSERT_EQ(tremula_weights_count(weights, &count), TREMULA_OK);
+        EXPECT_EQ(count.links, 20000u);
+        tremula_weights_free(weights);
+      }
+      EXPECT_EQ(tremula_session_close(session), TREMULA_OK) << tremula_last_error();
+    });
+  for (auto& thread : threads) thread.join();
 }
 
 TEST_F(RefusedWeights, ConservesOnlyWhereEachElementIsOnOneRank) {

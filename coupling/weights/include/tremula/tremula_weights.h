@@ -25,27 +25,37 @@ extern "C" {
 typedef struct tremula_weights tremula_weights;
 
 /* Reads what this rank needs of the file `path`: the rows of the elements that `destination` gives it.
- * Every rank reads the file by itself, in pieces of bounded size. The file's grids are numbered first
- * dimension fastest, from 1.
+ * path: a NetCDF file; with groups FILE/GROUP, e.g. "weights.nc/air_to_sea". Every rank reads it by itself, in
+ * pieces of 2^18 elements. The file's grids are numbered first dimension fastest, from 1. A file without the
+ * sizes of its grids (n_a, n_b, src_grid_dims ...) gets them from source_shape and `destination`. Links of
+ * address 0 and weight 0 fill a file up, and are none. Links of weight 0 need no source element and add nothing,
+ * whatever the element holds, NaN, too.
  * options: NULL or YAML with the keys
  *   order         row (default): the last dimension of the arrays is the first, fastest, one of the file's
  *                 grids: shape=90x180 for a grid of 180 longitudes and 90 latitudes. column: the first
- *                 is, as of layouts of Fortran, where dimension 1 is the fastest: shape=180x90.
+ *                 is, as of layouts of Fortran, where dimension 1 is the fastest: shape=180x90. An array with
+ *                 as many dimensions as the file's grid has its extents in that order, else
+ *                 TREMULA_MISMATCH; dimensions of extent 1 do not count.
  *   source_shape  extents of the source array, e.g. [90, 180]; as many elements as the file's source grid
  *                 has. Default: the dimensions that the file gives that grid, in that order; one where
  *                 `destination` has one.
  *   normalize     fracarea: a row's weights are those of a mean over the covered part of the element, so
  *                 that a constant stays constant; destarea: over the whole element, so that the integral
  *                 stays. Default: as in the file.
- *   missing       a number or .nan: source elements of this value are left out, and the sum of the row's
- *                 others is multiplied by (sum of all its weights) / (sum of theirs).
+ *   missing       a number or .nan: source elements of this value, or of this value rounded to single
+ *                 precision, are left out, and the sum of the row's others is multiplied by (sum of all its
+ *                 weights) / (sum of theirs).
  *   fill          a number or .nan: what an element gets that has no weights, or whose source elements are
  *                 all missing. Default: it stays as it is.
- *   conserve      global: the difference between the integrals of both grids, over the elements that the
- *                 file's masks leave and, of the destination, that have weights, is spread evenly over
- *                 these; positive: they are multiplied by the ratio; none (default). The ranks'
- *                 `destination` has each of these elements once.
- * Collective over the session. TREMULA_MISMATCH: ranks read different files or options. */
+ *   conserve      global: the difference between the integrals of both grids is spread evenly over the
+ *                 destination; positive: the destination is multiplied by the ratio; none (default). The
+ *                 integrals are those over the elements that the file's masks leave; of the destination those
+ *                 alone that have weights, unless `fill` gives the others a value. The ranks' `destination`
+ *                 has each of these elements once.
+ * destination: a layout of the session's ranks, without partial sums (sum=).
+ * Collective over the session. TREMULA_MISMATCH: ranks read different files or options, or a shape does not
+ * fit the file. TREMULA_INVALID_ARGUMENT: the file or an option cannot be read, or the layout is of another
+ * number of ranks. TREMULA_UNSUPPORTED: weights that need gradients, partial sums. */
 TREMULA_API tremula_status tremula_weights_open(tremula_session* session, const char* path,
                                                 const char* options,
                                                 const tremula_layout* destination,
@@ -64,11 +74,17 @@ TREMULA_API tremula_status tremula_weights_get(tremula_weights* weights, tremula
                                                int field, tremula_type type, void* data,
                                                size_t bytes);
 
+/* The NetCDF library is not thread-safe. This library and libtremula_oasis hold a lock of the process, a recursive
+ * one, while they call it. An application whose other threads call NetCDF at the same time holds it, too:
+ * tremula_netcdf_lock(); nc_open(...); tremula_netcdf_unlock(). */
+TREMULA_API void tremula_netcdf_lock(void);
+TREMULA_API void tremula_netcdf_unlock(void);
+
 /* Of this rank; the same for every run. */
 typedef struct tremula_weights_statistics {
   size_t size;
   uint64_t rows;   /* elements of the destination that have weights */
-  uint64_t links;  /* weights */
+  uint64_t links;  /* weights, but for those that are 0 */
   uint64_t points; /* source elements that are asked for */
 } tremula_weights_statistics;
 static inline tremula_weights_statistics tremula_weights_statistics_init(void) {

@@ -11,6 +11,15 @@
 
 namespace tremula {
 
+/// Keeps the other threads of this process out of the NetCDF library while it lives: see tremula_netcdf_lock.
+class NetcdfLock {
+public:
+  NetcdfLock() { tremula_netcdf_lock(); }
+  ~NetcdfLock() { tremula_netcdf_unlock(); }
+  NetcdfLock(const NetcdfLock&) = delete;
+  NetcdfLock& operator=(const NetcdfLock&) = delete;
+};
+
 /// The weights between two grids, as far as this rank needs them.
 class Weights {
 public:
