@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 import tremula
-from tremula import Layout
+from tremula import Layout, _c
 from tremula.arrays import Target
 from tremula.values.dtypes import element_type, type_of_code
 
@@ -99,7 +99,7 @@ class ArraysTest(unittest.TestCase):
         with self.assertRaisesRegex(tremula.InvalidArgument, "read-only"):
             self.taken(self.rows, frozen, is_written=True)
         with self.assertRaisesRegex(tremula.InvalidArgument, "read-only"):
-            self.taken(Layout.block((8,), (1,)), b"8 bytes.", "u8", is_written=True)
+            self.taken(Layout.block((8,), (1,)), b"8 bytes.", "uint8", is_written=True)
 
     def test_rows_of_a_changing_extent(self):
         layout = Layout.parse("shape=*x3 grid=2x1")
@@ -154,18 +154,45 @@ class ArraysTest(unittest.TestCase):
                 self.taken(self.rows, wrong)
 
     def test_element_types(self):
-        for name in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "c64", "c128", "f16", "bool"):
+        for name in ("int8", "i16", "i32", "i64", "uint8", "u16", "u32", "u64", "f32", "f64", "c64", "c128", "float16", "bool"):
             kind = element_type(name)
+            self.assertEqual(kind.name, name)
             self.assertEqual(kind, element_type(kind.dtype))
+            self.assertEqual(kind, element_type(kind.dtype.name))
+            self.assertEqual(kind, element_type("=" + kind.dtype.str[1:]))
             self.assertEqual(kind, type_of_code(kind.code))
         self.assertEqual(element_type("bf16").dtype, np.uint16)
         struct = np.dtype([("id", "i8"), ("x", "f4", 3)])
         kind = element_type(struct)
         self.assertEqual((kind.code - 0x10000, kind.dtype), (20, struct))
         self.assertTrue(kind.holds(np.dtype("V20")))
-        for wrong in ("f128", object, np.dtype("M8[s]"), np.dtype(">i4"), [("a", object)], np.dtype("V16385")):
+        for wrong in ("f128", object, np.dtype("M8[s]"), np.dtype(">i4"), [("a", object)], np.dtype("V16385"), None, (float, 3)):
             with self.assertRaises(tremula.InvalidArgument):
                 element_type(wrong)
+
+    def test_a_name_means_what_numpy_says_or_is_refused(self):
+        """Every name that both know: the same type, or an error that names both."""
+        for name in (*_c.TYPE_NAMES, "i1", "i2", "i4", "u1", "u2", "u4", "f2", "f4", "f8", "c8", "c16", "int", "float"):
+            try:
+                theirs = np.dtype(name)
+            except TypeError:
+                theirs = None
+            with self.subTest(name=name):
+                if name in ("i8", "u8", "f16"):
+                    with self.assertRaisesRegex(tremula.InvalidArgument, f"found '{name}'.*in NumPy and .* write '[a-z]+(8|16)'"):
+                        element_type(name)
+                elif theirs is not None:
+                    self.assertEqual(element_type(name).dtype, theirs)
+
+    def test_structs_are_taken_with_their_members_or_as_bytes(self):
+        layout, struct = Layout.block((4,), (1,)), np.dtype([("id", "i4"), ("x", "f4")])
+        self.taken(layout, np.zeros(4, struct), struct)
+        self.taken(layout, np.rec.array(np.zeros(4, struct)), struct)
+        self.taken(layout, np.zeros(4, "V8"), struct)
+        self.taken(layout, np.zeros(4, struct), "V8")
+        for other in ([("x", "f4"), ("id", "i4")], [("id", "i4"), ("y", "f4")], [("id", "i8")], "V12"):
+            with self.assertRaisesRegex(tremula.InvalidArgument, "expected elements of type opaque of 8 bytes"):
+                self.taken(layout, np.zeros(4, other), struct)
 
     def test_shared_memory_is_zeroed_and_freed_with_the_last_view(self):
         before, files = mapped_bytes(), len(os.listdir("/proc/self/fd"))

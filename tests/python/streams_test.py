@@ -73,7 +73,7 @@ class StreamsTest(unittest.TestCase):
 
     def test_every_type_arrives_as_it_is(self):
         rows, columns = (lambda n: Layout.block(SHAPE, (n, 1))), (lambda n: Layout.block(SHAPE, (1, n)))
-        types = ["i8", "u16", "i32", "u64", "f16", "bf16", "f32", "c64", "c128", "bool"]
+        types = ["int8", "u16", "i32", "u64", "float16", "bf16", "f32", "c64", "c128", "bool"]
 
         def produce(session):
             layout = rows(1)

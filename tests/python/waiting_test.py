@@ -372,7 +372,7 @@ class WaitingTest(unittest.TestCase):
             self.assertEqual(rest[-1], 19)
             self.assertGreater(rest[0], 4)
             with session.in_stream("bad") as stream:
-                stream.field("value", "i8", LINE)
+                stream.field("value", "int8", LINE)
                 with self.assertRaisesRegex(tremula.Mismatch, "300"):
                     for step in stream.prefetch():
                         last = step.number

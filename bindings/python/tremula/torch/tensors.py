@@ -14,8 +14,8 @@ from .layouts import local_of
 ModelOrState = Union[torch.nn.Module, Mapping[str, Any]]
 
 _NAMES: Dict[torch.dtype, str] = {
-    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8",
-    torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
+    torch.int8: "int8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "uint8",
+    torch.float16: "float16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64",
     torch.complex64: "c64", torch.complex128: "c128", torch.bool: "bool",
 }
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
@@ -33,7 +33,7 @@ def type_name(dtype: torch.dtype) -> str:
 
 
 def dtype_named(name: Union[str, torch.dtype]) -> torch.dtype:
-    """The dtype of torch for a type of Tremula, or itself.
+    """The dtype of torch for a name that tremula.element_type takes, or itself.
 
     >>> dtype_named("bf16")
     torch.bfloat16
@@ -41,9 +41,10 @@ def dtype_named(name: Union[str, torch.dtype]) -> torch.dtype:
     if isinstance(name, torch.dtype):
         type_name(name)
         return name
-    if name not in _DTYPES:
+    kind = tremula.element_type(name).name
+    if kind not in _DTYPES:
         raise ValueError(f"expected a type that torch has ({', '.join(_DTYPES)}), found '{name}'")
-    return _DTYPES[name]
+    return _DTYPES[kind]
 
 
 def tensors_of(model: ModelOrState) -> Dict[str, Any]:

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Element types: their names in Tremula, their numbers in the C interface, their NumPy dtypes.
 
-| name                 | NumPy                     |
-|----------------------|---------------------------|
-| i8 i16 i32 i64       | int8 int16 int32 int64    |
-| u8 u16 u32 u64       | uint8 uint16 uint32 uint64|
-| f16 f32 f64          | float16 float32 float64   |
-| bf16                 | uint16: the bits          |
-| c64 c128             | complex64 complex128      |
-| bool                 | bool                      |
-| opaque of 1 to 16384 bytes | structured and void dtypes |
+| name                       | NumPy                       |
+|----------------------------|-----------------------------|
+| int8 i16 i32 i64           | int8 int16 int32 int64      |
+| uint8 u16 u32 u64          | uint8 uint16 uint32 uint64  |
+| float16 f32 f64            | float16 float32 float64     |
+| bf16                       | uint16: the bits            |
+| c64 c128                   | complex64 complex128        |
+| bool                       | bool                        |
+| opaque of 1 to 16384 bytes | structured and void dtypes  |
 
-The number in a name of Tremula counts bits, that in a short name of NumPy bytes: "i8" is int8 here. Give a dtype,
-e.g. numpy.int64, where a reader could take one for the other.
+Every name of NumPy is accepted, too. The number in a short name of Tremula counts bits, as in C, YAML and on the command
+line; that in a short name of NumPy counts bytes. "i8", "u8" and "f16" mean one type there and another one here: they are
+refused.
 """
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ _SIMPLE: dict[str, str] = {
 
 @dataclass(frozen=True)
 class ElementType:
-    """name: as in Tremula, "opaque of 12 bytes" for those. code: of the C interface. dtype: of arrays of it."""
+    """name: as element_type takes it, but "opaque of 12 bytes" for those. code: of the C interface. dtype: of arrays of it."""
 
     name: str
     code: int
@@ -56,28 +57,42 @@ class ElementType:
         return self.dtype.itemsize
 
     def holds(self, dtype: np.dtype[Any]) -> bool:
-        """Arrays of `dtype` are of this type: the same dtype; of opaque ones, the same size."""
+        """Returns whether arrays of `dtype` are of this type: the same dtype. Bytes without members (numpy.void) fit
+        opaque elements of the same size."""
         if self.code > _c.OPAQUE_NONE:
-            return dtype.itemsize == self.dtype.itemsize and dtype.kind == "V"
+            is_plain = self.dtype.names is None or dtype.names is None
+            return dtype.kind == "V" and (dtype.itemsize == self.dtype.itemsize if is_plain else dtype == self.dtype)
         return dtype == self.dtype and dtype.isnative
 
 
-_BY_NAME = {name: ElementType(name, i + 1, np.dtype(_SIMPLE[name])) for i, name in enumerate(_c.TYPE_NAMES)}
-_BY_DTYPE = {t.dtype: t for name, t in _BY_NAME.items() if name != "bf16"}
-_EXPECTED = "expected one of " + ", ".join(_c.TYPE_NAMES) + ", or a dtype of NumPy that is one of them"
+# Names of the C interface that are other types of NumPy: their names here, and what to write.
+_AMBIGUOUS = {
+    "i8": ("int8", "it is int64 in NumPy and int8 in Tremula: write 'int8' or 'int64'"),
+    "u8": ("uint8", "it is uint64 in NumPy and uint8 in Tremula: write 'uint8' or 'uint64'"),
+    "f16": ("float16", "it is float128 in NumPy and float16 in Tremula: write 'float16'"),
+}
+_TYPES = [
+    ElementType(_AMBIGUOUS[name][0] if name in _AMBIGUOUS else name, i + 1, np.dtype(_SIMPLE[name]))
+    for i, name in enumerate(_c.TYPE_NAMES)
+]
+_BY_NAME = {kind.name: kind for kind in _TYPES}
+_BY_DTYPE = {kind.dtype: kind for kind in _TYPES if kind.name != "bf16"}
+_EXPECTED = "expected one of " + ", ".join(_BY_NAME) + ", or a dtype of NumPy that is one of them"
 
 
 def type_of_code(code: int) -> ElementType:
     """The type with a number of the C interface."""
-    if 1 <= code <= len(_c.TYPE_NAMES):
-        return _BY_NAME[_c.TYPE_NAMES[code - 1]]
+    if 1 <= code <= len(_TYPES):
+        return _TYPES[code - 1]
     if _c.OPAQUE_NONE < code <= _c.OPAQUE_NONE + _c.MOST_OPAQUE_BYTES:
         return element_type(np.dtype((np.void, code - _c.OPAQUE_NONE)))
     raise InvalidArgument(f"element type: {_EXPECTED}; found number {code}")
 
 
 def element_type(given: Any) -> ElementType:
-    """From a name of Tremula, an ElementType, or whatever numpy.dtype takes.
+    """Returns the type of a name of Tremula, of an ElementType, or of what numpy.dtype takes, but for None.
+
+    :raises InvalidArgument: no such type, or a name that means another type in NumPy than in Tremula
 
     >>> element_type("f32").dtype, element_type("bf16").dtype, element_type(float).name
     (dtype('float32'), dtype('uint16'), 'f64')
@@ -86,17 +101,30 @@ def element_type(given: Any) -> ElementType:
     >>> element_type("text")
     Traceback (most recent call last):
     ...
-    tremula.errors.InvalidArgument: element type: expected one of i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, c64, \
-c128, f16, bf16, bool, or a dtype of NumPy that is one of them; found 'text'
+    tremula.errors.InvalidArgument: element type: expected one of int8, i16, i32, i64, uint8, u16, u32, u64, f32, f64, \
+c64, c128, float16, bf16, bool, or a dtype of NumPy that is one of them; found 'text'
+    >>> element_type("i8")
+    Traceback (most recent call last):
+    ...
+    tremula.errors.InvalidArgument: element type: expected a name with one meaning, found 'i8': it is int64 in NumPy and \
+int8 in Tremula: write 'int8' or 'int64'
     """
     if isinstance(given, ElementType):
         return given
     if isinstance(given, str) and given in _BY_NAME:
         return _BY_NAME[given]
+    if isinstance(given, str) and given in _AMBIGUOUS:
+        raise InvalidArgument(
+            f"element type: expected a name with one meaning, found '{given}': {_AMBIGUOUS[given][1]}"
+        )
     try:
-        dtype = np.dtype(given)
+        dtype = np.dtype(given) if given is not None else None  # None would be float64
     except TypeError:
-        raise InvalidArgument(f"element type: {_EXPECTED}; found {given!r}") from None
+        dtype = None
+    if dtype is None:
+        raise InvalidArgument(f"element type: {_EXPECTED}; found {given!r}")
+    if dtype.subdtype is not None:
+        raise InvalidArgument(f"element type: {_EXPECTED}; found {dtype}: give the array a further dimension instead")
     if dtype.kind == "V":
         if dtype.hasobject or not 1 <= dtype.itemsize <= _c.MOST_OPAQUE_BYTES:
             raise InvalidArgument(
