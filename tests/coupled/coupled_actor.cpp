@@ -19,10 +19,12 @@
 //     --abandon-after N     steps, then free without close
 //     --abandon-rank R      ... on this rank alone, which stays in its group for three seconds more
 //     --die-rank R --die-step S --die-signal N   in the middle of the step; SIGKILL
+//     --die-after-fork 1    ... when it has forked a child that stays
 //     --wait-file FILE      waits for it before it opens the stream
 //     --step-file FILE      makes it when step 1 is complete
 //     --first-file FILE     rank r makes FILE.r when its first step is complete
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -143,6 +145,8 @@ private:
   void maybe_die() const {
     if (rank_ != options_.number("die-rank", -1) || step_ != options_.number("die-step", 0)) return;
     write("die", TREMULA_OK);
+    if (options_.number("die-after-fork", 0) != 0 && fork() == 0)
+      for (;;) pause();
     raise(static_cast<int>(options_.number("die-signal", SIGKILL)));
   }
   void step_is_complete(bool is_first) const {

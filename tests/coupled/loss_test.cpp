@@ -40,8 +40,10 @@ protected:
     return play(role, GetParam().launcher,
                 join({"--side", side, "--layout", layout, "--steps", "100000"},
                      session(GetParam().transport), more),
-                {{"TREMULA_SILENCE", "3"}});
+                {{"TREMULA_SILENCE", silence_}});
   }
+  std::string silence_ = "3";
+  bool has_child_ = false;  // one that the lost rank has forked, and that stays
   /// Sends `signal` to `rank` of one side and checks that every rank of the other side learns of
   /// it.
   void lose(const std::string& lost_side, int rank, int signal = SIGKILL) {
@@ -59,9 +61,9 @@ protected:
   void judge_loss(const std::string& lost_side, int rank, int signal, bool& is_judged) {
     const Role& producer = GetParam().roles[0];
     const Role& consumer = GetParam().roles[1];
-    const Arguments death{"--die-rank",   std::to_string(rank),
-                          "--die-step",   std::to_string(fatal_step),
-                          "--die-signal", std::to_string(signal)};
+    const Arguments death{
+        "--die-rank",   std::to_string(rank),   "--die-step",       std::to_string(fatal_step),
+        "--die-signal", std::to_string(signal), "--die-after-fork", has_child_ ? "1" : "0"};
     const bool loses_producer = lost_side == "out";
     const Actors out = act(producer, "out", loses_producer ? death : Arguments{});
     const Actors in = act(consumer, "in", loses_producer ? Arguments{} : death);
@@ -108,6 +110,15 @@ TEST_P(CoupledLoss, OfTheConsumersRankZeroIsToldToTheProducer) { lose("in", 0); 
 
 TEST_P(CoupledLoss, OfTheConsumersLastRankIsToldToTheProducer) {
   lose("in", GetParam().roles[1].ranks - 1);
+}
+
+// Longer than the test waits: not the silence shows the loss.
+TEST_P(CoupledLoss, OfARankThatHasForkedIsToldAtOnce) {
+  if (GetParam().launcher == Launcher::mpirun) GTEST_SKIP() << "mpirun ends the rest of the job";
+  silence_ = "600";
+  has_child_ = true;
+  lose("out", 1);
+  lose("in", 1);
 }
 
 TEST_P(CoupledLoss, OfAProducerRankThatIsSilentIsToldToTheConsumer) { lose("out", 1, SIGSTOP); }

@@ -3,6 +3,7 @@
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 #include <new>
 #include <utility>
 
+#include "core/close_on_fork.hpp"
 #include "core/error.hpp"
 #include "transport/control/tls_stream.hpp"
 
@@ -33,6 +35,7 @@ constexpr std::size_t write_bytes = 64 << 10;  // at once
 
 FramedSocket::FramedSocket(Socket socket, Handlers handlers)
     : socket_(std::move(socket)), handlers_(std::move(handlers)) {
+  core::set_close_on_fork(socket_.native_handle());
   error_code ignored;  // a connection without these options still works
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket_.set_option(asio::socket_base::keep_alive(true), ignored);
@@ -40,7 +43,17 @@ FramedSocket::FramedSocket(Socket socket, Handlers handlers)
                sizeof unacknowledged_milliseconds);
 }
 
-FramedSocket::~FramedSocket() = default;
+FramedSocket::~FramedSocket() { end_connection(); }
+
+void FramedSocket::end_connection() noexcept {
+  error_code ignored;
+  const int socket =
+      socket_.release(ignored);  // out of the reactor's epoll, which close() leaves to the system
+  if (ignored) return;           // closed before
+  core::clear_close_on_fork(socket);
+  ::shutdown(socket, SHUT_RDWR);  // another process may hold it
+  ::close(socket);
+}
 
 template <class Action>
 void FramedSocket::guard(Action&& action) {
@@ -236,8 +249,7 @@ void FramedSocket::close_after(const error_code& error) {
 void FramedSocket::close(const std::string& why) {
   if (closed_) return;
   closed_ = true;
-  error_code ignored;
-  socket_.close(ignored);
+  end_connection();
   count(counted_, 0);
   asio::post(socket_.get_executor(),
              [self = shared_from_this(), why] { self->handlers_.on_closed(why); });

@@ -112,6 +112,8 @@ private:
   void read_and_forget();
   void write_next();
   void close_after(const boost::system::error_code& error);
+  /// Closes the socket; the other side sees the end even if a child of this process holds it.
+  void end_connection() noexcept;
 
   Socket socket_;
   std::shared_ptr<TlsContext> context_;  // until TLS begins

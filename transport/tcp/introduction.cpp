@@ -20,14 +20,6 @@ std::atomic<std::size_t> seats_taken = 0;
 /// Connections that are accepted in one turn: the link goes on between them.
 constexpr int most_accepted = 16;
 
-void watch(int epoll, const Descriptor& socket, std::uint64_t key, std::uint32_t events) {
-  epoll_event event{.events = events, .data = {.u64 = key}};
-  if (epoll_ctl(epoll, EPOLL_CTL_ADD, socket.get(), &event) != 0) throw_system("epoll_ctl");
-}
-void forget(int epoll, const Descriptor& socket) noexcept {
-  epoll_ctl(epoll, EPOLL_CTL_DEL, socket.get(), nullptr);
-}
-
 Seat take_seat() noexcept {
   Seat seat(true);
   if (seats_taken.fetch_add(1) >= seats_of_process) seat.reset();
@@ -108,6 +100,8 @@ Dial::State Dial::move() {
   }
 }
 
+Dial::~Dial() { forget(epoll_, socket_); }
+
 Descriptor Dial::take() {
   forget(epoll_, socket_);
   return std::move(socket_);
@@ -116,6 +110,11 @@ Descriptor Dial::take() {
 Door::Door(Invitation& own, int epoll)
     : own_(own), epoll_(epoll), socket_(listen_at(own.host_port)) {
   own.host_port = HostPort::near_end_of(socket_);
+}
+
+Door::~Door() {
+  forget(epoll_, socket_);
+  for (const Guest& guest : guests_) forget(epoll_, guest.socket);
 }
 
 void Door::expect(std::vector<Invitation> peers) {
@@ -134,7 +133,8 @@ void Door::excuse(Rank rank) noexcept {
 
 void Door::accept() {
   for (int i = 0; i < most_accepted; ++i) {
-    Descriptor socket(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Descriptor socket =
+        own_socket(accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;  // nobody is there, or there is no room for anybody at the moment
     take_in(std::move(socket));
   }
@@ -164,7 +164,7 @@ Seat Door::make_room() {
       std::ranges::find_if(guests_, [](const Guest& guest) { return !guest.rank; });
   const auto worst = unnamed == guests_.end() ? guests_.begin() : unnamed;
   seat = std::move(worst->seat);
-  guests_.erase(worst);
+  dismiss(worst);
   ++strangers_;
   return seat;
 }
@@ -186,6 +186,11 @@ void Door::attend(Guests::iterator guest) {
   }
   if (verdict == Verdict::stays) return;
   if (verdict == Verdict::leaves) ++strangers_;
+  dismiss(guest);
+}
+
+void Door::dismiss(Guests::iterator guest) noexcept {
+  forget(epoll_, guest->socket);  // none: it has entered
   guests_.erase(guest);
 }
 
@@ -231,7 +236,11 @@ Door::Verdict Door::admit(Guest& guest) {
 void Door::close_late() {
   if (guests_.empty()) return;
   const auto now = Clock::now();
-  strangers_ += std::erase_if(guests_, [&](const Guest& guest) { return guest.until < now; });
+  strangers_ += std::erase_if(guests_, [&](const Guest& guest) {
+    if (guest.until >= now) return false;
+    forget(epoll_, guest.socket);
+    return true;
+  });
 }
 
 std::vector<Door::Entrant> Door::take_entrants() { return std::exchange(entrants_, {}); }

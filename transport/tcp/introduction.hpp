@@ -54,6 +54,9 @@ public:
   /// @param socket  that has begun to connect to the peer
   Dial(const Invitation& own, const Invitation& peer, Descriptor socket, int epoll,
        std::uint64_t event);
+  ~Dial();
+  Dial(const Dial&) = delete;
+  Dial& operator=(const Dial&) = delete;
 
   /// Goes on when the system tells of the socket. Never blocks.
   State move();
@@ -94,6 +97,9 @@ public:
 
   /// @param own  its host and port are replaced by that at which the door listens
   Door(Invitation& own, int epoll);
+  ~Door();
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
   /// The ranks to let in, in their order.
   void expect(std::vector<Invitation> peers);
   /// This rank need not come.
@@ -131,6 +137,7 @@ private:
   void accept();
   Seat make_room();
   void attend(Guests::iterator guest);
+  void dismiss(Guests::iterator guest) noexcept;
   enum class Verdict { stays, enters, leaves };
   Verdict hear(Guest& guest);
   Verdict admit(Guest& guest);

@@ -28,8 +28,7 @@ void Peer::connect(Descriptor socket, std::string text) {
   text_ = std::move(text);
   input_.resize(input_bytes);
   set_options(socket_);
-  epoll_event event{.events = EPOLLIN, .data = {.u64 = static_cast<std::uint64_t>(rank_)}};
-  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, socket_.get(), &event) != 0) throw_system("epoll_ctl");
+  watch(epoll_, socket_, static_cast<std::uint64_t>(rank_), EPOLLIN);
   flush();
 }
 
@@ -142,6 +141,7 @@ void Peer::lose(Errc code, std::string_view why) noexcept {
   } catch (const std::bad_alloc&) {
     lost_why_ = "out of memory";  // short enough to need none
   }
+  forget(epoll_, socket_);
   socket_.reset();
   const auto end_serve = [this](TcpOperation* operation) {
     if (operation == nullptr || operation->kind != Kind::serve) return;

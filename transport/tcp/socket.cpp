@@ -3,11 +3,14 @@
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+
+#include "core/close_on_fork.hpp"
 
 namespace tremula::transport::tcp {
 
@@ -32,7 +35,25 @@ void set(const Descriptor& socket, int level, int option, int value) noexcept {
 
 }  // namespace
 
-void DescriptorTraits::close(Handle handle) noexcept { ::close(handle); }
+void DescriptorTraits::close(Handle handle) noexcept {
+  core::clear_close_on_fork(handle);
+  ::shutdown(handle, SHUT_RDWR);  // without effect on what is no socket
+  ::close(handle);
+}
+
+Descriptor own_socket(int handle) noexcept {
+  core::set_close_on_fork(handle);
+  return Descriptor(handle);
+}
+
+void watch(int epoll, const Descriptor& socket, std::uint64_t key, std::uint32_t events) {
+  epoll_event event{.events = events, .data = {.u64 = key}};
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, socket.get(), &event) != 0) throw_system("epoll_ctl");
+}
+
+void forget(int epoll, const Descriptor& socket) noexcept {
+  if (socket) epoll_ctl(epoll, EPOLL_CTL_DEL, socket.get(), nullptr);
+}
 
 std::string system_text(int error) { return std::generic_category().message(error); }
 void throw_system(const std::string& what) {
@@ -149,7 +170,7 @@ Invitation Invitation::decode(BytesView address, std::size_t rank) {
 }
 
 Descriptor listen_at(const HostPort& host_port) {
-  Descriptor socket(
+  Descriptor socket = own_socket(
       ::socket(host_port.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) throw_system("socket");
   if (::bind(socket.get(), host_port.socket_address(), host_port.length()) != 0)
@@ -159,7 +180,8 @@ Descriptor listen_at(const HostPort& host_port) {
 }
 
 Descriptor begin_connecting(const HostPort& from, const HostPort& to) {
-  Descriptor socket(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  Descriptor socket =
+      own_socket(::socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) throw_system("socket");
   set(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
   if (from.family() == to.family() &&

@@ -20,6 +20,15 @@ struct DescriptorTraits {
 };
 using Descriptor = core::UniqueHandle<DescriptorTraits>;
 
+/// Takes over a new socket. Children made by fork do not keep it, and closing it ends the
+/// connection even if another process holds it.
+Descriptor own_socket(int handle) noexcept;
+/// Lets an epoll report events of a socket.  @throws core::Error transport
+void watch(int epoll, const Descriptor& socket, std::uint64_t key, std::uint32_t events);
+/// Ends that. Before the socket is closed: as long as another process holds it, its events would be
+/// reported for ever.
+void forget(int epoll, const Descriptor& socket) noexcept;
+
 /// The system's text for errno, or for a given number.
 std::string system_text(int error);
 [[noreturn]] void throw_system(const std::string& what);

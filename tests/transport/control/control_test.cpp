@@ -2,6 +2,7 @@
 // A ControlConnection against a server of plain sockets that shares no code with it.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include "core/key.hpp"
 #include "tests/core/error_of.hpp"
 #include "tests/transport/control/plain_server.hpp"
+#include "tests/transport/sleeping_child.hpp"
 #include "transport/control/authentication.hpp"
 #include "transport/control/control_connection.hpp"
 #include "transport/control/frame.hpp"
@@ -280,6 +282,44 @@ TEST(ControlConnection, OfAServerThatEndsInTheMomentOfTheConnectIsThereOrIsNot) 
   ending.join();
   EXPECT_EQ(other, 0) << found;
   EXPECT_EQ(there + gone, 2000);
+}
+
+TEST(ControlConnection, OfAKilledProcessEndsThoughItsChildLives) {
+  PlainServer server;
+  std::array<int, 2> up{};
+  ASSERT_EQ(pipe(up.data()), 0);
+  const pid_t rank = fork();
+  if (rank == 0) {
+    Record record;
+    const ControlConnection connection(server.address(), record.handlers(), soon());
+    const testing_only::SleepingChild child;
+    const pid_t grandchild = child.pid();
+    if (write(up[1], &grandchild, sizeof grandchild) < 0) _exit(1);
+    for (;;) pause();
+  }
+  server.accept();
+  pid_t grandchild = 0;
+  ASSERT_EQ(read(up[0], &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
+  kill(rank, SIGKILL);
+  waitpid(rank, nullptr, 0);
+  EXPECT_TRUE(server.has_bytes_within(30)) << "the child holds the connection";
+  EXPECT_EQ(server.read(1), "");
+  kill(grandchild, SIGKILL);
+  for (const int end : up) close(end);
+}
+
+TEST(ControlConnection, ThatIsClosedEndsThoughAnotherProcessHoldsIt) {
+  PlainServer server;
+  Record record;
+  auto handlers = record.handlers();
+  handlers.on_frame = [](const Bytes&) { throw Error(Errc::protocol, "cannot read this"); };
+  const ControlConnection connection(server.address(), handlers, soon());
+  server.accept();
+  const testing_only::SleepingChild child(testing_only::SleepingChild::Made::behind_our_back);
+  server.write(std::string("\x01\0\0\0a", 5));
+  EXPECT_EQ(record.closed(1), std::vector<std::string>{"cannot read this"});
+  EXPECT_TRUE(server.has_bytes_within(30)) << "the other process holds the connection";
+  EXPECT_EQ(server.read(1), "");
 }
 
 TEST(ControlConnection, ClosesWithTheTextOfAHandlersException) {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/close_on_fork.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace tremula::core {
+
+namespace {
+
+constexpr std::size_t bits = 64, words = (std::size_t{1} << 20) / bits;
+
+// Process-wide, as descriptors are: a child runs nothing but the handler below, which gets no
+// argument. Atomic words and no lock: another thread may be changing them at the moment of the
+// fork.
+constinit std::array<std::atomic<std::uint64_t>, words> marked{};
+constinit std::atomic<std::size_t> used = 0;  // words that may have a bit
+
+/// Runs in a child. Everything here is safe in a signal handler.
+void close_marked() {
+  for (std::size_t word = 0, end = used.load(); word < end; ++word)
+    for (std::uint64_t rest = marked[word].exchange(0); rest != 0; rest &= rest - 1)
+      ::close(static_cast<int>(word * bits + static_cast<std::size_t>(std::countr_zero(rest))));
+}
+
+bool is_in_range(int descriptor) noexcept {
+  return descriptor >= 0 && static_cast<std::size_t>(descriptor) < words * bits;
+}
+
+}  // namespace
+
+void set_close_on_fork(int descriptor) noexcept {
+  static const int registered = pthread_atfork(nullptr, nullptr, close_marked);
+  if (registered != 0 || !is_in_range(descriptor)) return;
+  const auto number = static_cast<std::size_t>(descriptor);
+  marked[number / bits].fetch_or(std::uint64_t{1} << number % bits);
+  for (std::size_t known = used.load(); known <= number / bits;)
+    if (used.compare_exchange_weak(known, number / bits + 1)) break;
+}
+
+void clear_close_on_fork(int descriptor) noexcept {
+  if (!is_in_range(descriptor)) return;
+  const auto number = static_cast<std::size_t>(descriptor);
+  marked[number / bits].fetch_and(~(std::uint64_t{1} << number % bits));
+}
+
+}  // namespace tremula::core

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A process with copies of this one's descriptors, as a helper that an application has forked.
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace tremula::testing_only {
+
+/// Does nothing until it is killed, at the latest when this object ends.
+class SleepingChild {
+public:
+  enum class Made {
+    by_fork,
+    behind_our_back,  ///< by a system call: no handler of pthread_atfork runs
+  };
+  explicit SleepingChild(Made made = Made::by_fork)
+      : pid_(made == Made::by_fork ? fork()
+                                   : static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0))) {
+    if (pid_ == 0)
+      for (;;) pause();
+  }
+  ~SleepingChild() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  SleepingChild(const SleepingChild&) = delete;
+  SleepingChild& operator=(const SleepingChild&) = delete;
+  pid_t pid() const noexcept { return pid_; }
+
+private:
+  pid_t pid_;
+};
+
+}  // namespace tremula::testing_only
