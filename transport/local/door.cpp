@@ -13,10 +13,14 @@ namespace tremula::transport::local {
 namespace {
 
 constexpr std::uint64_t door_magic =
-    0x31726f6f442e4c54;  // "TL.Door1", of this layout and the inbox's
+    0x32726f6f442e4c54;  // "TL.Door2", of this layout and the inbox's
+
+std::uint64_t number_of(Side side) { return side == Side::producer ? 1 : 2; }
+std::uint64_t number_of_other(Side side) { return 3 - number_of(side); }
 
 struct Shared {
   std::uint64_t magic;
+  std::uint64_t side;  // of the owner: an address says what its sender likes
   std::atomic<std::uint64_t> is_open;
   MemoryPlace inbox;
 };
@@ -27,6 +31,12 @@ struct Wire {
   MemoryPlace door;
 };
 
+void expect_other_side(std::uint64_t found, Side own) {
+  if (found != number_of_other(own))
+    throw core::Error(core::Errc::transport,
+                      "expected the address of a rank of the other side, found one of this side");
+}
+
 MemoryPlace place_in(const Address& address, Side side) {
   Wire wire{};
   if (address.size() == sizeof wire) std::memcpy(&wire, address.data(), sizeof wire);
@@ -35,20 +45,18 @@ MemoryPlace place_in(const Address& address, Side side) {
                       fmt::format("expected the address of a 'local' endpoint of this version of "
                                   "Tremula, found {} other bytes",
                                   address.size()));
-  if (wire.side != (side == Side::producer ? 2 : 1))
-    throw core::Error(core::Errc::transport,
-                      "expected the address of a rank of the other side, found one of this side");
+  expect_other_side(wire.side, side);
   return wire.door;
 }
 
 }  // namespace
 
 Door::Door(Side side) : side_(side), memory_(sizeof(Shared)) {
-  new (memory_.bytes().data()) Shared{door_magic, {0}, {}};
+  new (memory_.bytes().data()) Shared{door_magic, number_of(side), {0}, {}};
 }
 
 Address Door::address() const {
-  const Wire wire{door_magic, side_ == Side::producer ? 1u : 2u, memory_.place()};
+  const Wire wire{door_magic, number_of(side_), memory_.place()};
   const auto bytes = std::as_bytes(std::span(&wire, 1));
   return {bytes.begin(), bytes.end()};
 }
@@ -66,6 +74,7 @@ PeerDoor::PeerDoor(const Address& address, Side side) : memory_(place_in(address
   if (found != door_magic)
     throw core::Error(core::Errc::transport,
                       "expected the address of an endpoint, found one of other memory");
+  expect_other_side(reinterpret_cast<const Shared*>(memory_.bytes().data())->side, side);
 }
 
 std::optional<MemoryPlace> PeerDoor::inbox() const {

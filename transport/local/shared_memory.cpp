@@ -175,7 +175,8 @@ Mapping::Mapping(const MemoryPlace& place, bool is_writable)
         "transport without 'local'");
   if (!file) throw unusable(std::strerror(errno));
   struct stat found {};
-  if ((fcntl(file.get(), F_GET_SEALS) & seals) != seals || fstat(file.get(), &found) != 0 ||
+  const int sealed = fcntl(file.get(), F_GET_SEALS);  // -1: a file that can have none
+  if (sealed < 0 || (sealed & seals) != seals || fstat(file.get(), &found) != 0 ||
       static_cast<std::size_t>(found.st_size) < head_bytes)
     throw unusable("another file");
   // A privileged process can open the memory of all users.

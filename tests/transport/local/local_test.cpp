@@ -108,6 +108,21 @@ TEST(Local, RefusesAddressesThatAreNone) {
             std::string::npos);
 }
 
+// An address says of which side it is; a program that sends an endpoint its own one back turns that
+// round.
+TEST(Local, IsNotLinkedWithItselfByItsOwnAddressSentBack) {
+  for (const Side side : {Side::producer, Side::consumer}) {
+    const auto end = open_end(side);
+    Address reflected = end->address();
+    const std::uint64_t other = side == Side::producer ? 2 : 1;
+    std::memcpy(reflected.data() + 8, &other, sizeof other);
+    const auto error = error_of([&] { connect(*end, reflected); });
+    EXPECT_EQ(error.code(), core::Errc::transport) << error.what();
+    EXPECT_NE(std::string(error.what()).find("found one of this side"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(Local, NamesThePeerThatDoesNotConnect) {
   const auto end = open_end(Side::producer);
   auto silent = open_end(Side::consumer);

@@ -4,10 +4,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 
@@ -185,6 +188,26 @@ TEST(SharedMemory, IsNotTakenForAnother) {
   EXPECT_EQ(error_of(other), Errc::transport);
   other.process = 1u << 30;
   EXPECT_EQ(error_of(other), Errc::peer_lost);
+}
+
+// Of any user's own files, one may begin with the number that a peer claims.
+TEST(SharedMemory, IsNoOrdinaryFileThatBeginsAsMemoryDoes) {
+  for (const bool is_memory : {false, true}) {
+    const std::uint64_t region = 42;
+    char name[] = "/tmp/tremula-ordinary-XXXXXX";
+    const File file(is_memory ? memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING)
+                              : mkstemp(name));
+    ASSERT_TRUE(file);
+    if (!is_memory) unlink(name);
+    ASSERT_EQ(ftruncate(file.get(), 8192), 0);
+    ASSERT_EQ(pwrite(file.get(), &region, sizeof region, 0), static_cast<ssize_t>(sizeof region));
+    EXPECT_EQ(error_of({.process = static_cast<std::uint64_t>(getpid()),
+                        .file = static_cast<std::uint64_t>(file.get()),
+                        .region = region,
+                        .offset = 0}),
+              Errc::transport)
+        << is_memory;
+  }
 }
 
 TEST(SharedMemory, CannotBeCutOffUnderAPeer) {
