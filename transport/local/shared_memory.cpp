@@ -40,7 +40,13 @@ Head& head_of(const Pages& pages) { return *reinterpret_cast<Head*>(pages.bytes(
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW;  // so that a peer never reads beyond its end
 
 Error system_error(const std::string& what) {
-  return Error(Errc::internal, fmt::format("shared memory: {}: {}", what, std::strerror(errno)));
+  const int error = errno;
+  const char* const remedy = error == ENOMEM ? "; a limit of this process (ulimit -v) or of its "
+                                               "container is reached: raise it, or let fewer steps "
+                                               "wait (queue_depth)"
+                                             : "";
+  return Error(Errc::internal,
+               fmt::format("shared memory: {}: {}{}", what, std::strerror(error), remedy));
 }
 
 /// "4026531836" of the namespace "pid:[4026531836]".

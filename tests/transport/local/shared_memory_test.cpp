@@ -12,6 +12,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 
 #include "core/error.hpp"
@@ -216,6 +217,31 @@ TEST(SharedMemory, CannotBeCutOffUnderAPeer) {
       "/proc/" + std::to_string(owner.place.process) + "/fd/" + std::to_string(owner.place.file);
   EXPECT_NE(truncate(path.c_str(), 0), 0);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // they need more than the limit
+TEST(SharedMemory, SaysHowMuchIsMissingAndWhatToDo) {
+  EXPECT_EQ(in_child([] {
+              std::ifstream statm("/proc/self/statm");
+              rlim_t pages = 0;
+              statm >> pages;
+              const rlim_t bytes = pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (16 << 20);
+              const rlimit little{.rlim_cur = bytes, .rlim_max = bytes};
+              if (setrlimit(RLIMIT_AS, &little) != 0) return 1;
+              try {
+                allocate(123456789);
+              } catch (const Error& error) {
+                const std::string_view text = error.what();
+                const auto has = [&](auto part) { return text.find(part) != text.npos; };
+                return has("123460885 bytes: Cannot allocate memory") && has("ulimit -v") ? 0 : 2;
+              } catch (const std::bad_alloc&) {
+                return 3;
+              }
+              return 4;
+            }),
+            0);
+}
+#endif
 
 TEST(SharedMemory, IsClosedToOtherUsers) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
