@@ -53,9 +53,12 @@ bool poll_on(std::span<const WaitWord> words, std::chrono::microseconds most,
 }  // namespace
 
 void WaitCounter::show(std::uint64_t value) noexcept {
+  // Taken back before the count is shown: a process that falls asleep behind it says so anew, and
+  // either it has seen the count or this has seen that it sleeps.
+  const bool was_slept_on =
+      is_slept_on.load(std::memory_order_relaxed) != 0 && is_slept_on.exchange(0) != 0;
   count.store(value, std::memory_order_seq_cst);
-  if (is_slept_on.load(std::memory_order_seq_cst) == 0) return;
-  is_slept_on.store(0, std::memory_order_relaxed);
+  if (!was_slept_on && is_slept_on.load(std::memory_order_seq_cst) == 0) return;
   syscall(SYS_futex, word_of(count), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
@@ -79,7 +82,8 @@ bool sleep_on(std::span<const WaitWord> words, std::chrono::microseconds most,
   until.tv_sec += until.tv_nsec / 1000000000;
   until.tv_nsec %= 1000000000;
   const long result = syscall(SYS_futex_waitv, waiters.data(), count, 0, &until, CLOCK_MONOTONIC);
-  return result >= 0 || errno != ENOSYS;
+  // Anything else is a system that lacks the call or forbids it, as a filter of system calls may.
+  return result >= 0 || errno == ETIMEDOUT || errno == EAGAIN || errno == EINTR;
 }
 
 }  // namespace tremula::transport::local
