@@ -95,7 +95,18 @@ struct ControlConnection::Impl {
     if (key) begin_exchange(*key);
     socket->start();
     io.restart();
-    thread = core::start_thread([this] { io.run(); });
+    thread = core::start_thread([this] { run(); });
+  }
+
+  /// Until the connection is closed and all is sent. Without memory even to close it in order, it
+  /// ends here.
+  void run() {
+    try {
+      io.run();
+    } catch (const std::exception& error) {
+      socket->close_at_once();
+      if (!has_ended) closed(error.what());
+    }
   }
 
   /// Runs `io` on the calling thread.
@@ -174,6 +185,7 @@ struct ControlConnection::Impl {
       if (!closing && handlers.on_closed) handlers.on_closed(why);
     } catch (...) {  // out of memory: the next call of the connection's owner finds it closed
     }
+    has_ended = true;
     done.set_value();
   }
 
@@ -181,9 +193,11 @@ struct ControlConnection::Impl {
     timer.expires_at(at);
     timer.async_wait([this](const error_code& error) {
       if (error || !socket->is_open()) return;
-      if (handlers.on_timer) guarded([this] { handlers.on_timer(); });
-      // Calls that were missed are not repeated.
-      arm(std::max(timer.expiry() + period, std::chrono::steady_clock::now()));
+      guarded([this] {
+        if (handlers.on_timer) handlers.on_timer();
+        // Calls that were missed are not repeated.
+        arm(std::max(timer.expiry() + period, std::chrono::steady_clock::now()));
+      });
     });
   }
 
@@ -199,6 +213,7 @@ struct ControlConnection::Impl {
   std::mutex refusal_mutex;
   std::optional<core::Error> refusal;
   std::promise<void> done;  // the socket is closed
+  bool has_ended = false;   // likewise, for the thread alone
   bool closing = false;     // by close(): on_closed is not called
   std::thread thread;
 };
@@ -224,7 +239,7 @@ std::optional<core::Error> ControlConnection::refusal() const {
 void ControlConnection::send(core::Bytes payload) {
   frame_prefix(payload.size());  // throws here, on the caller's thread
   asio::post(impl_->io, [impl = impl_.get(), payload = std::move(payload)]() mutable {
-    impl->send(std::move(payload));
+    impl->guarded([&] { impl->send(std::move(payload)); });
   });
 }
 
@@ -234,18 +249,21 @@ void ControlConnection::repeat_timer(double seconds) {
   asio::post(impl_->io, [impl = impl_.get(), period] {
     impl->period = period;
     impl->timer.cancel();
-    if (impl->socket->is_open()) impl->arm(Clock::now() + period);
+    if (impl->socket->is_open()) impl->guarded([&] { impl->arm(Clock::now() + period); });
   });
 }
 
 void ControlConnection::close(core::Deadline deadline) noexcept {
   if (!impl_->thread.joinable()) return;
-  asio::post(impl_->io, [impl = impl_.get()] {
-    impl->closing = true;
-    impl->timer.cancel();
-    impl->socket->finish();
-  });
-  impl_->done.get_future().wait_until(deadline.at());
+  try {
+    asio::post(impl_->io, [impl = impl_.get()] {
+      impl->closing = true;
+      impl->timer.cancel();
+      impl->socket->finish();
+    });
+    impl_->done.get_future().wait_until(deadline.at());
+  } catch (const std::exception&) {  // no memory to end it in order
+  }
   impl_->io.stop();
   impl_->thread.join();
 }

@@ -246,6 +246,11 @@ void FramedSocket::close_after(const error_code& error) {
   close(is_end ? "the other side closed the connection" : error.message());
 }
 
+void FramedSocket::close_at_once() noexcept {
+  closed_ = true;
+  end_connection();
+}
+
 void FramedSocket::close(const std::string& why) {
   if (closed_) return;
   closed_ = true;

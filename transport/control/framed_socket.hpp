@@ -77,6 +77,8 @@ public:
   void finish();
   /// Closes now; what is queued is lost.
   void close(const std::string& why);
+  /// As close(), and tells nobody: for where there is no memory for that.
+  void close_at_once() noexcept;
 
   bool is_open() const { return !closed_; }
   /// Bytes not sent yet.

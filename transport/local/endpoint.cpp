@@ -96,6 +96,7 @@ void LocalEndpoint::connect_some(std::span<const Neighbour> peers, Deadline dead
           },
           deadline, connecting_stops_);
     });
+  watched_.reserve(peers_.size());  // so that giving up allocates nothing here
   for (Peer& peer : peers_) {
     by_rank_[static_cast<std::size_t>(peer.rank())] = &peer;
     if (bells_.empty()) watched_.push_back(&peer);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <new>
+
 namespace tremula::transport::local {
 
 using State = LocalOperation::State;
@@ -78,7 +80,7 @@ void Peer::send_command(Kind kind, const Id& id, std::uint64_t bytes) {
     unsent_.push_back(command);
 }
 
-void Peer::mark_lost(core::Errc code, std::string reason) {
+void Peer::mark_lost(core::Errc code, std::string reason) noexcept {
   lost_code_ = code;
   lost_reason_ = std::move(reason);
 }
@@ -97,6 +99,16 @@ core::Error Peer::error_of(const LocalOperation& operation) const {
 }
 
 void Peer::give_up(LocalOperation& operation) noexcept {
+  try {
+    withdraw(operation);
+  } catch (const std::bad_alloc&) {
+    mark_lost(core::Errc::transport, "out of memory");  // short enough to need none
+  }
+  operation.number = 0;  // commands of the peer no longer find it
+  operation.state = State::finished;
+}
+
+void Peer::withdraw(LocalOperation& operation) {
   switch (operation.state) {
     case State::queued:
       (operation.is_send ? queued_ : receives_).remove(operation);
@@ -116,8 +128,6 @@ void Peer::give_up(LocalOperation& operation) noexcept {
     case State::failed:
       break;
   }
-  operation.number = 0;  // commands of the peer no longer find it
-  operation.state = State::finished;
 }
 
 }  // namespace tremula::transport::local

@@ -36,6 +36,7 @@ public:
   bool is_busy() const noexcept {
     return is_flowing() || has_unsent_commands() || !queued_.empty();
   }
+  /// Without memory for what the peer is to be sent, the peer is lost.
   void give_up(LocalOperation& operation) noexcept;
 
   bool is_lost() const noexcept { return lost_code_ != core::Errc{}; }
@@ -46,7 +47,7 @@ public:
   /// True while the peer's process is stopped; costs system calls.
   bool is_stopped() const noexcept { return inbox_.is_stopped(); }
   /// Nothing more is sent to or taken from the peer; what has arrived can still be received.
-  void mark_lost(core::Errc code, std::string reason);
+  void mark_lost(core::Errc code, std::string reason) noexcept;
   /// The error in which an unfinished operation of a lost peer ends, or a failed receive.
   core::Error error_of(const LocalOperation& operation) const;
 
@@ -66,7 +67,9 @@ private:
   void handle(const CommandReader::Command& command);
   void handle_receiver_command(Kind kind, const Id& id);
   void handle_sender_command(Kind kind, Tag tag, const Body& body);
-  /// Sends a command about a large message, or keeps it until there is room. Never fails.
+  /// Takes the operation out of all lists and sends what the peer must know of that.
+  void withdraw(LocalOperation& operation);
+  /// Sends a command about a large message, or keeps it until there is room.
   void send_command(Kind kind, const Id& id, std::uint64_t bytes = 0);
   bool has_unsent_commands() const noexcept { return sent_ < unsent_.size(); }
 
