@@ -9,9 +9,12 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/thread.hpp"
 
@@ -80,16 +83,18 @@ private:
 class DefaultsSet {
 public:
   DefaultsSet() : before_(environ) {
+    std::vector<char*> list;
     for (char** variable = before_; variable != nullptr && *variable != nullptr; ++variable)
-      list_.push_back(*variable);
+      list.push_back(*variable);
     for (char* const variable : {rx_size.data(), buffer_bytes.data()})
-      if (is_new(name_of(variable))) list_.push_back(variable);
+      if (is_new(name_of(variable))) list.push_back(variable);
     for (const char* const name : set_by_providers) is_new(name);
-    list_.push_back(nullptr);
-    environ = list_.data();
+    list.push_back(nullptr);
+    list_ = kept(std::move(list));
+    environ = list_;
   }
   ~DefaultsSet() {
-    if (environ == list_.data()) {
+    if (environ == list_) {
       environ = before_;
       return;
     }
@@ -119,8 +124,15 @@ private:
     return true;
   }
 
+  /// Never frees a list: another thread may be reading it. A list as the one before is that one.
+  static char** kept(std::vector<char*> list) {
+    static auto& lists = *new std::deque<std::vector<char*>>;
+    if (lists.empty() || lists.back() != list) lists.push_back(std::move(list));
+    return lists.back().data();
+  }
+
   char** before_;
-  std::vector<char*> list_;
+  char** list_ = nullptr;
   std::vector<std::string> added_;
 };
 

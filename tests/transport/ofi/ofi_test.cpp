@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "core/error.hpp"
 #include "tests/transport/count_allocations.hpp"
@@ -154,6 +157,33 @@ TEST(Ofi, NamesWhatThereIsWhenItRefuses) {
   const auto offer = error_text([&] { ofi.open("ofi:tcp;ofi_rxm@elsewhere", Side::producer); });
   EXPECT_NE(offer.find("elsewhere"), std::string::npos) << offer;
   EXPECT_NE(offer.find(choices_of(ofi).front()), std::string::npos) << offer;
+}
+
+// While libfabric is asked, the environment has another list for a moment, which a thread may be
+// reading when that is over.
+TEST(Ofi, KeepsTheListOfTheEnvironmentThatOthersMayStillRead) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the application's own race is part of this";
+#endif
+  char** const own = environ;
+  std::atomic<bool> is_over = false;
+  std::atomic<char**> seen = nullptr;
+  std::jthread reader([&] {
+    const auto* const watched = const_cast<char** volatile*>(&environ);
+    while (!is_over)
+      if (char** const now = *watched; now != own) seen = now;
+  });
+  for (const auto deadline = Deadline::after(30); seen == nullptr && !deadline.expired();)
+    Ofi().load();
+  is_over = true;
+  reader.join();
+  ASSERT_NE(seen.load(), nullptr) << "the list was there for too short a time";
+  EXPECT_EQ(environ, own);
+  std::vector<Bytes> others;  // what takes the place of a list that is freed
+  for (std::size_t bytes = 16; bytes < 4096; bytes += 16) others.push_back(Bytes(bytes));
+  std::size_t count = 0;
+  for (; own[count] != nullptr; ++count) ASSERT_EQ(seen[count], own[count]) << "variable " << count;
+  EXPECT_EQ(std::string(seen[count]), "FI_OFI_RXM_MSG_RX_SIZE=128");
 }
 
 TEST(Ofi, RefusesWhatCannotBe) {
