@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -57,6 +58,15 @@ std::string ip_text(const fi_info& info) {
 
 /// Whether ranks on other machines can use it.
 bool is_wide(const Provider& provider) { return provider.offer.find('@') == std::string::npos; }
+
+/// What to do where a provider is missing.
+std::string remedy() {
+  const char* const filter = std::getenv("FI_PROVIDER");
+  return filter == nullptr ? "; see `fi_info` or name another provider"
+                           : "; FI_PROVIDER='" + std::string(filter) +
+                                 "' in the environment leaves out all other providers, also in "
+                                 "`fi_info`: unset it";
+}
 
 std::string listed(const std::set<std::string>& names) {
   std::string text;
@@ -130,7 +140,7 @@ std::vector<Provider> find_providers(const OfiOptions& options) {
     throw core::Error(core::Errc::unsupported,
                       "ofi: expected the provider " +
                           (options.provider.empty() ? "tcp;ofi_rxm" : options.provider) +
-                          ", found " + listed(names) + "; see `fi_info` or name another provider");
+                          ", found " + listed(names) + remedy());
   if (!options.bind.empty() && std::none_of(usable.begin(), usable.end(), is_wide))
     throw core::Error(core::Errc::unsupported,
                       "ofi: expected an address or interface of this machine to bind to, found '" +

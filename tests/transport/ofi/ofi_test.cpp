@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iostream>
 #include <iterator>
 #include <set>
 #include <sstream>
@@ -184,6 +185,21 @@ TEST(Ofi, KeepsTheListOfTheEnvironmentThatOthersMayStillRead) {
   std::size_t count = 0;
   for (; own[count] != nullptr; ++count) ASSERT_EQ(seen[count], own[count]) << "variable " << count;
   EXPECT_EQ(std::string(seen[count]), "FI_OFI_RXM_MSG_RX_SIZE=128");
+}
+
+// libfabric obeys the variable, which another library may have left.
+TEST(OfiDeathTest, NamesTheVariableThatLeavesProvidersOut) {
+  testing::FLAGS_gtest_death_test_style =
+      "threadsafe";  // a process in which libfabric was not asked yet
+  EXPECT_EXIT(
+      {
+        setenv("FI_PROVIDER", "nonsense", 1);
+        std::cerr << error_text([] { Ofi().load(); });
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0),
+      "expected the provider tcp;ofi_rxm, found .*FI_PROVIDER='nonsense' in the environment.*unset "
+      "it");
 }
 
 TEST(Ofi, RefusesWhatCannotBe) {
