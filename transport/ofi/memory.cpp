@@ -23,10 +23,10 @@ private:
   std::shared_ptr<Memory> memory_;
 };
 
-Memory::Memory(const fi_info& info, fid_domain* domain, fid_ep* endpoint)
+Memory::Memory(const fi_info& info, bool is_readable, fid_domain* domain, fid_ep* endpoint)
     : mode_(info.domain_attr->mr_mode),
       key_bytes_(info.domain_attr->mr_key_size),
-      can_be_read_((info.caps & FI_RMA) != 0),
+      can_be_read_(is_readable),
       domain_(domain),
       endpoint_(endpoint) {}
 

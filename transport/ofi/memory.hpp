@@ -21,8 +21,9 @@ namespace tremula::transport::ofi {
 /// The registrations of one endpoint.
 class Memory : public std::enable_shared_from_this<Memory> {
 public:
-  /// @param endpoint  enabled; closed before this object's domain
-  Memory(const fi_info& info, fid_domain* domain, fid_ep* endpoint);
+  /// @param is_readable  peers may read what is registered for them
+  /// @param endpoint     enabled; closed before this object's domain
+  Memory(const fi_info& info, bool is_readable, fid_domain* domain, fid_ep* endpoint);
 
   /// Null if it is of no use.
   std::unique_ptr<MemoryRegion> add(std::span<std::byte> bytes, Access access);

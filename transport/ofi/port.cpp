@@ -41,7 +41,7 @@ Port::Port(const Provider& provider) : provider_(provider.info->fabric_attr->pro
   check(fi_enable(endpoint()), "fi_enable" + over);
   is_offloaded_ = info->domain_attr->data_progress == FI_PROGRESS_AUTO;
   inject_bytes_ = info->tx_attr->inject_size;
-  memory_ = std::make_shared<Memory>(*info, domain_.get(), endpoint());
+  memory_ = std::make_shared<Memory>(*info, provider.is_readable, domain_.get(), endpoint());
 }
 
 void Port::abandon() noexcept {

@@ -13,6 +13,7 @@ namespace tremula::transport::ofi {
 struct Provider {
   std::string offer;  ///< "ofi:<provider>" and, where it ends at this machine, "@<identity>"
   Info info;
+  bool is_readable = false;  ///< peers may read memory that is registered for them
 };
 
 /// Best first; nothing twice.

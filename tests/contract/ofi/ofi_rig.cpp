@@ -16,7 +16,7 @@ std::unique_ptr<Rig> make_rig() {
   return std::make_unique<ThreadRig>(
       9, first_way(*make_ofi()), make_ofi,
       [](Side survivor, Act act) { return start_victim(make_ofi, survivor, act); },
-      /*is_readable=*/true);
+      /*is_readable=*/false);
 }
 
 }  // namespace

@@ -12,12 +12,13 @@ namespace tremula::transport {
 
 namespace {
 
-/// Two ends over tcp;ofi_rxm as if it asked for the registration of every buffer: where it is asked
-/// to, it uses what it is given for that.
+/// Two ends over tcp;ofi_rxm as if it asked for the registration of every buffer, and as if it were
+/// one over which peers read: where it is asked to, it uses what it is given for that.
 struct RegisteredPair {
   RegisteredPair() {
     auto providers = ofi::find_providers({.provider = "tcp;ofi_rxm", .bind = {}});
     providers.front().info->domain_attr->mr_mode |= FI_MR_LOCAL;
+    providers.front().is_readable = true;
     producer = std::make_unique<ofi::OfiEndpoint>(providers.front());
     consumer = std::make_unique<ofi::OfiEndpoint>(providers.front());
     producer->connect(std::vector<Address>{consumer->address()}, Deadline::after(10));
@@ -57,6 +58,16 @@ TEST(OfiMemory, EveryBufferIsRegisteredWhereTheProviderAsksForThat) {
       pair.finish(done, reading);
       EXPECT_EQ(read, out);
     }
+  }
+}
+
+// The engine takes `rma` only for memory that has been registered so.
+TEST(OfiMemory, NoPeerReadsOverSocketsOfLibfabric) {
+  for (const auto& provider : ofi::find_providers({.provider = "tcp;ofi_rxm", .bind = {}})) {
+    EXPECT_FALSE(provider.is_readable) << provider.offer;
+    ofi::OfiEndpoint endpoint(provider);
+    core::Bytes bytes(100);
+    EXPECT_EQ(endpoint.register_memory(bytes, Access::peers_read), nullptr) << provider.offer;
   }
 }
 
