@@ -8,94 +8,93 @@
 namespace tremula::index_calc {
 namespace {
 
-struct Interval {
-  Index begin = 0, end = 0;
-};
-using Intervals = std::vector<Interval>;  ///< ascending
-
-/// An axis that cuts the dimension at hand.
+/// An axis that cuts the dimension at hand; without a number: chunks that no axis deals, all of which
+/// go to every rank.
 struct Cut {
-  std::size_t axis = 0;
+  std::optional<std::size_t> axis{};
   Index ranks = 1, split_factor = 1;
 };
 
-/// Elements number first .. end - 1 of all these.
-void take(const Intervals& from, Index first, Index end, Intervals& to) {
-  Index before = 0;
-  for (const Interval& i : from) {
-    const Index begin = std::max(first, before), stop = std::min(end, before + i.end - i.begin);
-    if (begin < stop) {
-      const Interval taken{i.begin + begin - before, i.begin + stop - before};
-      if (!to.empty() && to.back().end == taken.begin)
-        to.back().end = taken.end;
-      else
-        to.push_back(taken);
-    }
-    before += i.end - i.begin;
-  }
-}
-
-Index elements_of(const Intervals& intervals) {
-  Index count = 0;
-  for (const Interval& i : intervals) count += i.end - i.begin;
-  return count;
-}
-
-/// What each rank along an axis gets of `all`, by the definition.
-std::vector<Intervals> cut(const Intervals& all, const Cut& by) {
-  const Index count = elements_of(all), chunks = by.ranks * by.split_factor;
-  const Index chunk = plain_block(count, chunks);
-  std::vector<Intervals> parts(static_cast<std::size_t>(by.ranks));
-  for (Index k = 0; k < chunks && k * chunk < count; ++k)
-    take(all, k * chunk, std::min(count, (k + 1) * chunk),
-         parts[static_cast<std::size_t>(k % by.ranks)]);
-  return parts;
-}
-
-/// Axes from the outermost cut to the innermost, as an even dimension is cut; empty: no such order.
-std::vector<std::size_t> nesting_of(std::span<const Cut> cuts) {
-  std::vector<Cut> inside;
+/// Returns the cuts from the outermost to the innermost: an axis cuts inside as many of those after it
+/// as its split factor says.
+/// @throws core::Error invalid_argument where the factor ends in the middle of an axis
+std::vector<Cut> nesting_of(std::span<const Cut> cuts) {
+  std::vector<Cut> order;
   for (auto cut = cuts.rbegin(); cut != cuts.rend(); ++cut) {
-    Index ranks = 1;
-    auto at = inside.begin();
-    while (ranks < cut->split_factor && at != inside.end()) ranks *= at++->ranks;
-    if (ranks != cut->split_factor) return {};
-    inside.insert(at, *cut);
+    Index chunks = 1;
+    auto at = order.begin();
+    while (chunks < cut->split_factor && at != order.end()) chunks *= at++->ranks;
+    check(cut->split_factor % chunks == 0,
+          "placement of axis {}: expected a split factor of whole axes that cut the same dimension "
+          "after it, found {}, where these make {} chunks",
+          cut->axis.value_or(0), cut->split_factor, chunks);
+    if (chunks < cut->split_factor) {
+      at = order.insert(at, Cut{.axis = {}, .ranks = cut->split_factor / chunks});
+      ++at;
+    }
+    order.insert(at, *cut);
   }
-  std::vector<std::size_t> axes;
-  for (const Cut& cut : inside) axes.push_back(cut.axis);
-  return axes;
+  return order;
 }
 
-Distribution cut_all(Index extent, Index grid, std::span<const Cut> cuts) {
+/// Appends what `cuts` make of [begin, end), outermost first: torch.chunk by each in its turn.
+void cut(Index begin, Index end, std::span<const Cut> cuts, Index owner, Splits& to) {
+  if (begin == end) return;
+  if (cuts.empty()) {
+    const bool goes_on = !to.owner.empty() && to.owner.back() == owner;
+    if (goes_on) to.bounds.pop_back();
+    if (!goes_on) to.owner.push_back(owner);
+    to.bounds.push_back(end);
+    return;
+  }
+  const Index ranks = cuts.front().ranks, chunk = plain_block(end - begin, ranks);
+  for (Index k = 0; begin < end; ++k) {
+    const Index next = begin + std::min(chunk, end - begin);
+    cut(begin, next, cuts.subspan(1), cuts.front().axis ? owner * ranks + k : owner, to);
+    begin = next;
+  }
+}
+
+/// Returns whether interval i has `block` elements, the last at most so many, and belongs to i.
+bool is_plain(const Splits& splits, Index block) {
+  for (std::size_t i = 0; i < splits.owner.size(); ++i) {
+    const Index length = splits.bounds[i + 1] - splits.bounds[i];
+    const bool is_last = i + 1 == splits.owner.size();
+    if (splits.owner[i] != static_cast<Index>(i) || length > block || (length < block && !is_last))
+      return false;
+  }
+  return true;
+}
+
+/// Returns the shortest description of a dimension that `order` cuts between `grid` ranks.
+Distribution cut_all(Index extent, Index grid, std::span<const Cut> order) {
+  constexpr Index most = Index{1} << 24;
   Index chunks = 1;
-  for (const Cut& by : cuts) {
-    constexpr Index most = Index{1} << 24;
-    check(!__builtin_mul_overflow(chunks, by.ranks * by.split_factor, &chunks) && chunks <= most,
-          "expected an extent that its {} ranks divide, or at most {} chunks to list, found an "
-          "extent of {} and more",
-          grid, most, extent);
+  for (const Cut& each : order)
+    check(!__builtin_mul_overflow(chunks, each.ranks, &chunks),
+          "placements: expected fewer than 2^63 chunks of a dimension, found more");
+  const bool is_even = extent % chunks == 0;
+  const Index block = plain_block(extent, chunks);
+  const BlockCyclic dealt{.extent = extent, .block = block, .grid = grid};
+  const auto is_virtual = [](const Cut& each) { return !each.axis && each.ranks > 1; };
+  const auto deals_all = std::ranges::find_if(order, is_virtual);
+  if (deals_all == order.end()) {
+    if (is_even || order.size() <= 1) return dealt;
+  } else {
+    check(is_even,
+          "placements: expected an extent that {} chunks divide, found {}: of other extents versions "
+          "of PyTorch differ in what a split factor means that is not the ranks of the axes that "
+          "cut after it; redistribute the tensor to Shard() or Replicate() first",
+          chunks, extent);
+    if (order.size() == 2 && deals_all == order.begin()) return dealt;
   }
-  std::vector<Intervals> parts{{{0, extent}}};
-  for (const Cut& by : cuts) {
-    std::vector<Intervals> finer;
-    for (const Intervals& part : parts)
-      for (Intervals& each : cut(part, by)) finer.push_back(std::move(each));
-    parts = std::move(finer);
-  }
-  struct Owned {
-    Interval interval;
-    Index owner = 0;
-  };
-  std::vector<Owned> all;
-  for (std::size_t c = 0; c < parts.size(); ++c)
-    for (const Interval& i : parts[c]) all.push_back({i, static_cast<Index>(c)});
-  std::ranges::sort(all, {}, [](const Owned& o) { return o.interval.begin; });
+  check(chunks <= most,
+        "expected an extent that its {} ranks divide, or at most {} chunks to list, found an extent "
+        "of {} and {} chunks",
+        grid, most, extent, chunks);
   Splits splits{.bounds = {0}, .owner = {}, .grid = grid};
-  for (const Owned& o : all) {
-    splits.bounds.push_back(o.interval.end);
-    splits.owner.push_back(o.owner);
-  }
+  cut(0, extent, order, 0, splits);
+  if (is_plain(splits, block)) return dealt;
   return splits;
 }
 
@@ -135,19 +134,14 @@ Layout layout_on_mesh(std::span<const Index> shape, std::span<const Index> mesh,
     Index grid = 1;
     for (std::size_t a = 0; a < mesh.size(); ++a)
       if (placements[a].dimension == d) {
-        cuts.push_back({a, mesh[a], placements[a].split_factor});
+        cuts.push_back({.axis = a, .ranks = mesh[a], .split_factor = placements[a].split_factor});
         grid *= mesh[a];
       }
-    auto& axes = layout.mesh.axes.emplace_back(nesting_of(cuts));
-    const bool is_plain = cuts.size() == 1 && cuts.front().split_factor == 1;
-    if (cuts.empty() || is_plain || (!axes.empty() && shape[d] % grid == 0)) {
-      layout.dims.emplace_back(
-          BlockCyclic{.extent = shape[d], .block = plain_block(shape[d], grid), .grid = grid});
-      continue;
-    }
-    axes.clear();
-    for (const Cut& each : cuts) axes.push_back(each.axis);
-    layout.dims.push_back(cut_all(shape[d], grid, cuts));
+    const std::vector<Cut> order = nesting_of(cuts);
+    auto& axes = layout.mesh.axes.emplace_back();
+    for (const Cut& each : order)
+      if (each.axis) axes.push_back(*each.axis);
+    layout.dims.push_back(cut_all(shape[d], grid, order));
   }
   validate(layout);
   return layout;

@@ -13,12 +13,20 @@ namespace tremula::index_calc {
 ///
 ///     {}             Replicate()          every rank along the axis has a copy
 ///     {d}            Shard(d)             dimension d is cut into chunks of ceil(n / ranks) elements
-///     {d, factor}    _StridedShard(d)     into ranks * factor such chunks, dealt in turn
+///     {d, factor}    _StridedShard(d)     the same, inside the cuts of axes that come after it
 ///
 /// Axes act one after the other, in the order of the mesh: each cuts what the ones before have left to
-/// a rank. A strided shard leaves the cut of an axis that comes after it to be the outer one: with
-/// factor = the ranks of that axis, dimension d is as if that one had cut first.
-/// Source: torch/distributed/tensor/placement_types.py (PyTorch 2.5).
+/// a rank. A strided shard acts after those of the axes behind it whose ranks multiply to its factor:
+/// with factor = the ranks of the next axis, that axis cuts first, and this one cuts each of its chunks.
+/// Uneven extents are cut in these same two steps, as PyTorch's fully sharded data parallel over tensor
+/// parallel holds them, e.g. 6 elements on a mesh of 2 x 2 with {0, 2}, {0}:
+///
+///     rank      (0,0)  (0,1)  (1,0)  (1,1)
+///     elements  0 1    3 4    2      5
+///
+/// A factor that no axes behind it make up stands for chunks that every rank has a part of. Even extents
+/// only: of others the versions of PyTorch differ (pytorch issue 168134).
+/// Source: torch/distributed/tensor/placement_types.py (PyTorch 2.11).
 struct Placement {
   std::optional<std::size_t> dimension{};  ///< that is cut
   Index split_factor = 1;
@@ -26,7 +34,7 @@ struct Placement {
 
 /// The layout of an array of `shape` on a mesh whose ranks are numbered last axis fastest; row-major.
 /// Of even extents it takes a few bytes, whatever the mesh; else each dimension that several axes cut
-/// lists its chunks.
+/// lists its chunks, at most one for each rank.
 /// @param mesh        ranks along each axis
 /// @param placements  shape: [axis]
 /// @throws core::Error invalid_argument naming what is wrong

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """layout_of, against torch.chunk and the documented meaning of DTensor's placements, with stand-ins for DTensor, which
 Debian's torch 1.13 does not have; and of real ShardedTensors on two ranks of gloo."""
+import collections
 import itertools
+import json
 import os
 import random
 import unittest
@@ -41,34 +43,76 @@ class DeviceMesh:
         self.shape = tuple(self.mesh.shape)
 
 
+ShardOrderEntry = collections.namedtuple("ShardOrderEntry", "tensor_dim mesh_dims")
+
+
+class DTensorSpec:
+    def __init__(self, shard_order=None, use_strided_shard_as_shard_order=None):
+        self.shard_order = shard_order
+        self.use_strided_shard_as_shard_order = use_strided_shard_as_shard_order
+
+
 class DTensor:
-    def __init__(self, shape, mesh, placements):
+    def __init__(self, shape, mesh, placements, spec=None):
         self.shape, self.device_mesh, self.placements = torch.Size(shape), mesh, tuple(placements)
+        if spec is not None:
+            self._spec = spec
 
 
-def owned(shape, mesh, placements, coordinates):
-    """Indices along each dimension that the rank at `coordinates` holds: each axis deals the chunks that torch.chunk
-    makes of what the axes before it have left; where there are fewer chunks than ranks the last ranks get none."""
+def chunk(held, ranks, place):
+    """What torch.chunk gives to one of several ranks; where it makes fewer chunks the last ranks get none."""
+    chunks = torch.chunk(held, ranks) if len(held) else ()
+    return chunks[place] if place < len(chunks) else held[:0]
+
+
+def owned(shape, mesh, placements, coordinates, order=None):
+    """Indices along each dimension that the rank at `coordinates` holds: each axis cuts what the axes before it have
+    left. order: of the axes; their own by default."""
     held = [torch.arange(extent) for extent in shape]
-    for axis, placement in enumerate(placements):
-        if not isinstance(placement, Shard):
-            continue
-        d = placement.dim % len(shape)
-        ranks, factor = mesh[axis], getattr(placement, "split_factor", 1)
-        chunks = list(torch.chunk(held[d], ranks * factor)) if len(held[d]) else []
-        mine = [c for k, c in enumerate(chunks) if k % ranks == coordinates[axis]]
-        held[d] = torch.cat(mine) if mine else held[d][:0]
+    for axis in order or range(len(mesh)):
+        if isinstance(placements[axis], Shard):
+            d = placements[axis].dim % len(shape)
+            held[d] = chunk(held[d], mesh[axis], coordinates[axis])
     return [h.numpy() for h in held]
 
 
+KINDS = {"Shard": lambda p: Shard(p["dim"]), "_StridedShard": lambda p: _StridedShard(p["dim"], p["split_factor"]),
+         "Replicate": lambda p: Replicate()}
+
+
+class OfPyTorch(unittest.TestCase):
+    def test_rows_are_those_that_the_dtensors_of_pytorch_2_11_hold(self):
+        """data/dtensor_rows.json: rows that PyTorch 2.11.0's own DTensors hold, as its "about" tells. A mesh of fewer
+        ranks than the job is there several times: rank r of the job is rank r // times of its mesh."""
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "dtensor_rows.json")) as file:
+            cases = json.load(file)["cases"]
+        self.assertEqual(len(cases), 1106)
+        for case in cases:
+            placements = [KINDS[p["kind"]](p) for p in case["placements"]]
+            order = tuple(ShardOrderEntry(d, tuple(axes)) for d, axes in case.get("shard_order", ())) or None
+            times = len(case["rows"]) // int(np.prod(case["mesh"]))
+            for k in range(times):
+                mesh = DeviceMesh(torch.arange(k, len(case["rows"]), times).reshape(case["mesh"]))
+                layout = tt.layout_of(DTensor(case["shape"], mesh, placements, DTensorSpec(order)))
+                for rank in range(k, len(case["rows"]), times):
+                    self.assertEqual(rows_of(layout, rank), case["rows"][rank], f"{case}, rank {rank}: {layout}")
+
+
+def rows_of(layout, rank):
+    """[begin, end) runs of rows that a rank holds, as one run after the other lies in its memory."""
+    rows = layout.global_indices(rank, 0)
+    ends = np.flatnonzero(np.diff(rows) != 1) + 1
+    return [[int(run[0]), int(run[-1]) + 1] for run in np.split(rows, ends) if len(run)]
+
+
 class LayoutOf(unittest.TestCase):
-    def compare(self, shape, ranks, placements):
+    def compare(self, shape, ranks, placements, order=None, spec=None):
         mesh = DeviceMesh(ranks)
-        layout = tt.layout_of(DTensor(shape, mesh, placements))
+        layout = tt.layout_of(DTensor(shape, mesh, placements, spec))
         self.assertEqual(layout.shape, tuple(shape))
         for coordinates in itertools.product(*map(range, mesh.shape)):
             rank = int(mesh.mesh[coordinates])
-            expected = owned(shape, mesh.shape, placements, coordinates)
+            expected = owned(shape, mesh.shape, placements, coordinates, order)
             said = f"{layout} of {shape}, rank {rank} at {coordinates}"
             self.assertEqual(layout.local(rank).extents, tuple(map(len, expected)), said)
             for d, indices in enumerate(expected):
@@ -94,9 +138,39 @@ class LayoutOf(unittest.TestCase):
                 self.compare(shape, ranks, placements)
 
     def test_a_strided_shard_leaves_the_outer_cut_to_the_axis_after_it(self):
-        for extent in (1, 5, 8, 12, 13, 24):
-            self.compare((extent,), torch.arange(6).reshape(2, 3), [_StridedShard(0, 3), Shard(0)])
-            self.compare((extent, 4), torch.arange(4).reshape(2, 2), [_StridedShard(0, 2), Shard(0)])
+        for extent in (*range(1, 41), 30522, 32002, 50257, 50258, 128258, 151646, 151669):
+            for dp, tp in ((2, 2), (4, 2), (2, 4), (8, 2), (2, 3)):
+                self.compare((extent,), torch.arange(dp * tp).reshape(dp, tp), [_StridedShard(0, tp), Shard(0)], (1, 0))
+        self.compare((13, 4), torch.arange(4).reshape(2, 2), [_StridedShard(0, 2), Shard(0)], (1, 0))
+        self.compare((11,), torch.arange(8).reshape(2, 2, 2), [Replicate(), _StridedShard(0, 2), Shard(0)], (2, 1))
+
+    def test_a_shard_order_says_which_axis_cuts_first(self):
+        for extent in range(1, 30):
+            for axes in itertools.permutations(range(3)):
+                order = (ShardOrderEntry(1, axes),)
+                self.compare((2, extent), torch.arange(12).reshape(2, 3, 2), [Shard(1)] * 3, axes, DTensorSpec(order))
+        both = (ShardOrderEntry(0, (2, 0)), ShardOrderEntry(1, (1,)))
+        self.compare((7, 5), torch.arange(12).reshape(2, 3, 2), [Shard(0), Shard(1), Shard(0)], (2, 0, 1),
+                     DTensorSpec(both))
+
+    def test_orders_that_make_no_sense_are_refused(self):
+        mesh = DeviceMesh(torch.arange(4).reshape(2, 2))
+        for order, placements, text in (
+                (((0, (1,)),), [Shard(0), Shard(0)], r"expected the axes \[0, 1\] of the mesh.*found \[1\]"),
+                (((0, (0, 1)),), [Shard(0), Replicate()], r"expected the axes \[0\] of the mesh.*found \[0, 1\]"),
+                (((0, (1, 0)),), [_StridedShard(0, 2), Shard(0)], "found _StridedShard, which says an order")):
+            with self.assertRaisesRegex(ValueError, text):
+                tt.layout_of(DTensor((8,), mesh, placements, DTensorSpec(order)))
+
+    def test_strides_of_which_versions_of_pytorch_differ_are_refused(self):
+        self.compare((8,), torch.arange(4).reshape(2, 2), [_StridedShard(0, 2), Shard(0)], (1, 0), DTensorSpec(None, False))
+        mesh = DeviceMesh(torch.arange(4).reshape(2, 2))
+        with self.assertRaisesRegex(ValueError, "that 8 chunks divide, found 6.*use_strided_shard_as_shard_order"):
+            tt.layout_of(DTensor((6,), mesh, [_StridedShard(0, 2), Shard(0)], DTensorSpec(None, False)))
+        alone = tt.layout_of(DTensor((8,), DeviceMesh([0, 1]), [_StridedShard(0, 2)]))
+        self.assertEqual([alone.global_indices(rank, 0).tolist() for rank in range(2)], [[0, 1, 4, 5], [2, 3, 6, 7]])
+        with self.assertRaisesRegex(ValueError, "that 4 chunks divide, found 6: of other extents versions of PyTorch"):
+            tt.layout_of(DTensor((6,), DeviceMesh([0, 1]), [_StridedShard(0, 2)]))
 
     def test_ranks_of_a_mesh_in_any_order_and_fewer_than_the_group(self):
         self.compare((8, 6), [[0, 2], [1, 3]], [Shard(0), Shard(1)])

@@ -4,7 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <algorithm>
+#include <numeric>
 
 #include "core/error.hpp"
 #include "index_calc/layout/process_grid.hpp"
@@ -26,35 +27,69 @@ std::vector<Numbers> chunks(const Numbers& all, Index count) {
   return result;
 }
 
-/// Indices along one dimension that are left to a place on an axis: Shard and _StridedShard of torch.
-Numbers shard(const Numbers& all, Index ranks, Index factor, Index place) {
-  const auto pieces = chunks(all, ranks * factor);
-  Numbers result;
-  for (Index j = 0; j < factor; ++j) {
-    const Numbers& piece = pieces[static_cast<std::size_t>(place + j * ranks)];
-    result.insert(result.end(), piece.begin(), piece.end());
+/// What the rank at `place` holds of one dimension, cut by one axis of the mesh after the other: `order`
+/// names them, outermost first.
+Numbers held(Index extent, const std::vector<Index>& mesh, const std::vector<std::size_t>& order,
+             const std::vector<Index>& place) {
+  Numbers left(static_cast<std::size_t>(extent));
+  std::iota(left.begin(), left.end(), Index{0});
+  for (const std::size_t axis : order)
+    left = chunks(left, mesh[axis])[static_cast<std::size_t>(place[axis])];
+  return left;
+}
+
+/// The split factor by which an axis says that axes after it have cut before.
+Index factor_of(std::size_t axis, const std::vector<Index>& mesh,
+                const std::vector<std::size_t>& order) {
+  Index factor = 1;
+  for (const std::size_t before : order) {
+    if (before == axis) break;
+    if (before > axis) factor *= mesh[before];
   }
-  return result;
+  return factor;
+}
+
+/// Every rank's elements of an array of one dimension, cut in this order by all axes of a mesh.
+void compare(Index extent, const std::vector<Index>& mesh, const std::vector<std::size_t>& order) {
+  std::vector<Placement> placements;
+  for (std::size_t a = 0; a < mesh.size(); ++a)
+    placements.push_back({.dimension = 0, .split_factor = factor_of(a, mesh, order)});
+  const Layout layout = layout_on_mesh(std::vector<Index>{extent}, mesh, placements);
+  SCOPED_TRACE(to_string(layout));
+  ASSERT_EQ(Layout::parse(to_string(layout)), layout);
+  if (const auto* splits = std::get_if<Splits>(&layout.dims[0])) {
+    ASSERT_LE(splits->owner.size(), static_cast<std::size_t>(splits->grid));
+  }
+  const ProcessGrid ranks(layout);
+  Rank rank = 0;
+  World::for_each_index(mesh, Order::row, [&](const std::vector<Index>& place) {
+    const GridCoord c = ranks.coords_of(rank++).value()[0];
+    Numbers found;
+    for (Index i = 0; i < local_extent(layout.dims[0], c); ++i)
+      found.push_back(to_global(layout.dims[0], c, LocalIndex{i}).value);
+    ASSERT_EQ(found, held(extent, mesh, order, place)) << "rank " << rank - 1;
+  });
 }
 
 TEST(Placements, AreThoseOfDTensor) {
   Random random;
   for (int round = 0; round < 3000; ++round) {
     std::vector<Index> shape, mesh;
-    for (Index d = random.in(1, 3); d > 0; --d) shape.push_back(random.in(0, 13));
+    for (Index d = random.in(1, 3); d > 0; --d) shape.push_back(random.in(0, 23));
     std::vector<Placement> placements;
+    std::vector<std::vector<std::size_t>> orders(shape.size());
     for (Index a = random.in(1, 4); a > 0; --a) {
       mesh.push_back(random.in(1, 4));
       Placement& p = placements.emplace_back();
       if (random.one_in(4)) continue;
       p.dimension = static_cast<std::size_t>(random.in(0, static_cast<Index>(shape.size()) - 1));
-      if (random.one_in(3)) p.split_factor = random.in(1, 4);
+      auto& order = orders[*p.dimension];
+      order.insert(order.begin() + random.in(0, static_cast<Index>(order.size())),
+                   placements.size() - 1);
     }
-    // Now and then what fully sharded data parallel does over tensor parallel.
-    if (mesh.size() > 1 && random.one_in(3) && placements[1].dimension) {
-      placements[0] = {placements[1].dimension, mesh[1]};
-      placements[1].split_factor = 1;
-    }
+    for (const auto& order : orders)
+      for (const std::size_t axis : order)
+        placements[axis].split_factor = factor_of(axis, mesh, order);
     const Layout layout = layout_on_mesh(shape, mesh, placements);
     SCOPED_TRACE(to_string(layout));
     ASSERT_EQ(Layout::parse(to_string(layout)), layout);
@@ -64,12 +99,8 @@ TEST(Placements, AreThoseOfDTensor) {
       std::vector<Numbers> along;
       Index count = 1;
       for (std::size_t d = 0; d < shape.size(); ++d) {
-        Numbers& left = along.emplace_back();
-        for (Index i = 0; i < shape[d]; ++i) left.push_back(i);
-        for (std::size_t a = 0; a < mesh.size(); ++a)
-          if (placements[a].dimension == d)
-            left = shard(left, mesh[a], placements[a].split_factor, place[a]);
-        count *= static_cast<Index>(left.size());
+        along.push_back(held(shape[d], mesh, orders[d], place));
+        count *= static_cast<Index>(along.back().size());
       }
       // The rank's memory, element by element.
       std::vector<Index> expected;
@@ -86,6 +117,35 @@ TEST(Placements, AreThoseOfDTensor) {
       ++rank;
     });
   }
+}
+
+TEST(Placements, CutUnevenExtentsOneAxisAfterTheOther) {
+  const std::vector<std::vector<Index>> meshes = {{2, 2}, {4, 2}, {2, 4}, {8, 2}, {2, 2, 2}};
+  std::vector<Index> extents(200);
+  std::iota(extents.begin(), extents.end(), Index{1});
+  for (const Index vocabulary : {30522, 32002, 50257, 50258, 128258, 151646, 151669})
+    extents.push_back(vocabulary);
+  for (const auto& mesh : meshes) {
+    std::vector<std::size_t> order(mesh.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    do {
+      for (const Index extent : extents) {
+        compare(extent, mesh, order);
+        if (HasFatalFailure()) return;
+      }
+    } while (std::ranges::next_permutation(order).found);
+  }
+}
+
+TEST(Placements, DealChunksThatNoAxisMakesWhereTheExtentIsEven) {
+  const Index shape[] = {24}, mesh[] = {2, 2};
+  const Placement one[] = {{0, 3}, {}};
+  EXPECT_EQ(to_string(layout_on_mesh(shape, mesh, one)), "shape=24 mesh=2x2 axes0=0 block=4");
+  // Chunks of 12 by axis 1, in each of them chunks of 6, each of which axis 0 cuts.
+  const Placement both[] = {{0, 4}, {0}};
+  EXPECT_EQ(to_string(layout_on_mesh(shape, mesh, both)),
+            "shape=24 mesh=2x2 axes0=1/0 splits0=0/3/6/9/12/15/18/21/24 "
+            "owners0=0/1/0/1/2/3/2/3");
 }
 
 TEST(Placements, OfEvenExtentsTakeFewBytes) {
@@ -115,6 +175,13 @@ TEST(Placements, ThatMakeNoSenseAreRefused) {
             "placement of axis 0: expected a split factor from 1 to 1048576, found 0");
   EXPECT_EQ(why({8}, {2}, {{{}, 2}}),
             "placement of axis 0: expected no split factor where it makes copies, found 2");
+  EXPECT_EQ(why({8}, {3, 3}, {{0, 2}, {0}}),
+            "placement of axis 0: expected a split factor of whole axes that cut the same dimension "
+            "after it, found 2, where these make 3 chunks");
+  EXPECT_EQ(why({9}, {2}, {{0, 2}}),
+            "placements: expected an extent that 4 chunks divide, found 9: of other extents versions "
+            "of PyTorch differ in what a split factor means that is not the ranks of the axes that "
+            "cut after it; redistribute the tensor to Shard() or Replicate() first");
   EXPECT_EQ(why({8}, {0}, {{0}}),
             "mesh: expected axes of at least 1 rank and fewer than 2^31 in all, found one of 0");
   EXPECT_EQ(why({8}, {}, {}), "mesh: expected 1 to 16 axes, found 0");

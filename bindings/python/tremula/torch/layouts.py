@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layouts of tensors: plain ones, torch's ShardedTensor, and DTensor.
 
-DTensor is read by its attributes alone: ``shape``, ``placements``, ``device_mesh.mesh`` (or ``.shape``), as
-torch/distributed/tensor/_api.py and placement_types.py (PyTorch 2.5) document them. Debian 12 has PyTorch 1.13,
-which knows no DTensor: the tests use stand-ins with these attributes.
+DTensor is read by its attributes alone: ``shape``, ``placements``, ``device_mesh.mesh`` (or ``.shape``), and the
+``shard_order`` of its ``_spec``, as torch/distributed/tensor/_api.py, placement_types.py and _dtensor_spec.py
+(PyTorch 2.11) document them. Debian 12 has PyTorch 1.13, which knows no DTensor: the tests use stand-ins with these
+attributes, and the rows that PyTorch 2.11 itself puts on each rank.
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
@@ -30,17 +32,18 @@ class Placed:
     members: Optional[Tuple[int, ...]]
     #: For each axis of the mesh: the dimension that it cuts, or None.
     cuts: Tuple[Optional[int], ...]
-    #: For each axis: the split factor of _StridedShard, else 1.
+    #: For each axis: the chunks that axes after it have made before it cuts (split_factor of _StridedShard), else 1.
     factors: Tuple[int, ...]
     #: Axes whose ranks hold partial sums.
     sums: Tuple[int, ...]
 
 
-def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any]) -> Placed:
+def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any], spec: Any = None) -> Placed:
     """Reads a mesh and placements. ValueError names a placement that no layout stands for.
 
     device_mesh: has ``mesh`` (a tensor of ranks) or ``shape``; or is a sequence of extents
     placements: for each axis one of Shard(dim), _StridedShard(dim, split_factor=...), Replicate(), Partial()
+    spec: a DTensorSpec, whose ``shard_order`` (PyTorch 2.10 and later) says in which order axes cut a dimension
     """
     members: Optional[Tuple[int, ...]] = None
     ranks = getattr(device_mesh, "mesh", None)
@@ -80,7 +83,40 @@ def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any]) ->
         else:
             raise ValueError(f"placement of axis {axis}: expected Shard, _StridedShard, Replicate or Partial, "
                              f"found {placement!r}")
-    return Placed(tuple(int(extent) for extent in shape), mesh, members, tuple(cuts), tuple(factors), tuple(sums))
+    extents = tuple(int(extent) for extent in shape)
+    if getattr(spec, "use_strided_shard_as_shard_order", None) is False:
+        _refuse_uneven_strides(extents, mesh, cuts, factors)
+    for entry in getattr(spec, "shard_order", None) or ():
+        dim, order = int(entry[0]) % max(1, len(extents)), [int(axis) for axis in entry[1]]
+        _order_cuts(dim, order, mesh, cuts, factors)
+    return Placed(extents, mesh, members, tuple(cuts), tuple(factors), tuple(sums))
+
+
+def _order_cuts(dim: int, order: Sequence[int], mesh: Sequence[int], cuts: Sequence[Optional[int]],
+                factors: List[int]) -> None:
+    """Notes in ``factors`` that axes cut dimension ``dim`` in this order, the outermost first."""
+    cutting = [axis for axis, cut in enumerate(cuts) if cut == dim]
+    if sorted(order) != cutting:
+        raise ValueError(f"shard_order of dimension {dim}: expected the axes {cutting} of the mesh, which its "
+                         f"placements name, in some order, found {list(order)}")
+    if any(factors[axis] != 1 for axis in order):
+        raise ValueError(f"shard_order of dimension {dim}: expected Shard() on its axes, found _StridedShard, which "
+                         "says an order of its own: give one of the two")
+    for axis in order:
+        factors[axis] = math.prod(mesh[before] for before in order[:order.index(axis)] if before > axis)
+
+
+def _refuse_uneven_strides(shape: Sequence[int], mesh: Sequence[int], cuts: Sequence[Optional[int]],
+                           factors: Sequence[int]) -> None:
+    """ValueError for strides that PyTorch does not take for an order of cuts, where that makes a difference."""
+    for axis, dim in enumerate(cuts):
+        if dim is None or factors[axis] == 1:
+            continue
+        chunks = math.prod(mesh[a] for a in range(len(mesh)) if cuts[a] == dim) * factors[axis]
+        if shape[dim] % chunks:
+            raise ValueError(f"placement of axis {axis}: expected an extent of dimension {dim} that {chunks} chunks "
+                             f"divide, found {shape[dim]}: this _StridedShard says no order of cuts "
+                             "(use_strided_shard_as_shard_order is False); redistribute the tensor to Shard() first")
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -146,12 +182,14 @@ def layout_of(tensor: Any, *, ranks: Optional[int] = None, rank: Optional[int] =
             (anything with ``metadata()``), or a plain tensor: every rank has a whole copy of it
     ranks, rank: of the group; of torch.distributed if None, or 1 and 0 where that is not initialised
 
-    Uneven extents are cut as torch.chunk does. ValueError: a placement that no layout stands for, e.g.
-    Partial("max").
+    Uneven extents are cut as torch.chunk does, by one axis after the other: with _StridedShard (fully sharded data
+    parallel over tensor parallel) or ``shard_order`` in the order that these say. ValueError: a placement that no layout
+    stands for, e.g. Partial("max").
     """
     dist = torch.distributed
     if hasattr(tensor, "placements") and hasattr(tensor, "device_mesh"):
-        return layout_of_placed(placed(tuple(tensor.shape), tensor.device_mesh, tensor.placements))
+        spec = getattr(tensor, "_spec", None)
+        return layout_of_placed(placed(tuple(tensor.shape), tensor.device_mesh, tensor.placements, spec))
     if ranks is None:
         ranks = group_size()
     if rank is None:
@@ -161,6 +199,12 @@ def layout_of(tensor: Any, *, ranks: Optional[int] = None, rank: Optional[int] =
         known = metadata()
         return _of_shards(tuple(known.size), known.shards_metadata, ranks, rank)
     return whole_copies(tuple(tensor.shape), ranks)
+
+
+def is_plain(tensor: Any) -> bool:
+    """Returns whether a tensor says nothing of a sharding, so that each rank which has it has the whole of it."""
+    return not (hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")) and \
+        not callable(getattr(tensor, "metadata", None))
 
 
 def as_layout(like: LayoutLike, local: Sequence[int], shape: Optional[Sequence[int]] = None) -> "tremula.Layout":

@@ -14,7 +14,8 @@ from ..errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Shard:
-    """An axis of a mesh that cuts dimension `dimension`; split_factor as in DTensor's _StridedShard."""
+    """An axis of a mesh that cuts dimension `dimension`. split_factor, as in DTensor's _StridedShard: the product of the
+    ranks of those axes after it which cut the dimension before it does."""
 
     dimension: int
     split_factor: int = 1
