@@ -14,7 +14,7 @@ from tremula.values.dtypes import element_type, type_of_code
 
 
 def target(layout, dtype="f64", rank=0):
-    return Target("put", element_type(dtype), layout.local(rank), layout.changing, layout.order)
+    return Target("put", element_type(dtype), layout, rank)
 
 
 def mapped_bytes():
@@ -100,6 +100,50 @@ class ArraysTest(unittest.TestCase):
             self.taken(self.rows, frozen, is_written=True)
         with self.assertRaisesRegex(tremula.InvalidArgument, "read-only"):
             self.taken(Layout.block((8,), (1,)), b"8 bytes.", "uint8", is_written=True)
+
+    def test_arrays_in_the_other_order_are_refused_with_two_cures(self):
+        for layout, a, words in [
+            (self.rows, np.zeros((3, 4), order="F"), r'with store="column", or copy the array by numpy\.ascontiguousarray$'),
+            (self.columns, np.zeros((3, 4)), r"without store, or copy the array by numpy\.asfortranarray$"),
+        ]:
+            with self.subTest(words=words), self.assertRaisesRegex(tremula.InvalidArgument, words):
+                self.taken(layout, a)
+            other = self.columns if layout is self.rows else self.rows
+            self.assertEqual(self.taken(other, a), (a.ctypes.data, 96))
+
+    def test_a_masked_array_is_refused_since_its_mask_would_be_lost(self):
+        masked = np.ma.masked_array(np.arange(12.0).reshape(3, 4), mask=np.eye(3, 4))
+        for is_written in (False, True):
+            with self.assertRaisesRegex(tremula.InvalidArgument, r"without a mask.*put array\.filled\(value\)"):
+                self.taken(self.rows, masked, is_written=is_written)
+        self.taken(self.rows, masked.filled(-1))
+        self.taken(self.rows, masked.data, is_written=True)
+
+    def test_what_can_become_an_array_is_refused_with_the_call_that_makes_one(self):
+        class Frame:
+            def __array__(self, dtype=None):
+                raise AssertionError("nothing is copied")
+
+        for given in ([[1.0] * 4] * 3, (1.0,) * 12, Frame()):
+            with self.assertRaisesRegex(tremula.InvalidArgument, "numpy.asarray makes an array of it"):
+                self.taken(self.rows, given)
+        with self.assertRaisesRegex(tremula.InvalidArgument, r"found builtins\.object$"):
+            self.taken(self.rows, object())
+
+    def test_lists_take_arrays_of_the_shape_of_what_they_list(self):
+        box = Layout.of_boxes((6, 4), 2, [[1, 1]], [[2, 3]], is_partial=True)
+        two = Layout.of_boxes((6, 4), 2, [[1, 1], [4, 0]], [[1, 3], [1, 3]], is_partial=True)
+        points = Layout.of_points((6, 4), 2, np.arange(6).reshape(2, 3), is_partial=True)
+        a = np.zeros((2, 3))
+        for layout in (box, points):
+            self.assertEqual(self.taken(layout, a, is_written=True), (a.ctypes.data, 48))
+            self.assertEqual(self.taken(layout, a.ravel()), (a.ctypes.data, 48))
+            for wrong in (np.zeros((3, 2)), np.zeros((2, 3), order="F"), np.zeros((2, 6))[:, ::2], np.zeros((2, 4))):
+                with self.assertRaisesRegex(tremula.InvalidArgument, r"expected an array of shape.*\(2, 3\)"):
+                    self.taken(layout, wrong)
+        with self.assertRaisesRegex(tremula.InvalidArgument, "found shape"):
+            self.taken(two, a)  # which box has which row is not to be seen
+        self.taken(two, a.ravel())
 
     def test_rows_of_a_changing_extent(self):
         layout = Layout.parse("shape=*x3 grid=2x1")

@@ -62,6 +62,14 @@ class MetadataTest(unittest.TestCase):
             self.assertEqual(texts, [list(parts) for parts in zip(*passed)])
             self.assertEqual(arrays, [[0], [1, 1], [2, 2, 2]])
 
+    def test_an_attribute_that_is_missing_names_those_that_are_there(self):
+        attributes = tremula.Attributes({"units": ["K"], "levels": [1, 2]})
+        for find in (lambda: attributes["iterations"], lambda: attributes.all("iterations")):
+            with self.assertRaisesRegex(KeyError, r"one of the attributes \('units', 'levels'\), found 'iterations'"):
+                find()
+        self.assertEqual((attributes.get("iterations", 5), "iterations" in attributes), (5, False))
+        self.assertEqual((attributes["units"], attributes["levels"]), ("K", [1, 2]))
+
     def test_allgather_refuses_what_has_no_bytes_and_a_closed_session(self):
         def gather(session):
             for wrong in ("text", 5, None):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done wrong is told: with the words that help, as the exception that fits, and without harm to the session."""
+import contextlib
 import importlib.util
 import multiprocessing
 import os
@@ -8,6 +9,7 @@ import signal
 import threading
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 import support
@@ -18,10 +20,12 @@ LINE = Layout.block((8,), (1,))
 
 
 def alone(test):
-    """Runs a test inside a session of its own, in a process of its own."""
+    """Runs a test inside a session of its own, in a process of its own, where the first failure ends it: what a subtest
+    records there would be lost."""
 
     def run(self):
-        support.run(("alone", 1, lambda session: test(self, session)))
+        with mock.patch.object(self, "subTest", lambda **_: contextlib.nullcontext()):
+            support.run(("alone", 1, lambda session: test(self, session)))
 
     return run
 
@@ -147,6 +151,67 @@ class MisuseTest(unittest.TestCase):
             a.dtype = np.int64
             with self.assertRaisesRegex(tremula.InvalidArgument, "found int64"):
                 out.put(value, a)
+
+    @alone
+    def test_an_array_of_another_shape_in_place_is_looked_at_again(self, session):
+        with session.out_stream("s", wait_for_consumers=0) as out:
+            value = out.field("value", "f64", Layout.block((4, 6), (1, 1)))
+            for change in ("shape", "strides"):
+                a = np.zeros((4, 6))
+                out.put(value, a)
+                setattr(a, change, {"shape": (6, 4), "strides": (8, 32)}[change])
+                for put in (out.put, out.put_async):
+                    with self.subTest(change=change), self.assertRaisesRegex(tremula.InvalidArgument, r"shape \(4, 6\)"):
+                        put(value, a)
+
+    @alone
+    def test_what_is_no_layout_and_no_type(self, session):
+        out, stream = session.out_stream("s", wait_for_consumers=0), session.in_stream("t")
+        box = dict(origin=(0,), shape=(8,))
+        value = out.field("value", "f64", LINE)
+        for call, words in [
+            (lambda: stream.field("a", "f8", (4,)), r"field 'a': expected a tremula.Layout, found \(4,\): make one"),
+            (lambda: stream.field("a", "f8", "shape=4 grid=1"), r"write tremula.Layout\('shape=4 grid=1'\)"),
+            (lambda: out.field("a", "f8", "shape=4 grid=1"), "field 'a': expected a tremula.Layout"),
+            (lambda: out.part("a", "f8", None, **box), "part 'a': expected a tremula.Layout"),
+            (lambda: out.redeclare({value: "shape=8 grid=1"}), "redeclare: expected a tremula.Layout"),
+            (lambda: tremula.Update("shape=8 grid=1", LINE), "update, from: expected a tremula.Layout"),
+            (lambda: tremula.empty((4,), 0), "empty: expected a tremula.Layout"),
+            (lambda: out.field("a", None, LINE), "found None: give one, e.g. array.dtype"),
+            (lambda: LINE.hash(0, [0.0] * 8), "found None: give one, e.g. array.dtype"),
+        ]:
+            with self.subTest(words=words), self.assertRaisesRegex(tremula.InvalidArgument, words):
+                call()
+        out.give_up(), stream.give_up()
+
+    @alone
+    def test_numbers_that_are_no_integers_or_too_large_for_the_library(self, session):
+        with session.out_stream("s", wait_for_consumers=0) as out:
+            value = out.field("value", "f64", LINE)
+            out.attribute("time_unit", "s")
+            with out.step() as step:
+                for wrong, words in [(1.5, r"expected an integer, found 1.5 \(float\)"), (2**64 + 3, "of 64 bits")]:
+                    with self.assertRaisesRegex(tremula.InvalidArgument, f"stream 's', time of a step.*{words}"):
+                        step.time = wrong
+                step.time = np.int32(3)
+                step[value] = np.zeros(8)
+        stream = session.in_stream("t")
+        for call, words in [
+            (lambda: stream.begin_step_at(1.5), "time: expected an integer"),
+            (lambda: LINE.local(2**32), "rank: expected an integer of 32 bits"),
+            (lambda: LINE.local("0"), r"rank: expected an integer, found '0' \(str\)"),
+            (lambda: LINE.global_index(0, 0, 1.0), "local: expected an integer"),
+            (lambda: LINE.relabeled([2**32]), "process: expected an integer of 32 bits"),
+            (lambda: Layout.on_mesh((2**64 + 4,), (1,), [tremula.Replicate()]), "shape: expected an integer of 64 bits"),
+            (lambda: Layout.on_mesh(4, (1,), [tremula.Replicate()]), "object of type 'int'|shape: expected several integers"),
+            (lambda: Layout.from_scalapack([1, 0, 4, 4, 2, 2, 0, 0, 2**32], 1, 1), "desc: expected an integer of 32 bits"),
+            (lambda: stream.field("a", "f8", LINE, axes=[0.0]), "axes: expected an integer"),
+            (lambda: stream.field("a", "f8", LINE, extents=8), "extents: expected several integers"),
+            (lambda: tremula.relabel(tremula.Update(LINE, LINE), 1, places=[2**32]), "places: expected an integer of 32"),
+        ]:
+            with self.subTest(words=words), self.assertRaisesRegex((tremula.InvalidArgument, TypeError), words):
+                call()
+        stream.give_up()
 
     def test_an_array_that_was_got_before_is_still_one_that_can_be_written(self):
         def produce(session):

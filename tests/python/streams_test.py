@@ -96,6 +96,58 @@ class StreamsTest(unittest.TestCase):
 
         support.run(("producer", 1, produce), ("consumer", 2, consume))
 
+    def test_a_type_left_out_is_that_of_the_producer(self):
+        struct = np.dtype([("id", "i4"), ("x", "f4")])
+        types = ["int8", "u64", "f32", "bf16", "bool", struct]
+
+        def produce(session):
+            with session.out_stream("types") as out:
+                fields = [out.field(str(n), kind, Layout.block((4,), (1,))) for n, kind in enumerate(types)]
+                with out.step() as step:
+                    for field in fields:
+                        step[field] = np.ones(4, field.dtype)
+
+        def consume(session):
+            with session.in_stream("types") as stream:
+                with self.assertRaisesRegex(tremula.InvalidArgument, r"producer's fields \(0, 1, 2, 3, 4, 5\), found 'x'"):
+                    stream.field("x", None, Layout.block((4,), (2,)))
+                fields = [stream.field(str(n), None, Layout.block((4,), (2,))) for n in range(len(types))]
+                for step in stream:
+                    for field in fields:
+                        assert step[field].tobytes() == np.ones(2, field.dtype).tobytes() or field.name == "5"
+                    assert step["5"].view(struct).tolist() == [(1, 1.0)] * 2
+                return [field.type.name for field in fields]
+
+        _, found = support.run(("producer", 1, produce), ("consumer", 2, consume))
+        self.assertEqual(found, [["int8", "u64", "f32", "bf16", "bool", "opaque of 8 bytes"]] * 2)
+
+    def test_a_change_may_be_given_in_arrays(self):
+        exchange(
+            lambda n: Layout.block(SHAPE, (n, 1)),
+            lambda n: Layout.block(SHAPE[::-1], (n, 1)),
+            axes=np.array([1, 0]),
+            expected=lambda step, own, _: values(step, own % 24 * 18 + own // 24),
+        )
+
+    def test_one_box_comes_into_an_array_of_its_shape(self):
+        tiles = lambda rank: ((rank // 2 * 12, rank % 2 * 9), (12, 9))
+
+        def produce(session):
+            origin, extents = tiles(session.rank)
+            layout = Layout.of_boxes(SHAPE, 4, [origin], [extents])
+            tile = np.ascontiguousarray(values(0, ELEMENTS)[origin[0] : origin[0] + 12, origin[1] : origin[1] + 9])
+            with session.out_stream("tiles") as out:
+                out.put(out.field("value", "f64", layout), tile)
+
+        def consume(session):
+            layout = Layout.of_boxes(SHAPE, 1, [(5, 3)], [(7, 11)], is_partial=True)
+            with session.in_stream("tiles") as stream:
+                value = stream.field("value", "f64", layout)
+                found = next(stream).get(value, out=np.zeros((7, 11)))
+                np.testing.assert_array_equal(found, values(0, ELEMENTS)[5:12, 3:14])
+
+        support.run(("producer", 4, produce), ("consumer", 1, consume))
+
     def test_converted_scaled_and_turned_on_the_way(self):
         rows = lambda n: Layout.block(SHAPE, (n, 1))
         turned = lambda n: Layout.block(SHAPE[::-1], (n, 1))

@@ -11,7 +11,7 @@ import numpy as np
 from ._library import check, lib
 from .errors import InvalidArgument
 from .values.layout import Layout
-from .values.local import Local
+from .values.local import Local, checked_layout
 from .memory import Seen, seen
 from .values.dtypes import ElementType, element_type
 
@@ -64,7 +64,7 @@ def empty(layout: Layout, rank: int, dtype: Any = "f64", ghost: bool = False) ->
     >>> empty(layout, 0, "f32").shape, empty(layout, 0, "f32", ghost=True).shape
     ((3, 4), (5, 6))
     """
-    if layout.changing is not None:
+    if checked_layout(layout, "empty").changing is not None:
         raise InvalidArgument(
             f"empty: expected a layout of fixed extents, found '{layout.text}': make an array for each step"
         )
@@ -80,15 +80,15 @@ class Target:
     """Which arrays a field takes on this rank: those of its type which are the whole local buffer, or its owned part
     as the layout stores it.
 
-    :param changing: the dimension whose extent is another one in every step; None: all are fixed
+    changing  the dimension whose extent is another one in every step; None: all are fixed
     """
 
-    def __init__(self, what: str, kind: ElementType, local: Local, changing: int | None, order: str) -> None:
-        self.what, self.kind, self.local, self.changing = what, kind, local, changing
-        self.order = order
+    def __init__(self, what: str, kind: ElementType, layout: Layout, rank: int) -> None:
+        self.what, self.kind, self.local, self.changing = what, kind, layout.local(rank), layout.changing
+        self.order, self._list_shape = layout.order, layout._list_shape
         width = kind.bytes
-        self._strides = tuple(s * width for s in local.strides)
-        self._bytes = local.allocated * width
+        self._strides = tuple(s * width for s in self.local.strides)
+        self._bytes = self.local.allocated * width
 
     def locate(self, array: Any, is_written: bool) -> tuple[int, int, Any]:
         """Pointer to the local buffer, its bytes, and what keeps it alive.
@@ -115,7 +115,9 @@ class Target:
             )
         if self._is_whole(found):
             return found.pointer, self._bytes, found.owner
-        raise InvalidArgument(f"{self.what}: expected {self._expected()}; found {_describe(found)}")
+        raise InvalidArgument(
+            f"{self.what}: expected {self._expected()}; found {_describe(found)}{self._cure_of_order(found)}"
+        )
 
     def _check_type(self, found: Seen) -> None:
         if found.dtype is None:
@@ -138,7 +140,17 @@ class Target:
         local = self.local
         if len(found.shape) == 1:
             return found.shape[0] == local.allocated and _is_contiguous(found, "C")
+        if found.shape == self._list_shape:
+            return _is_contiguous(found, "C")
         return found.shape == local.buffer_shape and _is_contiguous(found, self.order)
+
+    def _cure_of_order(self, found: Seen) -> str:
+        """Returns what to do with an array that lies in the other order; else nothing."""
+        is_row = self.order == "C"
+        if found.shape != self.local.extents or not _is_contiguous(found, "F" if is_row else "C"):
+            return ""
+        declare, convert = ('with store="column"', "ascontiguousarray") if is_row else ("without store", "asfortranarray")
+        return f", which is in the other order: declare the layout {declare}, or copy the array by numpy.{convert}"
 
     def _rows(self, found: Seen) -> tuple[int, int, Any]:
         width, extents, at = self.kind.bytes, self.local.extents, self.changing
@@ -160,6 +172,8 @@ class Target:
     def _expected(self) -> str:
         local = self.local
         text = f"an array of shape {local.extents} with strides {self._strides} bytes"
+        if self._list_shape is not None and len(self._list_shape) > 1:
+            text += f", or a row-major one of shape {self._list_shape}"
         if local.is_whole:
             return f"{text}, or one of a single dimension with {local.allocated} elements, contiguous"
         return (

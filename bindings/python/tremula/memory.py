@@ -33,6 +33,11 @@ class Seen:
 
 def seen(array: Any, what: str) -> Seen:
     """:raises InvalidArgument: of another kind, or in the memory of a device"""
+    if isinstance(array, np.ma.MaskedArray):
+        raise InvalidArgument(
+            f"{what}: expected an array without a mask, which would be lost; found a masked array: put array.filled(value), "
+            f"or get into array.data"
+        )
     if isinstance(array, np.ndarray):
         return _of_numpy(array)
     if type(array).__module__.partition(".")[0] == "torch" and hasattr(array, "data_ptr"):
@@ -43,9 +48,10 @@ def seen(array: Any, what: str) -> Seen:
         pass
     if hasattr(array, "__dlpack__"):
         return _of_dlpack(array, what)
+    cure = ": numpy.asarray makes an array of it" if hasattr(array, "__array__") or hasattr(array, "__len__") else ""
     raise InvalidArgument(
         f"{what}: expected a NumPy array, or an object with the buffer protocol or DLPack; found "
-        f"{type(array).__module__}.{type(array).__qualname__}"
+        f"{type(array).__module__}.{type(array).__qualname__}{cure}"
     )
 
 

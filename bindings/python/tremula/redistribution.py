@@ -13,8 +13,7 @@ from ._library import check, communicator, lib, mpi_lib
 from .arrays import Target
 from .values.counters import members
 from .errors import InvalidArgument
-from .values.layout import Layout
-from .values.dtypes import ElementType
+from .values.local import ints
 from .values.update import Update, structs_of
 
 
@@ -31,16 +30,12 @@ class RedistributionStatistics:
     plan_seconds: float
 
 
-def _target(what: str, kind: ElementType, layout: Layout, rank: int) -> Target:
-    return Target(what, kind, layout.local(rank), None, layout.order)
-
-
 class _Ends:
     """The local buffers of one array, on both sides."""
 
     def __init__(self, update: Update, rank: int, name: str) -> None:
-        self._from = _target(f"{name}, from", update.from_type, update.from_, rank)
-        self._to = _target(f"{name}, to", update.to_type, update.to, rank)
+        self._from = Target(f"{name}, from", update.from_type, update.from_, rank)
+        self._to = Target(f"{name}, to", update.to_type, update.to, rank)
 
     def locate(self, from_: Any, to: Any) -> tuple[int, int, int, int, Any]:
         pointer, size, owner = self._from.locate(from_, False)
@@ -100,6 +95,7 @@ class Redistribution:
         )
 
     def statistics(self) -> RedistributionStatistics:
+        """Returns the counters of this rank since the plan was made."""
         struct = _c.RedistributionStatistics()
         check(mpi_lib.tremula_redistribution_get_statistics(self._handle, ctypes.byref(struct)))
         return RedistributionStatistics(**members(struct))
@@ -147,6 +143,7 @@ def relabel(
 
     :param places: ranks with equal numbers are near each other; None: every rank has a place of its own; shape: [ranks]
 
+    >>> from tremula import Layout
     >>> rows = Layout.block(shape=(4, 4), grid=(2, 1))
     >>> turned = Layout.parse("shape=4x4 grid=2x1 splits0=0/2/4 owners0=1/0")
     >>> relabel(Update(rows, turned), ranks=2)
@@ -156,7 +153,7 @@ def relabel(
         raise InvalidArgument(f"places: expected one for each of {ranks} ranks, found {len(places)}")
     held = [updates] if isinstance(updates, Update) else list(updates)
     structs, _held = structs_of(held)
-    near = None if places is None else (ctypes.c_int * ranks)(*places)
+    near = None if places is None else ints(places, "places")
     process, before, after = (ctypes.c_int * ranks)(), (ctypes.c_int64 * 1)(), (ctypes.c_int64 * 1)()
     stride = ctypes.sizeof(_c.Update)
     check(lib.tremula_relabel(structs, len(held), stride, ranks, near, int(exact), process, before, after))

@@ -15,6 +15,7 @@ from ..values.attributes import Attributes, taken
 from ..errors import InvalidArgument, TimedOut
 from .in_step import InStep
 from ..values.layout import Layout
+from ..values.local import checked_layout, integer
 from ..values.options import seconds_of, yaml_text
 from .stream import STATUSES, Field, StepStatus, Stream
 from ..values.dtypes import element_type
@@ -45,8 +46,6 @@ class InStream(Stream):
         self._free, self._close = lib.tremula_in_free, lib.tremula_in_close
         self._within, self._begin = lib.tremula_in_begin_step_within, lib.tremula_in_begin_step
         self._get, self._end = lib.tremula_in_get, lib.tremula_in_end_step
-        self._number = ctypes.c_uint64()
-        self._number_ref = ctypes.byref(self._number)
         self._restart_timeout = seconds_of("restart_timeout", {"restart_timeout": 0.0, **options})
         self._is_in_step = False
         self._is_cut_short = False  # the step; what follows is begin_step
@@ -72,10 +71,12 @@ class InStream(Stream):
         elements; the other parameters change them on their way, array = alpha * op(field) + beta * array, as
         tremula.Change tells.
 
-        :param dtype: of NumPy, or a type of Tremula, e.g. "bf16"
+        :param dtype: of NumPy, or a type of Tremula, e.g. "bf16"; None: that of the producer, which is waited for
         """
-        change = Change(alpha, beta, conjugate, axes, extents, from_origin, to_origin)
-        kind, number, text = element_type(dtype), ctypes.c_int(), c_text(name, "name of a field")
+        change, text = Change(alpha, beta, conjugate, axes, extents, from_origin, to_origin), c_text(name, "name of a field")
+        checked_layout(layout, f"stream '{self.name}', field '{name}'")
+        kind = element_type(self.session._described_type(self.name, name) if dtype is None else dtype)
+        number = ctypes.c_int()
         if change.is_none:
             status = lib.tremula_in_field(self._handle, text, kind.code, layout._handle, ctypes.byref(number))
         else:
@@ -135,10 +136,10 @@ class InStream(Stream):
         return self._begin_by(lib.tremula_in_begin_step_around, time, unit)
 
     def _begin_by(self, function: Any, time: int, unit: str | None) -> StepStatus:
-        text = None if unit is None else c_text(unit, "unit")
+        count, text = integer(time, "time"), None if unit is None else c_text(unit, "unit")
         if self._is_in_step:
             self.end_step()
-        return self._begun(function(self._handle, time, text))
+        return self._begun(function(self._handle, count, text))
 
     @property
     def current(self) -> InStep:
@@ -159,9 +160,8 @@ class InStream(Stream):
             field = self._number_of(field)
         if out is None:
             out = self._new_array(field)  # type: ignore[arg-type]
-        last = field._last  # type: ignore[union-attr]
-        if last is not None and last[0]() is out and out.dtype is last[3] and out.flags.writeable:
-            pointer, size = last[1], last[2]
+        if field.is_last(out) and out.flags.writeable:  # type: ignore[union-attr]
+            _, pointer, size, *_ = field._last  # type: ignore[union-attr, misc]
         else:
             pointer, size, _owner = field.locate(out, True)  # type: ignore[union-attr]
         status = self._get(self._handle, field.number, pointer, size)  # type: ignore[union-attr]
@@ -235,8 +235,8 @@ class InStream(Stream):
     @property
     def number(self) -> int:
         """Of the step begun last, as the producer counts."""
-        self._check(lib.tremula_in_step(self._handle, self._number_ref))
-        return self._number.value
+        self._check(lib.tremula_in_step(self._handle, ctypes.byref(found := ctypes.c_uint64())))
+        return found.value
 
     @property
     def time(self) -> int:
@@ -260,7 +260,7 @@ class InStream(Stream):
         """Of a field's array: as declared or, where its extent changes with every step, that of the step."""
         handle, declared = ctypes.c_void_p(), self._number_of(field)
         self._check(lib.tremula_in_layout(self._handle, declared.number, ctypes.byref(handle)))
-        return Layout._of(handle, declared.layout._lists)
+        return Layout._of(handle, declared.layout)
 
     def redeclare(self, layouts: Mapping[Field, Layout]) -> None:
         """Gives fields other layouts of the same shapes from a later step on: Field.layout and step.redeclarations

@@ -13,7 +13,7 @@ from .._library import c_text, lib, raise_pending, raised
 from ..values.attributes import encoded
 from ..errors import InvalidArgument, TimedOut
 from ..values.layout import Layout
-from ..values.local import int64s
+from ..values.local import checked_layout, int64s, integer
 from .stream import STATUSES, Field, StepStatus, Stream
 from ..values.dtypes import element_type
 
@@ -56,6 +56,7 @@ class OutStream(Stream):
         """
         kind, number = element_type(dtype), ctypes.c_int()
         text = c_text(name, "name of a field")
+        checked_layout(layout, f"stream '{self.name}', field '{name}'")
         self._check(lib.tremula_out_field(self._handle, text, kind.code, layout._handle, ctypes.byref(number)))
         return self._declared(Field(self, name, kind, layout, number.value, self._label, True))
 
@@ -64,7 +65,7 @@ class OutStream(Stream):
 
         :param layout: of the box; origin: the global index where it begins; shape: of the whole array
         """
-        if not len(origin) == len(shape) == layout.dimensions:
+        if not len(origin) == len(shape) == checked_layout(layout, f"stream '{self.name}', part '{name}'").dimensions:
             raise InvalidArgument(
                 f"part: expected an origin and a shape with one number for each of the {layout.dimensions} dimensions; "
                 f"found {len(origin)} and {len(shape)}"
@@ -120,9 +121,8 @@ class OutStream(Stream):
         """
         if field.__class__ is not Field or field._of is not self._token:  # type: ignore[union-attr]
             field = self._number_of(field)
-        last = field._last  # type: ignore[union-attr]
-        if last is not None and array is not None and last[0]() is array and array.dtype is last[3]:
-            pointer, size, owner = last[1], last[2], array
+        if field.is_last(array):  # type: ignore[union-attr]
+            (_, pointer, size, *_), owner = field._last, array  # type: ignore[union-attr, misc]
         else:
             pointer, size, owner = field.locate(array, False)  # type: ignore[union-attr]
         if not self._is_in_step:  # the array is judged before anything is begun
@@ -237,7 +237,8 @@ class OutStep:
         self._stream.put(field, array)
 
     def _set_time(self, time: int) -> None:
-        self._stream._check(lib.tremula_out_time(self._stream._handle, time))
+        what = f"stream '{self._stream.name}', time of a step, a count of the stream's time_unit"
+        self._stream._check(lib.tremula_out_time(self._stream._handle, integer(time, what)))
 
     time = property(
         None, _set_time, None, 'Set: a count of the unit that the stream\'s attribute "time_unit" names; it grows.'
@@ -278,7 +279,10 @@ class Request:
         return self.number not in self._stream._asked or self._stream._is_taken(self.number)
 
     def wait(self) -> None:
-        """Returns when every consumer has taken the step; at most step_timeout."""
+        """Returns when every consumer has taken the step.
+
+        :raises TimedOut: one has not within the session's step_timeout
+        """
         stream = self._stream
         if self.number in stream._asked:
             stream._check(lib.tremula_out_wait(stream._handle, self.number))

@@ -12,6 +12,7 @@ from typing import Any
 from .._c import ASK
 from .._library import c_text, check, communicator, lib, looking, mpi_lib
 from ..values.describe import Description, described
+from ..values.dtypes import ElementType
 from ..errors import Error, InvalidArgument
 from .in_stream import InStream
 from ..values.options import seconds_of, yaml_text
@@ -54,7 +55,8 @@ class Session:
         if comm is not None:
             if rank is not None or size is not None:
                 raise InvalidArgument("session: expected a communicator, or rank and size; found both")
-            check(mpi_lib.tremula_session_open_mpi(name, communicator(comm), text, ctypes.byref(handle)))
+            world = communicator(comm)
+            check(mpi_lib.tremula_session_open_mpi(name, world, text, ctypes.byref(handle)))
         else:
             opening = (name, *_rank_and_size(rank, size), text)
             if interruptible and threading.current_thread() is threading.main_thread():
@@ -109,6 +111,15 @@ class Session:
         self._check_open()
         limit = self._timeout if timeout is None else timeout
         return described(self._handle, stream, limit, self._is_interruptible)
+
+    def _described_type(self, stream: str, field: str) -> ElementType:
+        """Returns the type that the producer of a stream has declared for a field. Collective, as describe."""
+        fields = self.describe(stream).fields
+        if field not in fields:
+            raise InvalidArgument(
+                f"stream '{stream}': expected one of the producer's fields ({', '.join(fields)}), found '{field}'"
+            )
+        return fields[field].type
 
     def allgather(self, mine: bytes) -> list[bytes]:
         """Returns the bytes that each rank of the group passes, for what a few numbers or texts decide: [rank]. Their

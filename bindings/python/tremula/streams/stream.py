@@ -20,7 +20,7 @@ from ..arrays import Target
 from ..values.counters import PeerStatistics, Statistics, peers_of, statistics_of
 from ..errors import InvalidArgument, TimedOut
 from ..values.layout import Layout
-from ..values.local import Local
+from ..values.local import Local, checked_layout
 from ..values.dtypes import ElementType
 
 if TYPE_CHECKING:
@@ -56,14 +56,22 @@ class Field:
         self._of = stream._token
         self._is_overwritten = is_overwritten  # by what comes, as far as it comes
         self._what = f"stream '{stream.name}', field '{name}'"
-        self._last: tuple[Any, int, int, Any] | None = None  # array, buffer, bytes, dtype, of the last put or get
+        self._last: tuple[Any, int, int, Any, Any, Any] | None = None  # of the last put or get: see locate
         self.place(layout, label)
 
     def place(self, layout: Layout, label: int) -> None:
         """From now on this rank has the part of `label` in `layout`."""
         self.layout, self._last = layout, None
         self.local: Local = layout.local(label)
-        self._target = Target(self._what, self.type, self.local, layout.changing, layout.order)
+        self._target = Target(self._what, self.type, layout, label)
+
+    def is_last(self, array: Any) -> bool:
+        """Returns whether locate has seen this array last, as it is now."""
+        last = self._last
+        return (
+            last is not None and last[0]() is array and array is not None and array.dtype is last[3]
+            and array.shape == last[4] and array.strides == last[5]
+        )  # fmt: skip
 
     @property
     def dtype(self) -> Any:
@@ -71,11 +79,12 @@ class Field:
         return self.type.dtype
 
     def locate(self, array: Any, is_written: bool) -> tuple[int, int, Any]:
-        """Buffer, bytes, and what keeps the array alive. A NumPy array that comes again with its dtype is not looked
-        at again: as long as a weak reference to it exists, NumPy does not move its memory. Others move theirs."""
+        """Buffer, bytes, and what keeps the array alive. A NumPy array that comes again with its dtype, shape and strides
+        is not looked at again: as long as a weak reference to it exists, NumPy does not move its memory. Others move
+        theirs."""
         pointer, size, owner = self._target.locate(array, is_written)
         if type(array) is np.ndarray and self._target.changing is None:
-            self._last = (weakref.ref(array), pointer, size, array.dtype)
+            self._last = (weakref.ref(array), pointer, size, array.dtype, array.shape, array.strides)
         return pointer, size, owner
 
     def __repr__(self) -> str:
@@ -210,7 +219,8 @@ class Stream:
         """Tells the library; :return: the fields"""
         fields = [self._number_of(field) for field in layouts]
         numbers = (ctypes.c_int * len(fields))(*(field.number for field in fields))
-        handles = (ctypes.c_void_p * len(fields))(*(layout._handle for layout in layouts.values()))
+        given = [checked_layout(layout, f"stream '{self.name}', redeclare") for layout in layouts.values()]
+        handles = (ctypes.c_void_p * len(fields))(*(layout._handle for layout in given))
         self._check(self._function("redeclare")(self._handle, len(fields), numbers, handles))
         return fields
 

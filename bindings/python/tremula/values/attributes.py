@@ -25,10 +25,14 @@ class Attributes(Mapping[str, Any]):
         self._values = dict(values or {})
 
     def __getitem__(self, name: str) -> Any:
-        values = self._values[name]
-        return values[0] if len(values) == 1 else list(values)
+        values = self.all(name)
+        return values[0] if len(values) == 1 else values
 
     def all(self, name: str) -> list[Value]:
+        """Returns the values of an attribute, also where there is one."""
+        if name not in self._values:
+            names = ", ".join(map(repr, self._values)) or "none"
+            raise KeyError(f"expected one of the attributes ({names}), found {name!r}")
         return list(self._values[name])
 
     def __iter__(self) -> Iterator[str]:

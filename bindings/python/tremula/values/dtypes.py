@@ -122,7 +122,8 @@ int8 in Tremula: write 'int8' or 'int64'
     except TypeError:
         dtype = None
     if dtype is None:
-        raise InvalidArgument(f"element type: {_EXPECTED}; found {given!r}")
+        cure = ": give one, e.g. array.dtype" if given is None else ""
+        raise InvalidArgument(f"element type: {_EXPECTED}; found {given!r}{cure}")
     if dtype.subdtype is not None:
         raise InvalidArgument(f"element type: {_EXPECTED}; found {dtype}: give the array a further dimension instead")
     if dtype.kind == "V":

@@ -12,7 +12,7 @@ import numpy as np
 from .._library import c_text, check, lib
 from .dtypes import element_type
 from ..errors import InvalidArgument
-from .local import Local, Replicate, Shard, int64s, list_of, one, text_of, text_of_more
+from .local import Local, Replicate, Shard, int64s, integer, ints, list_of, one, text_of, text_of_more
 
 
 class Layout:
@@ -25,18 +25,20 @@ class Layout:
     ((250, 800), 750)
     """
 
-    __slots__ = ("_handle", "_lists", "_locals", "__weakref__")
+    __slots__ = ("_handle", "_lists", "_list_shape", "_locals", "__weakref__")
     _handle: int | None
     _lists: bytes  # a digest of what this rank lists
+    _list_shape: tuple[int, ...] | None  # of an array whose elements in row-major order are what it lists
     _locals: dict[int, Local]
 
     def __new__(cls, text: str) -> Layout:
         return cls.parse(text)
 
     @classmethod
-    def _of(cls, handle: ctypes.c_void_p, lists: bytes = b"") -> Layout:
+    def _of(cls, handle: ctypes.c_void_p, like: Layout | None = None) -> Layout:  # with its list
         self = object.__new__(cls)
-        self._handle, self._lists, self._locals = handle.value, lists, {}
+        self._handle, self._locals = handle.value, {}
+        self._lists, self._list_shape = (b"", None) if like is None else (like._lists, like._list_shape)
         return self
 
     def __del__(self) -> None:
@@ -75,9 +77,7 @@ class Layout:
         return cls.parse(text_of(shape=shape, grid=grid, block=block, source=source) + text_of_more(more))
 
     @classmethod
-    def on_mesh(
-        cls, shape: Sequence[int], mesh: Sequence[int], placements: Sequence[Shard | Replicate]
-    ) -> Layout:
+    def on_mesh(cls, shape: Sequence[int], mesh: Sequence[int], placements: Sequence[Shard | Replicate]) -> Layout:
         """Of an array on a mesh of ranks, numbered last axis fastest, in the words of PyTorch's DTensor: each axis cuts
         a dimension of what the axes before have left (Shard), or makes copies (Replicate)."""
         if len(placements) != len(mesh):
@@ -95,7 +95,7 @@ class Layout:
                 int64s(shape, "shape"),
                 len(mesh),
                 int64s(mesh, "mesh"),
-                (ctypes.c_int * len(shards))(*(s.dimension for s in shards)),
+                ints([s.dimension for s in shards], "dimension"),
                 int64s([s.split_factor for s in shards], "split_factor"),
                 ctypes.byref(handle),
             )
@@ -114,7 +114,9 @@ class Layout:
         digest = hashlib.blake2b(kind.encode(), digest_size=16)
         for a in lists:
             digest.update(a.tobytes())
-        return cls._of(handle, digest.digest())
+        self = cls._of(handle)
+        self._lists = digest.digest()
+        return self
 
     @classmethod
     def of_points(
@@ -123,12 +125,14 @@ class Layout:
         """Of an array of which each of `ranks` ranks lists what it owns, this one `points`: element i of its buffer is
         number points[i] of the array, counted in row-major order.
 
-        :param points: integers, shape [count]
+        :param points: integers, shape [count]; of another shape, an array of that shape is taken, too
         :param is_partial: elements may be on no rank
         :param has_copies: elements may be on several
         """
         held = list_of(points, "points")
-        return cls._listed("points", shape, ranks, is_partial + 2 * has_copies, [held], held.size)
+        self = cls._listed("points", shape, ranks, is_partial + 2 * has_copies, [held], held.size)
+        self._list_shape = np.shape(points)
+        return self
 
     @classmethod
     def of_segments(
@@ -156,7 +160,8 @@ class Layout:
         is_partial: bool = False,
         has_copies: bool = False,
     ) -> Layout:
-        """The same with boxes, each row-major, one after the other in the buffer.
+        """The same with boxes, each row-major, one after the other in the buffer. An array of the shape of the only box is
+        taken, too.
 
         :param origins: where each begins, shape [count][dimensions]; extents: the same shape
         """
@@ -167,7 +172,9 @@ class Layout:
                 f"and {held[1].size} numbers"
             )
         count = held[0].size // max(len(shape), 1)
-        return cls._listed("boxes", shape, ranks, is_partial + 2 * has_copies, held, count)
+        self = cls._listed("boxes", shape, ranks, is_partial + 2 * has_copies, held, count)
+        self._list_shape = tuple(held[1].tolist()) if count == 1 else None
+        return self
 
     @classmethod
     def from_scalapack(cls, desc: Sequence[int], rows: int, columns: int) -> Layout:
@@ -175,7 +182,8 @@ class Layout:
         if len(desc) != 9:
             raise InvalidArgument(f"desc: expected 9 integers, found {len(desc)}")
         handle = ctypes.c_void_p()
-        check(lib.tremula_layout_from_scalapack((ctypes.c_int * 9)(*desc), rows, columns, ctypes.byref(handle)))
+        grid = integer(rows, "rows", 32), integer(columns, "columns", 32)
+        check(lib.tremula_layout_from_scalapack(ints(desc, "desc"), *grid, ctypes.byref(handle)))
         return cls._of(handle)
 
     @property
@@ -211,19 +219,23 @@ class Layout:
         return values[0] if values else ""
 
     def local(self, rank: int) -> Local:
-        """How `rank` stores its part. Where ranks list what they own: of the rank that has made the layout."""
+        """How `rank` stores its part. Where ranks list what they own: of the rank that has made the layout. InvalidArgument:
+        no such rank."""
         found = self._locals.get(rank)
         if found is None:
             n = self.dimensions
             extents, strides, first, allocated = (ctypes.c_int64 * n)(), (ctypes.c_int64 * n)(), one(), one()
-            check(lib.tremula_layout_local(self._handle, rank, extents, strides, first, allocated))
+            number = integer(rank, "rank", 32)
+            check(lib.tremula_layout_local(self._handle, number, extents, strides, first, allocated))
             found = self._locals[rank] = Local(tuple(extents), tuple(strides), first[0], allocated[0])
         return found
 
     def global_index(self, rank: int, dimension: int, local: int) -> int:
-        """Global index, 0-based, along `dimension` of the element that `rank` stores at local index `local`."""
+        """Global index, 0-based, along `dimension` of the element that `rank` stores at local index `local`.
+        InvalidArgument: no such rank, dimension or index."""
         found = one()
-        check(lib.tremula_layout_global_index(self._handle, rank, dimension, local, found))
+        where = integer(rank, "rank", 32), integer(dimension, "dimension", 32), integer(local, "local")
+        check(lib.tremula_layout_global_index(self._handle, *where, found))
         return int(found[0])
 
     def global_indices(self, rank: int, dimension: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -253,19 +265,20 @@ class Layout:
         """
         from ..arrays import Target
 
-        kind = element_type(array.dtype if dtype is None else dtype)
-        target = Target("hash", kind, self.local(rank), None, self.order)
+        kind = element_type(getattr(array, "dtype", None) if dtype is None else dtype)
+        target = Target("hash", kind, self, rank)
         pointer, size, _ = target.locate(array, is_written=False)
         found = (ctypes.c_uint64 * 1)()
         check(lib.tremula_layout_hash(self._handle, rank, kind.code, pointer, size, found))
         return int(found[0])
 
     def relabeled(self, process: Sequence[int]) -> Layout:
-        """The layout whose labels have been taken by `process`, as relabel tells; shape: [rank]."""
+        """The layout whose labels have been taken by `process`, as relabel tells; shape: [rank]. InvalidArgument: another
+        number of ranks, or a process twice."""
         handle = ctypes.c_void_p()
-        held = (ctypes.c_int * len(process))(*process)
+        held = ints(process, "process")
         check(lib.tremula_layout_relabeled(self._handle, held, len(process), ctypes.byref(handle)))
-        return Layout._of(handle, self._lists)
+        return Layout._of(handle, self)
 
     def __eq__(self, other: object) -> bool:
         """The same owners and the same storage; where ranks list what they own, also the same list of this rank."""

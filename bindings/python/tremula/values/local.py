@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from .layout import Layout
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,50 @@ class Local:
         return shape if self.order == "C" else shape[::-1]
 
 
-def int64s(values: Sequence[int], what: str) -> Any:
-    """As the C interface takes them."""
+def checked_layout(given: Any, what: str) -> Layout:
+    """Returns `given`.
+
+    :raises InvalidArgument: it is not a Layout
+    """
+    from .layout import Layout
+
+    if isinstance(given, Layout):
+        return given
+    cure = f"write tremula.Layout({given!r})" if isinstance(given, str) else "make one, e.g. tremula.Layout.block(shape, grid)"
+    raise InvalidArgument(f"{what}: expected a tremula.Layout, found {given!r}: {cure}")
+
+
+def integer(value: Any, what: str, bits: int = 64) -> int:
+    """Returns `value` as an int that the C interface holds; ctypes would drop the bits that do not fit.
+
+    :raises InvalidArgument: not an integer, or too large
+    """
     try:
-        return (ctypes.c_int64 * len(values))(*values)
+        found = operator.index(value)
     except TypeError:
-        raise InvalidArgument(f"{what}: expected integers, found {values!r}") from None
+        raise InvalidArgument(f"{what}: expected an integer, found {value!r} ({type(value).__name__})") from None
+    if not -(2 ** (bits - 1)) <= found < 2 ** (bits - 1):
+        raise InvalidArgument(f"{what}: expected an integer of {bits} bits, found {found}")
+    return found
+
+
+def _integers(values: Sequence[int], what: str, bits: int) -> list[int]:
+    try:
+        return [integer(value, what, bits) for value in values]
+    except TypeError:
+        raise InvalidArgument(f"{what}: expected several integers, found {values!r}") from None
+
+
+def int64s(values: Sequence[int], what: str) -> Any:
+    """Returns them as the C interface takes them."""
+    found = _integers(values, what, 64)
+    return (ctypes.c_int64 * len(found))(*found)
+
+
+def ints(values: Sequence[int], what: str) -> Any:
+    """Returns them as the C interface takes those of 32 bits."""
+    found = _integers(values, what, 32)
+    return (ctypes.c_int * len(found))(*found)
 
 
 def joined(extents: Sequence[int | str]) -> str:

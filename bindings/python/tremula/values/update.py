@@ -2,7 +2,6 @@
 """How an array is changed on its way:  to = alpha * op(from) + beta * to."""
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from .. import _c
 from ..errors import InvalidArgument
 from .layout import Layout
-from .local import int64s
+from .local import checked_layout, int64s, ints
 from .dtypes import ElementType, element_type
 
 
@@ -34,7 +33,8 @@ class Change:
     @property
     def is_none(self) -> bool:
         """A plain copy."""
-        return self == Change()
+        options = (self.axes, self.extents, self.from_origin, self.to_origin)  # sequences, perhaps arrays
+        return self.alpha == 1 and self.beta == 0 and not self.conjugate and all(o is None for o in options)
 
     @property
     def overwrites(self) -> bool:
@@ -60,11 +60,11 @@ class Change:
             values = getattr(self, name)
             if values is None:
                 continue
-            if len(values) != to.dimensions:
+            numbers = ints(values, name) if name == "axes" else int64s(values, name)
+            if len(numbers) != to.dimensions:
                 raise InvalidArgument(
-                    f"{name}: expected one number for each of the {to.dimensions} dimensions, found {len(values)}"
+                    f"{name}: expected one number for each of the {to.dimensions} dimensions, found {len(numbers)}"
                 )
-            numbers = (ctypes.c_int * len(values))(*values) if name == "axes" else int64s(values, name)
             setattr(update, name, numbers)
             held.append(numbers)
         return update, held
@@ -78,7 +78,7 @@ class Update:
     """
 
     def __init__(self, from_: Layout, to: Layout, dtype: Any = "f64", to_dtype: Any = None, **change: Any) -> None:
-        self.from_, self.to = from_, to
+        self.from_, self.to = checked_layout(from_, "update, from"), checked_layout(to, "update, to")
         self.from_type = element_type(dtype)
         self.to_type = self.from_type if to_dtype is None else element_type(to_dtype)
         self.change = Change(**change)
