@@ -48,7 +48,12 @@ class _Buffers:
     def __init__(self, field: Field, most: int) -> None:
         self._field, self._most = field, most
         self._all: list[np.ndarray[Any, Any]] = []
-        self.made = 0
+        self._of_free = self.made = 0
+
+    def _references(self, number: int) -> int:
+        """Returns how many references there are to a buffer: a number that differs between versions of Python if the list
+        alone holds it."""
+        return sys.getrefcount(self._all[number])
 
     def take(self, stream: InStream) -> Any:
         field = self._field
@@ -56,13 +61,13 @@ class _Buffers:
             self.made += 1
             return stream._new_array(field)  # zeroed, or of another size in every step
         local = field.local
-        for buffer in self._all:
-            # Held by the list, by `buffer` and by the argument of getrefcount, and by no array that was given out.
-            if buffer.size == local.allocated and sys.getrefcount(buffer) == 3:
-                return owned_part(buffer, local)
+        for number, size in enumerate([buffer.size for buffer in self._all]):
+            if size == local.allocated and self._references(number) <= self._of_free:
+                return owned_part(self._all[number], local)
         self._all = [b for b in self._all if b.size == local.allocated][-self._most :]
         self._all.append(np.zeros(local.allocated, field.type.dtype))
         self.made += 1
+        self._of_free = self._references(-1)  # no array was given out
         return owned_part(self._all[-1], local)
 
 
