@@ -97,6 +97,9 @@ class MisuseTest(unittest.TestCase):
             (lambda: session.out_stream(5), "expected a str"),
             (lambda: tremula.Session("g", 0, 1, coulor="red"), "coulor"),
             (lambda: tremula.Session("g", 0), "both rank and size"),
+            (lambda: tremula.Session("g", "0", "1"), r"session, rank: expected an integer, found '0' \(str\)"),
+            (lambda: tremula.Session("g", 0, 1.0), r"session, size: expected an integer, found 1.0 \(float\)"),
+            (lambda: tremula.Session("g", 2**32, 1), "session, rank: expected an integer of 32 bits"),
             (lambda: tremula.Session("g", 3, 2), "rank"),
             (lambda: tremula.Session("g", 0, 1, comm=object()), "found both"),
             (lambda: tremula.Session("g", comm=object()), "communicator of mpi4py"),
@@ -252,6 +255,12 @@ class MisuseTest(unittest.TestCase):
 
         _, (got,) = support.run(("producer", 1, produce), ("consumer", 1, consume))
         self.assertEqual(got, [[float(number)] * 8 for number in range(3)])
+
+    @alone
+    def test_what_a_thread_raises_while_it_opens_is_raised(self, session):
+        with mock.patch("tremula.streams.session.check", side_effect=MemoryError("no room")):
+            with self.assertRaisesRegex(MemoryError, "no room"):
+                tremula.Session("never", 0, 1, server="127.0.0.1:9", timeout=0.2)
 
     @alone
     def test_no_server(self, session):

@@ -54,6 +54,33 @@ class WaitingTest(unittest.TestCase):
         ((seconds,),) = support.run(("alone", 1, interrupted))
         self.assertTrue(0.3 < seconds < 15, seconds)
 
+    def test_ctrl_c_at_the_end_of_opening_leaves_no_session_behind(self):
+        """The session is open already, or is opened after the main thread has left: its name is free again."""
+
+        class Late(threading.Event):
+            def wait(self, timeout=None):
+                super().wait()
+                raise KeyboardInterrupt
+
+        class Early(threading.Event):
+            def wait(self, timeout=None):
+                raise KeyboardInterrupt
+
+        def work(session):
+            options = {"server": support.server().address, "timeout": 20}
+            for event in (Late, Early):
+                names = {**vars(threading), "Event": event}
+                with mock.patch("tremula.streams.session.threading", types.SimpleNamespace(**names)):
+                    with self.assertRaises(KeyboardInterrupt):
+                        tremula.Session("left", 0, 1, **options)
+                for thread in threading.enumerate():
+                    if thread.name == "tremula open":
+                        thread.join()
+                with tremula.Session("left", 0, 1, **options) as again:
+                    assert again.size == 1
+
+        support.run(("alone", 1, work))
+
     def test_ctrl_c_ends_a_wait_for_a_producer(self):
         def work(session):
             with session.in_stream("never") as stream:

@@ -13,8 +13,9 @@ from .._c import ASK
 from .._library import c_text, check, communicator, lib, looking, mpi_lib
 from ..values.describe import Description, described
 from ..values.dtypes import ElementType
-from ..errors import Error, InvalidArgument
+from ..errors import InvalidArgument
 from .in_stream import InStream
+from ..values.local import integer
 from ..values.options import seconds_of, yaml_text
 from .out_stream import OutStream
 
@@ -27,7 +28,7 @@ class Session:
     :param interruptible: True: waits look for Ctrl-C, and other signals, ten times a second
     :param options: keys of a session, e.g. server="localhost:7423", transport="tcp", timeout=600; None means "none"
     :raises NoServer, Refused, InvalidArgument: no server in time; the name is taken, or the key is wrong; a key that is
-        unknown
+        unknown, a rank or size that is not an integer
 
     A session takes one call at a time, and belongs to the process that has opened it. As a context it is closed at the
     end; after an exception its streams are given up first.
@@ -60,7 +61,7 @@ class Session:
         else:
             opening = (name, *_rank_and_size(rank, size), text)
             if interruptible and threading.current_thread() is threading.main_thread():
-                handle = _opened_by_thread(opening)
+                handle = _Opening(opening).run()
             else:
                 check(lib.tremula_session_open(*opening, ctypes.byref(handle)))
         self._handle = handle.value
@@ -193,36 +194,54 @@ class Session:
         return f"<tremula.Session of group {self.group!r}, {state}>"
 
 
-def _opened_by_thread(opening: tuple[Any, ...]) -> ctypes.c_void_p:
-    """Opens a session while this thread looks for Ctrl-C. What is opened after that is closed again."""
-    handle, is_over, is_left = ctypes.c_void_p(), threading.Event(), threading.Event()
-    failures: list[Error] = []
+class _Opening:
+    """A session that a thread opens while the main thread looks for Ctrl-C. It is closed by whichever of them comes last:
+    the thread if the main thread has left, else the main thread."""
 
-    def work() -> None:
+    def __init__(self, arguments: tuple[Any, ...]) -> None:
+        self._arguments, self._handle = arguments, ctypes.c_void_p()
+        self._lock, self._is_over, self._is_left = threading.Lock(), threading.Event(), False
+        self._failures: list[BaseException] = []
+
+    def _work(self) -> None:
         try:
-            check(lib.tremula_session_open(*opening, ctypes.byref(handle)))
-            if is_left.is_set():
-                lib.tremula_session_close(handle)
-        except Error as error:
-            failures.append(error)
+            check(lib.tremula_session_open(*self._arguments, ctypes.byref(handle := ctypes.c_void_p())))
+            with self._lock:
+                self._handle = handle
+                if self._is_left:
+                    self._close()
+        except BaseException as error:  # raised by the main thread
+            self._failures.append(error)
         finally:
-            is_over.set()
+            self._is_over.set()
 
-    threading.Thread(target=work, name="tremula open", daemon=True).start()
-    try:
-        while not is_over.wait(0.1):
-            pass
-    except BaseException:
-        is_left.set()
-        raise
-    if failures:
-        raise failures[0]
-    return handle
+    def _close(self) -> None:
+        if self._handle:
+            lib.tremula_session_close(self._handle)
+            self._handle = ctypes.c_void_p()
+
+    def run(self) -> ctypes.c_void_p:
+        """Returns the handle of the session.
+
+        :raises Error: as tremula_session_open; whatever a handler of a signal raises
+        """
+        try:
+            threading.Thread(target=self._work, name="tremula open", daemon=True).start()
+            while not self._is_over.wait(0.1):
+                pass
+            if self._failures:
+                raise self._failures[0]
+            return self._handle
+        except BaseException:
+            with self._lock:
+                self._is_left = True
+                self._close()
+            raise
 
 
 def _rank_and_size(rank: int | None, size: int | None) -> tuple[int, int]:
     if (rank is None) != (size is None):
         raise InvalidArgument(f"session: expected both rank and size, or neither; found rank={rank}, size={size}")
     if rank is not None and size is not None:
-        return rank, size
+        return integer(rank, "session, rank", 32), integer(size, "session, size", 32)
     return (-1, -1) if "RANK" in os.environ or "WORLD_SIZE" in os.environ else (0, 1)
