@@ -122,6 +122,14 @@ class MetadataTest(unittest.TestCase):
         self.assertEqual({(p.group, p.rank) for _, peers in made for p in peers}, {("consumer", 0), ("consumer", 1)})
         self.assertEqual({p.path for _, peers in made for p in peers}, {"inlined"})
 
+    def test_describe_says_how_long_it_has_waited(self):
+        def ask(session):
+            for seconds in (0.7, 1.2):
+                with self.assertRaisesRegex(tremula.TimedOut, f"offer it within {seconds} s"):
+                    session.describe("nothing_of_the_kind", seconds)
+
+        support.run(("asker", 1, ask))
+
     def test_describe_does_not_wait_with_0(self):
         def ask(session):
             with self.assertRaisesRegex(tremula.TimedOut, "nothing_of_the_kind"):

@@ -33,6 +33,19 @@ class ProgramsTest(unittest.TestCase):
         with self.assertRaisesRegex(tremula.InvalidArgument, "colour"):
             tremula.plan("shape=4 grid=2", "shape=4 grid=2", colour="red")
 
+    def test_what_a_program_writes_that_is_not_json_is_an_error_of_tremula(self):
+        done = subprocess.CompletedProcess([], 0, stdout='{"fill_value": 1.e+20}', stderr="")
+        with mock.patch("subprocess.run", return_value=done):
+            for call in (tremula.status, lambda: tremula.plan("shape=4 grid=2", "shape=4 grid=1")):
+                with self.assertRaisesRegex(tremula.InternalError, r"expected JSON, found .*1\.e\+20"):
+                    call()
+
+    def test_the_version_is_that_of_the_library(self):
+        self.assertRegex(tremula.__version__, r"^\d+\.\d+\.\d+$")
+        self.assertEqual(tremula.__version__, tremula.version())
+        with self.assertRaisesRegex(AttributeError, "module 'tremula' has no attribute 'nothing'"):
+            tremula.nothing
+
     def test_status_shows_what_runs(self):
         def produce(session):
             with session.out_stream("shown", wait_for_consumers=0) as out:

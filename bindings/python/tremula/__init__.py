@@ -9,6 +9,8 @@
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ._library import version
 from .arrays import allocate, empty, owned_part, whole_buffer, zeros
 from .values.attributes import Attributes
@@ -52,3 +54,12 @@ __all__ = [  # fmt: skip
     "Shard", "Statistics", "status", "StepStatus", "TimedOut", "TransportError", "Unsupported", "Update", "version",
     "whole_buffer", "zeros",
 ]
+
+__version__: str  # of the C library, which belongs to the package; it is loaded when this is asked for
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            return version()
+        raise AttributeError(f"module 'tremula' has no attribute {name!r}")

@@ -38,7 +38,11 @@ def program() -> str:
 def _run(arguments: list[str]) -> Any:
     done = subprocess.run([program(), *arguments, "--json"], capture_output=True, text=True)
     if done.returncode == 0:
-        return json.loads(done.stdout)
+        try:
+            return json.loads(done.stdout)
+        except json.JSONDecodeError as error:
+            at = done.stdout[max(0, error.pos - 30) : error.pos + 30]
+            raise InternalError(f"tremula {arguments[0]}: expected JSON, found {at!r} ({error})") from None
     text = done.stderr.strip() or f"ended with {done.returncode}"
     raise (InvalidArgument if done.returncode == 2 else Error)(f"tremula {arguments[0]}: {text}")
 
@@ -79,7 +83,7 @@ def status(server: str | None = None, stream: str | None = None, **options: Any)
     arguments = ["status", *([stream] if stream else []), *_options({"server": server, **options})]
     try:
         found: dict[str, Any] = _run(arguments)
-    except InvalidArgument:
+    except (InvalidArgument, InternalError):
         raise
     except Error as error:
         raise NoServer(error.text) from None
@@ -125,6 +129,10 @@ class Server:
             time.sleep(0.005)
 
     def status(self) -> dict[str, Any]:
+        """Returns groups, streams, layouts and counters of this server; see tremula.status.
+
+        :raises NoServer: it has ended
+        """
         return status(self.address)
 
     def close(self) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _c
 from .._library import c_text, check, lib
+from ..errors import TimedOut
 from .attributes import Attributes, taken
 from .layout import Layout
 from .dtypes import ElementType, type_of_code
@@ -60,7 +62,10 @@ def described(session: int | None, stream: str, timeout: float, is_interruptible
         left -= SLICE_SECONDS
     else:
         status = lib.tremula_describe(session, name, left if math.isfinite(left) else -1.0, ctypes.byref(handle))
-    check(status)
+    try:
+        check(status)
+    except TimedOut as error:  # of the last slice
+        raise TimedOut(re.sub(r"within [-+.0-9e]+ s", f"within {max(0.0, timeout):.3g} s", error.text, count=1)) from None
     try:
         fields = [_field(handle, number) for number in range(lib.tremula_description_fields(handle))]
         return Description(
