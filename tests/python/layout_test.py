@@ -122,6 +122,8 @@ class LayoutTest(unittest.TestCase):
             (lambda: Layout.on_mesh((4,), (2, 2), [Shard(0)]), "one for each of the 2 axes"),
             (lambda: Layout.on_mesh((4,), (2,), [0]), "Shard or Replicate"),
             (lambda: Layout.of_points((4,), 1, [0.5]), "expected integers"),
+            (lambda: Layout.block(4, (2,)), r"shape: expected one for each dimension, found 4: write \(4,\)"),
+            (lambda: Layout.of_points((4,), 1, np.ma.masked_array([0, 1], [0, 1])), r"points: .*pass array\.compressed\(\)"),
             (lambda: Layout.of_segments((4,), 1, [0], [1, 2]), "one for each of 1 begins"),
             (lambda: Layout.of_boxes((4, 4), 1, [[0, 0]], [[2]]), "2 dimensions"),
             (lambda: Layout.from_scalapack([1, 2], 1, 1), "9 integers"),

@@ -83,6 +83,18 @@ class TypingTest(unittest.TestCase):
                         continue
                     self.assertTrue(ast.get_docstring(node), f"{path.name}: {node.name}")
 
+    def test_methods_that_are_public_are_documented(self):
+        bare = [
+            f"{path.name}: {node.name}.{method.name}"
+            for path in sources()
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+            for method in node.body
+            if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)) and not method.name.startswith("_")
+            if not ast.get_docstring(method)
+        ]
+        self.assertEqual(bare, [])
+
     def test_the_package_needs_numpy_alone(self):
         code = (
             "import sys\n"

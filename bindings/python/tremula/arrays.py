@@ -42,7 +42,8 @@ def owned_part(buffer: np.ndarray[Any, Any], local: Local) -> np.ndarray[Any, An
 
 
 def whole_buffer(buffer: np.ndarray[Any, Any], local: Local) -> np.ndarray[Any, Any]:
-    """View of it with ghost cells and padding, shape local.buffer_shape."""
+    """Returns a view of the buffer with ghost cells and padding, shape local.buffer_shape; the buffer itself, of one
+    dimension, where its last row is shorter than the others (a leading dimension) and it has no shape."""
     if int(np.prod(local.buffer_shape)) != buffer.size:
         return buffer
     return buffer.reshape(local.buffer_shape, order="F" if local.order == "F" else "C")

@@ -28,6 +28,7 @@ class Seen:
 
     @property
     def type_name(self) -> str:
+        """Returns the name of the elements' type for an error."""
         return "bf16" if self.dtype is None else str(self.dtype)
 
 
@@ -143,7 +144,7 @@ def _of_dlpack(array: Any, what: str) -> Seen:
             f"{what}: expected elements that Tremula knows, found those of code {tensor.code} with {tensor.bits} bits "
             f"of DLPack"
         )
-    dtype = None if tensor.code == _BFLOAT else np.dtype(f"{_KINDS[tensor.code]}{item_bytes}")
+    dtype = None if tensor.code == _BFLOAT else _dtype_named(f"{_KINDS[tensor.code]}{item_bytes}", what)
     if tensor.strides:
         strides = tuple(s * item_bytes for s in tensor.strides[:n])
     else:

@@ -173,7 +173,11 @@ class OutStream(Stream):
         self._check(status)
 
     def serve(self, seconds: float) -> None:
-        """Waits `seconds`, in which consumers that come are linked. Between two steps; collective."""
+        """Waits `seconds`, in which consumers that come are linked and get the steps that are kept for them. For a
+        producer that computes long between two steps. Collective.
+
+        :raises InvalidArgument: inside a step, or the stream is closed
+        """
         turns = max(1, math.ceil(seconds / SERVE_SECONDS)) if self.session._is_interruptible else 1  # as many on all ranks
         for _ in range(turns):
             self._check(lib.tremula_out_serve(self._handle, seconds / turns))
@@ -262,6 +266,7 @@ class StepAttributes:
         self._stream._attribute(_c.OF_STEP, name, value)
 
     def update(self, values: Mapping[str, Any]) -> None:
+        """Sets several attributes of the step."""
         for name, value in values.items():
             self[name] = value
 

@@ -161,6 +161,7 @@ class Session:
 
     @property
     def is_open(self) -> bool:
+        """Returns whether close() has not been called."""
         return self._handle is not None
 
     def _check_open(self) -> None:

@@ -192,6 +192,7 @@ class Stream:
 
     @property
     def is_open(self) -> bool:
+        """Returns whether the stream was neither closed nor given up."""
         return self._handle is not None
 
     def is_ready(self) -> bool:

@@ -35,12 +35,15 @@ class Report:
 
     @property
     def is_well(self) -> bool:
+        """Returns whether there are no problems."""
         return not self.problems
 
     def as_dict(self) -> dict[str, Any]:
+        """Returns facts and problems in one mapping."""
         return {**self.facts, "problems": self.problems}
 
     def json(self) -> str:
+        """Returns as_dict() as an indented text of JSON."""
         return json.dumps(self.as_dict(), indent=2)
 
     def __str__(self) -> str:
@@ -58,7 +61,10 @@ def _words(value: Any) -> str:
 
 
 def doctor(measure: bool = True) -> Report:
-    """:param measure: also time memcpy, and steps of 64 MiB between two processes through a server; seconds"""
+    """Returns what is installed, what works, and what does not with its cure.
+
+    :param measure: True: also measures memcpy and steps of 64 MiB between two processes, which takes some seconds
+    """
     report = Report()
     facts, problems = report.facts, report.problems
     facts["python"] = f"{platform.python_version()} ({sys.executable})"

@@ -54,6 +54,7 @@ class ElementType:
 
     @property
     def bytes(self) -> int:
+        """Returns the bytes of an element."""
         return self.dtype.itemsize
 
     def holds(self, dtype: np.dtype[Any]) -> bool:

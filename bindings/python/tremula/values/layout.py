@@ -194,6 +194,7 @@ class Layout:
 
     @property
     def dimensions(self) -> int:
+        """Of the whole array, 1 to 8."""
         return int(lib.tremula_layout_dimensions(self._handle))
 
     @property

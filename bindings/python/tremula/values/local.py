@@ -112,20 +112,23 @@ def ints(values: Sequence[int], what: str) -> Any:
     return (ctypes.c_int * len(found))(*found)
 
 
-def joined(extents: Sequence[int | str]) -> str:
+def joined(extents: Sequence[int | str], what: str) -> str:
     """ "10x20x30" """
-    return "x".join(str(extent) for extent in extents)
+    try:
+        return "x".join(str(extent) for extent in extents)
+    except TypeError:
+        raise InvalidArgument(f"{what}: expected one for each dimension, found {extents!r}: write ({extents!r},)") from None
 
 
 def text_of(**keys: Sequence[int | str] | None) -> str:
     """Keys of the text form; without those that are None."""
-    return " ".join(f"{name}={joined(values)}" for name, values in keys.items() if values is not None)
+    return " ".join(f"{name}={joined(values, name)}" for name, values in keys.items() if values is not None)
 
 
 def text_of_more(more: dict[str, Any]) -> str:
     """Further keys of the text form: ghost=(1, 1), store="column"."""
     texts = (
-        f" {key}={value if isinstance(value, (str, int)) else joined(value)}" for key, value in more.items()
+        f" {key}={value if isinstance(value, (str, int, np.integer)) else joined(value, key)}" for key, value in more.items()
     )
     return "".join(texts)
 
@@ -136,7 +139,9 @@ def one() -> Any:
 
 
 def list_of(values: Any, what: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Of one dimension, contiguous."""
+    """Returns them in one dimension, contiguous."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidArgument(f"{what}: expected an array without a mask, which would be lost: pass array.compressed()")
     held = np.asarray(values)
     if held.size == 0:
         return np.zeros(0, np.int64)

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from .._library import c_text
 from ..errors import InvalidArgument
 
@@ -16,13 +18,15 @@ from ..errors import InvalidArgument
 def yaml_text(options: Mapping[str, Any], what: str) -> bytes:
     """A flow mapping; the library refuses keys that it does not know.
 
-    >>> yaml_text({"server": "localhost:7423", "timeout": float("inf"), "validate_plans": True}, "session")
-    b'{server: "localhost:7423", timeout: none, validate_plans: true}'
+    >>> yaml_text({"server": "localhost:7423", "timeout": float("inf"), "queue_depth": np.int64(2)}, "session")
+    b'{server: "localhost:7423", timeout: none, queue_depth: 2}'
     """
     return c_text("{" + ", ".join(f"{key}: {_value(key, value, what)}" for key, value in options.items()) + "}", what)
 
 
 def _value(key: str, value: Any, what: str) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
