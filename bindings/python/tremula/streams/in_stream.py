@@ -152,16 +152,16 @@ class InStream(Stream):
         """This rank's part of a field; blocks until all of it has arrived.
 
         :param out: the array to fill, the whole local buffer or the owned part; None: a new one, of shape
-            Local.extents, in which what is not got (ghost cells, elements of no rank) is 0
-        :return: the array
+            Local.extents, in which what is not got (ghost cells, elements of no rank) is 0; the array is returned
         :raises Mismatch: a value did not fit the declared type; the stream goes on
         """
         if field.__class__ is not Field or field._of is not self._token:  # type: ignore[union-attr]
             field = self._number_of(field)
         if out is None:
             out = self._new_array(field)  # type: ignore[arg-type]
-        if field.is_last(out) and out.flags.writeable:  # type: ignore[union-attr]
-            _, pointer, size, *_ = field._last  # type: ignore[union-attr, misc]
+        last = field._last  # type: ignore[union-attr]
+        if last and last[0]() is out and out.dtype is last[3] and out.strides == last[4] and out.flags.writeable:
+            pointer, size = last[1], last[2]
         else:
             pointer, size, _owner = field.locate(out, True)  # type: ignore[union-attr]
         status = self._get(self._handle, field.number, pointer, size)  # type: ignore[union-attr]

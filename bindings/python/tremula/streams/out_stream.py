@@ -121,8 +121,9 @@ class OutStream(Stream):
         """
         if field.__class__ is not Field or field._of is not self._token:  # type: ignore[union-attr]
             field = self._number_of(field)
-        if field.is_last(array):  # type: ignore[union-attr]
-            (_, pointer, size, *_), owner = field._last, array  # type: ignore[union-attr, misc]
+        last = field._last  # type: ignore[union-attr]
+        if last and array is not None and last[0]() is array and array.dtype is last[3] and array.strides == last[4]:
+            pointer, size, owner = last[1], last[2], array
         else:
             pointer, size, owner = field.locate(array, False)  # type: ignore[union-attr]
         if not self._is_in_step:  # the array is judged before anything is begun

@@ -56,7 +56,7 @@ class Field:
         self._of = stream._token
         self._is_overwritten = is_overwritten  # by what comes, as far as it comes
         self._what = f"stream '{stream.name}', field '{name}'"
-        self._last: tuple[Any, int, int, Any, Any, Any] | None = None  # of the last put or get: see locate
+        self._last: tuple[Any, int, int, Any, Any] | None = None  # array, buffer, bytes, dtype, strides: last put or got
         self.place(layout, label)
 
     def place(self, layout: Layout, label: int) -> None:
@@ -65,26 +65,18 @@ class Field:
         self.local: Local = layout.local(label)
         self._target = Target(self._what, self.type, layout, label)
 
-    def is_last(self, array: Any) -> bool:
-        """Returns whether locate has seen this array last, as it is now."""
-        last = self._last
-        return (
-            last is not None and last[0]() is array and array is not None and array.dtype is last[3]
-            and array.shape == last[4] and array.strides == last[5]
-        )  # fmt: skip
-
     @property
     def dtype(self) -> Any:
         """Of its arrays; uint16 for bf16."""
         return self.type.dtype
 
     def locate(self, array: Any, is_written: bool) -> tuple[int, int, Any]:
-        """Buffer, bytes, and what keeps the array alive. A NumPy array that comes again with its dtype, shape and strides
-        is not looked at again: as long as a weak reference to it exists, NumPy does not move its memory. Others move
-        theirs."""
+        """Buffer, bytes, and what keeps the array alive. A NumPy array that comes again with its dtype and strides, which
+        change with its shape, is not looked at again: as long as a weak reference to it exists, NumPy does not move its
+        memory. Others move theirs."""
         pointer, size, owner = self._target.locate(array, is_written)
         if type(array) is np.ndarray and self._target.changing is None:
-            self._last = (weakref.ref(array), pointer, size, array.dtype, array.shape, array.strides)
+            self._last = (weakref.ref(array), pointer, size, array.dtype, array.strides)
         return pointer, size, owner
 
     def __repr__(self) -> str:
