@@ -68,7 +68,8 @@ class Redistribution:
         self._ends = [_Ends(u, rank, f"array {i}") for i, u in enumerate(self.updates)]
 
     def __call__(self, from_: Any, to: Any) -> None:
-        """Moves the elements. Collective; Ctrl-C is seen when it returns.
+        """Moves the elements. Collective; Ctrl-C is seen when it returns. Elements of `to` that no rank has in `from_` stay
+        as they were: with a partial layout `to` comes from numpy.zeros, not from numpy.empty.
 
         :param from_, to: this rank's parts, which may not overlap: an array each, or with several updates a list of
             arrays each
