@@ -153,7 +153,15 @@ void SharedMemory::renew() {
   const auto old = pages_.bytes();
   const auto file = std::make_shared<SharedFile>(old.size() - head_bytes);
   const Pages copy(file->file(), old.size(), true);
-  std::memcpy(copy.bytes().data() + head_bytes, old.data() + head_bytes, old.size() - head_bytes);
+  // Pages that were never written to stay as they are: a look at them would give them memory.
+  const int written = file_->file().get();
+  for (off_t begin = lseek(written, head_bytes, SEEK_DATA), end = 0; begin >= 0;
+       begin = lseek(written, end, SEEK_DATA)) {
+    end = lseek(written, begin, SEEK_HOLE);
+    if (end < 0) throw system_error("expected to find the bytes that were written");
+    std::memcpy(copy.bytes().data() + begin, old.data() + begin,
+                static_cast<std::size_t>(end - begin));
+  }
   Pages(file->file(), old.size(), true, old.data()).release();  // pages_ owns the address as before
   file_ = file;
 }

@@ -176,6 +176,31 @@ TEST(SharedMemory, TakenBackIsOutOfReachForWhoHasMappedIt) {
   EXPECT_TRUE(peer.is_abandoned());
 }
 
+TEST(SharedMemory, TakenBackCopiesWhatWasWrittenAlone) {
+  constexpr std::size_t bytes = std::size_t{64} << 20, page = 4096;
+  std::byte* const mine = allocate(bytes);
+  mine[0] = std::byte{1};
+  mine[bytes / 2] = std::byte{2};
+  mine[bytes - 1] = std::byte{3};
+  const auto pages_of = [&] {
+    struct stat found {};
+    EXPECT_EQ(fstat(lend({mine, 1})->file->file().get(), &found), 0);
+    return static_cast<std::size_t>(found.st_blocks) * 512 / page;
+  };
+  if (pages_of() > 4) GTEST_SKIP() << "this system gives memory by huge pages";
+  const auto before = lend({mine, bytes});
+  take_back(*before);
+  EXPECT_LE(pages_of(), 4u);
+  struct stat old {};
+  ASSERT_EQ(fstat(before->file->file().get(), &old), 0);
+  EXPECT_LE(static_cast<std::size_t>(old.st_blocks) * 512 / page, 4u);
+  EXPECT_EQ(mine[0], std::byte{1});
+  EXPECT_EQ(mine[1], std::byte{0});
+  EXPECT_EQ(mine[bytes / 2], std::byte{2});
+  EXPECT_EQ(mine[bytes - 1], std::byte{3});
+  deallocate(mine);
+}
+
 TEST(SharedMemory, IsNotTakenForAnother) {
   const SharedMemory memory(10);
   MemoryPlace other = memory.place();
