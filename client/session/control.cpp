@@ -183,10 +183,11 @@ void Control::come_back() {
       failed = e.what();
     }
     if (refused && connection_) connection_->close(core::Deadline::after(1));
-    lock.lock();
-    if (refused) {
+    if (refused)  // without the lock: a pipe that nobody reads may hold the line up
       log_.warn("client",
                 fmt::format("server_refuses server={} why=\"{}\"", server_.text, *refused));
+    lock.lock();
+    if (refused) {
       refused_ = refused;
       if (is_lost) {  // and has told the other side so: what a call waits for does not come
         own_group_lost_ = refused;
@@ -432,6 +433,7 @@ wire::Explained Control::explain(const wire::Explain& question) noexcept {
 void Control::report(const wire::Counters& counters) {
   const std::scoped_lock lock(mutex_);
   auto& latest = counters_[{counters.stream(), counters.link()}];
+  counted_.insert({counters.stream(), counters.link()});
   const std::string waits_for = std::move(*latest.mutable_waits_for());
   latest = counters;
   latest.set_waits_for(waits_for);
@@ -467,15 +469,17 @@ std::string Control::dump() const {
   const std::scoped_lock lock(mutex_);
   if (is_ != Server::here) text += fmt::format("  server {}: gone ({})\n", server_.text, away_why_);
   for (const auto& [key, counters] : counters_)
-    text += fmt::format("  stream '{}'{}: {} steps, waited {:.1f} s in all\n", counters.stream(),
-                        counters.link() == 0 ? ", put" : ", taken", counters.steps(),
-                        counters.wait_seconds());
+    if (counted_.contains(key))
+      text += fmt::format("  stream '{}'{}: {} steps, waited {:.1f} s in all\n", counters.stream(),
+                          counters.link() == 0 ? ", put" : ", taken", counters.steps(),
+                          counters.wait_seconds());
   return text;
 }
 
 void Control::forget(const std::string& stream, std::uint64_t link) {
   const std::scoped_lock lock(mutex_);
   counters_.erase({stream, link});
+  counted_.erase({stream, link});
 }
 
 void Control::on_frame(core::BytesView frame) {
@@ -491,7 +495,7 @@ void Control::on_frame(core::BytesView frame) {
 }
 
 void Control::on_closed(const std::string& why) {
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   const bool was_here = std::exchange(is_, Server::away) == Server::here;
   away_why_ = why;
   changed_.notify_all();
@@ -507,15 +511,15 @@ void Control::on_closed(const std::string& why) {
   if (!was_here) return;  // join() says so
   away_since_ = core::Deadline::Clock::now();
   if (has_left()) return;
-  log_.warn("client", fmt::format("server_lost server={} why=\"{}\"; linked streams go on, but a "
-                                  "peer that dies is not reported until the server is back",
-                                  server_.text, why));
-  if (back_.joinable()) return;
   try {
-    back_ = core::start_thread([this] { come_back(); });
+    if (!back_.joinable()) back_ = core::start_thread([this] { come_back(); });
   } catch (const std::system_error& e) {
     refused_ = fmt::format("no thread that looks for a server can be started: {}", e.what());
   }
+  lock.unlock();  // a pipe that nobody reads may hold the line up
+  log_.warn("client", fmt::format("server_lost server={} why=\"{}\"; linked streams go on, but a "
+                                  "peer that dies is not reported until the server is back",
+                                  server_.text, why));
 }
 
 }  // namespace tremula::client

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -258,6 +259,8 @@ private:
   };
   std::map<std::uint64_t, GivenUp> given_up_;  // by the incarnation of the stream; the latest ones
   std::map<std::pair<std::string, std::uint64_t>, wire::Counters> counters_;
+  /// Keys of counters_ whose steps were reported; of others only what they wait for is known.
+  std::set<std::pair<std::string, std::uint64_t>> counted_;
   // Of rank 0: streams that are not closed, those that have no link yet, and what was told last.
   std::map<std::string, wire::Announce> announced_;
   std::map<std::string, wire::Subscribe> subscribed_;

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -56,9 +58,18 @@ bool is_ours(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == &tremula_on_dump_signal;
 }
 
+/// Drops what standard error does not take within a second, e.g. because nobody reads its pipe: a
+/// session that ends waits for this.
 void write_to_standard_error(const std::string& text) {
+  constexpr int most_milliseconds = 1000;
   for (std::size_t at = 0; at < text.size();) {
-    const auto written = write(STDERR_FILENO, text.data() + at, text.size() - at);
+    pollfd room{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    const int found = poll(&room, 1, most_milliseconds);
+    if (found < 0 && errno == EINTR) continue;
+    if (found <= 0) return;
+    // A pipe that has room takes so much at once.
+    const auto written =
+        write(STDERR_FILENO, text.data() + at, std::min<std::size_t>(text.size() - at, PIPE_BUF));
     if (written < 0 && errno != EINTR) return;
     if (written > 0) at += static_cast<std::size_t>(written);
   }
@@ -111,19 +122,26 @@ private:
       pollfd ready{.fd = event, .events = POLLIN, .revents = 0};
       poll(&ready, 1, /*timeout=*/-1);
       if (read(event, &times, sizeof times) < 0 && errno != EAGAIN && errno != EINTR) return;
-      const std::scoped_lock lock(mutex_);
-      if (is_over_) return;
-      if (times == 0) continue;
-      std::string all;
-      for (const auto* text : texts_) {
-        try {
-          all += (*text)();
-        } catch (...) {
-          all += core::current_error().what();
-        }
-      }
-      write_to_standard_error(all);
+      const auto all = gather(times > 0);
+      if (!all) return;
+      write_to_standard_error(*all);  // without the lock
     }
+  }
+
+  /// Returns the texts of all; nullopt once there is nothing left to tell.
+  std::optional<std::string> gather(bool is_asked) {
+    const std::scoped_lock lock(mutex_);
+    if (is_over_) return std::nullopt;
+    std::string all;
+    if (!is_asked) return all;
+    for (const auto* text : texts_) {
+      try {
+        all += (*text)();
+      } catch (...) {
+        all += core::current_error().what();
+      }
+    }
+    return all;
   }
 
   std::mutex changes_;  // one at a time

@@ -172,6 +172,19 @@ TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
   EXPECT_EQ(streams(), std::vector<std::string>{"kept"});
 }
 
+TEST_F(ControlAndServer, DumpsCountsOfStreamsThatHaveSomeAlone) {
+  control->report_waiting("read", 0, "a producer");
+  EXPECT_EQ(control->dump().find("stream"), std::string::npos) << control->dump();
+  wire::Counters counters;
+  counters.set_stream("read");
+  counters.set_link(7);
+  counters.set_steps(3);
+  control->report(counters);
+  EXPECT_NE(control->dump().find("stream 'read', taken: 3 steps"), std::string::npos)
+      << control->dump();
+  EXPECT_EQ(control->dump().find("put"), std::string::npos) << control->dump();
+}
+
 TEST(Control, SeesTheEndOfAServerThatEndsBehindItsAnswer) {
   const ServerThatEnds server;
   const core::Log log("test", core::LogLevel::off);
