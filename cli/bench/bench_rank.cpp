@@ -58,6 +58,7 @@ public:
     config.server = options_.server;
     config.transport = options_.transport;
     config.ofi_provider = options_.ofi_provider;
+    config.trust_network = true;  // the user has asked for a measurement over it
     config.ofi_bind = (is_producer_ ? options_.producer_site : options_.consumer_site).address;
     config.timeout = config.step_timeout = options_.timeout;
     const auto session = join(is_producer_ ? "producer" : "consumer", config);

@@ -216,6 +216,7 @@ Keys session_keys(SessionConfig& c) {
       {"ofi_provider",
        [&c](const std::string& text, const std::string&) { c.ofi_provider = text; }},
       {"ofi_bind", [&c](const std::string& text, const std::string&) { c.ofi_bind = text; }},
+      {"trust_network", flag("trust_network", c.trust_network)},
       {"host",
        [&c](const std::string& text, const std::string& from) {
          if (!text.empty() && !core::is_name(text))

@@ -100,6 +100,7 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
   if (!welcome.has_welcome())
     throw Error(Errc::protocol, fmt::format("server {}: expected Welcome as the answer to Hello",
                                             transport::to_string(address)));
+  has_key_ = key.has_value();
   own_outward_address_ = connection_->outward_address();
   server_outward_address_ = welcome.welcome().outward_address();
   const bool comes_back = hello_.left_server() != 0;
@@ -392,6 +393,11 @@ void Control::tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline d
   *message.mutable_presence() = presence_;
   const auto reply = ask(lock, message, deadline, true);
   if (reply && reply->has_refused()) throw proto::decode(reply->refused());
+}
+
+bool Control::has_key() {
+  const std::scoped_lock lock(mutex_);
+  return has_key_;
 }
 
 std::string Control::own_outward_address() {

@@ -45,6 +45,8 @@ public:
   /// loopback alone. What Welcome says of the server is foreign text.
   std::string own_outward_address();
   std::string server_outward_address();
+  /// Whether the server asked for a key, which both ends have proved to know.
+  bool has_key();
 
   /// Sends `message` and waits for its reply; sends it again to a server that was started again.
   /// Where there is no server, one that concerns what the next server is not told of fails at once:
@@ -184,6 +186,7 @@ private:
   const core::Log& log_;
   transport::ServerName server_;
   std::string own_outward_address_, server_outward_address_;
+  bool has_key_ = false;
   wire::Hello hello_;
   std::function<bool()> move_ = [] { return false; };
   Waits waits_;

@@ -95,6 +95,35 @@ struct RankOffers {
 
 }  // namespace
 
+namespace {
+
+#ifdef TREMULA_HAS_OFI
+/// libfabric authenticates no peer: where jobs prove a key, it is used only if the user trusts the
+/// network.
+bool leaves_libfabric_out(const SessionConfig& config) {
+  return config.has_key && !config.trust_network;
+}
+
+/// @throws core::Error invalid_argument if libfabric is asked for by name and left out
+void expect_trust(const SessionConfig& config) {
+  if (!leaves_libfabric_out(config)) return;
+  const bool is_named = config.transport == "auto" && !config.ofi_provider.empty();
+  if (config.transport != "ofi" && !is_named) return;
+  throw Error(
+      Errc::invalid_argument,
+      fmt::format(
+          "{}: expected a wire on which ranks prove that they are of the link, because this job "
+          "has a "
+          "key; found '{}', which takes messages from whoever reaches its port: choose transport "
+          "'tcp' or 'auto'{}, or set trust_network: true where the network keeps strangers out",
+          is_named ? "ofi_provider" : "transport",
+          is_named ? config.ofi_provider : config.transport,
+          is_named ? " without ofi_provider" : ""));
+}
+#endif
+
+}  // namespace
+
 Session::Session(std::string name, const SessionConfig& config)
     : name_(std::move(name)), config_(config), copy_threads_(config.copy_threads) {
   expects(proto::is_name(name_),
@@ -120,6 +149,12 @@ Session::Transports Session::network_transports(const SessionConfig& config) {
   if (!is_auto && config.transport != "ofi") return transports;
 #ifdef TREMULA_HAS_OFI
   using transport::Ofi;
+  expect_trust(config);
+  if (is_auto && leaves_libfabric_out(config)) {
+    transports.push_back(std::make_unique<transport::HybridTransport>(
+        std::make_unique<transport::Tcp>(config.ofi_bind)));
+    return transports;
+  }
   auto ofi = std::make_unique<Ofi>(
       transport::OfiOptions{.provider = config.ofi_provider, .bind = config.ofi_bind});
   if (is_auto) {  // libfabric is loaded when a link needs it
@@ -165,7 +200,7 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
   session->control_ = session->join(rank, size, job_from_environment());
   session->group_ = std::make_unique<WatchedGroup>(
       std::make_unique<ServerGroup>(*session->control_, rank, size), *session->control_, group);
-  session->choose_bind_address();
+  session->complete_config();
   session->transports_ = network_transports(session->config_);
   session->agree_on_offers();
   if (size > 1) session->link_own_ranks();
@@ -203,7 +238,7 @@ std::unique_ptr<Session> Session::open(const std::string& group,
       std::make_unique<WatchedGroup>(std::move(session->group_), *session->control_, group);
   session->watch_own_group();
   session->run_collectively([&] {
-    session->choose_bind_address();
+    session->complete_config();
     session->transports_ = make(session->config_);
   });
   session->agree_on_offers();
@@ -236,6 +271,19 @@ std::unique_ptr<Control> Session::join(core::Rank rank, core::Rank size, const s
   if (config_.dump)
     dump_ = std::make_unique<DumpOnSignal>([&told = *control] { return told.dump(); });
   return control;
+}
+
+void Session::complete_config() {
+  choose_bind_address();
+  config_.has_key = control_->has_key();
+#ifdef TREMULA_HAS_OFI
+  if (group_->rank() == 0 && config_.transport == "auto" && leaves_libfabric_out(config_) &&
+      transport::Ofi::may_have_better_wire())
+    log_->warn("client",
+               "wire_left_out wire=libfabric why=\"it authenticates no peer, and this job has a "
+               "key; tcp is "
+               "taken\" remedy=\"trust_network: true where the network keeps strangers out\"");
+#endif
 }
 
 void Session::choose_bind_address() {

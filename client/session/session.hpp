@@ -47,7 +47,8 @@ public:
 
   /// The transports that need no launcher, as `config.transport` says: local, tcp, and ofi where the
   /// build has it; with auto each pair of ranks goes the way that it has.
-  /// @throws core::Error unsupported if the one asked for is not in this build
+  /// @throws core::Error unsupported if the one asked for is not in this build; invalid_argument if
+  /// libfabric is asked for where jobs have a key and the network is not trusted
   static Transports network_transports(const SessionConfig& config);
 
   const std::string& name() const noexcept { return name_; }
@@ -127,6 +128,9 @@ private:
   Session(std::string name, const SessionConfig& config);
   void make_log(core::Rank rank);
   std::unique_ptr<Control> join(core::Rank rank, core::Rank size, const std::string& job);
+  /// Adds what the server decides: the address to bind to, and whether there is a key. @pre this
+  /// rank has joined
+  void complete_config();
   /// Replaces `ofi_bind` by an address, that by which the server is reached if nothing else is
   /// configured; empty: loopback. @pre this rank has joined
   void choose_bind_address();

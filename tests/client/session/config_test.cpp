@@ -297,7 +297,7 @@ TEST(Config, HasTheDefaultsOfTheManual) {
   };
   const auto session = [](const SessionConfig& c) {
     return std::tuple(c.server, c.transport, c.timeout, c.step_timeout, c.index_algorithm,
-                      c.validate_plans, c.proof, c.dump, c.copy_threads, c.log);
+                      c.validate_plans, c.proof, c.dump, c.copy_threads, c.log, c.trust_network);
   };
   const auto out = [](const OutConfig& c) {
     return std::tuple(c.queue_depth, c.queue_bytes, c.when_full, c.is_readable_by_all,
@@ -315,7 +315,7 @@ TEST(Config, HasTheDefaultsOfTheManual) {
     return std::ranges::count_if(
         table, [](const auto& row) { return !value_of(row.second.back()).empty(); });
   };
-  EXPECT_EQ(told(of_session), 10);
+  EXPECT_EQ(told(of_session), 11);
   EXPECT_EQ(told(of_out), 12);
   EXPECT_EQ(told(of_in), 4);
   EXPECT_EQ(session(load_session_config(defaults_of(of_session))), session(SessionConfig{}));

@@ -23,8 +23,9 @@ protected:
   ServerWithAKey() { start(); }
   void start() { stage.start_server({"--key-file", key_file}); }
   /// What opening the seat 0 of that group of one comes to.
-  int open(const std::string& group, const std::string& options) {
-    const std::string all = "{server: '" + stage.server() + "', transport: local" +
+  int open(const std::string& group, const std::string& options,
+           const std::string& transport = "local") {
+    const std::string all = "{server: '" + stage.server() + "', transport: " + transport +
                             (options.empty() ? "" : ", " + options) + "}";
     tremula_session* session = nullptr;
     const int status = tremula_session_open(group.c_str(), 0, 1, all.c_str(), &session);
@@ -56,6 +57,27 @@ TEST_F(ServerWithAKey, GivesNoneToOneThatHasNot) {
   core::make_key_file(other);
   expect_refusal(open("g", "timeout: none, key_file: '" + other + "'"), "has another key");
 }
+
+#ifdef TREMULA_HAS_OFI
+TEST_F(ServerWithAKey, LetsLibfabricBeTakenOnlyWhereTheNetworkIsTrusted) {
+  const std::string key = "key_file: '" + key_file + "'", trusted = key + ", trust_network: true";
+  const std::string provider = ", ofi_provider: 'tcp;ofi_rxm'";
+  const auto expect_remedy = [&](int status, const std::string& found) {
+    const std::string text = tremula_last_error();
+    EXPECT_EQ(status, TREMULA_INVALID_ARGUMENT) << text;
+    for (const std::string& part : {std::string("trust_network: true"), "found '" + found + "'"})
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect_remedy(open("g", key, "ofi"), "ofi");
+  expect_remedy(open("g", key + provider, "auto"), "tcp;ofi_rxm");
+  EXPECT_EQ(open("g", key, "auto"), TREMULA_OK) << tremula_last_error();
+  EXPECT_EQ(open("g", trusted, "ofi"), TREMULA_OK) << tremula_last_error();
+  EXPECT_EQ(open("g", trusted + provider, "auto"), TREMULA_OK) << tremula_last_error();
+  stage.start_server();
+  EXPECT_EQ(open("g", "", "ofi"), TREMULA_OK)
+      << tremula_last_error();  // no key, nothing to keep out
+}
+#endif
 
 TEST_F(ServerWithAKey, ShowsAKeyNeitherInALogNorInAnError) {
   auto& server = stage.start_server({"--key-file", key_file, "--log", "debug"});
