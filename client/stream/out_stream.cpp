@@ -28,20 +28,21 @@ index_calc::LocalPart whole_buffer(std::size_t elements) {
 }
 }  // namespace
 
-void OutStream::check_produced(const std::string& stream, const proto::Field& field) {
-  const auto& changing = field.layout.changing;
+void OutStream::check_produced(const std::string& stream, const std::string& field,
+                               const index_calc::Layout& layout) {
+  const auto& changing = layout.changing;
   expects(!changing || (changing->is_even && changing->key.empty()), [&] {
     return fmt::format(
         "stream '{}', field '{}': expected no block and no key along dimension {} of the producer, "
         "whose ranks' elements follow each other as they put them; found \"{}\": leave them out",
-        stream, field.name, changing->dimension, to_string(field.layout));
+        stream, field, changing->dimension, to_string(layout));
   });
-  if (!field.layout.mesh.sums.empty())
+  if (!layout.mesh.sums.empty())
     throw Error(Errc::unsupported,
                 fmt::format("stream '{}', field '{}': expected a producer whose ranks hold whole "
                             "values, found partial sums (sum=) in \"{}\": add them up by a "
                             "redistribution in the job, and declare the layout that it leads to",
-                            stream, field.name, to_string(field.layout)));
+                            stream, field, to_string(layout)));
 }
 
 OutStream::OutStream(Session& session, const std::string& name, const OutConfig& config)
@@ -89,7 +90,7 @@ int OutStream::declare(proto::Field field) {
         "declare the fields of all streams first",
         name(), field.name);
   });
-  check_produced(name(), field);
+  check_produced(name(), field.name, field.layout);
   return fields_.declare(std::move(field));
 }
 

@@ -95,9 +95,11 @@ private:
   }
   /// @param e  that is being handled
   [[noreturn]] void rethrow_explained(const core::Error& e);
+  /// @param layout  as the application declares it: in DeclaredFields it is that of the first layer of sums
   /// @throws core::Error invalid_argument if a producer cannot have a field that changes so; unsupported if
   /// its ranks hold partial sums
-  static void check_produced(const std::string& stream, const proto::Field& field);
+  static void check_produced(const std::string& stream, const std::string& field,
+                             const index_calc::Layout& layout);
   /// Opens the links that another group waits for.
   /// @param begins  a step, which consumers that come back can join at
   /// @param until   it waits for links that are set up beside the stream

@@ -32,10 +32,9 @@ void OutStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> la
                   fmt::format("stream '{}': expected kind steps where layouts are declared again; "
                               "found a state: announce another one",
                               name()));
-    for (const auto& [field, layout] : layouts) {
-      next.redeclare(field, layout);
-      check_produced(name(), next[fields_.check(field)]);
-    }
+    for (const auto& [field, layout] : layouts)
+      check_produced(name(), fields_[fields_.check(field)].name, layout);
+    next.redeclare(layouts);
   });
   next.check_alike();
   links_.drop_ended();
@@ -156,7 +155,7 @@ void InStream::redeclare(std::span<const std::pair<int, index_calc::Layout>> lay
                       links.size() != 1 ? fmt::format("{} producer groups", links.size())
                       : copy_           ? "that it is served (serve)"
                                         : "steps that are asked for by their time"));
-    for (const auto& [field, layout] : layouts) next.redeclare(field, layout);
+    next.redeclare(layouts);
   };
   unless_ended([&] {
     session_.run_collectively_over(links, declare, until);

@@ -101,8 +101,21 @@ int DeclaredFields::declare(proto::Field field, const FieldUpdate& update) {
   return static_cast<int>(fields_.size()) - 1;
 }
 
-void DeclaredFields::redeclare(int field, index_calc::Layout layout) {
-  const std::size_t f = check(field);
+void DeclaredFields::redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts) {
+  std::set<std::size_t> named;
+  for (const auto& [field, layout] : layouts) {
+    const std::size_t f = check(field);
+    expects(named.insert(f).second, [&] {
+      return fmt::format(
+          "stream '{}': redeclare: expected each field once; found '{}' twice: name it once, with "
+          "the layout that it is to have",
+          stream_, fields_[f].name);
+    });
+    redeclare(f, layout);
+  }
+}
+
+void DeclaredFields::redeclare(std::size_t f, index_calc::Layout layout) {
   const index_calc::Layout& before = data_[f].layout;
   expects(
       shape(layout) == shape(before) &&

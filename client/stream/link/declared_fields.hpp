@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/exchange/plan/update.hpp"
@@ -37,10 +38,10 @@ public:
   /// @throws core::Error invalid_argument: no name, declared twice, or a layout that does not fit
   /// the group
   int declare(proto::Field field, const FieldUpdate& update = {});
-  /// Gives a field another layout of the same shape. On an error it has the one that it had.
-  /// @throws core::Error invalid_argument: no such field, another shape, or a layout that does not fit the
-  /// group; unsupported: a part of an array
-  void redeclare(int field, index_calc::Layout layout);
+  /// Gives fields other layouts of the same shapes. After an error this object is of no use.
+  /// @throws core::Error invalid_argument: no such field, one named twice, another shape, or a layout that
+  /// does not fit the group; unsupported: a part of an array
+  void redeclare(std::span<const std::pair<int, index_calc::Layout>> layouts);
   /// Sets an attribute of the stream or of a field.
   /// @param of  a field, or of_stream
   /// @throws core::Error invalid_argument: no such field, and as proto::Attributes::set
@@ -114,6 +115,7 @@ private:
   };
   /// @param field  as the application declares it; then as the other side is to see it
   Checked checked(proto::Field& field, const FieldUpdate& update) const;
+  void redeclare(std::size_t field, index_calc::Layout layout);
   /// As the server is to hear of them.
   wire::Announce announced() const;
   Session* session_;

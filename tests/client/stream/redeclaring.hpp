@@ -61,6 +61,19 @@ void redeclare(Stream& stream, const Side& side, Rank rank) {
   stream.redeclare(std::span(&layout, 1));
 }
 
+/// Returns why field 0 cannot be named twice in one redeclare of an array of 4x4 on two ranks.
+template <class Stream>
+std::string complaint_of_twice(Stream& stream) {
+  const Layout columns = Layout::parse("shape=4x4 grid=1x2");
+  const std::vector<std::pair<int, Layout>> layouts{{0, columns}, {0, columns}};
+  try {
+    stream.redeclare(layouts);
+  } catch (const core::Error& e) {
+    return e.what();
+  }
+  return "it was accepted";
+}
+
 /// Which elements ranks of that side have.
 inline std::vector<bool> offered_by(const Side& side, Index volume) {
   std::vector<bool> offered(static_cast<std::size_t>(volume));

@@ -282,6 +282,8 @@ TEST(RedeclaringConsumersAlone, WhatIsRefusedLeavesTheStreamAsItWas) {
     take_step(in, rows, s.rank(), [&] { return all; });
     expect("shape=4x5 grid=1x2", "expected another layout of the same shape");
     expect("shape=4x4 grid=3x1", "3");
+    const std::string twice = complaint_of_twice(in);
+    EXPECT_NE(twice.find("expected each field once; found 'f' twice"), std::string::npos) << twice;
     expect(s.rank() == 0 ? "shape=4x4 grid=1x2" : "shape=4x4 grid=2x1",
            "expected every rank of group 'consumer' to declare the same fields");
     EXPECT_TRUE(in.begin_step());

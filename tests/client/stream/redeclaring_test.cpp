@@ -260,6 +260,11 @@ TEST(RedeclaringAlone, WhatIsRefusedLeavesTheStreamAsItWas) {
     put_step(out, rows, s.rank(), 0);
     has(complaint("shape=4x5 grid=1x2"), "expected another layout of the same shape");
     has(complaint("shape=4x4 grid=3x1"), "3");
+    has(complaint("shape=4x4 mesh=2 sum=0"),
+        "field 'f': expected a producer whose ranks hold whole values, found partial sums (sum=) "
+        "in "
+        "\"shape=4x4 mesh=2 sum=0\"");
+    has(complaint_of_twice(out), "expected each field once; found 'f' twice");
     has(complaint(s.rank() == 0 ? "shape=4x4 grid=1x2" : "shape=4x4 grid=2x1"),
         "expected every rank of group 'producer' to declare the same fields");
     put_step(out, rows, s.rank(), 1);
