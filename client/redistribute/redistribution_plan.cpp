@@ -46,6 +46,13 @@ std::vector<std::pair<Index, Index>> places_of(const index_calc::IndexList& list
   return joined;
 }
 
+/// Returns whether elements of `from` have to come: even with alpha 0, those of a partial source say which
+/// elements of `to` there is something for, while the others stay as they are.
+bool needs_elements(const Update& update, Rank pass) {
+  const auto& listing = update.from.listing;
+  return update.transformation.alpha != 0.0 || (pass == 0 && listing && listing->is_partial);
+}
+
 }  // namespace
 
 std::size_t RedistributionPlan::longest_chunk_bytes(Rank ranks) noexcept {
@@ -70,6 +77,7 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pas
     validate_for_group(whole.from, size);
     validate_for_group(whole.to, size);
     validate(whole.transformation);
+    validate_sums(whole);
     const Update update = in_pass(whole, pass);
     const auto [from, to] = moved(update);
     const auto [my_from, my_to] = moved_parts(update, me);
@@ -81,7 +89,7 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pas
                               .closest = update.axes.empty() ? closest : update.axes[closest],
                               .element_bytes = core::element_bytes(transformation.from),
                               .transformation = transformation,
-                              .is_needed = transformation.alpha != 0.0};
+                              .is_needed = needs_elements(update, pass)};
     const bool is_listed = of_lists.as_source != nullptr, is_skewed = has_skew(from, to);
     if (is_listed || is_skewed) {  // their plans know the buffers alone
       field.wire_order = field.write_order = Order::row;

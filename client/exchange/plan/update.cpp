@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/exchange/plan/update.hpp"
 
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+
 namespace tremula::client {
 
 using index_calc::inverse, index_calc::LocalPart, index_calc::Layout, index_calc::Selection;
@@ -30,6 +34,26 @@ Update in_pass(const Update& update, Rank pass) {
   if (pass > 0) result.transformation.beta = 1;
   if (!moves) result.transformation.alpha = 0;
   return result;
+}
+
+void validate_sums(const Update& update) {
+  const auto& how = update.transformation;
+  const auto refuse = [](const Layout& summed, std::string_view expected,
+                         const std::string& found) {
+    throw core::Error(core::Errc::unsupported,
+                      fmt::format("expected {} where ranks hold partial sums (sum=), found {} and "
+                                  "\"{}\": leave sum out",
+                                  expected, found, to_string(summed)));
+  };
+  for (const Layout* const layout : {&update.from, &update.to})
+    if (layer_count(*layout) > 1 && (is_opaque(how.from) || is_opaque(how.to)))
+      refuse(*layout, "elements that can be added up", std::string(core::to_string(how.from)));
+  if (layer_count(update.to) > 1 && update.from.listing && update.from.listing->is_partial &&
+      how.beta != 1.0)
+    refuse(update.to,
+           "a source that has every element, or beta 1, as the ranks of the other layers cannot "
+           "know which elements stay as they are,",
+           fmt::format("\"{}\", beta {}", to_string(update.from), how.beta.real()));
 }
 
 Moved moved(const Update& update) {

@@ -53,6 +53,11 @@ Rank pass_count(const Update& update) noexcept;
 /// @param pass  from 0 on
 Update in_pass(const Update& update, Rank pass);
 
+/// Checks that an update can be made where layouts have partial sums: elements that nothing is known of cannot be
+/// added up, and the ranks of a target's other layers do not learn which elements of a partial source there are.
+/// @throws core::Error unsupported
+void validate_sums(const Update& update);
+
 /// What an update moves: two layouts of one shape, in the dimensions of Update::from.
 struct Moved {
   index_calc::Layout from, to;

@@ -158,6 +158,9 @@ DeclaredFields::Checked DeclaredFields::checked(proto::Field& field,
     made.data = {field.layout, local_part(field.layout, session_->rank()), update};
     made.target = apply(update, field, session_->rank());
     if (!field.layout.mesh.sums.empty()) {
+      validate_sums(
+          {.from = {}, .to = made.data.layout, .transformation = made.target.transformation});
+      made.target.has_layers = layer_count(made.data.layout) > 1;
       field.layout = layer(field.layout, 0);
       if (coords_of(made.data.layout, session_->rank()) &&
           !coords_of(field.layout, session_->rank()))

@@ -63,6 +63,21 @@ bool are_alike(const index_calc::Layout& a, const index_calc::Layout& b, Rank ra
   return true;
 }
 
+/// The ranks of the consumer's other layers get no lists: they would lose what they hold of an element that is on no
+/// rank of the producer.
+void expect_whole_source(const proto::Field& offered, const Target& target) {
+  const auto& listing = offered.layout.listing;
+  if (!target.has_layers || !listing || !listing->is_partial || target.transformation.beta == 1.0)
+    return;
+  throw core::Error(
+      core::Errc::unsupported,
+      fmt::format("field '{}': expected a producer that has every element, or beta 1, where the "
+                  "ranks of the consumer hold partial sums (sum=), as those of the other layers "
+                  "cannot know which elements stay as they are; found \"{}\", beta {}: leave sum "
+                  "out",
+                  offered.name, to_string(offered.layout), target.transformation.beta.real()));
+}
+
 /// The two sides of a link.
 struct Sides {
   std::span<const proto::Field> offered, wanted;
@@ -191,6 +206,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     const auto part = part_of(mine[f], me, targets.empty() ? nullptr : &targets[f]);
     const bool has_hash = is_proved && (is_producer || field.transformation.is_copy());
     if (is_listed(offered, wanted)) {
+      if (!targets.empty()) expect_whole_source(offered, targets[f]);
       field.plan = listed[f].plan;
       field.part = flattened(part);
       field.closest = 1;

@@ -16,6 +16,8 @@ inline constexpr std::size_t inlined_bytes = std::size_t{2} << 10;
 struct Target {
   index_calc::LocalPart part;                 ///< in the dimensions of the producer
   index_calc::Transformation transformation;  ///< `from` is taken from the producer's field
+  /// The consumer's ranks hold partial sums: of those layers one alone gets what comes.
+  bool has_layers = false;
 };
 
 /// What goes from a producer's array to that of a consumer: two layouts of one shape.

@@ -366,6 +366,51 @@ TEST(RedistributionByMpi, AddsUpPartialSums) {
   }
 }
 
+/// Every second element is on rank 0, the others are on no rank.
+Layout every_second(Index elements, int me, std::vector<double>& values) {
+  std::vector<Index> points;
+  for (Index i = 0; i < elements && me == 0; i += 2) points.push_back(i);
+  values.assign(points.begin(), points.end());
+  return Layout::of_points(
+      {.shape = {elements}, .ranks = size_of(MPI_COMM_WORLD), .is_partial = true}, points);
+}
+
+TEST(RedistributionByMpi, LeavesElementsOnNoRankAsTheyAreForAnyFactor) {
+  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  const Index elements = Index{6} * size;
+  const Layout to =
+      Layout::parse("shape=" + std::to_string(elements) + " grid=" + std::to_string(size));
+  for (const double alpha : {0.0, 1e-300, 2.0})
+    for (const double beta : {0.0, 0.5, 1.0}) {
+      std::vector<double> from, found(6, 9.0), expected;
+      const Layout partial = every_second(elements, me, from);
+      for (Index i = 6 * me; i < 6 * me + 6; ++i)
+        expected.push_back(i % 2 == 0 ? alpha * static_cast<double>(i) + beta * 9.0 : 9.0);
+      redistribute(MPI_COMM_WORLD, partial, to, from, found, {.alpha = alpha, .beta = beta});
+      EXPECT_EQ(found, expected) << alpha << " " << beta;
+    }
+}
+
+TEST(RedistributionByMpi, AddsToSumsOnlyWhatHasEveryElementOrLeavesThemAsTheyAre) {
+  const int me = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
+  std::vector<double> from, to(8, 5.0 + me), expected(8, 5.0 + me);
+  const Layout partial = every_second(8, me, from),
+               sums = Layout::parse("shape=8 mesh=" + std::to_string(size) + " sum=0");
+  redistribute(MPI_COMM_WORLD, partial, sums, from, to, {.alpha = 1, .beta = 1});
+  for (std::size_t i = 0; i < 8 && me == 0; i += 2) expected[i] += static_cast<double>(i);
+  EXPECT_EQ(to, expected);
+  if (size == 1) return;  // one layer
+  try {
+    redistribute(MPI_COMM_WORLD, partial, sums, from, to);
+    ADD_FAILURE() << "expected an error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("expected a source that has every element, or beta 1"),
+              std::string::npos)
+        << e.what();
+  }
+  EXPECT_EQ(to, expected);
+}
+
 TEST(RedistributionByMpi, RefusesGhostCellsBesideSkewedBlocks) {
   const int size = size_of(MPI_COMM_WORLD);
   const auto text = std::to_string(size);

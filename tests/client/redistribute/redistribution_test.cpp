@@ -510,5 +510,22 @@ TEST(Redistribution, RefusesWhatCannotBe) {
   EXPECT_NE(of_device.find("found one on device 3"), std::string::npos) << of_device;
 }
 
+TEST(Redistribution, RefusesToAddUpWhatNothingIsKnownOf) {
+  const Layout whole = parse("shape=8 grid=2"), sums = parse("shape=8 mesh=2 sum=0");
+  const auto type = core::opaque(16);
+  for (const auto& [from, to] : {std::pair{whole, sums}, {sums, whole}, {sums, sums}}) {
+    const Update update{.from = from, .to = to, .transformation = {.from = type, .to = type}};
+    for (Rank me = 0; me < 2; ++me) try {
+        Redistribution({&update, 1}, me, 2);
+        ADD_FAILURE() << "expected an error: " << to_string(from) << " to " << to_string(to);
+      } catch (const core::Error& e) {
+        EXPECT_EQ(e.code(), core::Errc::unsupported);
+        EXPECT_STREQ(e.what(),
+                     "expected elements that can be added up where ranks hold partial sums (sum=), "
+                     "found opaque16 and \"shape=8 mesh=2 sum=0\": leave sum out");
+      }
+  }
+}
+
 }  // namespace
 }  // namespace tremula::client::redistribute

@@ -233,6 +233,80 @@ TEST(ListedArraysAlone, WithAnElementOnNoRankOrOnTwoAreRefusedOnAllRanks) {
   expect_refused(good, twice, "found element (0, 2) on ranks 0 and 1");
 }
 
+TEST(ListedArraysAlone, OfAPartialProducerAreNotAddedToSums) {
+  const std::vector<Index> shape{8};
+  const std::vector<std::vector<Index>> points{{0, 2}, {4}};
+  const auto expect = [&](double beta, const std::string& why) {
+    World world;
+    std::atomic<int> refused = 0, right = 0;
+    const auto run = [&](const std::string& cause, const std::function<void()>& call) {
+      try {
+        call();
+        ++right;
+      } catch (const Error& e) {
+        EXPECT_NE(std::string(e.what()).find(cause), std::string::npos) << e.what();
+        ++refused;
+      }
+    };
+    world.start("producer", 2, [&](Session& s) {
+      const auto& mine = points[static_cast<std::size_t>(s.rank())];
+      run("", [&] {
+        OutStream out(s, "s", {});
+        out.declare(
+            {.name = "f",
+             .type = core::ElementType::f64,
+             .layout = listed_layout(shape, 2, true, false, IndexList::of_points(shape, mine))});
+        const std::vector<double> values(mine.size(), 1.0);
+        out.begin_step();
+        out.put(0, std::as_bytes(std::span(values)));
+        out.end_step();
+        out.close();
+      });
+    });
+    world.start("consumer", 2, [&](Session& s) {
+      run(why, [&] {
+        InStream in(s, "s");
+        in.declare({.name = "f",
+                    .type = core::ElementType::f64,
+                    .layout = Layout::parse("shape=8 mesh=2 sum=0")},
+                   {.beta = beta});
+        std::vector<double> values(8, 5.0);
+        EXPECT_TRUE(in.begin_step());
+        in.get(0, std::as_writable_bytes(std::span(values)));
+        in.end_step();
+        for (Index i = 0; i < 8; ++i)  // the first layer gets what comes
+          EXPECT_EQ(values[static_cast<std::size_t>(i)],
+                    s.rank() == 0 && i % 2 == 0 && i < 6 ? 6.0 : 5.0);
+        EXPECT_FALSE(in.begin_step());
+        in.close();
+      });
+    });
+    EXPECT_EQ(text_of(world.join()), "");
+    EXPECT_EQ(refused, why.empty() ? 0 : 4);
+    EXPECT_EQ(right, why.empty() ? 4 : 0);
+  };
+  expect(1.0, "");
+  expect(0.0, "expected a producer that has every element, or beta 1");
+}
+
+TEST(ListedArraysAlone, OfOpaqueElementsAreNotDeclaredWithSums) {
+  World world;
+  world.start("consumer", 2, [&](Session& s) {
+    InStream in(s, "s");
+    try {
+      in.declare(
+          {.name = "f", .type = core::opaque(16), .layout = Layout::parse("shape=8 mesh=2 sum=0")});
+      ADD_FAILURE() << "expected an error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Errc::unsupported);
+      EXPECT_NE(std::string(e.what()).find("expected elements that can be added up"),
+                std::string::npos)
+          << e.what();
+    }
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 /// The producer's ranks list their points; a consumer in blocks comes when the stream runs.
 TEST(ListedArraysAlone, AreHadByAConsumerThatComesLate) {
   const std::vector<Index> shape{2, 4};
