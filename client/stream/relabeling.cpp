@@ -25,7 +25,8 @@ Places places_of(const wire::Described& producer, std::span<const std::string> c
   for (const std::string& host : producer.hosts())
     numbers.emplace(host, static_cast<Rank>(numbers.size()));
   Places places{.producers = {producer.host_of_rank().begin(), producer.host_of_rank().end()},
-                .consumers = {}};
+                .consumers = {},
+                .is_one_job = false};
   for (const std::string& host : consumers)
     places.consumers.push_back(
         numbers.emplace(host, static_cast<Rank>(numbers.size())).first->second);
@@ -89,7 +90,8 @@ Relabeling<Index> relabel(std::span<const Update> updates, const std::vector<Ran
       throw core::Error(e.code(), fmt::format("array {}: {}", i, e.what()));
     }
   }
-  return index_calc::relabel(arrays, {.producers = places, .consumers = places}, method);
+  return index_calc::relabel(arrays, {.producers = places, .consumers = places, .is_one_job = true},
+                             method);
 }
 
 Rank InStream::relabel(const RelabelConfig& config) {

@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "index_calc/overlap/overlap.hpp"
-#include "index_calc/plan/shares.hpp"
+#include "index_calc/plan/copy_dealer.hpp"
 
 namespace tremula::index_calc {
 namespace {
@@ -21,11 +21,15 @@ Layout without_members(Layout layout) {
 
 }  // namespace
 
-Volumes::Volumes(const Layout& mine, const Layout& theirs, Role role)
+Volumes::Volumes(const Layout& mine, const Layout& theirs, Role role, const Hosts& hosts)
     : mine_(without_members(mine)), theirs_(without_members(theirs)), role_(role) {
   validate_pair(mine, theirs);
   for (const Layout* const layout : {&mine, &theirs})
     expect_computed(*layout, "the volumes between ranks");
+  const bool are_places_known =
+      hosts.is_one_job || (!hosts.of_mine.empty() && !hosts.of_theirs.empty());
+  if (are_places_known && (mine_.copies() > 1 || theirs_.copies() > 1))
+    dealing_.emplace(ProcessGrid(mine), ProcessGrid(theirs), ranks_of(mine), hosts);
   OverlapFinder finder;
   for (std::size_t d = 0; d < mine.dims.size(); ++d) {
     const Distribution &from = mine.dims[d], &to = theirs.dims[d];
@@ -49,38 +53,46 @@ Volumes::Volumes(const Layout& mine, const Layout& theirs, Role role)
   }
 }
 
+std::vector<CopyShare> Volumes::shares(Rank mine, const GridCell& cell, const GridCoords& peer,
+                                       Index lines) const {
+  if (dealing_)
+    return CopyDealer(dealing_->mine, dealing_->theirs,
+                      dealing_->ranks[static_cast<std::size_t>(mine)], role_, dealing_->hosts)
+        .shares(peer, lines);
+  const bool is_source = role_ == Role::source;
+  const Index here = mine_.position_of(cell.coords), there = theirs_.position_of(peer);
+  const CopiedPair pair{.lines = lines,
+                        .from = is_source ? mine_.copies() : theirs_.copies(),
+                        .to = is_source ? theirs_.copies() : mine_.copies(),
+                        .turn = is_source ? turn_of(here, there) : turn_of(there, here)};
+  return is_source ? shares_of_source(pair, cell.copy) : shares_of_sink(pair, cell.copy);
+}
+
 std::vector<Volume> Volumes::row(Rank mine) const {
   core::expects(mine >= 0 && mine < rows(), [&] {
     return fmt::format("expected a position from 0 to {}, found {}", rows() - 1, mine);
   });
   const GridCell cell = *mine_.cell_of(mine);
+  const bool is_source = role_ == Role::source;
   std::vector<Volume> row;
-  GridCoords peer{};
-  const auto share = [&](Index elements, Index lines) {
+  walk_row(cell.coords, [&](const GridCoords& peer, Index elements, Index lines) {
     if (mine_.copies() == 1 && theirs_.copies() == 1) {
       row.push_back({static_cast<Rank>(theirs_.position_of(peer)), elements});
       return;
     }
-    const bool is_source = role_ == Role::source;
-    const Index here = mine_.position_of(cell.coords), there = theirs_.position_of(peer);
-    const CopiedPair pair{.lines = lines,
-                          .from = is_source ? mine_.copies() : theirs_.copies(),
-                          .to = is_source ? theirs_.copies() : mine_.copies(),
-                          .turn = is_source ? turn_of(here, there) : turn_of(there, here)};
-    for (const CopyShare& s :
-         is_source ? shares_of_source(pair, cell.copy) : shares_of_sink(pair, cell.copy))
-      row.push_back({static_cast<Rank>(theirs_.position_of(peer, is_source ? s.to : s.from)),
-                     elements / lines * s.count});
-  };
-  const auto walk = [&](const auto& deeper, std::size_t k, Index elements, Index lines) -> void {
-    if (k == slowest_.size()) return share(elements, lines);
-    const std::size_t d = slowest_[k];
-    for (const Overlap& o : factors_[d][static_cast<std::size_t>(cell.coords[d].value)]) {
-      peer[d] = o.peer;
-      deeper(deeper, k + 1, elements * o.elements, std::max(lines, o.elements));
+    // A copy may have several shares: those next to each other are of one peer.
+    const std::size_t begin = row.size();
+    for (const CopyShare& s : shares(mine, cell, peer, lines)) {
+      const auto at = static_cast<Rank>(theirs_.position_of(peer, is_source ? s.to : s.from));
+      const auto known = std::find_if(row.begin() + static_cast<std::ptrdiff_t>(begin), row.end(),
+                                      [&](const Volume& v) { return v.peer == at; });
+      const Index count = elements / lines * s.count;
+      if (known == row.end())
+        row.push_back({at, count});
+      else
+        known->elements += count;
     }
-  };
-  walk(walk, 0, 1, 0);
+  });
   // A mesh may number the coordinates otherwise.
   if (!std::ranges::is_sorted(row, {}, &Volume::peer)) std::ranges::sort(row, {}, &Volume::peer);
   return row;

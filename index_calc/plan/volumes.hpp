@@ -10,9 +10,14 @@
 // theirs own. The small matrices v_d are held, sparse; V itself is made row by row. Where a side has
 // copies, V counts what a plan sends between the two. Ranks are positions: the k-th rank that takes
 // part, in grid order; ranks_of(layout)[k] is its group rank.
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "index_calc/plan/plan.hpp"
+#include "index_calc/plan/shares.hpp"
 
 namespace tremula::index_calc {
 
@@ -26,12 +31,14 @@ struct Volume {
 class Volumes {
 public:
   /// @pre both layouts are valid
-  /// @param role  of the ranks of `mine`; matters where a side has copies
+  /// @param role   of the ranks of `mine`; matters where a side has copies
+  /// @param hosts  as for make_plan; outlive this object
   /// @throws core::Error mismatch if the shapes differ, unsupported if more than 2^24 pairs of
   /// coordinates overlap along one dimension
   /// Cost: the segments of one period for each coordinate of mine, dimension by dimension; memory
   /// 16 bytes for each pair of coordinates that overlap.
-  Volumes(const Layout& mine, const Layout& theirs, Role role = Role::source);
+  Volumes(const Layout& mine, const Layout& theirs, Role role = Role::source,
+          const Hosts& hosts = {});
 
   Rank rows() const noexcept { return mine_.size(); }
   Rank columns() const noexcept { return theirs_.size(); }
@@ -40,6 +47,18 @@ public:
   /// Cost: as many steps as the row has entries, about.
   std::vector<Volume> row(Rank mine) const;
 
+  /// Calls visit(peers, elements) for each cell of theirs that shares elements with position `mine`, with the
+  /// positions of its copies, each of which owns them all.
+  template <class Visit>
+  void for_each_cell(Rank mine, Visit&& visit) const {
+    std::vector<Rank> peers(static_cast<std::size_t>(theirs_.copies()));
+    walk_row(mine_.cell_of(mine)->coords, [&](const GridCoords& peer, Index elements, Index) {
+      for (Rank copy = 0; copy < theirs_.copies(); ++copy)
+        peers[static_cast<std::size_t>(copy)] = static_cast<Rank>(theirs_.position_of(peer, copy));
+      visit(std::span<const Rank>(peers), elements);
+    });
+  }
+
 private:
   struct Overlap {
     GridCoord peer;
@@ -47,8 +66,32 @@ private:
   };
   /// v_d. Shape: [coordinate of mine][coordinates of theirs that overlap with it, ascending]
   using Factor = std::vector<std::vector<Overlap>>;
+  /// Where copies share what they send by where they are.
+  struct Dealing {
+    ProcessGrid mine, theirs;
+    std::vector<Rank> ranks;  ///< shape: [position of mine]
+    Hosts hosts;
+  };
+  /// Calls visit(coordinates, elements, lines) for each cell of theirs that shares elements with a cell of mine.
+  template <class Visit>
+  void walk_row(const GridCoords& cell, Visit&& visit) const {
+    GridCoords peer{};
+    const auto walk = [&](const auto& deeper, std::size_t k, Index elements, Index lines) -> void {
+      if (k == slowest_.size()) return visit(std::as_const(peer), elements, lines);
+      const std::size_t d = slowest_[k];
+      for (const Overlap& o : factors_[d][static_cast<std::size_t>(cell[d].value)]) {
+        peer[d] = o.peer;
+        deeper(deeper, k + 1, elements * o.elements, std::max(lines, o.elements));
+      }
+    };
+    walk(walk, 0, 1, 0);
+  }
+  std::vector<CopyShare> shares(Rank mine, const GridCell& cell, const GridCoords& peer,
+                                Index lines) const;
+
   ProcessGrid mine_, theirs_;  ///< without members: ranks are positions
   Role role_;
+  std::optional<Dealing> dealing_;
   std::vector<Factor> factors_;       ///< shape: [dimension]
   std::vector<std::size_t> slowest_;  ///< the dimensions, as theirs numbers them
 };

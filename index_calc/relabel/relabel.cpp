@@ -39,8 +39,6 @@ void validate(const Places& places) {
                   "expected places from 0 on, found a negative one");
 }
 
-Rank count(const std::vector<Rank>& ranks) { return static_cast<Rank>(ranks.size()); }
-
 /// Costs of all labels at all classes become gains against the worst class. Shape: [label, class].
 Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClasses& classes,
                               Method method) {
@@ -73,69 +71,22 @@ Relabeling<double> relabeling(const std::vector<double>& cost, const ProcessClas
                             [&](std::size_t r, Rank k) { return row(r)[at(k)]; });
 }
 
-}  // namespace
-
-Places one_job(Rank size) {
-  core::expects(size >= 0, "expected a job of at least 0 processes");
-  std::vector<Rank> all(at(size));
-  std::iota(all.begin(), all.end(), 0);
-  return {all, all};
+/// Counts a relabeling by what plans make of it, and takes it back if nothing is won.
+/// @param count  of arrays whose labels stay as they are
+template <class Cost, class Count>
+void count_again(Relabeling<Cost>& result, std::span<const Transfer> arrays, Count&& count) {
+  std::vector<Transfer> moved(arrays.begin(), arrays.end());
+  for (Transfer& array : moved) array.to = relabeled(array.to, result.process);
+  result.before = count(arrays);
+  result.after = count(std::span<const Transfer>(moved));
+  if (result.after < result.before) return;
+  result.after = result.before;
+  std::iota(result.process.begin(), result.process.end(), 0);
 }
 
-Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places, Method method) {
-  validate(places);
-  Traffic traffic(arrays, count(places.producers), count(places.consumers));
-  const ProcessClasses classes(places.consumers);
-  Gains gains;
-  gains.seats = classes.sizes();
-  std::vector<Index> bytes(classes.places().size());  // of one label, from each class
-  std::vector<Rank> senders;                          // classes
-  std::vector<Index> worst;                           // shape: [label]
-  for (Rank r = 0; r < traffic.labels(); ++r) {
-    senders.clear();
-    worst.push_back(0);
-    traffic.for_each_sender(r, [&](Rank p, Index sent) {
-      worst.back() += sent;
-      const auto k = classes.at(places.producers[at(p)]);
-      if (!k) return;
-      if (bytes[at(*k)] == 0) senders.push_back(*k);
-      bytes[at(*k)] += sent;
-    });
-    const Index anywhere = senders.size() == bytes.size() ? std::ranges::min(bytes) : 0;
-    worst.back() -= anywhere;
-    for (const Rank k : senders) {
-      const Index gain = std::exchange(bytes[at(k)], 0) - anywhere;
-      if (gain == 0) continue;
-      gains.column.push_back(k);
-      gains.gain.push_back(gain);
-    }
-    gains.begin.push_back(gains.gain.size());
-  }
-  return relabeling<Index>(gains, classes, method, [&](std::size_t r, Rank k) {
-    for (std::size_t e = gains.begin[r]; e < gains.begin[r + 1]; ++e)
-      if (gains.column[e] == k) return worst[r] - gains.gain[e];
-    return worst[r];
-  });
-}
-
-Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& table,
-                           Method method) {
-  validate(table.at);
+/// Shape: [label, class].
+std::vector<double> costs(Traffic& traffic, const CostTable& table, const ProcessClasses& classes) {
   const std::size_t places = at(table.places);
-  core::expects(table.latency.size() == places * places && table.per_byte.size() == places * places,
-                [&] {
-                  return fmt::format(
-                      "expected {0} x {0} latencies and costs per byte, found {1} "
-                      "and {2}",
-                      places, table.latency.size(), table.per_byte.size());
-                });
-  for (const auto* side : {&table.at.producers, &table.at.consumers})
-    core::expects(
-        std::ranges::all_of(*side, [&](Rank place) { return place < table.places; }), [&] {
-          return fmt::format("expected places from 0 to {}, as the table has", table.places - 1);
-        });
-  Traffic traffic(arrays, count(table.at.producers), count(table.at.consumers));
-  const ProcessClasses classes(table.at.consumers);
   std::vector<double> cost;
   cost.reserve(classes.class_of().size() * classes.places().size());
   constexpr Rank block = 16;  // labels that a row of the table serves while it is in the cache
@@ -165,7 +116,90 @@ Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& ta
     for (std::size_t i = 0; i < labels; ++i)
       for (const Rank place : classes.places()) cost.push_back(at_place[i * places + at(place)]);
   }
-  return relabeling(cost, classes, method);
+  return cost;
+}
+
+}  // namespace
+
+Places one_job(Rank size) {
+  core::expects(size >= 0, "expected a job of at least 0 processes");
+  std::vector<Rank> all(at(size));
+  std::iota(all.begin(), all.end(), 0);
+  return {all, all, true};
+}
+
+Relabeling<Index> relabel(std::span<const Transfer> arrays, const Places& places, Method method) {
+  validate(places);
+  Traffic traffic(arrays, places);
+  const ProcessClasses classes(places.consumers);
+  Gains gains;
+  gains.seats = classes.sizes();
+  std::vector<Index> bytes(classes.places().size());  // of one label, from each class
+  std::vector<Rank> senders;                          // classes
+  std::vector<Index> worst;                           // shape: [label]
+  for (Rank r = 0; r < traffic.labels(); ++r) {
+    senders.clear();
+    worst.push_back(0);
+    if (traffic.depends_on_labels())
+      traffic.for_each_sender(r, [&](Rank, Index sent) { worst.back() += sent; });
+    traffic.for_each_near_sender(r, [&](Rank p, Index sent) {
+      if (!traffic.depends_on_labels()) worst.back() += sent;
+      const auto k = classes.at(places.producers[at(p)]);
+      if (!k) return;
+      if (bytes[at(*k)] == 0) senders.push_back(*k);
+      bytes[at(*k)] += sent;
+    });
+    const Index anywhere = senders.size() == bytes.size() ? std::ranges::min(bytes) : 0;
+    worst.back() -= anywhere;
+    for (const Rank k : senders) {
+      const Index gain = std::exchange(bytes[at(k)], 0) - anywhere;
+      if (gain == 0) continue;
+      gains.column.push_back(k);
+      gains.gain.push_back(gain);
+    }
+    gains.begin.push_back(gains.gain.size());
+  }
+  auto result = relabeling<Index>(gains, classes, method, [&](std::size_t r, Rank k) {
+    for (std::size_t e = gains.begin[r]; e < gains.begin[r + 1]; ++e)
+      if (gains.column[e] == k) return worst[r] - gains.gain[e];
+    return worst[r];
+  });
+  if (traffic.depends_on_labels())
+    count_again(result, arrays,
+                [&](std::span<const Transfer> moved) { return remote_bytes(moved, places); });
+  return result;
+}
+
+Relabeling<double> relabel(std::span<const Transfer> arrays, const CostTable& table,
+                           Method method) {
+  validate(table.at);
+  const std::size_t places = at(table.places);
+  core::expects(table.latency.size() == places * places && table.per_byte.size() == places * places,
+                [&] {
+                  return fmt::format(
+                      "expected {0} x {0} latencies and costs per byte, found {1} "
+                      "and {2}",
+                      places, table.latency.size(), table.per_byte.size());
+                });
+  for (const auto* side : {&table.at.producers, &table.at.consumers})
+    core::expects(
+        std::ranges::all_of(*side, [&](Rank place) { return place < table.places; }), [&] {
+          return fmt::format("expected places from 0 to {}, as the table has", table.places - 1);
+        });
+  Traffic traffic(arrays, table.at);
+  const ProcessClasses classes(table.at.consumers);
+  const auto cost = costs(traffic, table, classes);
+  auto result = relabeling(cost, classes, method);
+  if (traffic.depends_on_labels())
+    count_again(result, arrays, [&](std::span<const Transfer> moved) {
+      Traffic of_moved(moved, table.at);
+      const auto of_all = costs(of_moved, table, classes);
+      double sum = 0;
+      for (std::size_t r = 0; r < classes.class_of().size(); ++r)
+        sum += of_all[r * classes.places().size() + at(classes.class_of()[r])];
+      return sum;
+    });
+  return result;
 }
 
 Layout relabeled(const Layout& layout, std::span<const Rank> process) {
@@ -195,7 +229,7 @@ Layout relabeled(const Layout& layout, std::span<const Rank> process) {
 
 Index remote_bytes(std::span<const Transfer> arrays, const Places& places) {
   validate(places);
-  Traffic traffic(arrays, count(places.producers), count(places.consumers));
+  Traffic traffic(arrays, places);
   Index remote = 0;
   for (Rank r = 0; r < traffic.labels(); ++r)
     traffic.for_each_sender(r, [&](Rank p, Index bytes) {

@@ -37,6 +37,8 @@ struct Transfer {
 struct Places {
   std::vector<Rank> producers;  ///< shape: [group rank]
   std::vector<Rank> consumers;  ///< shape: [group rank]; idle ranks may be given a label
+  bool is_one_job =
+      false;  ///< producers and consumers are the same ranks, which keep what they have
 };
 
 /// Producer and consumer are one job: each process is a place of its own.
@@ -57,12 +59,15 @@ enum class Method { exact, greedy };
 template <class Cost>
 struct Relabeling {
   std::vector<Rank> process;  ///< takes the label; shape: [label]
-  Cost before{}, after{};     ///< with the labels as they are, and relabeled; after <= before
+  Cost before{},
+      after{};  ///< as plans move it, with the labels as they are and relabeled; after <= before
 };
 
 /// The least bytes that leave their place. With one_job(n) that is the locally-free volume (COSTA,
 /// Eq. 1), with hosts as places the bytes that cross hosts. All processes of a place are alike, and
-/// one that can keep its label does. Where nothing is won all labels stay.
+/// one that can keep its label does. Where nothing is won all labels stay. Where places have several ranks and an
+/// array has copies at its source, what a copy sends to a host depends on all labels: the result saves, but another
+/// one may save more.
 /// @throws core::Error as Volumes; invalid_argument if a rank of a layout has no place, a place is
 /// negative or all arrays together have more than 2^61 - 1 bytes
 /// Cost: that of Volumes, and of best_assignment or greedy_assignment with an entry for each label

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/error.hpp"
 #include "index_calc/relabel/assignment.hpp"
 
@@ -19,8 +21,14 @@ void expect_rank(Rank rank, Rank ranks, std::string_view side) {
 
 }  // namespace
 
-Traffic::Traffic(std::span<const Transfer> arrays, Rank producers, Rank consumers)
-    : labels_(consumers), bytes_from_(at(producers)) {
+Traffic::Traffic(std::span<const Transfer> arrays, const Places& places)
+    : labels_(static_cast<Rank>(places.consumers.size())),
+      place_of_(places.producers),
+      of_producers_(places.producers.begin(), places.producers.end()),
+      of_consumers_(places.consumers.begin(), places.consumers.end()),
+      hosts_{.of_mine = of_consumers_, .of_theirs = of_producers_, .is_one_job = places.is_one_job},
+      bytes_from_(places.producers.size()) {
+  const auto producers = static_cast<Rank>(places.producers.size());
   Index total = 0;
   for (const Transfer& array : arrays) {
     core::expects(array.element_bytes >= 1, "expected elements of at least 1 byte");
@@ -30,26 +38,54 @@ Traffic::Traffic(std::span<const Transfer> arrays, Rank producers, Rank consumer
                   "expected arrays of at most 2^61 - 1 bytes together, found more; relabel for "
                   "some of them");
     total += bytes;
-    Array& a = arrays_.emplace_back(Volumes(array.to, array.from, Role::sink), ranks_of(array.from),
-                                    std::vector<Rank>(at(consumers), -1), array.element_bytes);
-    for (const Rank p : a.producers) expect_rank(p, producers, "producer");
+    const std::vector<Rank> of_producer = ranks_of(array.from), of_label = ranks_of(array.to);
+    for (const Rank p : of_producer) expect_rank(p, producers, "producer");
+    for (const Rank label : of_label) expect_rank(label, labels_, "consumer");
+    Array& a = arrays_.emplace_back(Volumes(array.to, array.from, Role::sink, hosts_), of_producer,
+                                    std::vector<Rank>(at(labels_), -1), array.element_bytes,
+                                    copy_count(array.to));
+    depends_on_labels_ =
+        depends_on_labels_ || (copy_count(array.from) > 1 && (places.is_one_job || a.sinks > 1));
     Rank position = 0;
-    for (const Rank label : ranks_of(array.to)) {
-      expect_rank(label, consumers, "consumer");
-      a.position[at(label)] = position++;
-    }
+    for (const Rank label : of_label) a.position[at(label)] = position++;
   }
+}
+
+void Traffic::add(Rank producer, Index bytes) {
+  if (bytes_from_[at(producer)] == 0) senders_.push_back(producer);
+  bytes_from_[at(producer)] += bytes;
 }
 
 void Traffic::collect(Rank label) {
   senders_.clear();
   for (const Array& a : arrays_) {
     if (a.position[at(label)] < 0) continue;
-    for (const Volume& v : a.volumes.row(a.position[at(label)])) {
-      const Rank producer = a.producers[at(v.peer)];
-      if (bytes_from_[at(producer)] == 0) senders_.push_back(producer);
-      bytes_from_[at(producer)] += v.elements * a.element_bytes;
-    }
+    for (const Volume& v : a.volumes.row(a.position[at(label)]))
+      add(a.producers[at(v.peer)], v.elements * a.element_bytes);
+  }
+}
+
+void Traffic::collect_near(Rank label) {
+  senders_.clear();
+  std::vector<Rank> copies;  // of one cell, those of a place next to each other
+  for (const Array& a : arrays_) {
+    if (a.position[at(label)] < 0) continue;
+    a.volumes.for_each_cell(a.position[at(label)], [&](std::span<const Rank> peers,
+                                                       Index elements) {
+      copies.clear();
+      for (const Rank peer : peers) copies.push_back(a.producers[at(peer)]);
+      const auto place = [&](Rank p) { return place_of_[at(p)]; };
+      std::ranges::stable_sort(copies, {}, place);
+      const auto all = static_cast<Index>(copies.size());
+      for (std::size_t i = 0, end = 0; i < copies.size(); i = end) {
+        while (end < copies.size() && place(copies[end]) == place(copies[i])) ++end;
+        // A copy sends to all copies of the label together as much as each other one does.
+        const Index parts = std::min(static_cast<Index>(end - i) * a.sinks, all);
+        const Index share =
+            hosts_.is_one_job ? elements : elements / all * parts + elements % all * parts / all;
+        if (share > 0) add(copies[i], share * a.element_bytes);
+      }
+    });
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -15,9 +16,9 @@ constexpr std::size_t at(Rank rank) noexcept { return static_cast<std::size_t>(r
 /// What is sent to each label of the consumer, of all arrays together.
 class Traffic {
 public:
-  /// @param producers, consumers  ranks of the groups
   /// @throws core::Error as relabel
-  Traffic(std::span<const Transfer> arrays, Rank producers, Rank consumers);
+  Traffic(std::span<const Transfer> arrays, const Places& places);
+  Traffic(const Traffic&) = delete;  // volumes refer to the hosts
 
   Rank labels() const noexcept { return labels_; }
 
@@ -28,16 +29,36 @@ public:
     for (const Rank p : senders_) visit(p, std::exchange(bytes_from_[at(p)], 0));
   }
 
+  /// Copies share what they send by where the label is: what a label costs at another place is an estimate, which
+  /// for_each_near_sender() has.
+  bool depends_on_labels() const noexcept { return depends_on_labels_; }
+  /// Calls visit(producer, bytes) for producers whose place has something for `label`; several may be of one place.
+  /// All but those bytes would leave their places if a process there took the label; less may, where other labels
+  /// take less of their copies.
+  template <class Visit>
+  void for_each_near_sender(Rank label, Visit&& visit) {
+    if (!depends_on_labels_) return for_each_sender(label, visit);
+    collect_near(label);
+    for (const Rank p : senders_) visit(p, std::exchange(bytes_from_[at(p)], 0));
+  }
+
 private:
   struct Array {
     Volumes volumes;              ///< rows: consumers
     std::vector<Rank> producers;  ///< shape: [position]
     std::vector<Rank> position;   ///< of the label, -1 for one that holds nothing; shape: [label]
     Index element_bytes;
+    Index sinks = 1;  ///< copies of each label's part
   };
   void collect(Rank label);
+  void collect_near(Rank label);
+  void add(Rank producer, Index bytes);
 
   Rank labels_;
+  std::vector<Rank> place_of_;  ///< shape: [producer]
+  std::vector<std::uint32_t> of_producers_, of_consumers_;
+  Hosts hosts_;
+  bool depends_on_labels_ = false;
   std::vector<Array> arrays_;
   std::vector<Index> bytes_from_;  ///< all 0 between two calls; shape: [producer]
   std::vector<Rank> senders_;

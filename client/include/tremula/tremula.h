@@ -274,7 +274,9 @@ static inline tremula_update tremula_update_init(const tremula_layout* from,
  *                  and bytes between them cost nothing; NULL: every rank has a place of its own
  *   exact          0 for the greedy method, which is quicker for many thousand places and may leave
  *                  more bytes to move
- *   before, after  bytes that leave their place without and with the relabeling; each may be NULL
+ *   before, after  bytes that leave their place in a redistribution without and with the relabeling; each may
+ *                  be NULL. Exact if every rank has a place of its own, or `places` are the machines. Where
+ *                  places have several ranks and an array has copies at its source, another labeling may save more
  * Local: needs no other rank, and gives equal results on ranks that pass equal arguments. */
 TREMULA_API tremula_status tremula_relabel(const tremula_update* updates, size_t count,
                                            size_t stride, int ranks, const int* places, int exact,

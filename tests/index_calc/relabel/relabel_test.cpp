@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "index_calc/plan/plan.hpp"
+#include "tests/index_calc/cells.hpp"
 #include "tests/index_calc/oracle.hpp"
 #include "tests/index_calc/random.hpp"
 
@@ -269,6 +270,107 @@ TEST(Relabel, MovesTheLeastOfAnyVolumes) {
                  relabel({&transfer, 1}, places, Method::greedy));
     if (HasFailure()) return;
   }
+}
+
+/// An array whose layouts fit groups of `size` ranks, with copies more often than not.
+Transfer with_copies(Random& random, Rank size) {
+  for (;;) {
+    const auto shape = testing::random_shape(random, static_cast<std::size_t>(random.in(1, 2)));
+    Transfer array{random.layout(shape, size, true), random.layout(shape, size, true), 4};
+    if (group_size(array.from) > size || group_size(array.to) > size) continue;
+    for (Layout* const layout : {&array.from, &array.to})
+      layout->ghost.clear(), layout->leading = 0;  // relabeled parts may be longer
+    if (copy_count(array.from) > 1 || random.one_in(4)) return array;
+  }
+}
+
+/// Bytes that ranks need and do not have themselves.
+Index missing_bytes(const Transfer& array) {
+  const World from(array.from), to(array.to);
+  Index elements = 0;
+  for (const auto& [rank, numbers] : to.buffers)
+    for (const Index number : numbers) {
+      const auto own = from.buffers.find(rank);
+      if (number >= 0 &&
+          (own == from.buffers.end() || std::ranges::count(own->second, number) == 0))
+        ++elements;
+    }
+  return elements * array.element_bytes;
+}
+
+/// Bytes that the plans of the consumer bring from other hosts.
+Index bytes_between_hosts(const Transfer& array, const Places& places) {
+  const std::vector<std::uint32_t> producers(places.producers.begin(), places.producers.end()),
+      consumers(places.consumers.begin(), places.consumers.end());
+  const Hosts hosts{.of_mine = consumers, .of_theirs = producers};
+  Index elements = 0;
+  for (const Rank rank : ranks_of(array.to))
+    make_plan(array.to, array.from, rank, Role::sink, Algorithm::aspen, hosts)
+        .for_each_package([&](const Package& package) {
+          if (consumers[static_cast<std::size_t>(rank)] !=
+              producers[static_cast<std::size_t>(package.peer)])
+            elements += package.elements;
+        });
+  return elements * array.element_bytes;
+}
+
+TEST(Relabel, InOneJobCountsCopiesThatRanksHave) {
+  Random random;
+  for (int round = 0; round < 100; ++round) {
+    const Rank size = 4;
+    const Transfer transfer = with_copies(random, size);
+    SCOPED_TRACE(to_string(transfer.from) + "  to  " + to_string(transfer.to));
+    Index least = std::numeric_limits<Index>::max();
+    std::vector<Rank> process = unchanged(size);
+    const auto moved = [&](const std::vector<Rank>& by) {
+      return missing_bytes({transfer.from, relabeled(transfer.to, by), 4});
+    };
+    do least = std::min(least, moved(process));
+    while (std::ranges::next_permutation(process).found);
+    for (const Method method : {Method::exact, Method::greedy}) {
+      const auto found = relabel({&transfer, 1}, one_job(size), method);
+      EXPECT_EQ(found.before, missing_bytes(transfer));
+      EXPECT_EQ(found.after, moved(found.process));
+      EXPECT_LE(found.after, found.before);
+      if (method == Method::exact) {
+        EXPECT_EQ(found.after, least);
+      }
+      const Transfer after{transfer.from, relabeled(transfer.to, found.process), 4};
+      EXPECT_EQ(remote_bytes({&after, 1}, one_job(size)), found.after);
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Relabel, BetweenHostsCountsWhatPlansOfCopiesBring) {
+  Random random;
+  int saved = 0;
+  for (int round = 0; round < 400; ++round) {
+    const Rank size = 6;
+    const Transfer transfer = with_copies(random, size);
+    const Places places{random_places(random, size, 3), random_places(random, size, 3)};
+    SCOPED_TRACE(to_string(transfer.from) + "  to  " + to_string(transfer.to) + "  on  " +
+                 ::testing::PrintToString(places.producers) +
+                 ::testing::PrintToString(places.consumers));
+    CostTable table{.at = places,
+                    .places = 3,
+                    .latency = std::vector<double>(9),
+                    .per_byte = std::vector<double>(9, 1)};
+    for (std::size_t host = 0; host < 3; ++host) table.per_byte[4 * host] = 0;
+    const auto found = relabel({&transfer, 1}, places);
+    EXPECT_EQ(found.before, bytes_between_hosts(transfer, places));
+    EXPECT_EQ(found.after, bytes_between_hosts(
+                               {transfer.from, relabeled(transfer.to, found.process), 4}, places));
+    EXPECT_LE(found.after, found.before);
+    const auto by_table = relabel({&transfer, 1}, table);
+    EXPECT_EQ(by_table.before, static_cast<double>(found.before));
+    EXPECT_EQ(by_table.after,
+              static_cast<double>(bytes_between_hosts(
+                  {transfer.from, relabeled(transfer.to, by_table.process), 4}, places)));
+    saved += found.after < found.before ? 1 : 0;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(saved, 10);
 }
 
 TEST(Relabel, CountsIn61Bits) {
