@@ -47,7 +47,8 @@ std::size_t bytes_that_fill_lines(const ExchangePlan::Field& field,
 /// Chunks that begin and end with rows of a package are moved in one walk, others in up to three, and in
 /// more where there are more dimensions. The longest part of a message gets them if it is the first.
 /// @param most  bytes of a chunk
-/// @return      a multiple of part_alignment: whole rows, planes and so on, as long as some fit
+/// @return      a multiple of part_alignment: whole rows, planes and so on, as long as some fit and no element of the
+///              other parts is wider
 std::size_t whole_rows(const ExchangePlan& plan, const Message& message, std::size_t most) {
   const std::size_t whole = most / part_alignment * part_alignment;
   const auto longest = std::ranges::max_element(message.parts, {}, &Part::bytes);
@@ -67,7 +68,12 @@ std::size_t whole_rows(const ExchangePlan& plan, const Message& message, std::si
     row *= elements;
   }
   const std::size_t aligned_rows = std::lcm(row, part_alignment);
-  return aligned_rows <= most / fewest ? most / aligned_rows * aligned_rows : whole;
+  if (aligned_rows > most / fewest) return whole;
+  const std::size_t rows = most / aligned_rows * aligned_rows;
+  const bool has_room = std::ranges::all_of(message.parts, [&](const Part& part) {
+    return plan.fields[part.field].element_bytes <= rows;
+  });
+  return has_room ? rows : whole;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <latch>
 #include <thread>
 
+#include "client/exchange/path/chunks.hpp"
 #include "core/error.hpp"
 #include "tests/client/redistribute/redistribution_job.hpp"
 #include "tests/client/redistribution_case.hpp"
@@ -145,6 +146,43 @@ TEST(Redistribution, CutsChunksAtTheEndsOfRowsAndPlanes) {
               EXPECT_GT(chunk, row);
               EXPECT_NE(chunk % row, 0U);
             });
+}
+
+TEST(Redistribution, EveryChunkHoldsAnElementHoweverWideItIs) {
+  Random random;
+  constexpr auto widest = static_cast<Index>(core::max_opaque_bytes);
+  for (int i = 0; i < 300 && !HasFailure(); ++i) {
+    std::vector<Update> updates;
+    std::string text;
+    for (Index arrays = random.in(2, 4); arrays > 0; --arrays) {
+      // Rows of any length, of 8-byte elements, and few elements of any width.
+      const bool is_wide = random.one_in(2);
+      const auto type = is_wide ? core::opaque(static_cast<std::size_t>(
+                                      random.in(random.one_in(2) ? widest - 4096 : 1, widest)))
+                                : core::ElementType::f64;
+      const Index rows = is_wide ? random.in(1, 5) : random.in(1, 300);
+      const std::string shape =
+          fmt::format("shape={}x{} grid=1", 2 * rows, random.in(1, is_wide ? 2 : 400));
+      updates.push_back({.from = Layout::parse(shape + "x1 members=0"),
+                         .to = Layout::parse(shape + "x1 members=1"),
+                         .transformation = {.from = type, .to = type}});
+      text += shape + " " + core::to_string(type) + "\n";
+    }
+    const RedistributionPlan plan(updates, 0, 0, 64, {}, 64);
+    for (const Message& message : plan.source().messages)
+      for (const std::size_t most : {message.near_chunk_bytes, plan.source().far_chunk_bytes}) {
+        std::size_t bytes = 0;
+        for (Chunks chunks(message, {0, message.parts.size()}, most); !chunks.is_at_end();) {
+          const Chunk chunk = chunks.next();
+          ASSERT_GT(chunk.end, chunk.begin) << text;
+          ASSERT_LE(chunk.bytes(), most) << text;
+          for (std::size_t p = chunk.first; p <= chunk.last; ++p)
+            bytes += std::min(message.parts[p].offset + message.parts[p].bytes, chunk.end) -
+                     std::max(message.parts[p].offset, chunk.begin);
+        }
+        ASSERT_EQ(bytes, message.parts_bytes) << text;
+      }
+  }
 }
 
 TEST(Redistribution, SizesItsRingsByTheRanksOfAMachine) {
