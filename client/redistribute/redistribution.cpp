@@ -279,9 +279,12 @@ struct Redistribution::Run {
 
   /// @throws core::Error transport if a near peer that is waited for does not come any more
   void check_peers() {
-    const auto check = [&](auto& ended, bool is_waiting) {
+    const auto check = [&](auto& ended, const auto& is_waiting) {
+      // A peer that closes has pushed and taken all before: what shows after this shows all of it. What goes by no
+      // ring may still come from a peer that has done its part and gone.
       const Rank peer = ended.message->peer;
-      if (!is_waiting || poll_done(ended) || !rings_.from(peer)->is_closed()) return;
+      if (ended.way->ring == nullptr || !rings_.from(peer)->is_closed()) return;
+      if (!is_waiting(*ended.way->ring) || poll_done(ended)) return;
       throw core::Error(
           core::Errc::transport,
           fmt::format("redistribution: expected rank {} to take part in run {}, found that it has "
@@ -289,11 +292,8 @@ struct Redistribution::Run {
                       "make the same calls in the same order",
                       peer, to_.step));
     };
-    // What goes by no ring may still come from a peer that has done its part and gone.
-    for (auto& sink : sinks_)
-      check(sink, sink.way->ring != nullptr && sink.way->ring->front().empty());
-    for (auto& source : sources_)
-      check(source, source.way->ring != nullptr && source.way->ring->room().empty());
+    for (auto& sink : sinks_) check(sink, [](auto& ring) { return ring.front().empty(); });
+    for (auto& source : sources_) check(source, [](auto& ring) { return ring.room().empty(); });
   }
 
   /// Ranks that something is still expected from, or has not been taken by.
