@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A result does not depend on the processor: alpha * from and beta * to are rounded one by one, also where both
+// could be done at once. transform_functions.cpp is built a second time here, for a processor that can, with the
+// options of its room.
+#include <gtest/gtest.h>
+
+#include <complex>
+
+#include "index_calc/transform/transform_functions.hpp"
+
+namespace tremula::index_calc {
+
+/// That of the second build.
+TransformFunction transform_function_for_fma(const Transformation& transformation);
+
+namespace {
+
+using core::ElementType;
+
+template <class T>
+T transformed(const TransformFunction& function, const Transformation& t, T from, T to) {
+  constexpr auto width = static_cast<std::ptrdiff_t>(sizeof(T));
+  Unfit unfit;
+  function.function(reinterpret_cast<std::byte*>(&to), width,
+                    reinterpret_cast<const std::byte*>(&from), width, 1, t, unfit);
+  return to;
+}
+
+/// 1 + 2^-30 squared is 1 + 2^-29 + 2^-60, of which a double holds 1 + 2^-29.
+void expect_each_rounded(TransformFunction (*function)(const Transformation&)) {
+  const double factor = 1 + 0x1p-30, rounded = 1 + 0x1p-29;
+  Transformation t{.from = ElementType::f64, .to = ElementType::f64, .alpha = factor, .beta = -1};
+  EXPECT_EQ(transformed(function(t), t, factor, rounded), 0.0);
+  // A complex product: factor * factor - rounded * 1, and factor * 1 + rounded * factor.
+  t.from = t.to = ElementType::c128;
+  t.alpha = {factor, 1.0};
+  t.beta = 0;
+  using Pair = std::complex<double>;
+  EXPECT_EQ(transformed(function(t), t, Pair(factor, rounded), Pair()).real(), 0.0);
+  const float f_factor = 1 + 0x1p-13F, f_rounded = 1 + 0x1p-12F;
+  t = {.from = ElementType::f32, .to = ElementType::f32, .alpha = f_factor, .beta = -1};
+  EXPECT_EQ(transformed(function(t), t, f_factor, f_rounded), 0.0F);
+}
+
+TEST(Contraction, IsNotDoneByTheRoom) { expect_each_rounded(transform_function); }
+
+TEST(Contraction, IsNotDoneWhereTheProcessorCould) {
+  if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor cannot";
+  expect_each_rounded(transform_function_for_fma);
+}
+
+}  // namespace
+}  // namespace tremula::index_calc
