@@ -3,6 +3,7 @@
 // The blocks of one coordinate, one after the other; private to this room.
 #include <algorithm>
 #include <limits>
+#include <variant>
 
 #include "index_calc/layout/distribution.hpp"
 
@@ -90,5 +91,21 @@ private:
 
 inline DealtBlocks blocks_of(const BlockCyclic& d, Index turn) { return {d, turn}; }
 inline SplitsBlocks blocks_of(const Splits& d, Index coordinate) { return {d, coordinate}; }
+
+/// Calls visit(Block) for the blocks of one coordinate in ascending order: one pass over the blocks of the
+/// coordinate, or over all intervals.
+template <class Visit>
+void for_each_block(const BlockCyclic& d, GridCoord c, Visit&& visit) {
+  const Index turn = (c.value - d.source + d.grid) % d.grid;
+  for (DealtBlocks block = blocks_of(d, turn); !block.is_at_end(); block.next()) visit(block);
+}
+template <class Visit>
+void for_each_block(const Splits& d, GridCoord c, Visit&& visit) {
+  for (SplitsBlocks block = blocks_of(d, c.value); !block.is_at_end(); block.next()) visit(block);
+}
+template <class Visit>
+void for_each_block(const Distribution& d, GridCoord c, Visit&& visit) {
+  std::visit([&](const auto& one) { for_each_block(one, c, visit); }, d);
+}
 
 }  // namespace tremula::index_calc

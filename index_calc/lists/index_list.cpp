@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "index_calc/layout/blocks.hpp"
 #include "index_calc/layout/check.hpp"
 #include "index_calc/layout/process_grid.hpp"
 
@@ -38,13 +39,13 @@ struct Stretched {
 
 std::vector<Stretched> owned_along(const Distribution& d, GridCoord c) {
   std::vector<Stretched> owned;
-  for (Index i = 0, end = local_extent(d, c); i < end; ++i) {
-    const Index global = to_global(d, c, LocalIndex{i}).value;
-    if (!owned.empty() && owned.back().global + owned.back().length == global)
-      ++owned.back().length;
+  for_each_block(d, c, [&](const Block& block) {
+    const Index length = block.end - block.begin;
+    if (!owned.empty() && owned.back().global + owned.back().length == block.begin)
+      owned.back().length += length;
     else
-      owned.push_back({global, i, 1});
-  }
+      owned.push_back({block.begin, block.local, length});
+  });
   return owned;
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "index_calc/layout/blocks.hpp"
 #include "index_calc/layout/process_grid.hpp"
 #include "index_calc/pack/pack_walk.hpp"
 
@@ -42,11 +43,11 @@ ContentHash::ContentHash(const Layout& layout, Rank me, const LocalPart& part,
   for (std::size_t d = layout.dims.size(); d-- > 0;) {
     auto& number = number_[d];
     number.resize(static_cast<std::size_t>(part.extent[d]));
-    for (std::size_t i = 0; i < number.size(); ++i)
-      number[i] =
-          weight *
-          static_cast<std::uint64_t>(
-              to_global(layout.dims[d], (*coords)[d], LocalIndex{static_cast<Index>(i)}).value);
+    for_each_block(layout.dims[d], (*coords)[d], [&](const Block& block) {
+      for (Index i = block.begin; i < block.end; ++i)
+        number[static_cast<std::size_t>(block.local + i - block.begin)] =
+            weight * static_cast<std::uint64_t>(i);
+    });
     weight *= static_cast<std::uint64_t>(extent(layout.dims[d]));
   }
 }

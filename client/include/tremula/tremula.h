@@ -217,14 +217,15 @@ TREMULA_API tremula_status tremula_layout_global_index(const tremula_layout* lay
  * row-major order from 0, lie one after the other in its local buffer from place places[i] on, in elements.
  * Ascending by their numbers. *count: how many there are; the three arrays have room for *count of them,
  * or all are NULL. Where ranks list what they own: of the rank that has made the layout, whatever `rank`.
- * Costs a pass over the runs. */
+ * Costs a pass over the runs, and over the intervals of splits. */
 TREMULA_API tremula_status tremula_layout_runs(const tremula_layout* layout, int rank,
                                                int64_t* count, int64_t* numbers, int64_t* places,
                                                int64_t* lengths);
 /* Of what `rank` owns of an array, in its local buffer `data` of `bytes` bytes. The sum over all
  * ranks, modulo 2^64, is the same for every layout of the same array (of copies the first counts,
- * the others are 0): a job that holds the array in another distribution can compare. One element that
- * differs always changes it; it is no defence against somebody who chooses the elements. Where ranks list
+ * the others are 0): a job that holds the array in another distribution can compare. One element of up to
+ * 8 bytes that differs always changes it; wider or several ones that differ go unnoticed with a probability
+ * of about 2^-64; it is no defence against somebody who chooses the elements. Where ranks list
  * what they own: of the rank that has made the layout, whatever `rank`. TREMULA_UNSUPPORTED of lists with
  * TREMULA_COPIES, and of partial sums. Costs a pass over the elements. */
 TREMULA_API tremula_status tremula_layout_hash(const tremula_layout* layout, int rank,

@@ -215,6 +215,30 @@ TEST(Lists, ThatLackAnElementOrHaveItTwiceAreNamed) {
 }
 
 /// A plan of points that lie in runs, or at equal distances, is short.
+/// A rank that owns every second one of many intervals. Walking from the first interval for each element would take
+/// 10^11 steps.
+TEST(Lists, OfLayoutsWithManySplitsTakeOnePass) {
+  constexpr Index intervals = 200'000, length = 10;
+  Splits splits{.bounds = {0}, .owner = {}, .grid = 2};
+  for (Index i = 0; i < intervals; ++i) {
+    splits.bounds.push_back((i + 1) * length);
+    splits.owner.push_back(i % 2);
+  }
+  Layout layout;
+  layout.dims.push_back(splits);
+  validate(layout);
+  for (Rank rank = 0; rank < 2; ++rank) {
+    const IndexList list = IndexList::of_layout(layout, rank, local_part(layout, rank));
+    ASSERT_EQ(list.runs().size(), static_cast<std::size_t>(intervals / 2));
+    for (Index i = 0; i < intervals / 2; ++i) {
+      const ListRun& run = list.runs()[static_cast<std::size_t>(i)];
+      ASSERT_EQ(run.global, (2 * i + rank) * length);
+      ASSERT_EQ(run.local, i * length);
+      ASSERT_EQ(run.length, length);
+    }
+  }
+}
+
 TEST(Lists, OfPointsKeepRunsAndEqualDistances) {
   const std::vector<Index> shape{1000};
   std::vector<Index> even, odd, all(1000);

@@ -47,6 +47,21 @@ TEST(ContentHash, IsTheSameForEveryDistribution) {
   }
 }
 
+/// Walking from the first interval for each element would take 10^11 steps.
+TEST(ContentHash, OfManySplitsTakesOnePass) {
+  constexpr Index intervals = 200'000, length = 10;
+  Splits splits{.bounds = {0}, .owner = {}, .grid = 2};
+  for (Index i = 0; i < intervals; ++i) {
+    splits.bounds.push_back((i + 1) * length);
+    splits.owner.push_back(i % 2);
+  }
+  Layout dealt;
+  dealt.dims.push_back(splits);
+  Random random;
+  EXPECT_EQ(sum_of_ranks(dealt, 8, random),
+            sum_of_ranks(Layout::parse("shape=2000000 grid=1"), 8, random));
+}
+
 TEST(ContentHash, OfAPackageIsTheSameOnBothSides) {
   Random random;
   for (int turn = 0; turn < 60; ++turn) {
