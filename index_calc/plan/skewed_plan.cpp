@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -149,8 +150,33 @@ void SharedBoxes::sort(bool is_source) {
 
 namespace {
 
-/// That a rank holds no more boxes, and rows of blocks of others, than fit into some hundred megabytes. Of
-/// both layouts alone: all ranks of both sides come to the same.
+/// Returns how many values an owner can have: as many as its steps reach, and no more than there are blocks.
+Index owner_count(const OwnerExpression& owner, Index ranks, const BlockSide& side) {
+  Index step = ranks, blocks = 1;  // all values differ by multiples of `step`
+  for (const OwnerTerm& term : owner.terms) {
+    step = std::gcd(step, term.factor);
+    const Index count = side.cuts(term.dimension).count();
+    blocks = saturating_product(blocks, std::max<Index>((count - 1) / term.divisor + 1, 1));
+  }
+  return std::min(ranks / step, blocks);
+}
+
+/// Returns how many ranks of a layout can own blocks, copies aside: all boxes lie on these.
+Index owning_ranks(const Layout& layout, const BlockSide& side) {
+  Index ranks = 1;
+  if (layout.skew) {
+    for (std::size_t axis = 0; axis < layout.mesh.extents.size(); ++axis)
+      if (const auto& owner = layout.skew->owners[axis])
+        ranks *= owner_count(*owner, layout.mesh.extents[axis], side);
+    return ranks;
+  }
+  for (std::size_t d = 0; d < layout.dims.size(); ++d)
+    ranks *= std::clamp<Index>(side.cuts(d).count(), 1, grid(layout.dims[d]));
+  return ranks;
+}
+
+/// Bounds the boxes that a rank holds and the rows of blocks of others, so that a plan takes at most some hundred
+/// megabytes. Uses nothing but both layouts: all ranks of both sides come to the same result.
 void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here,
                  const BlockSide& there) {
   constexpr Index most_boxes = Index{1} << 21, most_rows = Index{1} << 24;
@@ -158,7 +184,7 @@ void check_boxes(const Layout& mine, const Layout& theirs, const BlockSide& here
   Index boxes = 1;
   for (std::size_t d = 0; d <= last; ++d)
     boxes = saturating_product(boxes, here.cuts(d).count() + there.cuts(d).count());
-  boxes /= std::min(rank_count(mine), rank_count(theirs));
+  boxes /= std::min(owning_ranks(mine, here), owning_ranks(theirs, there));
   // A row of blocks is on so many ranks at most.
   const auto rows_of = [&](const Layout& layout, const BlockSide& side) {
     Index rows = layout.skew ? std::min<Index>(rank_count(layout), side.cuts(last).count()) : 0;

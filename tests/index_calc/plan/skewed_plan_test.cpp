@@ -437,6 +437,18 @@ TEST(SkewedPlan, RefusesWhatIsNoOuterProduct) {
               "unsupported: expected at most 2097152 boxes for each rank, a");
     EXPECT_EQ(mine_says, error([&] { make_plan(*theirs, *mine, 3, Role::sink); }));
   }
+  // What copies and ranks that own nothing have is no relief to the others: 2^22 boxes are on 2 of 4096 ranks.
+  const Layout tiles = Layout::parse("shape=2048x2048 grid=64x64");
+  for (const char* few : {"shape=2048x2048 mesh=2x2048 block=1x1 owner0=b0 owner1=0",
+                          "shape=2048x2048 mesh=2x2048 block=1x1 owner0=b0",
+                          "shape=2048x2048 mesh=4096 block=1x1 owner0=b0*2048+b1*2048"})
+    EXPECT_NE(
+        error([&] { make_plan(Layout::parse(few), tiles, 0, Role::source); })
+            .find(
+                "expected at most 2097152 boxes for each rank, and 16777216 rows of blocks of all "
+                "ranks, where a layout is skewed; found up to 2230272"),
+        std::string::npos)
+        << few;
   const Layout nothing = Layout::parse("shape=4000000x4000000x0 mesh=2 block=1x1x1 owner0=b2");
   EXPECT_EQ(local_part(nothing, 0).elements, 0);
   EXPECT_EQ(make_plan(nothing, Layout::parse("shape=4000000x4000000x0 grid=1x1x1"), 0, Role::source)
