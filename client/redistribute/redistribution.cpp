@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,6 +30,7 @@ constexpr std::size_t own_stretch_bytes = std::size_t{1} << 20;
 struct RunMemory {
   std::vector<ChunkHead> heads;             // shape: [message], of sources and then of sinks
   std::optional<StepStaging> source, sink;  // of paths that are not asked, if there are any
+  std::vector<core::Bytes> stand_ins;       // for the buffers of a rank that refuses them
 };
 
 /// MPI cannot take back what it has begun: what it may still touch stays.
@@ -181,8 +183,11 @@ struct Redistribution::Run {
     return &endpoint_ == &endpoint && &rings_ == &rings && &chunks_ == &chunks;
   }
 
-  void begin(std::span<const BytesView> from, std::span<const std::span<std::byte>> to) {
-    from_[0].step = to_.step = rings_.runs();
+  /// @param is_refused  by this rank: peers are to know that its bytes mean nothing
+  void begin(std::span<const BytesView> from, std::span<const std::span<std::byte>> to,
+             bool is_refused) {
+    to_.step = rings_.runs();
+    from_[0].step = to_.step | (is_refused ? ChunkHead::refused : 0);
     for (std::size_t i = 0; i < from.size(); ++i) from_[0].set(i, from[i]), to_.set(i, to[i]);
     own_part_ = 0, own_first_ = 0, idle_ = 0;
     for (std::size_t i = 0; i < to.size(); ++i) {
@@ -210,6 +215,7 @@ struct Redistribution::Run {
     for (auto& source : sources_) {
       if (source.way->ring == nullptr) {
         *source.head = head(*source.message);
+        source.head->step = from_[0].step;
         source.head_request = endpoint_.send(source.message->peer, head_tag,
                                              std::as_bytes(std::span(source.head, 1)));
       }
@@ -261,7 +267,9 @@ struct Redistribution::Run {
   bool take_head(Ended<SinkEnd>& sink) {
     if (!sink.head_request.test()) return false;
     const ChunkHead expected = head(*sink.message);
-    if (*sink.head != expected)
+    if (is_refusal(*sink.head, expected))
+      mismatch_.keep_refusal_of(sink.message->peer);
+    else if (*sink.head != expected)
       throw core::Error(
           core::Errc::transport,
           fmt::format(
@@ -381,9 +389,11 @@ Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank si
 
 Redistribution::~Redistribution() = default;
 
-void Redistribution::abandon(NearRings& rings, ChunkPool& chunks) noexcept {
+void Redistribution::abandon(NearRings& rings, ChunkPool& chunks,
+                             std::vector<core::Bytes> stand_ins) noexcept {
   has_failed_ = true;
   rings.close();
+  if (!runs_.empty()) runs_.front()->memory_->stand_ins = std::move(stand_ins);
   for (auto& ends : std::exchange(runs_, {})) {
     auto memory = std::move(ends->memory_);
     ends.reset();  // gives up all requests, and their chunks back
@@ -396,13 +406,11 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
                          std::span<const ConstMemoryView> from, std::span<const MemoryView> to,
                          core::Deadline deadline) {
   rings.begin_run();
-  from_.clear(), to_.clear();
-  for (const auto& array : from) from_.push_back(host_bytes(array));
-  for (const auto& array : to) to_.push_back(host_bytes(array));
-  check_buffers(plan().arrays(), from_, to_);
   core::expects(!has_failed_,
                 "redistribution: expected one that has not failed, found that an earlier run of it "
                 "has: make a new one, over another communicator");
+  std::vector<core::Bytes> stand_ins;
+  const auto refusal = take(from, to, stand_ins);
   try {
     if (runs_.empty() || !runs_.front()->is_for(endpoint, rings, chunks)) {
       runs_.clear();
@@ -410,23 +418,64 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
         runs_.push_back(std::make_unique<Run>(*plan, me_, endpoint, rings, chunks, paths_));
     }
     // All passes are one run: a rank that refuses it counts as the others do. Their plans differ.
-    for (auto& ends : runs_) run(*ends, deadline);
+    for (auto& ends : runs_) run(*ends, deadline, refusal.has_value());
   } catch (...) {
-    abandon(rings, chunks);
+    abandon(rings, chunks, std::move(stand_ins));
+    if (refusal) throw *refusal;
     throw;
+  }
+  if (refusal) {
+    for (auto& ends : runs_) ends->mismatch_ = {};
+    throw *refusal;
   }
   ++statistics_.runs;
   statistics_.messages_sent = statistics_.copied_bytes = 0;
   Mismatch mismatch;
+  std::optional<Rank> refusing;
   for (auto& ends : runs_) {
     ends->count(statistics_);
+    if (const auto rank = ends->mismatch_.take_refusing(); !refusing) refusing = rank;
     mismatch.keep([&] { ends->mismatch_.tell(); });
   }
+  core::expects(!refusing, [&] {
+    return fmt::format(
+        "redistribution: expected every rank to pass buffers that can be used, found that rank {} "
+        "has refused its own: its error says why; pass the right ones on all ranks in the next "
+        "call",
+        *refusing);
+  });
   mismatch.tell();
 }
 
-void Redistribution::run(Run& ends, core::Deadline deadline) {
-  ends.begin(from_, to_);
+std::optional<core::Error> Redistribution::take(std::span<const ConstMemoryView> from,
+                                                std::span<const MemoryView> to,
+                                                std::vector<core::Bytes>& stand_ins) {
+  from_.clear(), to_.clear();
+  std::optional<core::Error> refusal;
+  try {
+    for (const auto& array : from) from_.push_back(host_bytes(array));
+    for (const auto& array : to) to_.push_back(host_bytes(array));
+    check_buffers(plan().arrays(), from_, to_);
+    return refusal;
+  } catch (const core::Error& e) {
+    refusal = e;
+  }
+  from_.clear(), to_.clear();
+  try {
+    for (const auto& array : plan().arrays()) {
+      from_.emplace_back(stand_ins.emplace_back(static_cast<std::size_t>(array.from.allocated) *
+                                                array.from_width));
+      to_.emplace_back(
+          stand_ins.emplace_back(static_cast<std::size_t>(array.to.allocated) * array.to_width));
+    }
+  } catch (const std::bad_alloc&) {  // the others wait for their time limit
+    throw *refusal;
+  }
+  return refusal;
+}
+
+void Redistribution::run(Run& ends, core::Deadline deadline, bool is_refused) {
+  ends.begin(from_, to_, is_refused);
   const auto [seconds, is_done] =
       wait_for([&] { return ends.poll(); }, deadline, [&] { ends.check_peers(); },
                [&] { return ends.sleep(); });

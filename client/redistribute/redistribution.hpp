@@ -42,9 +42,10 @@ public:
   /// @param rings     for ranks that are near, as many as the plan knows of; none: all by endpoint.
   ///                  Counts the runs
   /// @param from, to  a buffer for each update; may not overlap
-  /// @throws core::Error before anything is moved: invalid_argument if a buffer is too short or two
-  /// overlap, unsupported if one is not in host memory; when all is done: mismatch if a value did not
-  /// fit its new type; timed_out naming the peers that are missing and other errors, after which the
+  /// A rank that refuses its buffers takes part with memory of its own, so that no rank waits for it: those that it
+  /// sends to throw invalid_argument naming it when all is done. All may go on with the next run.
+  /// @throws core::Error invalid_argument if a buffer is too short or two overlap, unsupported if one is not in host
+  /// memory, and `to` is untouched; when all is done: mismatch if a value did not fit its new type; timed_out naming the peers that are missing and other errors, after which the
   /// redistribution is of no use and `from` and `to` must stay. `to` is undefined after an error.
   void run(transport::Endpoint& endpoint, NearRings& rings, ChunkPool& chunks,
            std::span<const ConstMemoryView> from, std::span<const MemoryView> to,
@@ -58,8 +59,12 @@ public:
 
 private:
   struct Run;
-  void run(Run& pass, core::Deadline deadline);
-  void abandon(NearRings& rings, ChunkPool& chunks) noexcept;
+  void run(Run& pass, core::Deadline deadline, bool is_refused);
+  /// Takes the buffers of a run, or others of the same sizes if they cannot be used: returns why then.
+  std::optional<core::Error> take(std::span<const ConstMemoryView> from,
+                                  std::span<const MemoryView> to,
+                                  std::vector<core::Bytes>& stand_ins);
+  void abandon(NearRings& rings, ChunkPool& chunks, std::vector<core::Bytes> stand_ins) noexcept;
 
   std::vector<std::unique_ptr<RedistributionPlan>> plans_;  // of each pass; the runs refer to them
   Rank me_;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/types.hpp"
 
 namespace tremula::client {
 
@@ -21,6 +23,14 @@ public:
       if (!kept_) kept_ = std::current_exception();
     }
   }
+  /// Notes that a rank of a job has refused its buffers and sends bytes that mean nothing.
+  void keep_refusal_of(core::Rank rank) noexcept {
+    if (!refusing_) refusing_ = rank;
+  }
+  /// Returns that rank, the first one; nullopt if there is none. Once.
+  std::optional<core::Rank> take_refusing() noexcept {
+    return std::exchange(refusing_, std::nullopt);
+  }
   /// @throws core::Error that was kept, once
   void tell() {
     if (kept_) std::rethrow_exception(std::exchange(kept_, nullptr));
@@ -28,6 +38,7 @@ public:
 
 private:
   std::exception_ptr kept_;
+  std::optional<core::Rank> refusing_;
 };
 
 }  // namespace tremula::client

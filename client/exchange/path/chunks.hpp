@@ -39,9 +39,17 @@ void unpack_chunk(Way& way, const Chunk& chunk, core::BytesView from);
 /// What stands before the bytes of a chunk in a ring, and before those of a job's message: ranks
 /// that do other things are noticed.
 struct ChunkHead {
+  /// Set in `step` by a rank of a job that takes part in a run which it has refused: its bytes mean nothing.
+  static constexpr std::uint64_t refused = std::uint64_t{1} << 63;
   std::uint64_t step = 0, plan = 0, bytes = 0;
   friend bool operator==(const ChunkHead&, const ChunkHead&) = default;
 };
+/// Returns whether `found` is what was expected, but for the mark of a rank that refuses.
+constexpr bool is_refusal(ChunkHead found, const ChunkHead& expected) noexcept {
+  const bool is_marked = (found.step & ChunkHead::refused) != 0;
+  found.step &= ~ChunkHead::refused;
+  return is_marked && found == expected;
+}
 static_assert(sizeof(ChunkHead) <= chunk_head_bytes);
 
 }  // namespace tremula::client

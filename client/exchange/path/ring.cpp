@@ -136,6 +136,8 @@ private:
   void expect(const ChunkHead& found, std::size_t bytes) const {
     const ChunkHead expected{.step = way_.to->step, .plan = way_.plan.fingerprint, .bytes = bytes};
     if (found == expected) return;
+    if (way_.ring != nullptr && is_refusal(found, expected))
+      return way_.mismatch->keep_refusal_of(way_.message.peer);
     throw core::Error(
         core::Errc::transport,
         fmt::format("expected {} bytes of step {}, plan {:016x}, from rank {}, found {} bytes of "

@@ -433,7 +433,7 @@ TEST(Redistribution, GoesOnWhereWhatIsOnlyScaledDoesNotFit) {
 
 /// What ranks of a job of two say of their run of updates[rank]; "" of one that noticed nothing.
 std::vector<std::string> complaints(const std::vector<Update>& updates, bool are_near,
-                                    bool one_has_been_refused, Paths paths) {
+                                    Paths paths) {
   Job job(2);
   return job.run([&](Rank me, transport::Endpoint& endpoint) {
     Redistribution first({&updates[static_cast<std::size_t>(me)], 1}, me, 2, {}, 0, {}, {}, paths);
@@ -442,11 +442,6 @@ std::vector<std::string> complaints(const std::vector<Update>& updates, bool are
     const auto run = [&] {
       testing::run(first, endpoint, rings, views(from), spans(to), core::Deadline::after(2));
     };
-    if (one_has_been_refused && me == 0) {  // before anything is moved; the peer is not
-      from[0].resize(7);
-      EXPECT_THROW(run(), core::Error);
-      from[0].resize(64);
-    }
     try {
       run();
     } catch (const core::Error&) {
@@ -462,17 +457,69 @@ TEST(Redistribution, NoticesARankThatIsElsewhere) {
   Update columns = rows;  // as many bytes to whom and from whom, in another order
   columns.from = parse("shape=4x4 grid=2x1 store=column");
   const auto expect_noticed = [&](bool are_near, Paths paths) {
-    EXPECT_EQ(complaints({swap, swap}, are_near, false, paths), std::vector<std::string>(2));
-    for (const auto& found : {complaints({swap, swap}, are_near, true, paths),
-                              complaints({rows, columns}, are_near, false, paths)})
-      for (const std::string& complaint : found)
-        EXPECT_NE(complaint.find("the same calls"), std::string::npos)
-            << (are_near ? "near: " : "far: ") << complaint;
+    EXPECT_EQ(complaints({swap, swap}, are_near, paths), std::vector<std::string>(2));
+    for (const std::string& complaint : complaints({rows, columns}, are_near, paths))
+      EXPECT_NE(complaint.find("the same calls"), std::string::npos)
+          << (are_near ? "near: " : "far: ") << complaint;
   };
   for (const bool are_near : {true, false}) {
     expect_noticed(are_near, all_paths());
     expect_noticed(are_near, without(are_near ? "ring" : "on demand"));
   }
+}
+
+/// Rank 0 passes a buffer that is too small, then all pass the right ones.
+TEST(Redistribution, OfARankThatRefusesItsBufferEndsForThoseThatItSendsToAndGoesOn) {
+  const std::vector<Update> updates{
+      {.from = parse("shape=6x6 grid=3x1"), .to = parse("shape=6x6 grid=1x3")},
+      {.from = parse("shape=6 grid=3"),
+       .to = parse("shape=6 mesh=3"),
+       .transformation = {.alpha = 2, .beta = 1}}};
+  const auto expect_right = [&](bool are_near, Paths paths, bool is_from) {
+    Job job(3);
+    const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+      NearRings rings = are_near ? job.rings(me) : NearRings();
+      Redistribution redistribution(updates, me, 3, {}, rings.near_ranks(), rings.machines(), {},
+                                    paths);
+      const auto before = std::vector<std::vector<std::byte>>{
+          std::vector<std::byte>(96, std::byte{1}), std::vector<std::byte>(48)};
+      for (int round = 0; round < 4; ++round) {
+        std::vector<std::vector<std::byte>> from{std::vector<std::byte>(96, std::byte(16 + me)),
+                                                 std::vector<std::byte>(16)},
+            to = before;
+        const bool is_refused = round % 2 == 0;
+        if (is_refused && me == 0) (is_from ? from : to)[0].resize(95);
+        const auto untouched = to;
+        std::string text;
+        try {
+          testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                       core::Deadline::after(100));
+        } catch (const core::Error& e) {
+          EXPECT_EQ(e.code(), core::Errc::invalid_argument) << e.what();
+          text = e.what();
+        }
+        EXPECT_FALSE(redistribution.has_failed());
+        EXPECT_NE(text.find(!is_refused ? ""
+                            : me == 0   ? "for array 0, found 95 bytes"
+                                        : "that rank 0 has refused its own"),
+                  std::string::npos)
+            << text;
+        EXPECT_EQ(text.empty(), !is_refused);
+        if (is_refused) {
+          EXPECT_TRUE(me != 0 || to == untouched);
+          continue;
+        }
+        for (std::size_t i = 0; i < 96; ++i)  // two columns of each rank's two rows
+          ASSERT_EQ(to[0][i], std::byte(16 + static_cast<int>(i) / 32)) << i;
+      }
+    });
+    EXPECT_EQ(failures, std::vector<std::string>(3));
+  };
+  for (const bool are_near : {true, false})
+    for (const bool is_from : {true, false}) {
+      expect_right(are_near, all_paths(), is_from);
+      expect_right(are_near, without(are_near ? "ring" : "on demand"), is_from);
+    }
 }
 
 /// Longer than a chunk of any path.
