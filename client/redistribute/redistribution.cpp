@@ -378,6 +378,18 @@ Redistribution::Redistribution(std::span<const Update> updates, Rank me, Rank si
     : me_(me), paths_(paths) {
   Rank passes = 1;
   for (const Update& update : updates) passes = std::max(passes, pass_count(update));
+  // A sum of integers may leave its type between two passes.
+  std::vector<Update> counted;
+  if (passes > 1) {
+    counted.assign(updates.begin(), updates.end());
+    for (Update& update : counted) {
+      auto& how = update.transformation;
+      if (pass_count(update) > 1)
+        how.carries =
+            carries_.emplace_back(std::make_unique<index_calc::Carries>(how.from, how.to)).get();
+    }
+    updates = counted;
+  }
   for (Rank pass = 0; pass < passes; ++pass) {
     const auto of_lists = listed.empty() ? std::span<const ListedUpdate>{}
                                          : std::span(listed[static_cast<std::size_t>(pass)]);
@@ -426,6 +438,7 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
   }
   if (refusal) {
     for (auto& ends : runs_) ends->mismatch_ = {};
+    for (auto& carries : carries_) carries->clear();
     throw *refusal;
   }
   ++statistics_.runs;
@@ -437,6 +450,7 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
     if (const auto rank = ends->mismatch_.take_refusing(); !refusing) refusing = rank;
     mismatch.keep([&] { ends->mismatch_.tell(); });
   }
+  for (auto& carries : carries_) mismatch.keep([&] { carries->settle(); });
   core::expects(!refusing, [&] {
     return fmt::format(
         "redistribution: expected every rank to pass buffers that can be used, found that rank {} "

@@ -13,6 +13,7 @@
 #include "client/redistribute/near_rings.hpp"
 #include "client/redistribute/redistribution_plan.hpp"
 #include "core/deadline.hpp"
+#include "index_calc/transform/carries.hpp"
 #include "transport/transport.hpp"
 
 namespace tremula::client::redistribute {
@@ -66,6 +67,8 @@ private:
                                   std::vector<core::Bytes>& stand_ins);
   void abandon(NearRings& rings, ChunkPool& chunks, std::vector<core::Bytes> stand_ins) noexcept;
 
+  std::vector<std::unique_ptr<index_calc::Carries>>
+      carries_;  // of sums of integers; the plans refer to them
   std::vector<std::unique_ptr<RedistributionPlan>> plans_;  // of each pass; the runs refer to them
   Rank me_;
   Paths paths_;

@@ -57,7 +57,10 @@ public:
   std::ptrdiff_t to_width() const { return to_unit_ / run_; }
   std::ptrdiff_t from_unit() const { return from_unit_; }
   std::ptrdiff_t to_unit() const { return to_unit_; }
-  bool streams() const { return use_.streams && !function_.reads_to; }
+  /// What is streamed goes through a buffer: carries would be noted for that.
+  bool streams() const {
+    return use_.streams && !function_.reads_to && transformation_.carries == nullptr;
+  }
   bool is_source_far() const { return streams() || use_.is_source_far; }
   bool is_target_far() const { return use_.is_target_far; }
   bool prefetches_long_runs() const { return streams(); }
@@ -148,7 +151,7 @@ void move(const Package& package, Order order, const Transformation& t, Stretch 
           const End& from, const std::byte* from_bytes, const End& to, std::byte* to_bytes,
           const CopyTuning& tuning) {
   const CacheUse use = cache_use(package, stretch, from, to, tuning);
-  Unfit unfit;
+  Unfit unfit{.count = 0, .first = {}, .carries = t.carries};
   for_each_walk(package, order, stretch, from, to, [&](const Walk& walk) {
     move_elements(walk, from_bytes, to_bytes, use,
                   [&](auto) { return Transformer(t, walk, use, unfit); });

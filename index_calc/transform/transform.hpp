@@ -30,12 +30,17 @@
 
 namespace tremula::index_calc {
 
+class Carries;
+
 /// What becomes of an element on its way. Transposition is none of this: layouts say it.
 /// Source: COSTA paper, Eq. (14).
 struct Transformation {
   core::ElementType from = core::ElementType::f64, to = core::ElementType::f64;
   std::complex<double> alpha = 1, beta = 0;
   bool conjugates = false;  ///< op is the complex conjugate; of real types the identity
+  /// Notes results of an integer `to` that do not fit, as later ones may bring them back (carries.hpp); null: they are
+  /// errors.
+  Carries* carries = nullptr;
   friend bool operator==(const Transformation&, const Transformation&) = default;
 
   /// Are elements moved as they are?

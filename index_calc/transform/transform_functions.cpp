@@ -25,7 +25,8 @@ constexpr bool reads_to(Formula f) {
   return f == Formula::beta_to || f == Formula::alpha_from_beta_to;
 }
 
-__extension__ using Wide = __int128;  // holds 2^53 * 2^64 and the sum of two of them
+using Wide = Carries::Wide;            // holds 2^53 * 2^64 and the sum of two of them
+constexpr double most_wide = 0x1p126;  // what it holds beside one of them
 
 /// A complex number.
 template <class T>
@@ -99,14 +100,40 @@ bool fits(Value value) {
   }
 }
 
-/// C++'s conversion, checked if `To` is an integer.
+template <class To>
+Wide number_at(const std::byte* at) {
+  return plain(load<To>(at));
+}
+
+/// What is left of a result that does not fit at `at`.
 template <class To, class Value>
-To narrowed(Value value, Unfit& unfit) {
+[[gnu::cold, gnu::noinline]] To unfit_result(Value value, Unfit& unfit, const std::byte* at) {
+  bool is_counted = unfit.carries != nullptr;
+  if constexpr (std::is_floating_point_v<Value>)
+    is_counted = is_counted && value > -most_wide && value < most_wide;
+  if (!is_counted) {
+    add_unfit(unfit, value);
+    return {};
+  }
+  const auto whole = static_cast<Wide>(value);
+  To rest{};
+  Wide modulus = 2;
+  if constexpr (std::is_same_v<To, Boolean>) {
+    rest = {static_cast<std::uint8_t>(whole & 1)};
+  } else {
+    rest = static_cast<To>(whole);
+    modulus = Wide{1} << (8 * sizeof(To));
+  }
+  unfit.carries->add(at, (whole - plain(rest)) / modulus, modulus, number_at<To>);
+  return rest;
+}
+
+/// C++'s conversion, checked if `To` is an integer.
+/// @param at  where the result goes
+template <class To, class Value>
+To narrowed(Value value, Unfit& unfit, [[maybe_unused]] const std::byte* at) {
   if constexpr (is_whole<To>)
-    if (!fits<To>(value)) {
-      add_unfit(unfit, value);
-      return {};
-    }
+    if (!fits<To>(value)) return unfit_result<To>(value, unfit, at);
   if constexpr (std::is_same_v<To, Boolean>)
     return {static_cast<std::uint8_t>(value)};
   else
@@ -122,30 +149,30 @@ public:
         beta_(static_cast<Number>(t.beta.real())),
         unfit_(unfit) {}
 
-  To operator()([[maybe_unused]] From from, [[maybe_unused]] To to) const {
+  To operator()([[maybe_unused]] From from, [[maybe_unused]] To to,
+                [[maybe_unused]] const std::byte* at) const {
     if constexpr (formula == Formula::zero)
       return {};
     else if constexpr (formula == Formula::from)
-      return narrowed<To>(plain(from), unfit_);
+      return narrowed<To>(plain(from), unfit_, at);
     else if constexpr (formula == Formula::beta_to)
-      return narrowed<To>(beta_ * static_cast<Number>(plain(to)), unfit_);
+      return narrowed<To>(beta_ * static_cast<Number>(plain(to)), unfit_, at);
     else if constexpr (formula == Formula::alpha_from)
-      return narrowed<To>(alpha_ * static_cast<Number>(plain(from)), unfit_);
+      return narrowed<To>(alpha_ * static_cast<Number>(plain(from)), unfit_, at);
     else
-      return sum(alpha_ * static_cast<Number>(plain(from)), to);
+      return sum(alpha_ * static_cast<Number>(plain(from)), to, at);
   }
 
 private:
   using Number = Factor<From, To>;
 
-  To sum(Number product, To to) const {
+  To sum(Number product, To to, const std::byte* at) const {
     if constexpr (!is_whole<To> || std::is_same_v<Number, Wide>) {
-      return narrowed<To>(product + beta_ * static_cast<Number>(plain(to)), unfit_);
+      return narrowed<To>(product + beta_ * static_cast<Number>(plain(to)), unfit_, at);
     } else {
-      constexpr double most = 0x1p126;  // what Wide holds beside beta * to
-      if (!(product > -most && product < most)) return narrowed<To>(product, unfit_);
-      return narrowed<To>(static_cast<Wide>(product) + static_cast<Wide>(beta_) * plain(to),
-                          unfit_);
+      if (!(product > -most_wide && product < most_wide)) return narrowed<To>(product, unfit_, at);
+      return narrowed<To>(static_cast<Wide>(product) + static_cast<Wide>(beta_) * plain(to), unfit_,
+                          at);
     }
   }
 
@@ -160,11 +187,11 @@ public:
   ByParts(const Transformation& t, Unfit& unfit)
       : real_(t, unfit), sign_(t.conjugates ? -1.F : 1.F) {}
 
-  To operator()(From from, To to) const {
+  To operator()(From from, To to, const std::byte* at) const {
     if constexpr (is_complex<From>)
-      return {real_(from.re, to.re), real_(sign_ * from.im, to.im)};
+      return {real_(from.re, to.re, at), real_(sign_ * from.im, to.im, at)};
     else
-      return {real_(from, to.re), real_({}, to.im)};
+      return {real_(from, to.re, at), real_({}, to.im, at)};
   }
 
 private:
@@ -179,7 +206,7 @@ public:
   Complex(const Transformation& t, Unfit&)
       : alpha_(pair(t.alpha)), beta_(pair(t.beta)), sign_(t.conjugates ? -1.F : 1.F) {}
 
-  To operator()([[maybe_unused]] From from, [[maybe_unused]] To to) const {
+  To operator()([[maybe_unused]] From from, [[maybe_unused]] To to, const std::byte*) const {
     Pair<Number> sum;
     if constexpr (reads_from(formula)) {
       if constexpr (is_complex<From>)
@@ -218,7 +245,7 @@ void for_each(std::byte* __restrict to, std::ptrdiff_t to_step, const std::byte*
       To y{};
       if constexpr (reads_from(formula)) x = load<From>(from + i * from_by);
       if constexpr (reads_to(formula)) y = load<To>(to + i * to_by);
-      const To result = element(x, y);
+      const To result = element(x, y, to + i * to_by);
       std::memcpy(to + i * to_by, &result, sizeof result);
     }
   };

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 
+#include "index_calc/transform/carries.hpp"
 #include "index_calc/transform/conversions.hpp"
 #include "index_calc/transform/transform.hpp"
 
@@ -14,6 +15,7 @@ namespace tremula::index_calc {
 struct Unfit {
   Index count = 0;
   std::string first;
+  Carries* carries = nullptr;  ///< takes those that it can hold
 };
 
 struct TransformFunction {

@@ -595,6 +595,89 @@ TEST(Redistribution, RefusesWhatCannotBe) {
   EXPECT_NE(of_device.find("found one on device 3"), std::string::npos) << of_device;
 }
 
+/// Sums over four layers, each rank a layer, of numbers whose partial sums leave the type.
+template <class T>
+void expect_sums(Random& random, core::ElementType type) {
+  __extension__ using Wide = __int128;
+  using Limits = std::numeric_limits<T>;
+  constexpr Rank layers = 4;
+  constexpr Index count = 40;
+  Job job(layers);
+  const Update update{.from = parse("shape=40 mesh=4 sum=0"),
+                      .to = parse("shape=40 grid=1 members=0"),
+                      .transformation = {.from = type, .to = type}};
+  std::vector<std::vector<T>> summands(layers);
+  for (auto& of_layer : summands)
+    for (Index i = 0; i < count; ++i)
+      of_layer.push_back(random.one_in(3)   ? Limits::max()
+                         : random.one_in(2) ? Limits::min()
+                                            : static_cast<T>(random.in(0, 100)));
+  std::vector<Wide> sums(count);
+  int unfit = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const auto& of_layer : summands) sums[i] += of_layer[i];
+    unfit += sums[i] < Limits::min() || sums[i] > Limits::max() ? 1 : 0;
+  }
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    NearRings rings = job.rings(me);
+    Redistribution redistribution({&update, 1}, me, layers);
+    for (int round = 0; round < 2; ++round) {
+      const auto bytes = std::as_bytes(std::span(summands[static_cast<std::size_t>(me)]));
+      std::vector<std::vector<std::byte>> from{{bytes.begin(), bytes.end()}},
+          to{std::vector<std::byte>(me == 0 ? bytes.size() : 0, std::byte{1})};
+      std::string text;
+      try {
+        testing::run(redistribution, endpoint, rings, views(from), spans(to),
+                     core::Deadline::after(100));
+      } catch (const core::Error& e) {
+        EXPECT_EQ(e.code(), core::Errc::mismatch) << e.what();
+        text = e.what();
+      }
+      EXPECT_EQ(text.empty(), me != 0 || unfit == 0) << text;
+      if (!text.empty()) {
+        EXPECT_NE(
+            text.find(fmt::format("found {} made of {} that do not", unfit, core::to_string(type))),
+            std::string::npos)
+            << text;
+      }
+      for (std::size_t i = 0; i < count && me == 0; ++i) {
+        T found{};
+        std::memcpy(&found, to[0].data() + i * sizeof(T), sizeof(T));
+        if (sums[i] >= Limits::min() && sums[i] <= Limits::max()) {
+          EXPECT_TRUE(Wide{found} == sums[i]) << i;
+        }
+      }
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(layers));
+}
+
+TEST(Redistribution, ChecksSumsOfIntegersWhenAllAreAddedUp) {
+  using core::ElementType;
+  Random random;
+  for (int i = 0; i < 5; ++i) {
+    expect_sums<std::int8_t>(random, ElementType::i8);
+    expect_sums<std::uint16_t>(random, ElementType::u16);
+    expect_sums<std::int32_t>(random, ElementType::i32);
+    expect_sums<std::int64_t>(random, ElementType::i64);
+    expect_sums<std::uint64_t>(random, ElementType::u64);
+  }
+  // 127 + 127 - 127
+  const Update update{.from = parse("shape=4 mesh=3 sum=0"),
+                      .to = parse("shape=4 mesh=3"),
+                      .transformation = {.from = ElementType::i8, .to = ElementType::i8}};
+  Job job(3);
+  const auto failures = job.run([&](Rank me, transport::Endpoint& endpoint) {
+    Redistribution redistribution({&update, 1}, me, 3);
+    std::vector<std::vector<std::byte>> from(
+        1, std::vector<std::byte>(4, std::byte(me < 2 ? 127 : -127))),
+        to = from;
+    testing::run(redistribution, endpoint, views(from), spans(to), core::Deadline::after(100));
+    EXPECT_EQ(to[0], std::vector<std::byte>(4, std::byte{127}));
+  });
+  EXPECT_EQ(failures, std::vector<std::string>(3));
+}
+
 TEST(Redistribution, RefusesToAddUpWhatNothingIsKnownOf) {
   const Layout whole = parse("shape=8 grid=2"), sums = parse("shape=8 mesh=2 sum=0");
   const auto type = core::opaque(16);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstddef>
+#include <unordered_map>
+
+#include "core/element_type.hpp"
+
+namespace tremula::index_calc {
+
+/// What sums of integers have beyond their type while summands are still missing: an element holds its sum modulo the
+/// numbers that its type has, and this says how many times these are to be added. Memory for elements that go beyond.
+class Carries {
+public:
+  __extension__ using Wide = __int128;
+  /// Returns the element at an address.
+  using Read = Wide (*)(const std::byte* at);
+
+  /// @param from, to  types of the summands and of the sums
+  Carries(core::ElementType from, core::ElementType to) noexcept : from_(from), to_(to) {}
+  /// Notes that the sum at an address is `carry` times `modulus` more than the element.
+  void add(const std::byte* at, Wide carry, Wide modulus, Read read);
+  /// Forgets all.
+  /// @throws core::Error mismatch if a sum does not fit, with the number of such sums and the one at the lowest address
+  void settle();
+  void clear() noexcept { carries_.clear(); }
+
+private:
+  core::ElementType from_, to_;
+  Wide modulus_ = 0;
+  Read read_ = nullptr;
+  std::unordered_map<const std::byte*, Wide> carries_;
+};
+
+}  // namespace tremula::index_calc
