@@ -16,6 +16,7 @@
 #include "cli/table.hpp"
 #include "cli/units.hpp"
 #include "core/error.hpp"
+#include "index_calc/plan/skewed_plan.hpp"
 #include "index_calc/plan/volumes.hpp"
 
 namespace tremula::cli {
@@ -56,6 +57,7 @@ PlannedField field_of(const YAML::Node& node) {
   from = Layout::parse(text("from"));
   to = Layout::parse(text("to"));
   validate_pair(from, to);
+  index_calc::expect_dense(from, to);
   const auto file = [&](const char* key) { return node[key] ? text(key) : std::string(); };
   auto producers = lists_beside("from", file("from-lists"), from),
        consumers = lists_beside("to", file("to-lists"), to);

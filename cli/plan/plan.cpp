@@ -21,6 +21,7 @@
 #include "cli/plan/relabeling.hpp"
 #include "core/element_type.hpp"
 #include "core/error.hpp"
+#include "index_calc/plan/skewed_plan.hpp"
 
 namespace tremula::cli {
 
@@ -66,6 +67,7 @@ Redistribution redistribution_of(const Options& options) {
   size_by_counts(result.from, result.to, options.counts);
   result.stream.is_near = !options.is_far;
   validate(result);
+  expect_dense(result.from, result.to);
   match_lists(result, options);
   return result;
 }

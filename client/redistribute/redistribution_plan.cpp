@@ -80,6 +80,7 @@ RedistributionPlan::RedistributionPlan(std::span<const Update> updates, Rank pas
     validate_sums(whole);
     const Update update = in_pass(whole, pass);
     const auto [from, to] = moved(update);
+    if (needs_elements(update, pass)) expect_dense(from, to);
     const auto [my_from, my_to] = moved_parts(update, me);
     const std::size_t closest =
         kth_fastest(update.to.storage_order, update.to.dims.size(), std::size_t{0});

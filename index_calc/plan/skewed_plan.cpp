@@ -256,6 +256,27 @@ std::vector<SharedBoxes> skewed_overlaps(const Layout& mine, const Layout& their
   return result;
 }
 
+void expect_dense(const Layout& mine, const Layout& theirs) {
+  if (!has_skew(mine, theirs) || mine.listing || theirs.listing) return;
+  for (const Layout* const layout : {&mine, &theirs}) {
+    const auto& dims = layout->dims;
+    if (std::ranges::any_of(dims, [](const Distribution& d) { return extent(d) == 0; })) return;
+    bool has_gaps = std::ranges::any_of(layout->ghost, [](Index width) { return width > 0; });
+    const Distribution& fastest =
+        dims[kth_fastest(layout->storage_order, dims.size(), std::size_t{0})];
+    for (Index c = 0; c < grid(fastest) && layout->leading > 0 && !has_gaps; ++c) {
+      const Index own = local_extent(fastest, {c});
+      has_gaps = own > 0 && own != layout->leading;
+    }
+    if (!has_gaps) continue;
+    throw core::Error(
+        core::Errc::unsupported,
+        fmt::format("expected local parts without ghost cells and gaps beside a skewed layout, "
+                    "found \"{}\" beside \"{}\": leave ghost and leading out, or copy the part",
+                    to_string(*layout), to_string(layout == &mine ? theirs : mine)));
+  }
+}
+
 LocalPart dense_part(const LocalPart& part, Order order) {
   bool is_dense = part.elements == 0 || part.allocated == part.elements;
   Index step = 1;
@@ -264,15 +285,19 @@ LocalPart dense_part(const LocalPart& part, Order order) {
     is_dense = is_dense && (part.stride[d] == step || part.extent[d] == 1);
     step *= part.extent[d];
   }
-  if (!is_dense)
-    throw core::Error(
-        core::Errc::unsupported,
-        fmt::format(
-            "expected local parts without ghost cells and gaps, and all of them, beside a "
-            "skewed layout, found {} elements in a buffer of {}: leave ghost and leading out, "
-            "or copy the part",
-            part.elements, part.allocated));
-  return flattened(part);
+  if (is_dense) return flattened(part);
+  const bool has_gaps = part.allocated != part.elements;
+  throw core::Error(
+      core::Errc::unsupported,
+      has_gaps
+          ? fmt::format("expected local parts without ghost cells and gaps, and all of them, "
+                        "beside a skewed layout, found {} elements in a buffer of {}: leave ghost "
+                        "and leading out, or copy the part",
+                        part.elements, part.allocated)
+          : fmt::format("expected local parts that lie in {} order beside a skewed layout, found "
+                        "another order of their dimensions: take the array in the order of the "
+                        "other side, and permute its dimensions afterwards",
+                        order == Order::row ? "row" : "column"));
 }
 
 }  // namespace tremula::index_calc

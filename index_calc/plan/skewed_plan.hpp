@@ -109,6 +109,11 @@ inline bool has_skew(const Layout& mine, const Layout& theirs) noexcept {
   return mine.skew || theirs.skew;
 }
 
+/// Checks that the ranks of both sides have local parts without ghost cells and gaps, if one is skewed and none is
+/// listed: both sides come to the same result.
+/// @throws core::Error unsupported naming the layout that has some
+void expect_dense(const Layout& mine, const Layout& theirs);
+
 /// A part of either side as flattened() makes it, as packages of skewed layouts count.
 /// @param order  of storage, of the layout that is planned with
 /// @throws core::Error unsupported if it has ghost cells or gaps, or its dimensions lie in another order:

@@ -233,6 +233,7 @@ ExchangePlan plan_exchange(std::span<const proto::Field> mine, std::span<const p
     const auto box = proto::shared_box(wanted, offered);
     const auto from = selected_of(offered.layout, box.of_offered);
     const auto to = selected_of(wanted.layout, box.of_wanted);
+    expect_dense(from, to);
     field.plan = is_producer ? cache.get(from, to, me, of_role) : cache.get(to, from, me, of_role);
     field.part =
         selected_of(part, mine[f].layout, is_producer ? box.of_offered : box.of_wanted, me);
