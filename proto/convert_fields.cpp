@@ -97,6 +97,13 @@ std::string listed(std::span<const Field> fields) {
   return items.empty() ? "no field" : fmt::format("{}", fmt::join(items, ", "));
 }
 
+/// Returns whether two shapes differ in the order of their extents alone.
+bool is_permuted(std::vector<core::Index> one, std::vector<core::Index> other) {
+  std::ranges::sort(one);
+  std::ranges::sort(other);
+  return one == other;
+}
+
 /// Does the part that is wanted lie in the array?
 bool holds(const Field& have, const Field& want) {
   const auto outer = whole_shape(have), inner = index_calc::shape(want.layout);
@@ -155,14 +162,14 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
           fmt::format("stream '{}': consumer '{}' wants field '{}', producer '{}' offers {}; "
                       "ask for one of these or add the field to the producer",
                       stream, consumer, want.name, producer, listed(offered)));
-    const auto disagree = [&](std::string_view what, std::string_view mine,
-                              std::string_view theirs) {
+    const auto disagree = [&](std::string_view what, std::string_view mine, std::string_view theirs,
+                              std::string_view remedy = "") {
       throw core::Error(
           core::Errc::mismatch,
           fmt::format(
               "stream '{}', field '{}': consumer '{}' wants {} {}, producer '{}' offers {} {}; "
-              "make both sides declare the same {}",
-              stream, want.name, consumer, what, mine, producer, what, theirs, what));
+              "make both sides declare the same {}{}",
+              stream, want.name, consumer, what, mine, producer, what, theirs, what, remedy));
     };
     const bool is_opaque = core::is_opaque(have->type) || core::is_opaque(want.type);
     if ((core::is_complex(have->type) && !core::is_complex(want.type)) ||
@@ -172,7 +179,12 @@ void check_compatible(std::span<const Field> wanted, std::span<const Field> offe
     if ((changes && (!want.origin.empty() || is_part(*have))) ||
         changing_dimension(want.layout) != changing_dimension(have->layout) ||
         (want.origin.empty() && index_calc::shape(want.layout) != whole_shape(*have)))
-      disagree("shape", shape_of(want), shape_of(*have));
+      disagree(
+          "shape", shape_of(want), shape_of(*have),
+          is_permuted(index_calc::shape(want.layout), whole_shape(*have))
+              ? ", in the producer's order: with axes, dimension d of the consumer's array has "
+                "the extent of dimension axes[d] of the field"
+              : "");
     if (!want.origin.empty() && !holds(*have, want))
       throw core::Error(
           core::Errc::mismatch,

@@ -224,8 +224,8 @@ void validate_for_group(const Layout& layout, Rank group_size) {
   if (layout.members.empty()) {
     check(rank_count(layout) == group_size,
           "the layout's grid has {} cells, but the group has {} ranks; expected equal "
-          "numbers: choose "
-          "another grid, or name the ranks that take part with members=",
+          "numbers: choose another grid, name the ranks that take part with members=, or, where "
+          "ranks hold copies, as replicas of a model do, give a mesh with an axis for them",
           rank_count(layout), group_size);
     return;
   }

@@ -27,8 +27,9 @@ std::string joined(std::span<const Index> numbers) {
 void expect_inside(std::span<const Index> shape, Index all, Index begin, Index length) {
   if (length >= 0 && begin >= 0 && begin <= all && length <= all - begin) return;
   check(false,
-        "index list: expected numbers of elements from 0 to {} of an array of {}, found {} from {} "
-        "on",
+        "index list: expected numbers of elements from 0 to {} of an array of {}, found {} from "
+        "number {} on: list the elements that this rank has, and keep places for nothing out of "
+        "its buffer",
         all - 1, joined(shape), length, begin);
 }
 
@@ -117,11 +118,11 @@ void IndexList::finish(std::span<const Index> shape) {
   if (!std::ranges::is_sorted(runs_, {}, number)) std::ranges::sort(runs_, {}, number);
   for (std::size_t i = 1; i < runs_.size(); ++i)
     if (runs_[i - 1].global + runs_[i - 1].length > runs_[i].global)
-      check(
-          false,
-          "index list: expected every element once, found element {} at {} and at {} of the buffer",
-          element_text(shape, runs_[i].global),
-          runs_[i - 1].local + runs_[i].global - runs_[i - 1].global, runs_[i].local);
+      check(false,
+            "index list: expected every element once, found element {} at {} and at {} of the "
+            "buffer: a rank lists an element once, also where several ranks have copies of it",
+            element_text(shape, runs_[i].global),
+            runs_[i - 1].local + runs_[i].global - runs_[i - 1].global, runs_[i].local);
 }
 
 IndexList IndexList::of_points(std::span<const Index> shape, std::span<const Index> points) {

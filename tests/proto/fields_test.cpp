@@ -160,7 +160,8 @@ TEST(CheckCompatible, NamesBothSides) {
       {field("u", ElementType::f64, "shape=90x100 grid=1x1"),
        "stream 'surface', field 'u': consumer 'viewer' wants shape 90x100, producer 'ocean' offers "
        "shape 100x90; make both "
-       "sides declare the same shape"},
+       "sides declare the same shape, in the producer's order: with axes, dimension d of the "
+       "consumer's array has the extent of dimension axes[d] of the field"},
       {field("u", ElementType::f64, "shape=9000 grid=1"),
        "stream 'surface', field 'u': consumer 'viewer' wants shape 9000, producer 'ocean' offers "
        "shape 100x90; make both "

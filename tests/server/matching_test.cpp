@@ -304,7 +304,9 @@ TEST_F(Matching, RefusesWhatDoesNotFit) {
       {subscribe("s", Play::field("u", 10, "shape=6x8 grid=1x3")), -8,
        "stream 's', field 'u': consumer 'viewer' wants shape 6x8, producer 'ocean' offers shape "
        "8x6; make both sides "
-       "declare the same shape"},
+       "declare the same shape, in the producer's order: with axes, dimension d of the consumer's "
+       "array "
+       "has the extent of dimension axes[d] of the field"},
       {subscribe("s", wanted, {"quic", "rdma"}), -8,
        "stream 's': producer 'ocean' offers the transports local, tcp, mpi, consumer 'viewer' "
        "offers quic, rdma, and none leads from one to the other (local: producer 'ocean' alone has "
