@@ -126,9 +126,16 @@ AttributeValues values_of(Reader& in, unsigned type, std::size_t count) {
 }
 
 std::string json(std::int64_t value) { return fmt::format("{}", value); }
+
+/// Returns the shortest text that reads back as `value` and that readers of JSON take for a real number: "1.0", "1e+20". Infinities and
+/// NaN, which JSON has not, become texts.
 std::string json(double value) {
-  return std::isfinite(value) ? fmt::format("{:#}", value) : fmt::format("\"{}\"", value);
+  if (!std::isfinite(value)) return fmt::format("\"{}\"", value);
+  std::string text = fmt::format("{}", value);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
 }
+
 std::string json(const std::string& value) { return quoted(value); }
 
 }  // namespace

@@ -192,5 +192,15 @@ TEST(Attributes, AreShownAsJson) {
             R"("none": [], "history": "made\u000aby"})");
 }
 
+// RFC 8259: a point is followed by a digit.
+TEST(Attributes, AreNumbersOfJsonHoweverLargeOrSmall) {
+  Attributes attributes;
+  attributes.set("a", Reals{1e20, -9e33, 1e-6, 5e-324});
+  attributes.set("b", Reals{1e15, 123456.0, 0.1, -0.0});
+  EXPECT_EQ(
+      to_json(attributes),
+      R"({"a": [1e+20, -9e+33, 1e-06, 5e-324], "b": [1000000000000000.0, 123456.0, 0.1, -0.0]})");
+}
+
 }  // namespace
 }  // namespace tremula::proto
