@@ -182,6 +182,17 @@ void add_relabeling(CLI::App& command, Options& options, const std::vector<CLI::
       ->type_name("HOSTS [HOSTS]");
 }
 
+/// Throws if an option is given that --fields does not look at: nothing that was asked for is left out in silence.
+void refuse_beside_fields(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    if (option->count() > 0 && option->get_name() != "--fields")
+      throw core::Error(
+          core::Errc::invalid_argument,
+          fmt::format("expected --fields alone; found {} beside it: it belongs to --from "
+                      "and --to, so leave one of the two out",
+                      option->get_name()));
+}
+
 }  // namespace
 
 void add_plan(CLI::App& app) {
@@ -278,8 +289,9 @@ void add_plan(CLI::App& app) {
       "  - boxes: [[[0, 0], [4, 6]], [[8, 0], [9, 6]]]\n"
       "  - segments: [[24, 30], [36, 60]]\n"
       "  - points: [70, 71, [9, 3]]");
-  command.callback([options] {
+  command.callback([options, &command] {
     if (!options->fields.empty()) {
+      refuse_beside_fields(command);
       print(fields_text(read_fields(options->fields)));
       return finish();
     }

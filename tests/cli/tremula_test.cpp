@@ -145,6 +145,15 @@ TEST_F(Tremula, KnowsItsVersion) {
   EXPECT_NE(json.output().find("\"protocol\": 1"), std::string::npos);
 }
 
+// Options that a table of fields does not look at are not left out in silence.
+TEST_F(Tremula, PlansFieldsBesideNoOptionOfOneArray) {
+  Process json({"plan", "--fields", "fields.yaml", "--json"});
+  EXPECT_NE(json.wait(), 0);
+  EXPECT_EQ(json.output(), "");
+  EXPECT_NE(json.errors().find("expected --fields alone; found --json"), std::string::npos)
+      << json.errors();
+}
+
 TEST_F(Tremula, RefusesACommandLineThatItDoesNotUnderstand) {
   for (const Outcome& outcome : run_all({{},
                                          {"wurst"},
