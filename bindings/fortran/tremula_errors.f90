@@ -2,11 +2,11 @@
 ! What every call does with an error, and texts that go to C and come from it.
 module tremula_errors
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: error_unit
+  use, intrinsic :: iso_fortran_env, only: error_unit, int64
   use tremula_c, only: tremula_last_error, tremula_c_version
   implicit none
   private
-  public :: tremula_error_text, tremula_version, report, refuse, refuse_copy, text_of, terminated
+  public :: tremula_error_text, tremula_version, report, refuse, refuse_copy, text_of, terminated, decimal
 
   ! What ierr tells: 0 or more is no error.
   integer, parameter, public :: tremula_ok = 0, tremula_end_of_stream = 1, tremula_not_ready = 2, &
@@ -19,6 +19,10 @@ module tremula_errors
   ! Of an error that this module has found; the library keeps its own.
   character(:), allocatable :: own_text
   logical :: is_own = .false.
+
+  interface decimal
+    module procedure decimal_of_long, decimal_of_integer
+  end interface
 
 contains
 
@@ -79,6 +83,20 @@ contains
     character(*), intent(in) :: text
     character(:), allocatable :: ended
     ended = trim(text)//c_null_char
+  end function
+
+  function decimal_of_long(number) result(text)
+    integer(int64), intent(in) :: number
+    character(:), allocatable :: text
+    character(20) :: digits
+    write (digits, '(i0)') number
+    text = trim(digits)
+  end function
+
+  function decimal_of_integer(number) result(text)
+    integer, intent(in) :: number
+    character(:), allocatable :: text
+    text = decimal_of_long(int(number, int64))
   end function
 
   !> "" for NULL.

@@ -154,7 +154,8 @@ contains
   end function
 
   !> The part of rank `rank`.
-  !> @param extents    owned elements along each dimension; size: those of the layout
+  !> @param extents    owned elements along each dimension. extents and strides need a number for each dimension of the layout;
+  !>                   longer arrays end with zeros
   !> @param strides    elements from one to the next along each dimension
   !> @param first      place of the first owned element in the buffer, from 1 on
   !> @param allocated  elements that the buffer must have
@@ -166,16 +167,39 @@ contains
     integer(c_int64_t), target :: own_extents(tremula_max_dimensions), own_strides(tremula_max_dimensions)
     integer(c_int64_t) :: own_first, own_allocated
     integer(c_int) :: status
+    if (present(extents)) then
+      if (.not. has_room('extents', size(extents))) return
+    end if
+    if (present(strides)) then
+      if (.not. has_room('strides', size(strides))) return
+    end if
     own_extents = 0
     own_strides = 0
     status = tremula_layout_local(self%handle, rank, c_loc(own_extents), c_loc(own_strides), own_first, own_allocated)
     if (status >= 0) then
-      if (present(extents)) extents = own_extents(:size(extents))
-      if (present(strides)) strides = own_strides(:size(strides))
+      if (present(extents)) call fill(extents, own_extents)
+      if (present(strides)) call fill(strides, own_strides)
       if (present(first)) first = own_first + 1
       if (present(allocated)) allocated = own_allocated
     end if
     call report(status, ierr)
+
+  contains
+
+    logical function has_room(what, length)
+      character(*), intent(in) :: what
+      integer, intent(in) :: length
+      has_room = length >= self%dimensions()
+      if (.not. has_room) call refuse('local: expected '//what//' with room for '//decimal(self%dimensions())// &
+        ' numbers, one for each dimension of the layout; found room for '//decimal(length), ierr)
+    end function
+
+    subroutine fill(numbers, own)
+      integer(int64), intent(out) :: numbers(:)
+      integer(c_int64_t), intent(in) :: own(:)
+      numbers = 0
+      numbers(:self%dimensions()) = own(:self%dimensions())
+    end subroutine
   end subroutine
 
   !> Global index along a dimension of the element that `rank` stores at local index `local`. All from 1 on but the rank.
@@ -236,14 +260,6 @@ contains
       if (i > 1) by = by//'x'
       by = by//decimal(numbers(i))
     end do
-  end function
-
-  function decimal(number)
-    integer(int64), intent(in) :: number
-    character(:), allocatable :: decimal
-    character(20) :: digits
-    write (digits, '(i0)') number
-    decimal = trim(digits)
   end function
 
 end module

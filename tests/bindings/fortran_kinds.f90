@@ -45,6 +45,9 @@ program fortran_kinds
     do k = 1, kinds
       call out%field(name_of(k), types(k), layouts(k), fields(k))
     end do
+    call out%attribute('padded', 's       ')
+    call out%attribute('none', [real(c_double) ::])
+    call out%attribute('two', [3_int64, -4_int64])
     do step = 0, steps - 1
       call fill()
       call out%begin_step()
@@ -73,6 +76,7 @@ program fortran_kinds
     step = 0
     do while (in%next_step())
       call consume()
+      call compare_attributes()
       call in%end_step()
       step = step + 1
     end do
@@ -112,6 +116,25 @@ contains
     call layouts(k)%local(session%rank(), extents)
     extent = int(extents)
   end function
+
+  subroutine compare_attributes()
+    character(:), allocatable :: text
+    integer(int64), allocatable :: integers(:)
+    real(c_double), allocatable :: reals(:)
+    real(c_double) :: real_value
+    integer(int64) :: integer_value
+    integer :: ierr
+    call in%attribute('padded', text)
+    if (len(text) /= 1 .or. text /= 's') error stop 'expected a text without trailing blanks'
+    call in%attribute('none', reals)
+    if (size(reals) /= 0) error stop 'expected no value'
+    call in%attribute('none', real_value, ierr=ierr)
+    if (ierr /= tremula_invalid_argument) error stop 'expected that none of one value is refused'
+    call in%attribute('two', integers)
+    if (size(integers) /= 2 .or. any(integers /= [3, -4])) error stop 'expected two values'
+    call in%attribute('two', integer_value, ierr=ierr)
+    if (ierr /= tremula_invalid_argument) error stop 'expected that two values for one are refused'
+  end subroutine
 
   subroutine fill()
     integer :: e(7, kinds), n

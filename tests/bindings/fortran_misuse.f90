@@ -15,7 +15,8 @@ program fortran_misuse
   type(tremula_field) :: field, undeclared
   real(c_double) :: matrix(4, 6), wide(8, 6)
   real(c_float) :: single(4, 6)
-  integer(int64) :: index
+  integer(int64) :: index, extents(1)
+  type(tremula_change) :: change
   integer :: ierr, status
 
   call get_command_argument(1, which)
@@ -38,6 +39,8 @@ program fortran_misuse
   call told('an index from 0 on')
   call layout%points([4, 6], 1, [0_int64], ierr=ierr)
   call told('a number from 0 on')
+  call layout%local(0, extents=extents, ierr=ierr)
+  call told('extents of one dimension')
   call out%begin_step(ierr=ierr)
   call told('a stream that is not open')
 
@@ -47,8 +50,13 @@ program fortran_misuse
   call out%open(session, 'matrix')
   call out%field('value', tremula_f64, layout, field, origin=[1_int64, 1_int64], ierr=ierr)
   call told('an origin without a whole')
+  call out%field('value', tremula_f64, layout, field, origin=[1_int64], whole=[8_int64], ierr=ierr)
+  call told('an origin of one dimension')
   call out%field('value', tremula_f64, layout, field)
   call in%open(session, 'never')
+  change%extents = [4_int64]
+  call in%field('value', tremula_f64, layout, undeclared, change, ierr)
+  call told('a change of one dimension')
   call in%field('value', tremula_f64, layout, undeclared)
   call in%begin_step(status, 0d0)
   if (status /= tremula_not_ready) error stop 'expected that no step is ready'

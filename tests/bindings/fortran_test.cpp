@@ -37,6 +37,9 @@ TEST(Fortran, RefusesMisuseWithAText) {
         "a number from 0 on: points: expected numbers of elements from 1 on; found 0 of 24",
         "a stream that is not open: out: expected a pointer; found NULL", "an unknown option: ",
         "an origin without a whole: field value: expected both origin and whole",
+        "extents of one dimension: local: expected extents with room for 2 numbers",
+        "an origin of one dimension: field value: expected an origin and a whole of 2 numbers",
+        "a change of one dimension: change: expected extents of 2 numbers",
         "another kind: field value: expected an array of f64; found one of f32",
         "a section with gaps: field value: expected a contiguous array", "a part of the buffer: ",
         "a field of no stream: expected a field that a stream has declared", "closed"})
