@@ -113,9 +113,18 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/tremulaConfig.cmake ${PROJECT_BINARY_DIR}/tremulaConfigVersion.cmake
   DESTINATION ${package_dir} COMPONENT development)
 
-install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools)
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT tools FILES_MATCHING PATTERN "*.md")
-install(FILES cli/plan/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/cli/plan COMPONENT tools)
+# The manual: pages, their pictures and what they link to, each at its place in the source tree, so that the links hold.
+file(GLOB_RECURSE pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} bindings/*.md cli/*.md client/*.md core/*.md coupling/*.md
+  deploy/*.md deploy/*.svg docs/*.md docs/*.svg examples/*.md index_calc/*.md proto/*.md server/*.md transport/*.md)
+list(FILTER pages EXCLUDE REGEX /docs/theme/)
+foreach(page README.md CHANGELOG.md CONTRIBUTING.md tests/bench/RESULTS.md deploy/dependencies.txt ${pages})
+  get_filename_component(folder ${page} DIRECTORY)
+  install(FILES ${page} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT tools)
+endforeach()
+foreach(folder client/include coupling/weights/include examples deploy/modulefile deploy/slurm deploy/systemd)
+  get_filename_component(parent ${folder} DIRECTORY)
+  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${parent} COMPONENT tools PATTERN __pycache__ EXCLUDE)
+endforeach()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)  # packages have a file `copyright`
 
 # The prefix is found from the place of the file itself, so that an installed tree can be moved.

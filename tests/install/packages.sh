@@ -28,6 +28,20 @@ for page in $pages; do
   [ -s "$prefix/$page" ] || fail "texts name $page, which is not in the installed prefix"
 done
 
+echo "== the links of the installed manual"
+/usr/bin/python3 - "$prefix/share/doc/tremula" <<'PYTHON' || fail "links of the installed manual lead nowhere"
+import pathlib, re, sys
+root, links, broken = pathlib.Path(sys.argv[1]), 0, []
+for page in root.rglob("*.md"):
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if not re.match("[a-z]+:", target):
+            links += 1
+            if not (page.parent / target).exists():
+                broken.append(f"{page.relative_to(root)}: {target}")
+print(f"{links} links, broken: {broken}")
+sys.exit(links < 100 or bool(broken))
+PYTHON
+
 echo "== a C++ program, for a compiler whose default is C++17 or older"
 mkdir "$work/cpp"
 cat >"$work/cpp/program.cpp" <<'CPP'
@@ -147,6 +161,29 @@ CMAKE
 configure "$work/none" && fail "expected that no MPI is found without a language"
 tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component mpi: expected an MPI for C, C++ or Fortran" ||
   { cat "$work/configure.log"; fail "find_package does not say why there is no component mpi"; }
+
+echo "== find_package takes each target as a component, and says which it does not know"
+mkdir "$work/all" "$work/unknown"
+cat >"$work/all/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(all LANGUAGES C CXX Fortran)
+foreach(component mpi fortran fortran_mpi fortran_weights weights scalapack oasis)
+  find_package(tremula REQUIRED COMPONENTS ${component})
+  if(NOT TARGET tremula::${component})
+    message(FATAL_ERROR "expected the target tremula::${component}")
+  endif()
+endforeach()
+find_package(tremula REQUIRED OPTIONAL_COMPONENTS wurst)
+CMAKE
+configure "$work/all" || { cat "$work/configure.log"; fail "a component is not found"; }
+cat >"$work/unknown/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(unknown LANGUAGES C)
+find_package(tremula REQUIRED COMPONENTS wurst)
+CMAKE
+configure "$work/unknown" && fail "expected that a component of no such name is refused"
+tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component wurst: expected one of mpi, fortran," ||
+  { cat "$work/configure.log"; fail "find_package does not say which components there are"; }
 
 echo "== the manual's link line for a program that calls ScaLAPACK"
 mkdir "$work/relink"
