@@ -15,11 +15,14 @@ class Tremula(CMakePackage):
 
     variant("mpi", default=True, description="communicators, the mpi transport, ScaLAPACK's p?gemr2d")
     variant("ofi", default=True, description="libfabric between hosts")
+    variant("fortran", default=True, description="the modules tremula and tremula_mpi")
+    variant("netcdf", default=True, description="regridding by files of weights; with +mpi+fortran the module tremula_oasis")
     variant("cairo", default=True, description="tremula plan --draw FILE.png")
     variant("python", default=False, description="the package tremula, on NumPy arrays")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
+    depends_on("fortran", type="build", when="+fortran")
     depends_on("cmake@3.25:", type="build")
     depends_on("ninja", type="build")
     depends_on("pkgconfig", type="build")
@@ -33,6 +36,7 @@ class Tremula(CMakePackage):
     depends_on("yaml-cpp@0.7:")
     depends_on("openmpi@4.1:4", when="+mpi")
     depends_on("libfabric@1.17:", when="+ofi")
+    depends_on("netcdf-c", when="+netcdf")
     depends_on("cairo+png", when="+cairo")
 
     extends("python@3.9:", when="+python")
@@ -48,6 +52,8 @@ class Tremula(CMakePackage):
             self.define_from_variant("TREMULA_WITH_MPI", "mpi"),
             self.define_from_variant("TREMULA_WITH_OFI", "ofi"),
             self.define_from_variant("TREMULA_WITH_CAIRO", "cairo"),
+            self.define_from_variant("TREMULA_WITH_FORTRAN", "fortran"),
+            self.define_from_variant("TREMULA_WITH_NETCDF", "netcdf"),
         ]
 
     @run_after("install", when="+python")
