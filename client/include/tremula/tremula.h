@@ -131,7 +131,7 @@ TREMULA_API tremula_status tremula_session_close(tremula_session* session);
 typedef int (*tremula_ask)(void* context);
 TREMULA_API tremula_status tremula_session_ask(tremula_session* session, tremula_ask ask,
                                                void* context);
-/* -1 for NULL. */
+/* This rank's number in the group, from 0, and how many ranks the group has; -1 for NULL. */
 TREMULA_API int tremula_session_rank(const tremula_session* session);
 TREMULA_API int tremula_session_size(const tremula_session* session);
 /* Every rank of the group gets the `bytes` bytes of every rank, for what a few numbers decide. Shape of
@@ -197,8 +197,10 @@ TREMULA_API tremula_status tremula_layout_of_boxes(int dimensions, const int64_t
 TREMULA_API void tremula_layout_free(tremula_layout* layout);
 /* Shortest text that parses to the same layout. Valid as long as the layout. "" for NULL. */
 TREMULA_API const char* tremula_layout_text(const tremula_layout* layout);
+/* 0 for NULL, else 1 to 8. */
 TREMULA_API int tremula_layout_dimensions(const tremula_layout* layout);
-/* Global extents; shape of `extents`: [dimensions]. */
+/* Global extents in elements, 0 for a dimension that changes with the step; shape of `extents`:
+ * [dimensions]. */
 TREMULA_API tremula_status tremula_layout_shape(const tremula_layout* layout, int64_t* extents);
 /* Extents, strides (in elements) and buffer of the part of rank `rank`; each out argument may be
  * NULL. first: offset of the first owned element, in elements; allocated: elements that the buffer
@@ -673,6 +675,8 @@ static inline tremula_statistics tremula_statistics_init(void) {
   return statistics;
 }
 
+/* Counters of this rank since the stream was opened. Set statistics->size first, as tremula_statistics_init
+ * does: so many bytes are written. TREMULA_INVALID_ARGUMENT for NULL and for a size of 0. */
 TREMULA_API tremula_status tremula_out_statistics(const tremula_out_stream* out,
                                                   tremula_statistics* statistics);
 TREMULA_API tremula_status tremula_in_statistics(const tremula_in_stream* in,

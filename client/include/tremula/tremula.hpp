@@ -87,7 +87,7 @@ constexpr tremula_type type_of() {
     static_assert(std::is_trivially_copyable_v<U> && sizeof(U) <= 16384, "no element of Tremula");
     return TREMULA_OPAQUE(sizeof(U));
   } else {
-    static_assert(std::is_integral_v<U>, "no element type of Tremula");
+    static_assert(std::is_integral_v<U> && sizeof(U) <= 8, "no element type of Tremula");
     constexpr int log2_bytes = sizeof(U) == 1 ? 0 : sizeof(U) == 2 ? 1 : sizeof(U) == 4 ? 2 : 3;
     return static_cast<tremula_type>((std::is_signed_v<U> ? TREMULA_I8 : TREMULA_U8) + log2_bytes);
   }
@@ -220,7 +220,8 @@ public:
         &handle));
     return Layout(handle);
   }
-  /// From a ScaLAPACK descriptor on a rows x columns BLACS grid.
+  /// Returns the layout of a ScaLAPACK descriptor on a rows x columns BLACS grid whose processes are numbered by rows, as
+  /// blacs_gridinit does with "Row": process (i, j) is rank i*columns + j.
   static Layout from_scalapack(std::span<const int, 9> desc, int rows, int columns) {
     tremula_layout* handle = nullptr;
     detail::check(tremula_layout_from_scalapack(desc.data(), rows, columns, &handle));
@@ -242,6 +243,7 @@ public:
     Index first = 0;             ///< offset of the first owned element
     Index allocated = 0;         ///< elements that the buffer must have
   };
+  /// Returns how `rank` stores its part. A rank from 0 on that the layout does not name owns nothing: all is 0.
   Local local(int rank) const {
     const auto n = static_cast<std::size_t>(dimensions());
     Local part{.extents = std::vector<Index>(n), .strides = std::vector<Index>(n)};
@@ -273,8 +275,8 @@ public:
     for (std::size_t i = 0; i < n; ++i) runs[i] = {numbers[i], places[i], lengths[i]};
     return runs;
   }
-  /// Of what `rank` owns of an array, in its local buffer. The sum over all ranks is the same for
-  /// every layout of the same array.
+  /// Returns the hash of what `rank` owns of an array. The sum over all ranks is the same for every layout of the same
+  /// array. data: the whole local buffer, local(rank).allocated elements; another size is an error.
   template <class T>
   std::uint64_t hash(int rank, std::span<const T> data) const {
     std::uint64_t hash = 0;
@@ -737,8 +739,9 @@ public:
   }
   /// Of the step, between begin_step and end_step: a count of the stream's attribute "time_unit".
   void time(std::int64_t time) { detail::check(tremula_out_time(handle_.get(), time)); }
-  /// Outside begin_step and end_step this is a whole step, for a stream of one field. If it fails,
-  /// the next call is the same step again.
+  /// Hands over this rank's part of a field. data: the whole local buffer, local(rank).allocated elements of the
+  /// layout; another size is an error. Outside begin_step and end_step this is a whole step, for a stream of one
+  /// field. If it fails, the next call is the same step again.
   template <class T>
   void put(Field<T> field, std::span<const std::type_identity_t<T>> data) {
     const bool is_whole_step = !in_step_;
@@ -917,6 +920,8 @@ public:
     detail::check(tremula_in_fills(handle_.get(), field.number, &fills));
     return fills != 0;
   }
+  /// Copies this rank's part of a field into data: the whole local buffer, local(rank).allocated elements of the layout;
+  /// another size is an error. Elements that no producer has stay as they are. Between begin_step and end_step.
   template <class T>
   void get(Field<T> field, std::span<std::type_identity_t<T>> data) {
     detail::check(tremula_in_get(handle_.get(), field.number, data.data(), data.size_bytes()));
@@ -1006,7 +1011,8 @@ public:
 
   int rank() const { return tremula_session_rank(handle_.get()); }
   int size() const { return tremula_session_size(handle_.get()); }
-  /// Every rank gets what every rank passes, for what a few numbers decide. Collective.
+  /// Returns what every rank passes, by rank, for what a few numbers decide. Collective; waits at most the session's
+  /// `timeout`.
   template <class T>
   requires(std::is_trivially_copyable_v<T> &&
            !std::is_same_v<T, bool>) std::vector<T> allgather(const T& mine) {

@@ -100,7 +100,9 @@ private:
   std::unique_ptr<tremula_redistribution, detail::Free<tremula_redistribution_free>> handle_;
 };
 
-/// Moves one array once. The plan stays with `comm`, so that an equal call later makes no plan.
+/// Moves one array once. from, to: the whole local buffers of this rank in the two layouts. The plan stays with `comm`, so
+/// that an equal call later makes no plan. Collective. Throws Error: invalid_argument for a buffer of another size,
+/// mismatch where ranks pass different layouts, timed_out where a rank does not come within `step_timeout`.
 template <detail::Elements From, detail::WritableElements To>
 void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_layout,
                   const From& from, To&& to, const Update& update = {}) {

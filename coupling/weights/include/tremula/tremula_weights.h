@@ -93,6 +93,8 @@ static inline tremula_weights_statistics tremula_weights_statistics_init(void) {
   statistics.size = sizeof statistics;
   return statistics;
 }
+/* Counts of this rank. Set statistics->size first, as tremula_weights_statistics_init does: at most so many bytes are
+ * written. TREMULA_INVALID_ARGUMENT for NULL. */
 TREMULA_API tremula_status tremula_weights_count(const tremula_weights* weights,
                                                  tremula_weights_statistics* statistics);
 
