@@ -50,9 +50,12 @@ void consume(Session& s, const Side& side, const std::vector<bool>& offered) {
   for (; in.begin_step(); ++step) {
     std::vector<double> buffer(numbers.size(), -7);
     in.get(0, std::as_writable_bytes(std::span(buffer)));
-    EXPECT_EQ(in.fills(0), std::ranges::all_of(numbers, [&](Index number) {
-                return number < 0 || offered[static_cast<std::size_t>(number)];
-              })) << "rank " << s.rank();
+    EXPECT_EQ(in.fills(0), std::ranges::all_of(numbers,
+                                               [&](Index number) {
+                                                 return number < 0 ||
+                                                        offered[static_cast<std::size_t>(number)];
+                                               }))
+        << "rank " << s.rank();
     in.end_step();
     for (std::size_t i = 0; i < buffer.size(); ++i) {
       const bool is_there = numbers[i] >= 0 && offered[static_cast<std::size_t>(numbers[i])];
