@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from torch.utils.data import DataLoader
 import tremula
 import tremula.torch as tt
 import torch_support
+from tremula.torch.dataset import can_pin
 from tremula.torch.dealing import Turns
 
 ROWS, COLUMNS, STEP = 6, 4, 100
@@ -322,7 +324,59 @@ class Errors(unittest.TestCase):
             dataset.load_state_dict({"by": "share"})
 
 
+def produce_partial(rank):
+    """Steps of an array of which elements 1 and 3 are on no rank."""
+    with tremula.Session("simulation", 0, 1) as session, session.out_stream("ocean") as out:
+        wet = out.field("u", "f64", tremula.Layout.of_points((4,), 1, [0, 2], is_partial=True))
+        for n in range(4):
+            with out.step() as step:
+                step.put(wet, np.array([1.0 + n, 2.0 + n]))
+
+
+def train_partial(rank, results):
+    junk = [torch.full((4,), 7.0, dtype=torch.float64) for _ in range(100)]
+    del junk
+    results.put([sample["u"].tolist() for sample in tt.StreamDataset("ocean", ["u"], rank=0, world_size=1)])
+
+
+def train_evenly(rank, ranks, workers, uneven, results):
+    """Ranks that wait for each other after each batch. Tells steps and what the state counts as given."""
+    dataset = tt.StreamDataset("ocean", ["u"], deal="turns", rank=rank, world_size=ranks, uneven=uneven)
+    seen = []
+    for batch in dataset.batches(DataLoader(dataset, batch_size=2, num_workers=workers)):
+        torch.distributed.all_reduce(torch.ones(1))
+        seen += batch["step"].tolist()
+    results.put((rank, (seen, dataset.state_dict()["next"])))
+
+
 class Samples(unittest.TestCase):
+    def test_what_the_producer_lacks_is_0(self):
+        results = multiprocessing.get_context("fork").SimpleQueue()
+        with torch_support.Server(), torch_support.Jobs() as jobs:
+            jobs.start(produce_partial)
+            jobs.start(train_partial, results)
+        self.assertEqual(results.get(), [[1.0 + n, 0.0, 2.0 + n, 0.0] for n in range(4)])
+
+    def test_ranks_that_stop_together_have_as_many_batches(self):
+        for workers, steps in ((1, 5), (2, 11), (2, 8)):
+            results = multiprocessing.get_context("fork").SimpleQueue()
+            with torch_support.Server(), torch_support.Jobs() as jobs:
+                jobs.start(produce, steps, 1, ranks=2)
+                jobs.start(train_evenly, 2, workers, "stop", results, ranks=2, gloo=True)
+            found = dict(results.get() for _ in range(2))
+            whole = steps - steps % (2 * workers)
+            self.assertEqual(sorted(found[0][0] + found[1][0]), list(range(whole)))
+            self.assertEqual(len(found[0][0]), len(found[1][0]))
+            following = {**found[0][1], **found[1][1]}
+            self.assertEqual(following, {number: whole + number for number in range(2 * workers)})
+
+    def test_a_forked_process_pins_nothing(self):
+        pins = lambda is_bad_fork, is_there=True: unittest.mock.patch.multiple(
+            torch.cuda, is_available=lambda: is_there, _is_in_bad_fork=lambda: is_bad_fork)
+        for is_bad_fork, is_there, expected in ((False, True, True), (True, True, False), (False, False, False)):
+            with pins(is_bad_fork, is_there):
+                self.assertEqual(can_pin(), expected)
+
     def test_ranks_that_wait_for_each_other_never_wait_for_the_producer_in_a_circle(self):
         """4 ranks without workers that meet after each sample; the producer is at most one step ahead."""
         barrier = multiprocessing.get_context("fork").Barrier(4)

@@ -36,8 +36,9 @@ class OutStream(Stream):
     _name = "out"  # of its functions: tremula_out_...
     _side = "a consumer"
 
-    def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any]) -> None:
+    def __init__(self, session: Session, name: str, handle: int | None, options: dict[str, Any], outlives: bool) -> None:
         super().__init__(session, name, handle, options)
+        self._outlives_consumers = outlives
         self._free, self._close = lib.tremula_out_free, lib.tremula_out_close
         self._within, self._begin = lib.tremula_out_begin_step_within, lib.tremula_out_begin_step
         self._put, self._end = lib.tremula_out_put, lib.tremula_out_end_step
@@ -100,9 +101,13 @@ class OutStream(Stream):
         return OutStep(self, timeout)
 
     def begin_step(self, timeout: float | None = None) -> StepStatus:
-        """OK, or NOT_READY after `timeout` seconds; 0 does not wait. None: waits as long as `timeout` and
-        `step_timeout` of the session allow."""
+        """OK, or NOT_READY after `timeout` seconds (0: does not wait; None: as the session's timeout and step_timeout).
+
+        :raises PeerLost: once, when too few consumers are left; each time, when a rank of this group is lost
+        """
         status = self._begin(self._handle) if timeout is None else self._wait(timeout)
+        if status == _c.PEER_LOST and self._outlives_consumers:
+            status = self._begin_again(timeout)
         if status < 0:
             self._fail(status)
         if status == _c.OK:

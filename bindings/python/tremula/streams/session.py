@@ -76,9 +76,11 @@ class Session:
         if self._handle is not None and self._is_interruptible:
             check(lib.tremula_session_ask(self._handle, self._ask if looks else ASK(0), None))
 
-    def out_stream(self, name: str, **options: Any) -> OutStream:
+    def out_stream(self, name: str, *, outlives_consumers: bool = False, **options: Any) -> OutStream:
         """Opens a stream that this group produces. Collective.
 
+        :param outlives_consumers: True: the first step waits for consumers as `wait_for_consumers` says, and steps go on
+            when they are lost later, for those that are left or come; False: begin_step raises PeerLost once
         :param options: queue_depth, queue_bytes, when_full, keep_steps, kind, first_step, versions, lease,
             readers_serve, wait_for_consumers, readable_by, progress; tremula.h tells what they mean
         """
@@ -86,7 +88,7 @@ class Session:
         self._check_open()
         text = yaml_text(options, "stream options") if options else None
         check(lib.tremula_out_open(self._handle, c_text(name, "stream"), text, ctypes.byref(handle)))
-        stream = OutStream(self, name, handle.value, options)
+        stream = OutStream(self, name, handle.value, options, outlives_consumers)
         self._streams.add(stream)
         return stream
 

@@ -18,7 +18,7 @@ from .. import _c
 from .._library import lib, raise_error, raise_pending, raised
 from ..arrays import Target
 from ..values.counters import PeerStatistics, Statistics, peers_of, statistics_of
-from ..errors import InvalidArgument, TimedOut
+from ..errors import InvalidArgument, PeerLost, TimedOut
 from ..values.layout import Layout
 from ..values.local import Local, checked_layout
 from ..values.dtypes import ElementType
@@ -118,6 +118,18 @@ class Stream:
         if self._handle is None:
             raise InvalidArgument(f"stream '{self.name}' is closed: open it again for further steps")
         raise_error(status)
+
+    def _begin_again(self, timeout: float | None) -> int:
+        """Begins a step after a loss, which is reported once if it was a consumer's. Of a rank of this group the first
+        error is raised: it names that rank, the second one those that wait for it."""
+        try:
+            self._fail(_c.PEER_LOST)
+        except PeerLost as lost:
+            status = self._begin(self._handle) if timeout is None else self._wait(timeout)
+            if status < 0:
+                raise_pending()
+                raise lost from None
+            return status
 
     def _check(self, status: int) -> int:
         if status < 0:

@@ -16,6 +16,7 @@ from .loading import Place, batches_of, check_fork, end_with_parent, steps_in
 from .samples import Samples
 
 DEALS = ("share", "turns")
+UNEVEN = ("give", "stop")
 
 
 class StepsGone(tremula.Error):
@@ -53,6 +54,11 @@ class StreamDataset(torch.utils.data.IterableDataset):
     :param attributes: True: all attributes of each step; or the names of some; False: none
     :param timeout: seconds without a step after which a worker ends with tremula.TimedOut; None: as long as `timeout`
         and `step_timeout` of the session allow
+    :param uneven: what is done with the last steps of the stream if they are fewer than the workers, by turns: "give"
+        them, so that some ranks get a batch more than others; or "stop" before them, so that all workers get as many
+        steps, and all ranks as many batches, e.g. for a training that reduces gradients after each. They do not count as
+        given
+    :param pin: samples lie in pinned memory; None: where a GPU is, in processes that can use it (a forked one cannot)
     :param rank, world_size: of torch.distributed if it is initialised, else RANK and WORLD_SIZE, else 0 of 1
     :param session: keys of the session, e.g. {"server": "localhost:7423"}
     :param options: of the stream, e.g. start="oldest", restart_timeout=600
@@ -64,17 +70,22 @@ class StreamDataset(torch.utils.data.IterableDataset):
                  deal: str = "share", group: str = "training", first_step: Optional[int] = 0,
                  attributes: Union[bool, Sequence[str]] = True, timeout: Optional[float] = None,
                  rank: Optional[int] = None, world_size: Optional[int] = None, pin: Optional[bool] = None,
-                 session: Optional[Mapping[str, Any]] = None, **options: Any) -> None:
+                 uneven: str = "give", session: Optional[Mapping[str, Any]] = None, **options: Any) -> None:
         super().__init__()
         if deal not in DEALS:
             raise ValueError(f"deal: expected one of {', '.join(DEALS)}, found {deal!r}")
+        if uneven not in UNEVEN:
+            raise ValueError(f"uneven: expected one of {', '.join(UNEVEN)}, found {uneven!r}")
+        if uneven == "stop" and deal != "turns":
+            raise ValueError("uneven='stop': expected deal='turns', whose workers get as many steps; found deal='share', "
+                             "whose ranks get different numbers of steps: use model.join() of PyTorch")
         if "steps" in options:
             raise ValueError("steps: expected deal='share' or deal='turns' in its place")
         self.stream, self.deal, self.group, self.first_step = stream, deal, group, first_step
         self.rank, self.world_size = _rank_and_size(rank, world_size)
         self._fields = fields
         self._attributes, self._timeout = attributes, timeout
-        self._pin = torch.cuda.is_available() if pin is None else pin
+        self._pin, self._uneven = pin, uneven
         self._session, self._options = dict(session or {}), dict(options)
         self._turns: Optional[Turns] = None  # what was given to the training; the process that trains has the true one
         self._loaded: Optional[Turns] = None
@@ -103,7 +114,8 @@ class StreamDataset(torch.utils.data.IterableDataset):
         stream: Optional[tremula.InStream] = None
         try:
             stream = session.in_stream(self.stream, **self._stream_options())
-            samples = Samples(session, stream, self._fields, self._attributes, self._pin)
+            samples = Samples(session, stream, self._fields, self._attributes,
+                              can_pin() if self._pin is None else self._pin)
             if self.deal == "share":
                 yield from self._steps(stream, samples, lambda _: True, lambda _: True, lambda _: None)
             else:
@@ -175,7 +187,8 @@ class StreamDataset(torch.utils.data.IterableDataset):
             if status is tremula.StepStatus.NOT_READY:
                 raise tremula.TimedOut(f"no step came within {self._timeout} s")
             if status is tremula.StepStatus.END_OF_STREAM:
-                yield from held
+                if self._uneven == "give":
+                    yield from held
                 expect_end(following + stream.statistics().dropped - dropped)
                 return
             if status is not tremula.StepStatus.OK:
@@ -243,6 +256,14 @@ class StreamDataset(torch.utils.data.IterableDataset):
         loaded, self._turns = Turns.of_state(state), None
         is_begun = self.first_step is not None or bool(loaded.next or loaded.before)  # else it tells of no first step
         self._loaded = loaded if is_begun else None
+
+
+def can_pin() -> bool:
+    """Returns whether this process can pin memory: a GPU is there, and this is no fork of a process that uses it."""
+    if not torch.cuda.is_available():
+        return False
+    is_bad_fork = getattr(torch.cuda, "_is_in_bad_fork", None)
+    return not (is_bad_fork is not None and is_bad_fork())
 
 
 def _rank_and_size(rank: Optional[int], size: Optional[int]) -> Tuple[int, int]:

@@ -71,7 +71,8 @@ class Samples:
         for name, dtype, field in self._fields:
             is_fixed = field.layout.changing is None
             local = field.local if is_fixed else stream.layout(field).local(self._rank)
-            tensor = torch.empty(local.extents, dtype=dtype, pin_memory=self._pins)
+            new = torch.empty if stream.fills(field) else torch.zeros
+            tensor = new(local.extents, dtype=dtype, pin_memory=self._pins)
             stream.get(field, array_of(tensor))
             sample[name] = tensor
         sample["step"] = stream.number
