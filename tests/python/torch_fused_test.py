@@ -3,6 +3,7 @@
 import multiprocessing
 import sys
 import time
+import types
 import unittest
 
 import torch
@@ -389,7 +390,7 @@ class Errors(unittest.TestCase):
 
     def test_what_is_no_tensor_is_named(self):
         with self.assertRaisesRegex(ValueError, "'step': expected a tensor, found int"):
-            tt.publish({"step": 3}, "plain", session=None)
+            tt.publish({"step": 3}, "plain", session=types.SimpleNamespace(size=1, rank=0))
 
 
 if __name__ == "__main__":

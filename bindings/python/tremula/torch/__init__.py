@@ -8,7 +8,7 @@ from .layouts import as_layout, layout_of, local_of
 from .publish import Publisher, publish
 from .replay import EndOfSamples, ReplayBuffer
 from .samples import Part
-from .tensors import to_shared_memory
+from .shared import to_shared_memory
 
 __all__ = ["EndOfSamples", "Follower", "Part", "Piece", "Publisher", "ReplayBuffer", "StepsGone", "StreamDataset",
            "WrongNumbers", "as_layout", "follow", "layout_of", "local_of", "merged", "publish", "to_shared_memory"]

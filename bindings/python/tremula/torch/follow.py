@@ -16,8 +16,8 @@ import tremula
 from .fused import Fused, links_of, nearest
 from .layouts import LayoutLike, as_layout, layout_of, local_of
 from .proof import OWN, PREFIX, Sum, added, differing, from_pieces, in_pieces, rows_of_reader, sum_for
-from .reading import Place, Reading, back_of, by_field
-from .tensors import ModelOrState, _carrier, check_local, global_shape, tensors_of
+from .reading import Place, Reading, backs_of, by_field
+from .tensors import ModelOrState, carrier, check_local, global_shape, refuse_flat, tensors_of
 
 BUFFERS = ("copy", "swap", "direct")
 VERIFY = ("told", "all", "none")
@@ -52,16 +52,13 @@ class Follower:
         self._session, self._buffers, self._options, self._verify = session, buffers, options, verify
         self._tensors, self._fused = tensors, fused
         self._sum = sum_over_ranks if sum_over_ranks is not None else sum_for(session)
-        written = {given: field for given, field in session.describe(name, timeout).fields.items()}
+        written = session.describe(name, timeout).fields
         self._told = {given[len(PREFIX):]: field for given, field in written.items() if given.startswith(PREFIX)}
         self._written = {given: field for given, field in written.items() if not given.startswith(PREFIX)}
-        for given in layouts:
-            if given not in tensors:
-                raise ValueError(f"layouts: expected names of tensors, found '{given}'{nearest(given, list(tensors))}")
+        for given in set(layouts).difference(tensors):
+            raise ValueError(f"layouts: expected names of tensors, found '{given}'{nearest(given, list(tensors))}")
         self._front = {given: self._place(given, layouts) for given in tensors}
-        is_apart = buffers != "direct"
-        self._back = {given: back_of(place, buffers == "swap") if is_apart else place
-                      for given, place in self._front.items()}
+        self._back = dict(self._front) if buffers == "direct" else backs_of(self._front, buffers == "swap")
         self._open()
 
     def _place(self, name: str, layouts: Mapping[str, LayoutLike]) -> Place:
@@ -74,11 +71,13 @@ class Follower:
             known = self._written[name].layout.shape if name in self._written else None
             layout = as_layout(layouts[name], tuple(local.shape) or (1,), known)
         else:
+            refuse_flat(name, tensor, session.size)
             layout = layout_of(tensor, ranks=session.size, rank=session.rank)
         whole = layout.shape if name in layouts else global_shape(tensor)
         if name in self._written and name not in self._fused and self._written[name].layout.shape != whole:
             raise ValueError(f"tensor '{name}': expected the shape of the writer, "
-                             f"{self._written[name].layout.shape}, found {whole}")
+                             f"{self._written[name].layout.shape}, found {whole}: where one of them is padded, say by "
+                             f"fused={{'{name}': [Piece('{name}', at, extents)]}} which part is which")
         return Place(layout, check_local(name, tensor, layout, session.rank), layout.shape)
 
     def _open(self) -> None:
@@ -238,7 +237,7 @@ class Follower:
                     self._front[name].tensor.copy_(place.tensor)
                 else:
                     front = self._front[name]
-                    _carrier(self._tensors[name]).data = place.tensor
+                    carrier(self._tensors[name]).data = place.tensor
                     self._front[name], self._back[name] = place, front
 
     # ---- the rest ----
@@ -283,7 +282,8 @@ def follow(model: ModelOrState, name: str, *, session: "tremula.Session",
     layouts  as of ``publish``; a plain tensor is a whole copy on every rank
     fused    names that one side has for what are several tensors on the other:
              {"qkv.weight": ["q.weight", "k.weight", "v.weight"]} is put together along dimension 0, whichever side has
-             it; (names, 1) along dimension 1; a list of Piece in any arrangement
+             it; (names, 1) along dimension 1; a list of Piece in any arrangement, also of a name that the writer has
+             in another shape, e.g. padded
     buffers  "copy": versions come into a second set of tensors, and are copied when they are whole: twice the memory
              and a pass more; "swap": the second set becomes the first, Tensor.data is exchanged: twice the memory, no
              pass, and the memory of a parameter moves with every version; "direct": into the tensors themselves: no

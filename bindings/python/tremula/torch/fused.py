@@ -82,7 +82,8 @@ def links_of(written: Mapping[str, Numbers], read: Mapping[str, Numbers],
     """Where every element of the reader's tensors comes from.
 
     written, read: global shapes of the tensors of both sides
-    fused: of names that one of the two sides has: what they are made of on the other side
+    fused: of names that one of the two sides has: what they are made of on the other side; of a name that both have in
+        different shapes, e.g. one of them padded: what the reader's is made of
 
     ValueError: a tensor that the writer has not, with the nearest name; another shape; elements of a fused tensor
     that come from nowhere, or from two places.
@@ -90,8 +91,8 @@ def links_of(written: Mapping[str, Numbers], read: Mapping[str, Numbers],
     links: List[Link] = []
     parts_of: Dict[str, List[Piece]] = {}
     for name, parts in fused.items():
-        if name in read and name in written:
-            raise ValueError(f"fused: expected '{name}' on one side, found it on both: leave it out")
+        if name in read and name in written and read[name] == written[name]:
+            raise ValueError(f"fused: expected '{name}' on one side, or of two shapes, found it on both: leave it out")
         if name in read:
             shapes = written
         elif name in written:
@@ -102,7 +103,7 @@ def links_of(written: Mapping[str, Numbers], read: Mapping[str, Numbers],
         parts_of[name] = pieces_of(name, parts, shapes)
     taken_apart: Dict[str, List[Link]] = {}
     for name, pieces in parts_of.items():
-        if name in written:
+        if name in written and name not in read:
             for p in pieces:
                 _within(name, written[name], Box(p.at, p.extents), p.name)
                 taken_apart.setdefault(p.name, []).append(Link(name, Box(p.at, p.extents), p.name, p.origin))

@@ -89,14 +89,41 @@ def added(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
 
 def row_of(layouts: Sequence["tremula.Layout"], rank: int, tensors: Sequence[torch.Tensor],
            kind: str) -> "np.ndarray[Any, Any]":
-    """What this rank adds to the hash of each tensor, in its own type or converted to ``kind``, rounded to nearest as
-    Tremula does. Costs a pass over the elements, and a copy of the largest tensor if they are converted."""
+    """What this rank adds to the hash of each tensor, in its own type or converted to ``kind``, rounded once, to nearest,
+    as Tremula does. Costs a pass over the elements, and copies of the largest tensor if they are converted."""
     row = np.zeros(len(tensors), np.uint64)
     for t, (layout, tensor) in enumerate(zip(layouts, tensors)):
         if tensor.numel():
-            converted = tensor if kind == OWN else tensor.to(dtype_named(kind))
+            converted = tensor if kind == OWN else rounded(tensor, dtype_named(kind))
             row[t] = layout.hash(rank, array_of(converted), type_name(converted.dtype))
     return row
+
+
+def rounded(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Converts, rounding once. torch converts to 16 bits by way of float32: of what float32 has not it would round twice.
+
+    >>> rounded(torch.tensor([1 + 2**-8 + 2**-30], dtype=torch.float64), torch.bfloat16)
+    tensor([1.0078], dtype=torch.bfloat16)
+    """
+    if dtype not in (torch.float16, torch.bfloat16) or tensor.dtype not in (torch.float64, torch.int64, torch.int32):
+        return tensor.to(dtype)
+    if tensor.dtype is not torch.int64:
+        return _to_odd(tensor.double()).to(dtype)
+    # More bits than float64 has: the lowest 20 become one that says whether any was set.
+    is_wide = (tensor >= 2 ** 53) | (tensor <= -2 ** 53)
+    high = (tensor >> 20) | (tensor & (2 ** 20 - 1) != 0)
+    return torch.where(is_wide, _to_odd(high.double()) * 2.0 ** 20, _to_odd(tensor.double())).to(dtype)
+
+
+def _to_odd(wide: torch.Tensor) -> torch.Tensor:
+    """float64 in float32: of what it has not, the neighbour whose last bit is set, which no later rounding takes for a
+    tie."""
+    near = wide.float()
+    back = near.double()
+    bits = near.view(torch.int32)
+    is_between = (back != wide) & ~wide.isnan() & (bits & 1 == 0)
+    step = torch.where(back.abs() < wide.abs(), 1, -1).to(torch.int32)
+    return torch.where(is_between, bits + step, bits).view(torch.float32)
 
 
 def differing(names: Sequence[str], told: "np.ndarray[Any, Any]", found: "np.ndarray[Any, Any]") -> List[str]:

@@ -6,32 +6,34 @@ import contextlib
 from types import TracebackType
 from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Type
 
+import torch
+
 import tremula
 
-from .layouts import LayoutLike, as_layout, layout_of, local_of
+from .declared import Declared, check_copies, gathered, layout_on, merged_names
+from .layouts import LayoutLike, as_layout, is_plain, layout_of, local_of
 from .proof import OWN, PREFIX, row_of, rows_of_writer
-from .tensors import ModelOrState, array_of, check_local, dtype_named, tensors_of, type_name
+from .tensors import (ModelOrState, check_local, dtype_named, global_shape, placed_array, refuse_flat, tensors_of,
+                      type_name)
 
 
 class Publisher:
     """Made by ``publish``. Every rank of the group makes the same calls."""
 
-    def __init__(self, tensors: Dict[str, Any], name: str, session: "tremula.Session",
+    def __init__(self, model: ModelOrState, name: str, session: "tremula.Session",
                  layouts: Mapping[str, LayoutLike], hashes: Sequence[str], options: Dict[str, Any]) -> None:
         self.name = name
         self.lends = options.get("versions") == "lend"
-        self._session, self._tensors, self._hashes = session, tensors, list(hashes)
-        unknown = [given for given in layouts if given not in tensors]
-        if unknown:
-            from .fused import nearest
-            raise ValueError(f"layouts: expected names of tensors, found '{unknown[0]}'"
-                             f"{nearest(unknown[0], list(tensors))}")
-        #: Of each tensor, by its name.
+        self._session, self._hashes = session, list(hashes)
+        self._tensors: Dict[str, Any] = {}
+        #: Of each tensor of any rank, by its name.
         self.layouts: Dict[str, tremula.Layout] = {}
-        self._out = session.out_stream(name, kind="state", **options)
+        self._agree(model, layouts)
+        self._out = session.out_stream(name, kind="state", outlives_consumers=True, **options)
         try:
-            self._fields = {given: self._declare(given, layouts) for given in tensors}
-            rows = rows_of_writer(len(tensors), session.size)
+            self._fields = {given: self._out.field(given, type_name(local_of(self._tensors[given]).dtype), layout)
+                            for given, layout in self.layouts.items()}
+            rows = rows_of_writer(len(self.layouts), session.size)
             self._rows = {kind: self._out.field(PREFIX + kind, "u64", rows) for kind in self._hashes}
         except BaseException:
             self._out.give_up()
@@ -42,9 +44,50 @@ class Publisher:
         self._is_begun = False  # else the step is under way in _open
         self._open = contextlib.ExitStack()
 
-    def _declare(self, name: str, layouts: Mapping[str, LayoutLike]) -> Any:
+    def _agree(self, model: ModelOrState, layouts: Mapping[str, LayoutLike]) -> None:
+        """Finds the layouts of all tensors that any rank has. A rank that has none of one gets an empty tensor for it.
+        What one rank fails of ends the call on all."""
+        own: Dict[str, tremula.Layout] = {}
+        mine, failure = [], None
+        try:
+            self._tensors = tensors_of(model)
+            unknown = [given for given in layouts if given not in self._tensors]
+            if unknown:
+                from .fused import nearest
+                raise ValueError(f"layouts: expected names of tensors, found '{unknown[0]}'"
+                                 f"{nearest(unknown[0], list(self._tensors))}")
+            for name, tensor in self._tensors.items():
+                own[name] = self._layout_of(name, layouts)
+                is_copy = name not in layouts and is_plain(tensor)
+                mine.append(Declared(name, type_name(local_of(tensor).dtype), global_shape(tensor) if is_copy else
+                                     own[name].shape, None if is_copy else own[name].text))
+        except Exception as error:
+            failure = error
+        if self._session.size == 1:
+            if failure is not None:
+                raise failure
+            self.layouts = own
+            return
+        by_rank = gathered(self._session, self.name, mine, failure)
+        if by_rank is None:  # every rank declares the same
+            self.layouts = own
+            return
+        tensors: Dict[str, Any] = {}
+        for name, (declared, ranks) in merged_names(by_rank).items():
+            is_mine = self._session.rank in ranks
+            is_as_own = is_mine and (declared.text is not None or len(ranks) == self._session.size)
+            self.layouts[name] = own[name] if is_as_own else layout_on(ranks, self._session.size, declared)
+            tensors[name] = self._tensors[name] if is_mine else \
+                torch.empty((0,) * len(declared.shape), dtype=dtype_named(declared.kind))
+            check_local(name, tensors[name], self.layouts[name], self._session.rank)
+        self._tensors = tensors
+
+    def _layout_of(self, name: str, layouts: Mapping[str, LayoutLike]) -> "tremula.Layout":
+        """The layout of one of this rank's own tensors. ValueError: it cannot be published so."""
         tensor = self._tensors[name]
         size, rank = self._session.size, self._session.rank
+        if name not in layouts:
+            refuse_flat(name, tensor, size)
         extents = tuple(local_of(tensor).shape) or (1,)
         layout = as_layout(layouts[name], extents) if name in layouts else layout_of(tensor, ranks=size, rank=rank)
         local = check_local(name, tensor, layout, rank)
@@ -57,8 +100,7 @@ class Publisher:
         if self.lends and local.device.type == "cpu" and not local.is_contiguous():
             raise ValueError(f"tensor '{name}': expected a contiguous tensor that can be lent, found strides "
                              f"{local.stride()}: make it contiguous, or publish with versions='snapshot'")
-        self.layouts[name] = layout
-        return self._out.field(name, type_name(local.dtype), layout)
+        return layout
 
     def take_back(self) -> None:
         """Where versions are lent: returns when no reader reads the last version any more, at most its ``lease``; from
@@ -68,32 +110,34 @@ class Publisher:
 
     def _begin(self) -> None:
         if not self._is_begun:
-            try:
-                self._step = self._open.enter_context(self._out.step())
-            except tremula.PeerLost:  # told once, when fewer readers are left than wait_for_readers; of a rank of this
-                self._step = self._open.enter_context(self._out.step())  # group it is told again
+            self._step = self._open.enter_context(self._out.step())
             self._is_begun = True
 
     def version(self, attributes: Optional[Mapping[str, Any]] = None) -> int:
         """Tells the tensors as they are now as one version, and its number: 0, 1, ... from ``first_version`` on.
         Collective. attributes: numbers and texts, the same on every rank.
 
-        Blocks for the copying of the tensors; where versions are lent nothing is copied, and the tensors stay as they
+        Before the first version the ranks compare, by hash, the tensors that several of them hold whole. Blocks for the
+        copying of the tensors; where versions are lent nothing is copied, and the tensors stay as they
         are until ``take_back`` has returned. Waits for no reader.
 
+        ValueError, on all ranks: the copies that ranks hold of one tensor differ (the first version only).
         RuntimeError: versions are lent, and the last one was not taken back before the tensors were changed.
         """
         if self.lends and self.number is not None and not self._is_begun:
             raise RuntimeError(f"stream '{self.name}': expected take_back() before the tensors of a lent version are "
                                "changed, found none: call it before optimizer.step(), or use changing()")
-        self._begin()
-        for key, value in (attributes or {}).items():
-            self._step.attributes[key] = value
         parts = {}
         for name, tensor in self._tensors.items():
             part = check_local(name, tensor, self.layouts[name], self._session.rank)
             parts[name] = part.cpu().contiguous() if part.device.type != "cpu" or not part.is_contiguous() else part
-            self._step.put(self._fields[name], array_of(parts[name]))
+        if self.number is None and self._session.size > 1:
+            check_copies(self._session, self.layouts, parts)
+        self._begin()
+        for key, value in (attributes or {}).items():
+            self._step.attributes[key] = value
+        for name, part in parts.items():
+            self._step.put(self._fields[name], placed_array(part, self.layouts[name], self._session.rank))
         for kind, field in self._rows.items():
             row = row_of(list(self.layouts.values()), self._session.rank, list(parts.values()), kind)
             self._step.put(field, row.reshape(1, -1))
@@ -153,9 +197,10 @@ def publish(model: ModelOrState, name: str, *, session: "tremula.Session",
             **options: Any) -> Publisher:
     """Opens a stream by which readers get whole versions of a model, each in a sharding of its own.
 
-    model     a module, or tensors by name: plain ones, ShardedTensors, DTensors
+    model     a module, or tensors by name: plain ones, ShardedTensors, DTensors. Ranks may have different names
+              (pipeline or expert parallel): a version has all of them, each from the ranks that have it
     layouts   of some or all tensors: a Layout, its text, or (mesh, placements); of others layout_of, so that a plain
-              tensor is a whole copy on every rank, and the ranks share the sending
+              tensor is a whole copy on every rank that has it, and these ranks share the sending
     wait_for_readers  groups that the first version waits for; readers that are lost later cost the trainer nothing
     hashes    types in which versions tell a hash of every tensor, so that readers can check what they have: "own"
               (as the tensors are), and those that readers convert to, e.g. torch.bfloat16. Each costs a pass
@@ -164,9 +209,11 @@ def publish(model: ModelOrState, name: str, *, session: "tremula.Session",
               (to_shared_memory)
     options   of a stream, e.g. lease=30, readers_serve=True, readable_by="all", progress="thread"
 
-    Collective. ValueError: a part that is not what its layout says; a name in ``layouts`` that no tensor has.
+    Collective. ValueError: a part that is not what its layout says; a name in ``layouts`` that no tensor has; a name that
+    two ranks have in different types, shapes or layouts; a flat parameter of FSDP1. tremula.PeerLost: another rank has
+    failed in this call.
     """
     kinds = [OWN if kind == OWN else type_name(dtype_named(kind)) for kind in hashes]
-    return Publisher(tensors_of(model), name, session, layouts or {}, kinds,
+    return Publisher(model, name, session, layouts or {}, kinds,
                      {"versions": versions, "first_step": first_version, "wait_for_consumers": wait_for_readers,
                       **options})

@@ -12,7 +12,8 @@ import tremula
 
 from .boxes import Box, boxes_of, hash_of_box, is_first
 from .fused import Link
-from .tensors import array_of, tensor_of, type_name
+from .shared import shared_tensors
+from .tensors import array_of, placed_array, type_name
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Reading:
             extents.append(source.extents)
             at += source.elements
         layout = tremula.Layout.of_boxes(self.shape, self._ranks, origins, extents, is_partial=True, has_copies=True)
-        self._buffer = torch.empty(at, dtype=places[self.links[0].tensor].tensor.dtype)
+        self._buffer = torch.zeros(at, dtype=places[self.links[0].tensor].tensor.dtype)
         return stream.field(self.name, self.kind, layout)
 
     def _mine(self, link: Link, place: Place) -> Optional[Box]:
@@ -81,7 +82,8 @@ class Reading:
     def get(self, stream: "tremula.InStream", places: Mapping[str, Place]) -> None:
         """Fills the tensors of the places with this rank's part of the field."""
         if self._buffer is None:
-            stream.get(self.field, array_of(places[self.links[0].tensor].tensor))
+            place = places[self.links[0].tensor]
+            stream.get(self.field, placed_array(place.tensor, place.layout, self._rank))
             return
         stream.get(self.field, array_of(self._buffer))
         for at, source, link in self._parts:
@@ -130,14 +132,12 @@ class Reading:
         return total % 2 ** 64
 
 
-def back_of(place: Place, is_shared: bool) -> Place:
-    """Another tensor of the same part, which a version fills while the first one is in use."""
-    tensor = place.tensor
-    if is_shared and tensor.numel() and tensor.dim() > 0:
-        whole = tremula.Layout.parse(f"shape={tensor.numel()} grid=1")
-        array: "np.ndarray[Any, Any]" = tremula.empty(whole, 0, type_name(tensor.dtype))
-        return Place(place.layout, tensor_of(array, tensor.dtype).view(tensor.shape), place.shape)
-    return Place(place.layout, torch.empty(tensor.shape, dtype=tensor.dtype), place.shape)
+def backs_of(places: Mapping[str, Place], is_shared: bool) -> Dict[str, Place]:
+    """Other tensors of the same parts, filled with 0, which a version fills while the first ones are in use. is_shared: in
+    memory that the writer can fill."""
+    wanted = [(place.tensor.shape, place.tensor.dtype) for place in places.values()]
+    made = shared_tensors(wanted) if is_shared else [torch.zeros(shape, dtype=dtype) for shape, dtype in wanted]
+    return {name: Place(place.layout, tensor, place.shape) for (name, place), tensor in zip(places.items(), made)}
 
 
 def by_field(links: Sequence[Link]) -> Dict[str, List[Link]]:

@@ -2,6 +2,7 @@
 """Tensors of a model by name, their types, and their memory as arrays."""
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 import numpy as np
@@ -103,25 +104,25 @@ def check_local(name: str, tensor: Any, layout: "tremula.Layout", rank: int) -> 
     return local
 
 
-def to_shared_memory(model: ModelOrState) -> None:
-    """Moves the CPU tensors of a model into memory that other processes of this host map (tremula.empty), so that
-    lent versions are copied once, by their readers. The tensors stay the same objects. Call it before an optimizer
-    is made that keeps views. Each tensor takes a file descriptor: `ulimit -n`."""
-    moved: Dict[int, torch.Tensor] = {}
-    for name, tensor in tensors_of(model).items():
-        local = local_of(tensor)
-        if local.device.type != "cpu" or local.numel() == 0:
-            continue
-        if local.data_ptr() not in moved:
-            whole = tremula.Layout.parse(f"shape={local.numel()} grid=1")
-            home = tensor_of(tremula.empty(whole, 0, type_name(local.dtype)), local.dtype).view(local.shape)
-            home.copy_(local)
-            moved[local.data_ptr()] = home
-        home = moved[local.data_ptr()]
-        _carrier(tensor).data = home.view(local.shape)
+def placed_array(tensor: torch.Tensor, layout: "tremula.Layout", rank: int) -> "np.ndarray[Any, Any]":
+    """The memory of a rank's part, in the shape that its layout gives it: where ranks list what they own, one row."""
+    array = array_of(tensor)
+    return array.reshape(layout.local(rank).extents) if " lists=" in layout.text else array
 
 
-def _carrier(tensor: Any) -> Any:
+def refuse_flat(name: str, tensor: Any, ranks: int) -> None:
+    """ValueError for the flat parameter of FSDP1, of which each of several ranks has a shard that says nothing of its
+    place."""
+    if ranks == 1:
+        return
+    if type(tensor).__name__ == "FlatParameter" or re.fullmatch(r"_?flat_param(_\d+)?", name.rpartition(".")[2]):
+        raise ValueError(f"tensor '{name}': expected a parameter of the model, found a flat parameter of FSDP1, of which "
+                         "each rank has a shard: give the state_dict that the model has inside "
+                         "FullyShardedDataParallel.state_dict_type(model, StateDictType.SHARDED_STATE_DICT), or say by "
+                         "layouts= which part each rank has")
+
+
+def carrier(tensor: Any) -> Any:
     """What holds the local memory: the tensor itself, the local tensor of a DTensor, or the only shard."""
     if hasattr(tensor, "local_shards"):
         return tensor.local_shards()[0].tensor

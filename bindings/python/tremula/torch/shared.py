@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors in memory that other processes of this host map: many of them in one allocation, which takes one descriptor."""
+from __future__ import annotations
+
+from typing import Dict, List, Sequence, Tuple
+
+import numpy as np
+import torch
+
+import tremula
+
+from .layouts import local_of
+from .tensors import ModelOrState, carrier, tensor_of, tensors_of, type_name
+
+_LINE = 64  # bytes: a tensor begins with a line of the cache
+
+
+def shared_tensors(wanted: Sequence[Tuple[Sequence[int], torch.dtype]]) -> List[torch.Tensor]:
+    """Tensors of these shapes and dtypes, filled with 0, in one allocation that lives as long as one of them."""
+    places, total = [], 0
+    for shape, dtype in wanted:
+        count = int(np.prod(shape, dtype=np.int64)) * torch.empty(0, dtype=dtype).element_size()
+        places.append((total, count))
+        total += -(-count // _LINE) * _LINE
+    whole = tremula.empty(tremula.Layout.parse(f"shape={max(1, total)} grid=1"), 0, np.uint8)
+    made = []
+    for (shape, dtype), (at, count) in zip(wanted, places):
+        kind = np.dtype(np.uint16) if dtype is torch.bfloat16 else torch.empty(0, dtype=dtype).numpy().dtype
+        made.append(tensor_of(whole[at:at + count].view(kind), dtype).view(tuple(shape)))
+    return made
+
+
+def to_shared_memory(model: ModelOrState) -> None:
+    """Moves the CPU tensors of a model into memory that other processes of this host map (tremula.empty), so that
+    lent versions are copied once, by their readers. The tensors stay the same objects. Call it before an optimizer
+    is made that keeps views. All of them lie in one allocation, which takes one file descriptor."""
+    moved: Dict[Tuple[int, int, torch.dtype], torch.Tensor] = {}  # tied weights stay tied
+    carriers = []
+    for tensor in tensors_of(model).values():
+        local = local_of(tensor)
+        if local.device.type == "cpu" and local.numel():
+            type_name(local.dtype)
+            key = (local.data_ptr(), local.numel(), local.dtype)
+            moved.setdefault(key, local)
+            carriers.append((carrier(tensor), key))
+    homes = dict(zip(moved, shared_tensors([(local.shape, local.dtype) for local in moved.values()])))
+    for key, home in homes.items():
+        home.copy_(moved[key])
+    for of, key in carriers:
+        of.data = homes[key].view(of.shape)

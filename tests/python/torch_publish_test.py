@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ranks of a writer give together: names of their own, copies that are equal, tiles, many small tensors."""
+import multiprocessing
+import os
+import time
+import unittest
+
+import numpy as np
+import torch
+
+import tremula
+import tremula.torch as tt
+import torch_support
+from support import run
+from tremula.torch.declared import named
+
+torch.set_num_threads(1)
+
+
+def publishes(tensors_of_rank, readers=1, **options):
+    """Work of a trainer: one version of what tensors_of_rank(rank) gives, for so many groups of readers; or the error."""
+    def work(session):
+        try:
+            with tt.publish(tensors_of_rank(session.rank), "weights", session=session, wait_for_readers=readers,
+                            **options) as out:
+                out.version()
+                return {name: layout.text for name, layout in out.layouts.items()}
+        except (tremula.Error, ValueError) as error:
+            return type(error).__name__, str(error)
+    return work
+
+
+def follows(wanted, **options):
+    """Work of a reader: what it gets into tensors filled with -1, by name; or the error."""
+    def work(session):
+        tensors = {name: torch.full(shape, -1.0) for name, shape in wanted.items()}
+        try:
+            with tt.follow(tensors, "weights", session=session, **options) as reader:
+                reader.update()
+                return {name: tensor.tolist() for name, tensor in tensors.items()}
+        except (tremula.Error, ValueError) as error:
+            return type(error).__name__, str(error)
+    return work
+
+
+class Names(unittest.TestCase):
+    def test_ranks_with_names_of_their_own_give_one_version(self):
+        def stage(rank):  # of a pipeline; what is tied is on the first and the last
+            tied = {"embed": torch.arange(6.0)} if rank in (0, 2) else {}
+            return {**tied, f"layer{rank}": torch.full((2, 3), 1.0 + rank)}
+
+        wanted = {"embed": (6,), **{f"layer{rank}": (2, 3) for rank in range(3)}}
+        for hashes in ([], ["own", torch.bfloat16]):
+            texts, found = run(("trainer", 3, publishes(stage, hashes=hashes)), ("reader", 1, follows(wanted)))
+            expected = {"embed": list(range(6)), **{f"layer{r}": [[1.0 + r] * 3] * 2 for r in range(3)}}
+            self.assertEqual(found, [expected])
+            self.assertEqual(texts[0], {"embed": "shape=6 mesh=2 members=0/2", "layer0": "shape=2x3 mesh=1 members=0",
+                                        "layer1": "shape=2x3 mesh=1 members=1", "layer2": "shape=2x3 mesh=1 members=2"})
+            self.assertEqual(texts, [texts[0]] * 3)
+
+    def test_names_whose_layout_is_given_are_on_the_ranks_that_it_names(self):
+        def experts(rank):
+            return {"all": torch.arange(4.0), f"pair{rank // 2}": torch.full((2,), float(rank))}
+
+        def work(session):
+            layouts = {f"pair{session.rank // 2}": f"shape=4 grid=2 members={session.rank // 2 * 2}-{session.rank // 2 * 2 + 1}"}
+            return publishes(experts, layouts=layouts)(session)
+        _, found = run(("trainer", 4, work), ("reader", 1, follows({"all": (4,), "pair0": (4,), "pair1": (4,)})))
+        self.assertEqual(found, [{"all": [0, 1, 2, 3], "pair0": [0, 0, 1, 1], "pair1": [2, 2, 3, 3]}])
+
+    def test_one_name_for_two_things_is_refused_on_all_ranks(self):
+        for second, what in ((torch.zeros(2, 3, dtype=torch.float64), "f64 of shape .2, 3. on rank 1"),
+                             (torch.zeros(3, 3), "f32 of shape .3, 3. on rank 1")):
+            found, = run(("trainer", 2, publishes(lambda rank: {"w": torch.zeros(2, 3) if rank == 0 else second})))
+            for kind, text in found:
+                self.assertEqual(kind, "ValueError")
+                self.assertRegex(text, f"tensor 'w': expected the same type, shape and layout on all ranks, found f32 of "
+                                 f"shape .2, 3. on rank 0 and {what}: .*layouts=")
+
+    def test_what_one_rank_fails_of_ends_the_call_on_all(self):
+        for tensors, text in ((lambda rank: {"w": torch.zeros(5 if rank == 1 else 2)}, "tensor 'w': expected a part of"),
+                              (lambda rank: {"w": torch.zeros(2) if rank != 1 else 3}, "'w': expected a tensor, found int")):
+            found, = run(("trainer", 3, publishes(tensors, layouts={"w": "shape=6 grid=3"})))
+            self.assertEqual([kind for kind, _ in found], ["PeerLost", "ValueError", "PeerLost"])
+            for rank in (0, 2):
+                self.assertRegex(found[rank][1], f"group 'trainer' to publish; rank 1 has failed: ValueError: {text}")
+
+
+class Copies(unittest.TestCase):
+    def test_copies_that_differ_are_refused_on_all_ranks(self):
+        def experts(rank):
+            return {"same": torch.ones(3), "experts.0.w": torch.full((4, 4), float(rank == 2)), "b": torch.full((2,), rank)}
+
+        for hashes in ([], ["own"]):
+            found, = run(("trainer", 3, publishes(experts, hashes=hashes)))  # before it waits for a reader
+            for kind, text in found:
+                self.assertEqual(kind, "ValueError")
+                self.assertRegex(text, r"tensor 'experts.0.w': expected equal copies on all ranks.*found other numbers on "
+                                 r"rank 2 than on rank 0 \(and those of 1 other tensors\).*broadcast.*layouts=")
+
+    def test_equal_copies_of_every_type_pass(self):
+        types = (torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64, torch.uint8)
+        same = {**{str(t): torch.ones(5, dtype=t) for t in types}, "none": torch.zeros(0), "one": torch.tensor(2.0)}
+        texts, found = run(("trainer", 2, publishes(lambda _: same)), ("reader", 1, follows({"one": ()})))
+        self.assertEqual(found, [{"one": 2.0}])
+        self.assertEqual(texts[0]["one"], "shape=1 mesh=2")
+
+    def test_the_flat_parameter_of_fsdp1_is_refused_by_name(self):
+        flat = {"_fsdp_wrapped_module._flat_param": torch.zeros(8)}
+        found, = run(("trainer", 2, publishes(lambda _: flat)))
+        for kind, text in found:
+            self.assertEqual(kind, "ValueError")
+            self.assertRegex(text, "flat parameter of FSDP1.*SHARDED_STATE_DICT.*layouts=")
+        layouts = {"_fsdp_wrapped_module._flat_param": "shape=16 grid=2"}
+        _, found = run(("trainer", 2, publishes(lambda _: flat, layouts=layouts)),
+                       ("reader", 1, follows({"_fsdp_wrapped_module._flat_param": (16,)})))
+        self.assertEqual(found, [{"_fsdp_wrapped_module._flat_param": [0.0] * 16}])
+
+    def test_ranks_are_named_up_to_eight(self):
+        self.assertEqual(named(range(9)), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and more")
+
+
+WHOLE = torch.arange(20.0).reshape(4, 5)
+TILES = [((0, 0), (2, 3)), ((0, 3), (2, 2)), ((2, 0), (2, 3)), ((2, 3), (2, 2))]
+
+
+class Placement:
+    def __init__(self, rank):
+        self._rank = rank
+
+    def rank(self):
+        return self._rank
+
+
+class ShardMetadata:
+    def __init__(self, k):
+        (self.shard_offsets, self.shard_sizes), self.placement = TILES[k], Placement(k)
+
+
+class Metadata:
+    size, shards_metadata = torch.Size([4, 5]), [ShardMetadata(k) for k in range(4)]
+
+
+class Shard:
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+class Tiled:
+    """With the attributes of a ShardedTensor."""
+    placements, shape = None, torch.Size([4, 5])
+
+    def __init__(self, rank, whole):
+        (r, c), (h, w) = TILES[rank]
+        self._shard = Shard(whole[r:r + h, c:c + w].clone())
+
+    def metadata(self):
+        return Metadata()
+
+    def local_shards(self):
+        return [self._shard]
+
+
+class Tiles(unittest.TestCase):
+    def test_a_sharded_tensor_cut_in_two_dimensions_goes_both_ways(self):
+        def reads(session):
+            tensor = Tiled(session.rank, torch.full((4, 5), -1.0))
+            with tt.follow({"w": tensor}, "weights", session=session, verify="none") as reader:
+                reader.update()
+            return torch.equal(tensor.local_shards()[0].tensor, Tiled(session.rank, WHOLE).local_shards()[0].tensor)
+        texts, found, tiles = run(("trainer", 4, publishes(lambda rank: {"w": Tiled(rank, WHOLE)}, 2)),
+                              ("reader", 1, follows({"w": (4, 5)})), ("tiles", 4, reads))
+        self.assertEqual(texts, [{"w": "shape=4x5 lists=4"}] * 4)
+        self.assertEqual(found, [{"w": WHOLE.tolist()}])
+        self.assertEqual(tiles, [True] * 4)
+
+
+class Padding(unittest.TestCase):
+    def test_a_padded_vocabulary_is_cut_by_the_reader(self):
+        embed = torch.arange(40.0).reshape(10, 4)
+        cut = {"embed": [tt.Piece("embed", (0, 0), extents=(8, 4))]}
+        _, found = run(("trainer", 2, publishes(lambda _: {"embed": embed})), ("reader", 1, follows({"embed": (8, 4)}, fused=cut)))
+        self.assertEqual(found, [{"embed": embed[:8].tolist()}])
+
+
+class Memory(unittest.TestCase):
+    def test_thousands_of_tensors_in_shared_memory_take_one_descriptor(self):
+        tensors = {str(k): torch.full((k % 7 + 1,), float(k % 100), dtype=(torch.float32, torch.bfloat16, torch.int8)[k % 3])
+                   for k in range(2000)}
+        tensors["tied"] = tensors["5"].view(3, 2)
+        objects = {name: id(tensor) for name, tensor in tensors.items()}
+        before = {name: tensor.tolist() for name, tensor in tensors.items()}
+        open_before = len(os.listdir("/proc/self/fd"))
+        tt.to_shared_memory(tensors)
+        self.assertLessEqual(len(os.listdir("/proc/self/fd")) - open_before, 1)
+        self.assertEqual({name: tensor.tolist() for name, tensor in tensors.items()}, before)
+        self.assertEqual({name: id(tensor) for name, tensor in tensors.items()}, objects)
+        self.assertEqual(tensors["tied"].data_ptr(), tensors["5"].data_ptr())
+
+    def test_a_reader_swaps_many_lent_tensors(self):
+        def trainer(session):
+            tensors = {str(k): torch.full((k % 5 + 1, 3), 1.0 + k) for k in range(300)}
+            tt.to_shared_memory(tensors)
+            with tt.publish(tensors, "weights", session=session, versions="lend", wait_for_readers=1) as out:
+                out.version()
+
+        def reader(session):
+            tensors = {str(k): torch.zeros(k % 5 + 1, 3) for k in range(300)}
+            with tt.follow(tensors, "weights", session=session, buffers="swap") as follower:
+                follower.update()
+            return all(torch.equal(t, torch.full(t.shape, 1.0 + int(k))) for k, t in tensors.items())
+        self.assertEqual(run(("trainer", 1, trainer), ("reader", 1, reader))[1], [True])
+
+
+def produce(rank, outlives, is_over):
+    """Steps until the second consumer has had one of its own; what becomes of the first one is no business of theirs."""
+    lost = 0
+    with tremula.Session("simulation", 0, 1) as session:
+        with session.out_stream("field", keep_steps=2, outlives_consumers=outlives) as out:
+            u = out.field("u", "f64", tremula.Layout.parse("shape=4 grid=1"))
+            number = 0
+            while not is_over.value:
+                try:
+                    with out.step() as step:
+                        step[u] = np.full(4, float(number))
+                    number += 1
+                except tremula.PeerLost:
+                    lost += 1
+                time.sleep(0.01)
+    assert lost == (0 if outlives else 1), lost
+
+
+def consume(rank, name, dies, is_over):
+    with tremula.Session(name, 0, 1) as session, session.in_stream("field") as stream:
+        u = stream.field("u", "f64", tremula.Layout.parse("shape=4 grid=1"))
+        for taken, step in enumerate(stream):
+            assert step[u].tolist() == [float(stream.number)] * 4
+            if taken == 2 and dies:
+                os._exit(9)
+            if taken == 5:
+                is_over.value = 1
+
+
+class Loss(unittest.TestCase):
+    def test_a_producer_that_outlives_its_consumers_goes_on_without_an_error(self):
+        for outlives in (True, False):
+            is_over = multiprocessing.Value("b", 0)
+            with torch_support.Server(), torch_support.Jobs() as jobs:
+                producer = jobs.start(produce, outlives, is_over)
+                jobs.join(jobs.start(consume, "first", True, is_over), expected=9)
+                jobs.join(jobs.start(consume, "second", False, is_over))
+                jobs.join(producer)
+
+
+class Rounding(unittest.TestCase):
+    def test_hashes_of_16_bits_are_those_of_numbers_rounded_once(self):
+        """Of float64 and int64, on numbers beside ties, the reader's are Tremula's own conversion."""
+        rng = np.random.default_rng(38)
+        ties = 1 + rng.integers(0, 2 ** 9, 4000) * 2.0 ** -9 + rng.choice([-1, 0, 1], 4000) * 2.0 ** -40
+        wide = torch.from_numpy(ties * rng.choice([-1, 1], 4000) * 2.0 ** rng.integers(-30, 14, 4000))
+        special = torch.tensor([0.0, -0.0, 1e-300, -1e-300, 1e300, -1e300, float("inf"), 65520.0, 65519.999999, 2 ** -25.0, 6e-8],
+                               dtype=torch.float64)
+        longs = torch.tensor([0, 257 * 2 ** 45 + 1, -(257 * 2 ** 45) - 1, 257 * 2 ** 45, 2 ** 62 + 2 ** 54 + 1, 2 ** 63 - 1, -2 ** 63,
+                              2 ** 53 + 1, 2049, 65520, -65519, 257 * 2 ** 30 - 1], dtype=torch.int64)
+        given = {"wide": wide, "special": special, "longs": longs, "ints": (longs % 2 ** 31).to(torch.int32)}
+        for dtype in (torch.bfloat16, torch.float16):
+            def reader(session):
+                tensors = {name: torch.zeros(tensor.shape, dtype=dtype) for name, tensor in given.items()}
+                with tt.follow(tensors, "weights", session=session, verify="all") as follower:
+                    return follower.update()
+            _, found = run(("trainer", 1, publishes(lambda _: given, hashes=[dtype])), ("reader", 1, reader))
+            self.assertEqual(found, [0])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
