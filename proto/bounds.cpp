@@ -5,6 +5,7 @@
 #include <google/protobuf/wire_format_lite.h>
 
 #include <array>
+#include <limits>
 
 #include "proto/check.hpp"
 
@@ -18,7 +19,6 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 using Message = wire::ToServer;
 
-constexpr std::int64_t all_parts = 1 << 20;
 constexpr std::size_t small = 64 << 10;
 
 struct Bound {
@@ -28,20 +28,20 @@ struct Bound {
 };
 /// Of messages that may be large; all others are small.
 constexpr std::array large{
-    Bound{Message::kHeartbeat, max_heartbeat_bytes, all_parts / 8},
-    Bound{Message::kAnnounce, max_message_bytes, all_parts},
-    Bound{Message::kSubscribe, max_message_bytes, all_parts},
-    Bound{Message::kResume, max_message_bytes, all_parts},
-    Bound{Message::kRedeclare, max_message_bytes, all_parts},
-    Bound{Message::kRedeclareLink, max_message_bytes, all_parts},
-    Bound{Message::kLinkAddresses, max_message_bytes, all_parts},
-    Bound{Message::kShare, max_message_bytes, all_parts},
+    Bound{Message::kHeartbeat, max_heartbeat_bytes, max_heartbeat_parts},
+    Bound{Message::kAnnounce, max_message_bytes, max_parts},
+    Bound{Message::kSubscribe, max_message_bytes, max_parts},
+    Bound{Message::kResume, max_message_bytes, max_parts},
+    Bound{Message::kRedeclare, max_message_bytes, max_parts},
+    Bound{Message::kRedeclareLink, max_message_bytes, max_parts},
+    Bound{Message::kLinkAddresses, max_message_bytes, max_parts},
+    Bound{Message::kShare, max_message_bytes, max_parts},
 };
 
 Bound bound_of(int body) {
   for (const Bound& bound : large)
     if (bound.body == body) return bound;
-  return {static_cast<Message::BodyCase>(body), small, all_parts};
+  return {static_cast<Message::BodyCase>(body), small, max_parts};
 }
 
 /// Counts `left` down for each field that is set, at any depth. Ends early when none is left, or
@@ -71,6 +71,16 @@ void count_parts(std::int64_t& left, CodedInputStream& in, const Descriptor& typ
 }
 
 }  // namespace
+
+std::int64_t count_parts(const google::protobuf::Message& message) {
+  const std::string bytes = message.SerializeAsString();
+  CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                      static_cast<int>(bytes.size()));
+  constexpr auto most = std::numeric_limits<std::int64_t>::max();
+  std::int64_t left = most;
+  count_parts(left, in, *message.GetDescriptor());
+  return most - left;
+}
 
 void check_bounds(core::BytesView bytes) {
   CodedInputStream in(reinterpret_cast<const std::uint8_t*>(bytes.data()),

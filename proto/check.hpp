@@ -42,7 +42,7 @@ void check_name(const Part& part, std::string_view text) {
 }
 
 template <class Part>
-void check_text(const Part& part, std::string_view text, std::size_t max_bytes = max_text_bytes) {
+void check_text(const Part& part, std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes)
     reject(part, fmt::format("at most {} bytes", max_bytes), fmt::format("{}", text.size()));
 }

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "proto/check.hpp"
+#include "proto/texts.hpp"
 
 namespace tremula::proto {
 
@@ -116,7 +117,6 @@ void check(const wire::LinkChoices& m) {
 void check(const wire::LinkChoice& m) {
   check_number("LinkChoice.link", m.link());
   check_name("LinkChoice.choice", m.choice());
-  check_text("LinkChoice.why", m.why());
 }
 
 void check(const wire::LinkAddresses& m) {
@@ -174,7 +174,6 @@ void check(const wire::Matched& m) {
   check_range("Matched.fields, count", m.fields_size(), 1, max_fields);
   check_fields("Matched.", m.fields());
   check_name("Matched.offer", m.offer());
-  check_text("Matched.why", m.why());
   check_range("Matched.queue_depth", m.queue_depth(), 0, 1 << 20);
   if (m.queue_depth() > 0 ||
       m.when_full() != wire::WHEN_FULL_DROP_OLDEST)  // else versions are lent
@@ -224,7 +223,6 @@ void check(const wire::Described& m) {
   check_range("Described.size", m.size(), 1, max_group_size);
   check_range("Described.connected", m.connected(), 0, m.size());
   check_range("Described.queue_depth", m.queue_depth(), 0, 1 << 20);
-  check_text("Described.missing", m.missing());
   for (const wire::Described::Part& part : m.others()) {
     check_name("Described.others.group", part.group());
     check_range("Described.others.size", part.size(), 1, max_group_size);
@@ -247,8 +245,8 @@ void check(const wire::Described& m) {
 }
 
 void check(const wire::Welcome& m) {
-  check_text("Welcome.version", m.version());
-  check_text("Welcome.outward_address", m.outward_address());
+  check_text("Welcome.version", m.version(), core::max_name_bytes);
+  check_text("Welcome.outward_address", m.outward_address(), core::max_name_bytes);
   check_seconds("Welcome.heartbeat_seconds", m.heartbeat_seconds());
   if (m.heartbeat_seconds() < 0.001 || m.heartbeat_seconds() > 3600)
     reject("Welcome.heartbeat_seconds", "0.001 to 3600", fmt::format("{}", m.heartbeat_seconds()));
@@ -257,7 +255,6 @@ void check(const wire::Welcome& m) {
 void check(const wire::GroupLost& m) {
   check_name("GroupLost.group", m.group());
   check_range("GroupLost.rank", m.rank(), 0, max_group_size - 1);
-  check_text("GroupLost.why", m.why());
 }
 
 void check_ranks(std::string_view part, const wire::StepStatus& m) {
@@ -293,11 +290,17 @@ Message parse(core::BytesView bytes, std::string_view name) {
     reject(name, "a message of this protocol", fmt::format("{} bytes that are none", bytes.size()));
   if (message.body_case() == Message::BODY_NOT_SET)
     reject(name, "one of the bodies that this version knows", "none of them");
+  cut_texts(message);
   return message;
 }
 
 template <class Message>
 core::Bytes to_bytes(const Message& message) {
+  if (!has_fit_texts(message)) {
+    Message with_less = message;
+    cut_texts(with_less);
+    return to_bytes(with_less);
+  }
   const std::size_t bytes = message.ByteSizeLong();
   if (bytes > max_message_bytes)
     throw core::Error(
@@ -324,7 +327,13 @@ core::Bytes serialise(const wire::ToServer& message) {
                       fmt::format("control message: expected at most {} bytes of declared fields, "
                                   "found {}; declare fewer fields, or shorter layouts",
                                   max_declaration_bytes, declared));
-  return to_bytes(message);
+  core::Bytes bytes = to_bytes(message);
+  try {
+    if (bytes.size() > static_cast<std::size_t>(max_heartbeat_parts)) check_bounds(bytes);
+  } catch (const core::Error& error) {  // that the server would end the connection for
+    throw core::Error(core::Errc::invalid_argument, error.what());
+  }
+  return bytes;
 }
 core::Bytes serialise(const wire::ToClient& message) { return to_bytes(message); }
 
@@ -368,11 +377,9 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
       break;
     case wire::ToServer::kCloseLink:
       check_number("CloseLink.link", message.close_link().link());
-      check_text("CloseLink.why", message.close_link().why());
       break;
     case wire::ToServer::kCloseStream:
       check_name("CloseStream.stream", message.close_stream().stream());
-      check_text("CloseStream.why", message.close_stream().why());
       if (message.close_stream().gave_up())
         check_number("CloseStream.incarnation", message.close_stream().incarnation());
       break;
@@ -398,9 +405,6 @@ wire::ToServer parse_to_server(core::BytesView bytes) {
 wire::ToClient parse_to_client(core::BytesView bytes) {
   auto message = parse<wire::ToClient>(bytes, "message from the server");
   switch (message.body_case()) {
-    case wire::ToClient::kRefused:
-      check_text("Refused.text", message.refused().text());
-      break;
     case wire::ToClient::kWelcome:
       check(message.welcome());
       break;
@@ -421,11 +425,9 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       break;
     case wire::ToClient::kLinkClosed:
       check_number("LinkClosed.link", message.link_closed().link());
-      check_text("LinkClosed.why", message.link_closed().why());
       break;
     case wire::ToClient::kStreamGivenUp:
       check_number("StreamGivenUp.incarnation", message.stream_given_up().incarnation());
-      check_text("StreamGivenUp.why", message.stream_given_up().why());
       break;
     case wire::ToClient::kGroupLost:
       check(message.group_lost());
@@ -436,14 +438,9 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       break;
     case wire::ToClient::kStreamRefused:
       check_number("StreamRefused.incarnation", message.stream_refused().incarnation());
-      check_text("StreamRefused.text", message.stream_refused().refused().text());
-      break;
-    case wire::ToClient::kExplained:
-      check_text("Explained.text", message.explained().text());
       break;
     case wire::ToClient::kDeadlock:
       check_number("Deadlock.wait", message.deadlock().wait());
-      check_text("Deadlock.text", message.deadlock().text());
       break;
     case wire::ToClient::kRedeclared:
       check(message.redeclared());
@@ -453,6 +450,8 @@ wire::ToClient parse_to_client(core::BytesView bytes) {
       break;
     case wire::ToClient::kAwaited:
     case wire::ToClient::kDone:
+    case wire::ToClient::kExplained:
+    case wire::ToClient::kRefused:
     case wire::ToClient::kShared:
     case wire::ToClient::BODY_NOT_SET:
       break;
@@ -468,11 +467,18 @@ wire::Refused encode(const core::Error& error) {
 }
 
 std::string cut(std::string_view text) {
-  if (text.size() <= max_text_bytes) return std::string(text);
-  std::size_t end = max_text_bytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+  std::size_t end = std::min(text.size(), max_text_bytes);
+  while (end > 0 && end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
     --end;  // whole characters only
-  return std::string(text.substr(0, end));
+  std::string out;
+  for (text = text.substr(0, end); !text.empty();) {
+    const std::string_view rest = text;
+    if (core::next_code_point(text))
+      out.append(rest.substr(0, rest.size() - text.size()));
+    else
+      out += '?';  // Protobuf rejects a message with it
+  }
+  return out;
 }
 
 core::Error decode(const wire::Refused& refused) {

@@ -24,7 +24,10 @@ inline constexpr std::size_t max_message_bytes = std::size_t{16} << 20;  ///< of
 /// Of an Announce, Subscribe, Redeclare or RedeclareLink: the server tells the other side of them, and of more.
 inline constexpr std::size_t max_declaration_bytes = max_message_bytes - (std::size_t{1} << 20);
 inline constexpr std::size_t max_heartbeat_bytes = std::size_t{4} << 20;  ///< of a Heartbeat
-inline constexpr std::size_t max_text_bytes = 16384;                      ///< texts for people
+/// Parts of a message, i.e. fields that are set at any depth, and of a Heartbeat.
+inline constexpr std::int64_t max_parts = std::int64_t{1} << 20,
+                              max_heartbeat_parts = max_parts / 8;
+inline constexpr std::size_t max_text_bytes = 16384;      ///< texts for people
 inline constexpr std::size_t max_layout_bytes = 1 << 20;  ///< text form of one layout
 inline constexpr std::size_t max_address_bytes = 4096;    ///< of one rank (transport::Address)
 inline constexpr std::size_t max_ranks_bytes = std::size_t{4}
@@ -91,22 +94,26 @@ std::int64_t step_bytes(std::span<const Field> wanted, std::span<const Field> of
 /// @pre check_compatible(wanted, offered, ...)
 bool are_copied(std::span<const Field> wanted, std::span<const Field> offered);
 
-/// The payload of one frame.  @throws core::Error invalid_argument if it would exceed
-/// max_message_bytes, or what it declares max_declaration_bytes
+/// The payload of one frame. Texts for people in it are cut to what a message may hold.
+/// @throws core::Error invalid_argument if it would exceed max_message_bytes, what it declares
+///         max_declaration_bytes, or its parts what the server takes
 core::Bytes serialise(const wire::ToServer& message);
 core::Bytes serialise(const wire::ToClient& message);
 
 /// The inverse of serialise, for foreign bytes: every name, number, text and count
-/// of the message is inside its bounds. The layouts of its fields are texts until decode() makes
+/// of the message is inside its bounds; texts for people that are too long are cut. The layouts of its fields are texts until decode() makes
 /// values of them; only those of a Status, which is shown and not decoded, are parsed.
 /// @throws core::Error protocol naming message and part, what was expected and what was found
 wire::ToServer parse_to_server(core::BytesView bytes);
 wire::ToClient parse_to_client(core::BytesView bytes);
+/// Counts the parts of a message: see max_parts.
+std::int64_t count_parts(const google::protobuf::Message& message);
 /// ToServer.request of a message that parse_to_server has rejected, so that the refusal can be told
 /// apart; 0 if it cannot be read.
 std::uint64_t request_number(core::BytesView bytes) noexcept;
 
-/// A text for people as a message may hold it: what exceeds max_text_bytes is left out.
+/// Returns a text for people as a message may hold it: at most max_text_bytes, with '?' for each byte that is
+/// not UTF-8.
 std::string cut(std::string_view text);
 /// An error as the message that tells it to the other side.
 wire::Refused encode(const core::Error& error);

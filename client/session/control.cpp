@@ -26,6 +26,14 @@ constexpr double connect_seconds = 5, reconnect_seconds = 1, answer_seconds = 30
 constexpr double first_pause = 0.05, longest_pause = 2;  // between attempts to come back
 
 constexpr double seconds_between_looks = 0.1;
+constexpr std::int64_t most_parts_of_presence = 8;
+
+/// What a heartbeat holds beside counters: a Wait with all its ranks and turns.
+constexpr std::int64_t most_parts_of_wait = 8192;
+constexpr std::int64_t parts_of_counters = 17, parts_of_lag = 4;  // at most
+constexpr std::int64_t most_lags =
+    (proto::max_heartbeat_parts - most_parts_of_wait - parts_of_counters) / parts_of_lag;
+constexpr std::size_t most_bytes_of_wait = 64 << 10;
 
 /// The next server is not told of what this message is about.
 bool is_for_one_server(const wire::ToServer& message) {
@@ -207,13 +215,16 @@ void Control::come_back() {
 
 std::vector<wire::Resume> Control::resume() const {
   std::vector<wire::Resume> parts(1);
-  std::size_t bytes = 0;  // of the last part
+  std::size_t bytes = 0;       // of the last part
+  std::int64_t set_parts = 0;  // likewise: proto::max_parts
   const auto with_room_for = [&](const auto& one) -> wire::Resume& {
-    if (bytes > 0 && bytes + one.ByteSizeLong() > proto::max_declaration_bytes) {
+    const std::int64_t more = proto::count_parts(one) + 1;
+    if (bytes > 0 && (bytes + one.ByteSizeLong() > proto::max_declaration_bytes ||
+                      set_parts + more > proto::max_parts - most_parts_of_presence)) {
       parts.emplace_back();
-      bytes = 0;
+      bytes = 0, set_parts = 0;
     }
-    bytes += one.ByteSizeLong();
+    bytes += one.ByteSizeLong(), set_parts += more;
     return parts.back();
   };
   for (const auto& [name, announce] : announced_) *with_room_for(announce).add_streams() = announce;
@@ -460,9 +471,37 @@ void Control::send_counters() {
   const std::scoped_lock lock(mutex_);
   message.set_request(++last_request_);
   heartbeat.set_agreement(agreement_);
-  for (const auto& [key, counters] : counters_) *heartbeat.add_counters() = counters;
+  add_counters(heartbeat);
   if (auto wait = waits_.present()) *heartbeat.mutable_wait() = std::move(*wait);
   if (is_ == Server::here) connection_->send(proto::serialise(message));
+}
+
+void Control::add_counters(wire::Heartbeat& heartbeat) {
+  std::int64_t parts = proto::max_heartbeat_parts - most_parts_of_wait;
+  std::size_t bytes = proto::max_heartbeat_bytes - most_bytes_of_wait;
+  auto next = counters_.lower_bound(next_counters_);
+  for (std::size_t sent = 0; sent < counters_.size(); ++sent, ++next) {
+    if (next == counters_.end()) next = counters_.begin();
+    const wire::Counters& latest = next->second;
+    next_counters_ = next->first;
+    const std::int64_t lags = std::min<std::int64_t>(latest.lags_size(), most_lags);
+    const std::int64_t its_parts = parts_of_counters + parts_of_lag * lags;
+    const std::size_t its_bytes = latest.ByteSizeLong() + 8;
+    if (heartbeat.counters_size() > 0 && (its_parts > parts || its_bytes > bytes)) return;
+    wire::Counters& added = *heartbeat.add_counters();
+    added = latest;
+    if (lags < latest.lags_size()) {
+      if (first_lag_ >= latest.lags_size()) first_lag_ = 0;
+      const auto from = latest.lags().begin() + first_lag_;
+      const auto count = std::min<std::int64_t>(lags, latest.lags().end() - from);
+      added.mutable_lags()->Assign(from, from + count);
+      first_lag_ += static_cast<int>(count);
+      if (first_lag_ < latest.lags_size()) return;
+      first_lag_ = 0;
+    }
+    parts -= its_parts;
+    bytes -= std::min(bytes, its_bytes);
+  }
 }
 
 std::string Control::dump() const {

@@ -171,6 +171,9 @@ private:
   /// What the server is to know, as far as it was told before: in order, each part a message. A
   /// stream is in no later part than its links; the presence is in the last one.
   std::vector<wire::Resume> resume() const;
+  /// Adds the latest counters as far as a heartbeat may hold them, with the lock held; the next one begins with the
+  /// rest.
+  void add_counters(wire::Heartbeat& heartbeat);
   /// What a message that was answered changes of that.
   void note(const wire::ToServer& message);
   void tell_presence(std::unique_lock<std::mutex>& lock, core::Deadline deadline);
@@ -264,6 +267,9 @@ private:
   std::map<std::pair<std::string, std::uint64_t>, wire::Counters> counters_;
   /// Keys of counters_ whose steps were reported; of others only what they wait for is known.
   std::set<std::pair<std::string, std::uint64_t>> counted_;
+  std::pair<std::string, std::uint64_t>
+      next_counters_;  // the first ones that the next heartbeat holds
+  int first_lag_ = 0;  // likewise, of a stream with too many links for one
   // Of rank 0: streams that are not closed, those that have no link yet, and what was told last.
   std::map<std::string, wire::Announce> announced_;
   std::map<std::string, wire::Subscribe> subscribed_;

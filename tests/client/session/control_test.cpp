@@ -6,11 +6,17 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "proto/convert.hpp"
@@ -51,6 +57,32 @@ private:
   std::thread thread_;
 };
 
+/// @return the payload of the next frame; empty where none comes whole
+std::string read_frame(transport::PlainServer& server) {
+  const std::string prefix = server.read(transport::frame_prefix_bytes);
+  if (prefix.size() < transport::frame_prefix_bytes) return {};
+  transport::FramePrefix length;
+  std::memcpy(length.data(), prefix.data(), prefix.size());
+  return server.read(transport::frame_payload_bytes(length));
+}
+
+/// Answers the Hello with a Welcome.
+/// @param number  of the server
+void welcome(transport::PlainServer& server, std::uint64_t number, double heartbeat_seconds) {
+  const std::string hello = read_frame(server);
+  wire::ToClient answer;
+  answer.set_request(proto::request_number(std::as_bytes(std::span(hello))));
+  answer.mutable_welcome()->set_version("test");
+  answer.mutable_welcome()->set_server(number);
+  answer.mutable_welcome()->set_heartbeat_seconds(heartbeat_seconds);
+  const core::Bytes payload = proto::serialise(answer);
+  const transport::FramePrefix length = transport::frame_prefix(payload.size());
+  std::string frame(length.size() + payload.size(), '\0');
+  std::memcpy(frame.data(), length.data(), length.size());
+  std::memcpy(frame.data() + length.size(), payload.data(), payload.size());
+  server.write_if_there(frame);
+}
+
 /// Answers each Hello with a Welcome, and ends the connection behind it.
 class ServerThatEnds {
 public:
@@ -66,30 +98,58 @@ public:
 private:
   void serve() {
     for (std::uint32_t number = 1; !is_over_; ++number) {
-      if (server_.accept_within(10)) answer(number);
+      if (server_.accept_within(10)) welcome(server_, number, 1);
       server_.drop();
     }
   }
-  void answer(std::uint32_t number) {
-    const std::string prefix = server_.read(transport::frame_prefix_bytes);
-    if (prefix.size() < transport::frame_prefix_bytes) return;
-    transport::FramePrefix length;
-    std::memcpy(length.data(), prefix.data(), prefix.size());
-    const std::string hello = server_.read(transport::frame_payload_bytes(length));
-    wire::ToClient answer;
-    answer.set_request(proto::request_number(std::as_bytes(std::span(hello))));
-    answer.mutable_welcome()->set_version("test");
-    answer.mutable_welcome()->set_server(number);
-    answer.mutable_welcome()->set_heartbeat_seconds(1);
-    const core::Bytes payload = proto::serialise(answer);
-    length = transport::frame_prefix(payload.size());
-    std::string frame(length.size() + payload.size(), '\0');
-    std::memcpy(frame.data(), length.data(), length.size());
-    std::memcpy(frame.data() + length.size(), payload.data(), payload.size());
-    server_.write_if_there(frame);
-  }
   transport::PlainServer server_;
   std::atomic<bool> is_over_ = false;
+  std::thread thread_;
+};
+
+/// Welcomes one session and reads what it sends, judged as a server does.
+class ServerThatRecords {
+public:
+  ServerThatRecords() {
+    thread_ = std::thread([this] {
+      server_.accept();
+      welcome(server_, 1, 3600);
+      for (std::string frame; !(frame = read_frame(server_)).empty();) record(frame);
+      const std::scoped_lock lock(mutex_);
+      is_over_ = true;
+      changed_.notify_all();
+    });
+  }
+  ~ServerThatRecords() { thread_.join(); }
+  std::string address() const { return to_string(server_.address()); }
+  /// @return none where the session has ended, or has sent what is no message
+  std::optional<wire::Heartbeat> next_heartbeat() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_over_ || !heartbeats_.empty(); });
+    if (heartbeats_.empty()) return std::nullopt;
+    auto next = std::move(heartbeats_.front());
+    heartbeats_.pop_front();
+    return next;
+  }
+
+private:
+  void record(const std::string& frame) {
+    try {
+      const auto message = proto::parse_to_server(std::as_bytes(std::span(frame)));
+      if (!message.has_heartbeat()) return;
+      const std::scoped_lock lock(mutex_);
+      heartbeats_.push_back(message.heartbeat());
+      changed_.notify_all();
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+      server_.drop();
+    }
+  }
+  transport::PlainServer server_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<wire::Heartbeat> heartbeats_;
+  bool is_over_ = false;
   std::thread thread_;
 };
 
@@ -155,6 +215,67 @@ protected:
   transport::HostPort address;
   std::unique_ptr<Control> control;
 };
+
+TEST_F(ControlAndServer, OutlivesReasonsThatAreTooLong) {
+  const std::string why(proto::max_text_bytes + 1, 'w');
+  control->call(announce("kept"), Deadline::after(patience_seconds));
+  control->call(announce("left"), Deadline::after(patience_seconds));
+  wire::ToServer left;
+  left.mutable_close_stream()->set_stream("left");
+  left.mutable_close_stream()->set_gave_up(true);
+  left.mutable_close_stream()->set_incarnation(1);
+  left.mutable_close_stream()->set_why(why);
+  control->call(left, Deadline::after(patience_seconds));
+  wire::ToServer link;
+  link.mutable_close_link()->set_link(std::uint64_t{7} << 32 | 1);  // of another server
+  link.mutable_close_link()->set_gave_up(true);
+  link.mutable_close_link()->set_why(why);
+  control->call(link, Deadline::after(patience_seconds));
+  EXPECT_EQ(streams(), std::vector<std::string>{"kept"});
+}
+
+TEST_F(ControlAndServer, OutlivesMoreCountersThanAHeartbeatHolds) {
+  wire::Counters counters;
+  counters.set_steps(1), counters.set_packages(1), counters.set_bytes(1);
+  for (int stream = 0; stream < 40000; ++stream) {  // 5 parts each
+    counters.set_stream(fmt::format("s{}", stream));
+    control->report(counters);
+  }
+  control->send_counters();
+  EXPECT_TRUE(streams().empty());
+}
+
+TEST(Counters, ThatOneHeartbeatDoesNotHoldGoWithTheNext) {
+  ServerThatRecords server;
+  const core::Log log("test", core::LogLevel::off);
+  Control control({server.address(), "test"}, hello_of("ocean"), Deadline::after(patience_seconds),
+                  log);
+  std::set<std::pair<std::string, std::uint64_t>> left;  // streams and the links of their lags
+  wire::Counters counters;
+  for (int stream = 0; stream < 9000; ++stream) {
+    counters.set_stream(fmt::format("s{}", stream));
+    left.insert({counters.stream(), 0});
+    if (stream == 4500)
+      for (std::uint64_t link = 1; link <= 70000; ++link) {
+        counters.add_lags()->set_link(link);
+        left.insert({counters.stream(), link});
+      }
+    control.report(counters);
+    counters.clear_lags();
+  }
+  int heartbeats = 0;
+  for (; !left.empty() && heartbeats < 10; ++heartbeats) {
+    control.send_counters();
+    const auto heartbeat = server.next_heartbeat();
+    ASSERT_TRUE(heartbeat);
+    for (const wire::Counters& each : heartbeat->counters()) {
+      left.erase({each.stream(), 0});
+      for (const wire::Lag& lag : each.lags()) left.erase({each.stream(), lag.link()});
+    }
+  }
+  EXPECT_TRUE(left.empty()) << left.size();
+  EXPECT_GT(heartbeats, 3);
+}
 
 TEST_F(ControlAndServer, TellsTheNextServerWhatIsAnnouncedAndNotClosed) {
   for (const char* name : {"kept", "closed", "closed meanwhile"})
