@@ -185,6 +185,7 @@ void check(const wire::Matched& m) {
   check_range("Matched.missing", m.missing(), 0, 1 << 20);
   check_range("Matched.epoch", m.epoch(), std::uint64_t{0}, max_epoch);
   check_text("Matched.token", m.token(), max_token_bytes);
+  check_text("Matched.seal", m.seal(), max_token_bytes);
   check_range("Matched.host_of_rank, count", m.host_of_rank_size(), 0, max_group_size);
   const int peers = m.host_of_rank_size() > 0 ? m.peer_size() : 0;
   check_range("Matched.peer_host_of_rank, count", m.peer_host_of_rank_size(), peers, peers);

@@ -347,6 +347,7 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   notify_rank_0(consumer, notice);
 
   matched.mutable_host_of_rank()->Swap(matched.mutable_peer_host_of_rank());
+  matched.set_seal(seal_of_link(settings_.keys, consumer, matched, false));
   matched.clear_attributes();
   matched.clear_token();
   matched.clear_stream_number();
@@ -360,5 +361,6 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   *notice.mutable_matched() = std::move(matched);
   notify_rank_0(producer, std::move(notice));
 }
+  matched.set_seal(seal_of_link(settings_.keys, producer, matched, true));
 
 }  // namespace tremula::server

@@ -24,6 +24,7 @@
 #include "server/state/output.hpp"
 #include "server/state/quotas.hpp"
 
+#include "server/state/seals.hpp"
 namespace tremula::server {
 
 class Rendezvous {
@@ -113,6 +114,7 @@ private:
     bool is_missed = false;     // its producer has come back, its consumer not yet
     std::uint64_t max_lag = 0;  // steps, of any rank of the producer
     double held_up_seconds = 0;
+    bool is_sealed = false;     // of an earlier server: its producer has shown the seal
     Hold held{};
     Hold producer_held{}, consumer_held{};  // of the choices
     Hold told_held{};
@@ -129,14 +131,17 @@ private:
     std::set<core::Rank> finished{};  // as of the Link that it becomes
     bool is_of(const Group& group) const {
       return group.name == consumer || group.name == producer;
+    bool is_sealed = false;           // its consumer has shown the seal
     }
   };
   /// A link of an earlier server that a rank has given up, before the other side has told of it.
   struct GivenUpLink {
-    std::string group, why;
+    Owner owner;
+    std::string why;
     double since;
   };
   struct Stream {
+    Hold held;
     StreamId id;
     std::string name, producer;
     std::vector<proto::Field> fields;
@@ -166,6 +171,8 @@ private:
     // Of several groups that own parts of one array, each announces a stream of the same name.
     bool is_covered = true;   // together with the others it is the whole array
     bool lacks_part = false;  // it was linked, and another part has ended since
+    bool is_sealed =
+        false;  // its producer has shown the seal of a link that it had at an earlier server
     bool is_part() const { return proto::is_part(fields.front()); }
     bool is_produced_by(const Group& group) const {
       return !producer_gone && producer == group.name;
@@ -333,6 +340,16 @@ private:
   void tell_not_back(const std::string& group, LinkId link, const std::string& other,
                      const std::string& why);
   static std::vector<std::string> texts(
+  void remember_given_up(const Group& by, LinkId id, const std::string& why, double now);
+  /// Gives the name of a stream back to the group that shows that it had it at the server before: what a group with
+  /// another key has announced under it meanwhile, or has claimed, ends.
+  void free_names(const Group& group, const wire::Resume& message, double now);
+  /// Ends what groups have claimed of a link without a seal, and is not as the group says that shows one.
+  /// @param stream  of the group; null: it consumes it
+  void free_link(const Group& group, const wire::Matched& link, const Stream* stream);
+  void resume_as_consumer(const Group& group, const wire::Matched& link, double now);
+  void resume_as_producer(const Group& group, Stream& stream, const wire::Matched& link,
+                          double now);
       const google::protobuf::RepeatedPtrField<wire::Offer>& offers);
   /// The offered fields in the order of the wanted ones.
   static proto::WireFields in_order_of(const proto::WireFields& wanted,
@@ -442,7 +459,8 @@ private:
   std::map<LinkId, Link> links_;
   std::map<std::string, Claim> claims_;  // by the name of the stream
   std::map<LinkId, AwaitedLink> awaited_;
-  std::map<LinkId, GivenUpLink> given_up_;  // not more than most_given_up
+  std::map<std::pair<LinkId, std::string>, GivenUpLink>
+      given_up_;  // by the group too; most_given_up of each owner
   std::vector<Subscription> subscriptions_;
   std::vector<WaitingHello> waiting_hellos_;  // for the name of a group that is leaving
   std::unordered_map<ConnectionId, std::string>

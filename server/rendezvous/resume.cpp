@@ -50,6 +50,7 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     proto::decode(link.redeclare().fields());
     check_told(link, group);
   }
+  free_names(group, message, call.now);
   std::vector<Stream*> streams;
   for (const wire::Announce& stream : message.streams())
     streams.push_back(&add_stream(group, stream, call.now, true));
@@ -59,82 +60,14 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
     if (stream != nullptr && stream->is_copy && stream->incarnation != link.incarnation())
       stream = nullptr;
     if (stream != nullptr) stream->epoch = std::max(stream->epoch, link.epoch());
+    if (has_seal(settings_.keys, group, link, stream != nullptr)) free_link(group, link, stream);
     if (was_given_up(group, link)) {
       if (stream != nullptr) stream->left.insert(link.peer_group());
-      continue;
+    } else if (stream != nullptr) {
+      resume_as_producer(group, *stream, link, call.now);
+    } else {
+      resume_as_consumer(group, link, call.now);
     }
-    if (stream == nullptr) {  // it consumes that stream
-      const auto restored = links_.find(link.link());
-      if (restored == links_.end()) {
-        const bool is_new =
-            awaited_
-                .try_emplace(
-                    link.link(),
-                    AwaitedLink{
-                        group.name, link.peer_group(), link.incarnation(), call.now,
-                        hold(group, link_bytes + link.redeclare().SpaceUsedLong()),
-                        link.has_redeclare() ? std::optional(link.redeclare()) : std::nullopt,
-                        told(link), hold(group, link.told().SpaceUsedLong())})
-                .second;
-        if (!is_new) tell_not_its_own(group, link.link());
-      } else if (Link& its = restored->second; is_consumed_by(its, group)) {
-        its.incarnation = link.incarnation(), its.is_missed = false;
-        const Group* const producer = other_side(its, group);
-        if (producer != nullptr) tell_again(its, *producer, group, told(link));
-        if (link.has_redeclare()) pass_on(its, link.redeclare());
-      } else {
-        tell_not_its_own(group, link.link());
-      }
-      continue;
-    }
-    if (link.again() > 0)  // its consumer is told its fields once more, as they are declared here
-      proto::check_compatible(proto::decode(link.fields()), stream->fields, stream->name,
-                              link.peer_group(), group.name);
-    const auto awaited = awaited_.find(link.link());
-    const bool is_back = awaited != awaited_.end();  // its consumer
-    const bool is_of_others = is_back && (awaited->second.consumer != link.peer_group() ||
-                                          awaited->second.producer != group.name);
-    const bool is_new =
-        !is_of_others &&
-        links_
-            .try_emplace(link.link(), Link{.id = link.link(),
-                                           .stream = stream->id,
-                                           .consumer = link.peer_group(),
-                                           .incarnation = is_back ? awaited->second.incarnation : 0,
-                                           .offer = link.offer(),
-                                           .why = link.why(),
-                                           .fields = link.fields(),
-                                           .queue_depth = link.queue_depth(),
-                                           .when_full = link.when_full(),
-                                           .shares = link.shares(),
-                                           .wants_latest = link.wants_latest(),
-                                           .outlives = link.outlives(),
-                                           .serves = link.serves(),
-                                           .consumed = Account(link.peer_size(), call.now),
-                                           .is_answered = true,
-                                           .has_producer_told = told(link).has_value(),
-                                           .again = link.again(),
-                                           .number = link.number(),
-                                           .told = told(link),
-                                           .finished = is_back ? awaited->second.finished
-                                                               : std::set<core::Rank>{},
-                                           .since = call.now,
-                                           .is_missed = !is_back,
-                                           .held = hold(group, link_bytes + link.SpaceUsedLong()),
-                                           .told_held = hold(group, link.told().SpaceUsedLong())})
-            .second;
-    if (!is_new) {
-      tell_not_its_own(group, link.link());
-      continue;
-    }
-    stream->links.insert(link.link());
-    stream->was_linked = true;
-    if (!is_back) continue;
-    Link& restored = links_.at(link.link());
-    if (awaited->second.redeclare) pass_on(restored, *awaited->second.redeclare);
-    if (const Group* const consumer = other_side(restored, group))
-      tell_again(restored, group, *consumer, awaited->second.told);
-    awaited_.erase(awaited);
   }
   std::vector<std::string> names;  // of streams that may be waited for after a loss
   for (const wire::Announce& stream : message.streams()) names.push_back(stream.stream());
@@ -171,6 +104,124 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   match_present(group, call.now);
 }
 
+void Rendezvous::free_names(const Group& group, const wire::Resume& message, double now) {
+  if (now > come_back_seconds) return;  // who comes later finds the names taken
+  for (const wire::Matched& link : message.links()) {
+    if (!has_seal(settings_.keys, group, link, true)) continue;
+    const std::string& name = link.stream();
+    for (Stream* const other : offered(name))
+      if (other->owner != group.owner && !other->is_sealed)
+        give_up(
+            *other, *groups_.find(other->producer),
+            fmt::format("stream '{}' is that of a group with another key, which has come back to "
+                        "the server that was started again; choose another name",
+                        name),
+            std::nullopt, now);
+    if (const auto claim = claims_.find(name);
+        claim != claims_.end() && claim->second.owner != group.owner)
+      claims_.erase(claim);
+  }
+}
+
+void Rendezvous::free_link(const Group& group, const wire::Matched& link, const Stream* stream) {
+  const LinkId id = link.link();
+  const std::string& consumer = stream != nullptr ? link.peer_group() : group.name;
+  const std::string& producer = stream != nullptr ? group.name : link.peer_group();
+  if (const auto awaited = awaited_.find(id); awaited != awaited_.end()) {
+    const AwaitedLink& its = awaited->second;
+    if (its.is_sealed || (its.consumer == consumer && its.producer == producer)) return;
+    if (const Group* const other = groups_.find(its.consumer)) tell_not_its_own(*other, id);
+    awaited_.erase(awaited);
+  }
+  const auto found = links_.find(id);
+  if (found == links_.end() || found->second.is_sealed) return;
+  const Link& its = found->second;
+  const Stream& of = streams_.at(its.stream);
+  if (its.consumer == consumer && of.producer == producer && of.name == link.stream()) return;
+  tell_not_its_own(*groups_.find(of.producer), id);
+  const Group* const other = its.is_missed ? nullptr : groups_.find(its.consumer);
+  if (other != nullptr) tell_not_its_own(*other, id);
+  drop_link(id);
+}
+
+void Rendezvous::resume_as_consumer(const Group& group, const wire::Matched& link, double now) {
+  const auto restored = links_.find(link.link());
+  if (restored == links_.end()) {
+    AwaitedLink awaited{group.name,
+                        link.peer_group(),
+                        link.incarnation(),
+                        now,
+                        hold(group, link_bytes + link.redeclare().SpaceUsedLong()),
+                        link.has_redeclare() ? std::optional(link.redeclare()) : std::nullopt,
+                        told(link),
+                        hold(group, link.told().SpaceUsedLong())};
+    awaited.is_sealed = has_seal(settings_.keys, group, link, false);
+    if (!awaited_.try_emplace(link.link(), std::move(awaited)).second)
+      tell_not_its_own(group, link.link());
+    return;
+  }
+  Link& its = restored->second;
+  const Stream& of = streams_.at(its.stream);
+  if (!is_consumed_by(its, group) || of.producer != link.peer_group() || of.name != link.stream())
+    return tell_not_its_own(group, link.link());
+  its.incarnation = link.incarnation(), its.is_missed = false;
+  if (const Group* const producer = other_side(its, group))
+    tell_again(its, *producer, group, told(link));
+  if (link.has_redeclare()) pass_on(its, link.redeclare());
+}
+
+void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wire::Matched& link,
+                                    double now) {
+  if (link.again() > 0)  // its consumer is told its fields once more, as they are declared here
+    proto::check_compatible(proto::decode(link.fields()), stream.fields, stream.name,
+                            link.peer_group(), group.name);
+  const auto awaited = awaited_.find(link.link());
+  const bool is_back = awaited != awaited_.end();  // its consumer
+  const bool is_of_others = is_back && (awaited->second.consumer != link.peer_group() ||
+                                        awaited->second.producer != group.name);
+  const bool is_sealed = has_seal(settings_.keys, group, link, true);
+  const bool is_new =
+      !is_of_others &&
+      links_
+          .try_emplace(link.link(),
+                       Link{.id = link.link(),
+                            .stream = stream.id,
+                            .consumer = link.peer_group(),
+                            .incarnation = is_back ? awaited->second.incarnation : 0,
+                            .offer = link.offer(),
+                            .why = link.why(),
+                            .fields = link.fields(),
+                            .queue_depth = link.queue_depth(),
+                            .when_full = link.when_full(),
+                            .shares = link.shares(),
+                            .wants_latest = link.wants_latest(),
+                            .outlives = link.outlives(),
+                            .serves = link.serves(),
+                            .consumed = Account(link.peer_size(), now),
+                            .is_answered = true,
+                            .has_producer_told = told(link).has_value(),
+                            .again = link.again(),
+                            .number = link.number(),
+                            .told = told(link),
+                            .finished = is_back ? awaited->second.finished : std::set<core::Rank>{},
+                            .since = now,
+                            .is_missed = !is_back,
+                            .is_sealed = is_sealed,
+                            .held = hold(group, link_bytes + link.SpaceUsedLong()),
+                            .told_held = hold(group, link.told().SpaceUsedLong())})
+          .second;
+  if (!is_new) return tell_not_its_own(group, link.link());
+  stream.links.insert(link.link());
+  stream.was_linked = true;
+  stream.is_sealed = stream.is_sealed || is_sealed;
+  if (!is_back) return;
+  Link& restored = links_.at(link.link());
+  if (awaited->second.redeclare) pass_on(restored, *awaited->second.redeclare);
+  if (const Group* const consumer = other_side(restored, group))
+    tell_again(restored, group, *consumer, awaited->second.told);
+  awaited_.erase(awaited);
+}
+
 void Rendezvous::resume_subscription(const Group& group, const wire::Subscribe& subscription) {
   try {
     if (subscription.least_epoch() > 0) owner_of_lost(group, subscription);
@@ -196,11 +247,22 @@ void Rendezvous::give_up_earlier_link(const Group& by, LinkId id, const std::str
   const auto awaited = awaited_.find(id);
   const bool is_awaited = awaited != awaited_.end();
   if (is_awaited && !awaited->second.is_of(by)) return;
-  if (given_up_.size() < most_given_up) given_up_.try_emplace(id, GivenUpLink{by.name, why, now});
+  remember_given_up(by, id, why, now);
   if (is_awaited && awaited->second.consumer != by.name)
     if (const Group* const consumer = groups_.find(awaited->second.consumer))
       notify(*consumer, notice);
   if (!links_.contains(id)) notify(by, notice);
+}
+
+void Rendezvous::remember_given_up(const Group& by, LinkId id, const std::string& why, double now) {
+  const auto is_of_owner = [&](const auto& each) { return each.second.owner == by.owner; };
+  if (std::cmp_greater_equal(std::ranges::count_if(given_up_, is_of_owner), most_given_up)) return;
+  try {
+    given_up_.try_emplace({id, by.name},
+                          GivenUpLink{by.owner, why, now, hold(by, link_bytes + why.size())});
+  } catch (const core::Error& error) {  // no memory for it
+    log(fmt::format("given_up_left_out link={} group={} why={}", id, by.name, error.what()));
+  }
 }
 
 void Rendezvous::tell_not_its_own(const Group& group, LinkId link) {
@@ -218,13 +280,12 @@ void Rendezvous::tell_not_its_own(const Group& group, LinkId link) {
 }
 
 bool Rendezvous::was_given_up(const Group& group, const wire::Matched& link) {
-  const auto found = given_up_.find(link.link());
+  auto found = given_up_.find({link.link(), group.name});
+  if (found == given_up_.end()) found = given_up_.find({link.link(), link.peer_group()});
   if (found == given_up_.end()) return false;
-  const GivenUpLink& given_up = found->second;
-  if (given_up.group != group.name && given_up.group != link.peer_group()) return false;
   wire::ToClient notice;
   notice.mutable_link_closed()->set_link(link.link());
-  notice.mutable_link_closed()->set_why(given_up.why);
+  notice.mutable_link_closed()->set_why(found->second.why);
   notice.mutable_link_closed()->set_lost(true);
   notify(group, notice);
   return true;

@@ -142,8 +142,7 @@ void Rendezvous::give_up(Stream& stream, const Group& producer, const std::strin
   keep_notice(producer, notice);
   for (const LinkId id : stream.links) {
     tell_link_closed(links_.at(id), producer, why, true);
-    if (links_.at(id).is_missed && given_up_.size() < most_given_up)
-      given_up_.try_emplace(id, GivenUpLink{producer.name, why, now});
+    if (links_.at(id).is_missed) remember_given_up(producer, id, why, now);
   }
   claim_for_consumers(stream);
   stream.closed = true;

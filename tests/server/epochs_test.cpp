@@ -86,11 +86,12 @@ protected:
   }
   /// What viewer is told when it enters a call that opens links.
   void expect_matched(std::uint64_t link, int epoch) {
-    std::string found;
+    std::string found, seal;
     for (const Outgoing& out :
          play.receive(viewer, "request: 9 presence { is_present: true }").messages)
       if (out.to == viewer && out.message.has_matched()) {
         token = out.message.matched().token();
+        seal = out.message.matched().seal();  // owners_test judges it
         found = fmt::format("{}: {}", viewer, out.message.ShortDebugString());
       }
     EXPECT_EQ(token.size(), 32u);
@@ -99,6 +100,7 @@ protected:
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text.substr(text.find(' ')), &wanted))
         << text;
     wanted.mutable_matched()->set_token(token);
+    wanted.mutable_matched()->set_seal(seal);
     wanted.mutable_matched()->clear_epoch();  // 0 is not written
     if (epoch > 0) wanted.mutable_matched()->set_epoch(static_cast<std::uint64_t>(epoch));
     EXPECT_EQ(found, fmt::format("{}: {}", viewer, wanted.ShortDebugString()));

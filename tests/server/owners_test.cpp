@@ -2,7 +2,11 @@
 // Several keys at one server: what belongs to one of them is not another's.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "tests/server/play.hpp"
 
@@ -323,6 +327,180 @@ TEST(OwnersAfterARestart, ALinkOfTheFutureIsRefused) {
                                  "numbered, found link {}, whose number is of this one",
                                  link),
                      2)});
+}
+
+/// A producer and a consumer with two keys, linked by server 4; server 5 follows it. A third key is of the group
+/// 'squatter', which is there first.
+class SealedLinks : public testing::Test {
+protected:
+  static constexpr ConnectionId ocean = 10, viewer = 20, squatter = 30;
+  const std::vector<std::string> keys{
+      "operator: the key of nobody but operator", "alice: the key of nobody but alice",
+      "bob: the key of nobody but bob", "mallory: the key of nobody but mallory"};
+  const std::string field = Play::field("u", 10, "shape=8 grid=1") + Play::offers({"t"});
+  const std::string announced =
+      "stream: 'sst' queue_depth: 1 incarnation: 7 readable_by_all: true " + field;
+
+  SealedLinks() : before(4, {}, keys), after(5, {}, keys) {
+    start(before, {1, 2, 3});
+    say_hello(before, ocean, "ocean", 0), say_hello(before, viewer, "viewer", 0);
+    take(before, ocean, "request: 2 announce { " + announced + "}");
+    take(before, viewer, "request: 2 subscribe { stream: 'sst' incarnation: 9 " + field + "}");
+    take(before, ocean, "request: 3 presence { is_present: true incarnation: 7 }");
+    take(before, viewer, "request: 3 presence { is_present: true }");
+    start(after, {1, 2, 3});
+  }
+  static void start(Play& play, std::array<Owner, 3> owners) {
+    play.own(ocean, owners[0]), play.own(viewer, owners[1]), play.own(squatter, owners[2]);
+  }
+  void say_hello(Play& play, ConnectionId from, const std::string& group, int left_server) {
+    const auto answer = play.receive(
+        from,
+        fmt::format("request: 1 hello {{ protocol: 1 rank: 0 size: 1 job: 'j' host: 'node' pid: 1 "
+                    "version: '0.1' group: '{}' left_server: {} }}",
+                    group, left_server));
+    ASSERT_TRUE(answer.messages.at(0).message.has_welcome());
+  }
+  void take(Play& play, ConnectionId from, const std::string& message) {
+    take(play, from, Play::parsed(message));
+  }
+  void take(Play& play, ConnectionId from, const wire::ToServer& message) {
+    for (const Outgoing& out : play.receive(from, message).messages) {
+      const wire::ToClient& told = out.common ? *out.common : out.message;
+      if (told.has_matched()) matched[out.to] = told.matched();
+      if (told.has_link_closed()) closed[out.to].insert(told.link_closed().link());
+      if (told.has_stream_given_up()) given_up[out.to] = told.stream_given_up().why();
+      EXPECT_FALSE(out.message.has_refused()) << out.message.ShortDebugString();
+    }
+  }
+  void ocean_comes_back() {
+    say_hello(after, ocean, "ocean", 4);
+    wire::ToServer resume =
+        Play::parsed("request: 2 resume { streams { " + announced + "} presence {} }");
+    *resume.mutable_resume()->add_links() = matched.at(ocean);
+    take(after, ocean, resume);
+  }
+  void viewer_comes_back() {
+    say_hello(after, viewer, "viewer", 4);
+    wire::ToServer resume = Play::parsed("request: 2 resume { presence {} }");
+    *resume.mutable_resume()->add_links() = matched.at(viewer);
+    take(after, viewer, resume);
+  }
+  void both_come_back(bool is_ocean_first) {
+    if (is_ocean_first) ocean_comes_back();
+    viewer_comes_back();
+    if (!is_ocean_first) ocean_comes_back();
+  }
+  /// 'sst' goes on as if nobody had claimed it.
+  void expect_link(const std::string& what) {
+    EXPECT_FALSE(closed.contains(ocean)) << what;
+    EXPECT_FALSE(closed.contains(viewer)) << what;
+    std::string shown;
+    const wire::Status status = after.status();
+    for (const auto& stream : status.streams()) {
+      if (stream.name() != "sst") continue;
+      shown += fmt::format("{}:", stream.producer());
+      for (const auto& link : stream.consumers())
+        shown += fmt::format(" {} by {}", link.consumer(), link.link());
+    }
+    EXPECT_EQ(shown, fmt::format("ocean: viewer by {}", matched.at(ocean).link())) << what;
+  }
+  std::map<ConnectionId, wire::Matched> matched;
+  std::map<ConnectionId, std::set<std::uint64_t>> closed;
+  std::map<ConnectionId, std::string> given_up;
+  Play before, after;
+};
+
+TEST_F(SealedLinks, GoToTheGroupsThatHadThemWhoeverClaimsThemFirst) {
+  ASSERT_EQ(matched.at(ocean).seal().size(), 32u);
+  ASSERT_NE(matched.at(ocean).seal(), matched.at(viewer).seal());
+  const auto link = matched.at(ocean).link();
+  for (const bool is_producer : {false, true})
+    for (const bool is_ocean_first : {false, true})
+      for (const std::string& seal :
+           {std::string(), std::string(32, 'x'), matched.at(ocean).seal()}) {
+        after = Play(5, {}, keys);
+        start(after, {1, 2, 3});
+        closed.clear();
+        say_hello(after, squatter, "squatter", is_ocean_first ? 0 : 4);
+        wire::ToServer claim = Play::parsed(
+            fmt::format("request: 2 resume {{ {} presence {{}} }}",
+                        is_producer ? "streams { stream: 'bait' queue_depth: 1 incarnation: 7 "
+                                      "readable_by_all: true " +
+                                          field + "}"
+                                    : ""));
+        wire::Matched& claimed = *claim.mutable_resume()->add_links();
+        claimed = matched.at(ocean);
+        claimed.set_stream(is_producer ? "bait" : "sst");
+        claimed.set_peer_group(is_producer ? "viewer" : "nobody");
+        claimed.set_seal(seal);
+        take(after, squatter, claim);
+        both_come_back(is_ocean_first);
+        const std::string what = fmt::format("claimed by a producer: {}, ocean first: {}, seal: {}",
+                                             is_producer, is_ocean_first, seal.size());
+        expect_link(what);
+        EXPECT_TRUE(closed[squatter].contains(link)) << what;
+      }
+}
+
+TEST_F(SealedLinks, GiveTheNameOfAStreamBackToItsProducer) {
+  for (const bool is_ocean_first : {false, true}) {
+    after = Play(5, {}, keys);
+    start(after, {1, 2, 3});
+    closed.clear(), given_up.clear();
+    say_hello(after, squatter, "squatter", 0);
+    take(after, squatter, "request: 2 announce { " + announced + "}");
+    both_come_back(is_ocean_first);
+    expect_link(is_ocean_first ? "ocean first" : "viewer first");
+    EXPECT_NE(given_up[squatter].find("a group with another key, which has come back"),
+              std::string::npos)
+        << given_up[squatter];
+  }
+}
+
+// A name that another group has had for longer than groups may take to come back is its own.
+TEST_F(SealedLinks, LeaveTheNameOfAStreamToAGroupThatHasItForLong) {
+  say_hello(after, squatter, "squatter", 0);
+  take(after, squatter, "request: 2 announce { " + announced + "}");
+  after.at(31);
+  after.record_heard(squatter);
+  say_hello(after, ocean, "ocean", 4);
+  wire::ToServer resume =
+      Play::parsed("request: 2 resume { streams { " + announced + "} presence {} }");
+  *resume.mutable_resume()->add_links() = matched.at(ocean);
+  EXPECT_TRUE(after.receive(ocean, resume).messages.at(0).message.has_refused());
+  EXPECT_TRUE(given_up.empty());
+}
+
+TEST_F(SealedLinks, HoldWhenKeysAreAddedAndChangePlaces) {
+  std::vector<std::string> others(keys.rbegin(), keys.rend());
+  others.insert(others.begin(), "carol: another key of nobody but carol");
+  after = Play(5, {}, others);
+  start(after, {3, 2, 1});
+  say_hello(after, squatter, "squatter", 4);
+  wire::ToServer claim = Play::parsed("request: 2 resume { presence {} }");
+  *claim.mutable_resume()->add_links() = matched.at(viewer);
+  take(after, squatter, claim);
+  both_come_back(true);
+  expect_link("keys added");
+}
+
+// Numbers that a group with another key invents leave room for what others give up.
+TEST_F(SealedLinks, LeaveRoomForLinksThatAreGivenUpWhoeverInventsSome) {
+  const auto give_up = [&](ConnectionId from, std::uint64_t link) {
+    take(after, from,
+         fmt::format("request: 5 close_link {{ link: {} gave_up: true why: 'w' }}", link));
+  };
+  const std::uint64_t link = matched.at(ocean).link();
+  say_hello(after, squatter, "squatter", 4);
+  give_up(squatter, link);
+  for (std::uint64_t more = 1; more <= Rendezvous::most_given_up; ++more)
+    give_up(squatter, (std::uint64_t{3} << 32) + more);
+  say_hello(after, viewer, "viewer", 4);
+  closed.clear();
+  give_up(viewer, link);
+  ocean_comes_back();
+  EXPECT_TRUE(closed[ocean].contains(link));
 }
 
 // After a restart names are free: whoever comes first under the name of a consumer has not its links.
