@@ -71,9 +71,8 @@ void Rendezvous::dispatch(const Call& call, const wire::ToServer& message) {
 }
 
 void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
-  const bool waits = std::ranges::any_of(
-      waiting_hellos_, [&](const WaitingHello& waiting) { return waiting.call.from == call.from; });
-  if (waits || groups_.seat(call.from) || orphans_.contains(call.from))
+  if (waits_for_name_.contains(call.from) || groups_.seat(call.from) ||
+      orphans_.contains(call.from))
     throw Error(Errc::refused, "Hello: expected once a connection, found a second one");
   if (hello.protocol() != proto::protocol_version)
     throw Error(Errc::refused, fmt::format("group '{}', rank {}: expected protocol {} of Tremula "
@@ -92,10 +91,9 @@ void Rendezvous::hello(const Call& call, const wire::Hello& hello) {
                 fmt::format("group '{}': the name is held by a job with another key; choose "
                             "another name",
                             hello.group()));
-  if (groups_.is_leaving(hello) ||
-      groups_.may_be_lost(hello, call.now, missed_heartbeats * settings_.heartbeat_seconds,
-                          usual_limit())) {
-    waiting_hellos_.push_back({call, hello});
+  if (WaitingHello waiting{call, hello}; has_to_wait(waiting, call.now)) {
+    waits_for_name_.emplace(call.from, hello.group());
+    waiting_hellos_.insert_or_assign({hello.group(), call.from}, std::move(waiting));
     return;
   }
   const Seat seat = groups_.join(call.from, hello, call.now, owner);
@@ -211,7 +209,10 @@ std::string Rendezvous::describe_open(const Seat& seat) const {
 }
 
 Output Rendezvous::closed(ConnectionId connection, const std::string& why, double now) {
-  std::erase_if(waiting_hellos_, [&](const WaitingHello& h) { return h.call.from == connection; });
+  if (const auto name = waits_for_name_.find(connection); name != waits_for_name_.end()) {
+    waiting_hellos_.erase({name->second, connection});
+    waits_for_name_.erase(name);
+  }
   if (const auto seat = groups_.seat(connection))
     lose_group(*seat->group, seat->rank,
                fmt::format("closed its connection without goodbye ({})", why), now);
@@ -316,14 +317,30 @@ void Rendezvous::remove_group(std::string name, double now) {
   std::erase_if(awaited_, [&](const auto& entry) { return entry.second.consumer == name; });
   end_claims(name);
   for (auto& [id, stream] : streams_) stream.left.erase(name);  // another job may take the name
-  look_at_waiting_hellos(now);
+  look_at_waiting_hellos(now, &name);
 }
 
-void Rendezvous::look_at_waiting_hellos(double now) {
-  for (WaitingHello& waiting : std::exchange(waiting_hellos_, {})) {
+bool Rendezvous::has_to_wait(const WaitingHello& waiting, double now) const {
+  const auto held = groups_.all().find(waiting.hello.group());
+  return held != groups_.all().end() && held->second.owner == owner_of(waiting.call.from) &&
+         (groups_.is_leaving(waiting.hello) ||
+          groups_.may_be_lost(waiting.hello, now, missed_heartbeats * settings_.heartbeat_seconds,
+                              usual_limit()));
+}
+
+void Rendezvous::look_at_waiting_hellos(double now, const std::string* name) {
+  auto next = name == nullptr ? waiting_hellos_.begin() : waiting_hellos_.lower_bound({*name, 0});
+  while (next != waiting_hellos_.end() && (name == nullptr || next->first.first == *name)) {
+    if (has_to_wait(next->second, now)) {
+      ++next;
+      continue;
+    }
+    WaitingHello waiting = std::move(next->second);
+    next = waiting_hellos_.erase(next);
+    waits_for_name_.erase(waiting.call.from);
     waiting.call.now = now;
     try {
-      hello(waiting.call, waiting.hello);  // it may wait again
+      hello(waiting.call, waiting.hello);
     } catch (const Error& error) {
       refuse(waiting.call, error);
     }

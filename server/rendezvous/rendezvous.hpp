@@ -23,8 +23,8 @@
 #include "server/state/ledger.hpp"
 #include "server/state/output.hpp"
 #include "server/state/quotas.hpp"
-
 #include "server/state/seals.hpp"
+
 namespace tremula::server {
 
 class Rendezvous {
@@ -50,7 +50,7 @@ public:
   static constexpr double come_back_seconds = 30;
   /// Where all that have come back have left in order, so many: the name is free then.
   static constexpr double empty_seconds = 10;
-  static constexpr int most_empty = 1024;  // groups
+  static constexpr int most_empty = 1024;       // groups
   static constexpr std::size_t most_given_up = 1024, most_gave_up = 64;
   static constexpr std::size_t most_missed_bytes = std::size_t{1} << 20;
 
@@ -112,9 +112,9 @@ private:
     std::set<core::Rank> finished{};  // ranks of the consumer that have closed it
     double since = 0;
     bool is_missed = false;     // its producer has come back, its consumer not yet
+    bool is_sealed = false;     // of an earlier server: its producer has shown the seal
     std::uint64_t max_lag = 0;  // steps, of any rank of the producer
     double held_up_seconds = 0;
-    bool is_sealed = false;     // of an earlier server: its producer has shown the seal
     Hold held{};
     Hold producer_held{}, consumer_held{};  // of the choices
     Hold told_held{};
@@ -129,9 +129,9 @@ private:
     std::optional<wire::LinkAddresses> told{};       // likewise
     Hold told_held{};
     std::set<core::Rank> finished{};  // as of the Link that it becomes
+    bool is_sealed = false;           // its consumer has shown the seal
     bool is_of(const Group& group) const {
       return group.name == consumer || group.name == producer;
-    bool is_sealed = false;           // its consumer has shown the seal
     }
   };
   /// A link of an earlier server that a rank has given up, before the other side has told of it.
@@ -139,9 +139,9 @@ private:
     Owner owner;
     std::string why;
     double since;
+    Hold held;
   };
   struct Stream {
-    Hold held;
     StreamId id;
     std::string name, producer;
     std::vector<proto::Field> fields;
@@ -164,15 +164,15 @@ private:
     std::uint64_t epoch = 0;
     Hold held;
     std::set<LinkId> links;
-    std::set<std::string> left{};  // groups that had a link and left it
+    std::set<std::string> left{};          // groups that had a link and left it
     bool was_linked = false;
     bool closed = false;         // by its producer; consumers may still read
     bool producer_gone = false;  // after goodbye
+    bool is_sealed =
+        false;  // its producer has shown the seal of a link that it had at an earlier server
     // Of several groups that own parts of one array, each announces a stream of the same name.
     bool is_covered = true;   // together with the others it is the whole array
     bool lacks_part = false;  // it was linked, and another part has ended since
-    bool is_sealed =
-        false;  // its producer has shown the seal of a link that it had at an earlier server
     bool is_part() const { return proto::is_part(fields.front()); }
     bool is_produced_by(const Group& group) const {
       return !producer_gone && producer == group.name;
@@ -330,16 +330,6 @@ private:
   void resume_subscription(const Group& group, const wire::Subscribe& message);
   /// Tells those that know of a link of an earlier server that a rank of `by` has given it up.
   void give_up_earlier_link(const Group& by, LinkId id, const std::string& why, double now);
-  /// True if it was given up; the group is told.
-  bool was_given_up(const Group& group, const wire::Matched& link);
-  /// Loses what has not come back in time.
-  void check_come_back(double now);
-  /// What the group claims to come back with is another one's: it loses that link.
-  void tell_not_its_own(const Group& group, LinkId link);
-  /// One side of a link has not come back.
-  void tell_not_back(const std::string& group, LinkId link, const std::string& other,
-                     const std::string& why);
-  static std::vector<std::string> texts(
   void remember_given_up(const Group& by, LinkId id, const std::string& why, double now);
   /// Gives the name of a stream back to the group that shows that it had it at the server before: what a group with
   /// another key has announced under it meanwhile, or has claimed, ends.
@@ -350,6 +340,16 @@ private:
   void resume_as_consumer(const Group& group, const wire::Matched& link, double now);
   void resume_as_producer(const Group& group, Stream& stream, const wire::Matched& link,
                           double now);
+  /// True if it was given up; the group is told.
+  bool was_given_up(const Group& group, const wire::Matched& link);
+  /// Loses what has not come back in time.
+  void check_come_back(double now);
+  /// What the group claims to come back with is another one's: it loses that link.
+  void tell_not_its_own(const Group& group, LinkId link);
+  /// One side of a link has not come back.
+  void tell_not_back(const std::string& group, LinkId link, const std::string& other,
+                     const std::string& why);
+  static std::vector<std::string> texts(
       const google::protobuf::RepeatedPtrField<wire::Offer>& offers);
   /// The offered fields in the order of the wanted ones.
   static proto::WireFields in_order_of(const proto::WireFields& wanted,
@@ -436,8 +436,11 @@ private:
   /// name.
   void remove_group(std::string name, double now);
 
+  /// Returns whether a rank has to wait until it is known what becomes of those that hold its group's name.
+  bool has_to_wait(const WaitingHello& waiting, double now) const;
   /// Lets in ranks that wait for a name that is free now, and refuses those whose name is held after all.
-  void look_at_waiting_hellos(double now);
+  /// @param name  of a group; null: of all
+  void look_at_waiting_hellos(double now, const std::string* name = nullptr);
   double usual_limit() const {
     return std::max(usual_silence, silent_heartbeats * settings_.heartbeat_seconds);
   }
@@ -462,7 +465,9 @@ private:
   std::map<std::pair<LinkId, std::string>, GivenUpLink>
       given_up_;  // by the group too; most_given_up of each owner
   std::vector<Subscription> subscriptions_;
-  std::vector<WaitingHello> waiting_hellos_;  // for the name of a group that is leaving
+  /// For the name of a group that is leaving or may be lost, by that name.
+  std::map<std::pair<std::string, ConnectionId>, WaitingHello> waiting_hellos_;
+  std::unordered_map<ConnectionId, std::string> waits_for_name_;  // of these
   std::unordered_map<ConnectionId, std::string>
       orphans_;                                     // connections of lost groups, with the reason
   std::unordered_map<ConnectionId, Owner> owners_;  // those that are not 0

@@ -34,6 +34,10 @@ void check_may_join(const Group& group, const wire::Hello& hello, double now) {
         hello.host(), hello.pid()));
 }
 
+bool is_silent(const Member& member, double now, double seconds, double usual) {
+  return now - member.last_heard > seconds && member.silence <= usual;
+}
+
 }  // namespace
 
 Seat Groups::join(ConnectionId from, const wire::Hello& hello, double now, Owner owner) {
@@ -74,13 +78,26 @@ bool Groups::is_leaving(const wire::Hello& hello) const {
 bool Groups::may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const {
   const auto it = groups_.find(hello.group());
   if (it == groups_.end()) return false;
-  const auto has_missed = [&](const auto& member) {
-    return now - member.second.last_heard > seconds && member.second.silence <= usual;
-  };
   const Group& group = it->second;
-  if (group.job != hello.job()) return std::ranges::any_of(group.members, has_missed);
+  if (group.job != hello.job()) return has_missed(group, now, seconds, usual);
   const auto holder = group.members.find(hello.rank());
-  return holder != group.members.end() && has_missed(*holder);
+  return holder != group.members.end() && is_silent(holder->second, now, seconds, usual);
+}
+
+bool Groups::has_missed(const Group& group, double now, double seconds, double usual) {
+  const auto known = group.members.find(group.missed_by);
+  if (known != group.members.end() && is_silent(known->second, now, seconds, usual)) return true;
+  if (now <= group.none_missed_until) return false;
+  double earliest = now;  // that a rank which may be lost was heard of last
+  for (const auto& [rank, member] : group.members) {
+    if (is_silent(member, now, seconds, usual)) {
+      group.missed_by = rank;
+      return true;
+    }
+    if (member.silence <= usual) earliest = std::min(earliest, member.last_heard);
+  }
+  group.none_missed_until = earliest + seconds;
+  return false;
 }
 
 bool Groups::leave(ConnectionId from) {

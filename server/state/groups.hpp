@@ -67,7 +67,10 @@ struct Group {
   std::size_t missed_bytes = 0;
   /// Streams that ranks gave up before rank 0 has told of them, by their incarnation: why.
   std::map<std::uint64_t, std::string> gave_up{};
-  double empty_since = 0;    ///< all ranks that have come back have left
+  double empty_since = 0;  ///< all ranks that have come back have left
+  /// What Groups::has_missed found last: a rank that had missed heartbeats, or until when none can have.
+  mutable core::Rank missed_by = 0;
+  mutable double none_missed_until = -1;
   std::uint64_t rounds = 0;  ///< Share rounds that are complete
   std::map<core::Rank, PendingShare> shares;
   std::size_t share_bytes = 0;  ///< of these, also if they are too many and were dropped
@@ -109,6 +112,9 @@ public:
   /// @param seconds  without a heartbeat
   /// @param usual    as of find_silent
   bool may_be_lost(const wire::Hello& hello, double now, double seconds, double usual) const;
+  /// Returns whether a rank of the group has been silent for `seconds`. Looks at all of them at most once in that time
+  /// while none has.
+  static bool has_missed(const Group& group, double now, double seconds, double usual);
   /// Records that the rank has said goodbye.
   /// @return true if it was the last one connected
   bool leave(ConnectionId from);

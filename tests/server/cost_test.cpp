@@ -94,6 +94,34 @@ TEST(Cost, OfAJobThatJoinsGrowsAsItsRanks) {
   expect_near_linear(cost_of_joining(500), cost_of_joining(2000));
 }
 
+/// To answer all ranks of another job of a name, or to let them wait, and to look at them once more.
+/// @param is_one_silent  the last rank that holds the name has missed heartbeats
+Cost cost_of_second_job(int ranks, bool is_one_silent) {
+  Play play;
+  const auto id = [](int rank) { return static_cast<ConnectionId>(rank + 1); };
+  for (int rank = 0; rank < ranks; ++rank)
+    play.receive(id(rank), Play::parsed(Play::hello("many", rank, ranks)));
+  play.at(2);
+  for (int rank = 0; rank < ranks - (is_one_silent ? 1 : 0); ++rank) play.record_heard(id(rank));
+  play.at(3);
+  std::vector<wire::ToServer> hellos;
+  for (int rank = 0; rank < ranks; ++rank)
+    hellos.push_back(Play::parsed(Play::hello("many", rank, ranks, "another job")));
+  return cost_of([&] {
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto answers = play.receive(id(ranks + rank), hellos[static_cast<std::size_t>(rank)]);
+      EXPECT_EQ(answers.messages.empty(), is_one_silent);
+    }
+    EXPECT_TRUE(play.check_silence().messages.empty());
+  });
+}
+
+TEST(Cost, OfASecondJobOfANameGrowsAsItsRanks) {
+  for (const bool is_one_silent : {true, false})
+    expect_near_linear(cost_of_second_job(500, is_one_silent),
+                       cost_of_second_job(2000, is_one_silent));
+}
+
 /// To tell that the last of so many fields lacks elements.
 Cost cost_of_gaps(int fields) {
   Play play;
