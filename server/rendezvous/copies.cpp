@@ -29,9 +29,7 @@ constexpr double choice_seconds = 2;
 
 bool Rendezvous::may_serve(const Group& group, const Stream& original) const {
   return original.readers_serve && original.owner == group.owner &&
-         std::ranges::any_of(original.links, [&](LinkId id) {
-           return links_.at(id).consumer == group.name && links_.at(id).serves;
-         });
+         original.serving.contains(group.name);
 }
 
 void Rendezvous::check_copy(const Group& group, const std::string& name) {

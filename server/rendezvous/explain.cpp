@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,11 @@ std::string quoted(const std::set<std::string>& names) {
 void add(std::string& text, const std::string& more) {
   if (!more.empty() && text.size() < enough_bytes) text += (text.empty() ? "" : "; ") + more;
 }
+/// Makes a text that takes long to make only where there is room for it.
+template <std::invocable Make>
+void add(std::string& text, const Make& make) {
+  if (text.size() < enough_bytes) add(text, make());
+}
 
 }  // namespace
 
@@ -50,7 +56,7 @@ void Rendezvous::explain(const Call& call, const wire::Explain& message) {
 void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explained) const {
   std::string text, waits;
   std::set<std::string> others;
-  if (!stream.is_covered) add(text, describe_gaps(stream.name));
+  if (!stream.is_covered) add(text, [&] { return describe_gaps(stream.name); });
   for (const Subscription& s : subscriptions_) {
     if (s.stream == stream.name && !stream.is_covered) continue;
     if (s.stream != stream.name) {
@@ -61,7 +67,7 @@ void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explain
     explained.set_has_come(true);
     add(text,
         fmt::format("group '{}' has subscribed, but is in no call that opens links", s.consumer));
-    add(waits, describe_waits(s.consumer, stream.owner));
+    add(waits, [&] { return describe_waits(s.consumer, stream.owner); });
   }
   add(text, waits);
   const bool has_come = explained.has_come();
@@ -97,13 +103,15 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
     have_begun = have_begun && stream.produced.total().steps() > 0;
     add(text,
         fmt::format("group '{}' offers it, but is in no call that opens links", stream.producer));
-    waits = describe_waits(stream.producer, owner);
-    add(text, waits);
+    std::string its_waits;
+    if (text.size() < enough_bytes) its_waits = describe_waits(stream.producer, owner);
+    add(text, its_waits);
+    add(waits, its_waits);
   }
   explained.set_has_begun(is_any_linked && have_begun);
   const bool has_come = explained.has_come();
   if (!is_covered)
-    add(text, describe_gaps(subscription.stream));
+    add(text, [&] { return describe_gaps(subscription.stream); });
   else if (!has_come)
     add(text,
         others.empty() ? "no stream of another group" : fmt::format("only {}", quoted(others)));

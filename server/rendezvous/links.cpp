@@ -170,6 +170,8 @@ void Rendezvous::drop_link(LinkId id) {
   const auto link = links_.find(id);
   const auto stream = streams_.find(link->second.stream);
   stream->second.left.insert(link->second.consumer);
+  if (link->second.serves)
+    stream->second.serving.erase(stream->second.serving.find(link->second.consumer));
   links_.erase(link);
   stream->second.links.erase(id);
   if (stream->second.is_over()) erase_stream(stream);

@@ -205,12 +205,13 @@ void Rendezvous::match_present(const Group& about, double now) {
 bool Rendezvous::is_matched(Subscription& s, const Group& about, std::set<std::string>& awaited,
                             double now) {
   const auto streams = offered(s.stream);
-  const auto copies = copies_for(s, streams);
+  if (streams.empty() || !streams.front()->is_covered) return false;
   const auto is_about = [&](const Stream* each) { return each->producer == about.name; };
-  if (streams.empty() || !streams.front()->is_covered ||
-      (s.consumer != about.name && std::ranges::none_of(streams, is_about) &&
-       std::ranges::none_of(copies, is_about)))
+  // Copies are searched for those alone that the call is about: a group that announces one has the name, too.
+  if (s.consumer != about.name && std::ranges::none_of(streams, is_about) &&
+      open_stream(s.stream, about) == nullptr)
     return false;
+  const auto copies = copies_for(s, streams);
   const Group* const consumer = groups_.find(s.consumer);
   std::vector<Stream*> met;
   int missing = 0;
@@ -304,6 +305,7 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
                             .held = std::move(held)})
           .first->second;
   stream.links.insert(id);
+  if (link.serves) stream.serving.insert(consumer.name);
   stream.was_linked = true;
   end_claim(stream.name, consumer.name);
   log(fmt::format("matched link={} stream={} producer={} consumer={} transport={} why={}", id,
@@ -343,11 +345,11 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   matched.set_is_copy(stream.is_copy);
   matched.set_readable_by_all(subscription.serves && stream.is_readable_by_all);
   *matched.mutable_fields() = in_order_of(link.fields, stream.announced);
+  matched.set_seal(seal_of_link(settings_.keys, consumer, matched, false));
   *notice.mutable_matched() = matched;
   notify_rank_0(consumer, notice);
 
   matched.mutable_host_of_rank()->Swap(matched.mutable_peer_host_of_rank());
-  matched.set_seal(seal_of_link(settings_.keys, consumer, matched, false));
   matched.clear_attributes();
   matched.clear_token();
   matched.clear_stream_number();
@@ -357,10 +359,10 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
   matched.set_incarnation(stream.incarnation);
   matched.set_peer_group(consumer.name);
   matched.set_peer_size(consumer.size);
+  matched.set_seal(seal_of_link(settings_.keys, producer, matched, true));
   *matched.mutable_fields() = link.fields;
   *notice.mutable_matched() = std::move(matched);
   notify_rank_0(producer, std::move(notice));
 }
-  matched.set_seal(seal_of_link(settings_.keys, producer, matched, true));
 
 }  // namespace tremula::server

@@ -167,6 +167,7 @@ private:
     std::set<std::string> left{};          // groups that had a link and left it
     bool was_linked = false;
     bool closed = false;         // by its producer; consumers may still read
+    std::multiset<std::string> serving{};  // groups by their links that may serve a copy
     bool producer_gone = false;  // after goodbye
     bool is_sealed =
         false;  // its producer has shown the seal of a link that it had at an earlier server

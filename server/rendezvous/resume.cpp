@@ -212,6 +212,7 @@ void Rendezvous::resume_as_producer(const Group& group, Stream& stream, const wi
           .second;
   if (!is_new) return tell_not_its_own(group, link.link());
   stream.links.insert(link.link());
+  if (link.serves()) stream.serving.insert(link.peer_group());
   stream.was_linked = true;
   stream.is_sealed = stream.is_sealed || is_sealed;
   if (!is_back) return;

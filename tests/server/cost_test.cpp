@@ -122,6 +122,47 @@ TEST(Cost, OfASecondJobOfANameGrowsAsItsRanks) {
                        cost_of_second_job(2000, is_one_silent));
 }
 
+/// Of a presence of a group that has nothing to do with a state, so many readers of which serve it.
+Cost cost_of_presence_of_others(int readers) {
+  Play play;
+  const auto id = [](int reader) { return static_cast<ConnectionId>(100 + reader); };
+  const std::string field = Play::field("u", 10, "shape=8 grid=1") + Play::offers({"t"});
+  const std::string state =
+      "stream: 's' is_state: true keep_steps: 1 queue_depth: 2 readers_serve: true " + field;
+  play.join("writer", 1, 1);
+  play.join("late", 1, 2);
+  play.join("other", 1, 3);
+  play.receive(1, "request: 2 announce { incarnation: 7 number: 70 " + state + "}");
+  play.receive(1, "request: 2 presence { is_present: true incarnation: 7 }");
+  for (int reader = 0; reader < readers; ++reader) {
+    play.join(fmt::format("reader {}", reader), 1, id(reader));
+    play.receive(id(reader),
+                 "request: 2 subscribe { stream: 's' incarnation: 5 outlives: true serves: true " +
+                     field + "}");
+    play.receive(id(reader), "request: 3 presence { is_present: true }");
+    const auto copy = play.receive(
+        id(reader),
+        "request: 4 announce { incarnation: 6 is_copy: true stream: 's' is_state: true "
+        "keep_steps: 1 queue_depth: 2 " +
+            field + "}");
+    EXPECT_TRUE(copy.messages.at(0).message.has_done())
+        << copy.messages.at(0).message.ShortDebugString();
+    play.receive(id(reader), "request: 5 presence {}");
+  }
+  play.receive(1, "request: 3 presence {}");
+  play.receive(2,
+               "request: 2 subscribe { stream: 's' incarnation: 5 outlives: true " + field + "}");
+  const auto presence = Play::parsed("request: 2 presence { is_present: true }");
+  return cost_of([&] { play.receive(3, presence); });
+}
+
+TEST(Cost, OfAPresenceOfOthersDoesNotGrowWithTheReadersThatServe) {
+  const Cost once = cost_of_presence_of_others(20), four_times = cost_of_presence_of_others(80);
+  EXPECT_LE(four_times.comparisons, 2 * once.comparisons + 8);
+  EXPECT_LE(four_times.steps, 2 * once.steps + 8);
+  EXPECT_LE(four_times.bytes, 2 * once.bytes + (8 << 10));
+}
+
 /// To tell that the last of so many fields lacks elements.
 Cost cost_of_gaps(int fields) {
   Play play;
