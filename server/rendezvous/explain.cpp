@@ -73,6 +73,8 @@ void Rendezvous::explain_producer(const Stream& stream, wire::Explained& explain
   const bool has_come = explained.has_come();
   if (!has_come && !others.empty())
     add(text, fmt::format("consumers of other streams only: {}", quoted(others)));
+  const std::string gone = describe_gone(groups_.all().at(stream.producer));
+  add(text, gone);
   const std::string missing = describe_missing(stream.owner);
   add(text, missing);
   explained.set_text(text);
@@ -115,11 +117,27 @@ void Rendezvous::explain_consumer(const Subscription& subscription,
   else if (!has_come)
     add(text,
         others.empty() ? "no stream of another group" : fmt::format("only {}", quoted(others)));
+  const std::string gone = describe_gone(groups_.all().at(subscription.consumer));
+  add(text, gone);
   const std::string missing = describe_missing(owner);
   add(text, missing);
   explained.set_text(text);
   explained.set_is_warning(has_come ? !waits.empty()
-                                    : !others.empty() || !missing.empty() || !is_covered);
+                                    : !others.empty() || !missing.empty() || !gone.empty() ||
+                                          !is_covered);
+}
+
+std::string Rendezvous::describe_gone(const Group& asking) const {
+  std::string text;
+  for (const GoneGroup& gone : gone_)
+    if (gone.owner == asking.owner && gone.at >= asking.since && !groups_.all().contains(gone.name))
+      add(text,
+          gone.why.empty()
+              ? fmt::format("group '{}' came and left again without a link to any stream: has "
+                            "it failed?",
+                            gone.name)
+              : fmt::format("group '{}' came and was lost: {}", gone.name, gone.why));
+  return text;
 }
 
 std::string Rendezvous::describe_gaps(const std::string& stream) const {

@@ -306,6 +306,8 @@ void Rendezvous::match(Subscription& subscription, Stream& stream, int missing, 
           .first->second;
   stream.links.insert(id);
   if (link.serves) stream.serving.insert(consumer.name);
+  for (const std::string& name : {consumer.name, producer.name})
+    groups_.find(name)->was_linked = true;
   stream.was_linked = true;
   end_claim(stream.name, consumer.name);
   log(fmt::format("matched link={} stream={} producer={} consumer={} transport={} why={}", id,

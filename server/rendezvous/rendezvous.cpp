@@ -13,6 +13,10 @@ namespace tremula::server {
 
 using core::Errc, core::Error;
 
+namespace {
+constexpr std::size_t most_gone_bytes = 1000;  // of the text why a group was lost
+}  // namespace
+
 Output Rendezvous::receive(ConnectionId from, const wire::ToServer& message, double now) {
   groups_.record_heard(from, now);
   const Call call{from, message.request(), now};
@@ -269,6 +273,7 @@ void Rendezvous::end_group(const Group& group, double now) {
     stream.producer_gone = true;
   }
   erase_streams([](const Stream& stream) { return stream.is_over(); });
+  if (!group.was_linked) remember_gone(group, {}, now);
   remove_group(group.name, now);
 }
 
@@ -308,7 +313,13 @@ void Rendezvous::lose_group(const Group& group, core::Rank rank, const std::stri
   }
   for (const LinkId id : over) drop_link(id);
   erase_streams([&](const Stream& stream) { return stream.is_produced_by(group); });
+  remember_gone(group, text, now);
   remove_group(group.name, now);
+}
+
+void Rendezvous::remember_gone(const Group& group, const std::string& why, double now) {
+  if (gone_.size() == most_gone) gone_.pop_front();
+  gone_.push_back({group.name, group.owner, now, why.substr(0, most_gone_bytes)});
 }
 
 void Rendezvous::remove_group(std::string name, double now) {

@@ -5,6 +5,7 @@
 // threads, no clock. Time is an argument, in seconds since the server started.
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -51,6 +52,7 @@ public:
   /// Where all that have come back have left in order, so many: the name is free then.
   static constexpr double empty_seconds = 10;
   static constexpr int most_empty = 1024;       // groups
+  static constexpr std::size_t most_gone = 32;  // groups
   static constexpr std::size_t most_given_up = 1024, most_gave_up = 64;
   static constexpr std::size_t most_missed_bytes = std::size_t{1} << 20;
 
@@ -165,9 +167,9 @@ private:
     Hold held;
     std::set<LinkId> links;
     std::set<std::string> left{};          // groups that had a link and left it
+    std::multiset<std::string> serving{};  // groups by their links that may serve a copy
     bool was_linked = false;
     bool closed = false;         // by its producer; consumers may still read
-    std::multiset<std::string> serving{};  // groups by their links that may serve a copy
     bool producer_gone = false;  // after goodbye
     bool is_sealed =
         false;  // its producer has shown the seal of a link that it had at an earlier server
@@ -207,6 +209,13 @@ private:
     Owner owner;
     std::uint64_t epoch;                      // of the stream that is announced next
     std::map<std::string, Hold> consumers{};  // that have no link yet
+  };
+  /// A group that was lost, or has left before it had a link: for those that wait for it.
+  struct GoneGroup {
+    std::string name;
+    Owner owner;
+    double at;
+    std::string why;  // it was lost; empty: it was not
   };
   struct WaitingHello {
     Call call;
@@ -403,6 +412,9 @@ private:
   static std::string describe_missing(const Seat& asking, std::uint64_t agreement);
   /// Groups of that key that are not complete; empty if all are.
   std::string describe_missing(Owner owner) const;
+  /// Groups of the same key that have ended since the group that asks has come, lost or without any link.
+  std::string describe_gone(const Group& asking) const;
+  void remember_gone(const Group& group, const std::string& why, double now);
   /// What this rank has not closed yet, as text; empty if it may leave.
   std::string describe_open(const Seat& seat) const;
   /// A link that is set up anew.
@@ -466,6 +478,7 @@ private:
   std::map<std::pair<LinkId, std::string>, GivenUpLink>
       given_up_;  // by the group too; most_given_up of each owner
   std::vector<Subscription> subscriptions_;
+  std::deque<GoneGroup> gone_;  // the last ones
   /// For the name of a group that is leaving or may be lost, by that name.
   std::map<std::pair<std::string, ConnectionId>, WaitingHello> waiting_hellos_;
   std::unordered_map<ConnectionId, std::string> waits_for_name_;  // of these

@@ -62,6 +62,7 @@ struct Group {
   bool is_resumed = false;  ///< rank 0 has told what the group has
   std::map<core::Rank, Member> members;
   std::set<core::Rank> left;  ///< ranks that have said goodbye
+  bool was_linked = false;    ///< a stream of it, or one that it has subscribed to
   /// Notices for all its ranks since the first one has come back, in order; none when all have.
   std::vector<std::shared_ptr<const wire::ToClient>> missed{};
   std::size_t missed_bytes = 0;

@@ -59,6 +59,38 @@ TEST_F(Explaining, CountsTheRanksOfGroupsThatAreNotComplete) {
          "is_warning: true");
 }
 
+// A reader whose program ends with an error before it has a link says no more than goodbye.
+TEST_F(Explaining, NamesGroupsThatCameAndWentWithoutALink) {
+  play.at(1);
+  play.tell(1, announce("s", 4), {Play::done(1, 2)});
+  play.join("early", 1, 21);
+  play.tell(21, "request: 3 goodbye {}", {Play::done(21, 3)});
+  play.join("killed", 1, 22);
+  play.receive(22, subscribe("s", 9));
+  play.close(22, {});
+  const std::string early =
+      "group 'early' came and left again without a link to any stream: has it failed?";
+  expect(1,
+         "text: \"" + early +
+             "; group 'killed' came and was lost: rank 0 of group 'killed' on host node, pid 100, "
+             "closed its connection without goodbye (reset)\" is_warning: true");
+  play.tell(11, subscribe("z", 4), {Play::done(11, 2)});
+  play.join("killed", 1, 23);  // it is back
+  expect(11, "text: \"only 's'; " + early + "\" is_warning: true");
+}
+
+TEST_F(Explaining, NamesNoGroupThatHadALinkAndNoneOfAnotherKey) {
+  play.tell(1, announce("s", 4), {Play::done(1, 2)});
+  play.tell(11, subscribe("s", 4), {Play::done(11, 2)});
+  play.receive(1, "request: 4 presence { is_present: true incarnation: 4 }");
+  play.receive(11, "request: 4 presence { is_present: true }");
+  play.receive(11, "request: 5 goodbye {}");
+  play.own(21, 1);
+  play.join("of another key", 1, 21);
+  play.tell(21, "request: 3 goodbye {}", {Play::done(21, 3)});
+  expect(1, "");
+}
+
 TEST_F(Explaining, SaysWhatTheOtherSideWaitsForItself) {
   play.tell(11, subscribe("s", 4), {Play::done(11, 2)});
   play.tell(1, announce("s", 4), {Play::done(1, 2)});
