@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view file_prefix = "file:";
 constexpr double first_pause = 0.02, longest_pause = 1;  // seconds between two attempts
+constexpr double last_attempt = 0.1;  // of the seconds that there are, these are left for it
 constexpr double told_after = 1;
 
 /// @param port_file  empty: none
@@ -71,14 +72,15 @@ void wait_for_server(const ServerName& server, const Attempt& attempt, Deadline 
     try {
       return try_server(server, attempt, deadline);
     } catch (const Error& e) {
-      if (e.code() != Errc::no_server || deadline.remaining() <= pause) throw;
+      if (e.code() != Errc::no_server || deadline.remaining() <= last_attempt) throw;
       const Deadline::Seconds waited = Deadline::Clock::now() - start;
       if (!is_told && waited.count() >= told_after) {
         tell(e.what());
         is_told = true;
       }
     }
-    std::this_thread::sleep_for(Deadline::Seconds(pause));
+    const double left = std::max(0.0, deadline.remaining() - last_attempt);
+    std::this_thread::sleep_for(Deadline::Seconds(std::min(pause, left)));
   }
 }
 

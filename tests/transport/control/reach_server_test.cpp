@@ -137,5 +137,21 @@ TEST_F(ReachServer, GivesUpAtTheDeadline) {
   EXPECT_GT(attempts, 1);
 }
 
+TEST_F(ReachServer, TriesUntilTheDeadlineIsNear) {
+  double left = 60;  // seconds, at the last attempt
+  const auto attempt = [&](const HostPort& address, const Key& key, Deadline deadline) {
+    left = deadline.remaining();
+    refuse(address, key, deadline);
+  };
+  EXPECT_NE(error_of(
+                [&] {
+                  wait_for_server({"a:1", "there"}, attempt, Deadline::after(1),
+                                  [](const std::string&) {});
+                },
+                Errc::no_server),
+            "");
+  EXPECT_LE(left, 0.1);
+}
+
 }  // namespace
 }  // namespace tremula::transport
