@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <sstream>
 
 #include "coupling/oasis/failure.hpp"
 
@@ -33,39 +32,35 @@ std::vector<std::int64_t> Component::greatest(std::vector<std::int64_t> values) 
   return all;
 }
 
-void Component::broadcast(std::string& text) const {
-  std::int64_t length = static_cast<std::int64_t>(text.size());
-  MPI_Bcast(&length, 1, MPI_INT64_T, 0, comm_);
-  text.resize(static_cast<std::size_t>(length));
-  MPI_Bcast(text.data(), as_int(text.size()), MPI_CHAR, 0, comm_);
+std::vector<std::uint64_t> Component::summed(std::vector<std::uint64_t> values) const {
+  std::vector<std::uint64_t> all(values.size());
+  MPI_Allreduce(values.data(), all.data(), as_int(values.size()), MPI_UINT64_T, MPI_SUM, comm_);
+  return all;
 }
 
-void Component::expect_same(const std::string& text) const {
-  std::string expected = text;
-  broadcast(expected);
-  std::string difference;
-  if (text != expected) {
-    std::istringstream mine(text), theirs(expected);
-    std::string found, wanted;
-    do {
-      if (!std::getline(mine, found)) found = "nothing";
-      if (!std::getline(theirs, wanted)) wanted = "nothing";
-    } while (found == wanted);
-    difference = fmt::format(
-        "expected on all ranks the definitions of rank 0, {}; found {} on rank {}; every rank "
-        "of the component makes the same calls of oasis_def_partition and oasis_def_var, "
-        "one that has no points with length 0",
-        wanted, found, rank_);
-  }
-  // The first rank that differs speaks for all, so that the text is the same wherever it is read.
-  int first = text != expected ? rank_ : size_;
+int Component::first_with_most(int value) const {
+  struct {
+    int value, rank;
+  } mine{value, rank_}, most{};
+  MPI_Allreduce(&mine, &most, 1, MPI_2INT, MPI_MAXLOC, comm_);
+  return most.rank;
+}
+
+void Component::broadcast(std::string& text, int root) const {
+  std::int64_t length = static_cast<std::int64_t>(text.size());
+  MPI_Bcast(&length, 1, MPI_INT64_T, root, comm_);
+  text.resize(static_cast<std::size_t>(length));
+  MPI_Bcast(text.data(), as_int(text.size()), MPI_CHAR, root, comm_);
+}
+
+void Component::expect_none(const std::string& failure) const {
+  // The first rank that has one speaks for all, so that the text is the same wherever it is read.
+  int first = failure.empty() ? size_ : rank_;
   MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_);
   if (first == size_) return;
-  int length = static_cast<int>(difference.size());
-  MPI_Bcast(&length, 1, MPI_INT, first, comm_);
-  difference.resize(static_cast<std::size_t>(length));
-  MPI_Bcast(difference.data(), length, MPI_CHAR, first, comm_);
-  fail(difference);
+  std::string text = failure;
+  broadcast(text, first);
+  fail(text);
 }
 
 void Component::on_rank_0(const std::function<void()>& write) const {
@@ -77,7 +72,7 @@ void Component::on_rank_0(const std::function<void()>& write) const {
       failure = error.what();
     }
   }
-  broadcast(failure);
+  broadcast(failure, 0);
   if (!failure.empty()) fail(failure);
 }
 

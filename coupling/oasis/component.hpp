@@ -29,8 +29,16 @@ public:
 
   /// The greatest on any rank. Collective.
   std::vector<std::int64_t> greatest(std::vector<std::int64_t> values) const;
-  /// Fails on all ranks if `text`, line by line, is not on all what it is on rank 0.
-  void expect_same(const std::string& text) const;
+  /// The sum over all ranks, modulo 2^64. Collective.
+  std::vector<std::uint64_t> summed(std::vector<std::uint64_t> values) const;
+  /// The first of the ranks that pass the greatest value. Collective.
+  int first_with_most(int value) const;
+  /// Makes `text` what it is on rank `root`. Collective.
+  void broadcast(std::string& text, int root) const;
+  /// Fails on all ranks with the text of the first rank that has one. Collective.
+  void expect_none(const std::string& failure) const;
+  /// Waits for all ranks.
+  void wait_for_all() const { MPI_Barrier(comm_); }
   /// What rank 0 has read, on all ranks; if `read` fails, it does on all.
   std::optional<std::vector<double>> from_rank_0(
       const std::function<std::optional<std::vector<double>>()>& read) const;
@@ -41,8 +49,6 @@ public:
                                std::int64_t global_size) const;
 
 private:
-  void broadcast(std::string& text) const;
-
   std::string name_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = -1;

@@ -78,6 +78,25 @@ void check(Configuration& configuration) {
   }
 }
 
+void expect_weights(const Configuration& configuration, const fs::path& folder) {
+  const Entry* first = nullptr;
+  std::map<std::string, std::string> missing;  // file, where the first field needs it
+  for (const Entry& entry : configuration.entries) {
+    if (entry.scripr.empty() || fs::exists(folder / entry.mapping)) continue;
+    if (first == nullptr) first = &entry;
+    missing.emplace(entry.mapping, entry.scripr);
+  }
+  if (first == nullptr) return;
+  std::string others;
+  for (const auto& [file, where] : missing)
+    if (file != first->mapping) others += fmt::format("; {}: {} is missing, too", where, file);
+  refuse(fmt::format("{}: the transformation SCRIPR", first->scripr),
+         fmt::format("it takes weights that are there: expected the file {} in the working folder; "
+                     "found none: make it by SCRIP, ESMF or CDO, copy that of a run of OASIS, or "
+                     "name one by MAPPING{}",
+                     first->mapping, others));
+}
+
 Configuration read_configuration(const fs::path& folder) {
   const fs::path namcouple = folder / namcouple_file, yaml = folder / yaml_file;
   const bool has_namcouple = fs::exists(namcouple), has_yaml = fs::exists(yaml);
@@ -91,6 +110,7 @@ Configuration read_configuration(const fs::path& folder) {
   Configuration configuration = has_yaml ? parse_yaml(contents(yaml), yaml_file)
                                          : parse_namcouple(contents(namcouple), namcouple_file);
   check(configuration);
+  expect_weights(configuration, folder);
   return configuration;
 }
 

@@ -16,6 +16,12 @@ struct Grid {
   std::int64_t nx = 0, ny = 0;  ///< 0: the configuration does not tell
 };
 
+/// What BLASOLD and BLASNEW do to each value: factor * value + summand.
+struct Linear {
+  double factor = 1, summand = 0;
+  bool is_identity() const { return factor == 1 && summand == 0; }
+};
+
 /// One field that goes from one component to another.
 struct Entry {
   int number = 0;  ///< from 1 on, in the order of the file
@@ -26,8 +32,11 @@ struct Entry {
   Transformation transformation = Transformation::instant;
   std::string restart;  ///< file; empty: there is none
   Grid source_grid, target_grid;
-  std::string mapping;   ///< file of weights; empty: the field is not regridded
-  std::string conserve;  ///< of tremula_weights_open; empty: none
+  std::string mapping;      ///< file of weights; empty: the field is not regridded
+  std::string conserve;     ///< of tremula_weights_open; empty: none
+  std::string scripr = {};  ///< where SCRIPR asks for the weights of `mapping`; empty: nowhere
+  Linear of_source = {};    ///< BLASOLD: before the field is regridded
+  Linear of_target = {};    ///< BLASNEW: at the end
 };
 
 /// The stream that carries it, and how texts call it: "SOURCE->TARGET".
@@ -37,6 +46,7 @@ struct Configuration {
   std::string file;  ///< where it was read from
   Seconds runtime = 0;
   std::vector<Entry> entries;
+  std::vector<std::string> outputs = {};  ///< fields that OASIS writes to a file alone
   bool may_lack_restart = false;  ///< a restart file or field that is missing counts as zeros
   std::string session;            ///< further keys of the session, as YAML
   std::vector<std::string> warnings;
@@ -52,6 +62,10 @@ Configuration read_configuration(const std::filesystem::path& folder);
 /// @param file  for texts
 /// @throws Error that names the key
 Configuration parse_yaml(const std::string& text, const std::string& file);
+
+/// Checks that the files of weights that SCRIPR names are in the folder.
+/// @throws Error that names those that are missing
+void expect_weights(const Configuration& configuration, const std::filesystem::path& folder);
 
 /// The laws that hold however it was written. Adds warnings.
 /// @throws Error that names the field

@@ -112,8 +112,14 @@ int Coupler::define_variable(const std::string& name, int partition, int bundle,
   const auto is_in_entries = [&](auto member) {
     return std::ranges::find(configuration_.entries, name, member) != configuration_.entries.end();
   };
-  const bool is_source = is_in_entries(&Entry::source), is_target = is_in_entries(&Entry::target);
-  if (!is_source && !is_target) return uncoupled_variable;
+  const bool is_output =
+      std::ranges::find(configuration_.outputs, name) != configuration_.outputs.end();
+  const bool is_source = is_output || is_in_entries(&Entry::source),
+             is_target = is_in_entries(&Entry::target);
+  if (!is_source && !is_target) {
+    uncoupled_ += (uncoupled_.empty() ? "" : ", ") + name;
+    return uncoupled_variable;
+  }
   const std::string where = "variable " + name;
   if (partition < 1 || partition > static_cast<int>(partitions_.size()))
     fail(fmt::format(
@@ -144,30 +150,62 @@ int Coupler::define_variable(const std::string& name, int partition, int bundle,
   return static_cast<int>(variables_.size());
 }
 
-std::string Coupler::definitions() const {
-  std::string text;
-  for (std::size_t p = 0; p < partitions_.size(); ++p)
-    text += fmt::format("partition {} with ig_size {}\n", p + 1, partitions_[p].global_size);
-  for (const Variable& variable : variables_)
-    text += fmt::format("variable {} ({}, {} in a bundle) on partition {}\n", variable.name,
-                        variable.is_out ? "out" : "in", variable.bundle, variable.partition);
-  return text;
+std::vector<Member> Coupler::agreed() const {
+  std::vector<Definition> mine;
+  for (const Variable& variable : variables_) {
+    const Partition& partition = partitions_[static_cast<std::size_t>(variable.partition - 1)];
+    mine.push_back({.name = variable.name,
+                    .is_out = variable.is_out,
+                    .bundle = variable.bundle,
+                    .partition = variable.partition,
+                    .global_size = partition.global_size,
+                    .end = partition.end});
+  }
+  std::vector<std::int64_t> points;
+  for (const Partition& partition : partitions_) points.push_back(partition.size);
+  return agree(component_, mine, points);
+}
+
+/// Opens a session for each set of ranks that take part in the same variables. Collective over the component.
+void Coupler::open_groups(const std::vector<Member>& members) {
+  for (const Member& member : members) {
+    Group& group = groups_[member.set];
+    group.is_mine = group.is_mine || member.takes_part;
+  }
+  if (groups_.empty()) groups_[0].is_mine = true;  // a component that exchanges nothing joins, too
+  SessionOptions options;
+  options.more = configuration_.session;
+  int number = 0;
+  for (auto& [set, group] : groups_) {
+    ++number;
+    MPI_Comm comm = component_.comm();
+    if (set != 0)
+      MPI_Comm_split(component_.comm(), group.is_mine ? 1 : MPI_UNDEFINED, component_.rank(),
+                     &comm);
+    if (!group.is_mine) continue;
+    group.component = Component(name_, comm);
+    group.session = std::make_unique<Session>(
+        number == 1 ? name_ : fmt::format("{}.{}", name_, number), comm, options);
+  }
+  for (const Member& member : members) {
+    const auto variable = std::ranges::find(variables_, member.name, &Variable::name);
+    if (variable == variables_.end()) continue;
+    variable->end = member.end;
+    variable->group = &groups_[member.set];
+  }
 }
 
 void Coupler::end_definitions() {
   expect(State::defining, "before a second oasis_enddef");
   state_ = State::running;
   if (is_idle()) return;
-  component_.expect_same(definitions());
-  for (const Partition& partition : partitions_) ends_.push_back(partition.end);
-  ends_ = component_.greatest(ends_);
-  SessionOptions options;
-  options.more = configuration_.session;
-  session_ = std::make_unique<Session>(name_, component_.comm(), options);
+  open_groups(agreed());
   open_streams();
   std::vector<std::string> warnings;
-  for (Variable& variable : variables_)
-    for (const auto& source : variable.sources) source->begin(warnings);
+  for (const Entry& entry : configuration_.entries)
+    for (const Variable& variable : variables_)
+      for (const auto& source : variable.sources)
+        if (&source->entry() == &entry) source->begin(warnings);
   warn(warnings);
 }
 
@@ -176,31 +214,39 @@ FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {
   const Partition& partition = partitions_[number];
   const Grid& grid = variable.is_out ? entry.source_grid : entry.target_grid;
   const std::int64_t of_grid = grid.nx * grid.ny;
-  if (of_grid > 0 && ends_[number] > of_grid)
+  if (of_grid > 0 && variable.end > of_grid)
     fail(fmt::format(
         "variable {}: expected points of a grid of {} x {}, as {} says; found number {}, counted "
         "from "
         "1, in its partition {}",
-        variable.name, grid.nx, grid.ny, configuration_.file, ends_[number], partition.name));
+        variable.name, grid.nx, grid.ny, configuration_.file, variable.end, partition.name));
+  if (of_grid > 0 && partition.global_size > 0 && partition.global_size != of_grid)
+    fail(
+        fmt::format("variable {}: expected a grid of as many points as ig_size of its partition {} "
+                    "says, {}; found {} x {} in {}; make them agree",
+                    variable.name, partition.name, partition.global_size, grid.nx, grid.ny,
+                    configuration_.file));
   return {.entry = &entry,
           .configuration = &configuration_,
-          .component = &component_,
+          .component = &variable.group->component,
           .partition = &partition,
           .global_size = partition.global_size > 0 ? partition.global_size
                          : of_grid > 0             ? of_grid
-                                                   : ends_[number],
+                                                   : variable.end,
           .fields = variable.bundle};
 }
 
 /// Fields of one partition that are regridded alike have one object, and so one plan.
-std::shared_ptr<Weights> Coupler::weights_of(const FieldEnd& end) {
+std::shared_ptr<Weights> Coupler::weights_of(const FieldEnd& end, Session& session) {
   const Entry& entry = *end.entry;
   if (entry.mapping.empty()) return nullptr;
   auto& weights = weights_[{entry.mapping, entry.conserve, end.partition}];
   if (!weights)
     weights = std::make_shared<Weights>(
-        *session_, entry.mapping, layout_of(end, entry.conserve.empty()),
-        entry.conserve.empty() ? std::string() : fmt::format("{{conserve: {}}}", entry.conserve));
+        session, entry.mapping, layout_of(end, entry.conserve.empty()),
+        entry.conserve.empty() ? std::string()
+                               // OASIS counts points without weights, too: they are 0.
+                               : fmt::format("{{conserve: {}, fill: 0}}", entry.conserve));
   return weights;
 }
 
@@ -218,10 +264,12 @@ void Coupler::open_streams() {
                          name_of(entry)),
              "copy it in the component");
     if (source)
-      source->sources.push_back(std::make_unique<Source>(*session_, end_of(entry, *source)));
+      source->sources.push_back(
+          std::make_unique<Source>(*source->group->session, end_of(entry, *source)));
     if (target) {
       const FieldEnd end = end_of(entry, *target);
-      target->target = std::make_unique<Target>(*session_, end, weights_of(end));
+      Session& session = *target->group->session;
+      target->target = std::make_unique<Target>(session, end, weights_of(end, session));
     }
   }
 }
@@ -230,9 +278,8 @@ const Coupler::Variable& Coupler::at(int variable) const {
   if (variable == uncoupled_variable)
     fail(
         fmt::format("expected a variable of {}; found OASIS_Var_Uncpl, which oasis_def_var gives "
-                    "to a name that is "
-                    "not there; ask before the call",
-                    configuration_.file));
+                    "to a name that is not there ({}); ask before the call, or add the field",
+                    configuration_.file, uncoupled_.empty() ? "none was defined" : uncoupled_));
   if (variable < 1 || variable > static_cast<int>(variables_.size()))
     fail(fmt::format("expected the number of a variable, from 1 to {}; found {}", variables_.size(),
                      variable));
@@ -255,8 +302,8 @@ Coupler::Variable& Coupler::at(int variable, bool is_out, const char* call) {
 int Coupler::put(int variable, Seconds date, std::span<const double> values) {
   int info = info_ok;
   if (!is_coupled_) return info;
-  for (const auto& source : at(variable, true, "oasis_put").sources)
-    source->put(date, values, info);
+  const Variable& found = at(variable, true, "oasis_put");
+  for (const auto& source : found.sources) source->put(date, values, info);
   return info;
 }
 
@@ -274,7 +321,8 @@ void Coupler::expect_order(const Entry& entry, Seconds date) {
 int Coupler::get(int variable, Seconds date, std::span<double> values) {
   int info = info_ok;
   if (!is_coupled_) return info;
-  Target& target = *at(variable, false, "oasis_get").target;
+  const Variable& found = at(variable, false, "oasis_get");
+  Target& target = *found.target;
   expect_order(target.entry(), date);
   target.get(date, values, info);
   return info;
@@ -283,7 +331,8 @@ int Coupler::get(int variable, Seconds date, std::span<double> values) {
 int Coupler::ask_put(int variable, Seconds date) const {
   int info = info_ok;
   if (!is_coupled_) return info;
-  for (const auto& source : at(variable).sources) source->ask(date, info);
+  for (const auto& source : at(variable).sources)
+    inquire_put(source->entry(), configuration_.runtime, date, info);
   return info;
 }
 
@@ -291,34 +340,46 @@ std::vector<int> Coupler::periods(int variable) const {
   std::vector<int> periods;
   if (!is_coupled_) return periods;
   const Variable& found = at(variable);
-  for (const auto& source : found.sources)
-    periods.push_back(static_cast<int>(source->entry().period));
-  if (found.target) periods.push_back(static_cast<int>(found.target->entry().period));
+  for (const Entry& entry : configuration_.entries)
+    if ((found.is_out ? entry.source : entry.target) == found.name)
+      periods.push_back(static_cast<int>(entry.period));
   return periods;
 }
 
+/// Each group writes after the one before: several may write into one file.
 void Coupler::write_restarts() const {
-  std::map<std::string, RestartContents> files;
-  for (const Variable& variable : variables_)
-    for (const auto& source : variable.sources)
-      if (!source->entry().restart.empty()) source->add_restart(files[source->entry().restart]);
-  component_.on_rank_0([&] {
-    for (const auto& [file, contents] : files)
-      if (!contents.variables.empty() || !contents.counts.empty()) write_restart(file, contents);
-  });
+  for (const auto& [set, group] : groups_) {
+    std::map<std::string, RestartContents> files;
+    for (const Entry& entry : configuration_.entries)
+      for (const Variable& variable : variables_)
+        for (const auto& source : variable.sources)
+          if (variable.group == &group && &source->entry() == &entry && !entry.restart.empty())
+            source->add_restart(files[entry.restart]);
+    if (group.is_mine)
+      group.component.on_rank_0([&] {
+        for (const auto& [file, contents] : files)
+          if (!contents.variables.empty() || !contents.counts.empty())
+            write_restart(file, contents);
+      });
+    if (groups_.size() > 1) component_.wait_for_all();
+  }
 }
 
 void Coupler::terminate() {
   if (state_ == State::ended) fail("expected one call of oasis_terminate; found a second one");
-  if (session_) {
+  if (!groups_.empty()) {
     // The other way round two components could wait for each other to take the last steps.
-    for (const Variable& variable : variables_)
-      if (variable.target) variable.target->close();
-    for (const Variable& variable : variables_)
-      for (const auto& source : variable.sources) source->close();
+    for (const Entry& entry : configuration_.entries)
+      for (const Variable& variable : variables_)
+        if (variable.target && &variable.target->entry() == &entry) variable.target->close();
+    for (const Entry& entry : configuration_.entries)
+      for (const Variable& variable : variables_)
+        for (const auto& source : variable.sources)
+          if (&source->entry() == &entry) source->close();
     write_restarts();
     variables_.clear();
-    session_.reset();
+    weights_.clear();
+    groups_.clear();
   }
   state_ = State::ended;
   if (ends_mpi_) MPI_Finalize();

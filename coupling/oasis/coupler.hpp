@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "coupling/oasis/exchange.hpp"
+#include "coupling/oasis/membership.hpp"
 
 namespace tremula::oasis {
 
@@ -53,14 +54,24 @@ public:
   /// The coupling periods of a variable, one for each entry that it is in.
   std::vector<int> periods(int variable) const;
   void terminate();
+  /// Writes warnings to the standard error, on rank 0 of the component alone.
+  void warn(const std::vector<std::string>& warnings) const;
 
 private:
   enum class State { defining, running, ended };
+  /// Ranks of the component that take part in the same variables, with a session of their own.
+  struct Group {
+    bool is_mine = false;  ///< else the rest is empty
+    Component component;
+    std::unique_ptr<Session> session;
+  };
   struct Variable {
     std::string name;
     int partition = 0;
     int bundle = 1;
     bool is_out = false;
+    const Group* group = nullptr;  ///< null before oasis_enddef
+    std::int64_t end = 0;          ///< above the greatest point of any rank
     std::vector<std::unique_ptr<Source>> sources;
     std::unique_ptr<Target> target;
   };
@@ -70,12 +81,12 @@ private:
   Variable& at(int variable, bool is_out, const char* call);
   const Variable& at(int variable) const;
   FieldEnd end_of(const Entry& entry, const Variable& variable) const;
-  std::shared_ptr<Weights> weights_of(const FieldEnd& end);
+  std::shared_ptr<Weights> weights_of(const FieldEnd& end, Session& session);
   void open_streams();
   void expect_order(const Entry& entry, Seconds date);
   void write_restarts() const;
-  void warn(const std::vector<std::string>& warnings) const;
-  std::string definitions() const;
+  std::vector<Member> agreed() const;
+  void open_groups(const std::vector<Member>& members);
 
   std::string name_;
   bool is_coupled_;
@@ -87,11 +98,11 @@ private:
   Configuration configuration_;
   State state_ = State::defining;
   std::vector<Partition> partitions_;
-  std::vector<std::int64_t> ends_;  // of the partitions, over all ranks
-  std::unique_ptr<Session> session_;
+  std::map<std::uint64_t, Group> groups_;  // by Member::set: the same keys on all ranks
   std::map<std::tuple<std::string, std::string, const Partition*>, std::shared_ptr<Weights>>
       weights_;  // by file, conserve and partition
   std::vector<Variable> variables_;
+  std::string uncoupled_;            // names of variables that the configuration does not have
   std::optional<Seconds> last_get_;  // with the sequence number of its entry
   int last_sequence_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "coupling/oasis/failure.hpp"
@@ -28,16 +29,22 @@ constexpr const char* missing_lag =
     "in YAML), and a "
     "restart file";
 
+constexpr const char* look_at_the_other =
+    "; if the other component has been started, look at what it says: it may have ended before it "
+    "came to this field, e.g. in oasis_enddef for a file that is missing";
+
 /// Calls `work`, and adds to an error what it was about.
 template <class Work>
 auto about(const FieldEnd& end, Seconds date, const char* doing, const Work& work) {
   try {
     return work();
   } catch (const Error& error) {
-    const bool is_deadlock = error.status() == TREMULA_DEADLOCK;
-    throw Error(error.status(), fmt::format("field {} ({}) at date {} s, lag {} s: {}{}",
-                                            name_of(*end.entry), doing, date, end.entry->lag,
-                                            error.what(), is_deadlock ? missing_lag : ""));
+    const char* const advice = error.status() == TREMULA_DEADLOCK    ? missing_lag
+                               : error.status() == TREMULA_TIMED_OUT ? look_at_the_other
+                                                                     : "";
+    throw Error(error.status(),
+                fmt::format("field {} ({}) at date {} s, lag {} s: {}{}", name_of(*end.entry),
+                            doing, date, end.entry->lag, error.what(), advice));
   }
 }
 
@@ -56,6 +63,10 @@ std::span<T> field_of(std::span<T> values, std::size_t number, const FieldEnd& e
   return values.subspan(number * size, size);
 }
 
+void change(const Linear& linear, std::span<double> values) {
+  for (double& value : values) value = linear.factor * value + linear.summand;
+}
+
 void expect_size(const FieldEnd& end, std::size_t found) {
   if (found != local_size(end))
     fail(fmt::format(
@@ -65,6 +76,14 @@ void expect_size(const FieldEnd& end, std::size_t found) {
 }
 
 }  // namespace
+
+void inquire_put(const Entry& entry, Seconds runtime, Seconds date, int& info) {
+  const PutAction action =
+      put_at({.period = entry.period, .lag = entry.lag, .runtime = runtime}, date).action;
+  if (entry.transformation != Transformation::instant && info == info_ok) info = info_transformed;
+  if (action == PutAction::send) info = info_sent;
+  if (action == PutAction::to_restart) info = info_to_restart;
+}
 
 Layout layout_of(const FieldEnd& end, bool may_have_copies) {
   return Layout::of_segments({.shape = {end.global_size},
@@ -117,8 +136,9 @@ void Source::begin(std::vector<std::string>& warnings) {
         part = restart_field(field, is_there);  // one value for all of them
       const auto missing = fmt::format(
           "restart file {}: expected the variable {}, as field {} has a lag of {} s; "
-          "found none",
-          entry().restart, name, name_of(entry()), entry().lag);
+          "found {}",
+          entry().restart, name, name_of(entry()), entry().lag,
+          std::filesystem::exists(entry().restart) ? "none in it" : "no such file");
       if (!is_there && !end_.configuration->may_lack_restart)
         fail(missing + "; put it there, or let it be 0 by $NNOREST (YAML: may_lack_restart)");
       if (!is_there) warnings.push_back(missing + ": it is 0");
@@ -145,6 +165,11 @@ void Source::begin(std::vector<std::string>& warnings) {
 }
 
 void Source::send(Seconds date, Seconds time, std::span<const double> values) {
+  if (!entry().of_source.is_identity()) {
+    changed_.assign(values.begin(), values.end());
+    change(entry().of_source, changed_);
+    values = changed_;
+  }
   about(end_, date, "oasis_put", [&] {
     stream_.begin_step();
     stream_.time(time);
@@ -172,13 +197,6 @@ void Source::put(Seconds date, std::span<const double> values, int& info) {
     last_.emplace(complete.begin(), complete.end());
     info = info_to_restart;
   }
-}
-
-void Source::ask(Seconds date, int& info) const {
-  const PutAction action = put_at(schedule_, date).action;
-  if (entry().transformation != Transformation::instant && info == info_ok) info = info_transformed;
-  if (action == PutAction::send) info = info_sent;
-  if (action == PutAction::to_restart) info = info_to_restart;
 }
 
 void Source::close() {
@@ -258,6 +276,7 @@ void Target::get(Seconds date, std::span<double> values, int& info) {
       else
         stream_.get(fields_[f], field_of(values, f, end_));
     stream_.end_step();
+    if (!entry().of_target.is_identity()) change(entry().of_target, values);
     info = info_received;
   });
 }

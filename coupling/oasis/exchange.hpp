@@ -42,6 +42,9 @@ struct FieldEnd {
   int fields = 1;  ///< of the bundle
 };
 
+/// Says in `info` what a put at `date` does.
+void inquire_put(const Entry& entry, Seconds runtime, Seconds date, int& info);
+
 /// Of this rank's part of the field.
 Layout layout_of(const FieldEnd& end, bool may_have_copies);
 
@@ -56,14 +59,13 @@ public:
   /// @param values  the bundle's fields one after the other
   /// @param info    what was done; stays as it is if nothing was
   void put(Seconds date, std::span<const double> values, int& info);
-  /// What put would say.
-  void ask(Seconds date, int& info) const;
   void close();
   /// What the next run begins with; the values are on rank 0 alone.
   void add_restart(RestartContents& contents) const;
   const Entry& entry() const { return *end_.entry; }
 
 private:
+  /// Sends the values as BLASOLD changes them: a restart file holds them as they were before.
   void send(Seconds date, Seconds time, std::span<const double> values);
   bool shares_restart_name() const;
   std::vector<double> restart_field(const std::string& name, bool& is_there) const;
@@ -74,6 +76,7 @@ private:
   Accumulation accumulation_;
   OutStream stream_;
   std::vector<Field<double>> fields_;
+  std::vector<double> changed_;              // by BLASOLD
   std::optional<std::vector<double>> last_;  // of time `runtime`: what the next run begins with
 };
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -21,13 +22,19 @@ using Words = std::vector<std::string>;
 constexpr std::array obsolete{"$SEQMODE", "$CHANNEL", "$NBMODEL", "$JOBNAME",
                               "$INIDATE", "$MODINFO", "$CALTYPE"};
 constexpr std::array of_oasis{"$NLOGPRT", "$NUNITNO", "$NMAPDEC", "$NMATXRD", "$NWGTOPT"};
-constexpr std::array refused_status{"EXPOUT", "IGNOUT", "INPUT", "OUTPUT", "AUXILARY"};
-constexpr std::array refused_transformation{"SCRIPR",  "BLASOLD",  "BLASNEW",
-                                            "CHECKIN", "CHECKOUT", "CORRECT"};
+constexpr std::array known_status{"EXPORTED", "IGNORED", "EXPOUT",  "IGNOUT",
+                                  "OUTPUT",   "INPUT",   "AUXILARY"};
 
 template <class List>
 bool has(const List& list, std::string_view word) {
   return std::ranges::find(list, word) != std::ranges::end(list);
+}
+
+/// Returns the word in upper case: the words of OASIS may be written in either.
+std::string upper(std::string word) {
+  for (char& letter : word)
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  return word;
 }
 
 struct Line {
@@ -80,6 +87,18 @@ std::int64_t number_at(const Line& line, std::size_t place, const std::string& w
                    place < line.words.size() ? line.words[place] : "none"));
 }
 
+/// Returns the number of a word as Fortran reads it, such as 2., -1.5e3 or 1.0D0.
+std::optional<double> real_in(std::string word) {
+  std::ranges::replace_if(
+      word, [](char letter) { return letter == 'd' || letter == 'D'; }, 'e');
+  std::string_view rest = word;
+  if (rest.starts_with('+')) rest.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  if (error != std::errc{} || end != rest.data() + rest.size()) return std::nullopt;
+  return value;
+}
+
 Words split(const std::string& list) {
   Words parts;
   std::istringstream in(list);
@@ -108,7 +127,7 @@ private:
 
   void read_section() {
     const Line line = lines_.next("a keyword");
-    const std::string& key = line.words[0];
+    const std::string key = upper(line.words[0]);
     if (key == "$END") return;
     if (key == "$RUNTIME")
       configuration_.runtime = value_of(key, "seconds");
@@ -136,7 +155,7 @@ private:
 
   void read_fields() {
     has_strings_ = true;
-    while (lines_.peek() && lines_.peek()->words[0] != "$END") {
+    while (lines_.peek() && upper(lines_.peek()->words[0]) != "$END") {
       if (most_fields_ && ++fields_ > *most_fields_)
         fail(fmt::format(
             "{}: expected no more than {} fields, as $NFIELDS says; found another one; raise "
@@ -149,13 +168,15 @@ private:
   void read_field() {
     const Line first = lines_.next("a field");
     const std::string where = lines_.where(first);
-    if (first.words.size() >= 6 && has(refused_status, first.words[5]))
-      refuse_status(first.words[5], where);
-    if (first.words.size() < 7)
+    const std::optional<std::size_t> place = status_place(first.words);
+    const bool has_no_restart = place == std::size_t{5};
+    if (first.words.size() < 7 && !has_no_restart)
       fail(fmt::format(
           "{}: expected source, target, label, period, number of transformations, restart file and "
           "status; found {} words",
           where, first.words.size()));
+    const std::string status = upper(first.words[place.value_or(6)]);
+    expect_status(status, where);
     Entry entry{.source = {},
                 .target = {},
                 .restart = {},
@@ -164,36 +185,54 @@ private:
                 .mapping = {},
                 .conserve = {}};
     number_at(first, 2, where, "a label, which is a number,");
-    entry.period =
-        first.words[3] == "ONCE" ? once : number_at(first, 3, where, "a coupling period");
-    if (first.words[3] != "ONCE" && entry.period <= 0)
-      fail(fmt::format("{}: expected a coupling period above 0 s; found {}", where, entry.period));
+    const bool is_once = upper(first.words[3]) == "ONCE";
+    entry.period = is_once ? once : number_at(first, 3, where, "a coupling period");
+    if (!is_once && entry.period <= 0)
+      fail(fmt::format(
+          "{}: expected a coupling period above 0 s; found {}: put the period in, where "
+          "a script of the model has not yet done so",
+          where, entry.period));
     const auto transformations = number_at(first, 4, where, "the number of transformations");
-    entry.restart = first.words[5];
-    read_status(first.words[status_place(first.words)], where);
+    if (!has_no_restart) entry.restart = first.words[5];
     read_grids(entry);
-    if (lines_.peek() && (lines_.peek()->words[0] == "P" || lines_.peek()->words[0] == "R"))
+    if (lines_.peek() &&
+        (upper(lines_.peek()->words[0]) == "P" || upper(lines_.peek()->words[0]) == "R"))
       lines_.next("the periods of the grids");
     if (transformations > 0) read_transformations(entry, transformations);
-    add(entry, first, where);
+    if (status == "OUTPUT")
+      for (std::string& field : split(first.words[0]))
+        configuration_.outputs.push_back(std::move(field));
+    else
+      add(entry, first, where);
   }
 
-  /// Word 7, or word 8 where OASIS3 wanted the name of another file before it.
-  static std::size_t status_place(const Words& words) {
-    const auto is_status = [](const std::string& word) {
-      return word == "EXPORTED" || word == "IGNORED" || has(refused_status, word);
-    };
-    return !is_status(words[6]) && words.size() > 7 && is_status(words[7]) ? 7 : 6;
+  /// Returns the place of the status: that of word 7, of word 8 where OASIS3 wanted the name of another file before
+  /// it, or of word 6 where a field of a file has no restart file.
+  static std::optional<std::size_t> status_place(const Words& words) {
+    for (const std::size_t place : {std::size_t{6}, std::size_t{7}})
+      if (place < words.size() && has(known_status, upper(words[place]))) return place;
+    constexpr std::array of_a_file{"OUTPUT", "INPUT", "AUXILARY"};
+    if (words.size() == 6 && has(of_a_file, upper(words[5]))) return 5;
+    return std::nullopt;
   }
-  [[noreturn]] static void refuse_status(const std::string& status, const std::string& where) {
-    refuse(fmt::format("{}: the status {}", where, status), "use EXPORTED");
-  }
-  void read_status(const std::string& status, const std::string& where) {
+  /// What OASIS writes for those that look for a fault changes no number, and is left out.
+  void expect_status(const std::string& status, const std::string& where) {
     if (status == "EXPORTED") return;
-    if (has(refused_status, status)) refuse_status(status, where);
-    if (status != "IGNORED")
+    if (status == "INPUT")
+      refuse(fmt::format("{}: the status INPUT", where), "let the component read the file itself");
+    if (status == "AUXILARY") refuse(fmt::format("{}: the status AUXILARY", where), "use EXPORTED");
+    if (!has(known_status, status))
       fail(fmt::format("{}: expected the status EXPORTED; found {}", where, status));
-    configuration_.warnings.push_back(fmt::format("{}: IGNORED is taken as EXPORTED", where));
+    warn_once(status, where,
+              status == "OUTPUT" ? "OUTPUT: no file is written, and a put does nothing"
+              : status == "IGNORED"
+                  ? "IGNORED is taken as EXPORTED"
+                  : status + " is taken as EXPORTED: no file for debugging is written");
+  }
+  /// @param about  of which there is one warning
+  void warn_once(const std::string& about, const std::string& where, const std::string& text) {
+    if (warned_.insert(about).second)
+      configuration_.warnings.push_back(fmt::format("{}: {}", where, text));
   }
 
   void read_grids(Entry& entry) {
@@ -216,9 +255,10 @@ private:
       const std::string& word = line.words[at];
       const auto value =
           number_in(std::string_view(word).substr(std::min<std::size_t>(4, word.size())));
-      if (word.starts_with("LAG=") && value)
+      const std::string key = upper(word.substr(0, 4));
+      if (key == "LAG=" && value)
         entry.lag = *value;
-      else if (word.starts_with("SEQ=") && value)
+      else if (key == "SEQ=" && value)
         entry.sequence = static_cast<int>(*value);
       else
         fail(fmt::format("{}: expected LAG=seconds or SEQ=number; found {}", where, word));
@@ -231,38 +271,91 @@ private:
     if (static_cast<std::int64_t>(names.words.size()) < count)
       fail(fmt::format("{}: expected the names of {} transformations; found {}", where, count,
                        names.words.size()));
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::string& name = names.words[static_cast<std::size_t>(i)];
-      if (has(refused_transformation, name))
-        refuse(fmt::format("{}: the transformation {}", where, name),
-               name == "SCRIPR"
-                   ? "make the weights beforehand, and name their file by MAPPING"
-                   : "do it in a component; LOCTRANS, MAPPING and CONSERV are supported");
-      if (name != "LOCTRANS" && name != "MAPPING" && name != "CONSERV")
-        fail(fmt::format("{}: expected a transformation of OASIS3-MCT; found {}", where, name));
-      const Line line = lines_.next(fmt::format("what {} is to do", name));
-      if (name == "MAPPING")
-        entry.mapping = mapping_of(line);
-      else if (name == "CONSERV")
-        entry.conserve = conserve_of(line);
-      else
-        entry.transformation = transformation_of(line);
+    for (std::int64_t i = 0; i < count; ++i)
+      read_transformation(entry, upper(names.words[static_cast<std::size_t>(i)]), where);
+  }
+  void read_transformation(Entry& entry, const std::string& name, const std::string& where) {
+    if (name == "NOINTERP") return warn_once(name, where, "NOINTERP does nothing, and is ignored");
+    if (name == "CORRECT")
+      refuse(fmt::format("{}: the transformation {}", where, name),
+             "do it in a component; LOCTRANS, BLASOLD, MAPPING, CONSERV and BLASNEW are supported");
+    constexpr std::array known{"LOCTRANS", "MAPPING", "SCRIPR",  "CONSERV",
+                               "BLASOLD",  "BLASNEW", "CHECKIN", "CHECKOUT"};
+    if (!has(known, name))
+      fail(fmt::format("{}: expected a transformation of OASIS3-MCT; found {}", where, name));
+    const Line line = lines_.next(fmt::format("what {} is to do", name));
+    if (name == "CHECKIN" || name == "CHECKOUT")
+      warn_once("CHECKIN", where, name + " changes no number, and is ignored");
+    else if (name == "MAPPING")
+      entry.mapping = mapping_of(line), entry.scripr.clear();
+    else if (name == "SCRIPR")
+      read_scripr(entry, line, where);
+    else if (name == "CONSERV")
+      entry.conserve = conserve_of(line);
+    else if (name == "LOCTRANS")
+      entry.transformation = transformation_of(line);
+    else
+      (name == "BLASOLD" ? entry.of_source : entry.of_target) = linear_of(line, name);
+  }
+  /// Names the file in which SCRIPR keeps its weights, unless MAPPING has named one.
+  void read_scripr(Entry& entry, const Line& line, const std::string& where) const {
+    constexpr std::array methods{"DISTWGT", "GAUSWGT", "BILINEAR", "BICUBIC", "CONSERV"};
+    constexpr std::array normalizations{"FRACAREA", "DESTAREA", "FRACNNEI"};
+    std::string method = upper(line.words[0]);
+    if (!has(methods, method))
+      fail(fmt::format("{}: expected DISTWGT, GAUSWGT, BILINEAR, BICUBIC or CONSERV; found {}",
+                       lines_.where(line), line.words[0]));
+    if (method == "CONSERV") {
+      const std::string normalization = line.words.size() > 5 ? upper(line.words[5]) : "none";
+      if (!has(normalizations, normalization))
+        fail(fmt::format("{}: expected FRACAREA, DESTAREA or FRACNNEI as word 6; found {}",
+                         lines_.where(line), normalization));
+      method += "_" + normalization;
     }
+    if (!entry.mapping.empty()) return;
+    entry.mapping =
+        fmt::format("rmp_{}_to_{}_{}.nc", entry.source_grid.name, entry.target_grid.name, method);
+    entry.scripr = where;
+  }
+  /// $XMULT $NBFIELDS, and CONSTANT $AVALUE on a line of its own if $NBFIELDS is 1.
+  Linear linear_of(const Line& line, const std::string& name) {
+    const std::string where = lines_.where(line);
+    const auto real = [&](const Line& from, std::size_t place, const char* what) {
+      const auto value = place < from.words.size() ? real_in(from.words[place]) : std::nullopt;
+      if (!value)
+        fail(fmt::format("{}: {}: expected {}, a number, as word {}; found {}", lines_.where(from),
+                         name, what, place + 1,
+                         place < from.words.size() ? from.words[place] : "none"));
+      return *value;
+    };
+    Linear linear{.factor = real(line, 0, "a factor")};
+    const auto summands = number_at(line, 1, where, "how many summands there are");
+    if (summands != 0 && summands != 1)
+      refuse(fmt::format("{}: {} with {} summands", where, name, summands),
+             "OASIS3-MCT adds one constant, too");
+    if (summands == 0) return linear;
+    const Line constant = lines_.next("CONSTANT and a number");
+    if (upper(constant.words[0]) != "CONSTANT")
+      refuse(
+          fmt::format("{}: {} with the field {}", lines_.where(constant), name, constant.words[0]),
+          "OASIS3-MCT adds a CONSTANT alone; add fields in a component");
+    linear.summand = real(constant, 1, "a summand");
+    return linear;
   }
   /// The file of weights. Where they are applied, and in which order, changes nothing: the target applies them,
   /// and every result is `bfb`.
   std::string mapping_of(const Line& line) const {
-    constexpr std::array places{"src", "dst"};
-    constexpr std::array orders{"bfb", "sum", "opt"};
+    constexpr std::array places{"SRC", "DST"};
+    constexpr std::array orders{"BFB", "SUM", "OPT"};
     for (std::size_t i = 1; i < line.words.size(); ++i)
-      if (!has(places, line.words[i]) && !has(orders, line.words[i]))
+      if (!has(places, upper(line.words[i])) && !has(orders, upper(line.words[i])))
         fail(fmt::format(
             "{}: expected src or dst, and bfb, sum or opt, after the file of weights; found {}",
             lines_.where(line), line.words[i]));
     return line.words[0];
   }
   std::string conserve_of(const Line& line) const {
-    const std::string& word = line.words[0];
+    const std::string word = upper(line.words[0]);
     if (word == "GLOBAL") return "global";
     if (word == "GLBPOS") return "positive";
     if (word == "BASBAL" || word == "BASPOS" || word == "GSSPOS")
@@ -273,7 +366,7 @@ private:
     for (const auto transformation :
          {Transformation::instant, Transformation::accumulate, Transformation::average,
           Transformation::minimum, Transformation::maximum})
-      if (line.words[0] == word_of(transformation)) return transformation;
+      if (upper(line.words[0]) == word_of(transformation)) return transformation;
     fail(fmt::format("{}: expected INSTANT, ACCUMUL, AVERAGE, T_MIN or T_MAX; found {}",
                      lines_.where(line), line.words[0]));
   }
@@ -296,6 +389,7 @@ private:
   Configuration configuration_;
   std::optional<std::int64_t> most_fields_;
   std::int64_t fields_ = 0;
+  std::set<std::string> warned_;
   bool has_strings_ = false;
 };
 

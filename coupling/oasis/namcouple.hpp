@@ -10,14 +10,15 @@
 //
 // A field takes these lines; lines that begin with # and empty ones may lie between:
 //
-//   SOURCE TARGET  label  period (or ONCE)  number of transformations  restart file  EXPORTED
+//   SOURCE TARGET  label  period (or ONCE)  number of transformations  restart file  status
 //   [nx ny nx ny]  source grid  target grid  [LAG=seconds] [SEQ=number]
 //   P 0 P 0
-//   LOCTRANS
-//   INSTANT, ACCUMUL, AVERAGE, T_MIN or T_MAX
+//   LOCTRANS CHECKIN BLASOLD MAPPING SCRIPR NOINTERP CONSERV BLASNEW CHECKOUT, those that there are
+//   what each of these is to do, on a line of its own: NOINTERP has none, a summand of BLASOLD or BLASNEW one more
 //
-// the last two if it has a transformation. SOURCE and TARGET may be lists with colons, of equal
-// length, which count as one field each.
+// SOURCE and TARGET may be lists with colons, of equal length, which count as one field each. The words of OASIS may
+// be in lower case. IGNORED, EXPOUT and IGNOUT are taken as EXPORTED; a field with OUTPUT is one that OASIS writes
+// to a file, and goes nowhere. SCRIPR stands for MAPPING with the file in which it keeps its weights.
 #include <string>
 
 #include "coupling/oasis/configuration.hpp"

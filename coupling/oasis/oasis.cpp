@@ -119,6 +119,14 @@ int tremula_oasis_terminate(void* coupler, char* text, int room) {
   });
 }
 
+void tremula_oasis_warn(void* coupler, const char* message) {
+  const auto* const known = static_cast<const Coupler*>(coupler);
+  if (known)
+    known->warn({message});
+  else
+    std::fprintf(stderr, "tremula_oasis: warning: %s\n", message);
+}
+
 void tremula_oasis_abort(void* coupler, const char* call, const char* message, int code) {
   const auto* const known = static_cast<const Coupler*>(coupler);
   if (known)

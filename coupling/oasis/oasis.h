@@ -44,6 +44,8 @@ TREMULA_OASIS_API int tremula_oasis_periods(void* coupler, int variable, int* pe
                                             int* count, char* text, int room);
 /* Frees the coupler, unless it fails. */
 TREMULA_OASIS_API int tremula_oasis_terminate(void* coupler, char* text, int room);
+/* Writes a warning to the standard error, on rank 0 of the component alone. coupler may be NULL. */
+TREMULA_OASIS_API void tremula_oasis_warn(void* coupler, const char* message);
 /* Says who has failed with what, on the standard error, and ends the job. coupler may be NULL. */
 TREMULA_OASIS_API void tremula_oasis_abort(void* coupler, const char* call, const char* message,
                                            int code);

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <netcdf.h>
 
+#include <tremula/tremula_weights.hpp>
+
 #include "coupling/oasis/failure.hpp"
 
 namespace tremula::oasis {
@@ -83,13 +85,27 @@ public:
   }
 
 private:
+  const NetcdfLock lock_;  // around all calls, as NetCDF is not thread-safe
   fs::path path_;
   int id_ = 0;
   bool is_open_ = true;
 };
 
+/// The variable of that name, if it holds every bit of a double. One that does not is renamed.
+std::optional<int> in_double_precision(const NetcdfFile& file, const std::string& name) {
+  const auto known = file.variable(name);
+  if (!known) return std::nullopt;
+  nc_type type = NC_NAT;
+  file.check_that(nc_inq_vartype(file.id(), *known, &type), "read the variable " + name);
+  if (type == NC_DOUBLE) return known;
+  std::string before = name + "_before";
+  while (file.variable(before)) before += "_";
+  file.check_that(nc_rename_var(file.id(), *known, before.c_str()), "rename the variable " + name);
+  return std::nullopt;
+}
+
 int defined(const NetcdfFile& file, const RestartVariable& variable) {
-  if (const auto known = file.variable(variable.name)) {
+  if (const auto known = in_double_precision(file, variable.name)) {
     if (file.elements(*known) != variable.values.size())
       file.check_that(NC_EDIMSIZE,
                       fmt::format("replace {} of {} elements by one of {}", variable.name,
@@ -129,15 +145,6 @@ std::optional<std::vector<double>> read_restart(const fs::path& path, const std:
   const NetcdfFile file(path, Use::read);
   const auto variable = file.variable(name);
   if (!variable) return std::nullopt;
-  // Its type stays when the next restart is written into the file.
-  nc_type type = NC_NAT;
-  file.check_that(nc_inq_vartype(file.id(), *variable, &type), "read the variable " + name);
-  if (type == NC_FLOAT)
-    fail(
-        fmt::format("restart file {}: expected the variable {} in double precision, so that the "
-                    "next run goes on bit for bit; found single precision: convert the file, e.g. "
-                    "by cdo -b F64 copy",
-                    path.string(), name));
   std::vector<double> values(file.elements(*variable));
   file.check_that(nc_get_var_double(file.id(), *variable, values.data()),
                   "read the variable " + name);

@@ -41,12 +41,13 @@ struct RestartContents {
   std::vector<RestartCount> counts;
 };
 
-/// The variable with all its dimensions as one; empty if there is no file or no variable.
+/// Returns the variable in double precision, with all its dimensions as one; empty if there is no file or no variable.
 /// @throws Error if the file cannot be read
 std::optional<std::vector<double>> read_restart(const std::filesystem::path& file,
                                                 const std::string& variable);
 
-/// Adds them to the file, or replaces those that are there. A reader sees the file as it was or
+/// Adds them to the file, or replaces those that are there. A variable that is not of double precision, which could not
+/// hold every bit, is renamed to NAME_before, and one of its name added. A reader sees the file as it was or
 /// with all of them.
 /// @throws Error if it cannot be written
 void write_restart(const std::filesystem::path& file, const RestartContents& contents);

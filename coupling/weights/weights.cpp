@@ -284,9 +284,11 @@ void Weights::check_areas() {
   }
   whole_area_ = sum.area.value();
   if (sum.of_ranks != sum.of_all)
-    throw Failure(TREMULA_INVALID_ARGUMENT,
-                  "weights: conserve: expected a layout of the destination that has every element "
-                  "that the file's mask leaves on one rank; found elements on several or on none");
+    throw Failure(
+        TREMULA_INVALID_ARGUMENT,
+        "weights: conserve: expected a layout of the destination that has every element "
+        "that the file's mask leaves on one rank; found elements on several or on none: leave "
+        "elements out by a mask in the file (dst_grid_imask, mask_b)");
   if (!(whole_area_ > 0))
     throw Failure(TREMULA_INVALID_ARGUMENT,
                   fmt::format("weights: conserve: expected a destination with an area; found {}",

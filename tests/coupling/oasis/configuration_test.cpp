@@ -2,7 +2,11 @@
 #include "coupling/oasis/configuration.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -106,13 +110,10 @@ std::string error_of(const std::string& text, bool is_yaml = false) {
 
 TEST(OasisNamcouple, RefusesByName) {
   const std::string average = "LOCTRANS\nAVERAGE";
-  for (const char* name : {"SCRIPR", "BLASOLD", "BLASNEW", "CHECKIN", "CHECKOUT", "CORRECT"})
-    EXPECT_NE(
-        error_of(replaced(complete, average, std::string(name) + "\nGLOBAL"))
-            .find("the transformation " + std::string(name) + " is not supported by tremula_oasis"),
-        std::string::npos)
-        << name;
-  for (const char* status : {"EXPOUT", "IGNOUT", "INPUT", "OUTPUT", "AUXILARY"})
+  EXPECT_NE(error_of(replaced(complete, average, "CORRECT\nGLOBAL"))
+                .find("the transformation CORRECT is not supported by tremula_oasis"),
+            std::string::npos);
+  for (const char* status : {"INPUT", "AUXILARY"})
     EXPECT_NE(error_of(replaced(complete, "EXPORTED", status))
                   .find("the status " + std::string(status) + " is not supported by tremula_oasis"),
               std::string::npos)
@@ -122,6 +123,142 @@ TEST(OasisNamcouple, RefusesByName) {
                   .find("CONSERV " + std::string(form) + " is not supported by tremula_oasis"),
               std::string::npos)
         << form;
+}
+
+bool has_warning(const Configuration& c, const std::string& words) {
+  return std::ranges::any_of(
+      c.warnings, [&](const std::string& text) { return text.find(words) != text.npos; });
+}
+
+/// OASIS3-MCT User Guide, 3.3: with IGNOUT and EXPOUT a field is exchanged as with EXPORTED, with OUTPUT it goes to a
+/// file alone.
+TEST(OasisNamcouple, TakesWhatOasisWritesToFilesAsNothing) {
+  for (const char* status : {"EXPOUT", "IGNOUT"}) {
+    Configuration c = parse_namcouple(replaced(complete, "EXPORTED", status), "namcouple");
+    check(c);
+    ASSERT_EQ(c.entries.size(), 4u);
+    EXPECT_EQ(name_of(c.entries[0]), "SOSSTSST->SISUTESU");
+    EXPECT_TRUE(has_warning(c, std::string("line 29: ") + status + " is taken as EXPORTED"));
+  }
+  for (const char* first :
+       {"COSHFTOT COSHFTOT 7 86400 1 fldhftot.nc OUTPUT", "COSHFTOT COSHFTOT 7 86400 1 OUTPUT"}) {
+    Configuration c =
+        parse_namcouple(replaced(replaced(complete, "# field 2",
+                                          std::string(first) + "\natmo atmo\nLOCTRANS\nAVERAGE\n#"),
+                                 "     4\n", "     5\n"),
+                        "namcouple");
+    check(c);
+    EXPECT_EQ(c.entries.size(), 4u);
+    EXPECT_EQ(c.outputs, std::vector<std::string>{"COSHFTOT"});
+    EXPECT_TRUE(has_warning(c, "OUTPUT: no file is written"));
+  }
+}
+
+TEST(OasisNamcouple, MayBeInLowerCase) {
+  std::string lower = complete;
+  std::ranges::transform(lower, lower.begin(), [](char letter) {
+    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+  });
+  Configuration expected = parse_namcouple(complete, "namcouple");
+  const Configuration found = parse_namcouple(lower, "namcouple");
+  EXPECT_EQ(found.runtime, expected.runtime);
+  ASSERT_EQ(found.entries.size(), expected.entries.size());
+  for (std::size_t i = 0; i < found.entries.size(); ++i) {
+    EXPECT_EQ(found.entries[i].period, expected.entries[i].period);
+    EXPECT_EQ(found.entries[i].lag, expected.entries[i].lag);
+    EXPECT_EQ(found.entries[i].transformation, expected.entries[i].transformation);
+  }
+  EXPECT_EQ(found.entries[0].source, "sosstsst");  // names are as they are written
+}
+
+TEST(OasisNamcouple, ReadsListsOfAnyLength) {
+  std::string sources = "S0", targets = "T0";
+  for (int i = 1; i < 400; ++i) {
+    sources += ":S" + std::to_string(i);
+    targets += ":T" + std::to_string(i);
+  }
+  Configuration c = parse_namcouple(
+      replaced(replaced(complete, "TAUX:TAUY", sources), "SOZOTAUX:SOMETAUY", targets),
+      "namcouple");
+  check(c);
+  ASSERT_EQ(c.entries.size(), 402u);
+  EXPECT_EQ(name_of(c.entries.back()), "S399->T399");
+}
+
+/// User Guide, 4.2 to 4.4: CHECKIN and CHECKOUT have a line and change nothing, BLASOLD changes the field before it is
+/// regridded, BLASNEW after it, by a factor and at most one constant.
+TEST(OasisNamcouple, ReadsWhatChangesTheValues) {
+  const auto with = [](const std::string& count, const std::string& text) {
+    Configuration c = parse_namcouple(
+        replaced(replaced(complete, "86400 1 sstoc.nc", "86400 " + count + " sstoc.nc"),
+                 "LOCTRANS\nAVERAGE", text),
+        "namcouple");
+    check(c);
+    return c;
+  };
+  const Configuration c =
+      with("7",
+           "LOCTRANS CHECKIN BLASOLD MAPPING CONSERV BLASNEW CHECKOUT\nAVERAGE\n INT=1\n 10. 0\n"
+           "map.nc src opt\n GLOBAL\n -1.5D0  1\n CONSTANT  273.15\n INT=1");
+  const Entry& entry = c.entries.at(0);
+  EXPECT_EQ(entry.transformation, Transformation::average);
+  EXPECT_EQ(entry.of_source.factor, 10);
+  EXPECT_EQ(entry.of_source.summand, 0);
+  EXPECT_EQ(entry.mapping, "map.nc");
+  EXPECT_EQ(entry.conserve, "global");
+  EXPECT_EQ(entry.of_target.factor, -1.5);
+  EXPECT_EQ(entry.of_target.summand, 273.15);
+  EXPECT_TRUE(has_warning(c, "line 33: CHECKIN changes no number, and is ignored"));
+  EXPECT_EQ(c.entries.at(1).period, 432000);  // the field after it is read from its first line on
+  EXPECT_TRUE(c.entries.at(1).of_source.is_identity());
+  EXPECT_EQ(with("3", "CHECKIN NOINTERP CHECKOUT\nINT=0\nINT=0").entries.size(), 4u);
+
+  const std::string average = "LOCTRANS\nAVERAGE";
+  const std::pair<const char*, const char*> mistakes[] = {
+      {"BLASOLD\nmuch 0", "BLASOLD: expected a factor, a number, as word 1; found much"},
+      {"BLASOLD\n2.0", "expected how many summands there are as word 2; found none"},
+      {"BLASNEW\n2.0 2\nCONSTANT 1.0", "BLASNEW with 2 summands is not supported"},
+      {"BLASNEW\n2.0 1\nSOSSTSST 1.0", "BLASNEW with the field SOSSTSST is not supported"},
+      {"BLASNEW\n2.0 1\nCONSTANT", "expected a summand, a number, as word 2; found none"},
+  };
+  for (const auto& [text, words] : mistakes)
+    EXPECT_NE(error_of(replaced(complete, average, text)).find(words), std::string::npos)
+        << error_of(replaced(complete, average, text));
+}
+
+/// User Guide, 4.3: the file rmp_SOURCE_to_TARGET_METHOD.nc, with the normalisation of CONSERV, is taken if it is there.
+TEST(OasisNamcouple, TakesTheWeightsOfScriprThatAreThere) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("oasis_scripr_" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  const auto read = [&](const std::string& text) {
+    std::ofstream(folder / "namcouple") << replaced(complete, "LOCTRANS\nAVERAGE", text);
+    return read_configuration(folder).entries.at(0).mapping;
+  };
+  const auto error = [&](const std::string& text) -> std::string {
+    try {
+      return read(text);
+    } catch (const Error& e) {
+      return e.what();
+    }
+  };
+  const std::pair<const char*, const char*> rows[] = {
+      {"BILINEAR LR SCALAR LATLON 1", "rmp_toce_to_atmo_BILINEAR.nc"},
+      {"distwgt LR SCALAR LATLON 1 4", "rmp_toce_to_atmo_DISTWGT.nc"},
+      {"CONSERV LR SCALAR LATLON 10 FRACNNEI FIRST", "rmp_toce_to_atmo_CONSERV_FRACNNEI.nc"}};
+  for (const auto& [method, file] : rows) {
+    const std::string text = std::string("SCRIPR\n") + method;
+    const std::string missing = error(text);
+    EXPECT_NE(missing.find("namcouple, line 33: the transformation SCRIPR is not supported"),
+              missing.npos)
+        << missing;
+    EXPECT_NE(missing.find(std::string("expected the file ") + file), missing.npos) << missing;
+    std::ofstream(folder / file) << "weights";
+    EXPECT_EQ(read(text), file);
+  }
+  EXPECT_NE(error("SCRIPR\nNEAREST LR").find("expected DISTWGT, GAUSWGT, BILINEAR, BICUBIC"),
+            std::string::npos);
+  fs::remove_all(folder);
 }
 
 TEST(OasisNamcouple, ReadsHowAFieldIsRegridded) {
@@ -167,6 +304,7 @@ TEST(OasisNamcouple, TellsTheLineOfAMistake) {
        "line 29: expected source, target, label"},
       {"1 86400 1", "1 day 1", "line 29: expected a coupling period as word 4; found day"},
       {"1 86400 1", "1 0 1", "line 29: expected a coupling period above 0 s; found 0"},
+      {"1 86400 1", "1 -1 1", "line 29: expected a coupling period above 0 s; found -1: put"},
       {"1 86400 1", "1 86400 many",
        "line 29: expected the number of transformations as word 5; found many"},
       {"EXPORTED", "EXPRTED", "line 29: expected the status EXPORTED; found EXPRTED"},

@@ -32,12 +32,16 @@ program oasis_misuse
     call oasis_get_intercomm(comm, 'atmos', ierr)
   case ('grid')
     call oasis_start_grids_writing(ierr)
-    if (ierr == 0) call oasis_write_grid('ogrd', 3, 2, lon, lon)
+    call oasis_write_grid('ogrd', 3, 2, lon, lon)
+    call oasis_write_area('ogrd', 3, 2, lon)
+    call oasis_write_mask('ogrd', 3, 2, nint(lon))
+    call oasis_terminate_grids_writing()
   case ('abort')
     call oasis_abort(id, 'ocean_step', 'the ice is too thick')
   end select
 
-  call oasis_def_partition(part, [OASIS_Apple, 0, merge(6, 0, rank == 0)], ierr)
+  if (what == 'ig_size') call oasis_def_partition(part, [OASIS_Apple, 0, 6], ierr, 6)
+  if (what /= 'ig_size') call oasis_def_partition(part, [OASIS_Apple, 0, merge(6, 0, rank == 0)], ierr)
   select case (what)
   case ('direction')
     call oasis_def_var(var, 'SST', part, [1, 1], OASIS_In, OASIS_Real, ierr)
@@ -46,10 +50,12 @@ program oasis_misuse
   case ('type')
     call oasis_def_var(var, 'SST', part, [1, 1], OASIS_Out, 3, ierr)
   end select
-  call oasis_def_var(var, 'SST', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
+  if (what == 'bundle_differs' .and. rank == 1) call oasis_def_var(var, 'SST', part, [1, 2], OASIS_Out, OASIS_Real, ierr)
+  if (what /= 'bundle_differs' .or. rank /= 1) call oasis_def_var(var, 'SST', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
   if (what == 'var_twice') call oasis_def_var(var, 'SST', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
   if (what == 'ranks_differ' .and. rank == 1) call oasis_def_var(var_b, 'HEAT', part, [1, 1], OASIS_In, OASIS_Real, ierr)
   if (what == 'to_itself') call oasis_def_var(var_b, 'COPY', part, [1, 1], OASIS_In, OASIS_Real, ierr)
+  if (what == 'put_uncoupled') call oasis_def_var(var_b, 'ICE', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
   if (what == 'before_enddef') call oasis_put(var, 0, field, kinfo)
   if (what == 'terminate_twice') then
     call oasis_terminate(ierr)
@@ -84,5 +90,6 @@ program oasis_misuse
   case ('nobody')
     call oasis_put(var, 0, field, kinfo)
   end select
+  if (what == 'grid') call MPI_Finalize(ierr)
   print '(a)', 'went on'
 end program

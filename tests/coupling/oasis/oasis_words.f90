@@ -1,0 +1,60 @@
+! SPDX-License-Identifier: Apache-2.0
+!> oasis_words COMPONENT: 'source' puts a field of 4 points, element g of which is g**2 + date; 'target' gets it and prints what it
+!> has. The namcouple says what becomes of it between the two. 'serial_source' and 'serial_target' are the same, but rank 1 of them
+!> alone has points, and the other ranks call nothing for the field. All their ranks put or get a second field.
+program oasis_words
+  use mpi
+  use tremula_oasis
+  implicit none
+  character(20) :: component
+  integer :: id, comm, rank, size, ierr, part, var, date, info, begin, points, i, all, second
+  logical :: is_source, is_serial, takes_part
+  real(ip_double_p), allocatable :: values(:)
+  real(ip_double_p) :: one(1)
+
+  call get_command_argument(1, component)
+  call oasis_init_comp(id, trim(component), ierr)
+  call oasis_get_localcomm(comm, ierr)
+  call MPI_Comm_rank(comm, rank, ierr)
+  call MPI_Comm_size(comm, size, ierr)
+  is_source = index(component, 'source') > 0
+  is_serial = component /= 'source' .and. component /= 'target'
+  takes_part = .not. is_serial .or. rank == 1
+  points = 4/size
+  begin = rank*points
+  if (is_serial) then
+    points = merge(4, 0, takes_part)
+    begin = 0
+    call oasis_def_partition(all, [OASIS_Apple, rank, 1], ierr)
+  end if
+  allocate (values(points))
+  if (takes_part) then
+    call oasis_def_partition(part, [OASIS_Apple, begin, points], ierr)
+    if (is_source) call oasis_def_var(var, 'SST_OUT', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
+    if (.not. is_source) call oasis_def_var(var, 'SST_IN', part, [1, 1], OASIS_In, OASIS_Real, ierr)
+  end if
+  second = OASIS_Var_Uncpl
+  if (is_serial .and. is_source) call oasis_def_var(second, 'HEAT_OUT', all, [1, 1], OASIS_Out, OASIS_Real, ierr)
+  if (is_serial .and. .not. is_source) call oasis_def_var(second, 'HEAT_IN', all, [1, 1], OASIS_In, OASIS_Real, ierr)
+  call oasis_enddef(ierr)
+  do date = 0, 119, 60
+    if (is_source .and. takes_part) then
+      values = [((begin + i)**2 + date, i=0, points - 1)]
+      call oasis_put(var, date, values, info)
+    else if (takes_part) then
+      call oasis_get(var, date, values, info)
+      print '(a, i0, *(f10.4))', 'got at ', date, values
+    end if
+    if (second < 1) cycle
+    one = rank + 10*date
+    if (is_source) then
+      call oasis_put(second, date, one, info)
+    else
+      one = -1
+      call oasis_get(second, date, one, info)
+      if (info /= OASIS_Recvd .or. nint(one(1)) /= rank + 10*date) &
+        call oasis_abort(id, 'oasis_words', 'the second field is wrong')
+    end if
+  end do
+  call oasis_terminate(ierr)
+end program

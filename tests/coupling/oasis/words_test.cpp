@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the words of a namcouple do to the values, computed by the definitions of the OASIS3-MCT User Guide.
+#include <gtest/gtest.h>
+#include <netcdf.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/coupling/oasis/toy.hpp"
+
+namespace tremula::oasis_toy {
+namespace {
+
+namespace fs = std::filesystem;
+using coupled::Deadline, coupled::Job, coupled::Launcher, coupled::Stage;
+using Field = std::array<double, 4>;
+
+class OasisWords : public testing::Test {
+protected:
+  OasisWords() { stage_.start_server(); }
+
+  /// Weights of 0.5 from each of the first three elements to its like; the fourth target has none. All areas are 1.
+  void write_weights(const std::string& name) const {
+    int file = 0, links = 0, sources = 0, targets = 0, row = 0, column = 0, weight = 0, a = 0,
+        b = 0;
+    ASSERT_EQ(nc_create((stage_.directory() / name).c_str(), NC_CLOBBER, &file), NC_NOERR);
+    nc_def_dim(file, "n_s", 3, &links);
+    nc_def_dim(file, "n_a", 4, &sources);
+    nc_def_dim(file, "n_b", 4, &targets);
+    nc_def_var(file, "row", NC_INT, 1, &links, &row);
+    nc_def_var(file, "col", NC_INT, 1, &links, &column);
+    nc_def_var(file, "S", NC_DOUBLE, 1, &links, &weight);
+    nc_def_var(file, "area_a", NC_DOUBLE, 1, &sources, &a);
+    nc_def_var(file, "area_b", NC_DOUBLE, 1, &targets, &b);
+    nc_enddef(file);
+    const int addresses[] = {1, 2, 3};
+    const double halves[] = {0.5, 0.5, 0.5}, ones[] = {1, 1, 1, 1};
+    nc_put_var_int(file, row, addresses);
+    nc_put_var_int(file, column, addresses);
+    nc_put_var_double(file, weight, halves);
+    nc_put_var_double(file, a, ones);
+    nc_put_var_double(file, b, ones);
+    ASSERT_EQ(nc_close(file), NC_NOERR);
+  }
+
+  /// A restart file as programs other than OASIS write it.
+  void write_restart(const std::vector<float>& values) const {
+    int file = 0, points = 0, variable = 0;
+    ASSERT_EQ(nc_create((stage_.directory() / "rst.nc").c_str(), NC_CLOBBER, &file), NC_NOERR);
+    nc_def_dim(file, "points", values.size(), &points);
+    nc_def_var(file, "SST_OUT", NC_FLOAT, 1, &points, &variable);
+    nc_enddef(file);
+    ASSERT_EQ(nc_put_var_float(file, variable, values.data()), NC_NOERR);
+    ASSERT_EQ(nc_close(file), NC_NOERR);
+  }
+
+  /// Plays both components, and compares what the target got at the dates 0 and 60.
+  void expect(const std::string& status, const std::string& lag, const std::string& rest,
+              const std::array<Field, 2>& expected) {
+    write_namcouple(status, lag, rest);
+    expect_got({"source", 2}, {"target", 1}, expected);
+  }
+  void write_namcouple(const std::string& status, const std::string& lag, const std::string& rest,
+                       const std::string& second = {}) const {
+    const auto count =
+        rest.empty()
+            ? 0
+            : std::count(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(rest.find('\n')),
+                         ' ') +
+                  1;
+    std::ofstream(stage_.directory() / "namcouple")
+        << "$NFIELDS\n9\n$END\n$RUNTIME\n120\n$END\n$STRINGS\nSST_OUT SST_IN 1 60 " << count
+        << " rst.nc " << status << "\n4 1 4 1 sgrd tgrd " << lag << "\nP 0 P 0\n"
+        << rest << second << "$END\n";
+  }
+  struct Side {
+    std::string component;
+    int ranks;
+  };
+  void expect_got(const Side& from, const Side& to, const std::array<Field, 2>& expected) {
+    const auto start = [&](const std::string& component, int ranks) -> Job& {
+      return stage_.start({component, ranks}, Launcher::mpirun,
+                          {"/usr/bin/env", "-C", stage_.directory().string(),
+                           PROGRAMS "/coupling_oasis_words", component},
+                          {{"TREMULA_TIMEOUT", "40"}, {"TREMULA_STEP_TIMEOUT", "40"}});
+    };
+    Job& source = start(from.component, from.ranks);
+    Job& target = start(to.component, to.ranks);
+    const auto deadline = Deadline::after(90);
+    EXPECT_EQ(target.wait(deadline), 0);
+    EXPECT_EQ(source.wait(deadline), 0);
+    const std::string text = target.output();
+    for (int date = 0; date < 120; date += 60) {
+      const std::string words = "got at " + std::to_string(date);
+      const auto at = text.find(words);
+      ASSERT_NE(at, text.npos) << stage_.report();
+      std::istringstream values(text.substr(at + words.size()));
+      for (const double wanted : expected.at(static_cast<std::size_t>(date / 60))) {
+        double found = 0;
+        values >> found;
+        EXPECT_NEAR(found, wanted, 1e-4) << "date " << date << "\n" << text;
+      }
+    }
+  }
+  Stage stage_;
+};
+
+/// sst * 2 + 1 before the weights, GLOBAL over all targets, and * -1 + 100 at the end.
+TEST_F(OasisWords, ChangeTheFieldInTheOrderOfTheGuide) {
+  write_weights("w.nc");
+  std::array<Field, 2> expected{};
+  for (std::size_t step = 0; step < 2; ++step) {
+    Field source{}, target{};
+    double there = 0, here = 0;
+    for (std::size_t g = 0; g < 4; ++g) {
+      source[g] = (static_cast<double>(g * g) + static_cast<double>(60 * step)) * 2 + 1;
+      there += source[g];
+      target[g] = g < 3 ? source[g] / 2 : 0;
+      here += target[g];
+    }
+    for (std::size_t g = 0; g < 4; ++g) expected[step][g] = 100 - (target[g] + (there - here) / 4);
+  }
+  expect("EXPOUT", "",
+         "CHECKIN BLASOLD MAPPING CONSERV BLASNEW CHECKOUT\nINT=1\n2.0 1\nCONSTANT 1.\nw.nc\n"
+         "GLOBAL\n-1.0 1\nCONSTANT 100.0\nINT=1\n",
+         expected);
+}
+
+/// The file holds the field before BLASOLD, which changes it when it is sent. The next run's is of double precision.
+TEST_F(OasisWords, ChangeAFieldOfARestartFileToo) {
+  write_restart({1.5f, 2.25f, 3.125f, 280.1f});
+  const Field first{-3, -4.5, -6.25, -560.2}, second{0, -2, -8, -18};
+  expect("exported", "lag=+60", "blasold\n-2. 0\n", {first, second});
+  // Run again: the first field is that of date 60 of the first run.
+  expect("EXPORTED", "LAG=+60", "BLASOLD\n-2. 0\n", {Field{-120, -122, -128, -138}, second});
+}
+
+TEST_F(OasisWords, TakeTheWeightsOfScripr) {
+  write_weights("rmp_sgrd_to_tgrd_BILINEAR.nc");
+  expect("IGNOUT", "", "SCRIPR\nBILINEAR LR SCALAR LATLON 1\n",
+         {Field{0, 0.5, 2, 0}, Field{30, 30.5, 32, 0}});
+}
+
+/// Rank 1 alone has the field, e.g. a number without dimension; the others define and call nothing for it. Every rank has
+/// the second field.
+TEST_F(OasisWords, NeedNoCallsOfRanksThatDefineNothing) {
+  const std::string second =
+      "HEAT_OUT HEAT_IN 1 60 0 rst.nc EXPORTED\n3 1 3 1 hgrd hgrd\nP 0 P 0\n";
+  const std::array<Field, 2> expected{Field{0, 1, 4, 9}, Field{60, 61, 64, 69}};
+  write_namcouple("EXPORTED", "", "", second);
+  expect_got({"serial_source", 3}, {"serial_target", 3}, expected);
+  write_restart({1.5f, 2.25f, 3.125f, 280.1f});  // which rank 1 reads and writes
+  for (const Field& first : {Field{1.5, 2.25, 3.125, 280.1}, Field{60, 61, 64, 69}}) {
+    write_namcouple("EXPORTED", "LAG=60", "", second);
+    expect_got({"serial_source", 3}, {"serial_target", 3}, {first, Field{0, 1, 4, 9}});
+  }
+}
+
+}  // namespace
+}  // namespace tremula::oasis_toy
