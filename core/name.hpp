@@ -48,14 +48,31 @@ constexpr bool is_printable(char32_t point) noexcept {
   return true;
 }
 
+/// False for what is_printable refuses, and for what leaves a blank or a box: spaces (category Zs),
+/// fillers of Hangul, the blank of Braille, variation selectors, private use (category Co).
+constexpr bool is_seen(char32_t point) noexcept {
+  constexpr struct {
+    char32_t first, last;
+  } blank[] = {{0x20, 0x20},       {0xa0, 0xa0},       {0x34f, 0x34f},      {0x115f, 0x1160},
+               {0x1680, 0x1680},   {0x17b4, 0x17b5},   {0x180b, 0x180f},    {0x2000, 0x200a},
+               {0x202f, 0x202f},   {0x205f, 0x205f},   {0x2800, 0x2800},    {0x3000, 0x3000},
+               {0x3164, 0x3164},   {0xe000, 0xf8ff},   {0xfe00, 0xfe0f},    {0xffa0, 0xffa0},
+               {0xe0100, 0xe01ef}, {0xf0000, 0xffffd}, {0x100000, 0x10fffd}};
+  for (const auto& range : blank)
+    if (point >= range.first && point <= range.last) return false;
+  return is_printable(point);
+}
+
 /// True for a text that may be the name of a group, stream, field or host: see name_rule.
 constexpr bool is_name(std::string_view text) noexcept {
-  if (text.empty() || text.size() > max_name_bytes) return false;
+  if (text.size() > max_name_bytes) return false;
+  bool has_seen = false;
   while (!text.empty()) {
     const auto point = next_code_point(text);
     if (!point || !is_printable(*point)) return false;
+    has_seen = has_seen || is_seen(*point);
   }
-  return true;
+  return has_seen;
 }
 
 /// Foreign text as one line that is safe to show: '?' for what is_printable refuses.

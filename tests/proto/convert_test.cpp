@@ -688,9 +688,9 @@ TEST(Convert, ReadsTheRequestNumberOfARefusedMessage) {
 }
 
 TEST(IsName, KnowsPrintableText) {
-  for (const char* text : {"a", "surface", "a b", "ocean/sst:0", "øcéan", "\xc2\xa0"})
+  for (const char* text : {"a", "surface", "a b", "ocean/sst:0", "øcéan", "a\xc2\xa0"})
     EXPECT_TRUE(is_name(text)) << text;
-  for (const char* text : {"", "\n", "a\tb", "\x7f", "\x1b[2J", "\xc2\x85"})
+  for (const char* text : {"", "\n", "a\tb", "\x7f", "\x1b[2J", "\xc2\x85", " ", "\xc2\xa0"})
     EXPECT_FALSE(is_name(text)) << text;
   EXPECT_TRUE(is_name(std::string(255, 'x')));
   EXPECT_FALSE(is_name(std::string(256, 'x')));
