@@ -406,10 +406,19 @@ void Sink::tell(std::size_t message, MessageKind kind, std::uint64_t step) {
   in.credit_request = endpoint_.send(plan_.messages[message].peer, tags::answer, in.credit);
 }
 
+bool Sink::poll_sent(transport::Request& answer) noexcept {
+  try {
+    return answer.test();
+  } catch (...) {  // the request has ended
+    if (!unsent_) unsent_ = std::current_exception();
+    return true;
+  }
+}
+
 bool Sink::poll_finish() {
   if (!poll_complete()) return false;
   for (auto& in : incoming())
-    if (!in.credit_request.test()) return false;
+    if (!poll_sent(in.credit_request)) return false;
   return true;
 }
 
@@ -425,7 +434,8 @@ void Sink::finish_step() {
   ++step_;
   begun_ = arrived_ = 0;
   attributes_.clear();
-  if (!mappings_.forget_abandoned()) return;
+  // A source that has gone may have announced as many steps before as there are slots.
+  if (!mappings_.forget_abandoned(turn_, slots_.size())) return;
   for (Peer& peer : peers_)
     for (const auto& end : peer.ends)
       if (end != nullptr) end->forget_mappings();
@@ -436,7 +446,7 @@ void Sink::claim() {
   if (!queue_.keeps() || is_ended()) return;
   for (std::size_t m = 0; m < peers_.size(); ++m) {
     Peer& peer = peers_[m];
-    if (peer.claimed > turn_ || !peer.claim_request.test()) continue;
+    if (peer.claimed > turn_ || !poll_sent(peer.claim_request)) continue;
     peer.claim = proto::encode({.kind = MessageKind::claim, .link = link_, .step = turn_});
     peer.claim_request = endpoint_.send(plan_.messages[m].peer, tags::answer, peer.claim);
     peer.claimed = turn_ + 1;
@@ -457,9 +467,9 @@ bool Sink::advance() {
 bool Sink::poll_told() {
   endpoint_.progress();
   bool is_all = true;
-  for (Peer& peer : peers_) is_all = peer.claim_request.test() && is_all;
+  for (Peer& peer : peers_) is_all = poll_sent(peer.claim_request) && is_all;
   for (auto& slot : slots_)
-    for (auto& in : slot) is_all = in.credit_request.test() && is_all;
+    for (auto& in : slot) is_all = poll_sent(in.credit_request) && is_all;
   return is_all;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <exception>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -78,8 +79,11 @@ public:
   /// wanted.
   /// @pre not called before; poll_told() was true
   void leave();
-  /// True when all credits, and what leave() sent, are on their way. Makes progress.
+  /// True when all credits, and what leave() sent, are on their way or have failed. Makes progress.
   bool poll_told();
+  /// The first failure of what this side sends; null if there is none. Steps that have come are not
+  /// affected by it: a peer may have sent them before it was lost.
+  const std::exception_ptr& unsent() const noexcept { return unsent_; }
   /// Makes progress.  @return true when all credits are on their way and no step has come in part
   bool advance();
 
@@ -154,6 +158,8 @@ private:
   /// True when the attributes of the step in turn are here, or there are none.
   bool take_attributes();
   void tell(std::size_t message, proto::MessageKind kind, std::uint64_t step);
+  /// True when a credit or a claim is on its way, or has failed: see unsent().
+  bool poll_sent(transport::Request& answer) noexcept;
   bool tell_wish(std::size_t message, const proto::PartPlace& wish);
   /// Brings the part further; true when all of it is in its array.
   bool fetch(std::size_t message, std::size_t part);
@@ -172,7 +178,8 @@ private:
   std::uint64_t moved_ = 0;
   Mismatch mismatch_;
   std::unique_ptr<ChangingSink> changing_;  // null if no field changes
-  std::string not_proved_;                  // the first part that is not what its source has hashed
+  std::exception_ptr unsent_;
+  std::string not_proved_;  // the first part that is not what its source has hashed
   ChunkPool chunks_;
   std::unique_ptr<StepStaging> staging_;
   core::Buffer told_;

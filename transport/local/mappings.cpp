@@ -27,8 +27,11 @@ std::span<std::byte> Mappings::find(const MemoryPlace& place, std::size_t bytes,
   return all.subspan(place.offset, bytes);
 }
 
-bool Mappings::forget_abandoned() {
-  return std::erase_if(mapped_, [](const Mapped& m) { return m.mapping.is_abandoned(); }) > 0;
+bool Mappings::forget_abandoned(std::uint64_t turn, std::uint64_t keep) {
+  return std::erase_if(mapped_, [&](Mapped& m) {
+           if (!m.abandoned_at && m.mapping.is_abandoned()) m.abandoned_at = turn;
+           return m.abandoned_at && turn - *m.abandoned_at >= keep;
+         }) > 0;
 }
 
 }  // namespace tremula::transport::local

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "transport/local/shared_memory.hpp"
@@ -9,17 +11,20 @@ namespace tremula::transport::local {
 /// Memory of peers, mapped for as long as its owner needs it. Not thread-safe.
 class Mappings {
 public:
-  /// `bytes` bytes of a peer at `place`. Valid until forget_abandoned().
+  /// `bytes` bytes of a peer at `place`. Valid until forget_abandoned() unmaps them.
   /// @throws core::Error as Mapping; transport if the memory ends before them
   std::span<std::byte> find(const MemoryPlace& place, std::size_t bytes, bool is_writable);
-  /// Unmaps memory that its owner needs no longer.
-  /// @return whether there was any
-  bool forget_abandoned();
+  /// Unmaps memory that its owner needs no longer, `keep` turns after a call has found it so: what the
+  /// owner announced before may still be read.
+  /// @param turn  never less than in the call before
+  /// @return whether anything was unmapped
+  bool forget_abandoned(std::uint64_t turn = 0, std::uint64_t keep = 0);
 
 private:
   struct Mapped {
     Mapping mapping;
     bool is_writable;
+    std::optional<std::uint64_t> abandoned_at{};  // turn
   };
   std::vector<Mapped> mapped_;
 };

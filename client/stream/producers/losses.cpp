@@ -122,6 +122,7 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
   bool is_reported = false, is_over = false;
   std::optional<Control::LinkEnd> end;
   core::Deadline grace = core::Deadline::after(0);
+  std::optional<core::Deadline> unsent_grace;
   const auto describe = [&] { return describe_wait(call, what); };
   LongWait long_wait(session_.control().waits(), describe);
   const auto look_for_circle = [&] {
@@ -131,6 +132,7 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
     look_for_circle();
     if (const auto wrong = end ? std::string() : complaint_of_any(); !wrong.empty())
       throw Error(Errc::peer_lost, wrong);
+    if (!end) rethrow_unsent(unsent_grace);
     if (!std::exchange(is_reported, true)) report_waiting(true);
     if (end)
       is_over = grace.expired();
@@ -178,6 +180,16 @@ void ProducerLinks::move_others() {
 void ProducerLinks::rethrow_failure() {
   for (at_ = 0; at_ < links_.size(); ++at_)
     if (links_[at_].failure) std::rethrow_exception(std::exchange(links_[at_].failure, {}));
+  at_ = 0;
+}
+
+void ProducerLinks::rethrow_unsent(std::optional<core::Deadline>& grace) {
+  for (at_ = 0; at_ < links_.size(); ++at_) {
+    const Open& open = links_[at_];
+    if (!open.exchange->unsent() || open.has_left) continue;
+    if (!grace) grace = core::Deadline::after(grace_seconds);
+    if (grace->expired()) std::rethrow_exception(open.exchange->unsent());
+  }
   at_ = 0;
 }
 

@@ -189,6 +189,9 @@ private:
   void move_others();
   /// What advance() has found wrong, at_ being its link.
   void rethrow_failure();
+  /// Throws what a link has failed to send, `grace` after the first call that finds such a failure:
+  /// the step in turn may still come from other ranks of the producer.
+  void rethrow_unsent(std::optional<core::Deadline>& grace);
   /// A look at the links, at_ being the last, has failed with `e`. Asks the server for the cause.
   /// @param look_for_circle  may throw, too
   [[noreturn]] void throw_cause(const core::Error& e, const std::function<void()>& look_for_circle);
