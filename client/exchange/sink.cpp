@@ -393,6 +393,7 @@ void Sink::give_up_fetching() noexcept {
 
 void Sink::begin_again(std::size_t field) {
   not_proved_.clear();
+  mismatch_.forget();
   for (const auto [m, p] : plan_.parts_of[field]) {
     PartState& state = incoming()[m].states[p];
     if (state != PartState::absent) state = PartState::offered;

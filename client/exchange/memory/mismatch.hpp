@@ -36,6 +36,9 @@ public:
     if (kept_) std::rethrow_exception(std::exchange(kept_, nullptr));
   }
 
+  /// Drops what was kept of an earlier move.
+  void forget() noexcept { kept_ = nullptr; }
+
 private:
   std::exception_ptr kept_;
   std::optional<core::Rank> refusing_;

@@ -307,7 +307,9 @@ void ProducerLinks::give_up_fetching() noexcept {
 }
 
 void ProducerLinks::tell_mismatch() {
-  for (Open& open : links_) open.exchange->tell_mismatch();
+  Mismatch first;
+  for (Open& open : links_) first.keep([&] { open.exchange->tell_mismatch(); });
+  first.tell();
 }
 
 bool ProducerLinks::poll_finish() {

@@ -181,6 +181,56 @@ TEST(Parts, AreTransformedLikeAWholeArray) {
   EXPECT_EQ(text_of(world.join()), "");
 }
 
+TEST(Parts, ThatDoNotFitSpoilNoOtherFieldAndNoLaterStep) {
+  World world;
+  for (const Index origin : {0, 4})
+    world.start(fmt::format("from{}", origin), 1, [=](Session& s) {
+      OutStream out(s, "s", {});
+      const auto field = [&](const std::string& name) {
+        return proto::Field{.name = name,
+                            .type = core::ElementType::i64,
+                            .layout = Layout::parse("shape=4 grid=1"),
+                            .origin = {origin},
+                            .whole = {8}};
+      };
+      const int large = out.declare(field("large")), small = out.declare(field("small"));
+      for (const std::int64_t value : {1000, 1}) {
+        const std::vector<std::int64_t> values(4, value), ones(4, 1);
+        out.begin_step();
+        out.put(large, std::as_bytes(std::span(values)));
+        out.put(small, std::as_bytes(std::span(ones)));
+        out.end_step();
+      }
+      out.close();
+    });
+  world.start("viewer", 1, [](Session& s) {
+    InStream in(s, "s");
+    const auto declare = [&](const std::string& name) {
+      return in.declare(
+          {.name = name, .type = core::ElementType::i8, .layout = Layout::parse("shape=8 grid=1")});
+    };
+    const int large = declare("large"), small = declare("small");
+    const auto get = [&](int field) {
+      std::vector<std::int8_t> values(8);
+      in.get(field, std::as_writable_bytes(std::span(values)));
+      return values;
+    };
+    const std::vector<std::int8_t> ones(8, 1);
+    ASSERT_TRUE(in.begin_step());
+    EXPECT_THROW(get(large), Error);
+    EXPECT_EQ(get(small), ones);
+    EXPECT_THROW(get(large), Error);
+    in.end_step();
+    ASSERT_TRUE(in.begin_step());
+    EXPECT_EQ(get(small), ones);
+    EXPECT_EQ(get(large), ones);
+    in.end_step();
+    EXPECT_FALSE(in.begin_step());
+    in.close();
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
 // East is a step ahead of west when the late consumer comes: it waits for the first consumer, which
 // waits for west, which waits for the late one unless that lets steps go by.
 TEST(Parts, AtStepsOfTheirOwnAreBroughtTogetherForALateConsumer) {
