@@ -34,8 +34,10 @@ proto::WireFields Rendezvous::in_order_of(const proto::WireFields& wanted,
 
 void Rendezvous::refuse_waiting(const Stream& stream) {
   if (stream.is_copy) return;  // the original tells
+  // A consumer that has left the stream may have seen its end, and wait for the next one of that name: it is
+  // refused if the producer begins another step of this one.
   std::erase_if(subscriptions_, [&](const Subscription& s) {
-    return s.stream == stream.name && is_refused(s, stream);
+    return s.stream == stream.name && !was_linked(s.consumer, stream) && is_refused(s, stream);
   });
 }
 

@@ -408,6 +408,24 @@ TEST_F(Matching, LetsAConsumerThatComesBackWaitForAStepOrTheNextStreamOfThatName
   play.be_present(1, 2, {numbered(to_viewer, 3, 3), numbered(to_ocean, 3, 2)});
 }
 
+/// It has seen the end of the stream, which the producer is still closing.
+TEST_F(Matching, LetsAConsumerThatComesBackWantOtherShapesOfTheNextStreamOfThatName) {
+  play.tell(1, announce("s", two + "incarnation: 1 "), {Play::done(1, 2)});
+  EXPECT_EQ(play.receive(11, subscribe("s")).messages.size(), 3u);
+  play.tell(11, "request: 3 close_link { link: 1 why: 'over' }",
+            {Play::done(11, 3), "1: link_closed { link: 1 why: 'over' }",
+             "2: link_closed { link: 1 why: 'over' }"});
+  const std::string larger = Play::field("u", 10, "shape=9x6 grid=1x3");
+  play.tell(11, subscribe("s", larger), {Play::done(11, 2), "1: awaited {}"});
+  play.tell(1, "request: 3 close_stream { stream: 's' }", {Play::done(1, 3)});
+  play.be_absent(1);
+  play.be_absent(11);
+  const auto messages = play.receive(1, announce("s")).messages;  // that one has to fit
+  ASSERT_GE(messages.size(), 2u);
+  EXPECT_EQ(messages.at(1).to, 11u);
+  EXPECT_TRUE(messages.at(1).message.has_stream_refused());
+}
+
 TEST_F(Matching, RefusesLayoutsThatDoNotFitTheirGroup) {
   play.tell(1, announce("s", Play::field("u", 10, "shape=8 grid=3")),
             {"1: request: 2 refused { code: -8 text: \"" +
