@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -37,13 +38,15 @@ public:
   /// wait for is only begun: admit_openings() lets it in.
   /// @param next  the step that is begun next; kept ones may go over the link before
   void open(const wire::Matched& matched, std::uint64_t next);
-  /// Whether links are set up beside the stream. The same on all ranks.
-  bool has_openings() const noexcept { return !openings_.empty(); }
-  /// Lets in the links that all ranks have proved, and drops those that failed on any. Collective.
+  /// Whether links are set up beside the stream, or wait for that. The same on all ranks.
+  bool has_openings() const noexcept { return !openings_.empty() || !queued_.empty(); }
+  /// Lets in the links that all ranks have proved, drops those that failed on any, and begins others in
+  /// their place. Collective.
   /// @param next   as of open()
   /// @param until  it waits for those that are under way
   void admit_openings(std::uint64_t next, core::Deadline until);
-  /// For which a call that does nothing else waits for a link that has just been begun.
+  /// Until then a call that does nothing else waits for a link that has just been begun; no call waits
+  /// while others are under way, or after one that could not be linked.
   core::Deadline brief() const noexcept { return brief_; }
   /// For which close() waits for links that are set up.
   core::Deadline patience() const { return core::Deadline::after(patience_); }
@@ -151,8 +154,8 @@ public:
   std::vector<PeerStatistics> peer_statistics() const;
 
 private:
-  /// Seconds for which consumers that take steps wait for another one to be linked; half as long after each
-  /// one that could not be.
+  /// Seconds that a consumer is given to be linked while others take steps. Half as long after each one that
+  /// could not be, where others wait for it.
   static constexpr double usual_patience = 10, least_patience = 0.5;
   struct Open {
     Link link;
@@ -162,11 +165,11 @@ private:
     std::uint64_t next_kept = 0;       // that goes over it, up to first_step
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
     std::string failure;               // of a send
-    bool is_given_up = false;          // by this side
-    bool is_chosen = false;            // see choose()
-    std::uint64_t most_behind = 0;     // steps
-    double waited_seconds = 0;         // for it as the last one
-    std::uint64_t sent = 0;            // chunks, when the peers were judged last
+    bool is_given_up = false;       // by this side
+    bool is_chosen = false;         // see choose()
+    std::uint64_t most_behind = 0;  // steps
+    double waited_seconds = 0;      // for it as the last one
+    std::uint64_t sent = 0;         // chunks, when the peers were judged last
     /// Until then the server may still tell that the consumer has died, which explains the failure.
     std::optional<core::Deadline> explained_by;
   };
@@ -176,6 +179,8 @@ private:
   LinkTerms terms(std::uint64_t first) const;
   /// Whether the link is set up beside the stream. Collective.
   bool opens_beside(const wire::Matched& matched);
+  /// Begins to set the link up beside the stream. Collective.
+  void begin_beside(const wire::Matched& matched, std::uint64_t next);
   void let_in(const wire::Matched& matched, Link link, std::uint64_t first, std::uint64_t next);
   /// Of rank 0, while links are set up anew: the next one whose consumer has come; empty: no other is left.
   /// @throws core::Error deadlock
@@ -228,6 +233,7 @@ private:
   std::vector<Open> links_;
   std::vector<std::unique_ptr<Opening>>
       openings_;                      // of links that are set up; the same on all ranks
+  std::deque<wire::Matched> queued_;  // until there are fewer of them; likewise
   std::vector<LinkTurns> reopening_;  // of links that are set up anew
   core::Deadline brief_ = core::Deadline::after(0);  // for the newest of them
   bool is_agreed_ = false, has_told_end_ = false;

@@ -18,7 +18,7 @@ namespace {
 /// For which the calls of a stream wait, once, for a link that is set up beside it: a consumer that is
 /// not slow gets the step in turn.
 constexpr double brief_seconds = 0.5;
-/// Links that are set up at a time, each with a thread of its own; for further ones the stream waits.
+/// Links that are set up at a time, each with a thread of its own; further ones wait for their turn.
 constexpr std::size_t most_openings = 16;
 
 /// Steps that were kept and go over a new link.
@@ -56,8 +56,7 @@ bool ConsumerLinks::opens_beside(const wire::Matched& matched) {
       std::int64_t{session_.size()} * matched.peer_size() <= proto::max_addresses_to_all;
   // A consumer of several groups is told by each with which step it begins, when it is linked.
   if (std::ranges::any_of(fields_.all(), is_special) || !has_addresses ||
-      std::ranges::any_of(matched.fields(), is_listed) ||
-      !session_.connects_alone(matched.offer()) || openings_.size() >= most_openings)
+      std::ranges::any_of(matched.fields(), is_listed) || !session_.connects_alone(matched.offer()))
     return false;
   const auto needed = session_.run_on_root(
       [this] {
@@ -74,15 +73,31 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
     if (!opens_beside(matched))
       return let_in(matched, open_link(session_, matched, fields_.all(), terms(first)), first,
                     next);
-    auto terms_beside = terms(first);
-    terms_beside.most_seconds = patience_;
-    Link link = begin_link(session_, matched, fields_.all(), terms_beside);
-    session_.run_collectively([&] {
-      openings_.push_back(std::make_unique<Opening>(session_, matched, std::move(link),
-                                                    terms_beside, session_.deadline()));
-    });
-    brief_ = core::Deadline::after(brief_seconds);
   } catch (const Error& e) {  // on every rank; it costs the producer nothing else
+    refuse(matched, e.what());
+    if (e.code() == Errc::interrupted) throw;
+    return;
+  }
+  if (openings_.size() < most_openings)
+    begin_beside(matched, next);
+  else
+    queued_.push_back(matched);
+}
+
+void ConsumerLinks::begin_beside(const wire::Matched& matched, std::uint64_t next) {
+  try {
+    auto terms_beside = terms(first_over(matched, next));
+    terms_beside.most_seconds = queued_.empty() ? usual_patience : patience_;
+    Link link = begin_link(session_, matched, fields_.all(), terms_beside);
+    const auto until =
+        core::Deadline::after(std::min(session_.config().timeout, terms_beside.most_seconds));
+    session_.run_collectively([&] {
+      openings_.push_back(
+          std::make_unique<Opening>(session_, matched, std::move(link), terms_beside, until));
+    });
+    if (openings_.size() == 1 && patience_ == usual_patience)
+      brief_ = core::Deadline::after(brief_seconds);
+  } catch (const Error& e) {  // on every rank
     std::erase_if(openings_,
                   [&](const auto& opening) { return opening->matched().link() == matched.link(); });
     refuse(matched, e.what());
@@ -193,6 +208,11 @@ void ConsumerLinks::admit_openings(std::uint64_t next, core::Deadline until) {
       refuse(matched, e.what());
       if (e.code() == Errc::interrupted) throw;
     }
+  }
+  while (!queued_.empty() && openings_.size() < most_openings) {
+    const wire::Matched matched = std::move(queued_.front());
+    queued_.pop_front();
+    begin_beside(matched, next);
   }
 }
 
