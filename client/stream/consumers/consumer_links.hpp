@@ -165,6 +165,7 @@ private:
     std::uint64_t next_kept = 0;       // that goes over it, up to first_step
     std::unique_ptr<Source> exchange;  // uses link.endpoint: destroyed first
     std::string failure;               // of a send
+    core::Errc failed_with = core::Errc::transport;
     bool is_given_up = false;       // by this side
     bool is_chosen = false;         // see choose()
     std::uint64_t most_behind = 0;  // steps

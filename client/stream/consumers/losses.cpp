@@ -167,6 +167,7 @@ void ConsumerLinks::judge(Open& open) {
   if (std::exchange(open.sent, sent) != sent) open.link.signs->heard_all();
   open.failure =
       complaint(session_, open.link, [&](std::size_t m) { return open.exchange->is_owed(m); });
+  if (!open.failure.empty()) open.failed_with = Errc::peer_lost;
 }
 
 void ConsumerLinks::take_back() noexcept {
@@ -181,14 +182,16 @@ void ConsumerLinks::take_back() noexcept {
 }
 
 Error ConsumerLinks::failed(const Open& open) const {
-  return Error(Errc::transport,
+  return Error(open.failed_with,
                fmt::format("stream '{}', step {}: the link to consumer group '{}' failed: {}",
                            stream(), step_, open.link.peer_group, open.failure));
 }
 
 void ConsumerLinks::keep_failure(Open& open) noexcept {
   try {
-    open.failure = core::current_error().what();
+    const Error error = core::current_error();
+    open.failed_with = error.code() == Errc::peer_lost ? Errc::peer_lost : Errc::transport;
+    open.failure = error.what();
   } catch (...) {
     open.failure = "out of memory";
   }
@@ -239,6 +242,12 @@ void ConsumerLinks::look_for_ends() {
 }
 
 void ConsumerLinks::drop(std::size_t i) {
+  const auto end = session_.control().link_end(links_[i].link.number);
+  if (session_.rank() == 0 && end && end->lost && !links_[i].is_given_up &&
+      !links_[i].exchange->has_left())
+    session_.log().warn(
+        "client", fmt::format("stream '{}', step {}: lost consumer group '{}': {}", stream(), step_,
+                              links_[i].link.peer_group, end->why));
   session_.log().info("client",
                       fmt::format("unlinked stream={} link={} peer={} steps={} {}", stream(),
                                   links_[i].link.number, links_[i].link.peer_group, step_, lost_));

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a producer says of a consumer that is lost.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/client/world.hpp"
+#include "transport/tcp/tcp.hpp"
+
+namespace tremula::client {
+namespace {
+
+using index_calc::Layout;
+
+proto::Field field(Rank size) {
+  return {.name = "f",
+          .type = core::ElementType::i64,
+          .layout = Layout::parse(fmt::format("shape=24 grid={}", size))};
+}
+void put(Session& s, OutStream& out) {
+  const std::vector<std::int64_t> data(static_cast<std::size_t>(24 / s.size()));
+  out.begin_step();
+  out.put(0, std::as_bytes(std::span(data)));
+  out.end_step();
+}
+void wait_until(const std::atomic<bool>& flag) {
+  ASSERT_TRUE(wait_for([&] { return flag.load(); }, core::Deadline::after(60), [] {}).second);
+}
+std::size_t count_of(const std::string& line, const std::string& text) {
+  std::size_t times = 0;
+  for (auto at = text.find(line); at != text.npos; at = text.find(line, at + 1)) ++times;
+  return times;
+}
+
+TEST(LostConsumer, IsNamedInOneWarningThoughTheStreamGoesOn) {
+  World world;
+  world.log = core::LogLevel::warn;
+  testing::internal::CaptureStderr();
+  std::atomic<bool> is_steady = false, has_left = false;
+  world.start("producer", 2, [&](Session& s) {
+    OutStream out(s, "s", {.wait_for_consumers = 1});
+    out.declare(field(2));
+    const auto has_it_left = [&] {  // as rank 0 sees it
+      const std::byte mine{has_left.load()};
+      return s.group().allgather({mine}, s.deadline())[0][0] == std::byte{1};
+    };
+    while (!has_it_left()) put(s, out);
+    for (int more = 0; more < 5; ++more) put(s, out);
+    out.close();
+  });
+  world.start("steady", 1, [&](Session& s) {
+    InStream in(s, "s");
+    in.declare(field(1));
+    for (; in.begin_step(); is_steady = true) in.end_step();
+    in.close();
+  });
+  world.start("mortal", 1, [&](Session& s) {
+    wait_until(is_steady);
+    {
+      InStream in(s, "s");
+      in.declare(field(1));
+      ASSERT_TRUE(in.begin_step());
+    }
+    has_left = true;
+  });
+  EXPECT_EQ(text_of(world.join()), "");
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count_of("lost consumer group 'mortal': rank 0 of group 'mortal' left", said), 1u)
+      << said;
+}
+
+TEST(LostConsumer, IsALostPeerThoughThereIsNoServer) {
+  World world;
+  world.other_way = [] { return std::make_unique<transport::Tcp>(); };
+  std::atomic<bool> is_there = false, is_served = true, has_told = false;
+  world.start(
+      "producer", 1,
+      [&](Session& s) {
+        OutStream out(s, "s", {});
+        out.declare(field(1));
+        try {
+          for (;;) put(s, out);
+        } catch (const Error& e) {
+          EXPECT_EQ(e.code(), Errc::peer_lost) << e.what();
+          EXPECT_NE(std::string(e.what()).find("consumer group 'consumer'"), std::string::npos)
+              << e.what();
+        }
+        has_told = true;
+      },
+      2);
+  world.start(
+      "consumer", 1,
+      [&](Session& s) {
+        {
+          InStream in(s, "s");
+          in.declare(field(1));
+          ASSERT_TRUE(in.begin_step());
+          is_there = true;
+          wait_for([&] { return !is_served.load(); }, core::Deadline::after(60), [] {});
+        }
+        wait_until(has_told);
+      },
+      2);
+  wait_until(is_there);
+  world.stop_server();
+  is_served = false;
+  EXPECT_EQ(text_of(world.join()), "");
+}
+
+}  // namespace
+}  // namespace tremula::client
