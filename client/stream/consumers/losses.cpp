@@ -73,6 +73,7 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const
   };
   auto moved = all_moved();
   double waited = 0;  // for all of them, the last of which is the slowest
+  const auto deadline = session_.step_deadline();  // for all of them together
   constexpr std::size_t none = ~std::size_t{0};
   std::size_t slowest = none;
   for (std::size_t i = 0; i < links_.size();) {
@@ -111,7 +112,7 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const
               const auto before = std::exchange(moved, all_moved());
               return before == moved ? Polled::nothing : Polled::moved;
             },
-            session_.step_deadline(), check, [this] { return session_.progress().sleep(); });
+            deadline, check, [this] { return session_.progress().sleep(); });
         is_done = is_so;
         if (seconds > 0) waited += seconds, slowest = i;
       }
