@@ -67,6 +67,7 @@ Begun InStream::begin(std::optional<core::Deadline> until) {
 }
 
 std::optional<Begun> InStream::begin_in_epoch(std::optional<core::Deadline> until) {
+  if (failed_) throw *failed_;
   if (is_void_) return std::nullopt;
   if (!said_) try {
       const auto begun = begun_of(begin_step_until(until));
@@ -110,7 +111,7 @@ void InStream::say_failure(const Error& e) {
   if (e.code() == Errc::peer_lost) return say(Fate::lost);
   say_last(Fate::failed, e.code(), e.what());
   links_.lose();
-  throw e;
+  throw failed_.emplace(e);
 }
 
 void InStream::throw_lost_in_get(const Error& e) {
@@ -166,9 +167,10 @@ std::optional<InStream::Fate> InStream::hear(const char* call,
     before_step_ = statistics_ = links_.statistics();
     links_.lose();
   }
-  if (fate == Fate::failed)
-    throw Error(all->code, fmt::format("stream '{}': rank {} of group '{}' has failed: {}", name(),
-                                       all->from, session_.name(), all->why));
+  if (fate == Fate::failed)  // no later round ends: that rank says no more
+    throw failed_.emplace(all->code,
+                          fmt::format("stream '{}': rank {} of group '{}' has failed: {}", name(),
+                                      all->from, session_.name(), all->why));
   return fate;
 }
 
@@ -244,6 +246,7 @@ void InStream::leave_epoch() {
 }
 
 void InStream::finish_step_together() {
+  if (failed_) throw *failed_;
   std::string why = fmt::format(
       "stream '{}', step {}: another rank of this group has not got all of it", name(), step());
   if (links_.is_lost()) {

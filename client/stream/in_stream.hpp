@@ -202,12 +202,13 @@ private:
   std::optional<std::uint64_t> unheard_;  // round that this rank has left
   std::uint64_t agreement_ = 0;           // the same one, among all of the session
   std::optional<Restart> restart_;
-  bool goes_on_ = false;            // the producer that was lost, as the next link has shown
-  bool is_void_ = false;            // agreed: the producer is lost
-  bool is_between_epochs_ = false;  // from then until begin() has told of the next one
-  bool is_copy_ = false;            // that of another reader: what the link is to
-  bool had_copy_ = false;           // the link that was lost was to one
-  bool has_served_ = false;         // before the step in turn
+  bool goes_on_ = false;               // the producer that was lost, as the next link has shown
+  bool is_void_ = false;               // agreed: the producer is lost
+  std::optional<core::Error> failed_;  // what a rank of this group has failed with: no step follows
+  bool is_between_epochs_ = false;     // from then until begin() has told of the next one
+  bool is_copy_ = false;               // that of another reader: what the link is to
+  bool had_copy_ = false;              // the link that was lost was to one
+  bool has_served_ = false;            // before the step in turn
   bool is_redeclared_ =
       false;  // the step in turn has other layouts, for which links are set up anew
   std::uint64_t redeclarations_ = 0;    // that hold
