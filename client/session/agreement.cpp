@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "core/error.hpp"
@@ -19,6 +21,8 @@ namespace {
 
 /// A rank that waits for the outcome of another is this much more patient.
 constexpr double patience_seconds = 10;
+/// Within which the server knows of a rank that has left.
+constexpr double known_within_seconds = 2;
 
 core::Deadline patient(core::Deadline deadline) {
   return core::Deadline::after(deadline.remaining() + patience_seconds);
@@ -258,6 +262,12 @@ WatchedGroup::WatchedGroup(std::unique_ptr<transport::Group> group, Control& con
       [this] { move_(); });
 }
 
+namespace {
+bool is_of_data_path(const Error& error) {
+  return error.code() == Errc::peer_lost || error.code() == Errc::transport;
+}
+}  // namespace
+
 template <class Call>
 auto WatchedGroup::watched(bool is_of_root, Call&& call) {
   const auto describe = [&] {
@@ -282,6 +292,17 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
   } catch (const Error& error) {
     wire::Explain question;
     question.set_agreement(number_);
+    // Perhaps a rank has left the group, which others see that wait for the ranks that wait for it: the
+    // server knows which one within a moment.
+    const auto until = core::Deadline::after(known_within_seconds);
+    while (is_of_data_path(error) && control_.is_served() && !until.expired()) {
+      check_();
+      if (const auto explained = control_.explain(question); explained.is_warning())
+        throw Error(Errc::peer_lost, fmt::format("group '{}': expected all ranks in an agreement; "
+                                                 "found {}",
+                                                 name_, explained.text()));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
     const std::string missing =
         error.code() == Errc::timed_out ? control_.explain(question).text() : "";
     control_.report_agreement(0);

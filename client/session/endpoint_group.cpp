@@ -59,7 +59,12 @@ struct EndpointGroup::Round {
   std::string_view what{};         // is waited for
   core::Bytes sent{};
   std::vector<std::uint64_t> lengths{};
+  std::vector<core::Rank> ranks{};             // of the group, parallel to requests
   std::vector<transport::Request> requests{};  // last: they use the above
+  void add(core::Rank rank, transport::Request request) {
+    ranks.push_back(rank);
+    requests.push_back(std::move(request));
+  }
   /// Where the peers' parts go.
   std::span<core::Bytes> incoming(std::size_t peers) { return std::span(parts).last(peers); }
 };
@@ -77,7 +82,17 @@ void EndpointGroup::wait(Round& round, core::Deadline deadline) {
   const auto is_done = [&] {
     endpoint_->progress();
     move_();
-    return std::ranges::all_of(round.requests, [](auto& request) { return request.test(); });
+    bool is_all = true;
+    for (std::size_t i = 0; i < round.requests.size() && is_all; ++i) try {
+        is_all = round.requests[i].test();
+      } catch (const core::Error& error) {
+        if (error.code() != core::Errc::peer_lost) throw;
+        // Its words name the rank by its number in the link.
+        throw core::Error(core::Errc::peer_lost,
+                          fmt::format("rank {} of {}: expected {}; found that rank {} has left",
+                                      rank_, size_, round.what, round.ranks[i]));
+      }
+    return is_all;
   };
   const auto sleep = [this] {
     const transport::local::WaitWord word{.descriptor = endpoint_->wake_descriptor()};
@@ -95,14 +110,15 @@ void EndpointGroup::begin(Round& round) {
   const auto step = round.steps.back();
   round.steps.pop_back();
   round.requests.clear();
+  round.ranks.clear();
+  const core::Rank first = rank_ == 0 ? 1 : 0;  // of the ranks that are peers
   if (step == Round::Step::send) {
     round.what = "the other ranks to take a message";
     round.sent = rank_ == 0 && round.gathers ? joined(round.parts) : std::move(round.parts.front());
     round.lengths.assign(1, round.sent.size());
     for (const core::Rank r : peers_) {
-      round.requests.push_back(
-          endpoint_->send(r, length_tag, std::as_bytes(std::span(round.lengths))));
-      if (!round.sent.empty()) round.requests.push_back(endpoint_->send(r, bytes_tag, round.sent));
+      round.add(first + r, endpoint_->send(r, length_tag, std::as_bytes(std::span(round.lengths))));
+      if (!round.sent.empty()) round.add(first + r, endpoint_->send(r, bytes_tag, round.sent));
     }
     return;
   }
@@ -114,15 +130,15 @@ void EndpointGroup::begin(Round& round) {
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (are_lengths) {
       const auto length = std::span(round.lengths).subspan(i, 1);
-      round.requests.push_back(
-          endpoint_->receive(peers_[i], length_tag, std::as_writable_bytes(length)));
+      round.add(first + peers_[i],
+                endpoint_->receive(peers_[i], length_tag, std::as_writable_bytes(length)));
       continue;
     }
     core::expects(round.lengths[i] < max_bytes,
                   "a rank of the own group announced more than 4 GiB");
     incoming[i].assign(round.lengths[i], std::byte{});
     if (!incoming[i].empty())
-      round.requests.push_back(endpoint_->receive(peers_[i], bytes_tag, incoming[i]));
+      round.add(first + peers_[i], endpoint_->receive(peers_[i], bytes_tag, incoming[i]));
   }
 }
 

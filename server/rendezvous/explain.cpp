@@ -38,12 +38,28 @@ void add(std::string& text, const Make& make) {
 
 }  // namespace
 
+namespace {
+/// Ranks that have said goodbye, for people.
+std::string describe_left(const Group& group) {
+  std::string text;
+  std::size_t named = 0;
+  for (const core::Rank rank : group.left)
+    if (++named <= most_names) add(text, fmt::format("that rank {} has left", rank));
+  if (named > most_names) add(text, fmt::format("{} more", named - most_names));
+  return text;
+}
+}  // namespace
+
 void Rendezvous::explain(const Call& call, const wire::Explain& message) {
   const bool is_of_ranks = message.agreement() != 0;
   const Seat seat = is_of_ranks ? seat_of(call) : rank_0_of(call, "Explain");
   const Group& group = *seat.group;
   wire::Explained& explained = *reply(call).mutable_explained();
-  if (is_of_ranks) return explained.set_text(describe_missing(seat, message.agreement()));
+  if (is_of_ranks) {
+    explained.set_is_warning(!group.left.empty());  // it never comes
+    return explained.set_text(group.left.empty() ? describe_missing(seat, message.agreement())
+                                                 : describe_left(group));
+  }
   for (const auto& [id, stream] : streams_)
     if (stream.is_produced_by(group) && !stream.closed &&
         stream.incarnation == message.incarnation())

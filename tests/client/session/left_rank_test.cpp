@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank that leaves its group while the others wait for it is named by all of them, though all but rank 0 see that
+// rank 0 has gone, which leaves next.
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "tests/client/world.hpp"
+
+namespace tremula::client {
+namespace {
+
+constexpr Rank size = 4;
+
+class LeftRank : public ::testing::TestWithParam<Rank> {};
+
+/// Sessions of a group whose ranks reach each other as those of separate processes do.
+void play(const World& world, Rank culprit, const std::function<void(Session&)>& take_part) {
+  std::mutex mutex;
+  std::set<Rank> judged;
+  std::vector<std::thread> ranks;
+  for (Rank rank = 0; rank < size; ++rank)
+    ranks.emplace_back([&, rank] {
+      auto config = world.config(30);
+      config.transport = "local";
+      const auto session = Session::open("four", rank, size, config);
+      if (rank == culprit) return;
+      try {
+        take_part(*session);
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        EXPECT_EQ(error.code(), Errc::peer_lost) << text;
+        EXPECT_NE(text.find(fmt::format("rank {} ", culprit)), text.npos) << rank << ": " << text;
+        EXPECT_NE(text.find("group 'four'"), text.npos) << rank << ": " << text;
+        EXPECT_EQ(text.find("closed its end"), text.npos) << rank << ": " << text;
+        const std::scoped_lock lock(mutex);
+        judged.insert(rank);
+      }
+    });
+  for (auto& rank : ranks) rank.join();
+  EXPECT_EQ(judged.size(), size - 1u);
+}
+
+proto::Field field() {
+  return {.name = "u",
+          .type = core::ElementType::f64,
+          .layout = index_calc::Layout::parse("shape=12 grid=4")};
+}
+
+TEST_P(LeftRank, OfAProducerIsNamedByAllOthers) {
+  const World world;
+  play(world, GetParam(), [](Session& session) {
+    OutStream out(session, "sea", {});
+    out.declare(field());
+    out.begin_step();
+  });
+}
+
+TEST_P(LeftRank, OfAConsumerIsNamedByAllOthers) {
+  const World world;
+  play(world, GetParam(), [](Session& session) {
+    InStream in(session, "sea");
+    in.declare(field());
+    in.begin_step();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Rank, LeftRank, ::testing::Values(1, 3));
+
+}  // namespace
+}  // namespace tremula::client
