@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/stream/consumers/consumer_links.hpp"
+#include "client/waiting/ranks_text.hpp"
 #include "client/waiting/wait.hpp"
 #include "proto/convert.hpp"
 
@@ -144,9 +145,9 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const
     if (circle) throw *circle;
     if (is_alive && !is_done) {
       const auto did = fmt::format(
-          "waited {} s for consumer group '{}' to {}; is it stuck? step_timeout sets how "
+          "waited {} s for consumer group '{}'{} to {}; is it stuck? step_timeout sets how "
           "long a step may take",
-          session_.config().step_timeout, open.link.peer_group, what);
+          session_.config().step_timeout, open.link.peer_group, ranks_text(describe()), what);
       if (!is_enough_without_one())
         throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: {}", stream(), step_, did));
       go_on_without(open, did);

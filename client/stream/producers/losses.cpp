@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "client/stream/producers/producer_links.hpp"
+#include "client/waiting/ranks_text.hpp"
 #include "client/waiting/wait.hpp"
 #include "proto/convert.hpp"
 
@@ -165,9 +166,10 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
   if (until) return wait(poll, call, what);  // for what came before it was lost
   throw Error(
       Errc::timed_out,
-      fmt::format("{}: waited {} s for producer group '{}' to {}; is it stuck? step_timeout "
+      fmt::format("{}: waited {} s for producer group '{}'{} to {}; is it stuck? step_timeout "
                   "sets how long a step may take",
-                  place(), session_.config().step_timeout, owing(), what));
+                  place(), session_.config().step_timeout, owing(),
+                  links_.size() == 1 ? ranks_text(describe()) : "", what));
 }
 
 void ProducerLinks::move_others() {
