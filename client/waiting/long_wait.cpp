@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "core/error.hpp"
 
 namespace tremula::client {
@@ -10,6 +12,8 @@ namespace tremula::client {
 namespace {
 /// A heartbeat tells what was so at most so long ago.
 constexpr std::chrono::milliseconds between_looks{100};
+/// How the server describes a rank that waits for others of its own group.
+constexpr std::string_view agreement = "waits in an agreement of its group";
 
 std::string place_of(const wire::Wait& wait) {
   return wait.stream().empty()
@@ -43,11 +47,16 @@ void Waits::tell(wire::Wait wait, std::uint64_t number, Clock::time_point since)
 void Waits::check() const {
   const std::scoped_lock lock(mutex_);
   if (!present_ || in_circle_ != present_->number()) return;
-  throw core::Error(core::Errc::deadlock,
-                    fmt::format("{}: expected the other side to come; found that the jobs wait for "
-                                "each other in a circle: {}; change the order of their calls: let "
-                                "one of them put before it gets, or raise a queue_depth",
-                                place_of(*present_), circle_));
+  throw core::Error(
+      core::Errc::deadlock,
+      fmt::format("{}: expected the other side to come; found that the jobs wait for "
+                  "each other in a circle: {}; {}change the order of their calls: let "
+                  "one of them put before it gets, or raise a queue_depth",
+                  place_of(*present_), circle_,
+                  circle_.find(agreement) == circle_.npos
+                      ? ""
+                      : "let all ranks of a group make the same calls in the same "
+                        "order; if they do, "));
 }
 
 void Waits::ask(bool is_agreement, Clock::time_point now) {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/waiting/long_wait.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+
+namespace tremula::client {
+namespace {
+
+/// What a wait ends with that the server has found in that circle.
+std::string error_of(const std::string& circle) {
+  Waits waits;
+  waits.count_by([](wire::Wait&) {});
+  const auto describe = [] { return wire::Wait(); };
+  LongWait wait(waits, describe);
+  wait.look();
+  wire::Deadlock deadlock;
+  deadlock.set_wait(1);
+  deadlock.set_text(circle);
+  waits.take(deadlock);
+  try {
+    wait.look();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.code(), core::Errc::deadlock);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(LongWait, InACircleOfJobsAdvisesToPutBeforeGetting) {
+  const auto text = error_of("rank 0 of group 'a' waits in begin_step");
+  EXPECT_NE(text.find("; change the order of their calls"), std::string::npos) << text;
+}
+
+TEST(LongWait, InACircleThroughAnAgreementAdvisesToMakeTheSameCallsFirst) {
+  const auto text = error_of("rank 1 of group 'a' waits in an agreement of its group");
+  EXPECT_NE(text.find("; let all ranks of a group make the same calls in the same order; if they "
+                      "do, change"),
+            std::string::npos)
+      << text;
+}
+
+}  // namespace
+}  // namespace tremula::client
