@@ -30,12 +30,12 @@ ProgressEngine::~ProgressEngine() {
 
 void ProgressEngine::add(Moving& moving) {
   const auto lock = hold();
-  all_.push_back(&moving);
+  all_.push_back({&moving});
 }
 
 void ProgressEngine::remove(Moving& moving) noexcept {
   const auto lock = hold();
-  std::erase(all_, &moving);
+  std::erase_if(all_, [&](const Entry& entry) { return entry.moving == &moving; });
 }
 
 bool ProgressEngine::advance(const Moving* except) noexcept {
@@ -43,8 +43,20 @@ bool ProgressEngine::advance(const Moving* except) noexcept {
   if (is_advancing_) return false;
   is_advancing_ = true;
   bool is_under_way = false;
-  for (Moving* const moving : all_)
-    if (moving != except) is_under_way = moving->advance() || is_under_way;
+  const std::size_t count = all_.size(), first = count == 0 ? 0 : next_idle_ % count;
+  const std::size_t looked_at = std::exchange(is_any_begun_, false) ? count : most_idle;
+  for (std::size_t i = 0; i < count; ++i) {
+    Entry& entry = all_[i];
+    const std::size_t after_first = i >= first ? i - first : i + count - first;
+    if (entry.moving == except) {
+      entry.is_idle = false;  // it may have begun something
+      continue;
+    }
+    if (entry.is_idle && after_first >= looked_at) continue;
+    entry.is_idle = !entry.moving->advance();
+    is_under_way = is_under_way || !entry.is_idle;
+  }
+  next_idle_ = first + most_idle;
   is_advancing_ = false;
   return is_under_way;
 }
@@ -52,14 +64,14 @@ bool ProgressEngine::advance(const Moving* except) noexcept {
 bool ProgressEngine::sleep() {
   const auto lock = hold();
   words_.clear();
-  for (Moving* const moving : all_) moving->list_waits(words_);
+  for (const Entry& entry : all_) entry.moving->list_waits(words_);
   return transport::local::sleep_on(words_, longest_sleep, longest_sleep_by_events);
 }
 
 std::vector<LinkTurns> ProgressEngine::turns() {
   const auto lock = hold();
   std::vector<LinkTurns> all;
-  for (Moving* const moving : all_) moving->list_turns(all);
+  for (const Entry& entry : all_) entry.moving->list_turns(all);
   return all;
 }
 
@@ -72,7 +84,7 @@ void ProgressEngine::wake() {
   if (!thread_.joinable()) return;
   {
     const std::scoped_lock lock(mutex_);
-    is_awake_ = is_new_ = true;
+    is_awake_ = is_new_ = is_any_begun_ = true;
   }
   changed_.notify_one();
 }

@@ -44,6 +44,9 @@ protected:
 /// by the engine's own thread once that has been started.
 class ProgressEngine {
 public:
+  /// Idle ones that a turn looks at.
+  static constexpr std::size_t most_idle = 32;
+
   ProgressEngine() = default;
   ~ProgressEngine();
   ProgressEngine(const ProgressEngine&) = delete;
@@ -52,7 +55,9 @@ public:
   void add(Moving& moving);
   void remove(Moving& moving) noexcept;
   bool is_empty() const noexcept { return all_.empty(); }
-  /// One turn over all that was added. A call from inside a turn does nothing.
+  /// Takes one turn over what had something under way at its last turn, and over some of the rest, which take turns:
+  /// so a turn costs no more where a session has many streams, and a set-up of many is not the square of them. A
+  /// call from inside a turn does nothing.
   /// @param except  advances by itself at this moment; may be null
   /// @return whether something may still be under way
   bool advance(const Moving* except = nullptr) noexcept;
@@ -77,11 +82,17 @@ private:
 
   std::recursive_mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<Moving*> all_;
+  struct Entry {
+    Moving* moving;
+    bool is_idle = false;  // nothing was under way at its last turn
+  };
+  std::vector<Entry> all_;
+  std::size_t next_idle_ = 0;  // the first of the idle ones that the next turn looks at
   std::vector<transport::local::WaitWord> words_;
   bool is_advancing_ = false, is_awake_ = false, is_over_ = false;
-  bool is_new_ = false;  // something was begun since the last turn
-  std::thread thread_;   // last: it uses the above
+  bool is_new_ = false;        // something was begun since the last turn
+  bool is_any_begun_ = false;  // likewise: the next turn looks at all
+  std::thread thread_;         // last: it uses the above
 };
 
 }  // namespace tremula::client

@@ -19,6 +19,53 @@ namespace {
 using core::Index;
 using index_calc::Layout;
 
+/// Counts its turns.
+class Counted final : public Moving {
+public:
+  bool advance() noexcept override {
+    ++turns;
+    return is_under_way;
+  }
+  void list_waits(std::vector<transport::local::WaitWord>&) override {}
+  void list_turns(std::vector<LinkTurns>&) override {}
+  int turns = 0;
+  bool is_under_way = false;
+};
+
+TEST(ProgressEngine, LooksAtFewIdleStreamsInATurnAndAtAllInTurn) {
+  constexpr int streams = 1000, turns = 320;
+  std::vector<Counted> all(streams);
+  ProgressEngine engine;
+  for (Counted& each : all) engine.add(each);
+  all[500].is_under_way = true;
+  EXPECT_TRUE(engine.advance());  // no stream is known to be idle
+  for (const Counted& each : all) EXPECT_EQ(each.turns, 1);
+  for (int turn = 0; turn < turns; ++turn) EXPECT_TRUE(engine.advance());
+  std::size_t idle_turns = 0;
+  for (const Counted& each : all) {
+    if (&each == &all[500]) continue;
+    EXPECT_GE(each.turns - 1, turns * static_cast<int>(ProgressEngine::most_idle) / streams);
+    idle_turns += static_cast<std::size_t>(each.turns - 1);
+  }
+  EXPECT_LE(idle_turns, turns * ProgressEngine::most_idle);
+  EXPECT_EQ(all[500].turns, 1 + turns);
+
+  all[999].is_under_way = true;  // as a peer has asked for something
+  int until_found = 0;
+  for (const int before = all[999].turns; all[999].turns == before; ++until_found) engine.advance();
+  EXPECT_LE(until_found, streams / static_cast<int>(ProgressEngine::most_idle) + 1);
+  const int found = all[999].turns;
+  for (int turn = 0; turn < 10; ++turn) engine.advance();
+  EXPECT_EQ(all[999].turns, found + 10);
+  all[999].is_under_way = false;
+  engine.advance(&all[7]);  // it moves by itself, and may have begun something
+  const int own = all[7].turns;
+  engine.advance();
+  EXPECT_EQ(all[7].turns, own + 1);
+  for (Counted& each : all) engine.remove(each);
+  EXPECT_TRUE(engine.is_empty());
+}
+
 /// No bytes of a send leave before the receive is there: a wire without buffers of its own.
 constexpr std::size_t no_eager_bytes = 0;
 constexpr Index extent = 2500;  // longer messages than those that go with their heads (2 KiB)
