@@ -61,10 +61,33 @@ int from_environment(const char* variable, int least, const std::string& group) 
   return static_cast<int>(value);
 }
 
-/// The ranks of a job without MPI know each other by what their launcher set, if anything.
-std::string job_from_environment() {
-  for (const char* variable : {"TREMULA_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"})
-    if (const char* text = std::getenv(variable); text && *text) return text;
+/// Returns the value of an environment variable; empty if it is not set.
+std::string environment(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text ? text : "";
+}
+
+/// Returns what the ranks of one job without MPI have in common, and no other job has, as far as their
+/// launcher says. torchrun's run id is "none" unless one is given, for every job: the place where its
+/// ranks meet is not, if the host is known where that is the host itself.
+/// @throws core::Error invalid_argument if torchrun names neither
+std::string job_from_environment(const std::string& host) {
+  if (const std::string job = environment("TREMULA_JOB"); !job.empty()) return job;
+  const std::string run = environment("TORCHELASTIC_RUN_ID");
+  if (!run.empty() && run != "none") return run;
+  const std::string address = environment("MASTER_ADDR"), port = environment("MASTER_PORT");
+  const std::string slurm = environment("SLURM_JOB_ID");
+  if (!address.empty() && !port.empty()) {
+    const bool is_here =
+        address.starts_with("127.") || address == "localhost" || address == "::1";
+    return fmt::format("{}{}{}:{}", slurm, slurm.empty() ? "" : "/", is_here ? host : address, port);
+  }
+  if (!slurm.empty()) return slurm;
+  if (run == "none")
+    throw Error(Errc::invalid_argument,
+                "session: expected a name of this job that no other has; found torchrun's run id "
+                "'none', which every job has, and no MASTER_ADDR and MASTER_PORT; set TREMULA_JOB, or "
+                "start torchrun with --rdzv-id");
   return "unnamed";
 }
 
@@ -197,7 +220,7 @@ std::unique_ptr<Session> Session::open(const std::string& group, int rank, int s
                     group));
   std::unique_ptr<Session> session(new Session(group, config));
   session->make_log(rank);
-  session->control_ = session->join(rank, size, job_from_environment());
+  session->control_ = session->join(rank, size, job_from_environment(host_name()));
   session->group_ = std::make_unique<WatchedGroup>(
       std::make_unique<ServerGroup>(*session->control_, rank, size), *session->control_, group);
   session->complete_config();
