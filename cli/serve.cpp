@@ -21,7 +21,7 @@ struct ServeOptions {
 
 void add_serve(CLI::App& app) {
   CLI::App& command =
-      *app.add_subcommand("serve", "Run the rendezvous server until SIGINT or SIGTERM");
+      *app.add_subcommand("serve", "Run the rendezvous server until SIGINT, SIGTERM or SIGHUP");
   const auto options = std::make_shared<ServeOptions>();  // CLI11 copies the callbacks that use it
   const auto add = [&](const std::string& option, const std::string& key, const std::string& help) {
     command.add_option(option, options->texts[key], help);
@@ -33,7 +33,8 @@ void add_serve(CLI::App& app) {
   add("--port-file", "port_file", "Write host:port into this file while the server listens");
   add("--key-file", "key_file",
       "File with the key that jobs prove to know, made if it is missing; needed with --bind beyond "
-      "this host; none = no key (default: PORT_FILE.key where there is a port file)");
+      "this host; none = no key (default: PORT_FILE.key where there is a port file, else a file "
+      "that jobs of this user on this host find by the port)");
   add("--tls-certificate", "tls_certificate",
       "PEM file with the certificate that the server shows: every connection speaks TLS");
   add("--tls-key", "tls_key", "PEM file with the private key of the certificate");

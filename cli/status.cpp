@@ -48,7 +48,7 @@ std::string timeout_complaint(const std::string& text) {
 core::KeySource key_of(const StatusOptions& options) {
   const char* const file = std::getenv("TREMULA_KEY_FILE");
   return core::key_source(options.key_file.value_or(file != nullptr ? file : ""),
-                          std::getenv("TREMULA_KEY"));
+                          std::getenv("TREMULA_KEY"), std::getenv("XDG_RUNTIME_DIR"));
 }
 
 transport::TlsTrust tls_of(const StatusOptions& options) {
@@ -131,8 +131,10 @@ void add_status(CLI::App& app) {
       ->excludes(server);
   command.add_option(
       "--key-file", options->key_file,
-      "File with the key of the server (default: TREMULA_KEY_FILE, else PORT_FILE.key "
-      "where the server is named by its port file)");
+      "File with the key of the server; none = no key (default: TREMULA_KEY_FILE, else "
+      "PORT_FILE.key "
+      "where the server is named by its port file, else what a server of this user has left on "
+      "this host for that port)");
   command.add_option(
       "--tls-ca", options->tls_ca,
       "PEM file with the certificate of the server, or of its authority (default: TREMULA_TLS_CA)");

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/small_file.hpp"
 #include "core/types.hpp"
 
 namespace tremula::core {
@@ -21,7 +22,7 @@ class Key {
 public:
   static constexpr std::size_t least_bytes = 16, most_bytes = 1024;
 
-  /// @param text  KEY or `NAME: KEY`; white space at the end is no part of it
+  /// @param text  KEY or `NAME: KEY`; white space at the end and empty lines in front are no part of it
   /// @param from  where it was given, for the error
   /// @throws Error invalid_argument if it is too short or too long
   explicit Key(std::string_view text, const std::string& from);
@@ -42,30 +43,34 @@ private:
   std::vector<std::byte> bytes_;
 };
 
+/// Reads the key of a job.
 /// @throws Error no_server if there is no such file: the server makes it. invalid_argument if others
 /// than this user can read it, or if it does not hold one key
 Key read_key_file(const std::filesystem::path& path);
-/// As read_key_file, of a server: the file may hold several keys, each a line `NAME: KEY`.
+/// Reads the keys of a server: one, or several, each a line `NAME: KEY`.
 /// @return at least one; names and keys differ
+/// @throws Error as read_key_file
 std::vector<Key> read_key_list(const std::filesystem::path& path);
-/// Replaces the file in one step by one that its owner alone can read.
-/// @throws Error invalid_argument with the system's text
-void write_key_file(const std::filesystem::path& path, const Key& key);
 /// Makes the file with a random key in it, readable by its owner alone, if it is missing.
-/// @return true if it was missing
+/// @return nullopt if there is a file already
 /// @throws Error invalid_argument with the system's text
-bool make_key_file(const std::filesystem::path& path);
+std::optional<OwnFile> make_key_file(const std::filesystem::path& path);
+/// Makes the file with that key in it, as above.
+std::optional<OwnFile> make_key_file(const std::filesystem::path& path, const Key& key);
 
-/// Where a process is told to find its key. At most one of the two is set.
+/// Where a process looks for its key. At most one of `key` and `file` is set.
 struct KeySource {
-  std::optional<Key> key;  ///< TREMULA_KEY
-  std::string file{};      ///< key_file; `none`: no key; empty: not set
+  std::optional<Key> key;        ///< TREMULA_KEY
+  std::string file{};            ///< key_file; `none`: no key; empty: not set
+  std::string runtime_folder{};  ///< XDG_RUNTIME_DIR: where the key lies if neither is set
 };
 inline constexpr std::string_view no_key_file = "none";
 
-/// @param file      key_file as given, if it was
-/// @param variable  TREMULA_KEY, nullptr if it is not set
-/// @throws Error invalid_argument if both are given, or TREMULA_KEY is no key
-KeySource key_source(const std::string& file, const char* variable);
+/// @param file            key_file as given, if it was
+/// @param variable        TREMULA_KEY, nullptr if it is not set
+/// @param runtime_folder  XDG_RUNTIME_DIR, nullptr if it is not set
+/// @throws Error invalid_argument if both keys are given, or TREMULA_KEY is no key
+KeySource key_source(const std::string& file, const char* variable,
+                     const char* runtime_folder = nullptr);
 
 }  // namespace tremula::core

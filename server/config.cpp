@@ -169,7 +169,8 @@ Config load_config(const ConfigTexts& arguments, const Environment& environment,
     throw Error(Errc::invalid_argument,
                 "tls_certificate and tls_key: expected both or neither, found one; a server that "
                 "speaks TLS needs its certificate and the private key of it");
-  config.key_source = core::key_source(config.key_source.file, environment("TREMULA_KEY"));
+  config.key_source = core::key_source(config.key_source.file, environment("TREMULA_KEY"),
+                                       environment("XDG_RUNTIME_DIR"));
   return config;
 }
 

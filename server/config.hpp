@@ -20,8 +20,9 @@ struct Config {
   std::uint16_t port = 7423;       ///< 0 = any free one
   std::optional<std::filesystem::path>
       port_file;  ///< gets the line "host:port" while the server listens
-  /// serve() makes the file if it is missing. Not set: the file beside the port file, if there is
-  /// one. `none`: every process that reaches the port may join
+  /// serve() makes the file if it is missing. Not set: the file beside the port file, or if there is
+  /// none, a file that jobs of this user on this host find by the port. `none`: every process that
+  /// reaches the port may join
   core::KeySource key_source{};
   /// PEM files, both or neither: every connection speaks TLS.
   std::filesystem::path tls_certificate{}, tls_key{};
@@ -32,7 +33,7 @@ struct Config {
   std::size_t connections_per_host = 0;  ///< sessions of one host; 0: three quarters of all
   std::size_t memory_mib = 2048;  ///< half for messages under way, half for what groups have here
   std::uint32_t number = 0;  ///< of this server (not to be set: serve() draws it); see Rendezvous
-  /// Each connection proves to know one of them (serve() finds them); the first is the operator's.
+  /// Each connection proves to know one of them; the first is the operator's. serve() finds its own.
   std::vector<core::Key> keys{};
 };
 
@@ -43,7 +44,8 @@ using ConfigTexts = std::map<std::string, std::string>;
 using Environment = std::function<const char*(const char* name)>;
 
 /// @param arguments    from the command line; only the keys that were given
-/// @param environment  asked for TREMULA_<KEY>, and for TREMULA_KEY: a key itself
+/// @param environment  asked for TREMULA_<KEY>, for TREMULA_KEY, a key itself, and for
+///                     XDG_RUNTIME_DIR
 /// @param file         a YAML mapping of the same keys
 /// @throws core::Error invalid_argument naming the key, where it was given, what was expected and
 /// what was found;

@@ -15,6 +15,7 @@
 #include <csignal>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <new>
 #include <optional>
 #include <unordered_map>
@@ -92,23 +93,22 @@ std::size_t memory_bytes() {
   return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-tcp::acceptor open(asio::io_context& io, const Config& config) {
-  const tcp::endpoint endpoint(asio::ip::make_address(config.bind), config.port);
-  if (!endpoint.address().is_loopback() && config.keys.empty() &&
-      config.key_source.file != core::no_key_file)
-    throw Error(Errc::invalid_argument,
-                fmt::format("cannot listen on {} without a key: a process of another host proves "
-                            "that it knows it; give --key-file PATH, which is made if it is "
-                            "missing, and let the jobs have TREMULA_KEY_FILE=PATH; or --key-file "
-                            "none where everybody who reaches the port may join",
-                            transport::to_string({config.bind, config.port})));
-  tcp::acceptor acceptor(io);
-  error_code error;
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (!error) return acceptor;
+/// @throws Error invalid_argument if processes of other hosts could come without a key
+void check_has_key(const Config& config) {
+  const core::KeySource& source = config.key_source;
+  if (asio::ip::make_address(config.bind).is_loopback() || !config.keys.empty() || source.key ||
+      !source.file.empty() || config.port_file)
+    return;
+  throw Error(
+      Errc::invalid_argument,
+      fmt::format("cannot listen on {} without a key: a process of another host proves that "
+                  "it knows it; give --key-file PATH, which is made if it is missing, and "
+                  "let the jobs have TREMULA_KEY_FILE=PATH; or --key-file none where "
+                  "everybody who reaches the port may join",
+                  transport::to_string({config.bind, config.port})));
+}
+
+[[noreturn]] void throw_cannot_listen(const Config& config, const error_code& error) {
   std::string remedy = "choose another --bind or --port";
   if (error == asio::error::address_in_use)
     remedy =
@@ -122,6 +122,25 @@ tcp::acceptor open(asio::io_context& io, const Config& config) {
   throw Error(Errc::invalid_argument, fmt::format("cannot listen on {}: {}; {}",
                                                   transport::to_string({config.bind, config.port}),
                                                   error.message(), remedy));
+}
+
+/// Takes the port; nobody can connect yet.
+tcp::acceptor bind(asio::io_context& io, const Config& config) {
+  check_has_key(config);
+  const tcp::endpoint endpoint(asio::ip::make_address(config.bind), config.port);
+  tcp::acceptor acceptor(io);
+  error_code error;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (error) throw_cannot_listen(config, error);
+  return acceptor;
+}
+
+void listen(tcp::acceptor& acceptor, const Config& config) {
+  error_code error;
+  acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) throw_cannot_listen(config, error);
 }
 
 transport::HostPort reachable_address(const tcp::acceptor& acceptor) {
@@ -148,13 +167,15 @@ struct Listener::Impl {
     std::shared_ptr<const core::Bytes> bytes;
   };
 
-  Impl(const Config& config, std::string version, const core::Log& l, Limits lim)
+  Impl(const Config& config, std::string version, const core::Log& l, Limits lim,
+       const FindKeys& find_keys)
       : log(l),
         tls(tls_of(config)),
         limits(with_connections(lim, tls != nullptr)),
         quotas(limits),
-        keys(std::make_shared<const std::vector<core::Key>>(config.keys)),
-        acceptor(open(io, config)),
+        acceptor(bind(io, config)),
+        keys(std::make_shared<const std::vector<core::Key>>(
+            find_keys(acceptor.local_endpoint().port()))),
         address(reachable_address(acceptor)),
         rendezvous({.version = std::move(version),
                     .listens_on = transport::to_string(address),
@@ -166,6 +187,7 @@ struct Listener::Impl {
         tick_period(std::min<Clock::duration>(
             longest_tick, std::chrono::duration_cast<Clock::duration>(
                               std::chrono::duration<double>(config.heartbeat_seconds / 4)))) {
+    listen(acceptor, config);
     accept();
     tick();
   }
@@ -472,9 +494,9 @@ struct Listener::Impl {
   Limits limits;
   std::size_t bytes_at_start = memory_bytes();
   Quotas quotas;
-  transport::ServerExchange::Keys keys;
   asio::io_context io{1};
   tcp::acceptor acceptor;
+  transport::ServerExchange::Keys keys;
   transport::HostPort address;
   Rendezvous rendezvous;
   Clock::duration tick_period;
@@ -487,7 +509,12 @@ struct Listener::Impl {
 };
 
 Listener::Listener(const Config& config, std::string version, const core::Log& log, Limits limits)
-    : impl_(std::make_unique<Impl>(config, std::move(version), log, limits)) {}
+    : impl_(std::make_unique<Impl>(config, std::move(version), log, limits,
+                                   [&](std::uint16_t) { return config.keys; })) {}
+Listener::Listener(const Config& config, std::string version, const core::Log& log,
+                   const FindKeys& find_keys)
+    : impl_(std::make_unique<Impl>(config, std::move(version), log, limits_of(config), find_keys)) {
+}
 Listener::Listener(const Config& config, std::string version, const core::Log& log)
     : Listener(config, std::move(version), log, limits_of(config)) {}
 Listener::~Listener() = default;
@@ -495,12 +522,20 @@ Listener::~Listener() = default;
 transport::HostPort Listener::address() const { return impl_->address; }
 bool Listener::is_outward() const { return impl_->is_outward(); }
 
-void Listener::stop_on_signals() {
+void Listener::stop_on_signals(std::function<void()> before) {
   impl_->signals.add(SIGINT);
   impl_->signals.add(SIGTERM);
-  impl_->signals.async_wait([impl = impl_.get()](const error_code& error, int) {
-    if (!error) impl->stop();
-  });
+  struct sigaction hangup {};
+  if (::sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
+    impl_->signals.add(SIGHUP);
+  // They make a job tell what it waits for, and must not end a server.
+  for (const int number : {SIGUSR1, SIGUSR2}) std::signal(number, SIG_IGN);
+  impl_->signals.async_wait(
+      [impl = impl_.get(), before = std::move(before)](const error_code& error, int) {
+        if (error) return;
+        before();
+        impl->stop();
+      });
 }
 
 void Listener::run() {

@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
-#include <exception>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <random>
@@ -15,61 +16,90 @@
 #include "core/error.hpp"
 #include "server/listener.hpp"
 #include "transport/control/interfaces.hpp"
+#include "transport/control/key_of_port.hpp"
 #include "transport/control/reach_server.hpp"
 
 namespace tremula::server {
 
 namespace {
 
-/// The port file; exists while the server listens.
-class PortFile {
+using Made = std::vector<core::OwnFile>;
+
+/// Files that are there while the server has its port.
+class OwnFiles {
 public:
-  PortFile(std::filesystem::path path, transport::HostPort address)
-      : path_(std::move(path)), address_(std::move(address)) {
-    transport::write_port_file(path_, address_);
+  explicit OwnFiles(Made files) : files_(std::move(files)) {}
+  OwnFiles(const OwnFiles&) = delete;
+  OwnFiles& operator=(const OwnFiles&) = delete;
+  ~OwnFiles() { remove(); }
+  void add(core::OwnFile file) { files_.push_back(std::move(file)); }
+  void remove() noexcept {
+    for (const core::OwnFile& file : files_) file.remove();
+    files_.clear();
   }
-  ~PortFile() {
-    try {
-      // Another server may have taken the file over.
-      if (transport::read_port_file(path_) == address_) std::filesystem::remove(path_);
-    } catch (const std::exception&) {
-      // It is gone or belongs to another server: there is nothing to remove.
-    }
-  }
-  PortFile(const PortFile&) = delete;
-  PortFile& operator=(const PortFile&) = delete;
 
 private:
-  std::filesystem::path path_;
-  transport::HostPort address_;
+  Made files_;
 };
 
-/// The keys that the config names, made if there are none. Without it, that beside the port file.
-std::vector<core::Key> keys_of(const Config& config, const core::Log& log) {
-  const core::KeySource& source = config.key_source;
-  std::filesystem::path file = source.file;
-  if (file.empty() && !source.key && config.port_file)
-    file = transport::key_file_beside(*config.port_file);
-  if (!file.empty() && file != core::no_key_file) {
-    if (core::make_key_file(file))
-      log.info("server", fmt::format("made_key_file path={}", file.string()));
-    return core::read_key_list(file);
-  }
-  if (source.key) return {*source.key};
-  return {};
+/// True if nobody has said where the key is: it lies beside the port file, or where jobs find it by
+/// the port.
+bool has_usual_key(const Config& config) {
+  return config.key_source.file.empty() && !config.key_source.key;
 }
 
-/// For those that find the server by its port file. Called when the port is this server's: the file
-/// may be that of another one until then.
-void lay_key_beside_port_file(const Config& config) {
-  if (!config.port_file) return;
-  const std::filesystem::path beside = transport::key_file_beside(*config.port_file);
+/// Reads the keys of that file, which gets one if it is missing.
+std::vector<core::Key> keys_in(const std::filesystem::path& file, const core::Log& log) {
+  if (core::make_key_file(file))
+    log.info("server", fmt::format("made_key_file path={}", file.string()));
+  return core::read_key_list(file);
+}
+
+/// Lays the key beside the port file, for jobs that find the server by that.
+/// @throws Error invalid_argument if another key lies there
+void lay_key(const std::filesystem::path& beside, const Config& config,
+             const std::vector<core::Key>& keys, Made& made) {
+  const auto refuse = [&](const std::string& found) {
+    throw core::Error(
+        core::Errc::invalid_argument,
+        fmt::format(
+            "key file '{}': jobs that find this server by its port file would take its key; "
+            "expected {}; found {}; remove it if it is that of a server that has ended, or "
+            "choose another --port-file",
+            beside.string(), keys.empty() ? "no file" : "this server's key or no file", found));
+  };
+  std::error_code unknown;
+  if (std::filesystem::equivalent(config.key_source.file, beside, unknown)) return;
+  if (keys.empty()) {
+    if (std::filesystem::exists(std::filesystem::symlink_status(beside, unknown))) refuse("one");
+    return;
+  }
+  if (auto file = core::make_key_file(beside, keys.front()))
+    return void(made.push_back(std::move(*file)));
+  const std::vector<core::Key> found = core::read_key_list(beside);
+  if (found.size() > 1) refuse(fmt::format("a list of {} keys", found.size()));
+  if (!std::ranges::equal(found.front().bytes(), keys.front().bytes())) refuse("another key");
+}
+
+/// Finds the keys of this server, whose port is its own now, and lays them where jobs look. Without a
+/// key file and a port file it listens on loopback alone.
+std::vector<core::Key> find_keys(const Config& config, std::uint16_t port, const core::Log& log,
+                                 Made& made) {
   const core::KeySource& source = config.key_source;
-  if ((source.file.empty() && !source.key) || source.file == beside) return;  // it is the key
-  if (!config.keys.empty())
-    core::write_key_file(beside, config.keys.front());
-  else
-    std::filesystem::remove(beside);  // of an earlier server
+  if (has_usual_key(config) && config.port_file)
+    return keys_in(transport::key_file_beside(*config.port_file), log);
+  if (has_usual_key(config)) {
+    const auto file = transport::place_of_key(port, source.runtime_folder);
+    if (auto key = core::make_key_file(file)) made.push_back(std::move(*key));
+    return core::read_key_list(file);
+  }
+  std::vector<core::Key> keys;
+  if (source.key)
+    keys.push_back(*source.key);
+  else if (source.file != core::no_key_file)
+    keys = keys_in(source.file, log);
+  if (config.port_file) lay_key(transport::key_file_beside(*config.port_file), config, keys, made);
+  return keys;
 }
 
 /// Raises the limit of open files: every connection takes one.
@@ -87,13 +117,20 @@ std::uint32_t random_number() {
 }
 
 /// Whose jobs may come, and what they set.
-std::string welcome_text(const Listener& listener, const Config& config) {
+std::string welcome_text(const Listener& listener, const Config& config,
+                         const std::vector<core::Key>& keys) {
   const bool is_everywhere = config.bind == "0.0.0.0" || config.bind == "::";
   const std::string& file = config.key_source.file;
+  if (has_usual_key(config) && !config.port_file)
+    return fmt::format(
+        "those of this user on this host alone, which find the key of this port; those that do not "
+        "take TREMULA_KEY_FILE={}; for other hosts start it with --bind 0.0.0.0 --key-file PATH",
+        transport::find_key_of_port(listener.address().port, config.key_source.runtime_folder)
+            .string());
   std::string key;
-  if (config.keys.size() > 1)
-    key = fmt::format("one of {} keys", config.keys.size());
-  else if (!config.keys.empty())
+  if (keys.size() > 1)
+    key = fmt::format("one of {} keys", keys.size());
+  else if (!keys.empty())
     key = file.empty() ? "the server's key" : fmt::format("TREMULA_KEY_FILE={}", file);
   if (!listener.is_outward()) {
     const std::string with_key = key.empty() ? "" : fmt::format(", with {}", key);
@@ -121,20 +158,27 @@ void serve(const Config& given, const std::string& version, const core::Log& log
   std::signal(SIGPIPE, SIG_IGN);  // whoever reads the log may go
   Config config = given;
   config.number = random_number();
-  config.keys = keys_of(config, log);
-  Listener listener(config, version, log);
-  listener.stop_on_signals();
-  lay_key_beside_port_file(config);
-  std::optional<PortFile> port_file;
-  if (config.port_file) port_file.emplace(*config.port_file, listener.address());
+  Made made;
+  std::vector<core::Key> keys;
+  Listener listener(config, version, log, [&](std::uint16_t port) {
+    keys = find_keys(config, port, log, made);
+    return keys;
+  });
+  OwnFiles own(std::move(made));
+  // Before the port is free: the next server may use the same files.
+  listener.stop_on_signals([&] { own.remove(); });
+  if (config.port_file) own.add(transport::write_port_file(*config.port_file, listener.address()));
   log.info("server", fmt::format("listening address={} version={} jobs=\"{}\"",
                                  transport::to_string(listener.address()), version,
-                                 welcome_text(listener, config)));
-  if (listener.is_outward() && config.keys.empty())
+                                 welcome_text(listener, config, keys)));
+  if (keys.empty())
     log.warn(
         "server",
-        "listens beyond this host, for everybody who can reach the port: nobody is asked for a "
-        "key; --bind takes the address of a private network, too");
+        fmt::format(
+            "listens {}: nobody is asked for a key{}",
+            listener.is_outward() ? "beyond this host, for everybody who can reach the port"
+                                  : "for every user of this host",
+            listener.is_outward() ? "; --bind takes the address of a private network, too" : ""));
   listener.run();
   log.info("server", "stopped");
 }

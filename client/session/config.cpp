@@ -233,7 +233,7 @@ SessionConfig load_session_config(const std::string& options) {
   if (const char* file = std::getenv("TREMULA_CONFIG")) apply_file(file, keys);
   apply_environment(keys);
   apply_text(options, "session options", keys);
-  c.key = core::key_source(c.key.file, std::getenv("TREMULA_KEY"));
+  c.key = core::key_source(c.key.file, std::getenv("TREMULA_KEY"), std::getenv("XDG_RUNTIME_DIR"));
   return c;
 }
 

@@ -69,8 +69,20 @@ Control::Control(const transport::ServerName& server, const wire::Hello& hello,
   }
 }
 
+void Control::check_key(const transport::HostPort& address, const std::optional<core::Key>& key) {
+  if (key || !has_key_) return;
+  const std::string text =
+      fmt::format("server {}: expected the key file with whose key this session has joined, found "
+                  "none; a server that is started again as before makes one",
+                  transport::to_string(address));
+  if (!std::exchange(misses_key_, true))
+    log_.warn("client", fmt::format("misses_key why=\"{}\"", text));
+  throw Error(Errc::no_server, text);
+}
+
 void Control::join(const transport::HostPort& address, const std::optional<core::Key>& key,
                    core::Deadline connected, core::Deadline answered) {
+  check_key(address, key);
   if (connection_) connection_->close(core::Deadline::after(1));  // of a server that is gone
   connection_.reset();
   {
@@ -108,7 +120,6 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
   if (!welcome.has_welcome())
     throw Error(Errc::protocol, fmt::format("server {}: expected Welcome as the answer to Hello",
                                             transport::to_string(address)));
-  has_key_ = key.has_value();
   own_outward_address_ = connection_->outward_address();
   server_outward_address_ = welcome.welcome().outward_address();
   const bool comes_back = hello_.left_server() != 0;
@@ -125,6 +136,8 @@ void Control::join(const transport::HostPort& address, const std::optional<core:
   }
   if (is_ != Server::joining) throw_closed();  // behind its last answer: it is not told again
   connection_->repeat_timer(welcome.welcome().heartbeat_seconds());
+  has_key_ = key.has_value();
+  misses_key_ = false;
   is_ = Server::here;
   ++joined_;
   changed_.notify_all();

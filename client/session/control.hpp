@@ -158,6 +158,8 @@ public:
   std::size_t known_links();
 
 private:
+  /// Throws no_server if there is no key where there was one: another program may answer there.
+  void check_key(const transport::HostPort& address, const std::optional<core::Key>& key);
   /// Connects, says hello and, after an earlier server, what the group has.
   void join(const transport::HostPort& address, const std::optional<core::Key>& key,
             core::Deadline connected, core::Deadline answered);
@@ -189,7 +191,6 @@ private:
   const core::Log& log_;
   transport::ServerName server_;
   std::string own_outward_address_, server_outward_address_;
-  bool has_key_ = false;
   wire::Hello hello_;
   std::function<bool()> move_ = [] { return false; };
   Waits waits_;
@@ -206,6 +207,8 @@ private:
   core::Deadline::Clock::time_point away_since_;
   std::optional<std::string> refused_;  // no server takes this rank in again
   bool is_over_ = false;                // the session ends
+  bool has_key_ = false;                // it has joined with one
+  bool misses_key_ = false;             // and has reported that there is none now
   std::uint64_t last_request_ = 0;
   struct Request {
     const wire::ToServer* message;

@@ -2,6 +2,7 @@
 #include "process.hpp"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
@@ -28,7 +29,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }  // namespace
 
 Process::Process(const std::vector<std::string>& arguments,
-                 const std::vector<std::string>& variables, Output output) {
+                 const std::vector<std::string>& variables, Output output,
+                 std::optional<uid_t> user) {
   std::vector<std::string> words{TREMULA_COMMAND};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> environment = variables;
@@ -51,6 +53,8 @@ Process::Process(const std::vector<std::string>& arguments,
       ::dup2(out[1], STDOUT_FILENO);
       ::dup2(err[1], STDERR_FILENO);
     }
+    if (user && (::setgroups(0, nullptr) != 0 || ::setresuid(*user, *user, *user) != 0))
+      ::_exit(126);
     ::execve(argv[0], argv.data(), envp.data());
     ::_exit(127);
   }

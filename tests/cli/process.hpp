@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,10 @@ namespace tremula::cli {
 class Process {
 public:
   enum class Output { pipe, terminal };
+  /// @param user  whose process it is, for root; nullopt: as this one
   explicit Process(const std::vector<std::string>& arguments,
-                   const std::vector<std::string>& variables = {}, Output output = Output::pipe);
+                   const std::vector<std::string>& variables = {}, Output output = Output::pipe,
+                   std::optional<uid_t> user = std::nullopt);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;

@@ -254,8 +254,10 @@ TEST_F(Tremula, LetsNobodyInWhoCannotReadTheKeyBesideThePortFile) {
   EXPECT_EQ(without.errors(),
             "tremula: server " + address +
                 ": the server asks for a key, and this process has none; let key_file "
-                "(TREMULA_KEY_FILE, --key-file) name the key file of the server, or name the "
-                "server by its port file, beside which its key lies\n");
+                "(TREMULA_KEY_FILE, --key-file) name a copy of the server's key file, or name the "
+                "server by its port file (file:PATH), beside which the key lies; only a server "
+                "that was given neither leaves its key where jobs of its user on its host find it "
+                "by localhost:PORT\n");
   EXPECT_EQ(wrong.wait(), 1);
   EXPECT_NE(wrong.errors().find("the server has another key than this process"), std::string::npos)
       << wrong.errors();
@@ -291,21 +293,161 @@ TEST_F(Tremula, KeepsTheKeyOfAnEarlierServer) {
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
 
-  // One that has a key of its own lays that beside its port file; one that has none, none.
-  const std::string named = folder / "named.key";
+  // One that has a key of its own lays that beside its port file, for as long as it listens.
+  const std::string beside = port_file + ".key", named = folder / "named.key";
+  fs::remove(beside);
   server = std::make_unique<Process>(std::vector<std::string>{"serve", "--port", "0", "--port-file",
                                                               port_file, "--key-file", named});
   ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
-  EXPECT_NE(contents(named), key);
+  EXPECT_EQ(contents(named), contents(beside));
   Process status({"status", "--port-file", port_file});
   EXPECT_EQ(status.wait(), 0) << status.errors();
   server->signal(SIGTERM);
   EXPECT_EQ(server->wait(), 0);
+  EXPECT_FALSE(fs::exists(beside));
   server = std::make_unique<Process>(std::vector<std::string>{"serve", "--port", "0", "--port-file",
                                                               port_file, "--key-file", "none"});
   ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << server->errors();
   Process plain({"status", "--port-file", port_file});
   EXPECT_EQ(plain.wait(), 0) << plain.errors();
+}
+
+TEST_F(Tremula, LeavesKeyFilesAloneThatItHasNotMade) {
+  serve();
+  const std::string beside = port_file + ".key", key = contents(beside),
+                    other = folder / "other.key";
+  const std::string address = contents(port_file);
+  core::make_key_file(other);
+  for (const std::string& named : {std::string("none"), other}) {
+    Process second({"serve", "--port", "0", "--port-file", port_file, "--key-file", named});
+    EXPECT_EQ(second.wait(), 1);
+    EXPECT_NE(second.errors().find("key file '" + beside +
+                                   "': jobs that find this server by its port file would take its "
+                                   "key; expected "),
+              std::string::npos)
+        << second.errors();
+    EXPECT_NE(second.errors().find("or choose another --port-file"), std::string::npos)
+        << second.errors();
+    EXPECT_EQ(contents(beside), key);
+    EXPECT_EQ(contents(port_file), address);
+  }
+}
+
+TEST_F(Tremula, KeepsAListOfKeysWhateverNameItIsGiven) {
+  const std::string beside = port_file + ".key", linked = folder / "linked", hard = folder / "hard";
+  const std::string list =
+      "operator: 0123456789abcdef\nalice: fedcba9876543210\nbob: 00112233445566778899\n";
+  std::ofstream(beside) << list;
+  fs::permissions(beside, fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink(folder, linked);
+  fs::create_hard_link(beside, hard);
+  for (const std::string& name :
+       {(folder / "." / "port.key").string(), (fs::path(linked) / "port.key").string(), hard}) {
+    Process one({"serve", "--port", "0", "--port-file", port_file, "--key-file", name});
+    ASSERT_TRUE(soon([&] { return fs::exists(port_file); })) << one.errors();
+    one.signal(SIGTERM);
+    EXPECT_EQ(one.wait(), 0) << one.errors();
+    EXPECT_EQ(contents(beside), list) << name;
+  }
+  const std::string key = folder / "own.key";
+  core::make_key_file(key);
+  Process other({"serve", "--port", "0", "--port-file", port_file, "--key-file", key});
+  EXPECT_EQ(other.wait(), 1);
+  EXPECT_NE(other.errors().find("found a list of 3 keys"), std::string::npos) << other.errors();
+  EXPECT_EQ(contents(beside), list);
+}
+
+/// A server that was given neither a port file nor a key.
+class QuickStart : public Tremula {
+protected:
+  QuickStart() {
+    for (const fs::path& one : {runtime, nowhere}) {
+      fs::create_directory(one);
+      fs::permissions(one, fs::perms::owner_all);
+    }
+  }
+  void start(const std::string& number) {
+    server = std::make_unique<Process>(std::vector<std::string>{"serve", "--port", number},
+                                       std::vector{here});
+    const std::string words = "listening address=127.0.0.1:";
+    ASSERT_TRUE(soon([&] { return server->errors().find("jobs=") != std::string::npos; }))
+        << server->errors();
+    port = std::to_string(
+        std::stoi(server->errors().substr(server->errors().find(words) + words.size())));
+    key_file = runtime / "tremula" / (port + ".key");
+  }
+  const fs::path runtime = folder / "runtime", nowhere = folder / "nowhere";
+  const std::string here = "XDG_RUNTIME_DIR=" + runtime.string(),
+                    elsewhere = "XDG_RUNTIME_DIR=" + nowhere.string();
+  std::string port;
+  fs::path key_file;
+};
+
+TEST_F(QuickStart, LetsJobsOfItsUserInWithoutAWordAndNobodyElse) {
+  start("0");
+  EXPECT_EQ(fs::status(key_file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_NE(server->errors().find("TREMULA_KEY_FILE=" + key_file.string()), std::string::npos)
+      << server->errors();
+  Process number({"status", "--server", "127.0.0.1:" + port}, {here}),
+      name({"status"}, {here, "TREMULA_SERVER=localhost:" + port}),
+      by_file({"status", "--server", "127.0.0.1:" + port},
+              {elsewhere, "TREMULA_KEY_FILE=" + key_file.string()}),
+      without({"status", "--server", "127.0.0.1:" + port}, {elsewhere});
+  for (Process* one : {&number, &name, &by_file}) EXPECT_EQ(one->wait(), 0) << one->errors();
+  EXPECT_EQ(without.wait(), 1);
+  for (const char* part : {"the server asks for a key, and this process has none",
+                           "TREMULA_KEY_FILE", "port file (file:PATH)"})
+    EXPECT_NE(without.errors().find(part), std::string::npos) << without.errors();
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  EXPECT_TRUE(fs::is_empty(runtime / "tremula")) << "its key is gone with it";
+}
+
+TEST_F(QuickStart, IsClosedToOtherUsersOfTheHost) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  start("0");
+  for (const fs::path& one : {folder, runtime}) fs::permissions(one, fs::perms(0755));
+  Process stranger({"status", "--server", "127.0.0.1:" + port}, {here}, Process::Output::pipe,
+                   12345);
+  EXPECT_EQ(stranger.wait(), 1);
+  EXPECT_EQ(stranger.output(), "");
+  EXPECT_NE(stranger.errors().find("the server asks for a key, and this process has none"),
+            std::string::npos)
+      << stranger.errors();
+  Process thief({"status", "--server", "127.0.0.1:" + port, "--key-file", key_file}, {},
+                Process::Output::pipe, 12345);
+  EXPECT_EQ(thief.wait(), 1);
+  EXPECT_NE(thief.errors().find("Permission denied"), std::string::npos) << thief.errors();
+}
+
+TEST_F(QuickStart, TakesTheKeyThatAKilledServerHasLeft) {
+  start("0");
+  const std::string key = contents(key_file), old = port;
+  server->signal(SIGKILL);
+  server->wait();
+  EXPECT_EQ(contents(key_file), key);
+  start(old);
+  EXPECT_EQ(contents(key_file), key);
+  Process status({"status", "--server", "localhost:" + port}, {here});
+  EXPECT_EQ(status.wait(), 0) << status.errors();
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  EXPECT_EQ(contents(key_file), key) << "this server has not made it";
+
+  // Beside a server that has none the key is refused.
+  server = std::make_unique<Process>(
+      std::vector<std::string>{"serve", "--port", old, "--key-file", "none"}, std::vector{here});
+  ASSERT_TRUE(soon([&] { return server->errors().find("jobs=") != std::string::npos; }))
+      << server->errors();
+  EXPECT_NE(server->errors().find("listens for every user of this host"), std::string::npos)
+      << server->errors();
+  Process refused({"status", "--server", "localhost:" + old}, {here}),
+      open({"status", "--server", "localhost:" + old, "--key-file", "none"}, {here});
+  EXPECT_EQ(refused.wait(), 1);
+  EXPECT_NE(refused.errors().find("found one that was started with --key-file none"),
+            std::string::npos)
+      << refused.errors();
+  EXPECT_EQ(open.wait(), 0) << open.errors();
 }
 
 TEST_F(Tremula, SaysWhatAServerForOtherHostsNeeds) {
@@ -391,12 +533,28 @@ TEST_F(Tremula, FailsWhenTheWatchedServerGoesAway) {
 }
 
 TEST_F(Tremula, RemovesThePortFileWhenItIsStopped) {
-  for (const int number : {SIGINT, SIGTERM}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     serve();
     server->signal(number);
     EXPECT_EQ(server->wait(), 0) << server->errors();
     EXPECT_FALSE(fs::exists(port_file));
   }
+}
+
+TEST_F(Tremula, IsNotEndedByOtherSignals) {
+  serve();
+  for (const int number : {SIGUSR1, SIGUSR2}) server->signal(number);
+  Process status({"status", "--port-file", port_file});
+  EXPECT_EQ(status.wait(), 0) << status.errors();
+  server->signal(SIGTERM);
+  EXPECT_EQ(server->wait(), 0);
+  // As nohup starts it.
+  ::signal(SIGHUP, SIG_IGN);
+  serve();
+  ::signal(SIGHUP, SIG_DFL);
+  server->signal(SIGHUP);
+  Process again({"status", "--port-file", port_file});
+  EXPECT_EQ(again.wait(), 0) << again.errors();
 }
 
 TEST_F(Tremula, LeavesAPortFileThatIsNotItsOwn) {

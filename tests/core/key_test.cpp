@@ -63,10 +63,33 @@ TEST_F(KeyFile, IsMadeOnceForItsOwnerAlone) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1) << "drafts are left";
 }
 
-TEST_F(KeyFile, IsReplacedWhole) {
-  write("of an earlier server", 0644);
-  write_key_file(path, Key("0123456789abcdef", "test"));
+TEST_F(KeyFile, HoldsTheKeyThatItIsMadeWithAndIsNeverReplaced) {
+  EXPECT_TRUE(make_key_file(path, Key("0123456789abcdef", "test")));
   EXPECT_EQ(text_of(read_key_file(path)), "0123456789abcdef");
+  EXPECT_FALSE(make_key_file(path, Key("fedcba9876543210", "test")));
+  EXPECT_EQ(text_of(read_key_file(path)), "0123456789abcdef");
+}
+
+TEST_F(KeyFile, HasNoEmptyLineInItsKey) {
+  for (const char* text : {"\n0123456789abcdef\n", "\r\n \t\n\n0123456789abcdef"}) {
+    write(text);
+    EXPECT_EQ(text_of(read_key_file(path)), "0123456789abcdef");
+    EXPECT_EQ(text_of(Key(text, "test")), "0123456789abcdef");
+  }
+  write("\n\nalice: 0123456789abcdef\n");
+  EXPECT_EQ(read_key_file(path).name(), "alice");
+}
+
+TEST_F(KeyFile, IsRefusedIfItIsLongerThanAnyList) {
+  std::string list;
+  for (int i = 0; list.size() <= (256u << 10); ++i) {
+    const std::string number = std::to_string(i);
+    list += "user" + number + ": secret of user " + number + "\n";
+  }
+  write(list);
+  EXPECT_NE(error_of([&] { read_key_list(path); }, Errc::invalid_argument)
+                .find("expected at most 262144 bytes, found more"),
+            std::string::npos);
 }
 
 TEST_F(KeyFile, IsRefusedIfOthersCanReadIt) {
@@ -93,14 +116,15 @@ TEST_F(KeyFile, IsRefusedIfItIsNoKey) {
   EXPECT_NE(refusal().find("expected a key of 16 to 1024 bytes"), std::string::npos);
   fs::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_NE(refusal().find("found something else"), std::string::npos) << "and nothing waits";
+  EXPECT_NE(refusal().find("found a pipe"), std::string::npos) << "and nothing waits";
 }
 
 TEST_F(KeyFile, OfAServerMayHoldSeveral) {
   write("alice: 0123456789abcdef\n\nbob: \t fedcba9876543210 \nproject 7: no name, a key\n");
-  EXPECT_NE(error_of([&] { read_key_list(path); }, Errc::invalid_argument)
-                .find("found one without a name, number 3"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { read_key_list(path); }, Errc::invalid_argument)
+          .find("a file with several keys needs one 'NAME: KEY' per line; line 4 has no name"),
+      std::string::npos);
   write("alice: 0123456789abcdef\n\nbob: \t fedcba9876543210 \n");
   const auto keys = read_key_list(path);
   ASSERT_EQ(keys.size(), 2u);
@@ -117,17 +141,21 @@ TEST_F(KeyFile, OfAServerMayHoldSeveral) {
   EXPECT_EQ(text_of(Key("of two words: a key as of old", "test")), "of two words: a key as of old");
 }
 
-TEST_F(KeyFile, OfAServerTellsItsKeysApart) {
-  for (const char* text : {"a: 0123456789abcdef\nb: 0123456789abcdef\n",
-                           "a: 0123456789abcdef\na: fedcba9876543210\n"}) {
-    write(text);
-    const auto found = error_of([&] { read_key_list(path); }, Errc::invalid_argument);
-    EXPECT_NE(found.find("expected names and keys that differ"), std::string::npos) << found;
-    EXPECT_EQ(found.find("01234"), std::string::npos) << found;
+TEST_F(KeyFile, OfAServerHasNoNameAndNoKeyTwice) {
+  const std::string from = "key file '" + path.string() + "'";
+  const struct {
+    const char *list, *complaint;
+  } rows[] = {{"a: 0123456789abcdef\nb: 0123456789abcdef\n",
+               ": names and keys must be unique; 'a' and 'b' are the same key"},
+              {"a: 0123456789abcdef\n\na: fedcba9876543210\n",
+               ": names and keys must be unique; line 3 has the name 'a' again"}};
+  for (const auto& row : rows) {
+    write(row.list);
+    EXPECT_EQ(error_of([&] { read_key_list(path); }, Errc::invalid_argument), from + row.complaint);
   }
   write("a: 0123456789abcdef\nb: short\n");
   const auto found = error_of([&] { read_key_list(path); }, Errc::invalid_argument);
-  EXPECT_NE(found.find("key 2: expected a key of 16 to 1024 bytes, found 5"), std::string::npos)
+  EXPECT_NE(found.find("line 2: expected a key of 16 to 1024 bytes, found 5"), std::string::npos)
       << found;
 }
 

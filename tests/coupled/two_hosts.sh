@@ -223,6 +223,6 @@ start producer a env TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_producer"
 start consumer b env TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_consumer"
 expect_success producer consumer
 start mistaken b env TREMULA_KEY="a key that nobody made" TREMULA_SERVER=10.1.0.1:7423 "$bin/quick_start_consumer"
-expect_refusal mistaken "found one that was started without --key-file"
+expect_refusal mistaken "found one that was started with --key-file none"
 stop_hosts
 echo "== two hosts work"

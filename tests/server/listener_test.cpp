@@ -447,7 +447,7 @@ TEST(Listener, WithoutAKeyIsRefusedByThoseThatHaveOne) {
   Running server;
   Client client(server, key());
   client.tell(hello("ocean", 0, 1));
-  EXPECT_NE(client.refusal().find("found one that was started without --key-file"),
+  EXPECT_NE(client.refusal().find("found one that was started with --key-file none"),
             std::string::npos)
       << client.refusal();
   Client plain(server);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <fstream>
+#include <string>
 #include <system_error>
 
 #include "core/error.hpp"
@@ -13,6 +13,33 @@
 namespace tremula::transport {
 
 using core::Errc, core::Error;
+
+namespace {
+
+constexpr std::string_view file_kind = "port file";
+constexpr std::size_t most_file_bytes = 4096;
+
+/// Throws unless `path` is free, or holds what a server of this user may have left there.
+void check_may_replace(const std::filesystem::path& path) {
+  const auto refuse = [&](const std::string& found) {
+    throw Error(
+        Errc::invalid_argument,
+        fmt::format("port file '{}': expected no file, or that of an earlier server of this "
+                    "user; found {}; name another file, or remove this one",
+                    path.string(), found));
+  };
+  const auto old = core::read_small_file(file_kind, path, most_file_bytes);
+  if (!old) return;
+  if (old->owner != ::geteuid()) refuse(fmt::format("one of user {}", old->owner));
+  if (old->text.empty()) return;
+  try {
+    parse_host_port(std::string_view(old->text).substr(0, old->text.find('\n')));
+  } catch (const Error&) {
+    refuse("other text");
+  }
+}
+
+}  // namespace
 
 HostPort parse_host_port(std::string_view text) {
   const auto reject = [&](std::string_view found) {
@@ -44,40 +71,27 @@ std::string to_string(const HostPort& address) {
                  : fmt::format("{}:{}", address.host, address.port);
 }
 
-HostPort read_port_file(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  if (!in || !std::getline(in, line))
-    throw Error(Errc::no_server,
-                fmt::format("port file '{}': expected the address of a running server, found {}; "
-                            "start one with 'tremula serve --port-file {}'",
-                            path.string(), in.is_open() ? "an empty file" : "no readable file",
-                            path.string()));
+PortFileContents load_port_file(const std::filesystem::path& path) {
+  const auto file = core::read_small_file(file_kind, path, most_file_bytes);
+  if (!file || file->text.empty())
+    throw Error(
+        Errc::no_server,
+        fmt::format("port file '{}': expected the address of a running server, found {}; "
+                    "start one with 'tremula serve --port-file {}'",
+                    path.string(), file ? "an empty file" : "no readable file", path.string()));
   try {
-    return parse_host_port(line);
+    return {parse_host_port(std::string_view(file->text).substr(0, file->text.find('\n'))),
+            file->owner};
   } catch (const Error& error) {
     throw Error(Errc::no_server, fmt::format("port file '{}': {}", path.string(), error.what()));
   }
 }
 
-void write_port_file(const std::filesystem::path& path, const HostPort& address) {
-  std::filesystem::path draft = path;
-  draft += fmt::format(".{}", ::getpid());
-  std::error_code error;
-  {
-    std::ofstream out(draft, std::ios::trunc);
-    out << to_string(address) << '\n';
-    out.close();
-    if (!out) error = std::error_code(errno, std::generic_category());
-  }
-  if (!error) std::filesystem::rename(draft, path, error);
-  if (!error) return;
-  std::error_code ignored;
-  std::filesystem::remove(draft, ignored);
-  throw Error(Errc::invalid_argument,
-              fmt::format("port file '{}': expected to be able to write it, found: {}; name a file "
-                          "in a folder that exists and is writable",
-                          path.string(), error.message()));
+HostPort read_port_file(const std::filesystem::path& path) { return load_port_file(path).address; }
+
+core::OwnFile write_port_file(const std::filesystem::path& path, const HostPort& address) {
+  check_may_replace(path);
+  return core::Draft(file_kind, path, to_string(address) + '\n', 0666).replace();
 }
 
 }  // namespace tremula::transport

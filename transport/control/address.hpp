@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/small_file.hpp"
+
 namespace tremula::transport {
 
 struct HostPort {
@@ -20,11 +22,21 @@ HostPort parse_host_port(std::string_view text);
 /// The inverse of parse_host_port.
 std::string to_string(const HostPort& address);
 
-/// The line "host:port" that a server wrote when it had opened its port.
-/// @throws core::Error no_server if the file does not exist or cannot be read, or holds no address
+struct PortFileContents {
+  HostPort address;
+  std::uint32_t owner = 0;  ///< user id of the file's owner
+};
+
+/// Reads the line "host:port" that a server wrote when it had opened its port. Does not wait.
+/// @throws core::Error no_server if the file does not exist or holds no address; invalid_argument if
+/// it is no file, or cannot be read
+PortFileContents load_port_file(const std::filesystem::path& path);
+/// Returns the address alone.
 HostPort read_port_file(const std::filesystem::path& path);
-/// Replaces the file in one step: a reader sees the old one, no file or the whole new one.
-/// @throws core::Error invalid_argument with the system's text
-void write_port_file(const std::filesystem::path& path, const HostPort& address);
+/// Replaces the port file of an earlier server of this user in one step: a reader sees the old one,
+/// no file or the whole new one.
+/// @throws core::Error invalid_argument with the system's text, or if there is a file that no server
+/// of this user can have left
+core::OwnFile write_port_file(const std::filesystem::path& path, const HostPort& address);
 
 }  // namespace tremula::transport

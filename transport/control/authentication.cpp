@@ -9,6 +9,8 @@
 #include <span>
 #include <string_view>
 
+#include "transport/control/key_of_port.hpp"
+
 namespace tremula::transport {
 
 using core::Bytes, core::BytesView, core::Errc, core::Error;
@@ -80,13 +82,9 @@ Proof server_proof(const core::Key& key, const Nonce& client, const Nonce& serve
   return proof(key, "tremula control 1: server", client, server);
 }
 
-constexpr std::string_view where_key =
-    "let key_file (TREMULA_KEY_FILE, --key-file) name the key file of the server, or name the "
-    "server by its port file, beside which its key lies";
-
 Error server_knows_no_key(std::string_view found) {
   return Error(Errc::refused, "expected a server that knows the key of this process, found " +
-                                  std::string(found) + "; " + std::string(where_key));
+                                  std::string(found) + "; " + std::string(ways_to_key));
 }
 
 ExchangeTurn failed(Bytes reply, Error error) {
@@ -129,12 +127,12 @@ Error error_of_refusal(BytesView payload) {
   switch (body ? Why{std::to_integer<unsigned char>(body->front())} : Why::malformed) {
     case Why::needs_key:
       return Error(Errc::refused, "the server asks for a key, and this process has none; " +
-                                      std::string(where_key));
+                                      std::string(ways_to_key));
     case Why::other_key:
       return Error(Errc::refused,
-                   "the server has another key than this process; " + std::string(where_key));
+                   "the server has another key than this process; " + std::string(ways_to_key));
     case Why::has_no_key:
-      return server_knows_no_key("one that was started without --key-file");
+      return server_knows_no_key("one that was started with --key-file none");
     case Why::needs_tls:
       return Error(
           Errc::refused,

@@ -2,12 +2,17 @@
 #include "transport/control/reach_server.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <cstdint>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "core/error.hpp"
+#include "transport/control/key_of_port.hpp"
 
 namespace tremula::transport {
 
@@ -20,16 +25,82 @@ constexpr double first_pause = 0.02, longest_pause = 1;  // seconds between two 
 constexpr double last_attempt = 0.1;  // of the seconds that there are, these are left for it
 constexpr double told_after = 1;
 
-/// @param port_file  empty: none
-std::optional<core::Key> key_of(const ServerName& server, const std::string& port_file) {
-  if (server.key.key) return server.key.key;
-  if (server.key.file == core::no_key_file) return std::nullopt;
-  if (!server.key.file.empty()) return core::read_key_file(server.key.file);
+/// What an attempt needs, read anew for each.
+struct Reading {
+  HostPort address;
+  std::optional<core::Key> key{};
+  std::filesystem::path found{};  ///< where the key was found, which nobody has named
+};
+
+bool is_loopback(const std::string& host) {
+  boost::system::error_code error;
+  const auto address = boost::asio::ip::make_address(host, error);
+  return host == "localhost" || (!error && address.is_loopback());
+}
+
+/// Returns where the key of the server lies if nobody has named it; empty if nowhere.
+std::filesystem::path unnamed_key(const ServerName& server, const HostPort& address,
+                                  const std::string& port_file) {
+  if (port_file.empty())
+    return is_loopback(address.host) ? find_key_of_port(address.port, server.key.runtime_folder)
+                                     : std::filesystem::path();
   // It is there before the port file, or not at all.
   std::error_code unknown;
-  if (port_file.empty() || !std::filesystem::exists(key_file_beside(port_file), unknown))
-    return std::nullopt;
-  return core::read_key_file(key_file_beside(port_file));
+  const std::filesystem::path beside = key_file_beside(port_file);
+  return std::filesystem::exists(beside, unknown) ? beside : std::filesystem::path();
+}
+
+Error with_origin(const ServerName& server, const Error& e) {
+  return Error(e.code(), fmt::format("{} (address from {})", e.what(), server.from));
+}
+
+/// @param port_file  empty: none
+PortFileContents find_address(const ServerName& server, const std::string& port_file) {
+  try {
+    if (!port_file.empty()) return load_port_file(port_file);
+    return {parse_host_port(server.text), ::geteuid()};
+  } catch (const Error& e) {
+    throw with_origin(server, e);
+  }
+}
+
+/// @param port_file  empty: none
+Reading look_up(const ServerName& server, const std::string& port_file) {
+  PortFileContents contents = find_address(server, port_file);
+  Reading out{std::move(contents.address)};
+  if (server.key.key) {
+    out.key = server.key.key;
+  } else if (!server.key.file.empty()) {
+    if (server.key.file != core::no_key_file) out.key = core::read_key_file(server.key.file);
+  } else if (out.found = unnamed_key(server, out.address, port_file); !out.found.empty()) {
+    out.key = core::read_key_file(out.found);
+  } else if (contents.owner != ::geteuid() && contents.owner != 0) {
+    throw Error(Errc::invalid_argument,
+                fmt::format("port file '{}': expected one of this user, {}, or of root, as no key "
+                            "is named; found one of user {}; let key_file (TREMULA_KEY_FILE, "
+                            "--key-file) name the key of that server, or none where anybody may be "
+                            "the server",
+                            port_file, ::geteuid(), contents.owner));
+  }
+  return out;
+}
+
+/// Returns true if the error says that the server and this process do not have the same key.
+bool is_about_key(const Error& e) {
+  return e.code() == Errc::refused &&
+         std::string_view(e.what()).find(ways_to_key) != std::string_view::npos;
+}
+
+/// Adds which key of a port was refused, if one was.
+Error with_key(const Error& e, const std::filesystem::path& of_port) {
+  if (of_port.empty()) return e;
+  return Error(e.code(), fmt::format("{} (the key that was found is that of '{}': remove it if the "
+                                     "server that left it has ended)",
+                                     e.what(), of_port.string()));
+}
+
+bool is_same_key(const std::optional<core::Key>& a, const std::optional<core::Key>& b) {
+  return a.has_value() == b.has_value() && (!a || std::ranges::equal(a->bytes(), b->bytes()));
 }
 
 }  // namespace
@@ -41,27 +112,27 @@ std::filesystem::path key_file_beside(const std::filesystem::path& port_file) {
 void try_server(const ServerName& server, const Attempt& attempt, Deadline deadline) {
   const bool is_file = server.text.starts_with(file_prefix);
   const std::string file = is_file ? server.text.substr(file_prefix.size()) : "";
-  const auto with_origin = [&](const Error& e) {
-    return Error(e.code(), fmt::format("{} (address from {})", e.what(), server.from));
-  };
-  HostPort address;
-  try {
-    address = is_file ? read_port_file(file) : parse_host_port(server.text);
-  } catch (const Error& e) {
-    throw with_origin(e);
-  }
-  const std::optional<core::Key> key = key_of(server, file);
-  try {
-    attempt(address, key, deadline);
-  } catch (const Error& e) {
-    if (e.code() != Errc::no_server) throw;
-    if (!is_file) throw with_origin(e);
-    throw Error(e.code(),
-                fmt::format("port file '{0}' is stale: {1} (address from {2}); a server that was "
-                            "killed leaves its file behind: start one with 'tremula serve "
-                            "--port-file {0}'",
-                            file, e.what(), server.from));
-  }
+  const bool is_key_named = server.key.key || !server.key.file.empty();
+  for (Reading now = look_up(server, file);;) try {
+      return attempt(now.address, now.key, deadline);
+    } catch (const Error& e) {
+      if (is_about_key(e) && !is_key_named && !deadline.expired()) {
+        // A server may have been started, with a key of its own, after the key was looked for.
+        Reading later = look_up(server, file);
+        if (!is_same_key(later.key, now.key)) {
+          now = std::move(later);
+          continue;
+        }
+      }
+      if (is_about_key(e)) throw with_key(e, is_file ? "" : now.found);
+      if (e.code() != Errc::no_server) throw;
+      if (!is_file) throw with_origin(server, e);
+      throw Error(e.code(),
+                  fmt::format("port file '{0}' is stale: {1} (address from {2}); a server that was "
+                              "killed leaves its file behind: start one with 'tremula serve "
+                              "--port-file {0}'",
+                              file, e.what(), server.from));
+    }
 }
 
 void wait_for_server(const ServerName& server, const Attempt& attempt, Deadline deadline,

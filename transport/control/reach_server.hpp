@@ -17,7 +17,7 @@ namespace tremula::transport {
 struct ServerName {
   std::string text;       ///< "host:port", or "file:PATH" of the server's port file
   std::string from;       ///< "TREMULA_SERVER", "--server" and so on
-  core::KeySource key{};  ///< if it names none, the file beside the port file serves
+  core::KeySource key{};  ///< if it names none, the key beside the port file or of the port serves
   TlsTrust tls{};         ///< how its certificate is known; for `Attempt` to use
 };
 

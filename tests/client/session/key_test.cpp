@@ -140,6 +140,46 @@ TEST_F(ServerWithAKey, TakesASessionInAgainAfterItWasStartedAgain) {
   tremula_layout_free(layout);
 }
 
+// Another program may answer at that address.
+TEST_F(ServerWithAKey, IsNotReplacedByOneWithout) {
+  const std::string all = "{server: 'file:" + (stage.directory() / "server.port").string() +
+                          "', transport: local, timeout: 1}";
+  testing::internal::CaptureStderr();
+  tremula_session* session = nullptr;
+  ASSERT_EQ(tremula_session_open("g", 0, 1, all.c_str(), &session), TREMULA_OK)
+      << tremula_last_error();
+  stage.stop_server(SIGTERM);
+  stage.start_server({"--key-file", "none"});
+  tremula_description* description = nullptr;
+  EXPECT_EQ(tremula_describe(session, "s", 1, &description), TREMULA_NO_SERVER)
+      << tremula_last_error();
+  stage.stop_server(SIGTERM);
+  start();
+  const auto announced = [&] {
+    tremula_out_stream* out = nullptr;
+    tremula_layout* layout = nullptr;
+    int field = -1;
+    EXPECT_EQ(tremula_layout_parse("shape=4 grid=1", &layout), TREMULA_OK);
+    EXPECT_EQ(tremula_out_open(session, "s", "{wait_for_consumers: 0}", &out), TREMULA_OK);
+    EXPECT_EQ(tremula_out_field(out, "f", TREMULA_F64, layout, &field), TREMULA_OK);
+    const int status = tremula_out_begin_step(out);
+    tremula_out_free(out);
+    tremula_layout_free(layout);
+    return status == TREMULA_OK;
+  };
+  const auto until = core::Deadline::after(30);
+  while (!announced() && !until.expired()) {
+  }
+  EXPECT_FALSE(until.expired()) << tremula_last_error();
+  tremula_session_close(session);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("expected the key file with whose key this session has joined, found none"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(said.find("misses_key", said.find("misses_key") + 1), std::string::npos)
+      << "said more than once: " << said;
+}
+
 /// What a command has written; its exit status must be `status`.
 std::string output_of(const coupled::Arguments& command, const std::filesystem::path& file,
                       int status = 0) {

@@ -91,7 +91,7 @@ TEST(Authentication, AClientWithoutAKeyIsRefusedAndToldWhatItLacks) {
 
 TEST(Authentication, AServerWithoutAKeyIsRefused) {
   ClientExchange client(key());
-  expect_failure(client.receive(refusal_without_key()), Errc::refused, "without --key-file");
+  expect_failure(client.receive(refusal_without_key()), Errc::refused, "with --key-file none");
 }
 
 TEST(Authentication, AServerThatDoesNotKnowTheKeyIsRefused) {

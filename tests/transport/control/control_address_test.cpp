@@ -88,6 +88,34 @@ TEST_F(PortFile, SaysWhatIsWrongWithAFile) {
   EXPECT_NE(text.find("found 'what is this'"), std::string::npos) << text;
 }
 
+TEST_F(PortFile, IsWrittenThroughNoLink) {
+  const fs::path precious = folder / "precious";
+  std::ofstream(precious) << "host:1\n";
+  fs::create_symlink(precious, folder / ("port." + std::to_string(::getpid())));
+  fs::create_symlink(precious, file);
+  write_port_file(file, {"127.0.0.1", 1234});
+  EXPECT_EQ(read_port_file(file), (HostPort{"127.0.0.1", 1234}));
+  EXPECT_EQ(read_port_file(precious), (HostPort{"host", 1}));
+}
+
+TEST_F(PortFile, ReplacesNothingThatNoServerOfThisUserHasLeft) {
+  const auto refusal = [&] {
+    return error_of([&] { write_port_file(file, {"127.0.0.1", 1}); }, Errc::invalid_argument);
+  };
+  std::ofstream(file) << "import tremula\n";
+  EXPECT_EQ(refusal(), "port file '" + file.string() +
+                           "': expected no file, or that of an earlier server of this user; found "
+                           "other text; name another file, or remove this one");
+  std::ifstream in(file);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "import tremula\n");
+  std::ofstream(file).close();  // as mktemp leaves it
+  write_port_file(file, {"127.0.0.1", 1});
+  if (::geteuid() != 0) return;  // only root can give a file away
+  ASSERT_EQ(::chown(file.c_str(), 12345, 12345), 0);
+  EXPECT_EQ(load_port_file(file).owner, 12345u);
+  EXPECT_NE(refusal().find("found one of user 12345"), std::string::npos) << refusal();
+}
+
 TEST_F(PortFile, SaysThatItCannotBeWritten) {
   const fs::path nowhere = folder / "missing" / "port";
   const std::string text = error_of(

@@ -2,6 +2,7 @@
 #include "transport/control/reach_server.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "tests/core/error_of.hpp"
+#include "transport/control/authentication.hpp"
 
 namespace tremula::transport {
 namespace {
@@ -102,13 +104,13 @@ TEST_F(ReachServer, TakesTheKeyThatIsNamedElseTheOneBesideThePortFile) {
   std::ofstream(file) << "a:1\n";
   EXPECT_EQ(key_for(by_file), "none");
   const fs::path beside = key_file_beside(file), named = file.string() + ".named";
-  core::write_key_file(beside, core::Key("the key beside it", "test"));
+  core::make_key_file(beside, core::Key("the key beside it", "test"));
   EXPECT_EQ(key_for(by_file), "the key beside it");
   EXPECT_EQ(key_for({"a:1", "there"}), "none");
 
   ServerName server{by_file.text, "there", {std::nullopt, named}};
   error_of([&] { try_server(server, attempt, Deadline::after(1)); }, Errc::no_server);
-  core::write_key_file(named, core::Key("the key that is named", "test"));
+  core::make_key_file(named, core::Key("the key that is named", "test"));
   EXPECT_EQ(key_for(server), "the key that is named");
   server.key = core::key_source("", "the key of a variable");
   EXPECT_EQ(key_for(server), "the key of a variable");
@@ -119,6 +121,109 @@ TEST_F(ReachServer, TakesTheKeyThatIsNamedElseTheOneBesideThePortFile) {
   error_of([&] { key_for(by_file); }, Errc::invalid_argument);
   fs::remove(beside);
   fs::remove(named);
+}
+
+/// What an attempt is given as the key.
+std::string text_of(const Key& key) {
+  return key ? std::string(reinterpret_cast<const char*>(key->bytes().data()), key->bytes().size())
+             : "none";
+}
+
+class KeyOfAPort : public ReachServer {
+protected:
+  KeyOfAPort() {
+    fs::create_directories(runtime / "tremula");
+    for (const fs::path& folder : {runtime, runtime / "tremula"})
+      fs::permissions(folder, fs::perms::owner_all);
+  }
+  ~KeyOfAPort() override { fs::remove_all(runtime); }
+  ServerName at(const std::string& address) const {
+    return {address, "there", {std::nullopt, "", runtime}};
+  }
+  std::string key_at(const ServerName& server) {
+    std::string found = "no attempt";
+    try_server(
+        server, [&](const HostPort&, const Key& key, Deadline) { found = text_of(key); },
+        Deadline::after(1));
+    return found;
+  }
+  const fs::path runtime = file.string() + ".runtime";
+  const fs::path of_port = runtime / "tremula" / "7000.key";
+};
+
+TEST_F(KeyOfAPort, IsFoundByAddressesOfLoopbackAlone) {
+  core::make_key_file(of_port, core::Key("the key of port 7000", "test"));
+  for (const char* address : {"localhost:7000", "127.0.0.1:7000", "127.1.2.3:7000", "[::1]:7000"})
+    EXPECT_EQ(key_at(at(address)), "the key of port 7000") << address;
+  for (const char* address : {"localhost:7001", "10.0.0.1:7000", "host:7000", "[::2]:7000"})
+    EXPECT_EQ(key_at(at(address)), "none") << address;
+  ServerName named = at("localhost:7000");
+  named.key.file = "none";
+  EXPECT_EQ(key_at(named), "none");
+  std::ofstream(file) << "localhost:7000\n";
+  EXPECT_EQ(key_at(at(by_file.text)), "none") << "it lies beside the port file, or nowhere";
+}
+
+TEST_F(KeyOfAPort, MayBeMadeAfterItWasLookedFor) {
+  std::vector<std::string> tried;
+  try_server(
+      at("localhost:7000"),
+      [&](const HostPort&, const Key& key, Deadline) {
+        tried.push_back(text_of(key));
+        if (tried.size() > 1) return;
+        core::make_key_file(of_port, core::Key("the key of port 7000", "test"));
+        throw error_of_refusal(refusal_without_key());
+      },
+      Deadline::after(60));
+  EXPECT_EQ(tried, (std::vector<std::string>{"none", "the key of port 7000"}));
+}
+
+TEST_F(KeyOfAPort, IsNamedWhenItIsRefused) {
+  core::make_key_file(of_port, core::Key("the key of port 7000", "test"));
+  int attempts = 0;
+  const auto refused = [&](const HostPort&, const Key&, Deadline) {
+    ++attempts;
+    throw error_of_refusal(refusal_without_key());
+  };
+  EXPECT_EQ(error_of([&] { try_server(at("localhost:7000"), refused, Deadline::after(60)); },
+                     Errc::refused),
+            std::string(error_of_refusal(refusal_without_key()).what()) +
+                " (the key that was found is that of '" + of_port.string() +
+                "': remove it if the server that left it has ended)");
+  EXPECT_EQ(attempts, 1);
+  const auto held = [](const HostPort&, const Key&, Deadline) {
+    throw Error(Errc::refused, "the name is held");
+  };
+  EXPECT_EQ(
+      error_of([&] { try_server(at("localhost:7000"), held, Deadline::after(60)); }, Errc::refused),
+      "the name is held");
+}
+
+TEST_F(ReachServer, BelievesNoPortFileOfAnotherUserUnlessAKeyIsNamed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  std::ofstream(file) << "a:1\n";
+  ASSERT_EQ(::chown(file.c_str(), 12345, 12345), 0);
+  int attempts = 0;
+  const auto attempt = [&](const HostPort&, const Key&, Deadline) { ++attempts; };
+  const std::string text =
+      error_of([&] { try_server(by_file, attempt, Deadline::after(1)); }, Errc::invalid_argument);
+  EXPECT_EQ(attempts, 0);
+  for (const char* part : {"expected one of this user, 0, or of root", "found one of user 12345",
+                           "TREMULA_KEY_FILE", "or none"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  for (const core::KeySource& named :
+       {core::key_source("none", nullptr), core::key_source("", "the key of a variable")})
+    try_server({by_file.text, "there", named}, attempt, Deadline::after(1));
+  EXPECT_EQ(attempts, 2);
+}
+
+TEST_F(ReachServer, WaitsForNoPipe) {
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  const std::string text = error_of(
+      [&] { wait_for_server(by_file, refuse, Deadline::after(60), [](const std::string&) {}); },
+      Errc::invalid_argument);
+  EXPECT_EQ(text, "port file '" + file.string() +
+                      "': expected a file, found a pipe (address from --port-file)");
 }
 
 TEST_F(ReachServer, GivesUpAtTheDeadline) {

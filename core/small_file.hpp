@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Small files at names that other users may know, in folders that they may write to.
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tremula::core {
+
+struct SmallFile {
+  std::string text;
+  std::uint32_t owner = 0;  ///< user id
+  std::uint32_t mode = 0;   ///< permission bits
+};
+
+/// Reads a whole file. Does not wait, whatever lies at that name.
+/// @param kind  what the file is to be, for errors: "key file"
+/// @return nullopt if there is no such file
+/// @throws Error invalid_argument if it is a pipe, a folder or the like, is longer than
+/// `most_bytes`, or cannot be read
+std::optional<SmallFile> read_small_file(std::string_view kind, const std::filesystem::path& path,
+                                         std::size_t most_bytes);
+
+/// A file that this process has made.
+class OwnFile {
+public:
+  /// @param file  descriptor of the file, which has its final contents
+  OwnFile(std::filesystem::path path, int file);
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  /// Removes the file if nothing else has taken its place since.
+  void remove() const noexcept;
+
+private:
+  std::filesystem::path path_;
+  std::uint64_t device_ = 0, number_ = 0;
+  timespec written_{};
+};
+
+/// A file under a name that nobody can foretell, until it gets its own: a reader of that one finds
+/// the whole file or none. Follows no links and opens nothing that exists.
+class Draft {
+public:
+  /// @param kind  "key file", for errors
+  /// @param path  the name that it is to get
+  /// @param mode  permissions, of which those of the process's umask are taken away
+  /// @throws Error invalid_argument with the system's text
+  Draft(std::string_view kind, std::filesystem::path path, std::string_view text,
+        std::uint32_t mode);
+  ~Draft();
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  /// Gives the file its name, and takes that name from the file that has it.
+  /// @throws Error invalid_argument with the system's text
+  OwnFile replace();
+  /// Gives the file its name unless there is a file of that name.
+  /// @return nullopt if there is one
+  /// @throws Error invalid_argument with the system's text
+  std::optional<OwnFile> place();
+
+private:
+  [[noreturn]] void fail() const;
+
+  std::string kind_;
+  std::filesystem::path path_;
+  std::string name_;
+  std::optional<OwnFile> made_;
+};
+
+}  // namespace tremula::core

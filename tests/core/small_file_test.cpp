@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/small_file.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+#include "tests/core/error_of.hpp"
+
+namespace tremula::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Small : public testing::Test {
+protected:
+  Small() { fs::create_directories(folder); }
+  ~Small() override { fs::remove_all(folder); }
+  void write(const fs::path& name, const std::string& text) { std::ofstream(name) << text; }
+  std::string text() {
+    std::ifstream in(file);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::ptrdiff_t entries() { return std::distance(fs::directory_iterator(folder), {}); }
+  std::string refusal(const fs::path& path) {
+    return error_of([&] { read_small_file("port file", path, 100); }, Errc::invalid_argument);
+  }
+  const fs::path folder =
+      fs::path(testing::TempDir()) / ("tremula_small_file_" + std::to_string(::getpid()));
+  const fs::path file = folder / "file";
+};
+
+TEST_F(Small, IsReadWhole) {
+  EXPECT_FALSE(read_small_file("port file", file, 100));
+  write(file, std::string(100, 'x'));
+  ::chmod(file.c_str(), 0640);
+  const auto found = read_small_file("port file", file, 100);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->text, std::string(100, 'x'));
+  EXPECT_EQ(found->owner, ::geteuid());
+  EXPECT_EQ(found->mode, 0640u);
+  write(file, std::string(101, 'x'));
+  EXPECT_EQ(refusal(file),
+            "port file '" + file.string() + "': expected at most 100 bytes, found more");
+}
+
+TEST_F(Small, IsNoPipeAndNoFolderAndNothingWaitsForOne) {
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_EQ(refusal(file), "port file '" + file.string() + "': expected a file, found a pipe");
+  EXPECT_EQ(refusal(folder),
+            "port file '" + folder.string() + "': expected a file, found a folder");
+  EXPECT_EQ(refusal("/dev/zero"), "port file '/dev/zero': expected a file, found a device");
+}
+
+TEST_F(Small, IsMadeUnderANameThatLeadsThroughNoLink) {
+  const fs::path precious = folder / "precious";
+  write(precious, "precious");
+  // A draft of that name would be the first guess of whoever wants to redirect it.
+  fs::create_symlink(precious, file.string() + "." + std::to_string(::getpid()));
+  fs::create_symlink(precious, file);
+  EXPECT_FALSE(Draft("port file", file, "new", 0666).place());
+  Draft("port file", file, "new", 0666).replace();
+  EXPECT_EQ(text(), "new");
+  EXPECT_FALSE(fs::is_symlink(file));
+  std::ifstream in(precious);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "precious");
+  EXPECT_EQ(entries(), 3) << "drafts are left";
+}
+
+TEST_F(Small, TakesTheNameOfNoOtherFileUnlessItIsToReplaceIt) {
+  EXPECT_TRUE(Draft("key file", file, "one", 0600).place());
+  EXPECT_FALSE(Draft("key file", file, "two", 0600).place());
+  EXPECT_EQ(text(), "one");
+  Draft("key file", file, "two", 0600).replace();
+  EXPECT_EQ(text(), "two");
+  EXPECT_EQ(entries(), 1) << "drafts are left";
+}
+
+TEST_F(Small, IsRemovedByTheProcessThatMadeItAndAsLongAsItIsThat) {
+  auto own = Draft("port file", file, "own", 0666).replace();
+  own.remove();
+  EXPECT_FALSE(fs::exists(file));
+  own.remove();  // does nothing
+
+  own = Draft("port file", file, "own", 0666).replace();
+  write(folder / "other", "own");
+  fs::rename(folder / "other", file);
+  own.remove();
+  EXPECT_TRUE(fs::exists(file)) << "another file has its name";
+
+  own = Draft("port file", file, "own", 0666).replace();
+  // Written again later, be the clock of the file system as coarse as it may.
+  write(file, "own");
+  const timespec later[]{{.tv_sec = 0, .tv_nsec = UTIME_OMIT},
+                         {.tv_sec = 4'000'000'000, .tv_nsec = 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), later, 0), 0);
+  own.remove();
+  EXPECT_TRUE(fs::exists(file)) << "another process has written it";
+}
+
+}  // namespace
+}  // namespace tremula::core

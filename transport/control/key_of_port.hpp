@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The key of a server that was started without a key file, where jobs of its user on its host find
+// it by the server's port: in tremula/PORT.key of the user's runtime folder, else in
+// /tmp/tremula-UID/PORT.key.
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace tremula::transport {
+
+/// What a process may do that does not have the key of a server: a part of each error that says so.
+inline constexpr std::string_view ways_to_key =
+    "let key_file (TREMULA_KEY_FILE, --key-file) name a copy of the server's key file, or name the "
+    "server by its port file (file:PATH), beside which the key lies; only a server that was given "
+    "neither leaves its key where jobs of its user on its host find it by localhost:PORT";
+
+/// Returns the file of that port in a folder that no other user can enter; empty if there is none.
+/// @param runtime_folder  XDG_RUNTIME_DIR; where it is empty, /run/user/UID is looked into
+std::filesystem::path find_key_of_port(std::uint16_t port, const std::string& runtime_folder);
+
+/// As find_key_of_port; if there is none, makes the folder for it and returns the name that it gets.
+/// @throws core::Error invalid_argument naming the folder, if another user has made it or can enter it
+std::filesystem::path place_of_key(std::uint16_t port, const std::string& runtime_folder);
+
+}  // namespace tremula::transport
