@@ -14,6 +14,10 @@ void add_plan(CLI::App& app);
 void add_serve(CLI::App& app);
 void add_status(CLI::App& app);
 void add_version(CLI::App& app);
+/// Returns which word of the command line no command takes, and which command or option was probably
+/// meant; empty if there is no such word.
+/// @param app  has parsed that line
+std::string complaint(const CLI::App& app);
 /// "tremula 0.1.0 (protocol 1)"
 std::string version_text();
 

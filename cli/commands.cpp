@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/command.hpp"
+#include "core/nearest.hpp"
 
 namespace tremula::cli {
 
@@ -15,6 +23,49 @@ void add_commands(CLI::App& app) {
   add_serve(app);
   add_status(app);
   add_version(app);
+}
+
+namespace {
+
+std::vector<std::string> names_of_commands(const CLI::App& app) {
+  std::vector<std::string> out;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    out.push_back(command->get_name());
+  return out;
+}
+
+std::vector<std::string> names_of_options(const CLI::App& command) {
+  std::vector<std::string> out;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) out.push_back("--" + name);
+  return out;
+}
+
+}  // namespace
+
+std::string complaint(const CLI::App& app) {
+  const std::vector<std::string> left = app.remaining(true);
+  if (left.empty()) return "";
+  const auto chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  const std::string name = chosen.empty() ? "tremula" : "tremula " + command.get_name();
+  const auto option =
+      std::ranges::find_if(left, [](const std::string& word) { return word.starts_with('-'); });
+  const std::string word = (option != left.end() ? *option : left.front());
+  const std::string found = word.substr(0, word.find('='));
+  const bool is_option = option != left.end(), is_command = !is_option && chosen.empty();
+  const auto known = is_command ? names_of_commands(app) : names_of_options(command);
+  std::string text = fmt::format("{}: ", name);
+  if (is_option)
+    text += fmt::format("unknown option '{}'", found);
+  else if (is_command)
+    text += fmt::format("expected a command, one of {}; found '{}'", fmt::join(known, ", "), found);
+  else
+    text += fmt::format("expected no further argument, found '{}'", found);
+  const std::string_view meant =
+      is_option || is_command ? core::likely_meant(found, known) : std::string_view();
+  if (!meant.empty()) text += fmt::format("; did you mean {}?", meant);
+  return text + fmt::format("\nRun '{} --help' for what there is.\n", name);
 }
 
 }  // namespace tremula::cli

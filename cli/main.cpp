@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 #include "cli/command.hpp"
 
@@ -14,7 +15,13 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    const int code = error.get_exit_code();
+    const bool has_words_left = code == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
+                                code == static_cast<int>(CLI::ExitCodes::RequiredError);
+    const std::string complaint = has_words_left ? tremula::cli::complaint(app) : "";
+    if (complaint.empty()) return app.exit(error) == 0 ? 0 : 2;
+    std::fprintf(stderr, "%s", complaint.c_str());
+    return 2;
   }
   return 0;
 }

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include "cli/units.hpp"
 
@@ -116,12 +117,15 @@ void block_watch_signals() {
 void watch(StatusClient& client, double interval, double answer_seconds) {
   Screen screen;
   Rates rates;
-  bool has_seen_streams = false;
+  bool has_seen_streams = false, has_said_so = false;
   do {
     const wire::Status now = client.ask(core::Deadline::after(answer_seconds));
     if (now.streams().empty() && has_seen_streams) return;
     has_seen_streams = has_seen_streams || !now.streams().empty();
-    screen.show(watch_lines(rates, now));
+    if (has_seen_streams)
+      screen.show(watch_lines(rates, now));
+    else if (!std::exchange(has_said_so, true))
+      screen.show({"no streams yet"});
   } while (!sleep_until_signal(interval));
 }
 

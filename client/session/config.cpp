@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -18,6 +17,7 @@
 
 #include "core/error.hpp"
 #include "core/name.hpp"
+#include "core/nearest.hpp"
 
 namespace tremula::client {
 
@@ -160,19 +160,6 @@ void apply_environment(const Keys& keys) {
   }
 }
 
-/// Letters to insert, drop or replace to make one text of the other (Levenshtein).
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j)
-      diagonal = std::exchange(
-          row[j + 1], std::min({diagonal + (a[i] != b[j] ? 1 : 0), row[j] + 1, row[j + 1] + 1}));
-  }
-  return row.back();
-}
-
 }  // namespace
 
 namespace {
@@ -264,7 +251,7 @@ std::vector<std::string> unknown_variables() {
     if (!name.starts_with(variable_prefix) || name.starts_with(of_tests)) continue;
     if (std::ranges::find(known, name) != known.end()) continue;
     const auto nearest = std::ranges::min_element(
-        known, {}, [&](const std::string& other) { return distance(name, other); });
+        known, {}, [&](const std::string& other) { return core::letters_between(name, other); });
     lines.push_back(
         fmt::format("environment: expected a variable that Tremula reads; found {}, which is "
                     "ignored: did you mean {}?",

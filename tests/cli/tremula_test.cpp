@@ -171,6 +171,33 @@ TEST_F(Tremula, RefusesACommandLineThatItDoesNotUnderstand) {
   }
 }
 
+TEST_F(Tremula, NamesTheCommandOrOptionThatWasProbablyMeant) {
+  const struct {
+    std::vector<std::string> line;
+    std::string errors;
+  } rows[] = {
+      {{"staus"},
+       "tremula: expected a command, one of bench, plan, serve, status, version; found 'staus'; "
+       "did you mean status?\nRun 'tremula --help' for what there is.\n"},
+      {{"wurst"},
+       "tremula: expected a command, one of bench, plan, serve, status, version; found 'wurst'\n"
+       "Run 'tremula --help' for what there is.\n"},
+      {{"serve", "--prot", "7"},
+       "tremula serve: unknown option '--prot'; did you mean --port?\n"
+       "Run 'tremula serve --help' for what there is.\n"},
+      {{"status", "--json", "--prot-file=x"},
+       "tremula status: unknown option '--prot-file'; did you mean --port-file?\n"
+       "Run 'tremula status --help' for what there is.\n"},
+      {{"status", "s", "extra"},
+       "tremula status: expected no further argument, found 'extra'\n"
+       "Run 'tremula status --help' for what there is.\n"}};
+  for (const auto& row : rows) {
+    Process process(row.line);
+    EXPECT_EQ(process.wait(), 2);
+    EXPECT_EQ(process.errors(), row.errors);
+  }
+}
+
 TEST_F(Tremula, ServesAndShowsStatusAsJson) {
   link();
   std::deque<Process> asking;
@@ -499,7 +526,7 @@ TEST_F(Tremula, WatchesUntilNoStreamIsLeft) {
 TEST_F(Tremula, WaitsForTheFirstStreamToWatch) {
   serve();
   Process watch({"status", "--watch", "0.05", "--port-file", port_file});
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_TRUE(soon([&] { return watch.output() == "no streams yet\n"; })) << watch.errors();
   Rank late(port_file);
   late.tell("request: 1 hello { protocol: 1 group: 'g' size: 1 job: 'j' host: 'h' version: 'v' }");
   late.tell(
@@ -510,6 +537,7 @@ TEST_F(Tremula, WaitsForTheFirstStreamToWatch) {
       << watch.errors();
   late.tell("request: 3 goodbye {}");
   EXPECT_EQ(watch.wait(), 0) << watch.errors();
+  EXPECT_EQ(watch.output().find("no streams yet", 1), std::string::npos) << "it is said once";
 }
 
 TEST_F(Tremula, RedrawsItsLinesOnATerminal) {
