@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <complex>
+#include <utility>
 
 #include "index_calc/transform/transform_functions.hpp"
 
@@ -42,11 +43,33 @@ void expect_each_rounded(TransformFunction (*function)(const Transformation&)) {
   EXPECT_EQ(transformed(function(t), t, f_factor, f_rounded), 0.0F);
 }
 
-TEST(Contraction, IsNotDoneByTheRoom) { expect_each_rounded(transform_function); }
+/// Complex products whose real part is 0 where both of its products are rounded before their difference, whichever of the two
+/// could be taken into it: factor*factor - rounded*1, and rounded*1 - factor*factor. alpha or beta is that complex factor.
+void expect_each_part_rounded(TransformFunction (*function)(const Transformation&)) {
+  using Pair = std::complex<double>;
+  const double factor = 1 + 0x1p-30, rounded = 1 + 0x1p-29;
+  const std::pair<Pair, Pair> products[] = {{{factor, 1.0}, {factor, rounded}},
+                                            {{1.0, factor}, {rounded, factor}}};
+  for (const auto& [a, b] : products) {
+    Transformation t{.from = ElementType::c128, .to = ElementType::c128, .alpha = a, .beta = 0};
+    EXPECT_EQ(transformed(function(t), t, b, Pair()).real(), 0.0);
+    t.beta = 1;
+    EXPECT_EQ(transformed(function(t), t, b, Pair()).real(), 0.0);
+    t.alpha = 1;
+    t.beta = a;
+    EXPECT_EQ(transformed(function(t), t, Pair(), b).real(), 0.0);
+  }
+}
+
+TEST(Contraction, IsNotDoneByTheRoom) {
+  expect_each_rounded(transform_function);
+  expect_each_part_rounded(transform_function);
+}
 
 TEST(Contraction, IsNotDoneWhereTheProcessorCould) {
   if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "this processor cannot";
   expect_each_rounded(transform_function_for_fma);
+  expect_each_part_rounded(transform_function_for_fma);
 }
 
 }  // namespace
