@@ -21,6 +21,7 @@
 //     --die-rank R --die-step S --die-signal N   in the middle of the step; SIGKILL
 //     --die-after-fork 1    ... when it has forked a child that stays
 //     --wait-file FILE      waits for it before it opens the stream
+//     --hold-file FILE      waits for it in its first step, as a consumer
 //     --step-file FILE      makes it when step 1 is complete
 //     --first-file FILE     rank r makes FILE.r when its first step is complete
 #include <signal.h>
@@ -213,7 +214,10 @@ private:
       std::uint64_t number = 0;
       act("step", [&] { return tremula_in_step(in, &number); });
       step_ = static_cast<long>(number);
-      if (taken == 0) write("first_step", TREMULA_OK);
+      if (taken == 0) {
+        write("first_step", TREMULA_OK);
+        wait_for(options_.text("hold-file"));
+      }
       pause();
       maybe_die();
       act("get", [&] { return tremula_in_get(in, field, data.data(), bytes_); });

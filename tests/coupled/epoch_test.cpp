@@ -220,7 +220,7 @@ TEST_P(CoupledEpoch, AReaderOfAStateGoesOnWhenTheOneThatServesItIsKilled) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Jobs, CoupledEpoch, testing::Values("local", "ofi"),
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledEpoch, testing::Values("local", "tcp", "ofi"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -3,6 +3,7 @@
 // give up by itself, and none hangs.
 #include <signal.h>
 
+#include <fstream>
 #include <iostream>
 #include <tuple>
 
@@ -85,7 +86,8 @@ protected:
     expect_error(others, TREMULA_PEER_LOST, {lost.role.name});
     for (int r = 0; r < others.role.ranks; ++r) {
       EXPECT_EQ(others.event_of(r, "closed").rank, -1);
-      if (loses_producer) {
+      if (loses_producer) {  // which has begun the fatal step, and so knows what was taken
+        EXPECT_GE(others.error_of(r).step, fatal_step - queue_depth) << "rank " << r;
         EXPECT_LE(others.error_of(r).step, fatal_step + queue_depth) << "rank " << r;
       }
     }
@@ -145,6 +147,40 @@ TEST_P(CoupledLoss, OfOneConsumerCostsTheOtherNothing) {
     EXPECT_EQ(steady.event_of(r, "end_of_stream").step, 399);
   }
 }
+
+/// A consumer that is in its first step when the producer is killed in the fatal one.
+class CoupledLag : public CoupledLoss {};
+
+TEST_P(CoupledLag, KeepsAllStepsThatHaveComeWhole) {
+  const auto& [producer, consumer] = std::tie(GetParam().roles[0], GetParam().roles[1]);
+  // Each rank needs all of the producer's, in messages so short that it has them when end_step returns.
+  const auto small = [](const Role& role) {
+    return Arguments{"--layout", "shape=6000 block=7 grid=" + std::to_string(role.ranks)};
+  };
+  const auto is_over = (stage.directory() / "is-over").string();
+  const Actors in = act(consumer, "in", join(small(consumer), Arguments{"--hold-file", is_over}));
+  const Actors out =
+      act(producer, "out",
+          join(small(producer), Arguments{"--stream-options", "{queue_depth: 5}", "--die-rank", "0",
+                                          "--die-step", std::to_string(fatal_step), "--rest-file",
+                                          (stage.directory() / "all-are-in").string()}));
+  ASSERT_TRUE(in.have_all("first_step"));
+  for (int r = 0; r < producer.ranks; ++r)
+    std::ofstream(stage.directory() / ("all-are-in." + std::to_string(r))) << "\n";
+  out.job->wait(Deadline::after(patience_seconds));
+  std::ofstream(is_over) << "\n";
+  expect_end(in);
+  ASSERT_EQ(out.event_of(0, "die").rank, 0) << "no rank died";
+  expect_error(in, TREMULA_PEER_LOST, {producer.name});
+  for (int r = 0; r < consumer.ranks; ++r)
+    EXPECT_EQ(in.error_of(r).step, fatal_step - 1) << "rank " << r;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, CoupledLag,
+    testing::Values(Loss{Roles{{"producer", 2}, {"consumer", 3}}, "local", Launcher::mpirun},
+                    Loss{Roles{{"producer", 2}, {"consumer", 3}}, "tcp", Launcher::plain}),
+    [](const auto& test) { return test.param.name(); });
 
 INSTANTIATE_TEST_SUITE_P(
     Jobs, CoupledLoss,

@@ -82,7 +82,7 @@ TEST_P(CoupledMany, ProducersAndConsumersShareOneArray) {
   EXPECT_EQ(had, std::vector<Had>(4, {had[0].first, steps - had[0].first}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Jobs, CoupledMany, testing::Values("local", "ofi"),
+INSTANTIATE_TEST_SUITE_P(Jobs, CoupledMany, testing::Values("local", "tcp", "ofi"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace

@@ -51,6 +51,7 @@ TEST_P(CoupledReopen, FindsTheSameStreamAgainWhoeverIsFirst) {
 
 INSTANTIATE_TEST_SUITE_P(Jobs, CoupledReopen,
                          testing::Values(RingCase{{1, 1}, "local"}, RingCase{{2, 1, 2}, "local"},
+                                         RingCase{{1, 2}, "tcp"}, RingCase{{2, 1, 2}, "tcp"},
                                          RingCase{{1, 2}, "ofi"}, RingCase{{1, 1}, "mpi"},
                                          RingCase{{1, 1, 1}, "mpi", 30}),
                          [](const auto& test) { return test.param.name(); });
