@@ -39,7 +39,8 @@ public:
   /// @param next  the step that is begun next; kept ones may go over the link before
   void open(const wire::Matched& matched, std::uint64_t next);
   /// Whether links are set up beside the stream, or wait for that. The same on all ranks.
-  bool has_openings() const noexcept { return !openings_.empty() || !queued_.empty(); }
+  bool has_openings() const noexcept { return openings() > 0; }
+  std::size_t openings() const noexcept { return openings_.size() + queued_.size(); }
   /// Lets in the links that all ranks have proved, drops those that failed on any, and begins others in
   /// their place. Collective.
   /// @param next   as of open()

@@ -20,6 +20,8 @@ namespace {
 constexpr double brief_seconds = 0.5;
 /// Links that are set up at a time, each with a thread of its own; further ones wait for their turn.
 constexpr std::size_t most_openings = 16;
+/// Seconds that each of those gets at least, however many others could not be linked.
+constexpr double least_in_turn = 2;
 
 /// Steps that were kept and go over a new link.
 /// @param put  steps that were
@@ -87,8 +89,11 @@ void ConsumerLinks::open(const wire::Matched& matched, std::uint64_t next) {
 void ConsumerLinks::begin_beside(const wire::Matched& matched, std::uint64_t next) {
   try {
     auto terms_beside = terms(first_over(matched, next));
-    terms_beside.most_seconds = queued_.empty() ? usual_patience : patience_;
+    // All ranks wait for what begins a link, as for its transport's choices; nobody for the rest.
     Link link = begin_link(session_, matched, fields_.all(), terms_beside);
+    if (!links_.empty())
+      terms_beside.most_seconds =
+          queued_.empty() ? usual_patience : std::max(patience_, least_in_turn);
     const auto until =
         core::Deadline::after(std::min(session_.config().timeout, terms_beside.most_seconds));
     session_.run_collectively([&] {
