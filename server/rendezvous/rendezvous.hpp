@@ -142,6 +142,7 @@ private:
     std::string why;
     double since;
     Hold held;
+    bool is_sealed = false;  // the group has shown the seal of the link
   };
   struct Stream {
     StreamId id;
@@ -341,6 +342,8 @@ private:
   /// Tells those that know of a link of an earlier server that a rank of `by` has given it up.
   void give_up_earlier_link(const Group& by, LinkId id, const std::string& why, double now);
   void remember_given_up(const Group& by, LinkId id, const std::string& why, double now);
+  /// Restores a stream, or gives it up for the group where its name belongs to another key meanwhile: null.
+  Stream* resume_stream(Group& group, const wire::Announce& message, double now);
   /// Gives the name of a stream back to the group that shows that it had it at the server before: what a group with
   /// another key has announced under it meanwhile, or has claimed, ends.
   void free_names(const Group& group, const wire::Resume& message, double now);
@@ -351,7 +354,7 @@ private:
   void resume_as_producer(const Group& group, Stream& stream, const wire::Matched& link,
                           double now);
   /// True if it was given up; the group is told.
-  bool was_given_up(const Group& group, const wire::Matched& link);
+  bool was_given_up(const Group& group, const wire::Matched& link, bool is_producer);
   /// Loses what has not come back in time.
   void check_come_back(double now);
   /// What the group claims to come back with is another one's: it loses that link.

@@ -52,8 +52,8 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
   }
   free_names(group, message, call.now);
   std::vector<Stream*> streams;
-  for (const wire::Announce& stream : message.streams())
-    streams.push_back(&add_stream(group, stream, call.now, true));
+  for (const wire::Announce& announced : message.streams())
+    if (Stream* const stream = resume_stream(group, announced, call.now)) streams.push_back(stream);
   for (const wire::Matched& link : message.links()) {
     Stream* stream = open_stream(link.stream(), group);
     // A group that serves a copy consumes a stream of the same name.
@@ -61,16 +61,28 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
       stream = nullptr;
     if (stream != nullptr) stream->epoch = std::max(stream->epoch, link.epoch());
     if (has_seal(settings_.keys, group, link, stream != nullptr)) free_link(group, link, stream);
-    if (was_given_up(group, link)) {
-      if (stream != nullptr) stream->left.insert(link.peer_group());
-    } else if (stream != nullptr) {
-      resume_as_producer(group, *stream, link, call.now);
-    } else {
-      resume_as_consumer(group, link, call.now);
+    if (stream == nullptr) {
+      const auto why = group.gave_up.find(link.incarnation());
+      if (why != group.gave_up.end()) {  // of a stream that could not be restored
+        give_up_earlier_link(group, link.link(), why->second, call.now);
+        if (const auto awaited = awaited_.find(link.link());
+            awaited != awaited_.end() && awaited->second.is_of(group))
+          awaited_.erase(awaited);
+        continue;
+      }
     }
+    if (was_given_up(group, link, stream != nullptr)) {
+      if (stream != nullptr) stream->left.insert(link.peer_group());
+      continue;
+    }
+    group.was_linked = true;
+    if (stream != nullptr)
+      resume_as_producer(group, *stream, link, call.now);
+    else
+      resume_as_consumer(group, link, call.now);
   }
   std::vector<std::string> names;  // of streams that may be waited for after a loss
-  for (const wire::Announce& stream : message.streams()) names.push_back(stream.stream());
+  for (const Stream* const stream : streams) names.push_back(stream->name);
   for (const wire::Subscribe& subscription : message.subscriptions()) {
     names.push_back(subscription.stream());
     resume_subscription(group, subscription);
@@ -102,6 +114,29 @@ void Rendezvous::resume(const Call& call, const wire::Resume& message) {
                         call.now);
   }
   match_present(group, call.now);
+}
+
+Rendezvous::Stream* Rendezvous::resume_stream(Group& group, const wire::Announce& message,
+                                              double now) {
+  try {
+    return &add_stream(group, message, now, true);
+  } catch (const core::Error& error) {
+    const std::string& name = message.stream();
+    const auto is_of_others = [&](const Stream* other) { return other->owner != group.owner; };
+    const auto claim = claims_.find(name);
+    const bool is_taken = std::ranges::any_of(offered(name), is_of_others) ||
+                          (claim != claims_.end() && claim->second.owner != group.owner);
+    if (!is_taken || group.gave_up.size() >= most_gave_up) throw;
+    // The rest of what the group has does not suffer.
+    log(fmt::format("stream_not_restored stream={} producer={} text={}", name, group.name,
+                    error.what()));
+    group.gave_up.insert_or_assign(message.incarnation(), error.what());
+    wire::ToClient notice;
+    notice.mutable_stream_given_up()->set_incarnation(message.incarnation());
+    notice.mutable_stream_given_up()->set_why(error.what());
+    notify(group, std::move(notice));
+    return nullptr;
+  }
 }
 
 void Rendezvous::free_names(const Group& group, const wire::Resume& message, double now) {
@@ -137,8 +172,12 @@ void Rendezvous::free_link(const Group& group, const wire::Matched& link, const 
   if (found == links_.end() || found->second.is_sealed) return;
   const Link& its = found->second;
   const Stream& of = streams_.at(its.stream);
-  if (its.consumer == consumer && of.producer == producer && of.name == link.stream()) return;
-  tell_not_its_own(*groups_.find(of.producer), id);
+  const bool is_of_gone = stream != nullptr && of.producer_gone;  // though of the same name
+  if (!is_of_gone && its.consumer == consumer && of.producer == producer &&
+      of.name == link.stream())
+    return;
+  const Group* const claimer = of.producer_gone ? nullptr : groups_.find(of.producer);
+  if (claimer != nullptr) tell_not_its_own(*claimer, id);  // else it has closed the stream and left
   const Group* const other = its.is_missed ? nullptr : groups_.find(its.consumer);
   if (other != nullptr) tell_not_its_own(*other, id);
   drop_link(id);
@@ -258,9 +297,18 @@ void Rendezvous::give_up_earlier_link(const Group& by, LinkId id, const std::str
 void Rendezvous::remember_given_up(const Group& by, LinkId id, const std::string& why, double now) {
   const auto is_of_owner = [&](const auto& each) { return each.second.owner == by.owner; };
   if (std::cmp_greater_equal(std::ranges::count_if(given_up_, is_of_owner), most_given_up)) return;
+  const auto awaited = awaited_.find(id);
+  const auto link = links_.find(id);
+  const bool is_sealed =
+      (awaited != awaited_.end() && awaited->second.is_sealed &&
+       awaited->second.consumer == by.name) ||
+      (link != links_.end() && link->second.is_sealed && link->second.consumer != by.name);
   try {
-    given_up_.try_emplace({id, by.name},
-                          GivenUpLink{by.owner, why, now, hold(by, link_bytes + why.size())});
+    GivenUpLink given_up{by.owner, why, now, hold(by, link_bytes + why.size()), is_sealed};
+    if (is_sealed)
+      given_up_.insert_or_assign({id, by.name}, std::move(given_up));
+    else
+      given_up_.try_emplace({id, by.name}, std::move(given_up));
   } catch (const core::Error& error) {  // no memory for it
     log(fmt::format("given_up_left_out link={} group={} why={}", id, by.name, error.what()));
   }
@@ -280,10 +328,16 @@ void Rendezvous::tell_not_its_own(const Group& group, LinkId link) {
   notify(group, notice);
 }
 
-bool Rendezvous::was_given_up(const Group& group, const wire::Matched& link) {
+bool Rendezvous::was_given_up(const Group& group, const wire::Matched& link, bool is_producer) {
+  // Whoever has taken the name of either group since the restart can say that it gives the link up.
+  const auto counts = [&](const auto& found) {
+    return found != given_up_.end() &&
+           (found->second.owner == group.owner || found->second.is_sealed ||
+            !has_seal(settings_.keys, group, link, is_producer));
+  };
   auto found = given_up_.find({link.link(), group.name});
-  if (found == given_up_.end()) found = given_up_.find({link.link(), link.peer_group()});
-  if (found == given_up_.end()) return false;
+  if (!counts(found)) found = given_up_.find({link.link(), link.peer_group()});
+  if (!counts(found)) return false;
   wire::ToClient notice;
   notice.mutable_link_closed()->set_link(link.link());
   notice.mutable_link_closed()->set_why(found->second.why);

@@ -66,7 +66,8 @@ struct Group {
   /// Notices for all its ranks since the first one has come back, in order; none when all have.
   std::vector<std::shared_ptr<const wire::ToClient>> missed{};
   std::size_t missed_bytes = 0;
-  /// Streams that ranks gave up before rank 0 has told of them, by their incarnation: why.
+  /// Streams that ranks gave up before rank 0 has told of them, or whose names others have taken, by their
+  /// incarnation: why.
   std::map<std::uint64_t, std::string> gave_up{};
   double empty_since = 0;  ///< all ranks that have come back have left
   /// What Groups::has_missed found last: a rank that had missed heartbeats, or until when none can have.

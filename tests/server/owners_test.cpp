@@ -468,8 +468,60 @@ TEST_F(SealedLinks, LeaveTheNameOfAStreamToAGroupThatHasItForLong) {
   wire::ToServer resume =
       Play::parsed("request: 2 resume { streams { " + announced + "} presence {} }");
   *resume.mutable_resume()->add_links() = matched.at(ocean);
-  EXPECT_TRUE(after.receive(ocean, resume).messages.at(0).message.has_refused());
-  EXPECT_TRUE(given_up.empty());
+  take(after, ocean, resume);
+  EXPECT_FALSE(given_up.contains(squatter));
+  EXPECT_NE(given_up[ocean].find("announced by group 'squatter' already"), std::string::npos)
+      << given_up[ocean];
+  EXPECT_TRUE(closed[ocean].contains(matched.at(ocean).link()));
+}
+
+// A stream without a link has no seal: it alone is over where its name was taken.
+TEST_F(SealedLinks, HoldWhereTheNameOfAnotherStreamIsTaken) {
+  const std::string other =
+      "stream: 'other' queue_depth: 1 incarnation: 8 readable_by_all: true " + field;
+  say_hello(after, squatter, "squatter", 0);
+  take(after, squatter, "request: 2 announce { " + other + "}");
+  viewer_comes_back();
+  say_hello(after, ocean, "ocean", 4);
+  wire::ToServer resume = Play::parsed("request: 2 resume { streams { " + other + "} streams { " +
+                                       announced + "} presence {} }");
+  *resume.mutable_resume()->add_links() = matched.at(ocean);
+  take(after, ocean, resume);
+  expect_link("another stream");
+  EXPECT_FALSE(given_up.contains(squatter));
+  EXPECT_NE(given_up[ocean].find("stream 'other' is announced by group 'squatter' already"),
+            std::string::npos)
+      << given_up[ocean];
+}
+
+// Whoever claims a link and has closed its stream and left has no group any more.
+TEST_F(SealedLinks, HoldWhenWhoeverClaimsThemHasLeft) {
+  for (const std::string claimer : {"squatter", "ocean"}) {
+    after = Play(5, {}, keys);
+    start(after, {1, 2, 3});
+    closed.clear();
+    say_hello(after, squatter, claimer, 4);
+    wire::ToServer claim = Play::parsed(
+        fmt::format("request: 2 resume {{ streams {{ {} }} presence {{}} }}", announced));
+    *claim.mutable_resume()->add_links() = matched.at(ocean);
+    claim.mutable_resume()->mutable_links(0)->clear_seal();
+    take(after, squatter, claim);
+    take(after, squatter, "request: 3 close_stream { stream: 'sst' }");
+    take(after, squatter, "request: 4 goodbye {}");
+    both_come_back(true);
+    expect_link(claimer);
+  }
+}
+
+// Nor does it end them under the name of the other side.
+TEST_F(SealedLinks, HoldThoughAGroupWithAnotherKeySaysThatItGivesThemUp) {
+  say_hello(after, squatter, "viewer", 4);
+  take(after, squatter,
+       fmt::format("request: 5 close_link {{ link: {} gave_up: true why: 'w' }}",
+                   matched.at(ocean).link()));
+  take(after, squatter, "request: 6 goodbye {}");
+  both_come_back(true);
+  expect_link("given up by another");
 }
 
 TEST_F(SealedLinks, HoldWhenKeysAreAddedAndChangePlaces) {
@@ -496,7 +548,7 @@ TEST_F(SealedLinks, LeaveRoomForLinksThatAreGivenUpWhoeverInventsSome) {
   give_up(squatter, link);
   for (std::uint64_t more = 1; more <= Rendezvous::most_given_up; ++more)
     give_up(squatter, (std::uint64_t{3} << 32) + more);
-  say_hello(after, viewer, "viewer", 4);
+  viewer_comes_back();
   closed.clear();
   give_up(viewer, link);
   ocean_comes_back();
