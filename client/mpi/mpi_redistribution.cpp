@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,12 +42,32 @@ std::shared_ptr<GatedJob> job_of(MPI_Comm comm) {
 struct Buffers {
   std::vector<client::ConstMemoryView> from;
   std::vector<client::MemoryView> to;
+  std::optional<core::Error> refusal;
 
   void add(const void* from_data, std::size_t from_bytes, void* to_data, std::size_t to_bytes) {
     if (from_bytes > 0) client::expects_pointer(from_data, "from");
     if (to_bytes > 0) client::expects_pointer(to_data, "to");
     from.emplace_back(core::BytesView{static_cast<const std::byte*>(from_data), from_bytes});
     to.emplace_back(std::span{static_cast<std::byte*>(to_data), to_bytes});
+  }
+  /// Calls add(), which may refuse: the call then has no buffers.
+  template <class Add>
+  void fill(Add&& add) {
+    try {
+      add();
+    } catch (const core::Error& e) {
+      refusal = e;
+      from.clear(), to.clear();
+    }
+  }
+  /// Takes part also without buffers, so that no other rank waits for this one.
+  void run(Job& job, Redistribution& redistribution) const {
+    try {
+      job.run(redistribution, from, to);
+    } catch (const core::Error& e) {
+      if (refusal && e.code() == core::Errc::invalid_argument) throw *refusal;
+      throw;
+    }
   }
 };
 
@@ -83,18 +104,18 @@ tremula_status tremula_redistribution_run(tremula_redistribution* redistribution
     client::expects_pointer(redistribution, "redistribution");
     const auto entry = redistribution->job->gate.enter();
     Job& job = redistribution->job->job;
-    const Buffers buffers = job.prepare([&] {
-      const std::size_t count = redistribution->redistribution->plan().arrays().size();
-      Buffers all;
-      if (count == 0) return all;
+    const std::size_t count = redistribution->redistribution->plan().arrays().size();
+    Buffers buffers;
+    buffers.fill([&] {
+      if (count == 0) return;
       client::expects_pointer(from, "from");
       client::expects_pointer(from_bytes, "from_bytes");
       client::expects_pointer(to, "to");
       client::expects_pointer(to_bytes, "to_bytes");
-      for (std::size_t i = 0; i < count; ++i) all.add(from[i], from_bytes[i], to[i], to_bytes[i]);
-      return all;
+      for (std::size_t i = 0; i < count; ++i)
+        buffers.add(from[i], from_bytes[i], to[i], to_bytes[i]);
     });
-    job.run(*redistribution->redistribution, buffers.from, buffers.to);
+    buffers.run(job, *redistribution->redistribution);
   });
 }
 
@@ -130,12 +151,11 @@ tremula_status tremula_redistribute(MPI_Comm comm, const tremula_update* update,
     const auto entry = gated->gate.enter();
     Job& job = gated->job;
     Buffers buffers;
-    auto& redistribution = job.prepare([&]() -> Redistribution& {
-      buffers.add(from, from_bytes, to, to_bytes);
-      return job.kept(client::update_of(update));
-    });
+    buffers.fill([&] { buffers.add(from, from_bytes, to, to_bytes); });
+    auto& redistribution =
+        job.prepare([&]() -> Redistribution& { return job.kept(client::update_of(update)); });
     try {
-      job.run(redistribution, buffers.from, buffers.to);
+      buffers.run(job, redistribution);
     } catch (...) {
       job.forget_last();
       throw;

@@ -451,13 +451,13 @@ void Redistribution::run(transport::Endpoint& endpoint, NearRings& rings, ChunkP
     mismatch.keep([&] { ends->mismatch_.tell(); });
   }
   for (auto& carries : carries_) mismatch.keep([&] { carries->settle(); });
-  core::expects(!refusing, [&] {
-    return fmt::format(
-        "redistribution: expected every rank to pass buffers that can be used, found that rank {} "
-        "has refused its own: its error says why; pass the right ones on all ranks in the next "
-        "call",
-        *refusing);
-  });
+  if (refusing)  // `to` has changed, so that it is no invalid_argument
+    throw core::Error(
+        core::Errc::mismatch,
+        fmt::format("redistribution: expected every rank to pass buffers that can be used, found "
+                    "that rank {} has refused its own: its error says why, and `to` is undefined "
+                    "here; fill it again, and pass the right ones on all ranks in the next call",
+                    *refusing));
   mismatch.tell();
 }
 

@@ -44,9 +44,9 @@ public:
   ///                  Counts the runs
   /// @param from, to  a buffer for each update; may not overlap
   /// A rank that refuses its buffers takes part with memory of its own, so that no rank waits for it: those that it
-  /// sends to throw invalid_argument naming it when all is done. All may go on with the next run.
+  /// sends to throw mismatch naming it when all is done, and their `to` is undefined. All may go on with the next run.
   /// @throws core::Error invalid_argument if a buffer is too short or two overlap, unsupported if one is not in host
-  /// memory, and `to` is untouched; when all is done: mismatch if a value did not fit its new type; timed_out naming the peers that are missing and other errors, after which the
+  /// memory, and `to` is untouched; when all is done: mismatch if a value did not fit its new type, or a rank has refused its buffers; timed_out naming the peers that are missing and other errors, after which the
   /// redistribution is of no use and `from` and `to` must stay. `to` is undefined after an error.
   void run(transport::Endpoint& endpoint, NearRings& rings, ChunkPool& chunks,
            std::span<const ConstMemoryView> from, std::span<const MemoryView> to,

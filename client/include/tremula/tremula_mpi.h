@@ -40,6 +40,8 @@ TREMULA_API tremula_status tremula_redistribution_make(MPI_Comm comm, const trem
  * left alone. Returns when `from` may be changed and `to` is complete. Collective. Waits at most
  * TREMULA_STEP_TIMEOUT and half a second.
  * TREMULA_TRANSPORT: another rank makes another call, or a rank of this machine has failed.
+ * TREMULA_MISMATCH: a value does not fit its new type, or a rank that sends to this one has refused
+ * its own buffers, with TREMULA_INVALID_ARGUMENT there; the next call may go on.
  * After an error `to` is undefined, unless it was TREMULA_INVALID_ARGUMENT; and unless it was that
  * or TREMULA_MISMATCH, `from` and `to` must stay allocated until MPI_Finalize. */
 TREMULA_API tremula_status tremula_redistribution_run(tremula_redistribution* redistribution,

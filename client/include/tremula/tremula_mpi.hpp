@@ -63,6 +63,8 @@ public:
             {{std::as_writable_bytes(std::span(std::ranges::data(to), std::ranges::size(to)))}});
   }
   /// Moves all arrays; a buffer for each of them.
+  /// @throws Error TREMULA_INVALID_ARGUMENT for a buffer that cannot be used, and `to` is untouched; TREMULA_MISMATCH
+  /// on the ranks that this one sends to, whose `to` is undefined
   void operator()(const std::vector<std::span<const std::byte>>& from,
                   const std::vector<std::span<std::byte>>& to) {
     if (from.size() != count_ || to.size() != count_)
@@ -101,8 +103,8 @@ private:
 };
 
 /// Moves one array once. from, to: the whole local buffers of this rank in the two layouts. The plan stays with `comm`, so
-/// that an equal call later makes no plan. Collective. Throws Error: invalid_argument for a buffer of another size,
-/// mismatch where ranks pass different layouts, timed_out where a rank does not come within `step_timeout`.
+/// that an equal call later makes no plan. Collective. Throws Error: invalid_argument for a buffer of another size, and
+/// `to` is untouched; mismatch, and `to` is undefined, on the ranks that this one sends to; mismatch where ranks pass different layouts, timed_out where a rank does not come within `step_timeout`.
 template <detail::Elements From, detail::WritableElements To>
 void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_layout,
                   const From& from, To&& to, const Update& update = {}) {
