@@ -39,6 +39,22 @@ with tremula.Redistribution(comm, both) as plan:
             raise AssertionError("expected InvalidArgument")
         except tremula.InvalidArgument as error:
             assert "expected" in str(error)
+    def refuses_on_rank_0(move):
+        try:
+            move(matrix.T if rank == 0 else matrix)
+            raise AssertionError("expected an error")
+        except tremula.InvalidArgument:
+            assert rank == 0
+        except tremula.Mismatch as error:
+            assert rank != 0 and "rank 0 has refused its own" in str(error), str(error)
+
+    for _ in range(2):
+        refuses_on_rank_0(lambda wrong: plan([wrong, matrix], [result, back]))
+        refuses_on_rank_0(lambda wrong: tremula.redistribute(comm, both[0], wrong, result))
+        back[...] = 100
+        plan([matrix, matrix], [result, back])
+        np.testing.assert_array_equal(result, 0.5 * owned(shape, (1, size), rank, (40, 5)))
+        np.testing.assert_array_equal(back, mine % 40 * 36 + mine // 40 + 200)
 try:
     plan(matrix, result)
     raise AssertionError("expected InvalidArgument")

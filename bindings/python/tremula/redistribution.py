@@ -73,16 +73,17 @@ class Redistribution:
 
         :param from_, to: this rank's parts, which may not overlap: an array each, or with several updates a list of
             arrays each
+        :raises InvalidArgument: a buffer that cannot be used, and `to` is untouched
+        :raises Mismatch: a rank that sends to this one has refused its buffers, and `to` is undefined
         """
         if self._handle is None:
             raise InvalidArgument("redistribution: expected one that is open, found a closed one: make another one")
-        sources, targets = (from_, to) if isinstance(from_, (list, tuple)) else ([from_], [to])
         count = len(self._ends)
-        if len(sources) != count or len(targets) != count:
-            raise InvalidArgument(
-                f"redistribution: expected {count} arrays on either side, found {len(sources)} and {len(targets)}"
-            )
-        found = [ends.locate(f, t) for ends, f, t in zip(self._ends, sources, targets)]
+        try:
+            found = self._located(from_, to)
+        except BaseException:  # takes part, so that no other rank waits for this one
+            mpi_lib.tremula_redistribution_run(self._handle, None, None, None, None)
+            raise
         pointers = ctypes.c_void_p * count
         sizes = ctypes.c_size_t * count
         check(
@@ -94,6 +95,16 @@ class Redistribution:
                 sizes(*(f[3] for f in found)),
             )
         )
+
+    def _located(self, from_: Any, to: Any) -> list[tuple[int, int, int, int, Any]]:
+        """Returns where the buffers of all arrays lie."""
+        sources, targets = (from_, to) if isinstance(from_, (list, tuple)) else ([from_], [to])
+        count = len(self._ends)
+        if len(sources) != count or len(targets) != count:
+            raise InvalidArgument(
+                f"redistribution: expected {count} arrays on either side, found {len(sources)} and {len(targets)}"
+            )
+        return [ends.locate(f, t) for ends, f, t in zip(self._ends, sources, targets)]
 
     def statistics(self) -> RedistributionStatistics:
         """Returns the counters of this rank since the plan was made."""
@@ -122,8 +133,13 @@ class Redistribution:
 
 def redistribute(comm: Any, update: Update, from_: Any, to: Any) -> None:
     """One array, once. The plan stays with the communicator for the next call. Collective."""
-    found = _Ends(update, comm.Get_rank(), "redistribute").locate(from_, to)
+    ends = _Ends(update, comm.Get_rank(), "redistribute")
     struct, _held = structs_of([update])
+    try:
+        found = ends.locate(from_, to)
+    except BaseException:  # takes part, so that no other rank waits for this one
+        mpi_lib.tremula_redistribute(communicator(comm), struct, None, 0, None, 0)
+        raise
     check(mpi_lib.tremula_redistribute(communicator(comm), struct, *found[:4]))
 
 
