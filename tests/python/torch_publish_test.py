@@ -77,6 +77,23 @@ class Names(unittest.TestCase):
                 self.assertRegex(text, f"tensor 'w': expected the same type, shape and layout on all ranks, found f32 of "
                                  f"shape .2, 3. on rank 0 and {what}: .*layouts=")
 
+    def test_a_layout_with_parts_on_ranks_that_give_none_is_refused_on_all_ranks(self):
+        found, = run(("trainer", 3, lambda session: publishes(
+            lambda rank: {"w": torch.zeros(2), "x": torch.zeros(1)} if rank else {"x": torch.zeros(1)},
+            layouts={"w": "shape=6 grid=3"} if session.rank else {})(session)))
+        for kind, text in found:
+            self.assertEqual(kind, "ValueError")
+            self.assertRegex(text, "tensor 'w': expected it on every rank that has a part of it.*found none on rank 0")
+
+    def test_a_list_that_one_rank_does_not_give_is_refused_on_all_ranks(self):
+        def work(session):
+            layouts = {"w": tremula.Layout.of_points((6,), 3, [session.rank * 2, session.rank * 2 + 1])} if session.rank else {}
+            return publishes(lambda rank: {"w": torch.zeros(2)} if rank else {"x": torch.zeros(1)}, layouts=layouts)(session)
+        found, = run(("trainer", 3, work))
+        for kind, text in found:
+            self.assertEqual(kind, "ValueError")
+            self.assertRegex(text, "tensor 'w': expected every rank to give it, as each lists.*found it on ranks 1, 2")
+
     def test_what_one_rank_fails_of_ends_the_call_on_all(self):
         for tensors, text in ((lambda rank: {"w": torch.zeros(5 if rank == 1 else 2)}, "tensor 'w': expected a part of"),
                               (lambda rank: {"w": torch.zeros(2) if rank != 1 else 3}, "'w': expected a tensor, found int")):
@@ -184,6 +201,17 @@ class Padding(unittest.TestCase):
 
 
 class Memory(unittest.TestCase):
+    def test_views_of_one_memory_in_two_orders_are_refused(self):
+        whole = torch.arange(6.0).reshape(2, 3)
+        with self.assertRaisesRegex(ValueError, r"tensor 'turned': expected the memory of 'whole' in the same order, found "
+                                    r"strides \(1, 3\) and \(3, 1\)"):
+            tt.to_shared_memory({"whole": whole, "turned": whole.t()})
+        turned = {"a": torch.arange(6.0).reshape(2, 3).t()}
+        turned["b"] = turned["a"][:]
+        tt.to_shared_memory(turned)
+        self.assertEqual(turned["a"].tolist(), [[0, 3], [1, 4], [2, 5]])
+        self.assertEqual(turned["a"].data_ptr(), turned["b"].data_ptr())
+
     def test_thousands_of_tensors_in_shared_memory_take_one_descriptor(self):
         tensors = {str(k): torch.full((k % 7 + 1,), float(k % 100), dtype=(torch.float32, torch.bfloat16, torch.int8)[k % 3])
                    for k in range(2000)}

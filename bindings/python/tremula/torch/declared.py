@@ -3,6 +3,7 @@
 whether what they hold as copies is equal."""
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from dataclasses import dataclass
@@ -84,17 +85,35 @@ def merged_names(by_rank: Sequence[Sequence[Declared]]) -> Dict[str, Tuple[Decla
     return found
 
 
+def expect_ranks(declared: Declared, ranks: Sequence[int], size: int) -> None:
+    """Checks that ranks of ``size`` which do not give a tensor have none of its elements. ValueError, which is the same
+    on every rank: they would have to list what they own, or the layout gives them a part."""
+    if declared.text is None or len(ranks) == size:
+        return
+    if " lists=" in declared.text:
+        raise ValueError(f"tensor '{declared.name}': expected every rank to give it, as each lists what it owns "
+                         f"('{declared.text}'), found it on {named(ranks)}: give an empty part on the others")
+    lacking = _lacking(declared.text, tuple(ranks), size)
+    if lacking:
+        raise ValueError(f"tensor '{declared.name}': expected it on every rank that has a part of it by its layout "
+                         f"('{declared.text}'), found none on {named(lacking)}: give the part there, or another layout "
+                         "by layouts=")
+
+
+@functools.lru_cache(maxsize=64)
+def _lacking(text: str, ranks: Tuple[int, ...], size: int) -> List[int]:
+    """Returns which ranks have elements by a layout and are not among ``ranks``."""
+    layout = tremula.Layout.parse(text)
+    return [rank for rank in sorted(set(range(size)).difference(ranks)) if layout.local(rank).allocated]
+
+
 def layout_on(ranks: Sequence[int], size: int, declared: Declared) -> "tremula.Layout":
-    """Returns the layout of a tensor that only these ranks of ``size`` have. ValueError: the others would have to list
-    what they own."""
+    """Returns the layout of a tensor that only these ranks of ``size`` have, after expect_ranks."""
     if declared.text is None:
         whole = whole_copies(declared.shape, len(ranks))
         if len(ranks) == size:
             return whole
         return tremula.Layout.parse(whole.text + " members=" + "/".join(map(str, ranks)))
-    if " lists=" in declared.text:
-        raise ValueError(f"tensor '{declared.name}': expected every rank to give it, as each lists what it owns "
-                         f"('{declared.text}'), found it on {named(ranks)}: give an empty part on the others")
     return tremula.Layout.parse(declared.text)
 
 

@@ -75,9 +75,11 @@ class Follower:
             layout = layout_of(tensor, ranks=session.size, rank=session.rank)
         whole = layout.shape if name in layouts else global_shape(tensor)
         if name in self._written and name not in self._fused and self._written[name].layout.shape != whole:
-            raise ValueError(f"tensor '{name}': expected the shape of the writer, "
-                             f"{self._written[name].layout.shape}, found {whole}: where one of them is padded, say by "
-                             f"fused={{'{name}': [Piece('{name}', at, extents)]}} which part is which")
+            written = self._written[name].layout.shape
+            fits = len(whole) == len(written) and all(mine <= theirs for mine, theirs in zip(whole, written))
+            cure = f"where the writer's is padded, say by fused={{'{name}': [Piece('{name}', at, extents)]}} which part " \
+                "this is" if fits else "make the reader's as long as the writer's"
+            raise ValueError(f"tensor '{name}': expected the shape of the writer, {written}, found {whole}: {cure}")
         return Place(layout, check_local(name, tensor, layout, session.rank), layout.shape)
 
     def _open(self) -> None:

@@ -10,7 +10,7 @@ import torch
 
 import tremula
 
-from .declared import Declared, check_copies, gathered, layout_on, merged_names
+from .declared import Declared, check_copies, expect_ranks, gathered, layout_on, merged_names
 from .layouts import LayoutLike, as_layout, is_plain, layout_of, local_of
 from .proof import OWN, PREFIX, row_of, rows_of_writer
 from .tensors import (ModelOrState, check_local, dtype_named, global_shape, placed_array, refuse_flat, tensors_of,
@@ -73,7 +73,10 @@ class Publisher:
             self.layouts = own
             return
         tensors: Dict[str, Any] = {}
-        for name, (declared, ranks) in merged_names(by_rank).items():
+        merged = merged_names(by_rank)
+        for declared, ranks in merged.values():  # the same on every rank, as is what it refuses
+            expect_ranks(declared, ranks, self._session.size)
+        for name, (declared, ranks) in merged.items():
             is_mine = self._session.rank in ranks
             is_as_own = is_mine and (declared.text is not None or len(ranks) == self._session.size)
             self.layouts[name] = own[name] if is_as_own else layout_on(ranks, self._session.size, declared)

@@ -2,7 +2,7 @@
 """Tensors in memory that other processes of this host map: many of them in one allocation, which takes one descriptor."""
 from __future__ import annotations
 
-from typing import Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -33,14 +33,24 @@ def shared_tensors(wanted: Sequence[Tuple[Sequence[int], torch.dtype]]) -> List[
 def to_shared_memory(model: ModelOrState) -> None:
     """Moves the CPU tensors of a model into memory that other processes of this host map (tremula.empty), so that
     lent versions are copied once, by their readers. The tensors stay the same objects. Call it before an optimizer
-    is made that keeps views. All of them lie in one allocation, which takes one file descriptor."""
+    is made that keeps views. All of them lie in one allocation, which takes one file descriptor.
+
+    ValueError: two tensors have the same elements in different orders, e.g. one is the other transposed.
+    """
     moved: Dict[Tuple[int, int, torch.dtype], torch.Tensor] = {}  # tied weights stay tied
+    orders: Dict[Tuple[int, int, torch.dtype], Tuple[str, Any]] = {}
     carriers = []
-    for tensor in tensors_of(model).values():
+    for name, tensor in tensors_of(model).items():
         local = local_of(tensor)
         if local.device.type == "cpu" and local.numel():
             type_name(local.dtype)
             key = (local.data_ptr(), local.numel(), local.dtype)
+            order = None if local.is_contiguous() else (tuple(local.shape), local.stride())
+            first, known = orders.setdefault(key, (name, order))
+            if order != known:
+                raise ValueError(f"tensor '{name}': expected the memory of '{first}' in the same order, found strides "
+                                 f"{local.stride()} and {moved[key].stride()}: give one of them a copy (contiguous(), "
+                                 "clone()), or leave it out")
             moved.setdefault(key, local)
             carriers.append((carrier(tensor), key))
     homes = dict(zip(moved, shared_tensors([(local.shape, local.dtype) for local in moved.values()])))
