@@ -165,7 +165,9 @@ TREMULA_API tremula_status tremula_layout_from_scalapack(const int desc[9], int 
  * DTensor. Axes act in their order: axis a either cuts dimension dimension_of[a] of what the axes
  * before have left to a rank (Shard), or makes copies, with dimension_of[a] = -1 (Replicate).
  * split_factor[a] is that of _StridedShard, 1 for Shard; NULL if all are 1: axis a cuts after those axes
- * behind it whose ranks multiply to the factor. Each cut makes chunks of ceil(n / ranks), as torch.chunk. */
+ * behind it whose ranks multiply to the factor. Each cut makes chunks of ceil(n / ranks), as torch.chunk.
+ * A factor that is not of whole axes is refused, of even extents, too; but a multiple of what those axes
+ * make up is taken where the extent divides evenly. */
 TREMULA_API tremula_status tremula_layout_on_mesh(int dimensions, const int64_t* shape, int axes,
                                                   const int64_t* mesh, const int* dimension_of,
                                                   const int64_t* split_factor,
