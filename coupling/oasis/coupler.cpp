@@ -236,11 +236,11 @@ FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {
           .fields = variable.bundle};
 }
 
-/// Fields of one partition that are regridded alike have one object, and so one plan.
+/// Returns one object, and so one plan, for fields of one partition that the same ranks regrid alike.
 std::shared_ptr<Weights> Coupler::weights_of(const FieldEnd& end, Session& session) {
   const Entry& entry = *end.entry;
   if (entry.mapping.empty()) return nullptr;
-  auto& weights = weights_[{entry.mapping, entry.conserve, end.partition}];
+  auto& weights = weights_[{entry.mapping, entry.conserve, end.partition, &session}];
   if (!weights)
     weights = std::make_shared<Weights>(
         session, entry.mapping, layout_of(end, entry.conserve.empty()),

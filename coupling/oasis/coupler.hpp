@@ -99,8 +99,9 @@ private:
   State state_ = State::defining;
   std::vector<Partition> partitions_;
   std::map<std::uint64_t, Group> groups_;  // by Member::set: the same keys on all ranks
-  std::map<std::tuple<std::string, std::string, const Partition*>, std::shared_ptr<Weights>>
-      weights_;  // by file, conserve and partition
+  std::map<std::tuple<std::string, std::string, const Partition*, const Session*>,
+           std::shared_ptr<Weights>>
+      weights_;  // by file, conserve, partition and the ranks that read it together
   std::vector<Variable> variables_;
   std::string uncoupled_;            // names of variables that the configuration does not have
   std::optional<Seconds> last_get_;  // with the sequence number of its entry

@@ -195,9 +195,7 @@ private:
     const auto transformations = number_at(first, 4, where, "the number of transformations");
     if (!has_no_restart) entry.restart = first.words[5];
     read_grids(entry);
-    if (lines_.peek() &&
-        (upper(lines_.peek()->words[0]) == "P" || upper(lines_.peek()->words[0]) == "R"))
-      lines_.next("the periods of the grids");
+    if (lines_.peek() && are_periods(lines_.peek()->words)) lines_.next("the periods of the grids");
     if (transformations > 0) read_transformations(entry, transformations);
     if (status == "OUTPUT")
       for (std::string& field : split(first.words[0]))
@@ -206,6 +204,14 @@ private:
       add(entry, first, where);
   }
 
+  /// Tells whether this is a line such as P 2 P 0, which may be missing: a field may be named P or R.
+  static bool are_periods(const Words& words) {
+    const auto is_kind = [](const std::string& word) {
+      return upper(word) == "P" || upper(word) == "R";
+    };
+    return words.size() == 4 && is_kind(words[0]) && number_in(words[1]) && is_kind(words[2]) &&
+           number_in(words[3]);
+  }
   /// Returns the place of the status: that of word 7, of word 8 where OASIS3 wanted the name of another file before
   /// it, or of word 6 where a field of a file has no restart file.
   static std::optional<std::size_t> status_place(const Words& words) {

@@ -154,6 +154,19 @@ TEST(OasisNamcouple, TakesWhatOasisWritesToFilesAsNothing) {
   }
 }
 
+TEST(OasisNamcouple, MayLackPeriodsBeforeAFieldThatIsNamedAsTheyAre) {
+  for (const std::string name : {"p", "P", "r"}) {
+    const Configuration c =
+        parse_namcouple(replaced(complete, "P 0 P 2\n# fields 3 and 4\nTAUX:TAUY SOZOTAUX:SOMETAUY",
+                                 name + " SOZOTAUX"),
+                        "namcouple");
+    ASSERT_EQ(c.entries.size(), 3u);
+    EXPECT_EQ(c.entries[2].source, name);
+    EXPECT_EQ(c.entries[2].target, "SOZOTAUX");
+    EXPECT_EQ(c.entries[2].period, 3600);
+  }
+}
+
 TEST(OasisNamcouple, MayBeInLowerCase) {
   std::string lower = complete;
   std::ranges::transform(lower, lower.begin(), [](char letter) {
