@@ -272,7 +272,7 @@ template <class Call>
 auto WatchedGroup::watched(bool is_of_root, Call&& call) {
   const auto describe = [&] {
     wire::Wait wait;
-    wait.set_call("an agreement of its group");
+    wait.set_call(std::string(own_agreement));
     wait.set_group(name_);
     wait.set_count(begun_ - 1);
     wait.set_is_for_all_ranks(!is_of_root);

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
-
 #include "core/error.hpp"
 
 namespace tremula::client {
@@ -12,8 +10,6 @@ namespace tremula::client {
 namespace {
 /// A heartbeat tells what was so at most so long ago.
 constexpr std::chrono::milliseconds between_looks{100};
-/// How the server describes a rank that waits for others of its own group.
-constexpr std::string_view agreement = "waits in an agreement of its group";
 
 std::string place_of(const wire::Wait& wait) {
   return wait.stream().empty()
@@ -53,7 +49,7 @@ void Waits::check() const {
                   "each other in a circle: {}; {}change the order of their calls: let "
                   "one of them put before it gets, or raise a queue_depth",
                   place_of(*present_), circle_,
-                  circle_.find(agreement) == circle_.npos
+                  circle_.find(own_agreement) == circle_.npos
                       ? ""
                       : "let all ranks of a group make the same calls in the same "
                         "order; if they do, "));

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "proto/control.pb.h"
@@ -16,6 +17,9 @@
 namespace tremula::client {
 
 class LongWait;
+
+/// Describes a wait of ranks for others of their own group, in wire::Wait and in the texts of the server.
+inline constexpr std::string_view own_agreement = "an agreement of its group";
 
 /// The waits of one rank, one after the other. Thread-safe, but for LongWait, which is of the
 /// application's thread.

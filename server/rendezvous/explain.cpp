@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proto/wait_text.hpp"
 #include "server/rendezvous/rendezvous.hpp"
 
 namespace tremula::server {
@@ -36,18 +37,13 @@ void add(std::string& text, const Make& make) {
   if (text.size() < enough_bytes) add(text, make());
 }
 
-}  // namespace
-
-namespace {
-/// Ranks that have said goodbye, for people.
+/// Names the ranks that have said goodbye, for people.
 std::string describe_left(const Group& group) {
-  std::string text;
-  std::size_t named = 0;
-  for (const core::Rank rank : group.left)
-    if (++named <= most_names) add(text, fmt::format("that rank {} has left", rank));
-  if (named > most_names) add(text, fmt::format("{} more", named - most_names));
-  return text;
+  if (group.left.empty()) return {};
+  return fmt::format("that {} {} left", proto::ranks_text(group.left),
+                     group.left.size() == 1 ? "has" : "have");
 }
+
 }  // namespace
 
 void Rendezvous::explain(const Call& call, const wire::Explain& message) {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "client/stream/consumers/consumer_links.hpp"
-#include "client/waiting/ranks_text.hpp"
 #include "client/waiting/wait.hpp"
 #include "proto/convert.hpp"
+#include "proto/wait_text.hpp"
 
 namespace tremula::client {
 
@@ -144,10 +144,14 @@ void ConsumerLinks::wait_for_all(const std::function<bool(Source&)>& poll, const
     if (is_reported) session_.control().report_waiting(stream(), 0, "");
     if (circle) throw *circle;
     if (is_alive && !is_done) {
+      const auto ranks = describe().ranks();
       const auto did = fmt::format(
           "waited {} s for consumer group '{}'{} to {}; is it stuck? step_timeout sets how "
           "long a step may take",
-          session_.config().step_timeout, open.link.peer_group, ranks_text(describe()), what);
+          session_.config().step_timeout, open.link.peer_group,
+          ranks.empty() ? ""
+                        : fmt::format(" ({})", proto::ranks_text({ranks.begin(), ranks.end()})),
+          what);
       if (!is_enough_without_one())
         throw Error(Errc::timed_out, fmt::format("stream '{}', step {}: {}", stream(), step_, did));
       go_on_without(open, did);

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "client/stream/producers/producer_links.hpp"
-#include "client/waiting/ranks_text.hpp"
 #include "client/waiting/wait.hpp"
 #include "proto/convert.hpp"
+#include "proto/wait_text.hpp"
 
 namespace tremula::client {
 
@@ -164,12 +164,16 @@ bool ProducerLinks::wait(const std::function<Polled()>& poll, const char* call,
   if (is_over) throw_lost(end->why);
   if (until && !find_end()) return false;
   if (until) return wait(poll, call, what);  // for what came before it was lost
+  const auto ranks = describe().ranks();
   throw Error(
       Errc::timed_out,
       fmt::format("{}: waited {} s for producer group '{}'{} to {}; is it stuck? step_timeout "
                   "sets how long a step may take",
                   place(), session_.config().step_timeout, owing(),
-                  links_.size() == 1 ? ranks_text(describe()) : "", what));
+                  links_.size() != 1 || ranks.empty()
+                      ? ""
+                      : fmt::format(" ({})", proto::ranks_text({ranks.begin(), ranks.end()})),
+                  what));
 }
 
 void ProducerLinks::move_others() {

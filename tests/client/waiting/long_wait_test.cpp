@@ -8,7 +8,7 @@
 namespace tremula::client {
 namespace {
 
-/// What a wait ends with that the server has found in that circle.
+/// Returns the error of a wait that the server has found in that circle.
 std::string error_of(const std::string& circle) {
   Waits waits;
   waits.count_by([](wire::Wait&) {});
@@ -34,11 +34,14 @@ TEST(LongWait, InACircleOfJobsAdvisesToPutBeforeGetting) {
 }
 
 TEST(LongWait, InACircleThroughAnAgreementAdvisesToMakeTheSameCallsFirst) {
-  const auto text = error_of("rank 1 of group 'a' waits in an agreement of its group");
-  EXPECT_NE(text.find("; let all ranks of a group make the same calls in the same order; if they "
-                      "do, change"),
-            std::string::npos)
-      << text;
+  for (const auto* const circle : {"rank 1 of group 'a' waits in an agreement of its group",
+                                   "ranks 1-2 of group 'a' wait in an agreement of its group"}) {
+    const auto text = error_of(circle);
+    EXPECT_NE(text.find("; let all ranks of a group make the same calls in the same order; if "
+                        "they do, change"),
+              std::string::npos)
+        << text;
+  }
 }
 
 }  // namespace
