@@ -9,7 +9,8 @@ namespace tremula::core {
 
 inline constexpr std::size_t max_name_bytes = 255;
 /// What a name must be, for error messages.
-inline constexpr std::string_view name_rule = "1 to 255 bytes of printable UTF-8 text";
+inline constexpr std::string_view name_rule =
+    "1 to 255 bytes of printable UTF-8 text, not of blanks alone";
 
 /// The code point at the begin of `text`, which is cut off; nothing, and one byte is cut off, where
 /// the bytes are no UTF-8 (Unicode 15.0, table 3-7).

@@ -134,7 +134,8 @@ void expect_faults_to_client(const std::vector<Fault>& faults) {
               fault.text)
         << fault.message;
 }
-const std::string rule = "expected 1 to 255 bytes of printable UTF-8 text, found ''";
+const std::string rule =
+    "expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, found ''";
 
 using google::protobuf::Descriptor, google::protobuf::FieldDescriptor;
 
@@ -367,7 +368,8 @@ TEST(Convert, NamesThePartOfAHeartbeat) {
       {"heartbeat { counters { stream: 's' plan_seconds: inf } }",
        "Counters.plan_seconds: expected seconds, 0 or more, found inf"},
       {"heartbeat { counters { stream: 's' waits_for: '\\t' } }",
-       "Counters.waits_for: expected 1 to 255 bytes of printable UTF-8 text, found '?'"},
+       "Counters.waits_for: expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, "
+       "found '?'"},
   });
 }
 
@@ -463,7 +465,7 @@ TEST(Convert, NamesThePartOfAStatus) {
        "Status.streams.consumers.fields[0].name: " + rule},
       {"status { streams { name: 's' produced { ranks { waits_for: '\\n' } } } }",
        "Status.streams.produced.ranks.waits_for: expected 1 to 255 bytes of printable UTF-8 text, "
-       "found '?'"},
+       "not of blanks alone, found '?'"},
   });
 }
 

@@ -64,11 +64,14 @@ TEST(Fields, NameThePartThatIsWrong) {
     std::string text;
   } rows[] = {
       {wire_field("", 10, good),
-       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, found ''"},
+       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, "
+       "found ''"},
       {wire_field("a\nb", 10, good),
-       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, found 'a?b'"},
+       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, "
+       "found 'a?b'"},
       {wire_field(std::string(256, 'n'), 10, good),
-       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, found '" +
+       "fields[0].name: expected 1 to 255 bytes of printable UTF-8 text, not of blanks alone, "
+       "found '" +
            std::string(64, 'n') + "...' (256 bytes)"},
       {wire_field("t", 0, good),
        "fields[0].element_type: expected 1 (i8) to 15 (bool), or 65536 and 1 to 16384 bytes, found "
