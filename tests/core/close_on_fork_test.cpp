@@ -9,7 +9,7 @@
 #include <array>
 #include <cerrno>
 
-#include "tests/transport/sleeping_child.hpp"
+#include "tests/sleeping_child.hpp"
 
 namespace tremula::core {
 

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 Each allocation in turn finds no memory, on whichever thread:
-// the connection may end, and the process does not.
+// SPDX-License-Identifier: Apache-2.0
+// Each allocation in turn finds no memory, on whichever thread: the connection may end, and the
+// process does not.
 #include <gtest/gtest.h>
 
 #include <new>

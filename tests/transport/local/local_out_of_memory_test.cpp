@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0 There is no memory when operations are given up: that ends no
-// process, and their bytes are the caller's.
+// SPDX-License-Identifier: Apache-2.0
+// There is no memory when operations are given up: that ends no process, and their bytes are the
+// caller's.
 #include <gtest/gtest.h>
 
 #include <algorithm>

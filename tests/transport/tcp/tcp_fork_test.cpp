@@ -1,10 +1,11 @@
-// SPDX-License-Identifier: Apache-2.0 A process that this one has made holds copies of its sockets:
-// a link ends all the same where its owner ends it.
+// SPDX-License-Identifier: Apache-2.0
+// A process that this one has made holds copies of its sockets: a link ends all the same where its
+// owner ends it.
 #include <poll.h>
 
 #include <array>
 
-#include "tests/transport/sleeping_child.hpp"
+#include "tests/sleeping_child.hpp"
 #include "tests/transport/tcp/tcp_pair.hpp"
 
 namespace tremula::transport {
