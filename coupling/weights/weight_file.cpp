@@ -89,7 +89,10 @@ void WeightFile::open() {
   if (const int status = nc_open(file.c_str(), NC_NOWRITE, &file_); status != NC_NOERR)
     throw Failure(
         TREMULA_INVALID_ARGUMENT,
-        fmt::format("weights '{}': expected a NetCDF file; found: {}", path_, nc_strerror(status)));
+        fmt::format(
+            "weights '{}': expected a NetCDF file; found: {}: check the path, or name a group "
+            "as FILE/GROUP",
+            path_, nc_strerror(status)));
   id_ = file_;
   if (group.empty()) return;
   if (nc_inq_grp_full_ncid(file_, group.c_str(), &id_) == NC_NOERR) return;
@@ -157,7 +160,8 @@ std::int64_t WeightFile::extent(const std::string& dimension) const {
   return static_cast<std::int64_t>(extent);
 }
 
-/// Of the group, or else of the file; empty if there is none or it is no text.
+/// Returns the attribute of the group, or else of the file; empty if there is none or it is no
+/// text.
 std::string WeightFile::text(const std::string& attribute) const {
   for (const int id : {id_, file_}) {
     nc_type type = NC_NAT;

@@ -72,7 +72,9 @@ Distribution cut_all(Index extent, Index grid, std::span<const Cut> order) {
   Index chunks = 1;
   for (const Cut& each : order)
     check(!__builtin_mul_overflow(chunks, each.ranks, &chunks),
-          "placements: expected fewer than 2^63 chunks of a dimension, found more");
+          "placements: expected fewer than 2^63 chunks of a dimension, found more: use a smaller "
+          "mesh "
+          "or split factor");
   const bool is_even = extent % chunks == 0;
   const Index block = plain_block(extent, chunks);
   const BlockCyclic dealt{.extent = extent, .block = block, .grid = grid};
@@ -82,16 +84,17 @@ Distribution cut_all(Index extent, Index grid, std::span<const Cut> order) {
     if (is_even || order.size() <= 1) return dealt;
   } else {
     check(is_even,
-          "placements: expected an extent that {} chunks divide, found {}: of other extents versions "
-          "of PyTorch differ in what a split factor means that is not the ranks of the axes that "
-          "cut after it; redistribute the tensor to Shard() or Replicate() first",
+          "placements: expected an extent that {} chunks divide, found {}: for uneven extents "
+          "PyTorch versions disagree on a split factor that is not a product of later axes; "
+          "redistribute the tensor to Shard() or Replicate() first",
           chunks, extent);
     if (order.size() == 2 && deals_all == order.begin()) return dealt;
   }
-  check(chunks <= most,
-        "expected an extent that its {} ranks divide, or at most {} chunks to list, found an extent "
-        "of {} and {} chunks",
-        grid, most, extent, chunks);
+  check(
+      chunks <= most,
+      "expected an extent that its {} ranks divide, or at most {} chunks to list, found an extent "
+      "of {} and {} chunks",
+      grid, most, extent, chunks);
   Splits splits{.bounds = {0}, .owner = {}, .grid = grid};
   cut(0, extent, order, 0, splits);
   if (is_plain(splits, block)) return dealt;

@@ -28,8 +28,8 @@ void expect_inside(std::span<const Index> shape, Index all, Index begin, Index l
   if (length >= 0 && begin >= 0 && begin <= all && length <= all - begin) return;
   check(false,
         "index list: expected numbers of elements from 0 to {} of an array of {}, found {} from "
-        "number {} on: list the elements that this rank has, and keep places for nothing out of "
-        "its buffer",
+        "number {} on: list the elements that this rank has, and leave entries out that stand "
+        "for no element",
         all - 1, joined(shape), length, begin);
 }
 

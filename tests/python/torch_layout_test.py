@@ -169,7 +169,7 @@ class LayoutOf(unittest.TestCase):
             tt.layout_of(DTensor((6,), mesh, [_StridedShard(0, 2), Shard(0)], DTensorSpec(None, False)))
         alone = tt.layout_of(DTensor((8,), DeviceMesh([0, 1]), [_StridedShard(0, 2)]))
         self.assertEqual([alone.global_indices(rank, 0).tolist() for rank in range(2)], [[0, 1, 4, 5], [2, 3, 6, 7]])
-        with self.assertRaisesRegex(ValueError, "that 4 chunks divide, found 6: of other extents versions of PyTorch"):
+        with self.assertRaisesRegex(ValueError, "that 4 chunks divide, found 6: for uneven extents PyTorch"):
             tt.layout_of(DTensor((6,), DeviceMesh([0, 1]), [_StridedShard(0, 2)]))
 
     def test_ranks_of_a_mesh_in_any_order_and_fewer_than_the_group(self):

@@ -175,13 +175,14 @@ TEST(Placements, ThatMakeNoSenseAreRefused) {
             "placement of axis 0: expected a split factor from 1 to 1048576, found 0");
   EXPECT_EQ(why({8}, {2}, {{{}, 2}}),
             "placement of axis 0: expected no split factor where it makes copies, found 2");
-  EXPECT_EQ(why({8}, {3, 3}, {{0, 2}, {0}}),
-            "placement of axis 0: expected a split factor of whole axes that cut the same dimension "
-            "after it, found 2, where these make 3 chunks");
+  EXPECT_EQ(
+      why({8}, {3, 3}, {{0, 2}, {0}}),
+      "placement of axis 0: expected a split factor of whole axes that cut the same dimension "
+      "after it, found 2, where these make 3 chunks");
   EXPECT_EQ(why({9}, {2}, {{0, 2}}),
-            "placements: expected an extent that 4 chunks divide, found 9: of other extents versions "
-            "of PyTorch differ in what a split factor means that is not the ranks of the axes that "
-            "cut after it; redistribute the tensor to Shard() or Replicate() first");
+            "placements: expected an extent that 4 chunks divide, found 9: for uneven extents "
+            "PyTorch versions disagree on a split factor that is not a product of later axes; "
+            "redistribute the tensor to Shard() or Replicate() first");
   EXPECT_EQ(why({8}, {0}, {{0}}),
             "mesh: expected axes of at least 1 rank and fewer than 2^31 in all, found one of 0");
   EXPECT_EQ(why({8}, {}, {}), "mesh: expected 1 to 16 axes, found 0");

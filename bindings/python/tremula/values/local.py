@@ -87,7 +87,8 @@ def integer(value: Any, what: str, bits: int = 64) -> int:
     try:
         found = operator.index(value)
     except TypeError:
-        raise InvalidArgument(f"{what}: expected an integer, found {value!r} ({type(value).__name__})") from None
+        found_type = type(value).__name__
+        raise InvalidArgument(f"{what}: expected an integer, found {value!r} ({found_type}): convert it by int()") from None
     if not -(2 ** (bits - 1)) <= found < 2 ** (bits - 1):
         raise InvalidArgument(f"{what}: expected an integer of {bits} bits, found {found}")
     return found
