@@ -173,16 +173,16 @@ foreach(component mpi fortran fortran_mpi fortran_weights weights scalapack oasi
     message(FATAL_ERROR "expected the target tremula::${component}")
   endif()
 endforeach()
-find_package(tremula REQUIRED OPTIONAL_COMPONENTS wurst)
+find_package(tremula REQUIRED OPTIONAL_COMPONENTS no_such_component)
 CMAKE
 configure "$work/all" || { cat "$work/configure.log"; fail "a component is not found"; }
 cat >"$work/unknown/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(unknown LANGUAGES C)
-find_package(tremula REQUIRED COMPONENTS wurst)
+find_package(tremula REQUIRED COMPONENTS no_such_component)
 CMAKE
 configure "$work/unknown" && fail "expected that a component of no such name is refused"
-tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component wurst: expected one of mpi, fortran," ||
+tr -s ' \n' ' ' <"$work/configure.log" | grep -q "component no_such_component: expected one of mpi, fortran," ||
   { cat "$work/configure.log"; fail "find_package does not say which components there are"; }
 
 echo "== the manual's link line for a program that calls ScaLAPACK"
