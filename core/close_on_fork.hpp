@@ -10,7 +10,8 @@ namespace tremula::core {
 /// other systems. O_CLOEXEC does so only for a child that executes another program. Without effect
 /// on a descriptor of 2^20 or above.
 void set_close_on_fork(int descriptor) noexcept;
-/// Ends that. Call it before `descriptor` is closed: another file may have its number then.
+/// Takes set_close_on_fork() back. Call it before `descriptor` is closed: another file may have its
+/// number then.
 void clear_close_on_fork(int descriptor) noexcept;
 
 }  // namespace tremula::core

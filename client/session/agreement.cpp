@@ -21,7 +21,7 @@ namespace {
 
 /// A rank that waits for the outcome of another is this much more patient.
 constexpr double patience_seconds = 10;
-/// Within which the server knows of a rank that has left.
+/// Bounds how long it takes until the server knows of a rank that has left.
 constexpr double known_within_seconds = 2;
 
 core::Deadline patient(core::Deadline deadline) {
@@ -248,6 +248,10 @@ std::vector<core::Bytes> gather(const Circle& circle, core::Bytes bytes,
   return all;
 }
 
+bool is_of_data_path(const Error& error) {
+  return error.code() == Errc::peer_lost || error.code() == Errc::transport;
+}
+
 }  // namespace
 
 WatchedGroup::WatchedGroup(std::unique_ptr<transport::Group> group, Control& control,
@@ -261,12 +265,6 @@ WatchedGroup::WatchedGroup(std::unique_ptr<transport::Group> group, Control& con
       },
       [this] { move_(); });
 }
-
-namespace {
-bool is_of_data_path(const Error& error) {
-  return error.code() == Errc::peer_lost || error.code() == Errc::transport;
-}
-}  // namespace
 
 template <class Call>
 auto WatchedGroup::watched(bool is_of_root, Call&& call) {
@@ -292,8 +290,8 @@ auto WatchedGroup::watched(bool is_of_root, Call&& call) {
   } catch (const Error& error) {
     wire::Explain question;
     question.set_agreement(number_);
-    // Perhaps a rank has left the group, which others see that wait for the ranks that wait for it: the
-    // server knows which one within a moment.
+    // Asks the server for the rank that has left the group, if one has: another rank, which waits
+    // for it in vain, may be all that this one sees.
     const auto until = core::Deadline::after(known_within_seconds);
     while (is_of_data_path(error) && control_.is_served() && !until.expired()) {
       check_();

@@ -42,13 +42,14 @@ struct SessionConfig {
   int copy_threads = 1;  ///< that copy large packages, the rank's own included
   core::LogLevel log = core::LogLevel::warn;
   std::string ofi_provider;  ///< libfabric provider; empty = the best that both sides have
-  std::string ofi_bind;      ///< interface or address that a rank listens on; empty = that by
-                             ///< which the server is reached
-  bool trust_network =
-      false;             ///< libfabric, which authenticates no peer, even where jobs have a key
-  bool has_key = false;  ///< this rank and its server have proved a key to each other; no key of a
-                         ///< configuration: the session notes it
-  std::string host;      ///< ranks with equal names are near each other; empty = gethostname
+  /// Interface or address that a rank listens on; empty = that by which the server is reached.
+  std::string ofi_bind;
+  /// Use libfabric, which authenticates no peer, even where jobs have a key.
+  bool trust_network = false;
+  /// This rank and its server have proved a key to each other. Not read from a configuration: the
+  /// session sets it.
+  bool has_key = false;
+  std::string host;  ///< ranks with equal names are near each other; empty = gethostname
 };
 
 /// A line for each variable TREMULA_... of the environment that nothing of Tremula reads: it names

@@ -28,14 +28,14 @@ constexpr double first_pause = 0.05, longest_pause = 2;  // between attempts to 
 constexpr double seconds_between_looks = 0.1;
 constexpr std::int64_t most_parts_of_presence = 8;
 
-/// What a heartbeat holds beside counters: a Wait with all its ranks and turns.
+/// Leaves room in a heartbeat for what stands beside counters: a Wait with all its ranks and turns.
 constexpr std::int64_t most_parts_of_wait = 8192;
 constexpr std::int64_t parts_of_counters = 17, parts_of_lag = 4;  // at most
 constexpr std::int64_t most_lags =
     (proto::max_heartbeat_parts - most_parts_of_wait - parts_of_counters) / parts_of_lag;
 constexpr std::size_t most_bytes_of_wait = 64 << 10;
 
-/// The next server is not told of what this message is about.
+/// True if the next server does not learn what this message is about.
 bool is_for_one_server(const wire::ToServer& message) {
   return message.has_close_link() || message.has_close_stream() || message.has_unsubscribe() ||
          message.has_goodbye() || message.has_link_choices() || message.has_link_addresses();
@@ -71,10 +71,10 @@ Control::Control(const transport::ServerName& server, const wire::Hello& hello,
 
 void Control::check_key(const transport::HostPort& address, const std::optional<core::Key>& key) {
   if (key || !has_key_) return;
-  const std::string text =
-      fmt::format("server {}: expected the key file with whose key this session has joined, found "
-                  "none; a server that is started again as before makes one",
-                  transport::to_string(address));
+  const std::string text = fmt::format(
+      "server {}: expected the key file with whose key this session has joined, found "
+      "none; a server that is started again as before makes one",
+      transport::to_string(address));
   if (!std::exchange(misses_key_, true))
     log_.warn("client", fmt::format("misses_key why=\"{}\"", text));
   throw Error(Errc::no_server, text);

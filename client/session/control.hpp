@@ -49,9 +49,9 @@ public:
   bool has_key();
 
   /// Sends `message` and waits for its reply; sends it again to a server that was started again.
-  /// Where there is no server, one that concerns what the next server is not told of fails at once:
-  /// it takes leave (of a link, a stream, the server), or a link is being set up. That a link is
-  /// given up is told to the next server, and answered at once.
+  /// Where there is no server, a message fails at once if the next server does not learn what it is
+  /// about: it takes leave (of a link, a stream, the server), or a link is being set up. A message
+  /// that gives a link up is answered at once, and kept for the next server.
   /// @param look  called ten times a second while there is no server; may throw to end the wait
   /// @throws core::Error with the server's code and text if it refuses; no_server; timed_out
   wire::ToClient call(wire::ToServer message, core::Deadline deadline,

@@ -55,9 +55,9 @@ public:
   void add(Moving& moving);
   void remove(Moving& moving) noexcept;
   bool is_empty() const noexcept { return all_.empty(); }
-  /// Takes one turn over what had something under way at its last turn, and over some of the rest, which take turns:
-  /// so a turn costs no more where a session has many streams, and a set-up of many is not the square of them. A
-  /// call from inside a turn does nothing.
+  /// Moves everything that had something under way when it was moved last, and some of the rest,
+  /// each time others: the cost does not grow with the streams of a session, and the set-up of many
+  /// is not quadratic in them. Does nothing when called from inside itself.
   /// @param except  advances by itself at this moment; may be null
   /// @return whether something may still be under way
   bool advance(const Moving* except = nullptr) noexcept;

@@ -55,8 +55,8 @@ int from_environment(const char* variable, int least, const std::string& group) 
       value > proto::max_group_size)
     throw Error(Errc::invalid_argument,
                 fmt::format("group '{}': expected {} in the environment to be a number of at least "
-                            "{}, as torchrun sets "
-                            "it; found {}; pass rank and size, or start the program with torchrun",
+                            "{}, as torchrun sets it; found {}; pass rank and size, or start the "
+                            "program with torchrun",
                             group, variable, least, text ? fmt::format("'{}'", text) : "nothing"));
   return static_cast<int>(value);
 }
@@ -78,16 +78,17 @@ std::string job_from_environment(const std::string& host) {
   const std::string address = environment("MASTER_ADDR"), port = environment("MASTER_PORT");
   const std::string slurm = environment("SLURM_JOB_ID");
   if (!address.empty() && !port.empty()) {
-    const bool is_here =
-        address.starts_with("127.") || address == "localhost" || address == "::1";
-    return fmt::format("{}{}{}:{}", slurm, slurm.empty() ? "" : "/", is_here ? host : address, port);
+    const bool is_here = address.starts_with("127.") || address == "localhost" || address == "::1";
+    return fmt::format("{}{}{}:{}", slurm, slurm.empty() ? "" : "/", is_here ? host : address,
+                       port);
   }
   if (!slurm.empty()) return slurm;
   if (run == "none")
-    throw Error(Errc::invalid_argument,
-                "session: expected a name of this job that no other has; found torchrun's run id "
-                "'none', which every job has, and no MASTER_ADDR and MASTER_PORT; set TREMULA_JOB, or "
-                "start torchrun with --rdzv-id");
+    throw Error(
+        Errc::invalid_argument,
+        "session: expected a name of this job that no other has; found torchrun's run id "
+        "'none', which every job has, and no MASTER_ADDR and MASTER_PORT; set TREMULA_JOB, or "
+        "start torchrun with --rdzv-id");
   return "unnamed";
 }
 
@@ -116,10 +117,6 @@ struct RankOffers {
   }
 };
 
-}  // namespace
-
-namespace {
-
 #ifdef TREMULA_HAS_OFI
 /// libfabric authenticates no peer: where jobs prove a key, it is used only if the user trusts the
 /// network.
@@ -136,9 +133,9 @@ void expect_trust(const SessionConfig& config) {
       Errc::invalid_argument,
       fmt::format(
           "{}: expected a wire on which ranks prove that they are of the link, because this job "
-          "has a "
-          "key; found '{}', which takes messages from whoever reaches its port: choose transport "
-          "'tcp' or 'auto'{}, or set trust_network: true where the network keeps strangers out",
+          "has a key; found '{}', which takes messages from whoever reaches its port: choose "
+          "transport 'tcp' or 'auto'{}, or set trust_network: true where the network keeps "
+          "strangers out",
           is_named ? "ofi_provider" : "transport",
           is_named ? config.ofi_provider : config.transport,
           is_named ? " without ofi_provider" : ""));
@@ -302,10 +299,10 @@ void Session::complete_config() {
 #ifdef TREMULA_HAS_OFI
   if (group_->rank() == 0 && config_.transport == "auto" && leaves_libfabric_out(config_) &&
       transport::Ofi::may_have_better_wire())
-    log_->warn("client",
-               "wire_left_out wire=libfabric why=\"it authenticates no peer, and this job has a "
-               "key; tcp is "
-               "taken\" remedy=\"trust_network: true where the network keeps strangers out\"");
+    log_->warn(
+        "client",
+        "wire_left_out wire=libfabric why=\"it authenticates no peer, and this job has a "
+        "key; tcp is taken\" remedy=\"trust_network: true where the network keeps strangers out\"");
 #endif
 }
 

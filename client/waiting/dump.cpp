@@ -128,7 +128,8 @@ private:
     }
   }
 
-  /// Returns the texts of all; nullopt once there is nothing left to tell.
+  /// Returns the texts of all sessions, none unless they are asked for; nullopt once the dump has
+  /// ended.
   std::optional<std::string> gather(bool is_asked) {
     const std::scoped_lock lock(mutex_);
     if (is_over_) return std::nullopt;

@@ -66,9 +66,9 @@ public:
        std::vector<std::int64_t>& points);
 
   std::uint64_t rows() const noexcept { return places_.size(); }
-  /// Those of weight 0 left out.
+  /// Returns how many links of a weight other than 0 the rows have.
   std::uint64_t links() const noexcept { return weights_.size(); }
-  /// Of all weights of the file.
+  /// Returns a hash of all weights of the file.
   std::uint64_t hash_of_file() const noexcept { return hash_of_file_; }
 
   /// @param source       shape: [points]

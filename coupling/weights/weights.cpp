@@ -228,10 +228,12 @@ void Weights::read_source_areas(const WeightFile& file, std::span<const std::int
       });
 }
 
-/// Of the destination take part the elements that its mask leaves and that have a value: by weights, or by `fill`.
+/// Takes in the destination elements that its mask leaves and that have a value, by weights or by
+/// `fill`.
 void Weights::read_destination_areas(const WeightFile& file, std::span<const Owned> owned) {
   using Of = WeightFile::Of;
-  // Whether the ranks have them all each once: each rank counts its elements, and those of one block of the grid.
+  // To check that every element is on exactly one rank, each counts its own, and those of one block
+  // of the grid.
   const Block block = block_of(file.destination().size);
   const bool all_have_values = options_.rows.fill.has_value();
   std::vector<bool> takes_part(owned.size(), all_have_values);

@@ -36,7 +36,7 @@ void expects_pointer(const void* pointer, const char* name) {
     throw Failure(TREMULA_INVALID_ARGUMENT, std::string(name) + ": expected a pointer; found NULL");
 }
 
-/// Of the process, as the state of the NetCDF library is.
+/// Returns the one mutex of the process, since the NetCDF library keeps its state for the process.
 std::recursive_mutex& netcdf_mutex() {
   static std::recursive_mutex mutex;
   return mutex;

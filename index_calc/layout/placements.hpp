@@ -25,8 +25,9 @@ namespace tremula::index_calc {
 ///     elements  0 1    3 4    2      5
 ///
 /// A factor that is a multiple of what the axes behind it make up stands for chunks that every rank has a
-/// part of. Even extents only: of others the versions of PyTorch differ (pytorch issue 168134). Any other
-/// factor that is not of whole axes, e.g. 3 before an axis of 2, is refused, of even extents, too.
+/// part of. It needs even extents: for uneven ones the versions of PyTorch disagree (pytorch issue 168134).
+/// Any other factor that is no product of whole axes, e.g. 3 before an axis of 2, is refused for even
+/// extents, too.
 /// Source: torch/distributed/tensor/placement_types.py (PyTorch 2.11).
 struct Placement {
   std::optional<std::size_t> dimension{};  ///< that is cut

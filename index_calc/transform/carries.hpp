@@ -7,8 +7,9 @@
 
 namespace tremula::index_calc {
 
-/// What sums of integers have beyond their type while summands are still missing: an element holds its sum modulo the
-/// numbers that its type has, and this says how many times these are to be added. Memory for elements that go beyond.
+/// Keeps the carries of sums of integers while summands are still missing: an element holds its sum
+/// modulo the count of values of its type, and a carry says how often that count is to be added.
+/// Takes memory only for elements whose sum does not fit.
 class Carries {
 public:
   __extension__ using Wide = __int128;

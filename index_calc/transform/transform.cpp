@@ -57,7 +57,7 @@ public:
   std::ptrdiff_t to_width() const { return to_unit_ / run_; }
   std::ptrdiff_t from_unit() const { return from_unit_; }
   std::ptrdiff_t to_unit() const { return to_unit_; }
-  /// What is streamed goes through a buffer: carries would be noted for that.
+  /// False with carries: streamed elements go through a buffer, whose addresses would be noted.
   bool streams() const {
     return use_.streams && !function_.reads_to && transformation_.carries == nullptr;
   }

@@ -105,7 +105,8 @@ Wide number_at(const std::byte* at) {
   return plain(load<To>(at));
 }
 
-/// What is left of a result that does not fit at `at`.
+/// Returns what is stored at `at` of a result that does not fit: the rest of it if carries are
+/// kept.
 template <class To, class Value>
 [[gnu::cold, gnu::noinline]] To unfit_result(Value value, Unfit& unfit, const std::byte* at) {
   bool is_counted = unfit.carries != nullptr;

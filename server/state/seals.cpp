@@ -22,7 +22,7 @@ transport::Seal seal(const core::Key& key, const Group& group, const wire::Match
 std::string seal_of_link(const transport::ServerExchange::Keys& keys, const Group& group,
                          const wire::Matched& link, bool is_producer) {
   if (!keys || keys->size() < 2) return {};
-  // One that stays the first when keys are added behind, or change places.
+  // Takes the key with the smallest bytes: it stays the maker when keys change places in the file.
   std::optional<std::size_t> maker;
   for (std::size_t i = 0; i < keys->size(); ++i) {
     if (i == group.owner) continue;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Seals of links. A group gets one with each link, and shows it to a server that is started again, which so tells
-// what the group had from what others claim. A seal is made under a key that is not the group's own: whoever has one
-// key of the server cannot make a seal for itself.
+// Makes and checks the seals of links. A group gets a seal with each link and shows it to a server
+// that is started again; by it the server distinguishes links that the group had from links that
+// others claim. A seal is made under a key that is not the group's own, so that a job with one key
+// of the server cannot make a seal for itself.
 //
 //     with one key, or none            everybody is equal: there is no seal
 //     the keys' order has changed      the seal holds: any other key of the file may be the one that made it

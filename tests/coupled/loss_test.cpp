@@ -114,7 +114,7 @@ TEST_P(CoupledLoss, OfTheConsumersLastRankIsToldToTheProducer) {
   lose("in", GetParam().roles[1].ranks - 1);
 }
 
-// Longer than the test waits: not the silence shows the loss.
+// Longer than the test waits, so that the loss is not found by silence.
 TEST_P(CoupledLoss, OfARankThatHasForkedIsToldAtOnce) {
   if (GetParam().launcher == Launcher::mpirun) GTEST_SKIP() << "mpirun ends the rest of the job";
   silence_ = "600";

@@ -122,7 +122,8 @@ TEST(Cost, OfASecondJobOfANameGrowsAsItsRanks) {
                        cost_of_second_job(2000, is_one_silent));
 }
 
-/// Of a presence of a group that has nothing to do with a state, so many readers of which serve it.
+/// Returns the cost of a presence of a group that has nothing to do with a state that so many
+/// readers serve.
 Cost cost_of_presence_of_others(int readers) {
   Play play;
   const auto id = [](int reader) { return static_cast<ConnectionId>(100 + reader); };

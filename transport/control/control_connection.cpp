@@ -98,8 +98,8 @@ struct ControlConnection::Impl {
     thread = core::start_thread([this] { run(); });
   }
 
-  /// Until the connection is closed and all is sent. Without memory even to close it in order, it
-  /// ends here.
+  /// Serves the connection until it is closed and all is sent. Closes it at once where there is no
+  /// memory to close it in order.
   void run() {
     try {
       io.run();

@@ -77,7 +77,7 @@ public:
   void finish();
   /// Closes now; what is queued is lost.
   void close(const std::string& why);
-  /// As close(), and tells nobody: for where there is no memory for that.
+  /// Closes now and calls no handler; needs no memory.
   void close_at_once() noexcept;
 
   bool is_open() const { return !closed_; }

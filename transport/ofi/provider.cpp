@@ -62,10 +62,10 @@ std::string ip_text(const fi_info& info) {
   return inet_ntop(family, address, text.data(), text.size()) == nullptr ? "" : text.data();
 }
 
-/// Whether ranks on other machines can use it.
+/// True if ranks on other machines can use it.
 bool is_wide(const Provider& provider) { return provider.offer.find('@') == std::string::npos; }
 
-/// What to do where a provider is missing.
+/// Returns the end of an error text: what to do where a provider is missing.
 std::string remedy() {
   const char* const filter = std::getenv("FI_PROVIDER");
   return filter == nullptr ? "; see `fi_info` or name another provider"

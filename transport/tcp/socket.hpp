@@ -25,8 +25,8 @@ using Descriptor = core::UniqueHandle<DescriptorTraits>;
 Descriptor own_socket(int handle) noexcept;
 /// Lets an epoll report events of a socket.  @throws core::Error transport
 void watch(int epoll, const Descriptor& socket, std::uint64_t key, std::uint32_t events);
-/// Ends that. Before the socket is closed: as long as another process holds it, its events would be
-/// reported for ever.
+/// Stops the reports of watch(). Call it before the socket is closed: its events would be reported
+/// for as long as another process holds it.
 void forget(int epoll, const Descriptor& socket) noexcept;
 
 /// The system's text for errno, or for a given number.

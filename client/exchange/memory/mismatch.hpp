@@ -9,8 +9,8 @@
 
 namespace tremula::client {
 
-/// A value that does not fit its new type harms no more than itself: it is told when everything is
-/// in its place and all peers have what they wait for.
+/// Keeps what a run reports only after it has completed: the first value that does not fit its
+/// type, and the first rank that refused its buffers.
 class Mismatch {
 public:
   /// Calls move() and keeps a core::Error mismatch that it throws, the first one.

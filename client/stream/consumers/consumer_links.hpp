@@ -38,7 +38,7 @@ public:
   /// wait for is only begun: admit_openings() lets it in.
   /// @param next  the step that is begun next; kept ones may go over the link before
   void open(const wire::Matched& matched, std::uint64_t next);
-  /// Whether links are set up beside the stream, or wait for that. The same on all ranks.
+  /// True while links are set up beside the stream, or wait for that; equal on all ranks.
   bool has_openings() const noexcept { return openings() > 0; }
   std::size_t openings() const noexcept { return openings_.size() + queued_.size(); }
   /// Lets in the links that all ranks have proved, drops those that failed on any, and begins others in

@@ -437,7 +437,8 @@ TEST(SkewedPlan, RefusesWhatIsNoOuterProduct) {
               "unsupported: expected at most 2097152 boxes for each rank, a");
     EXPECT_EQ(mine_says, error([&] { make_plan(*theirs, *mine, 3, Role::sink); }));
   }
-  // What copies and ranks that own nothing have is no relief to the others: 2^22 boxes are on 2 of 4096 ranks.
+  // Copies, and ranks that own nothing, do not raise the bound of the others: 2^22 boxes are on 2
+  // of 4096 ranks.
   const Layout tiles = Layout::parse("shape=2048x2048 grid=64x64");
   for (const char* few : {"shape=2048x2048 mesh=2x2048 block=1x1 owner0=b0 owner1=0",
                           "shape=2048x2048 mesh=2x2048 block=1x1 owner0=b0",

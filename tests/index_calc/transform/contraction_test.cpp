@@ -11,7 +11,7 @@
 
 namespace tremula::index_calc {
 
-/// That of the second build.
+/// Returns the function of the second build, which may use FMA.
 TransformFunction transform_function_for_fma(const Transformation& transformation);
 
 namespace {
