@@ -42,6 +42,18 @@ TEST_F(Explaining, NamesTheStreamsOfOtherNames) {
   expect(11, "text: \"only 's'\" is_warning: true");
 }
 
+TEST_F(Explaining, NamesRanksThatHaveLeftTheirGroup) {
+  play.join("four", 4, 31);
+  const auto expect_left = [&](const std::string& text) {
+    play.tell(31, "request: 3 explain { agreement: 1 }",
+              {fmt::format("31: request: 3 explained {{ text: '{}' is_warning: true }}", text)});
+  };
+  play.tell(33, "request: 2 goodbye {}", {Play::done(33, 2)});
+  expect_left("that rank 2 has left");
+  play.tell(34, "request: 2 goodbye {}", {Play::done(34, 2)});
+  expect_left("that ranks 2-3 have left");
+}
+
 TEST_F(Explaining, SaysThatThereIsNone) {
   play.tell(11, subscribe("z", 4), {Play::done(11, 2)});
   expect(11, "text: 'no stream of another group'");
