@@ -205,8 +205,8 @@ TEST(Lists, ThatLackAnElementOrHaveItTwiceAreNamed) {
         IndexList::of_points(std::vector<Index>{3, 4}, std::vector<Index>{12});
       }),
       "invalid_argument: index list: expected numbers of elements from 0 to 11 of an array of "
-      "3x4, found 1 from number 12 on: list the elements that this rank has, and keep places for "
-      "nothing out of its buffer");
+      "3x4, found 1 from number 12 on: list the elements that this rank has, and leave entries "
+      "out that stand for no element");
   Random random;
   const Side partial = two_ranks({0, 1}, {11}, true),
              copies = two_ranks({0, 1, 2, 3, 4, 5, 9}, {11, 10, 9, 8, 7, 6}, false, true);

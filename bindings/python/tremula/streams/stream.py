@@ -120,12 +120,12 @@ class Stream:
         raise_error(status)
 
     def _begin_again(self, timeout: float | None) -> int:
-        """Begins a step after a loss, which is reported once if it was a consumer's. Of a rank of this group the first
-        error is raised: it names that rank, the second one those that wait for it."""
+        """Begins a step after a loss, which is reported once if it was a consumer's. If a rank of this group is lost,
+        raises the first error, which names that rank; the second one would name the ranks that wait for it."""
         try:
             self._fail(_c.PEER_LOST)
         except PeerLost as lost:
-            status = self._begin(self._handle) if timeout is None else self._wait(timeout)
+            status: int = self._begin(self._handle) if timeout is None else self._wait(timeout)
             if status < 0:
                 raise_pending()
                 raise lost from None
