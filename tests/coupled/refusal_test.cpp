@@ -173,7 +173,9 @@ TEST_P(CoupledRefusal, OfGhostCellsBesideASkewedLayout) {
                   session(GetParam())));
     expect_end(producer);
     expect_end(consumer);
-    const std::vector<std::string> told{"without ghost cells and gaps", "skewed", "5", "7"};
+    const std::vector<std::string> told{"without ghost cells and gaps", "skewed",
+                                        "\"shape=10 grid=2 ghost=1\"",
+                                        "\"shape=10 mesh=2 block=2 owner0=b0+1\""};
     if (is_producer_skewed)
       expect_error(consumer, TREMULA_UNSUPPORTED, told);
     else

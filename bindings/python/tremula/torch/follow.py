@@ -17,7 +17,7 @@ from .fused import Fused, links_of, nearest
 from .layouts import LayoutLike, as_layout, layout_of, local_of
 from .proof import OWN, PREFIX, Sum, added, differing, from_pieces, in_pieces, rows_of_reader, sum_for
 from .reading import Place, Reading, backs_of, by_field
-from .tensors import ModelOrState, carrier, check_local, global_shape, refuse_flat, tensors_of
+from .tensors import ModelOrState, carrier, check_local, global_shape, refuse_flat, refuse_shape, tensors_of
 
 BUFFERS = ("copy", "swap", "direct")
 VERIFY = ("told", "all", "none")
@@ -75,11 +75,7 @@ class Follower:
             layout = layout_of(tensor, ranks=session.size, rank=session.rank)
         whole = layout.shape if name in layouts else global_shape(tensor)
         if name in self._written and name not in self._fused and self._written[name].layout.shape != whole:
-            written = self._written[name].layout.shape
-            fits = len(whole) == len(written) and all(mine <= theirs for mine, theirs in zip(whole, written))
-            cure = f"where the writer's is padded, say by fused={{'{name}': [Piece('{name}', at, extents)]}} which part " \
-                "this is" if fits else "make the reader's as long as the writer's"
-            raise ValueError(f"tensor '{name}': expected the shape of the writer, {written}, found {whole}: {cure}")
+            refuse_shape(name, whole, self._written[name].layout.shape)
         return Place(layout, check_local(name, tensor, layout, session.rank), layout.shape)
 
     def _open(self) -> None:

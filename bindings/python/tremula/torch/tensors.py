@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Mapping, NoReturn, Optional, Tuple, Union
 
 import numpy as np
 import torch
@@ -69,6 +69,15 @@ def global_shape(tensor: Any) -> Tuple[int, ...]:
     if callable(getattr(tensor, "metadata", None)):
         return tuple(tensor.metadata().size)
     return tuple(int(n) for n in tensor.shape) or (1,)
+
+
+def refuse_shape(name: str, whole: Tuple[int, ...], written: Tuple[int, ...]) -> NoReturn:
+    """Raises ValueError for a tensor whose shape `whole` is not that of the writer, and says how a part is read."""
+    is_part = len(whole) == len(written) and all(mine <= theirs for mine, theirs in zip(whole, written))
+    cure = "make the reader's as long as the writer's"
+    if is_part:
+        cure = f"where the writer's is padded, name the part by fused={{'{name}': [Piece('{name}', at, extents)]}}"
+    raise ValueError(f"tensor '{name}': expected the shape of the writer, {written}, found {whole}: {cure}")
 
 
 def array_of(tensor: torch.Tensor) -> "np.ndarray[Any, Any]":
