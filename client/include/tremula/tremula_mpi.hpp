@@ -103,8 +103,10 @@ private:
 };
 
 /// Moves one array once. from, to: the whole local buffers of this rank in the two layouts. The plan stays with `comm`, so
-/// that an equal call later makes no plan. Collective. Throws Error: invalid_argument for a buffer of another size, and
-/// `to` is untouched; mismatch, and `to` is undefined, on the ranks that this one sends to; mismatch where ranks pass different layouts, timed_out where a rank does not come within `step_timeout`.
+/// that an equal call later makes no plan. Collective.
+/// @throws Error TREMULA_INVALID_ARGUMENT for a buffer of another size, and `to` is untouched; TREMULA_MISMATCH on the
+/// ranks that this one sends to, whose `to` is undefined, and where ranks pass different layouts; TREMULA_TIMED_OUT
+/// where a rank does not come within `step_timeout`
 template <detail::Elements From, detail::WritableElements To>
 void redistribute(MPI_Comm comm, const Layout& from_layout, const Layout& to_layout,
                   const From& from, To&& to, const Update& update = {}) {
