@@ -205,7 +205,7 @@ private:
   bool goes_on_ = false;               // the producer that was lost, as the next link has shown
   bool is_void_ = false;               // agreed: the producer is lost
   std::optional<core::Error> failed_;  // what a rank of this group has failed with: no step follows
-  bool is_between_epochs_ = false;     // from then until begin() has told of the next one
+  bool is_between_epochs_ = false;     // from then until begin() has reported the next one
   bool is_copy_ = false;               // that of another reader: what the link is to
   bool had_copy_ = false;              // the link that was lost was to one
   bool has_served_ = false;            // before the step in turn
