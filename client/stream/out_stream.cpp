@@ -411,7 +411,7 @@ void OutStream::close() {
     agreed([&] { session_.run_collectively([] {}, session_.step_deadline()); });
   std::string lost =
       admit(false).lost;  // a consumer that has just come learns that the stream ends
-  // Those that wait for their turn come after the first, as long as some are done each time.
+  // Queued links are begun after the first ones, as long as each turn finishes some.
   for (std::size_t before = links_.openings() + 1; links_.has_openings();) {
     if (links_.openings() >= before) break;  // the same on all ranks
     before = links_.openings();

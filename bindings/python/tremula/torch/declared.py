@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of a writer declare together: every name that any of them has, in one order and one layout; and
-whether what they hold as copies is equal."""
+"""Declares the tensors of a writer on all of its ranks: every name that any rank has, in one order and one layout.
+Compares what the ranks hold as copies."""
 from __future__ import annotations
 
 import functools

@@ -89,8 +89,9 @@ def added(rows: "np.ndarray[Any, Any]") -> "np.ndarray[Any, Any]":
 
 def row_of(layouts: Sequence["tremula.Layout"], rank: int, tensors: Sequence[torch.Tensor],
            kind: str) -> "np.ndarray[Any, Any]":
-    """What this rank adds to the hash of each tensor, in its own type or converted to ``kind``, rounded once, to nearest,
-    as Tremula does. Costs a pass over the elements, and copies of the largest tensor if they are converted."""
+    """Returns what this rank adds to the hash of each tensor, in its own type or converted to ``kind``, rounded once,
+    to nearest, as Tremula does. Costs a pass over the elements, and copies of the largest tensor if they are
+    converted."""
     row = np.zeros(len(tensors), np.uint64)
     for t, (layout, tensor) in enumerate(zip(layouts, tensors)):
         if tensor.numel():

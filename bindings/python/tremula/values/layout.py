@@ -160,8 +160,8 @@ class Layout:
         is_partial: bool = False,
         has_copies: bool = False,
     ) -> Layout:
-        """The same with boxes, each row-major, one after the other in the buffer. An array of the shape of the only box is
-        taken, too.
+        """Returns a layout of boxes, each row-major, one after the other in the buffer. An array of the shape of the
+        only box is taken, too.
 
         :param origins: where each begins, shape [count][dimensions]; extents: the same shape
         """
@@ -194,7 +194,7 @@ class Layout:
 
     @property
     def dimensions(self) -> int:
-        """Of the whole array, 1 to 8."""
+        """Number of dimensions of the whole array, 1 to 8."""
         return int(lib.tremula_layout_dimensions(self._handle))
 
     @property
@@ -274,7 +274,7 @@ class Layout:
         return int(found[0])
 
     def relabeled(self, process: Sequence[int]) -> Layout:
-        """The layout whose labels have been taken by `process`, as relabel tells; shape: [rank]. InvalidArgument: another
+        """Returns the layout whose labels `process` has taken, as relabel says; shape: [rank]. InvalidArgument: another
         number of ranks, or a process twice."""
         handle = ctypes.c_void_p()
         held = ints(process, "process")

@@ -38,7 +38,7 @@ class Change:
 
     @property
     def overwrites(self) -> bool:
-        """What an element of `to` held before it is written does not matter."""
+        """True if the former value of an element of `to` does not matter."""
         return self.beta == 0
 
     def struct(
