@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "tests/core/temporary_folder.hpp"
 
 namespace tremula::core {
 namespace {
@@ -17,8 +18,6 @@ namespace fs = std::filesystem;
 
 class KeyFile : public testing::Test {
 protected:
-  KeyFile() { fs::create_directories(folder); }
-  ~KeyFile() override { fs::remove_all(folder); }
   void write(const std::string& text, mode_t mode = 0600) {
     std::ofstream(path) << text;
     ::chmod(path.c_str(), mode);
@@ -37,8 +36,8 @@ protected:
   std::string refusal() {
     return error_of([&] { read_key_file(path); }, Errc::invalid_argument);
   }
-  const fs::path folder =
-      fs::path(testing::TempDir()) / ("tremula_key_" + std::to_string(::getpid()));
+  const TemporaryFolder made;
+  const fs::path folder = made.path();
   const fs::path path = folder / "key";
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/core/error_of.hpp"
+#include "tests/core/temporary_folder.hpp"
 
 namespace tremula::core {
 namespace {
@@ -18,8 +19,6 @@ namespace fs = std::filesystem;
 
 class Small : public testing::Test {
 protected:
-  Small() { fs::create_directories(folder); }
-  ~Small() override { fs::remove_all(folder); }
   void write(const fs::path& name, const std::string& text) { std::ofstream(name) << text; }
   std::string text() {
     std::ifstream in(file);
@@ -29,8 +28,8 @@ protected:
   std::string refusal(const fs::path& path) {
     return error_of([&] { read_small_file("port file", path, 100); }, Errc::invalid_argument);
   }
-  const fs::path folder =
-      fs::path(testing::TempDir()) / ("tremula_small_file_" + std::to_string(::getpid()));
+  const TemporaryFolder made;
+  const fs::path folder = made.path();
   const fs::path file = folder / "file";
 };
 

@@ -5,14 +5,13 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "server/config.hpp"
+#include "tests/core/temporary_folder.hpp"
 #include "transport/control/tls.hpp"
 
 namespace tremula::server {
@@ -26,14 +25,7 @@ public:
     std::string signed_by{};             ///< another file; empty: itself
   };
 
-  Certificates() {
-    std::string folder = testing::TempDir() + "certificates.XXXXXX";
-    folder_ = ::mkdtemp(folder.data());
-  }
-  ~Certificates() { std::filesystem::remove_all(folder_); }
-  Certificates(const Certificates&) = delete;
-
-  std::string path(const std::string& name) const { return folder_ / name; }
+  std::string path(const std::string& name) const { return folder_.path() / name; }
 
   void make(const Wanted& wanted) const {
     const Key key(EVP_EC_gen("P-256"), &EVP_PKEY_free);
@@ -91,7 +83,7 @@ private:
     X509_add_ext(x, extension, -1);
     X509_EXTENSION_free(extension);
   }
-  std::filesystem::path folder_;
+  core::TemporaryFolder folder_;
 };
 
 }  // namespace tremula::server

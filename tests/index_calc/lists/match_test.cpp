@@ -216,7 +216,6 @@ TEST(Lists, ThatLackAnElementOrHaveItTwiceAreNamed) {
   expect_moves_all(random, good, copies);
 }
 
-/// A plan of points that lie in runs, or at equal distances, is short.
 /// A rank that owns every second one of many intervals. Walking from the first interval for each element would take
 /// 10^11 steps.
 TEST(Lists, OfLayoutsWithManySplitsTakeOnePass) {
@@ -241,6 +240,7 @@ TEST(Lists, OfLayoutsWithManySplitsTakeOnePass) {
   }
 }
 
+/// A plan of points that lie in runs, or at equal distances, is short.
 TEST(Lists, OfPointsKeepRunsAndEqualDistances) {
   const std::vector<Index> shape{1000};
   std::vector<Index> even, odd, all(1000);

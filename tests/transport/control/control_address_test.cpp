@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "tests/core/error_of.hpp"
+#include "tests/core/temporary_folder.hpp"
 #include "transport/control/address.hpp"
 
 namespace tremula::transport {
@@ -17,10 +18,8 @@ using core::Errc, core::error_of;
 
 class PortFile : public testing::Test {
 protected:
-  void SetUp() override { fs::create_directories(folder); }
-  void TearDown() override { fs::remove_all(folder); }
-  const fs::path folder =
-      fs::path(testing::TempDir()) / ("tremula_port_file_" + std::to_string(::getpid()));
+  const core::TemporaryFolder made;
+  const fs::path folder = made.path();
   const fs::path file = folder / "port";
 };
 

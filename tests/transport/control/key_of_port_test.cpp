@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "tests/core/error_of.hpp"
+#include "tests/core/temporary_folder.hpp"
 
 namespace tremula::transport {
 namespace {
@@ -19,16 +20,11 @@ using core::Errc, core::error_of;
 
 class KeyOfPort : public testing::Test {
 protected:
-  KeyOfPort() {
-    fs::create_directories(runtime);
-    ::chmod(runtime.c_str(), 0700);
-  }
-  ~KeyOfPort() override { fs::remove_all(runtime); }
   std::string refusal() {
     return error_of([&] { place_of_key(1, runtime); }, Errc::invalid_argument);
   }
-  const fs::path runtime =
-      fs::path(testing::TempDir()) / ("tremula_key_of_port_" + std::to_string(::getpid()));
+  const core::TemporaryFolder made;
+  const fs::path runtime = made.path();
   const fs::path folder = runtime / "tremula";
   const std::string of_this_user = std::to_string(::geteuid());
 };
