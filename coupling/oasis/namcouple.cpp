@@ -364,9 +364,12 @@ private:
     const std::string word = upper(line.words[0]);
     if (word == "GLOBAL") return "global";
     if (word == "GLBPOS") return "positive";
-    if (word == "BASBAL" || word == "BASPOS" || word == "GSSPOS")
+    if (word == "BASBAL") return "balanced";
+    if (word == "BASPOS") return "balanced_positive";
+    if (word == "GSSPOS")
       refuse(fmt::format("{}: CONSERV {}", lines_.where(line), word), "use GLOBAL or GLBPOS");
-    fail(fmt::format("{}: expected GLOBAL or GLBPOS; found {}", lines_.where(line), word));
+    fail(fmt::format("{}: expected GLOBAL, GLBPOS, BASBAL or BASPOS; found {}", lines_.where(line),
+                     word));
   }
   Transformation transformation_of(const Line& line) const {
     for (const auto transformation :

@@ -91,9 +91,11 @@ Entry entry_of(const YAML::Node& node, int number, const std::string& file) {
   entry.source_grid = grid_of(keys, "from_grid");
   entry.target_grid = grid_of(keys, "to_grid");
   entry.mapping = keys.get<std::string>("mapping", "a file", std::string());
-  entry.conserve = keys.get<std::string>("conserve", "global or positive", std::string());
-  if (!entry.conserve.empty() && entry.conserve != "global" && entry.conserve != "positive")
-    fail(fmt::format("{}: conserve: expected global or positive; found {}", where, entry.conserve));
+  constexpr const char* forms = "global, positive, balanced or balanced_positive";
+  entry.conserve = keys.get<std::string>("conserve", forms, std::string());
+  if (!entry.conserve.empty() && entry.conserve != "global" && entry.conserve != "positive" &&
+      entry.conserve != "balanced" && entry.conserve != "balanced_positive")
+    fail(fmt::format("{}: conserve: expected {}; found {}", where, forms, entry.conserve));
   return entry;
 }
 

@@ -87,10 +87,13 @@ Options parse_options(const std::string& text) {
       else if (key == "fill")
         options.rows.fill = value.as<double>();
       else if (key == "conserve")
-        options.conserve = choice_of<Conserve>(key, value.as<std::string>(),
-                                               {{"none", Conserve::none},
-                                                {"global", Conserve::global},
-                                                {"positive", Conserve::positive}});
+        options.conserve =
+            choice_of<Conserve>(key, value.as<std::string>(),
+                                {{"none", Conserve::none},
+                                 {"global", Conserve::global},
+                                 {"positive", Conserve::positive},
+                                 {"balanced", Conserve::balanced},
+                                 {"balanced_positive", Conserve::balanced_positive}});
       else
         throw Failure(TREMULA_INVALID_ARGUMENT,
                       fmt::format("weights: expected the keys order, source_shape, normalize, "
@@ -275,14 +278,16 @@ void Weights::check_areas() {
   if (options_.conserve == Conserve::none) return;
   struct Counted {
     std::uint64_t of_ranks = 0, of_all = 0;
-    ExactSum area;
+    ExactSum area, source;
   };
+  Counted mine{hash_of_mask_, hash_of_all_, area_of_block_, {}};
+  for (const Area& a : source_areas_) mine.source.add(a.area);
   Counted sum;
-  for (const Counted& of_rank :
-       gathered(session_, Counted{hash_of_mask_, hash_of_all_, area_of_block_})) {
+  for (const Counted& of_rank : gathered(session_, mine)) {
     sum.of_ranks += of_rank.of_ranks;
     sum.of_all += of_rank.of_all;
     sum.area.add(of_rank.area);
+    sum.source.add(of_rank.source);
   }
   whole_area_ = sum.area.value();
   if (sum.of_ranks != sum.of_all)
@@ -295,6 +300,14 @@ void Weights::check_areas() {
     throw Failure(TREMULA_INVALID_ARGUMENT,
                   fmt::format("weights: conserve: expected a destination with an area; found {}",
                               whole_area_));
+  if (options_.conserve != Conserve::balanced && options_.conserve != Conserve::balanced_positive)
+    return;
+  const double source = sum.source.value();
+  if (!(source > 0))
+    throw Failure(
+        TREMULA_INVALID_ARGUMENT,
+        fmt::format("weights: conserve: expected a source with an area; found {}", source));
+  share_ = whole_area_ / source;
 }
 
 void Weights::get(tremula_in_stream* in, int field, tremula_type type, void* data,
@@ -353,7 +366,7 @@ void Weights::expect_all_came() const {
                 : std::string("the integral")));
 }
 
-/// OASIS3-MCT User Guide, CONSERV: GLOBAL and GLBPOS.
+/// Changes the destination as CONSERV of the OASIS3-MCT User Guide: GLOBAL, GLBPOS, BASBAL, BASPOS.
 /// @param failure  of this rank: the others are told
 template <class T>
 void Weights::conserve(T* data, const std::optional<Failure>& failure) const {
@@ -380,8 +393,8 @@ void Weights::conserve(T* data, const std::optional<Failure>& failure) const {
     sum.source.add(all[rank].source);
     sum.destination.add(all[rank].destination);
   }
-  const double from = sum.source.value(), to = sum.destination.value();
-  if (options_.conserve == Conserve::global) {
+  const double from = sum.source.value() * share_, to = sum.destination.value();
+  if (options_.conserve == Conserve::global || options_.conserve == Conserve::balanced) {
     const double more = (from - to) / whole_area_;
     for (const Area& a : destination_areas_)
       data[a.place] = static_cast<T>(static_cast<double>(data[a.place]) + more);

@@ -15,7 +15,7 @@
 
 namespace tremula::weights {
 
-enum class Conserve { none, global, positive };
+enum class Conserve { none, global, positive, balanced, balanced_positive };
 
 struct Options {
   Order order = Order::row;
@@ -80,6 +80,7 @@ private:
   std::uint64_t hash_of_all_ = 0;   // over those of this rank's block of the grid
   ExactSum area_of_block_;          // the areas of these
   double whole_area_ = 0;           // of the destination
+  double share_ = 1;                // of the source's integral that the destination gets
 };
 
 }  // namespace tremula::weights

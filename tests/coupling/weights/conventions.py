@@ -9,7 +9,8 @@ Written from the texts of the conventions, as algebra with a sparse matrix W:
   SCRIP User's Guide 1.4, 2.4: links (dst_address, src_address, remap_matrix[:, 0]) from 1; destination = W source.
   ESMF Reference Manual, 12.9: (row, col, S) from 1; "weights only" files hold nothing else.
   OASIS3-MCT User Guide, CONSERV: integrals over the points that are not masked; GLOBAL spreads the difference evenly over
-    the target grid, GLBPOS in proportion to the field. A target without weights is 0 before.
+    the target grid, GLBPOS in proportion to the field; BASBAL and BASPOS likewise, with the surfaces that are not masked: what
+    the target gets is proportional to its own. A target without weights is 0 before.
 """
 import sys
 
@@ -135,7 +136,9 @@ class Maker:
         mask_b[:3] = [1, 1, 0]
         expected = product(row, column, weight, source)
         there, here = source @ (area_a * mask_a), expected @ (area_b * mask_b)
-        if form == "global":
+        if form.startswith("balanced"):
+            there *= (area_b @ mask_b) / (area_a @ mask_a)
+        if form in ("global", "balanced"):
             expected += np.outer((there - here) / (area_b @ mask_b), mask_b)
         else:
             expected *= np.where(mask_b == 1, np.outer(there / here, np.ones(M)), 1)
@@ -155,6 +158,8 @@ def make(folder, seed, producers, consumers):
         maker.missing(name, value, kind)
     maker.conserved("conserved", "global")
     maker.conserved("positive", "positive")
+    maker.conserved("balanced", "balanced")
+    maker.conserved("balanced_positive", "balanced_positive")
     with open(f"{folder}/cases", "w") as f:
         f.write("\n".join(maker.lines) + "\n")
 

@@ -48,7 +48,9 @@ typedef struct tremula_weights tremula_weights;
  *   fill          a number or .nan: what an element gets that has no weights, or whose source elements are
  *                 all missing. Default: it stays as it is.
  *   conserve      global: the difference between the integrals of both grids is spread evenly over the
- *                 destination; positive: the destination is multiplied by the ratio; none (default). The
+ *                 destination; positive: the destination is multiplied by the ratio; balanced and
+ *                 balanced_positive: likewise, where the integral over the source counts times (area of the
+ *                 destination) / (area of the source), so that both have one mean; none (default). The
  *                 integrals are those over the elements that the file's masks leave; of the destination those
  *                 alone that have weights, unless `fill` gives the others a value. The ranks' `destination`
  *                 has each of these elements once.
