@@ -191,6 +191,7 @@ void Coupler::open_groups(const std::vector<Member>& members) {
     const auto variable = std::ranges::find(variables_, member.name, &Variable::name);
     if (variable == variables_.end()) continue;
     variable->end = member.end;
+    variable->has_ranks_without_points = member.has_ranks_without_points;
     variable->group = &groups_[member.set];
   }
 }
@@ -233,7 +234,8 @@ FieldEnd Coupler::end_of(const Entry& entry, const Variable& variable) const {
           .global_size = partition.global_size > 0 ? partition.global_size
                          : of_grid > 0             ? of_grid
                                                    : variable.end,
-          .fields = variable.bundle};
+          .fields = variable.bundle,
+          .has_ranks_without_points = variable.has_ranks_without_points};
 }
 
 /// Returns one object, and so one plan, for fields of one partition that the same ranks regrid alike.

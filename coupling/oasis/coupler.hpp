@@ -72,6 +72,7 @@ private:
     bool is_out = false;
     const Group* group = nullptr;  ///< null before oasis_enddef
     std::int64_t end = 0;          ///< above the greatest point of any rank
+    bool has_ranks_without_points = false;
     std::vector<std::unique_ptr<Source>> sources;
     std::unique_ptr<Target> target;
   };

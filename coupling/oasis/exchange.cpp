@@ -29,6 +29,11 @@ constexpr const char* missing_lag =
     "in YAML), and a "
     "restart file";
 
+constexpr const char* call_without_points =
+    "; a rank that defines the field without points makes each call for it that the other ranks "
+    "make, or leaves out "
+    "its definition";
+
 constexpr const char* look_at_the_other =
     "; if the other component has been started, look at what it says: it may have ended before it "
     "came to this field, e.g. in oasis_enddef for a file that is missing";
@@ -39,9 +44,11 @@ auto about(const FieldEnd& end, Seconds date, const char* doing, const Work& wor
   try {
     return work();
   } catch (const Error& error) {
-    const char* const advice = error.status() == TREMULA_DEADLOCK    ? missing_lag
-                               : error.status() == TREMULA_TIMED_OUT ? look_at_the_other
-                                                                     : "";
+    std::string advice;
+    if (error.status() == TREMULA_DEADLOCK) advice = missing_lag;
+    if (error.status() == TREMULA_TIMED_OUT && end.has_ranks_without_points)
+      advice = call_without_points;
+    if (error.status() == TREMULA_TIMED_OUT) advice += look_at_the_other;
     throw Error(error.status(),
                 fmt::format("field {} ({}) at date {} s, lag {} s: {}{}", name_of(*end.entry),
                             doing, date, end.entry->lag, error.what(), advice));

@@ -40,6 +40,7 @@ struct FieldEnd {
   const Partition* partition = nullptr;
   std::int64_t global_size = 0;
   int fields = 1;  ///< of the bundle
+  bool has_ranks_without_points = false;
 };
 
 /// Says in `info` what a put at `date` does.

@@ -85,23 +85,25 @@ std::vector<Member> agree(const Component& component, std::span<const Definition
   const std::uint64_t me = mixed(static_cast<std::uint64_t>(component.rank()) + 1);
   const std::size_t count = reference.names.size();
   std::vector<std::int64_t> ends(count);
-  // For each variable: how many ranks define it, and which.
-  std::vector<std::uint64_t> sums(2 * count);
+  // For each variable: how many ranks define it, which, and how many of them have no points.
+  std::vector<std::uint64_t> sums(3 * count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto found = std::ranges::find(mine, reference.names[i], &Definition::name);
     if (found == mine.end()) continue;
     ends[i] = found->end;
-    sums[2 * i] = 1, sums[2 * i + 1] = me;
+    sums[3 * i] = 1, sums[3 * i + 1] = me;
+    sums[3 * i + 2] = partitions[static_cast<std::size_t>(found->partition - 1)] == 0 ? 1 : 0;
   }
   const auto all = component.summed(sums);
   const auto greatest = component.greatest(ends);
   std::vector<Member> members;
   for (std::size_t i = 0; i < count; ++i) {
-    const bool is_of_all = all[2 * i] == static_cast<std::uint64_t>(component.size());
+    const bool is_of_all = all[3 * i] == static_cast<std::uint64_t>(component.size());
     members.push_back({.name = reference.names[i],
                        .end = greatest[i],
-                       .set = is_of_all ? 0 : all[2 * i + 1],
-                       .takes_part = sums[2 * i] > 0});
+                       .set = is_of_all ? 0 : all[3 * i + 1],
+                       .takes_part = sums[3 * i] > 0,
+                       .has_ranks_without_points = all[3 * i + 2] > 0});
   }
   return members;
 }

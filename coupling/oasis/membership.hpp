@@ -28,6 +28,8 @@ struct Member {
   /// The same for variables in which the same ranks take part; 0: all ranks.
   std::uint64_t set = 0;
   bool takes_part = false;  ///< this rank
+  /// Some rank takes part without points. If it leaves calls out, the others wait for it in vain.
+  bool has_ranks_without_points = false;
 };
 
 /// Agrees on the variables, in one order on all ranks. A rank may leave out a variable if it holds no points of the

@@ -106,6 +106,7 @@ TEST_F(OasisMisuse, IsAnErrorWithAText) {
       {"higher_order", 1, "fields of higher order (fld2 to fld5) are not supported"},
       {"write_restart", 1, "write_restart is not supported"},
       {"nobody", 1, "field SST->SST_A (oasis_put) at date 0 s"},
+      {"idle_rank", 2, "; a rank that defines the field without points makes each call for it"},
   };
   constexpr std::size_t at_once = 9;
   for (std::size_t first = 0; first < std::size(rows); first += at_once) {

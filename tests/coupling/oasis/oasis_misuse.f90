@@ -89,6 +89,9 @@ program oasis_misuse
     call oasis_put(var, 900, field, kinfo, write_restart=.true.)
   case ('nobody')
     call oasis_put(var, 0, field, kinfo)
+  case ('idle_rank')
+    if (rank == 0) call oasis_put(var, 0, field, kinfo)
+    call MPI_Barrier(comm, ierr)
   end select
   if (what == 'grid') call MPI_Finalize(ierr)
   print '(a)', 'went on'
