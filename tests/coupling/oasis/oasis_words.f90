@@ -1,16 +1,17 @@
 ! SPDX-License-Identifier: Apache-2.0
 !> oasis_words COMPONENT: 'source' puts a field of 4 points, element g of which is g**2 + date; 'target' gets it and prints what it
 !> has. The namcouple says what becomes of it between the two. 'serial_source' and 'serial_target' are the same, but rank 1 of them
-!> alone has points, and the other ranks call nothing for the field. All their ranks put or get a second field.
+!> alone has points, and the other ranks call nothing for the field. All their ranks put or get a second field. In 'shared_source' and
+!> 'shared_target' this, too, is on rank 1 alone, on the same partition, and the other ranks define it without points; its element g
+!> is 10*date + g, and the target gets half of it, and of the last element nothing, by the weights that the first field has.
 program oasis_words
   use mpi
   use tremula_oasis
   implicit none
   character(20) :: component
   integer :: id, comm, rank, size, ierr, part, var, date, info, begin, points, i, all, second
-  logical :: is_source, is_serial, takes_part
-  real(ip_double_p), allocatable :: values(:)
-  real(ip_double_p) :: one(1)
+  logical :: is_source, is_serial, is_shared, takes_part
+  real(ip_double_p), allocatable :: values(:), expected(:), more(:)
 
   call get_command_argument(1, component)
   call oasis_init_comp(id, trim(component), ierr)
@@ -19,6 +20,7 @@ program oasis_words
   call MPI_Comm_size(comm, size, ierr)
   is_source = index(component, 'source') > 0
   is_serial = component /= 'source' .and. component /= 'target'
+  is_shared = index(component, 'shared') > 0
   takes_part = .not. is_serial .or. rank == 1
   points = 4/size
   begin = rank*points
@@ -28,8 +30,9 @@ program oasis_words
     call oasis_def_partition(all, [OASIS_Apple, rank, 1], ierr)
   end if
   allocate (values(points))
+  if (takes_part .or. is_shared) call oasis_def_partition(part, [OASIS_Apple, begin, points], ierr)
+  if (is_shared) all = part
   if (takes_part) then
-    call oasis_def_partition(part, [OASIS_Apple, begin, points], ierr)
     if (is_source) call oasis_def_var(var, 'SST_OUT', part, [1, 1], OASIS_Out, OASIS_Real, ierr)
     if (.not. is_source) call oasis_def_var(var, 'SST_IN', part, [1, 1], OASIS_In, OASIS_Real, ierr)
   end if
@@ -46,13 +49,15 @@ program oasis_words
       print '(a, i0, *(f10.4))', 'got at ', date, values
     end if
     if (second < 1) cycle
-    one = rank + 10*date
+    expected = [rank + 10*date]
+    if (is_shared) expected = [(10*date + i, i=0, points - 1)]
     if (is_source) then
-      call oasis_put(second, date, one, info)
+      call oasis_put(second, date, expected, info)
     else
-      one = -1
-      call oasis_get(second, date, one, info)
-      if (info /= OASIS_Recvd .or. nint(one(1)) /= rank + 10*date) &
+      if (is_shared) expected = expected/2*[(merge(1, 0, i < 3), i=0, points - 1)]
+      more = 0*expected - 1
+      call oasis_get(second, date, more, info)
+      if (info /= OASIS_Recvd .or. any(abs(more - expected) > 1e-9)) &
         call oasis_abort(id, 'oasis_words', 'the second field is wrong')
     end if
   end do

@@ -161,5 +161,15 @@ TEST_F(OasisWords, NeedNoCallsOfRanksThatDefineNothing) {
   }
 }
 
+/// Two fields of one partition are regridded by one file, but rank 1 alone defines the first, and all ranks the second.
+TEST_F(OasisWords, RegridFieldsOfOnePartitionThatOtherRanksDefine) {
+  write_weights("w.nc");
+  write_namcouple(
+      "EXPORTED", "", "MAPPING\nw.nc\n",
+      "HEAT_OUT HEAT_IN 1 60 1 rst.nc EXPORTED\n4 1 4 1 sgrd tgrd\nP 0 P 0\nMAPPING\nw.nc\n");
+  expect_got({"shared_source", 3}, {"shared_target", 3},
+             {Field{0, 0.5, 2, 0}, Field{30, 30.5, 32, 0}});
+}
+
 }  // namespace
 }  // namespace tremula::oasis_toy
