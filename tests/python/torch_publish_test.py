@@ -77,6 +77,21 @@ class Names(unittest.TestCase):
                 self.assertRegex(text, f"tensor 'w': expected the same type, shape and layout on all ranks, found f32 of "
                                  f"shape .2, 3. on rank 0 and {what}: .*layouts=")
 
+    def test_replicas_that_know_their_own_mesh_alone_are_published_by_one_mesh_of_all(self):
+        def of_rank(rank):
+            return {"w": torch.arange(4.0).chunk(2)[rank % 2]}
+
+        def work(session):
+            first = session.rank // 2 * 2
+            return publishes(of_rank, layouts={"w": f"shape=4 grid=2 members={first}-{first + 1}"})(session)
+        found, = run(("trainer", 4, work))
+        for kind, text in found:
+            self.assertEqual(kind, "ValueError")
+            self.assertRegex(text, "of replicas with a mesh each by one mesh of all ranks .2 replicas of 2 ranks: mesh=2x2 axes0=1")
+        _, found = run(("trainer", 4, publishes(of_rank, layouts={"w": "shape=4 mesh=2x2 axes0=1"})),
+                       ("reader", 1, follows({"w": (4,)})))
+        self.assertEqual(found, [{"w": [0, 1, 2, 3]}])
+
     def test_a_layout_with_parts_on_ranks_that_give_none_is_refused_on_all_ranks(self):
         found, = run(("trainer", 3, lambda session: publishes(
             lambda rank: {"w": torch.zeros(2), "x": torch.zeros(1)} if rank else {"x": torch.zeros(1)},

@@ -80,7 +80,9 @@ def merged_names(by_rank: Sequence[Sequence[Declared]]) -> Dict[str, Tuple[Decla
             if first != each:
                 raise ValueError(f"tensor '{each.name}': expected the same type, shape and layout on all ranks, found "
                                  f"{first.shown()} on rank {ranks[0]} and {each.shown()} on rank {rank}: give each "
-                                 "rank's own tensors names of their own, or say by layouts= which part each rank has")
+                                 "rank's own tensors names of their own, or say by layouts= which part each rank has, "
+                                 "of replicas with a mesh each by one mesh of all ranks (2 replicas of 2 ranks: mesh=2x2 "
+                                 "axes0=1)")
             ranks.append(rank)
     return found
 
