@@ -339,9 +339,9 @@ def train_partial(rank, results):
     results.put([sample["u"].tolist() for sample in tt.StreamDataset("ocean", ["u"], rank=0, world_size=1)])
 
 
-def train_evenly(rank, ranks, workers, uneven, results):
-    """Ranks that wait for each other after each batch. Tells steps and what the state counts as given."""
-    dataset = tt.StreamDataset("ocean", ["u"], deal="turns", rank=rank, world_size=ranks, uneven=uneven)
+def train_evenly(rank, ranks, workers, uneven, first, results):
+    """Ranks that wait for each other after each batch. Puts steps and what the state counts as given into results."""
+    dataset = tt.StreamDataset("ocean", ["u"], deal="turns", rank=rank, world_size=ranks, uneven=uneven, first_step=first)
     seen = []
     for batch in dataset.batches(DataLoader(dataset, batch_size=2, num_workers=workers)):
         torch.distributed.all_reduce(torch.ones(1))
@@ -358,14 +358,15 @@ class Samples(unittest.TestCase):
         self.assertEqual(results.get(), [[1.0 + n, 0.0, 2.0 + n, 0.0] for n in range(4)])
 
     def test_ranks_that_stop_together_have_as_many_batches(self):
-        for workers, steps in ((1, 5), (2, 11), (2, 8)):
+        for workers, first, steps in ((1, 0, 5), (2, 0, 11), (2, 0, 8), (1, 1, 5), (2, 3, 12)):
             results = multiprocessing.get_context("fork").SimpleQueue()
             with torch_support.Server(), torch_support.Jobs() as jobs:
-                jobs.start(produce, steps, 1, ranks=2)
-                jobs.start(train_evenly, 2, workers, "stop", results, ranks=2, gloo=True)
+                jobs.start(produce, steps, 1, 0.0, None, None, {}, None, first, ranks=2)
+                jobs.start(train_evenly, 2, workers, "stop", first, results, ranks=2, gloo=True)
             found = dict(results.get() for _ in range(2))
             whole = steps - steps % (2 * workers)
-            self.assertEqual(sorted(found[0][0] + found[1][0]), list(range(whole)))
+            begin = -(-first // (2 * workers)) * (2 * workers)
+            self.assertEqual(sorted(found[0][0] + found[1][0]), list(range(begin, whole)))
             self.assertEqual(len(found[0][0]), len(found[1][0]))
             following = {**found[0][1], **found[1][1]}
             self.assertEqual(following, {number: whole + number for number in range(2 * workers)})

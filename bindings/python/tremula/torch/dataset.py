@@ -11,7 +11,7 @@ import torch.utils.data
 
 import tremula
 
-from .dealing import Turns, number_of
+from .dealing import Turns, next_turn, number_of
 from .loading import Place, batches_of, check_fork, end_with_parent, steps_in
 from .samples import Samples
 
@@ -54,10 +54,11 @@ class StreamDataset(torch.utils.data.IterableDataset):
     :param attributes: True: all attributes of each step; or the names of some; False: none
     :param timeout: seconds without a step after which a worker ends with tremula.TimedOut; None: as long as `timeout`
         and `step_timeout` of the session allow
-    :param uneven: what is done with the last steps of the stream if they are fewer than the workers, by turns: "give"
-        them, so that some ranks get a batch more than others; or "stop" before them, so that all workers get as many
-        steps, and all ranks as many batches, e.g. for a training that reduces gradients after each. They do not count as
-        given
+    :param uneven: what happens, by turns, to the last steps of the stream if there are fewer of them than workers:
+        "give" them, so that some ranks get a batch more than others; or "stop" before them, so that all workers get as
+        many steps, and all ranks as many batches, e.g. for a training that reduces gradients after each. They do not
+        count as given. With "stop" dealing begins with the first step from first_step on whose number is a multiple of
+        the number of workers
     :param pin: samples lie in pinned memory; None: where a GPU is, in processes that can use it (a forked one cannot)
     :param rank, world_size: of torch.distributed if it is initialised, else RANK and WORLD_SIZE, else 0 of 1
     :param session: keys of the session, e.g. {"server": "localhost:7423"}
@@ -206,8 +207,10 @@ class StreamDataset(torch.utils.data.IterableDataset):
 
     def _claim(self, workers: int) -> None:
         if self.deal == "turns" and self._turns is None:
-            total = workers * self.world_size
-            self._turns = self._loaded.resumed(total) if self._loaded else Turns(total, self.first_step or 0)
+            total, first = workers * self.world_size, self.first_step or 0
+            if self._uneven == "stop":  # the rest of a round that has begun before is not enough for all
+                first = next_turn(first, 0, total)
+            self._turns = self._loaded.resumed(total) if self._loaded else Turns(total, first)
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """What a DataLoader over this dataset yields, and counts it: state_dict tells of the batches that were yielded,
