@@ -163,10 +163,17 @@ class LayoutOf(unittest.TestCase):
                 tt.layout_of(DTensor((8,), mesh, placements, DTensorSpec(order)))
 
     def test_strides_of_which_versions_of_pytorch_differ_are_refused(self):
-        self.compare((8,), torch.arange(4).reshape(2, 2), [_StridedShard(0, 2), Shard(0)], (1, 0), DTensorSpec(None, False))
+        filled_in = DTensorSpec((ShardOrderEntry(0, (0, 1)),), False)
+        for spec in (DTensorSpec(None, False), filled_in):
+            self.compare((8,), torch.arange(4).reshape(2, 2), [_StridedShard(0, 2), Shard(0)], (1, 0), spec)
+        viewed = tt.layout_of(DTensor((24,), DeviceMesh([0, 1]), [_StridedShard(0, 4)],
+                                      DTensorSpec((ShardOrderEntry(0, (0,)),), False)))
+        columns = torch.arange(24).reshape(4, 6).chunk(2, 1)
+        self.assertEqual([viewed.global_indices(rank, 0).tolist() for rank in range(2)],
+                         [part.flatten().tolist() for part in columns])
         mesh = DeviceMesh(torch.arange(4).reshape(2, 2))
         with self.assertRaisesRegex(ValueError, "that 8 chunks divide, found 6.*use_strided_shard_as_shard_order"):
-            tt.layout_of(DTensor((6,), mesh, [_StridedShard(0, 2), Shard(0)], DTensorSpec(None, False)))
+            tt.layout_of(DTensor((6,), mesh, [_StridedShard(0, 2), Shard(0)], filled_in))
         alone = tt.layout_of(DTensor((8,), DeviceMesh([0, 1]), [_StridedShard(0, 2)]))
         self.assertEqual([alone.global_indices(rank, 0).tolist() for rank in range(2)], [[0, 1, 4, 5], [2, 3, 6, 7]])
         with self.assertRaisesRegex(ValueError, "that 4 chunks divide, found 6: for uneven extents PyTorch"):

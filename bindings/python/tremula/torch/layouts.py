@@ -84,11 +84,15 @@ def placed(shape: Sequence[int], device_mesh: Any, placements: Sequence[Any], sp
             raise ValueError(f"placement of axis {axis}: expected Shard, _StridedShard, Replicate or Partial, "
                              f"found {placement!r}")
     extents = tuple(int(extent) for extent in shape)
-    if getattr(spec, "use_strided_shard_as_shard_order", None) is False:
+    says_no_order = getattr(spec, "use_strided_shard_as_shard_order", None) is False
+    if says_no_order:
         _refuse_uneven_strides(extents, mesh, cuts, factors)
     for entry in getattr(spec, "shard_order", None) or ():
         dim, order = int(entry[0]) % max(1, len(extents)), [int(axis) for axis in entry[1]]
-        _order_cuts(dim, order, mesh, cuts, factors)
+        # PyTorch fills the usual order in beside a _StridedShard that says none.
+        is_filled_in = says_no_order and order == sorted(order) and any(factors[axis] != 1 for axis in order)
+        if not is_filled_in:
+            _order_cuts(dim, order, mesh, cuts, factors)
     return Placed(extents, mesh, members, tuple(cuts), tuple(factors), tuple(sums))
 
 
