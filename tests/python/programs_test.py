@@ -16,7 +16,7 @@ from tremula import Layout
 class ProgramsTest(unittest.TestCase):
     def test_plan_tells_every_package(self):
         rows, cyclic = Layout.block((24, 36), (3, 2)), Layout.block_cyclic((24, 36), (2, 2), (3, 5))
-        found = tremula.plan(rows, cyclic, all=True, type="f32", validate=True)
+        found = tremula.plan(rows, cyclic, all=True, type="float32", validate=True)
         self.assertEqual((found["from"], found["element_bytes"]), (rows.text, 4))
         for rank in found["ranks"]:
             mine = set(support.owned((24, 36), (3, 2), rank["rank"]).ravel())
@@ -24,6 +24,7 @@ class ProgramsTest(unittest.TestCase):
                 theirs = set(support.owned((24, 36), (2, 2), package["peer"], (3, 5)).ravel())
                 self.assertEqual(package["elements"], len(mine & theirs))
             self.assertEqual(sum(p["elements"] for p in rank["packages"]), len(mine))
+        self.assertEqual(tremula.plan(rows, cyclic, type="int8")["element_bytes"], 1)
         consumer = tremula.plan(rows.text, cyclic, side="consumer", rank=2)
         self.assertEqual([r["rank"] for r in consumer["ranks"]], [2])
 
@@ -49,13 +50,14 @@ class ProgramsTest(unittest.TestCase):
     def test_status_shows_what_runs(self):
         def produce(session):
             with session.out_stream("shown", wait_for_consumers=0) as out:
-                value = out.field("value", "f64", Layout("shape=8 grid=1"))
-                out.put(value, np.zeros(8))
+                value = out.field("value", "int8", Layout("shape=8 grid=1"))
+                out.put(value, np.zeros(8, "int8"))
                 return tremula.status(support.server().address), tremula.status(support.server().address, "shown")
 
         ((whole, one),), = support.run(("shower", 1, produce))
         self.assertIn("shown", json.dumps(whole))
         self.assertIn("shape=8 grid=1", json.dumps(one))
+        self.assertIn('"element_type": "int8"', json.dumps(one))
         with self.assertRaises(tremula.NoServer):
             tremula.status("127.0.0.1:9")
 

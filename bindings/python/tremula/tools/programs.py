@@ -14,6 +14,7 @@ from typing import Any
 
 from .._library import NATIVE
 from ..errors import Error, InternalError, InvalidArgument, NoServer, TimedOut, Unsupported
+from ..values.dtypes import c_name, python_name
 from ..values.layout import Layout
 
 
@@ -58,15 +59,28 @@ def _options(keywords: dict[str, Any]) -> list[str]:
     return arguments
 
 
+def _named_as_in_numpy(found: Any) -> Any:
+    """Returns what the program has printed, with the names that Python has for element types."""
+    if isinstance(found, list):
+        return [_named_as_in_numpy(value) for value in found]
+    if isinstance(found, dict):
+        return {
+            key: python_name(value) if key == "element_type" else _named_as_in_numpy(value) for key, value in found.items()
+        }
+    return found
+
+
 def plan(from_: Layout | str, to: Layout | str, **options: Any) -> dict[str, Any]:
     """What a redistribution will do, as `tremula plan --json` tells it.
 
-    :param options: of the command line, e.g. rank=3, all=True, side="consumer", type="f32", far=True, validate=True
+    :param options: of the command line, e.g. rank=3, all=True, side="consumer", type="int8", far=True, validate=True
 
     >>> found = plan("shape=8x8 grid=2x1", "shape=8x8 grid=1x2", rank=1)
     >>> [(p["peer"], p["elements"]) for p in found["ranks"][0]["packages"]]
     [(0, 16), (1, 16)]
     """
+    if "type" in options:
+        options["type"] = c_name(options["type"])
     texts = [layout.text if isinstance(layout, Layout) else layout for layout in (from_, to)]
     found: dict[str, Any] = _run(["plan", "--from", texts[0], "--to", texts[1], *_options(options)])
     return found
@@ -82,7 +96,7 @@ def status(server: str | None = None, stream: str | None = None, **options: Any)
     """
     arguments = ["status", *([stream] if stream else []), *_options({"server": server, **options})]
     try:
-        found: dict[str, Any] = _run(arguments)
+        found: dict[str, Any] = _named_as_in_numpy(_run(arguments))
     except (InvalidArgument, InternalError):
         raise
     except Error as error:

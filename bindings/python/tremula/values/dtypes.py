@@ -11,7 +11,7 @@
 | bool                       | bool                        |
 | opaque of 1 to 16384 bytes | structured and void dtypes  |
 
-Every name of NumPy is accepted, too. The number in a short name of Tremula counts bits, as in C, YAML and on the command
+NumPy's own names of these types are accepted, too. The number in a short name of Tremula counts bits, as in C, YAML and on the command
 line; that in a short name of NumPy counts bytes. "i8", "u8" and "f16" mean one type there and another one here: they are
 refused.
 """
@@ -77,6 +77,7 @@ _TYPES = [
     for i, name in enumerate(_c.TYPE_NAMES)
 ]
 _BY_NAME = {kind.name: kind for kind in _TYPES}
+_C_NAME = {kind.name: name for kind, name in zip(_TYPES, _c.TYPE_NAMES)}
 _BY_DTYPE = {kind.dtype: kind for kind in _TYPES if kind.name != "bf16"}
 _EXPECTED = "expected one of " + ", ".join(_BY_NAME) + ", or a dtype of NumPy that is one of them"
 
@@ -138,3 +139,21 @@ int8 in Tremula: write 'int8' or 'int64'
     if found is None or not dtype.isnative:
         raise InvalidArgument(f"element type: {_EXPECTED}, in this machine's byte order; found {dtype!r}")
     return found
+
+
+def c_name(given: Any) -> str:
+    """Returns the name that C, YAML and the command line have for a type.
+
+    >>> [c_name(given) for given in ("int8", "float16", np.float64, "f32")]
+    ['i8', 'f16', 'f64', 'f32']
+    """
+    return _C_NAME.get(name := element_type(given).name, name)
+
+
+def python_name(c_name: str) -> str:
+    """The reverse: the name that element_type takes.
+
+    >>> [python_name(name) for name in ("i8", "f16", "f64")]
+    ['int8', 'float16', 'f64']
+    """
+    return _AMBIGUOUS[c_name][0] if c_name in _AMBIGUOUS else c_name
