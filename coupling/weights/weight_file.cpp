@@ -222,13 +222,14 @@ std::vector<std::int64_t> WeightFile::addresses(const std::string& name, std::in
   const auto found = values<double>(name, begin, count);
   std::vector<std::int64_t> addresses;
   addresses.reserve(found.size());
-  constexpr double exact = 0x1p53;  // whole numbers below it differ from each other
+  // Whole numbers below it differ from each other.
+  const double exact = type == NC_FLOAT ? 0x1p24 : 0x1p53;
   for (const double address : found) {
     if (!(std::abs(address) < exact) || address != std::floor(address))
       throw Failure(TREMULA_INVALID_ARGUMENT,
-                    fmt::format("weights '{}': expected whole numbers in {}; found {} in "
-                                "{}[{}]: write the addresses as integers",
-                                path_, name, address, name,
+                    fmt::format("weights '{}': expected whole numbers below {:.0f} in {}; found {} "
+                                "in {}[{}]: write the addresses as integers",
+                                path_, exact, name, address, name,
                                 begin + static_cast<std::int64_t>(addresses.size())));
     addresses.push_back(static_cast<std::int64_t>(address));
   }

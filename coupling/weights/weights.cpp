@@ -231,14 +231,15 @@ void Weights::read_source_areas(const WeightFile& file, std::span<const std::int
       });
 }
 
-/// Takes in the destination elements that its mask leaves and that have a value, by weights or by
-/// `fill`.
+/// Takes in the destination elements that its mask leaves and that have weights. With `fill: 0`, the
+/// value that OASIS gives the others, it takes in those, too; any other `fill` marks elements that
+/// have no value.
 void Weights::read_destination_areas(const WeightFile& file, std::span<const Owned> owned) {
   using Of = WeightFile::Of;
   // To check that every element is on exactly one rank, each counts its own, and those of one block
   // of the grid.
   const Block block = block_of(file.destination().size);
-  const bool all_have_values = options_.rows.fill.has_value();
+  const bool all_have_values = options_.rows.fill == 0.0;
   std::vector<bool> takes_part(owned.size(), all_have_values);
   std::vector<bool> of_block(static_cast<std::size_t>(block.count), all_have_values);
   if (!all_have_values)

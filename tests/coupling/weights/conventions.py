@@ -127,25 +127,29 @@ class Maker:
         self.scrip(name, row + 1, column + 1, weight)
         self.add(name, source, expected, f"{{missing: {value!r}, fill: -1, source_shape: [60]}}", f"f64/{kind}")
 
-    def conserved(self, name, form):
-        """OASIS: some targets have no weights, some of either grid are masked."""
+    def conserved(self, name, form, fill=0):
+        """OASIS: some targets have no weights, some of either grid are masked. Targets without weights take part where
+        `fill` is 0; any other value marks them as without value, and they keep it."""
         row, column, weight = links_of(self.rng, np.arange(4, M))
         source = self.rng.uniform(1, 5, (STEPS, N))
         area_a, area_b = self.rng.uniform(1, 2, N), self.rng.uniform(1, 2, M)
         mask_a, mask_b = (self.rng.random(N) > 0.2).astype(int), (self.rng.random(M) > 0.2).astype(int)
         mask_b[:3] = [1, 1, 0]
         expected = product(row, column, weight, source)
-        there, here = source @ (area_a * mask_a), expected @ (area_b * mask_b)
+        takes_part = mask_b * (np.bincount(row, minlength=M) > 0) if fill != 0 else mask_b
+        there, here = source @ (area_a * mask_a), expected @ (area_b * takes_part)
         if form.startswith("balanced"):
-            there *= (area_b @ mask_b) / (area_a @ mask_a)
+            there *= (area_b @ takes_part) / (area_a @ mask_a)
         if form in ("global", "balanced"):
-            expected += np.outer((there - here) / (area_b @ mask_b), mask_b)
+            expected += np.outer((there - here) / (area_b @ takes_part), takes_part)
         else:
-            expected *= np.where(mask_b == 1, np.outer(there / here, np.ones(M)), 1)
+            expected *= np.where(takes_part == 1, np.outer(there / here, np.ones(M)), 1)
+        if fill != 0:
+            expected[:, np.bincount(row, minlength=M) == 0] = fill
         self.scrip(name, row + 1, column + 1, weight,
                    src_grid_area=("d", ("src_grid_size",), area_a), dst_grid_area=("d", ("dst_grid_size",), area_b),
                    src_grid_imask=("i", ("src_grid_size",), mask_a), dst_grid_imask=("i", ("dst_grid_size",), mask_b))
-        self.add(name, source, expected, f"{{conserve: {form}, fill: 0, source_shape: [60]}}")
+        self.add(name, source, expected, f"{{conserve: {form}, fill: {fill!r}, source_shape: [60]}}")
 
 
 def make(folder, seed, producers, consumers):
@@ -160,6 +164,9 @@ def make(folder, seed, producers, consumers):
     maker.conserved("positive", "positive")
     maker.conserved("balanced", "balanced")
     maker.conserved("balanced_positive", "balanced_positive")
+    maker.conserved("conserved_beside_marks", "global", 1e20)
+    maker.conserved("positive_beside_marks", "positive", -7.5)
+    maker.conserved("balanced_beside_marks", "balanced", 1e20)
     with open(f"{folder}/cases", "w") as f:
         f.write("\n".join(maker.lines) + "\n")
 

@@ -28,7 +28,7 @@ typedef struct tremula_weights tremula_weights;
  * path: a NetCDF file; with groups FILE/GROUP, e.g. "weights.nc/air_to_sea". Every rank reads it by itself, in
  * pieces of 2^18 elements. The file's grids are numbered first dimension fastest, from 1. A file without the
  * sizes of its grids (n_a, n_b, src_grid_dims ...) gets them from source_shape and `destination`. Links of
- * address 0 and weight 0 fill a file up, and are none. Links of weight 0 need no source element and add nothing,
+ * address 0 and weight 0 are padding and are ignored. Links of weight 0 need no source element and add nothing,
  * whatever the element holds, NaN, too.
  * options: NULL or YAML with the keys
  *   order         row (default): the last dimension of the arrays is the first, fastest, one of the file's
@@ -52,8 +52,8 @@ typedef struct tremula_weights tremula_weights;
  *                 balanced_positive: likewise, where the integral over the source counts times (area of the
  *                 destination) / (area of the source), so that both have one mean; none (default). The
  *                 integrals are those over the elements that the file's masks leave; of the destination those
- *                 alone that have weights, unless `fill` gives the others a value. The ranks' `destination`
- *                 has each of these elements once.
+ *                 alone that have weights; with `fill: 0`, as in OASIS, all. The ranks' `destination` has each
+ *                 of these elements once.
  * destination: a layout of the session's ranks, without partial sums (sum=).
  * Collective over the session. TREMULA_MISMATCH: ranks read different files or options, or a shape does not
  * fit the file. TREMULA_INVALID_ARGUMENT: the file or an option cannot be read, or the layout is of another
